@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from gymkhana_rl import Call, load
+from gymkhana_rl.errors import GymkhanaError, OptionError
 
 if TYPE_CHECKING:
     from gymkhana_rl import Env, Plugin, Tool
@@ -26,20 +25,8 @@ Opponent: TypeAlias = 'Literal["oracle"] | Callable[[str, Env], Any]'
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
 
-class MissingFrameworkError(ImportError):
-    """An adapter's framework is not installed.
-
-    Attributes:
-        hint: The command that installs it.
-    """
-
-    def __init__(self, package: str, cause: str) -> None:
-        self.hint = f"pip install {package}"
-        super().__init__(f"cannot import `{package}`: {cause}\nhint: {self.hint}")
-        self._arguments = (package, cause)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._arguments
+class MissingFrameworkError(GymkhanaError, ImportError):
+    """An adapter's framework is not installed."""
 
 
 @contextmanager
@@ -48,7 +35,7 @@ def framework(package: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise MissingFrameworkError(package, str(error)) from error
+        raise MissingFrameworkError(f"cannot import `{package}`: {error}", f"pip install {package}") from error
 
 
 @functools.lru_cache(maxsize=None)
@@ -269,9 +256,9 @@ class Episode:
         """Starts the episode that a row of a data set names by its columns `task`, `split` and `seed`."""
         task, seed = row.get("task"), row.get("seed", self.config.seed)
         if task is None:
-            raise ValueError(
-                "cannot start the episode: its row has no column `task`\n"
-                "hint: make the data set with gymkhana_rl.datasets.tasks(plugin)"
+            raise OptionError(
+                "cannot start the episode: its row has no column `task`",
+                "make the data set with gymkhana_rl.datasets.tasks(plugin)",
             )
         return self.start(task=int(task), split=row.get("split"), seed=int(seed))
 
@@ -282,10 +269,11 @@ class Episode:
         if action is None:
             turn = Turn("", [], 0.0, False, False)
         else:
-            _, reward, terminated, truncated, info = self.env.step(action)
+            _, _, terminated, truncated, info = self.env.step(action)
+            answers = list(info["calls"])
+            seen = without_answers(self._observed(info), answers)
             earned = info["rewards"].get(self.seat, 0.0)
-            turn = self._play_others([self._observed(info)], earned, info, terminated, truncated)
-            turn = Turn(turn.observation, list(info["calls"]), turn.reward, turn.terminated, turn.truncated, turn.info)
+            turn = replace(self._play_others([seen], earned, info, terminated, truncated), answers=answers)
         self.total += turn.reward
         return _with_malformed(turn, reply.calls) if reply else turn
 
@@ -312,10 +300,20 @@ class Episode:
         return Turn("\n".join(filter(None, seen)), [], reward, terminated, truncated, info)
 
 
+def without_answers(text: str, answers: Sequence[Mapping[str, Any]]) -> str:
+    """What a seat sees beside the answers to its calls; the package joins both, in their order."""
+    kept = ""
+    for content in (answer["content"] for answer in answers):
+        if content and content in text:
+            before, _, behind = text.partition(content)
+            kept, text = kept + before, behind.removeprefix("\n")
+    return (kept + text).removesuffix("\n") if answers else text
+
+
 def _seat(seats: Sequence[str], seat: int | str) -> int:
     index = seats.index(seat) if seat in seats else seat
     if not isinstance(index, int) or not 0 <= index < len(seats):
-        raise ValueError(f"unknown seat {seat!r}\nhint: the seats are {', '.join(seats)}")
+        raise OptionError(f"unknown seat {seat!r}", f"the seats are {', '.join(seats)}")
     return index
 
 
@@ -328,7 +326,7 @@ def _with_malformed(turn: Turn, calls: Sequence[Call | Malformed]) -> Turn:
         else:
             answer = next(answered)
             answers.append({**answer, "id": call.id or answer["id"]})
-    return Turn(turn.observation, answers, turn.reward, turn.terminated, turn.truncated, turn.info)
+    return replace(turn, answers=answers)
 
 
 def tools_prompt(functions: Functions) -> str:
@@ -362,76 +360,3 @@ def opening(prompt: Sequence[Mapping[str, Any]], observation: str, system: str =
     elif system:
         messages.insert(0, {"role": "system", "content": system})
     return [*messages, {"role": "user", "content": observation}]
-
-
-_TYPES: dict[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool, "array": list, "object": dict}
-
-
-def python_function(schema: Mapping[str, Any], call: Callable[[Any, dict[str, Any]], str]) -> Callable[..., str]:
-    """A method with annotations and a Google docstring made from a function's schema; no source text is built.
-
-    Args:
-        schema: `name`, `description` and `parameters`, a JSON Schema of an object.
-        call: Receives the method's `self` and the arguments by name.
-
-    Raises:
-        ValueError: If the function or a parameter has a name that Python does not allow.
-    """
-    name = str(schema["name"])
-    parameters = schema.get("parameters") or {}
-    properties: Mapping[str, Any] = parameters.get("properties") or {}
-    required = set(parameters.get("required") or ())
-    names = sorted(properties, key=lambda parameter: parameter not in required)
-    if not name.isidentifier():
-        raise ValueError(f"function `{name}` cannot be a Python function: its name is not an identifier")
-
-    def function(self: Any, *args: Any, **arguments: Any) -> str:
-        return call(self, {**dict(zip(names, args)), **arguments})
-
-    signature = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-    annotations: dict[str, Any] = {}
-    for parameter in names:
-        annotation = _annotation(properties[parameter])
-        optional = parameter not in required
-        annotations[parameter] = annotation | None if optional else annotation
-        default = None if optional else inspect.Parameter.empty
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        signature.append(inspect.Parameter(parameter, kind, default=default, annotation=annotations[parameter]))
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = _docstring(schema, names, properties)
-    function.__annotations__ = {**annotations, "return": str}
-    function.__signature__ = inspect.Signature(signature, return_annotation=str)  # type: ignore[attr-defined]
-    return function
-
-
-def _annotation(schema: Mapping[str, Any]) -> Any:
-    choices = schema.get("enum")
-    if choices and all(isinstance(choice, (str, int)) for choice in choices):
-        return Literal[tuple(choices)]
-    kind = schema.get("type")
-    kind = next((one for one in kind if one != "null"), None) if isinstance(kind, list) else kind
-    annotation = _TYPES.get(str(kind), str)
-    if annotation is list:
-        return list[_annotation(schema.get("items") or {})]  # type: ignore[misc]
-    return annotation
-
-
-def _docstring(schema: Mapping[str, Any], names: Sequence[str], properties: Mapping[str, Any]) -> str:
-    name = schema["name"]
-    parts = [_one_line(schema.get("description")) or f"Calls {name}."]
-    if names:
-        described = (f"    {parameter}: {_described(properties[parameter]) or parameter}" for parameter in names)
-        parts.append("\n".join(["Args:", *described]))
-    parts.append("Returns:\n    The answer as text.")
-    return "\n\n".join(parts)
-
-
-def _described(schema: Mapping[str, Any]) -> str:
-    nested = schema.get("type") in ("array", "object") and (schema.get("properties") or schema.get("items"))
-    text = _one_line(schema.get("description"))
-    return f"{text} JSON Schema: {json.dumps(dict(schema))}".strip() if nested else text
-
-
-def _one_line(text: Any) -> str:
-    """One line without the words that begin a section of a docstring."""
-    return re.sub(r"\b(Args|Returns|Raises):", r"\1", " ".join(str(text or "").split()))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gymkhana_rl._adapter import EpisodeConfig, PluginLike, ToolLike, framework, open_plugin
+from gymkhana_rl.errors import OptionError
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -43,16 +44,16 @@ def rows(
             see them.
 
     Raises:
-        ValueError: If the split is unknown, or endless and `count` is not given.
+        OptionError: If the split is unknown, or endless and `count` is not given.
     """
     config = EpisodeConfig(plugin, tuple(tools), split, seed, options, seat)
     sizes = open_plugin(plugin).splits(**dict(options or {}))
     name = split if split is not None else next(iter(sizes))
     if name not in sizes:
-        raise ValueError(f"unknown split `{name}`\nhint: the splits are {', '.join(sizes)}")
+        raise OptionError(f"unknown split `{name}`", f"the splits are {', '.join(sizes)}")
     size = sizes[name]
     if count is None and size is None:
-        raise ValueError(f"split `{name}` is endless: the number of rows is unknown\nhint: pass `count`")
+        raise OptionError(f"split `{name}` is endless: the number of rows is unknown", f"pass `count`")
     last = size if count is None else first + count if size is None else min(first + count, size)
     episode = config.episode() if observe or privileged else None
     for task in range(first, last or 0):

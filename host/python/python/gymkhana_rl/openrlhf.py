@@ -40,8 +40,6 @@ class _Agent(AgentInstanceBase):
     async def step(self, state_dict: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """Steps the episode with the model's text; the feedback is the next turn in the chat template's form."""
         turn = self.episode.reply(state_dict["action_text"])
-        if turn.done:
-            self.episode.close()
         return {
             "rewards": torch.tensor(turn.reward),
             "scores": torch.tensor(self.episode.total),

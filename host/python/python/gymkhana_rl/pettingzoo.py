@@ -54,8 +54,6 @@ class _Table:
             self.texts[mover] = "\n".join(call.reason for call in reply.calls)
             return dict.fromkeys(self.agents, 0.0), False, False, {}
         _, _, terminated, truncated, info = self.env.step(action)
-        answers = [call["content"] for call in info["calls"]]
-        self.texts[mover] = "\n".join(filter(None, answers))
         self._observe(info)
         rewards = {agent: float(info["rewards"].get(seat, 0.0)) for seat, agent in enumerate(self.agents)}
         return rewards, terminated, truncated, info

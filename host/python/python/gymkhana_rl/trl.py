@@ -1,22 +1,22 @@
-"""TRL: environments for `environment_factory` and reward functions for `reward_funcs`.
+"""TRL: environments for `environment_factory` of `GRPOTrainer`, `RLOOTrainer` and `AsyncGRPOTrainer`.
 
-Works with `GRPOTrainer`, `RLOOTrainer` and `AsyncGRPOTrainer`. TRL itself is not imported.
+TRL itself is not imported. Rewards need no adapter: `reward_funcs=[gymkhana_rl.load("gymkhana/math-verify").reward()]`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gymkhana_rl._adapter import Episode, EpisodeConfig, Opponent, PluginLike, ToolLike, open_plugin, python_function
-from gymkhana_rl._adapter import Reply
 from gymkhana_rl import Call
+from gymkhana_rl._adapter import Episode, EpisodeConfig, Opponent, PluginLike, Reply, ToolLike, open_plugin
+from gymkhana_rl._functions import function_of
+from gymkhana_rl.errors import EpisodeEndedError, OptionError
 
-__all__ = ["EnvironmentFactory", "RewardFunction", "environment_factory", "reward_function"]
+__all__ = ["EnvironmentFactory", "environment_factory"]
 
 _RESERVED = frozenset({"reset", "get_reward"})
-# Arguments that TRL passes to reward functions beside the data set's columns.
-_NOT_COLUMNS = frozenset({"completion_ids", "environments", "log_extra", "log_metric", "trainer_state"})
 _OVER = "The episode is over."
 
 
@@ -47,7 +47,7 @@ class _Environment:
     def _act(self, action: Any) -> str:
         episode = self._episode
         if episode is None:
-            raise RuntimeError("no episode: call reset first")
+            raise EpisodeEndedError("no episode has begun", "call reset first")
         if episode.done:
             return _OVER
         try:
@@ -60,7 +60,7 @@ class _Environment:
     def _record(self) -> dict[str, Any]:
         """The episode's record."""
         if self._episode is None:
-            raise RuntimeError("no episode: call reset first")
+            raise EpisodeEndedError("no episode has begun", "call reset first")
         return self._episode.env.record()
 
 
@@ -114,20 +114,37 @@ def _environment_class(config: EpisodeConfig, message: str | None) -> type[_Envi
         functions = [*functions, _message_schema(message)]
     for schema in functions:
         name = schema["name"]
-        if name in _RESERVED or name in body or name.startswith("_"):
-            raise ValueError(
-                f"function `{name}` cannot be a tool of TRL: the name is reserved or taken\n"
-                "hint: choose another name with `message=`, or rename the plugin's function"
+        if name in _RESERVED or name in body or name.startswith("_") or not name.isidentifier():
+            raise OptionError(
+                f"function `{name}` cannot be a tool of TRL: the name is reserved, taken or no identifier",
+                "choose another name with `message=`, or rename the plugin's function",
             )
-        body[name] = python_function(schema, _sender(name, name == message))
+        body[name] = _method(schema, _message if name == message else _call)
     title = open_plugin(config.plugin).name.rsplit("/", 1)[-1].replace("-", "_")
     return type(title, (_Environment,), body)
 
 
-def _sender(name: str, is_message: bool) -> Any:
-    if is_message:
-        return lambda self, arguments: self._act(Reply(str(arguments["message"])))
-    return lambda self, arguments: self._act(Reply("", (Call(name, arguments),)))
+def _message(name: str, arguments: Mapping[str, Any]) -> Reply:
+    return Reply(str(arguments["message"]))
+
+
+def _call(name: str, arguments: Mapping[str, Any]) -> Reply:
+    return Reply("", (Call(name, dict(arguments)),))
+
+
+def _method(schema: Mapping[str, Any], reply: Callable[[str, dict[str, Any]], Reply]) -> Callable[..., str]:
+    """A method with the documentation of a schema, which takes a turn. TRL looks for functions on the class."""
+    function = function_of(schema, reply)
+
+    def method(self: _Environment, *args: Any, **arguments: Any) -> str:
+        return self._act(function(*args, **arguments))
+
+    signature = inspect.signature(function)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    method.__name__ = method.__qualname__ = function.__name__
+    method.__doc__, method.__annotations__ = function.__doc__, function.__annotations__
+    method.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[attr-defined]
+    return method
 
 
 def _message_schema(name: str) -> dict[str, Any]:
@@ -137,27 +154,3 @@ def _message_schema(name: str) -> dict[str, Any]:
         "description": "Sends a message to the environment and returns what you observe.",
         "parameters": {"type": "object", "properties": {"message": message}, "required": ["message"]},
     }
-
-
-class RewardFunction:
-    """Reward plugin as a TRL reward function. Pickles by reference."""
-
-    def __init__(self, plugin: PluginLike, seed: int = 0, options: Mapping[str, Any] | None = None) -> None:
-        self.plugin, self.seed, self.options = plugin, seed, dict(options or {})
-        self.__name__ = open_plugin(plugin).name.rsplit("/", 1)[-1]
-        self._reward: Any = None
-
-    def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        """Scores completions; `None` where the plugin gave no score."""
-        if self._reward is None:
-            self._reward = open_plugin(self.plugin).reward(seed=self.seed, **self.options)
-        columns = {name: column for name, column in columns.items() if name not in _NOT_COLUMNS}
-        return list(self._reward(prompts, completions, **columns))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_reward": None}
-
-
-def reward_function(plugin: PluginLike, *, seed: int = 0, **options: Any) -> RewardFunction:
-    """Makes a reward plugin usable in TRL's `reward_funcs`. The data set's columns are the fields that it needs."""
-    return RewardFunction(plugin, seed, options)

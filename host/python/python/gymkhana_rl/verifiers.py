@@ -12,6 +12,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from gymkhana_rl._adapter import Episode, EpisodeConfig, Reply, framework, open_plugin, openai_tool
+from gymkhana_rl.errors import OptionError
 
 with framework("verifiers"):
     import openai
@@ -75,11 +76,11 @@ class PluginTaskset(vf.Taskset[PluginTask, PluginTasksetConfig]):
     def __init__(self, config: PluginTasksetConfig) -> None:
         super().__init__(config)
         if not config.plugin:
-            raise ValueError("the taskset names no plugin\nhint: set --env.taskset.plugin")
+            raise OptionError("the taskset names no plugin", "set --env.taskset.plugin")
         sizes = open_plugin(config.plugin).splits(**config.options)
         self.split = config.split or next(iter(sizes))
         if self.split not in sizes:
-            raise ValueError(f"unknown split `{self.split}`\nhint: the splits are {', '.join(sizes)}")
+            raise OptionError(f"unknown split `{self.split}`", f"the splits are {', '.join(sizes)}")
         known = [size for size in (sizes[self.split], config.tasks) if size is not None]
         self.size = min(known, default=None)
         self.INFINITE = self.size is None

@@ -21,6 +21,7 @@ from gymkhana_rl._adapter import (
     openai_tool,
     opening,
 )
+from gymkhana_rl.errors import OptionError
 
 with framework("verl"):
     from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
@@ -49,7 +50,7 @@ class PluginTool(BaseTool):
         function = config.get("function") or (next(iter(schemas)) if len(schemas) == 1 else None)
         if function not in schemas:
             known = ", ".join(schemas)
-            raise ValueError(f"plugin `{self.plugin.name}` has no function `{function}`\nhint: known: {known}")
+            raise OptionError(f"plugin `{self.plugin.name}` has no function `{function}`", f"known: {known}")
         schema = tool_schema or OpenAIFunctionToolSchema.model_validate(openai_tool(schemas[function]))
         self._lonely: dict[str, Any] = {}
         super().__init__(config, schema)

@@ -47,12 +47,12 @@ CASES = {
 
 @dataclass(frozen=True)
 class Played:
-    """What an episode showed: texts (answers and observation of each turn), rewards and the record's bytes."""
+    """What an episode showed: a text for each turn, the rewards, and the record."""
 
     actions: list[Any]
     texts: list[str]
     rewards: list[float]
-    record: bytes
+    record: str
 
 
 def advised(case: Case) -> list[Any]:
@@ -74,10 +74,19 @@ def play(case: Case, actions: Sequence[Any] | None = None) -> Played:
     observation, _ = env.reset(**case.row)
     texts, rewards = [observation], []
     for action in actions:
-        observation, reward, _, _, info = env.step(action)
-        texts.append("\n".join(filter(None, [*(call["content"] for call in info["calls"]), observation])))
+        observation, reward, _, _, _ = env.step(action)
+        texts.append(observation)
         rewards.append(reward)
-    return Played(actions, texts, rewards, env.record_bytes())
+    return Played(actions, texts, rewards, record_of(env))
+
+
+def record_of(env: Any) -> str:
+    """The episode's record without the fields that the clock decides."""
+    record = env.record()
+    record.pop("timing")
+    for cost in record.get("costs", []):
+        cost.pop("running_us")
+    return json.dumps(record)
 
 
 def as_text(action: Any) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from gymkhana_rl._adapter import EpisodeConfig
-from reference import Case, Played, as_message, as_text
+from reference import Case, Played, as_message, as_text, record_of
 
-Result = tuple[list[str], list[float], bytes]
+Result = tuple[list[str], list[float], str]
 
 
 def through_gymnasium(case: Case, played: Played) -> Result:
@@ -23,7 +23,7 @@ def through_gymnasium(case: Case, played: Played) -> Result:
     env = Env(case.plugin, tools=case.tools)
     texts = [env.reset(seed=case.seed, options={"task": case.task, "split": case.split})[0]]
     steps = [env.step(as_text(action)) for action in played.actions]
-    return texts + [step[0] for step in steps], [step[1] for step in steps], env.episode.env.record_bytes()
+    return texts + [step[0] for step in steps], [step[1] for step in steps], record_of(env.episode.env)
 
 
 def through_pettingzoo(case: Case, played: Played) -> Result:
@@ -38,7 +38,7 @@ def through_pettingzoo(case: Case, played: Played) -> Result:
         game.step(as_text(action))
         texts.append(str(game.observe(agent)))
         rewards.append(game.rewards[agent])
-    return texts, rewards, game.table.env.record_bytes()
+    return texts, rewards, record_of(game.table.env)
 
 
 def through_trl(case: Case, played: Played) -> Result:
@@ -54,7 +54,7 @@ def through_trl(case: Case, played: Played) -> Result:
         rewards.append(environment.get_reward())
     texts[-1] = texts[-1].removesuffix("The episode is over.").removesuffix("\n")
     earned = [after - before for before, after in itertools.pairwise(rewards)]
-    return texts, earned, environment._episode.env.record_bytes()
+    return texts, earned, record_of(environment._episode.env)
 
 
 def through_skyrl(case: Case, played: Played) -> Result:
@@ -67,7 +67,7 @@ def through_skyrl(case: Case, played: Played) -> Result:
         step = env.step(as_text(action))
         texts.append("\n".join(message["content"] for message in step["observations"]))
         rewards.append(step["reward"])
-    return [*texts[:-1], played.texts[-1]], rewards, env.episode.env.record_bytes()
+    return [*texts[:-1], played.texts[-1]], rewards, record_of(env.episode.env)
 
 
 def through_openrlhf(case: Case, played: Played) -> Result:
@@ -85,7 +85,7 @@ def through_openrlhf(case: Case, played: Played) -> Result:
             rewards.append(step["rewards"].item())
 
     asyncio.run(run())
-    return [played.texts[0], *texts[:-1], played.texts[-1]], rewards, agent.episode.env.record_bytes()
+    return [played.texts[0], *texts[:-1], played.texts[-1]], rewards, record_of(agent.episode.env)
 
 
 def through_tinker(case: Case, played: Played) -> Result:
@@ -105,7 +105,7 @@ def through_tinker(case: Case, played: Played) -> Result:
             rewards.append(step.reward)
 
     asyncio.run(run())
-    return texts, rewards, env.episode.env.record_bytes()
+    return texts, rewards, record_of(env.episode.env)
 
 
 def through_the_shared_episode(case: Case, played: Played) -> Result:
@@ -113,7 +113,7 @@ def through_the_shared_episode(case: Case, played: Played) -> Result:
     episode = EpisodeConfig(case.plugin, case.tools).episode()
     texts = [episode.start_row(case.row)]
     turns = [episode.reply(as_text(action)) for action in played.actions]
-    return texts + [turn.text for turn in turns], [turn.reward for turn in turns], episode.env.record_bytes()
+    return texts + [turn.text for turn in turns], [turn.reward for turn in turns], record_of(episode.env)
 
 
 @pytest.mark.parametrize(
@@ -158,4 +158,4 @@ def test_an_opponents_turns_are_part_of_the_same_record() -> None:
         _, _, _, _, info = env.step("bet" if env.seat == 0 else "check")
         earned += info["rewards"].get(0, 0.0)
     assert total == earned
-    assert episode.env.record_bytes() == env.record_bytes()
+    assert record_of(episode.env) == record_of(env)

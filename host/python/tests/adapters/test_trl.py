@@ -13,9 +13,10 @@ pytest.importorskip("torch", reason="torch is not installed")
 
 from transformers.utils import get_json_schema  # noqa: E402
 
+import gymkhana_rl  # noqa: E402
 import tiny  # noqa: E402
 from gymkhana_rl.datasets import tasks  # noqa: E402
-from gymkhana_rl.trl import environment_factory, reward_function  # noqa: E402
+from gymkhana_rl.trl import environment_factory  # noqa: E402
 from reference import CASES, path, play  # noqa: E402
 
 LAKE = path("frozen-lake")
@@ -83,7 +84,7 @@ def test_factory_and_rewards_work_in_a_spawned_process() -> None:
     played = play(case)
     factory = environment_factory(LAKE)
     factory()  # the class that a call makes must not be in the pickle
-    arguments = {"environment_factory": factory, "reward_funcs": [reward_function(path("answer-match"))]}
+    arguments = {"environment_factory": factory, "reward_funcs": [gymkhana_rl.load(path("answer-match")).reward()]}
     context = multiprocessing.get_context("spawn")
     answers = context.Queue()
     process = context.Process(
@@ -95,13 +96,6 @@ def test_factory_and_rewards_work_in_a_spawned_process() -> None:
     assert texts[:-1] == played.texts[:-1]
     assert texts[-1].startswith(played.texts[-1])
     assert (reward, names, scores) == (1.0, ["act"], [1.0])
-
-
-def test_rewards_ignore_trls_own_arguments_and_keep_columns() -> None:
-    reward = reward_function(path("answer-match"))
-    assert reward.__name__ == "answer-match"
-    extra = {"completion_ids": [[1], [2]], "trainer_state": None, "log_extra": None, "log_metric": None}
-    assert reward(["", ""], ["4", "5"], answer=["4", "4"], **extra) == [1.0, 0.0]
 
 
 def test_grpo_learns_the_way_over_the_ice(tmp_path: Path) -> None:
