@@ -100,19 +100,19 @@ def test_factory_and_rewards_work_in_a_spawned_process() -> None:
 
 def test_grpo_learns_the_way_over_the_ice(tmp_path: Path) -> None:
     template = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text()
-    call = '<tool_call>\n{}\n</tool_call>'
+    call = "<tool_call>\n{}\n</tool_call>"
     calls = [call.format(json.dumps({"name": "act", "arguments": {"message": word}})) for word in WORDS]
     tokenizer = tiny.tokenizer(template, calls)
     kept = {tokenizer.convert_tokens_to_ids(word) for word in calls} | {tokenizer.eos_token_id}
     config = trl.GRPOConfig(
         output_dir=str(tmp_path),
-        max_steps=25,
-        per_device_train_batch_size=32,
+        max_steps=18,
+        per_device_train_batch_size=16,
         num_generations=16,
-        learning_rate=2e-2,
+        learning_rate=3e-2,
         lr_scheduler_type="constant",
-        max_completion_length=700,
-        max_tool_calling_iterations=8,
+        max_completion_length=500,
+        max_tool_calling_iterations=6,
         generation_kwargs={"suppress_tokens": [token for token in range(len(tokenizer)) if token not in kept]},
         chat_template_kwargs={"enable_thinking": False},
         beta=0.0,
@@ -137,4 +137,5 @@ def test_grpo_learns_the_way_over_the_ice(tmp_path: Path) -> None:
     rewards = [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
     failures = [entry["tools/failure_frequency"] for entry in trainer.state.log_history if "reward" in entry]
     assert sum(failures) == 0
-    assert sum(rewards[-5:]) / 5 > 0.9 > sum(rewards[:2]) / 2
+    assert sum(rewards[:2]) / 2 < 0.75
+    assert sum(rewards[-5:]) / 5 > 0.9
