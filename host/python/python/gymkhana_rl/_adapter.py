@@ -50,6 +50,11 @@ def open_plugin(source: PluginLike) -> Plugin:
     return source
 
 
+def open_tools(tools: Sequence[ToolLike]) -> list[Plugin | Tool]:
+    """The tools themselves, and the plugins of names and paths."""
+    return [open_plugin(tool) if isinstance(tool, (str, os.PathLike)) else tool for tool in tools]
+
+
 @dataclass(frozen=True)
 class Malformed:
     """A call that could not be parsed, with the reason that answers it."""
@@ -218,9 +223,8 @@ class EpisodeConfig:
 
     def env(self) -> Env:
         """A new environment."""
-        tools = [open_plugin(tool) if isinstance(tool, (str, os.PathLike)) else tool for tool in self.tools]
-        options = None if self.options is None else dict(self.options)
-        return open_plugin(self.plugin).env(split=self.split, seed=self.seed, tools=tools, options=options)
+        tools = open_tools(self.tools)
+        return open_plugin(self.plugin).env(split=self.split, seed=self.seed, tools=tools, options=self.options)
 
     def episode(self) -> Episode:
         """A new episode, not yet started."""

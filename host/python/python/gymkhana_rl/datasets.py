@@ -53,7 +53,7 @@ def rows(
         raise OptionError(f"unknown split `{name}`", f"the splits are {', '.join(sizes)}")
     size = sizes[name]
     if count is None and size is None:
-        raise OptionError(f"split `{name}` is endless: the number of rows is unknown", f"pass `count`")
+        raise OptionError(f"split `{name}` is endless: the number of rows is unknown", "pass `count`")
     last = size if count is None else first + count if size is None else min(first + count, size)
     episode = config.episode() if observe or privileged else None
     for task in range(first, last or 0):

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gymkhana_rl._adapter import Episode, EpisodeConfig, Opponent, PluginLike, Reply, ToolLike, framework, open_plugin
+from gymkhana_rl._adapter import (
+    Episode,
+    EpisodeConfig,
+    Opponent,
+    PluginLike,
+    ToolLike,
+    framework,
+    open_plugin,
+    open_tools,
+)
 
 with framework("gymnasium"):
     import gymnasium
@@ -107,8 +116,8 @@ class VectorEnv(BaseVectorEnv[Any, Any, Any]):
         options: Mapping[str, Any] | None = None,
         examples: Sequence[str] = (),
     ) -> None:
-        chosen = None if options is None else dict(options)
-        self.native = open_plugin(plugin).vector_env(num_envs, split=split, seed=seed, tools=tools, options=chosen)
+        opened = open_tools(tools)
+        self.native = open_plugin(plugin).vector_env(num_envs, split=split, seed=seed, tools=opened, options=options)
         self.num_envs = num_envs
         self.single_observation_space = TextSpace()
         self.single_action_space = TextSpace(examples=examples)
@@ -126,6 +135,9 @@ class VectorEnv(BaseVectorEnv[Any, Any, Any]):
     ) -> tuple[tuple[str, ...], NDArray[numpy.float64], NDArray[numpy.bool_], NDArray[numpy.bool_], dict[str, Any]]:
         observations, rewards, terminated, truncated, info = self.native.step(list(actions))
         return tuple(observations), rewards, terminated, truncated, info
+
+    def close_extras(self, **kwargs: Any) -> None:
+        self.native.close()
 
 
 def register(id: str, plugin: PluginLike, **arguments: Any) -> None:

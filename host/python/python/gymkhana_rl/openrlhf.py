@@ -67,7 +67,7 @@ def agent_executor(plugin: PluginLike, **settings: Any) -> type[Any]:
     """The class that the agent file must define under the name `AgentExecutor`. Arguments as in `agent_instance`."""
     instance = agent_instance(plugin, **settings)
 
-    class AgentExecutor(MultiTurnAgentExecutor):  # type: ignore[misc]
+    class AgentExecutor(MultiTurnAgentExecutor):
         def __init__(self) -> None:
             super().__init__(instance)
 

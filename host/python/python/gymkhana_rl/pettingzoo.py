@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gymkhana_rl._adapter import EpisodeConfig, PluginLike, Reply, ToolLike, framework
+from gymkhana_rl._adapter import EpisodeConfig, Malformed, PluginLike, Reply, ToolLike, framework
 
 with framework("pettingzoo"):
     import gymnasium
@@ -47,12 +47,13 @@ class _Table:
     def step(self, action: Any) -> tuple[dict[str, float], bool, bool, dict[str, Any]]:
         """Steps the seat to move; returns the rewards by agent, `terminated`, `truncated` and `info`."""
         mover = self.mover
-        reply = Reply.from_text(action, self.env.functions) if isinstance(action, str) else None
-        action = reply.action if reply else action
         self.texts[mover] = ""
-        if action is None:
-            self.texts[mover] = "\n".join(call.reason for call in reply.calls)
-            return dict.fromkeys(self.agents, 0.0), False, False, {}
+        if isinstance(action, str):
+            reply = Reply.from_text(action, self.env.functions)
+            if reply.action is None:
+                self.texts[mover] = "\n".join(call.reason for call in reply.calls if isinstance(call, Malformed))
+                return dict.fromkeys(self.agents, 0.0), False, False, {}
+            action = reply.action
         _, _, terminated, truncated, info = self.env.step(action)
         self._observe(info)
         rewards = {agent: float(info["rewards"].get(seat, 0.0)) for seat, agent in enumerate(self.agents)}

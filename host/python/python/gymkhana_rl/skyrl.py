@@ -45,7 +45,10 @@ class PluginTextEnv(BaseTextEnv):
         cut = bool(self.max_turns) and self.turns >= self.max_turns
         done = turn.done or cut
         return BaseTextEnvStepOutput(
-            observations=[] if done else turn.messages, reward=turn.reward, done=done, metadata={"info": turn.info}
+            observations=[] if done else [{"role": "user", "content": turn.text}],
+            reward=turn.reward,
+            done=done,
+            metadata={"info": turn.info},
         )
 
     def get_metrics(self) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class PluginGroupBuilder(EnvGroupBuilder):
         """Scores the group with the reward plugin; an unscored episode counts 0 and has the metric `unscored`."""
         if self.reward is None:
             return [(0.0, {}) for _ in trajectory_group]
-        talks = [environment.message_env.conversation() for environment in env_group]  # type: ignore[attr-defined]
+        talks = [environment.message_env.conversation() for environment in env_group]
         columns = {key: value for key, value in self.row.items() if key not in ("prompt", "task", "split", "seed")}
         reward = open_plugin(self.reward).reward(seed=self.config.seed)
         scores = await asyncio.to_thread(reward.group, talks[0][0], [talk[1] for talk in talks], **columns)
@@ -165,10 +165,16 @@ class PluginDatasetBuilder(RLDatasetBuilder):
         from gymkhana_rl.datasets import rows
 
         config = EpisodeConfig(self.plugin, self.tools, split, self.seed, self.options)
-        chosen = {"split": split, "count": count, "seed": self.seed, "options": self.options}
-        private = self.reward is not None
-        builders = [
-            PluginGroupBuilder(config, row, group_size, self.model_name, self.renderer_name, self.reward)
-            for row in rows(self.plugin, **chosen, tools=self.tools, observe=False, privileged=private)
-        ]
+        made = rows(
+            self.plugin,
+            split=split,
+            count=count,
+            seed=self.seed,
+            tools=self.tools,
+            options=self.options,
+            observe=False,
+            privileged=self.reward is not None,
+        )
+        shared = (group_size, self.model_name, self.renderer_name, self.reward)
+        builders = [PluginGroupBuilder(config, row, *shared) for row in made]
         return PluginDataset(builders, self.batch_size)

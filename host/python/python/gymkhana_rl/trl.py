@@ -143,7 +143,8 @@ def _method(schema: Mapping[str, Any], reply: Callable[[str, dict[str, Any]], Re
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     method.__name__ = method.__qualname__ = function.__name__
     method.__doc__, method.__annotations__ = function.__doc__, function.__annotations__
-    method.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[attr-defined]
+    signature = signature.replace(parameters=[own, *signature.parameters.values()])
+    method.__signature__ = signature  # type: ignore[attr-defined]
     return method
 
 

@@ -33,7 +33,7 @@ __all__ = ["PluginAgentLoop", "PluginTool", "compute_score"]
 
 # Tool sessions of each trajectory, which end with it. verl creates and releases a tool at every call, so that the
 # state of a trajectory cannot be kept there.
-_sessions: WeakKeyDictionary[Any, dict[tuple[str, int], Any]] = WeakKeyDictionary()
+_sessions: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 
 class PluginTool(BaseTool):
@@ -72,10 +72,8 @@ class PluginTool(BaseTool):
 
     def _session(self, instance_id: str, trajectory: Any) -> Any:
         """The trajectory's session; without a trajectory, a session of the instance until its release."""
-        if trajectory is None:
-            sessions, key = self._lonely, instance_id
-        else:
-            sessions, key = _sessions.setdefault(trajectory, {}), (self.plugin.digest, self.seed)
+        sessions = self._lonely if trajectory is None else _sessions.setdefault(trajectory, {})
+        key = instance_id if trajectory is None else f"{self.plugin.digest} {self.seed} {self.options}"
         if key not in sessions:
             sessions[key] = self._open()
         return sessions[key]
@@ -122,7 +120,8 @@ class PluginAgentLoop(AgentLoopBase):
         messages = opening(row["raw_prompt"], observation)
         schemas = [openai_tool(function) for function in episode.functions]
         tokens = _Tokens(await self.ct_build_initial_tokens(messages, tools=schemas or None))
-        prompt_length, request, metrics = len(tokens.ids), uuid4().hex, {}
+        prompt_length, request = len(tokens.ids), uuid4().hex
+        metrics: dict[str, Any] = {}
         scores: list[float] = []
         while True:
             with simple_timer("generate_sequences", metrics):

@@ -89,7 +89,7 @@ def test_the_agent_loop_plays_an_episode(case: Case, played: Played, log_probs: 
     assert output.reward_score == sum(played.rewards)
     assert output.extra_fields["turn_scores"] == played.rewards
     assert played.texts[0] in server.prompts[0]
-    for prompt, text in zip(server.prompts[1:], played.texts[1:]):
+    for prompt, text in zip(server.prompts[1:], played.texts[1:-1], strict=True):
         assert text in prompt.rsplit("<|im_end|>", 2)[1]
     trained = [token for token, kept in zip(output.response_ids, output.response_mask, strict=True) if kept]
     assert server.tokenizer.decode(trained).replace("<|im_end|>", "") == "".join(texts)

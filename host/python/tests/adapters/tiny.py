@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 CHATML = (
-    "{%- if tools %}<|im_start|>system\n{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}<|im_end|>\n{% endif -%}"
+    "{%- if tools %}<|im_start|>system\n{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}<|im_end|>\n"
+    "{% endif -%}"
     "{%- for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content or '' }}"
     "{% for call in message.tool_calls or [] %}<tool_call>\n{{ (call.function or call) | tojson }}\n</tool_call>"
     "{% endfor %}<|im_end|>\n{% endfor -%}"
