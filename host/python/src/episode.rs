@@ -51,12 +51,20 @@ pub struct Live {
     pub closing: Option<Closing>,
 }
 
-/// Views of a finished episode.
+/// Views of a finished episode, and the time until they were read.
 #[derive(Debug, Clone)]
 pub struct Closing {
+    pub total_ms: f64,
     pub privileged: Vec<NamedValue>,
     pub hint: Option<Content>,
     pub views: Vec<NamedValue>,
+}
+
+impl Closing {
+    /// No views, now.
+    pub fn none(begun: Instant) -> Self {
+        Self { total_ms: begun.elapsed().as_secs_f64() * 1e3, privileged: vec![], hint: None, views: vec![] }
+    }
 }
 
 /// The part of the episode that one step added.
@@ -257,7 +265,7 @@ impl Live {
         if let Some(closing) = &self.closing {
             return closing.clone();
         }
-        let mut closing = Closing { privileged: vec![], hint: None, views: vec![] };
+        let mut closing = Closing::none(self.begun);
         if self.episode.data.ending != Some(Ending::EnvironmentFailed) {
             let (interface, site) = (OptionalInterface::Privileged, CallSite::Privileged);
             let seen = self.episode.read(&NoHooks, interface, site, EnvironmentEpisode::privileged).await;

@@ -14,7 +14,7 @@ pub async fn of(play: &mut Play) -> Result<EpisodeRecord, Fault> {
     let live = play.live()?;
     let closing = match live.episode.data.ending {
         Some(_) => live.close().await,
-        None => Closing { privileged: vec![], hint: None, views: vec![] },
+        None => Closing::none(live.begun),
     };
     Ok(record(live, closing, group))
 }
@@ -53,6 +53,6 @@ fn record(live: &Live, closing: Closing, group: u32) -> EpisodeRecord {
         exchanges: data.exchanges,
         costs: data.costs,
         logs: data.logs.into_entries(),
-        timing: Timing { total_ms: live.begun.elapsed().as_secs_f64() * 1e3, ..data.timing },
+        timing: Timing { total_ms: closing.total_ms, ..data.timing },
     }
 }
