@@ -10,7 +10,7 @@ import inspect
 import keyword
 import re
 from collections.abc import Callable, Mapping
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, GenericAlias
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _type(schema: Any) -> Any:
         return Union[tuple(known)] if known else Any
     if kinds == "array":
         item = _type(schema.get("items"))
-        return list if item is Any else list[item]
+        return list if item is Any else GenericAlias(list, (item,))
     return _TYPES.get(kinds, Any) if isinstance(kinds, str) else Any
 
 
