@@ -256,7 +256,7 @@ print(before, size() - before)
 """)
     before, added = map(int, out.split())
     # MiB: threads' stacks and heaps before; 2 MiB of stack and the guest's memory for each of 200.
-    assert before < 2500 and added < 1500
+    assert before < 2500 and added < 1000
 
 
 def test_the_interpreter_ends_with_live_objects(program):
