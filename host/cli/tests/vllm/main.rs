@@ -1,0 +1,11 @@
+//! The connection to a real vLLM server on the CPU: `cargo xtask test --reference vllm` runs these tests.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod faults;
+#[path = "../../../../tests/tests/peer/mod.rs"]
+mod peer;
+mod pushes;
+mod recordings;
+mod runs;
+mod server;
