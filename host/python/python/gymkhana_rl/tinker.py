@@ -41,8 +41,9 @@ class PluginMessageEnv(MessageEnv):
     async def initial_observation(self) -> list[Any]:
         observation = await asyncio.to_thread(self.episode.start_row, self.row)
         self.messages = opening([], observation)
-        if self.episode.functions and self.renderer is not None:
-            prefix = self.renderer.create_conversation_prefix_with_tools(list(self.episode.functions), "")
+        functions: Any = self.episode.functions
+        if functions and self.renderer is not None:
+            prefix = self.renderer.create_conversation_prefix_with_tools(functions, "")
             self.messages = [*prefix, *self.messages]
         return list(self.messages)
 
@@ -103,7 +104,8 @@ class PluginGroupBuilder(EnvGroupBuilder):
         """Scores the group with the reward plugin; an unscored episode counts 0 and has the metric `unscored`."""
         if self.reward is None:
             return [(0.0, {}) for _ in trajectory_group]
-        talks = [environment.message_env.conversation() for environment in env_group]
+        environments: Any = env_group
+        talks = [environment.message_env.conversation() for environment in environments]
         columns = {key: value for key, value in self.row.items() if key not in ("prompt", "task", "split", "seed")}
         reward = open_plugin(self.reward).reward(seed=self.config.seed)
         scores = await asyncio.to_thread(reward.group, talks[0][0], [talk[1] for talk in talks], **columns)

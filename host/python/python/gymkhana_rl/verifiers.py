@@ -159,12 +159,10 @@ class InProcessHarness(vf.Harness[vf.HarnessConfig]):
             messages.append({"role": "user", "content": prompt})
         else:
             messages += [message_to_wire(message) for message in prompt or []]
-        tools = [openai_tool(function) for function in getattr(data, "functions", [])]
+        tools: Any = [openai_tool(function) for function in getattr(data, "functions", [])]
         client = _client().with_options(base_url=endpoint, api_key=secret)
         try:
-            await client.chat.completions.create(
-                model=ctx.model, messages=messages, tools=tools or openai.NOT_GIVEN
-            )
+            await client.chat.completions.create(model=ctx.model, messages=messages, tools=tools or openai.omit)
         except openai.APIConnectionError as error:
             return vf.ProgramResult(MODEL_TRANSPORT_ERROR_EXIT_CODE, "", str(error))
         except openai.APIStatusError as error:

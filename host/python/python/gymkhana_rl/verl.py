@@ -118,10 +118,11 @@ class PluginAgentLoop(AgentLoopBase):
         limits = self.rollout_config.multi_turn
         observation = await asyncio.to_thread(episode.start_row, {**(row.get("extra_info") or {}), **row})
         messages = opening(row["raw_prompt"], observation)
-        schemas = [openai_tool(function) for function in episode.functions]
-        tokens = _Tokens(await self.ct_build_initial_tokens(messages, tools=schemas or None))
+        tools: Any = [openai_tool(function) for function in episode.functions] or None
+        tokens = _Tokens(await self.ct_build_initial_tokens(messages, tools=tools))
         prompt_length, request = len(tokens.ids), uuid4().hex
-        metrics: dict[str, Any] = {}
+        metrics: Any = {}
+        tokenizer: Any = self.tokenizer
         scores: list[float] = []
         while True:
             with simple_timer("generate_sequences", metrics):
@@ -132,18 +133,19 @@ class PluginAgentLoop(AgentLoopBase):
                 tokens.ids, output.token_ids, tokens.mask, tokens.known(output), assistant_logprobs=output.log_probs
             )
             tokens.update(merged)
-            text = self.tokenizer.decode(output.token_ids, skip_special_tokens=True)
-            reply = Reply.from_text(text, schemas)
+            if len(tokens.mask) >= self.rollout_config.response_length:
+                break  # The reply may be cut.
+            text = tokenizer.decode(output.token_ids, skip_special_tokens=True)
+            reply = Reply.from_text(text, episode.functions)
             with simple_timer("tool_calls", metrics):
                 turn = await asyncio.to_thread(episode.act, reply)
             scores.append(turn.reward)
-            full = len(tokens.mask) >= self.rollout_config.response_length
-            if turn.done or full or len(scores) == limits.max_assistant_turns:
+            if turn.done or len(scores) == limits.max_assistant_turns:
                 break
             before = [*messages, reply.as_message]
             messages = [*before, *turn.messages]
             merged = await self.ct_merge_context_msg(
-                before, messages, tokens.ids, tokens.mask, tokens.log_probs, tools=schemas or None
+                before, messages, tokens.ids, tokens.mask, tokens.log_probs, tools=tools
             )
             if len(merged[1]) >= self.rollout_config.response_length:
                 break
@@ -155,7 +157,7 @@ class PluginAgentLoop(AgentLoopBase):
             response_mask=tokens.mask[:end],
             response_logprobs=tokens.log_probs[:end] if tokens.log_probs else None,
             reward_score=episode.total,
-            num_turns=2 * len(scores),
+            num_turns=len(messages) + 1,
             metrics=metrics,
             extra_fields={"turn_scores": scores, "tool_rewards": []},
         )

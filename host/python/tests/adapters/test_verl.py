@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,11 @@ from verl.utils.dataset.rl_dataset import RLHFDataset  # noqa: E402
 from verl.workers.reward_manager.naive import NaiveRewardManager  # noqa: E402
 from verl.workers.rollout.replica import TokenOutput  # noqa: E402
 
+import gymkhana_rl  # noqa: E402
 import tiny  # noqa: E402
+from gymkhana_rl._adapter import EpisodeConfig  # noqa: E402
 from gymkhana_rl.verl import compute_score  # noqa: E402
-from reference import CASES, Case, Played, as_text, path  # noqa: E402
+from reference import CASES, Case, Played, as_text, path, play  # noqa: E402
 
 
 class Server:
@@ -42,7 +43,7 @@ class Server:
         return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids) if self.log_probs else None)
 
 
-def arguments(server: Server, **multi_turn: Any) -> dict[str, Any]:
+def arguments(server: Server, response_length: int = 8192, **multi_turn: Any) -> dict[str, Any]:
     """What verl's worker passes to each agent loop."""
     turns = {
         "max_user_turns": None,
@@ -53,7 +54,7 @@ def arguments(server: Server, **multi_turn: Any) -> dict[str, Any]:
         "format": "hermes",
         **multi_turn,
     }
-    rollout = {"prompt_length": 4096, "response_length": 8192, "full_determinism": False, "multi_turn": turns}
+    rollout = {"prompt_length": 4096, "response_length": response_length, "full_determinism": False, "multi_turn": turns}
     config = OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}, "data": {}})
     return {
         "trainer_config": DictConfigWrap(config),
@@ -67,14 +68,14 @@ def arguments(server: Server, **multi_turn: Any) -> dict[str, Any]:
     }
 
 
-def run_loop(case: Case, server: Server, **multi_turn: Any) -> Any:
+def run_loop(case: Case, server: Server, **limits: Any) -> Any:
     """Opens the agent loop from the configuration of an agent loop file, as verl's worker does."""
     entry = OmegaConf.create(
         {"_target_": "gymkhana_rl.verl.PluginAgentLoop", "plugin": case.plugin, "plugin_tools": list(case.tools)}
     )
 
     async def run() -> Any:
-        loop = hydra.utils.instantiate(config=entry, **arguments(server, **multi_turn))
+        loop = hydra.utils.instantiate(config=entry, **arguments(server, **limits))
         prompt = [{"role": "user", "content": ""}]
         return await loop.run({}, raw_prompt=prompt, extra_info={"index": 0, **case.row})
 
@@ -101,6 +102,12 @@ def test_the_agent_loop_obeys_the_limit_of_turns() -> None:
     server = Server(tiny.tokenizer(), ["?", "?", "?"], True)
     output = run_loop(CASES["messages"], server, max_assistant_turns=2)
     assert len(server.prompts) == len(output.extra_fields["turn_scores"]) == 2
+
+
+def test_a_reply_that_fills_the_response_is_not_played() -> None:
+    server = Server(tiny.tokenizer(), ["right, " * 20], True)
+    output = run_loop(CASES["messages"], server, response_length=16)
+    assert (len(output.response_ids), output.extra_fields["turn_scores"], output.reward_score) == (16, [], 0.0)
 
 
 def tools(tmp_path: Path, **config: Any) -> list[Any]:
@@ -169,5 +176,26 @@ def test_compute_score_scores_verls_batches() -> None:
     assert result["reward_extra_info"]["unscored"] == [0.0, 0.0, 0.0]
 
 
-def test_compute_score_pickles_for_reward_workers() -> None:
-    assert pickle.loads(pickle.dumps(compute_score)) is compute_score
+def test_scores_and_episodes_work_in_ray_actors() -> None:
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    try:
+
+        @ray.remote
+        class Worker:
+            def score(self) -> float:
+                return compute_score("sums", "4", "4", plugin=path("answer-match"))["score"]
+
+            def texts(self, config: Any, row: dict[str, Any], actions: list[str]) -> list[str]:
+                episode = config.episode()
+                return [episode.start_row(row), *(episode.reply(action).text for action in actions)]
+
+        case = CASES["messages"]
+        played = play(case)
+        worker = Worker.remote()
+        plugin = gymkhana_rl.load(case.plugin)
+        assert ray.get(worker.score.remote(), timeout=120) == 1.0
+        texts = worker.texts.remote(EpisodeConfig(plugin), case.row, played.actions)
+        assert ray.get(texts, timeout=120) == played.texts
+    finally:
+        ray.shutdown()
