@@ -4,6 +4,7 @@ import inspect
 import json
 import multiprocessing
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 trl = pytest.importorskip("trl", reason="trl is not installed")
 pytest.importorskip("torch", reason="torch is not installed")
 
+from accelerate.state import PartialState  # noqa: E402
 from transformers.utils import get_json_schema  # noqa: E402
 
 import gymkhana_rl  # noqa: E402
@@ -18,9 +20,12 @@ import tiny  # noqa: E402
 from gymkhana_rl.datasets import tasks  # noqa: E402
 from gymkhana_rl.trl import environment_factory  # noqa: E402
 from reference import CASES, path, play  # noqa: E402
+from scripted import serve  # noqa: E402
 
 LAKE = path("frozen-lake")
 WORDS = ("left", "down", "right", "up")
+TEMPLATE = Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja"
+CALL = "<tool_call>\n{}\n</tool_call>"
 
 
 def tools_of(environment: object) -> list:
@@ -98,11 +103,57 @@ def test_factory_and_rewards_work_in_a_spawned_process() -> None:
     assert (reward, names, scores) == (1.0, ["act"], [1.0])
 
 
+def test_the_rollout_worker_of_asyncgrpo_plays_in_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TRL's worker in a spawned process, with a scripted server in the place of vLLM's."""
+    worker_module = pytest.importorskip("trl.experimental.async_grpo.async_rollout_worker")
+    monkeypatch.setattr(worker_module, "is_vllm_available", lambda: True)
+    PartialState()  # The worker's logger needs it; the trainer makes it.
+    tokenizer = tiny.tokenizer(TEMPLATE.read_text())
+    scripts = {}
+    data = tasks(LAKE, count=2, observe=False)
+    for row in data:
+        played = play(replace(CASES["messages"], task=row["task"], seed=row["seed"]))
+        scripts[played.texts[0]] = played
+
+    def complete(request: dict) -> dict:
+        prompt = tokenizer.decode(request["prompt"])
+        played = next(played for first, played in scripts.items() if f"user\n{first}<|im_end|>" in prompt)
+        turn = prompt.count("<|im_start|>assistant") - 1
+        text = "Done."
+        if turn < len(played.actions):
+            text = CALL.format(json.dumps({"name": "act", "arguments": {"message": played.actions[turn]}}))
+        ids = tokenizer(f"{text}<|im_end|>", add_special_tokens=False)["input_ids"]
+        return {"choices": [{"token_ids": ids, "logprobs": {"token_logprobs": [-0.1] * len(ids)}}]}
+
+    with serve(complete) as url:
+        worker = worker_module.AsyncRolloutWorker(
+            model_name="scripted",
+            dataset=data,
+            reward_funcs=[gymkhana_rl.load(path("tool-efficiency")).reward()],
+            processing_class=tokenizer,
+            eos_token_ids=[tokenizer.eos_token_id],
+            environment_factory=environment_factory(LAKE),
+            num_generations=2,
+            max_inflight_tasks=4,
+            vllm_server_url=url,
+            chat_template_kwargs={"enable_thinking": False},
+        )
+        worker.start()
+        try:
+            samples = [worker.rollout_buffer.get(timeout=120) for _ in range(4)]
+        finally:
+            worker.stop()
+    for sample in samples:
+        played = scripts[sample.prompt[-1]["content"]]
+        seen = [message["content"] for message in sample.completion if message["role"] == "tool"]
+        assert seen[:-1] == played.texts[1:-1]
+        assert seen[-1].startswith(played.texts[-1])
+        assert sample.metrics["rewards/frozen_lake"] == 1.0
+
+
 def test_grpo_learns_the_way_over_the_ice(tmp_path: Path) -> None:
-    template = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text()
-    call = "<tool_call>\n{}\n</tool_call>"
-    calls = [call.format(json.dumps({"name": "act", "arguments": {"message": word}})) for word in WORDS]
-    tokenizer = tiny.tokenizer(template, calls)
+    calls = [CALL.format(json.dumps({"name": "act", "arguments": {"message": word}})) for word in WORDS]
+    tokenizer = tiny.tokenizer(TEMPLATE.read_text(), calls)
     kept = {tokenizer.convert_tokens_to_ids(word) for word in calls} | {tokenizer.eos_token_id}
     config = trl.GRPOConfig(
         output_dir=str(tmp_path),

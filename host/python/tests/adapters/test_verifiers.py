@@ -2,10 +2,7 @@
 
 import asyncio
 import itertools
-import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,74 +15,32 @@ from verifiers.v1.configs.cli.eval import EvalConfig  # noqa: E402
 
 import gymkhana_rl  # noqa: E402
 from reference import CASES, Case, as_message, path, play  # noqa: E402
-
-Answer = Callable[[dict[str, Any]], dict[str, Any]]
-
-
-class Handler(BaseHTTPRequestHandler):
-    """`/v1/chat/completions` of a server whose model is a function of the request."""
-
-    protocol_version = "HTTP/1.1"
-    answer: Answer
-
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        message = type(self).answer(request)
-        reason = "tool_calls" if message.get("tool_calls") else "stop"
-        choice = {"index": 0, "message": message, "finish_reason": reason}
-        body = {"id": "1", "object": "chat.completion", "created": 1, "model": "scripted", "choices": [choice]}
-        payload = json.dumps(body).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(payload)))
-        self.end_headers()
-        self.wfile.write(payload)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
+from scripted import Answer, chat_completion, serve  # noqa: E402
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Answer], str]]:
-    servers = []
-
-    def start(answer: Answer) -> str:
-        handler = type("Scripted", (Handler,), {"answer": staticmethod(answer)})
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        server.request_queue_size = 256
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        servers.append(server)
-        return f"http://127.0.0.1:{server.server_port}/v1"
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
-
-
-@pytest.fixture
-def evaluate(serve: Callable[[Answer], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list]:
+def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list]:
     """Runs `vf-eval` in this process; returns the episodes."""
     monkeypatch.setenv("SCRIPTED_KEY", "none")
     monkeypatch.setenv("PRIME_DISABLE_VERSION_CHECK", "1")
 
     def run(answer: Answer, case: Case, *, player: dict[str, Any] | None = None, **taskset: Any) -> list:
         names = {"id": "gymkhana_verifiers", "plugin": case.plugin, "tools": list(case.tools)}
-        config = EvalConfig(
-            env={
-                "taskset": {**names, "split": case.split, "seed": case.seed, **taskset},
-                "record": True,
-                "player": player or {},
-            },
-            model="scripted",
-            client={"type": "eval", "base_url": serve(answer), "api_key_var": "SCRIPTED_KEY"},
-            num_rollouts=1,
-            max_concurrent=32,
-            push=False,
-            rich=None,
-            output_dir=tmp_path / "out",
-        )
-        return asyncio.run(run_eval(config))
+        with serve(lambda request: chat_completion(answer(request))) as url:
+            config = EvalConfig(
+                env={
+                    "taskset": {**names, "split": case.split, "seed": case.seed, **taskset},
+                    "record": True,
+                    "player": player or {},
+                },
+                model="scripted",
+                client={"type": "eval", "base_url": f"{url}/v1", "api_key_var": "SCRIPTED_KEY"},
+                num_rollouts=1,
+                max_concurrent=32,
+                push=False,
+                rich=None,
+                output_dir=tmp_path / "out",
+            )
+            return asyncio.run(run_eval(config))
 
     return run
 
