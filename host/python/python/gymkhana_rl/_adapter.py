@@ -38,7 +38,7 @@ def framework(package: str) -> Iterator[None]:
         raise MissingFrameworkError(f"cannot import `{package}`: {error}", f"pip install {package}") from error
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _loaded(source: str, process: int) -> Plugin:
     return load(source)
 
@@ -74,15 +74,16 @@ class Reply:
     @classmethod
     def from_text(cls, text: str, functions: Functions) -> Reply:
         """Reads `<tool_call>{"name": …, "arguments": {…}}</tool_call>`; plain text if the seat has no functions."""
-        if not functions or OPEN not in text:
+        if not functions:
             return cls(text)
-        message, *rest = text.split(OPEN)
+        message, rest = "", text
         calls: list[Call | Malformed] = []
-        for part in rest:
-            inside, closed, behind = part.rpartition(CLOSE)
-            calls.append(_call(inside) if closed else Malformed(f"the call is not closed by {CLOSE}"))
-            message += behind if closed else ""
-        return cls(message.strip(), tuple(calls))
+        while OPEN in rest:
+            before, _, rest = rest.partition(OPEN)
+            message += before
+            inside, rest = _closed(rest)
+            calls.append(Malformed(f"the call is not closed by {CLOSE}") if inside is None else _call(inside))
+        return cls((message + rest).strip(), tuple(calls))
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any], functions: Functions = ()) -> Reply:
@@ -113,18 +114,34 @@ class Reply:
         calls = [call for call in self.calls if isinstance(call, Call)]
         if not calls:
             return {"role": "assistant", "content": self.message}
-        functions = [{"name": call.name, "arguments": call.arguments} for call in calls]
-        written = [{"id": call.id, "type": "function", "function": one} for call, one in zip(calls, functions)]
+        written = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in calls
+        ]
         return {"role": "assistant", "content": self.message, "tool_calls": written}
 
 
+def _closed(text: str) -> tuple[str | None, str]:
+    """A call and the text behind its mark; without a mark, `None` and no text. Marks in JSON strings do not count."""
+    start = len(text) - len(text.lstrip())
+    try:
+        _, end = json.JSONDecoder().raw_decode(text, start)
+    except ValueError:
+        end = start
+    if end > start and text[end:].lstrip().startswith(CLOSE):
+        return text[:end], text[end:].lstrip().removeprefix(CLOSE)
+    inside, closed, behind = text.partition(CLOSE)
+    return (inside, behind) if closed else (None, "")
+
+
 def _call(text: str) -> Call | Malformed:
+    form = 'the call is not of the form {"name": …, "arguments": {…}}'
     try:
         value = json.loads(text)
     except ValueError as error:
-        return Malformed(f"the call is not valid JSON: {error}")
+        return Malformed(f"{form}: {error}")
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-        return Malformed("the call is not an object with a `name`")
+        return Malformed(form)
     return _with_arguments(value["name"], value.get("arguments", {}), "")
 
 

@@ -33,7 +33,7 @@ def test_turns_are_limited_and_malformed_calls_are_answered() -> None:
     env = skyrl_gym.make("limited", env_config={"seed": 2}, extras={"task": 0, "max_turns": 2})
     env.init([])
     step = env.step('<tool_call>{"name": oops}</tool_call>')
-    assert "not valid JSON" in step["observations"][0]["content"]
+    assert "not of the form" in step["observations"][0]["content"]
     assert not step["done"]
     assert env.step("<tool_call>{}</tool_call>")["done"]
 

@@ -54,7 +54,8 @@ def arguments(server: Server, response_length: int = 8192, **multi_turn: Any) ->
         "format": "hermes",
         **multi_turn,
     }
-    rollout = {"prompt_length": 4096, "response_length": response_length, "full_determinism": False, "multi_turn": turns}
+    lengths = {"prompt_length": 4096, "response_length": response_length}
+    rollout = {**lengths, "full_determinism": False, "multi_turn": turns}
     config = OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}, "data": {}})
     return {
         "trainer_config": DictConfigWrap(config),
