@@ -3,28 +3,16 @@
 //! Every call into a guest runs without the interpreter's lock, and a batch is one call from Python. The module survives
 //! what programs around it do: forks, handlers of signals, limited address space, threads, and the interpreter's end.
 
-mod action;
 mod asynchronous;
 mod convert;
-mod env;
-mod episode;
+mod environment;
 mod errors;
-mod grants;
 mod options;
 mod plugin;
 mod process;
-mod record;
 mod reward;
 mod runtime;
-mod saved;
-mod scoring;
-mod source;
-mod spec;
-mod task;
 mod tool;
-mod trajectory;
-mod transition;
-mod vector;
 
 use pyo3::prelude::*;
 
@@ -33,12 +21,12 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     process::watch_forks();
     module.add_class::<plugin::Plugin>()?;
-    module.add_class::<env::Env>()?;
-    module.add_class::<vector::VectorEnv>()?;
+    module.add_class::<environment::env::Env>()?;
+    module.add_class::<environment::vector::VectorEnv>()?;
     module.add_class::<tool::Tool>()?;
     module.add_class::<reward::Reward>()?;
     module.add_function(wrap_pyfunction!(plugin::load, module)?)?;
-    module.add_function(wrap_pyfunction!(vector::step_many, module)?)?;
+    module.add_function(wrap_pyfunction!(environment::vector::step_many, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::shut_down, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -13,16 +13,16 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::action::arguments_text;
 use crate::asynchronous::in_thread;
 use crate::convert::from_named;
-use crate::env::schemas;
+use crate::environment::action::arguments_text;
+use crate::environment::env::schemas;
+use crate::environment::spec::check_kind;
 use crate::errors::{Fault, PluginFailure};
 use crate::options;
 use crate::plugin::Plugin;
 use crate::process::Owned;
 use crate::runtime::host;
-use crate::spec::check_kind;
 
 /// One session of a tool. A session that fails begins again without its state, as in an episode.
 #[pyclass(frozen, module = "gymkhana_rl", weakref)]

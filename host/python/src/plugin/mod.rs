@@ -1,5 +1,8 @@
 //! The class `Plugin`, and the function `load`.
 
+mod grants;
+mod source;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,19 +17,19 @@ use pyo3::types::{PyBytes, PyDict, PyMapping, PyString, PyTuple};
 use serde_json::Value as Json;
 
 use crate::convert::{from_json, to_json};
-use crate::env::Env;
-use crate::episode::Play;
+use crate::environment::env::Env;
+use crate::environment::episode::Play;
+use crate::environment::saved;
+use crate::environment::spec::Spec;
+use crate::environment::vector::VectorEnv;
 use crate::errors::Fault;
-use crate::grants::Granted;
 use crate::options;
+use crate::plugin::grants::Granted;
+use crate::plugin::source::{Fetched, Source};
 use crate::process::Owned;
 use crate::reward::Reward;
 use crate::runtime::{Host, host};
-use crate::saved;
-use crate::source::{Fetched, Source};
-use crate::spec::Spec;
 use crate::tool::Tool;
-use crate::vector::VectorEnv;
 
 /// Memory limits that `memory_mib` accepts.
 const MEMORY_MIB: std::ops::RangeInclusive<usize> = 1..=4096;

@@ -1,5 +1,8 @@
 //! The class `Reward`: a reward plugin as the function that trainers call.
 
+mod scoring;
+mod trajectory;
+
 use gymkhana_record::{NamedValue, Seed};
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::RewardInfo;
@@ -10,14 +13,14 @@ use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 
 use crate::asynchronous::in_thread;
 use crate::convert::from_named;
+use crate::environment::spec::check_kind;
 use crate::errors::{Fault, PluginFailure};
 use crate::options;
 use crate::plugin::Plugin;
 use crate::process::Owned;
+use crate::reward::scoring::{Judge, Scored};
+use crate::reward::trajectory::{Attempt, cell};
 use crate::runtime::host;
-use crate::scoring::{Judge, Scored};
-use crate::spec::check_kind;
-use crate::trajectory::{Attempt, cell};
 
 /// A reward with its options.
 #[pyclass(frozen, module = "gymkhana_rl")]

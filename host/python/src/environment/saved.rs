@@ -9,10 +9,10 @@ use gymkhana_registry::Digest;
 use gymkhana_sandbox::Plugin;
 use serde::{Deserialize, Serialize};
 
-use crate::episode::{Live, Play, check_copies, seeds};
+use crate::environment::episode::{Live, Play, check_copies, seeds};
+use crate::environment::spec::Spec;
+use crate::environment::task::Sequence;
 use crate::errors::Fault;
-use crate::spec::Spec;
-use crate::task::Sequence;
 
 /// Number of the format. It grows with every change that an older reader would misread.
 const FORMAT: u32 = 1;

@@ -2,7 +2,7 @@
 
 use gymkhana_record::{EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Phase, Timing};
 
-use crate::episode::{Closing, Live, Play};
+use crate::environment::episode::{Closing, Live, Play};
 use crate::errors::Fault;
 
 /// The record of the episode. One that continues is `dropped`.

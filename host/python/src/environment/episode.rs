@@ -7,9 +7,9 @@ use gymkhana_driver::{DEFAULT_EPISODE_BYTES, Episode, EpisodeSeeds, EpisodeSetup
 use gymkhana_record::{CallSite, Content, Ending, Failure, FailureKind, NamedValue, Seed, TaskRef};
 use gymkhana_sandbox::{Advice, EnvironmentEpisode, Image, OptionalInterface};
 
+use crate::environment::spec::Spec;
+use crate::environment::task::{Sequence, drawn};
 use crate::errors::{Fault, PluginFailure};
-use crate::spec::Spec;
-use crate::task::{Sequence, drawn};
 
 /// Error of a step before the first episode.
 const NOT_BEGUN: &str = "the episode cannot go on: it has not begun\nhint: call reset()";

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use crate::convert::from_named;
-use crate::episode::{Live, Step};
+use crate::environment::episode::{Live, Step};
 use crate::errors::{Fault, word};
 
 /// Observation, reward, terminated, truncated and info.

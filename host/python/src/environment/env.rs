@@ -7,18 +7,18 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use crate::action;
 use crate::asynchronous::in_thread;
 use crate::convert::{from_json, from_named};
-use crate::episode::{Begin, Play};
+use crate::environment::action;
+use crate::environment::episode::{Begin, Play};
+use crate::environment::record;
+use crate::environment::saved;
+use crate::environment::transition::{self, Transition};
 use crate::errors::Fault;
 use crate::options;
 use crate::plugin::Plugin;
 use crate::process::Owned;
-use crate::record;
 use crate::runtime::host;
-use crate::saved;
-use crate::transition::{self, Transition};
 
 /// One environment, with Gymnasium's methods and text as observations and actions.
 #[pyclass(frozen, module = "gymkhana_rl")]

@@ -10,17 +10,17 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyDict, PyList, PyTuple};
 
-use crate::action;
 use crate::asynchronous::in_thread;
 use crate::convert::from_named;
-use crate::env::Env;
-use crate::episode::{Begin, Play, Step};
+use crate::environment::action;
+use crate::environment::env::Env;
+use crate::environment::episode::{Begin, Play, Step};
+use crate::environment::spec::Spec;
+use crate::environment::transition::{self, Outcome, Transition};
 use crate::errors::Fault;
 use crate::plugin::Plugin;
 use crate::process::Owned;
 use crate::runtime::{Host, host};
-use crate::spec::Spec;
-use crate::transition::{self, Outcome, Transition};
 
 /// Largest number of environments of one `VectorEnv`.
 const MAX_ENVS: usize = 100_000;
@@ -97,7 +97,7 @@ pub fn step_many<'py>(
     }
     // Environments that are over are refused before any other takes its turn.
     for guard in &mut guards {
-        crate::env::open(guard)?.check_running()?;
+        crate::environment::env::open(guard)?.check_running()?;
     }
     let plays = guards.iter_mut().filter_map(|guard| guard.take());
     let turns: Vec<(Play, Reply)> = plays.zip(replies).collect();
