@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 32] = [
+const ALLOWED: [Allowed; 33] = [
     ("nearest", &[]),
     ("registry", &["nearest"]),
     ("net", &[]),
@@ -111,6 +111,10 @@ const ALLOWED: [Allowed; 32] = [
             "registry-server",
             "nearest",
         ],
+    ),
+    (
+        "python",
+        &["record", "sandbox", "driver", "config", "assembly", "registry", "registry-client", "nearest"],
     ),
     ("sdk-macros", &["nearest"]),
     ("sdk", &["sdk-macros"]),
