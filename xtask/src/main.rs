@@ -57,6 +57,6 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Fuzz { seconds } => fuzz::run(&workspace, seconds),
         Command::Release { version, dry_run } => publish::release::run(&workspace, &version, dry_run),
         Command::Package => publish::package::run(&workspace),
-        Command::Wheel => publish::wheel::build(&workspace).map(drop),
+        Command::Wheel { portable } => publish::wheel::build(&workspace, portable).map(drop),
     }
 }

@@ -16,14 +16,15 @@ const PYTHON: &str = include_str!("../../requirements/wheel.txt");
 /// Folder of the package.
 const PACKAGE: &str = "host/python";
 
-/// Oldest system that the wheel runs on, by its C library.
+/// Oldest system that a portable wheel runs on, by its C library.
 const PLATFORM: &str = "manylinux_2_28";
 
 /// Largest size of the wheel in bytes.
 const MAX_BYTES: u64 = 12 << 20;
 
-/// Builds the wheel and prints its size. Returns its path.
-pub fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
+/// Builds the wheel and prints its size. Returns its path. It runs on systems as old as this machine or, if it is
+/// `portable`, as old as [`PLATFORM`].
+pub fn build(workspace: &Workspace, portable: bool) -> anyhow::Result<PathBuf> {
     let python = ensure_python(&workspace.root, "wheel", PYTHON)?;
     let out = workspace.target.join("wheels");
     if out.exists() {
@@ -31,9 +32,12 @@ pub fn build(workspace: &Workspace) -> anyhow::Result<PathBuf> {
     }
     step("wheel", || {
         let mut command = Command::new(&python);
-        // Zig links against the symbols of the old C library, whatever this machine has.
-        command.args(["-m", "maturin", "build", "--release", "--strip", "--locked", "--zig"]);
-        command.args(["--compatibility", PLATFORM, "--manifest-path", "host/python/Cargo.toml", "--out"]).arg(&out);
+        command.args(["-m", "maturin", "build", "--release", "--strip", "--locked"]);
+        if portable {
+            // Zig links against the symbols of the old C library, whatever this machine has.
+            command.args(["--zig", "--compatibility", PLATFORM]);
+        }
+        command.args(["--manifest-path", "host/python/Cargo.toml", "--out"]).arg(&out);
         execute(command.current_dir(&workspace.root))
     })?;
     let wheel = only_wheel(&out)?;
@@ -57,7 +61,7 @@ fn has_extension(path: &Path, extension: &str) -> bool {
 
 /// Builds the wheel, installs it into a new environment in another folder, and runs the tests of the package there.
 pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
-    let wheel = build(workspace)?;
+    let wheel = build(workspace, false)?;
     let home = std::env::temp_dir().join(format!("gymkhana-wheel-{}", std::process::id()));
     let done = test_in(workspace, &wheel, &home);
     // What stays in the folder of temporary files does no harm.

@@ -63,8 +63,11 @@ where
     })
 }
 
+/// An environment with the result of its turn.
+type Stepped = (Play, Result<Step, Fault>);
+
 /// Takes a turn in each environment.
-fn step_all(host: &Host, turns: Vec<(Play, Reply)>) -> Result<Vec<(Play, Result<Step, Fault>)>, Fault> {
+fn step_all(host: &Host, turns: Vec<(Play, Reply)>) -> Result<Vec<Stepped>, Fault> {
     spread(host, turns, |(mut play, reply)| {
         Box::pin(async move {
             let step = play.step(reply).await;

@@ -280,7 +280,7 @@ impl Plugin {
     fn vector_env(
         slf: &Bound<'_, Self>,
         num_envs: usize,
-        split: Option<String>,
+        split: Option<&str>,
         seed: u64,
         tools: Option<&Bound<'_, PyAny>>,
         options: Option<&Bound<'_, PyAny>>,
@@ -290,7 +290,7 @@ impl Plugin {
         let options = options::read(options)?;
         let (host, loaded) = (host()?, slf.get().loaded()?.clone());
         let spec = py.detach(|| host.block_on(Spec::new(loaded, options, bound)))?;
-        Ok(VectorEnv::new(slf.clone().unbind(), &Arc::new(spec), num_envs, split.as_deref(), seed)?)
+        Ok(VectorEnv::new(slf.clone().unbind(), &Arc::new(spec), num_envs, split, seed)?)
     }
 
     /// A session of a tool.
