@@ -13,6 +13,7 @@ mod foreign;
 mod fuzz;
 mod measure;
 mod publish;
+mod python_package;
 mod reference;
 mod setup;
 mod step;

@@ -6,15 +6,13 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
+use crate::python_package::{PACKAGE, REQUIREMENTS};
 use crate::step::{execute, step};
 use crate::tools::ensure_python;
 use crate::workspace::Workspace;
 
-/// Locked requirements of the build and the tests.
-const PYTHON: &str = include_str!("../../requirements/wheel.txt");
-
-/// Folder of the package.
-const PACKAGE: &str = "host/python";
+/// Locked requirements of the build.
+const MATURIN: &str = include_str!("../../requirements/wheel.txt");
 
 /// Oldest system that a portable wheel runs on, by its C library.
 const PLATFORM: &str = "manylinux_2_28";
@@ -25,7 +23,7 @@ const MAX_BYTES: u64 = 12 << 20;
 /// Builds the wheel and prints its size. Returns its path. It runs on systems as old as this machine or, if it is
 /// `portable`, as old as [`PLATFORM`].
 pub fn build(workspace: &Workspace, portable: bool) -> anyhow::Result<PathBuf> {
-    let python = ensure_python(&workspace.root, "wheel", PYTHON)?;
+    let python = ensure_python(&workspace.root, "wheel", MATURIN)?;
     let out = workspace.target.join("wheels");
     if out.exists() {
         fs::remove_dir_all(&out).with_context(|| format!("cannot remove `{}`", out.display()))?;
@@ -70,9 +68,9 @@ pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
 }
 
 fn test_in(workspace: &Workspace, wheel: &Path, home: &Path) -> anyhow::Result<()> {
-    let (python, tests, lock) = (home.join("venv/bin/python"), home.join("tests"), home.join("requirements.txt"));
-    fs::create_dir_all(&tests)?;
-    fs::write(&lock, PYTHON)?;
+    let (python, lock) = (home.join("venv/bin/python"), home.join("requirements.txt"));
+    fs::create_dir_all(home)?;
+    fs::write(&lock, REQUIREMENTS)?;
     step("wheel: install", || {
         execute(Command::new("python3").args(["-m", "venv"]).arg(home.join("venv")))?;
         let pip = |arguments: &[&str], what: &Path| {
@@ -83,13 +81,7 @@ fn test_in(workspace: &Workspace, wheel: &Path, home: &Path) -> anyhow::Result<(
         pip(&["--require-hashes", "--only-binary=:all:", "--requirement"], &lock)?;
         pip(&["--no-index", "--no-deps"], wheel)
     })?;
-    let folder = workspace.root.join(PACKAGE).join("tests");
-    for file in fs::read_dir(&folder).with_context(|| format!("cannot read `{}`", folder.display()))? {
-        let file = file?.path();
-        if let Some(name) = file.file_name().filter(|_| has_extension(&file, "py")) {
-            fs::copy(&file, tests.join(name))?;
-        }
-    }
+    execute(Command::new("cp").arg("-r").arg(workspace.root.join(PACKAGE).join("tests")).arg(home))?;
     step("wheel: tests", || {
         let mut command = Command::new(&python);
         command.args(["-m", "pytest", "-q", "tests"]).current_dir(home);
