@@ -90,6 +90,12 @@ pub enum Command {
     },
     /// Check and pack the publishable packages
     Package,
+    /// Build the wheel of the Python package into target/wheels
+    Wheel {
+        /// Link for systems from glibc 2.28 on, as releases do
+        #[arg(long)]
+        portable: bool,
+    },
 }
 
 #[cfg(test)]
@@ -114,7 +120,9 @@ mod tests {
         assert_eq!(parsed("test").unwrap(), test(None));
         assert_eq!(parsed("test --reference").unwrap(), test(Some(None)));
         assert_eq!(parsed("test --reference vllm").unwrap(), test(Some(Some(Reference::Vllm))));
-        assert!(parsed("test --reference tgi").unwrap_err().to_string().contains("programs, vllm"));
+        assert_eq!(parsed("test --reference python").unwrap(), test(Some(Some(Reference::Python))));
+        assert_eq!(parsed("wheel --portable").unwrap(), Command::Wheel { portable: true });
+        assert!(parsed("test --reference tgi").unwrap_err().to_string().contains("programs, vllm, python"));
         let bench = |names: &[Bench], smoke, baselines: Option<&str>| Command::Bench {
             names: names.to_vec(),
             smoke,

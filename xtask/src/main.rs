@@ -13,6 +13,7 @@ mod foreign;
 mod fuzz;
 mod measure;
 mod publish;
+mod python_package;
 mod reference;
 mod setup;
 mod step;
@@ -57,5 +58,6 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Fuzz { seconds } => fuzz::run(&workspace, seconds),
         Command::Release { version, dry_run } => publish::release::run(&workspace, &version, dry_run),
         Command::Package => publish::package::run(&workspace),
+        Command::Wheel { portable } => publish::wheel::build(&workspace, portable).map(drop),
     }
 }

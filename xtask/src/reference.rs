@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::Context;
 use clap::ValueEnum;
 
+use crate::publish::wheel;
 use crate::step::{cargo, execute, step};
 use crate::tools::{ensure_python, ensure_python_as_listed};
 use crate::workspace::Workspace;
@@ -27,6 +28,8 @@ pub enum Reference {
     Programs,
     /// A vLLM server on the CPU; needs 8 GB of disk and some minutes.
     Vllm,
+    /// Python programs: the wheel of the Python package in an environment of its own.
+    Python,
 }
 
 /// Runs one comparison.
@@ -34,6 +37,7 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
     match reference {
         Reference::Programs => programs(workspace),
         Reference::Vllm => vllm(workspace),
+        Reference::Python => wheel::test(workspace),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::reference::{self, Reference};
 use crate::setup::run_cargo;
 use crate::step::{print_summary, step};
 use crate::workspace::Workspace;
-use crate::{docs, foreign, fuzz, setup};
+use crate::{docs, foreign, fuzz, python_package, setup};
 
 /// Time of all fuzz targets together, in seconds: enough to find that one does not start or a seed fails.
 const FUZZ_SECONDS: u64 = 40;
@@ -43,6 +43,7 @@ fn run_all(workspace: &Workspace) -> anyhow::Result<()> {
     deny::run(workspace)?;
     docs::run_built(workspace)?;
     step("tests", || run_cargo(workspace, &["test", "--release", "--workspace"]))?;
+    python_package::test(workspace)?;
     fuzz::run_built(workspace, FUZZ_SECONDS)?;
     bench::run_built(workspace, &[], true)?;
     study::run_smoke(workspace, None)?;

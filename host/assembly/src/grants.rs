@@ -29,28 +29,40 @@ impl AssetFiles {
         let begun = resumed.and_then(|run| RunFile::parse(&run.run_text().ok()?, "run.toml", &[]).ok());
         let mut files = Self::default();
         for (plugin, section) in &mut file.plugins {
-            for (name, path) in &mut section.assets {
-                let found = folder.join(&*path);
-                let wrong = format!(
-                    "plugins.{plugin}.assets: `{name}` cannot be read from `{}`\nhint: check the path; it is relative \
-                     to the run file",
-                    found.display()
-                );
-                let pinned = begun.as_ref().and_then(|begun| begun.plugins.get(plugin)?.assets.get(name));
-                let kept = || Some(resumed?.asset(&digest(pinned?).ok()?));
-                let bytes: Arc<[u8]> = match std::fs::read(&found) {
-                    Ok(bytes) => bytes.into(),
-                    Err(error) => match kept() {
-                        Some(kept) => kept?.into(),
-                        None => return Err(error).user_context(wrong),
-                    },
-                };
-                let digest = Digest::of(&bytes);
-                *path = format!("{PINNED}{digest}");
-                files.0.insert(digest, bytes);
-            }
+            let pinned = |name: &str| begun.as_ref().and_then(|begun| begun.plugins.get(plugin)?.assets.get(name));
+            let kept = |name: &str| Some(resumed?.asset(&digest(pinned(name)?).ok()?).map_err(RunError::from));
+            files.pin_section(plugin, section, folder, kept)?;
         }
         Ok(files)
+    }
+
+    /// Reads the assets of one section and replaces their paths by digests. `kept` is the content of a missing file.
+    fn pin_section(
+        &mut self,
+        plugin: &str,
+        section: &mut PluginSection,
+        folder: &Path,
+        kept: impl Fn(&str) -> Option<RunResult<Vec<u8>>>,
+    ) -> RunResult<()> {
+        for (name, path) in &mut section.assets {
+            let found = folder.join(&*path);
+            let wrong = format!(
+                "plugins.{plugin}.assets: `{name}` cannot be read from `{}`\nhint: check the path; it is relative \
+                 to the run file",
+                found.display()
+            );
+            let bytes: Arc<[u8]> = match std::fs::read(&found) {
+                Ok(bytes) => bytes.into(),
+                Err(error) => match kept(name) {
+                    Some(kept) => kept?.into(),
+                    None => return Err(error).user_context(wrong),
+                },
+            };
+            let digest = Digest::of(&bytes);
+            *path = format!("{PINNED}{digest}");
+            self.0.insert(digest, bytes);
+        }
+        Ok(())
     }
 
     /// Assets stored in a run's folder.
@@ -110,8 +122,31 @@ pub fn grants(section: &PluginSection) -> Grants {
 
 /// The plugin with the run file's grants.
 pub fn grant(file: &RunFile, assets: &AssetFiles, mode: OutboundMode, plugin: &Plugin) -> RunResult<Plugin> {
+    let Some(section) = file.plugins.get(plugin.name()) else { return Ok(plugin.clone()) };
+    grant_section(section, &file.models, assets, mode, plugin)
+}
+
+/// The plugin with the grants of a section alone, outside of a run. Paths of assets are relative to `folder`, and `models`
+/// are those that the section may name.
+pub fn grant_alone(
+    section: &PluginSection,
+    models: &BTreeMap<String, ModelSection>,
+    folder: &Path,
+    plugin: &Plugin,
+) -> RunResult<Plugin> {
+    let (mut section, mut assets) = (section.clone(), AssetFiles::default());
+    assets.pin_section(plugin.name(), &mut section, folder, |_| None)?;
+    grant_section(&section, models, &assets, OutboundMode::Live, plugin)
+}
+
+fn grant_section(
+    section: &PluginSection,
+    models: &BTreeMap<String, ModelSection>,
+    assets: &AssetFiles,
+    mode: OutboundMode,
+    plugin: &Plugin,
+) -> RunResult<Plugin> {
     let name = plugin.name();
-    let Some(section) = file.plugins.get(name) else { return Ok(plugin.clone()) };
     let wanted = &plugin.manifest().capabilities;
     if let Some(unasked) = grants(section).0.into_iter().find(|capability| !wanted.contains(capability)) {
         return Err(RunError::user(format!(
@@ -119,7 +154,7 @@ pub fn grant(file: &RunFile, assets: &AssetFiles, mode: OutboundMode, plugin: &P
         )));
     }
     let granted = plugin.with_assets(assets.mount(section)?);
-    match outbound(file, name, section, mode)? {
+    match outbound(models, name, section, mode)? {
         Some(outbound) => Ok(granted.granting(outbound)),
         None => Ok(granted),
     }
@@ -127,12 +162,12 @@ pub fn grant(file: &RunFile, assets: &AssetFiles, mode: OutboundMode, plugin: &P
 
 /// Outbound access of a plugin; `None` without a grant.
 fn outbound(
-    file: &RunFile,
+    models: &BTreeMap<String, ModelSection>,
     plugin: &str,
     section: &PluginSection,
     mode: OutboundMode,
 ) -> RunResult<Option<Arc<dyn Outbound>>> {
-    let model = section.model.as_ref().and_then(|model| Some((model, file.models.get(model)?)));
+    let model = section.model.as_ref().and_then(|model| Some((model, models.get(model)?)));
     if model.is_none() && section.http.is_empty() {
         return Ok(None);
     }

@@ -7,17 +7,19 @@ use gymkhana_record::{
     Timing, Turn,
 };
 use gymkhana_sandbox::Started;
+use serde::{Deserialize, Serialize};
 
 use crate::limits::budget::ByteBudget;
 use crate::limits::log::EpisodeLog;
 use crate::overrides::CallOverrides;
 
 /// The host's part of an episode. A fork gets a clone.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct EpisodeData {
     /// Task of the episode.
     pub task: TaskRef,
-    /// Recorded results that replace calls.
+    /// Recorded results that replace calls. A saved episode is no replay.
+    #[serde(skip)]
     pub overrides: Arc<CallOverrides>,
     /// Start of the episode. After [`Episode::offer`](crate::Episode::offer) it lists every function of every seat.
     pub opening: Opening,

@@ -101,6 +101,20 @@ impl ExchangeRecorder {
         Arc::new(Self { outbound: self.outbound.clone(), tools: None, quota: self.quota, state: Mutex::new(state) })
     }
 
+    /// A recorder for an environment or a tool that has used this much of its quota.
+    pub(crate) fn resumed(plugin: &Plugin, used: &Usage) -> Option<Arc<Self>> {
+        let recorder = Self::of(plugin, None);
+        if let Some(recorder) = &recorder {
+            recorder.state().used = used.clone();
+        }
+        recorder
+    }
+
+    /// What the plugin has used of its quota.
+    pub(crate) fn usage(&self) -> Usage {
+        self.state().used.clone()
+    }
+
     /// Refuses calls while a state is copied, because a replay does not copy it again.
     pub(crate) fn mute(&self, muted: bool) {
         self.state().muted = muted;

@@ -14,6 +14,7 @@ use crate::limits::budget::ByteBudget;
 use crate::limits::log::LogRecorder;
 use crate::overrides::CallOverrides;
 use crate::recorder::{ExchangeRecorder, with_recorder};
+use crate::saved::{NotSaved, SavedSession};
 use crate::tool_set::Tool;
 
 /// Reason of a failed call whose answer the record has no room for.
@@ -108,6 +109,37 @@ pub(crate) struct SessionSnapshot {
     restarts: u32,
     spent: Spent,
     live: Option<Snapshot>,
+}
+
+impl SessionSnapshot {
+    /// The state in a form that can be stored.
+    pub(crate) fn save(&self) -> SavedSession {
+        SavedSession {
+            tool: self.tool.name().to_owned(),
+            used: self.recorder.as_ref().map(|recorder| recorder.usage()).unwrap_or_default(),
+            setup: self.setup.clone(),
+            restarts: self.restarts,
+            spent: self.spent,
+            live: self.live.clone(),
+        }
+    }
+
+    /// The state of a stored session of this tool.
+    pub(crate) fn open(saved: SavedSession, tool: &Arc<Tool>) -> Result<Self, NotSaved> {
+        let SavedSession { tool: name, used, setup, restarts, spent, live } = saved;
+        if name != tool.name() {
+            return Err(NotSaved::Tool { saved: name, given: tool.name().to_owned() });
+        }
+        Ok(Self {
+            recorder: ExchangeRecorder::resumed(&tool.bound.plugin, &used),
+            overrides: Arc::default(),
+            tool: Arc::clone(tool),
+            setup,
+            restarts,
+            spent,
+            live,
+        })
+    }
 }
 
 fn boundary(plugin: &Plugin) -> Boundary {

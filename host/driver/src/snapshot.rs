@@ -17,9 +17,9 @@ use crate::toolbox::{Toolbox, ToolboxSnapshot};
 pub struct EpisodeSnapshot {
     /// State of the environment.
     pub environment: Snapshot,
-    bound: Bound,
-    recorder: Option<Arc<ExchangeRecorder>>,
-    tools: ToolboxSnapshot,
+    pub(crate) bound: Bound,
+    pub(crate) recorder: Option<Arc<ExchangeRecorder>>,
+    pub(crate) tools: ToolboxSnapshot,
 }
 
 impl Episode {

@@ -10,6 +10,7 @@ use tracing::{Instrument, info_span};
 use crate::data::EpisodeData;
 use crate::hooks::{Hooks, TimedCall};
 use crate::overrides::CallOverrides;
+use crate::saved::{NotSaved, SavedSession};
 use crate::session::{Session, SessionSnapshot, ToolAnswer};
 use crate::tool_set::ToolSet;
 
@@ -24,6 +25,22 @@ pub(crate) struct Toolbox {
 pub(crate) struct ToolboxSnapshot {
     tools: Arc<ToolSet>,
     sessions: Vec<SessionSnapshot>,
+}
+
+impl ToolboxSnapshot {
+    /// The sessions in a form that can be stored, in the order of the tools.
+    pub(crate) fn save(&self) -> Vec<SavedSession> {
+        self.sessions.iter().map(SessionSnapshot::save).collect()
+    }
+
+    /// The sessions of a stored snapshot, with the tools that it was taken with.
+    pub(crate) fn open(saved: Vec<SavedSession>, tools: &Arc<ToolSet>) -> Result<Self, NotSaved> {
+        if saved.len() != tools.tools().len() {
+            return Err(NotSaved::Tools { saved: saved.len(), given: tools.tools().len() });
+        }
+        let sessions = saved.into_iter().zip(tools.tools()).map(|(saved, tool)| SessionSnapshot::open(saved, tool));
+        Ok(Self { tools: Arc::clone(tools), sessions: sessions.collect::<Result<_, _>>()? })
+    }
 }
 
 impl Toolbox {

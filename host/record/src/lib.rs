@@ -4,7 +4,7 @@
 //! things. What a plugin says, what a policy sampled, how an episode ended and whose fault a failure was are
 //! types here; the crates above move them about.
 
-mod bytes;
+pub mod bytes;
 mod call;
 mod content;
 mod ending;

@@ -72,6 +72,18 @@ pub enum CompilerEffort {
     Quick,
 }
 
+/// Owner of the process that the sandbox runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProcessOwner {
+    /// This host. Guests' faults are signals, and the addresses of all places are reserved at the start.
+    #[default]
+    Host,
+    /// Another program that loaded this host as a library, such as a Python interpreter. It may handle signals itself,
+    /// limit its address space, and fork. Guests check their accesses in code, which makes loops over memory a quarter
+    /// slower, and a live instance takes no more addresses than memory.
+    Foreign,
+}
+
 /// Settings of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxConfig {
@@ -85,6 +97,11 @@ pub struct SandboxConfig {
     pub compiler: Compiler,
     /// Effort of the compiler.
     pub effort: CompilerEffort,
+    /// Whether this process compiles with several threads. They are shared by all engines of the process and do not exist
+    /// in a forked child, which would wait for them without end.
+    pub compile_in_parallel: bool,
+    /// Owner of the process.
+    pub owner: ProcessOwner,
     /// Limits of each plugin.
     pub limits: Limits,
     /// Maximum number of live instances; `None` uses all that this machine can hold.
@@ -100,6 +117,8 @@ impl Default for SandboxConfig {
             cache_bytes: DEFAULT_CACHE_BYTES,
             compiler: Compiler::default(),
             effort: CompilerEffort::default(),
+            compile_in_parallel: true,
+            owner: ProcessOwner::default(),
             limits: Limits::default(),
             max_instances: None,
             wait: Duration::from_secs(600),

@@ -12,7 +12,7 @@ use wasmtime::{Config, Enabled, Engine, Inlining, InstanceAllocationStrategy, Po
 use crate::cache::CodeCache;
 use crate::instance::store_data::StoreData;
 use crate::instance::ticker::Ticker;
-use crate::{CompilerEffort, Limits, SandboxError, imports};
+use crate::{CompilerEffort, Limits, ProcessOwner, SandboxError, imports};
 
 /// Tables per place of the pool. A Rust guest has two.
 pub(crate) const TABLES_PER_PLACE: u32 = 4;
@@ -35,6 +35,9 @@ const HEAVY_STACK: usize = 8 << 20;
 
 /// Part of the same stack reserved for host functions, in bytes: the engine's default.
 const HOST_STACK: usize = 3 << 19;
+
+/// Addresses reserved behind a growing memory in a process of another owner, in bytes. A memory that outgrows them moves.
+const GROWTH: u64 = 1 << 20;
 
 /// Bytes of a released memory or table that stay resident, to avoid page faults in the next instance. Where the kernel
 /// reports touched pages, this halves the time of scoring in a new store.
@@ -71,6 +74,8 @@ pub(crate) struct CodeForm {
     pub effort: CompilerEffort,
     /// Whether guests count fuel.
     pub count_fuel: bool,
+    /// Owner of the process that runs the code.
+    pub owner: ProcessOwner,
 }
 
 /// An engine with its linker, code cache and ticker.
@@ -89,9 +94,12 @@ impl Profile {
         limits: &Limits,
         places: u32,
         cache: Option<(&Path, u64)>,
+        compile_in_parallel: bool,
     ) -> Result<Self, SandboxError> {
         let refused = |error: wasmtime::Error| SandboxError::Engine(error.into_boxed_dyn_error());
-        let engine = Engine::new(&engine_config(form, limits, places)).map_err(refused)?;
+        let mut config = engine_config(form, limits, places);
+        config.parallel_compilation(compile_in_parallel);
+        let engine = Engine::new(&config).map_err(refused)?;
         let mut linker = Linker::new(&engine);
         imports::link(&mut linker).map_err(refused)?;
         Ok(Self {
@@ -105,9 +113,13 @@ impl Profile {
 
 /// Engine settings of this process.
 pub(crate) fn engine_config(form: CodeForm, limits: &Limits, places: u32) -> Config {
-    let CodeForm { weight, .. } = form;
+    let CodeForm { weight, owner, .. } = form;
     let mut config = code_config(form);
-    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(weight, limits, places)));
+    config.allocation_strategy(match owner {
+        ProcessOwner::Host => InstanceAllocationStrategy::Pooling(pool(weight, limits, places)),
+        // The sandbox's permits alone limit the number of instances.
+        ProcessOwner::Foreign => InstanceAllocationStrategy::OnDemand,
+    });
     if weight == Weight::Heavy {
         config.max_wasm_stack(HEAVY_STACK).async_stack_size(HEAVY_STACK + HOST_STACK);
     }
@@ -116,7 +128,7 @@ pub(crate) fn engine_config(form: CodeForm, limits: &Limits, places: u32) -> Con
 
 /// Settings on which compiled code depends. Features that would make results depend on the machine, and features that plugins do not need, are disabled. Garbage collection,
 /// threads and exceptions are not compiled into this host.
-pub(crate) fn code_config(CodeForm { weight, effort, count_fuel }: CodeForm) -> Config {
+pub(crate) fn code_config(CodeForm { weight, effort, count_fuel, owner }: CodeForm) -> Config {
     let heavy = weight == Weight::Heavy;
     let mut config = Config::new();
     config
@@ -136,6 +148,14 @@ pub(crate) fn code_config(CodeForm { weight, effort, count_fuel }: CodeForm) -> 
     }
     if heavy {
         config.memory_guaranteed_dense_image_size(DENSE_IMAGE);
+    }
+    if owner == ProcessOwner::Foreign {
+        config
+            .signals_based_traps(false)
+            .memory_reservation(0)
+            .memory_guard_size(0)
+            .guard_before_linear_memory(false)
+            .memory_reservation_for_growth(GROWTH);
     }
     config
 }

@@ -16,6 +16,7 @@ mod calls;
 mod compiler;
 mod config;
 mod convert;
+mod description;
 mod engine;
 mod error;
 mod exports;
@@ -32,7 +33,11 @@ pub use calls::environment::{Action, Advice, EnvironmentEpisode, Image, Snapshot
 pub use calls::reward::{Scorer, Trajectory, score};
 pub use calls::tool::{Answer, ToolSession};
 pub use compiler::{Compiler, CompilerProgram, run_as_compiler};
-pub use config::{CompilerEffort, DEFAULT_CACHE_BYTES, Limits, SandboxConfig};
+pub use config::{CompilerEffort, DEFAULT_CACHE_BYTES, Limits, ProcessOwner, SandboxConfig};
+pub use description::{
+    Answered, ComponentDescription, EnvironmentDescription, FirstTask, FunctionDescription, Inspection,
+    OptionDescription, RewardDescription, SelfDescription, SplitDescription, ToolDescription,
+};
 pub use error::{CallError, CallFuture, PluginErrorKind, SandboxError};
 pub use grants::{Grants, Refusal};
 pub use guest_threads::{GUEST_THREAD_NAME, GuestThreads, run_on};

@@ -13,7 +13,7 @@ use crate::compiler::CompilerFailure;
 use crate::engine::{CodeForm, Profile, Weight};
 use crate::instance::pool::{InstancePool, max_map_count, places_for};
 use crate::instance::store_data::StoreData;
-use crate::{CacheError, Compiler, CompilerEffort, Limits, SandboxConfig, SandboxError};
+use crate::{CacheError, Compiler, CompilerEffort, Limits, ProcessOwner, SandboxConfig, SandboxError};
 
 /// Counters of a sandbox, for reports and tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +54,8 @@ struct Shared {
     cache: Option<(PathBuf, u64)>,
     compiler: Compiler,
     effort: CompilerEffort,
+    owner: ProcessOwner,
+    compile_in_parallel: bool,
     components: Mutex<HashMap<Digest, Arc<Mutex<Option<Component>>>>>,
     compiled: AtomicU64,
     cache_hits: AtomicU64,
@@ -78,16 +80,18 @@ impl Sandbox {
             return Err(SandboxError::Instances { wanted: places, allowed });
         }
         let cache = config.cache.clone().map(|folder| (folder, config.cache_bytes));
-        let (effort, count_fuel) = (config.effort, config.limits.count_fuel());
-        let light = CodeForm { weight: Weight::Light, effort, count_fuel };
+        let &SandboxConfig { effort, owner, compile_in_parallel, ref limits, .. } = config;
+        let light = CodeForm { weight: Weight::Light, effort, count_fuel: limits.count_fuel(), owner };
         Ok(Self {
             shared: Arc::new(Shared {
-                light: Profile::new(light, &config.limits, places, borrowed(cache.as_ref()))?,
+                light: Profile::new(light, limits, places, borrowed(cache.as_ref()), compile_in_parallel)?,
                 heavy: Mutex::default(),
                 pool: InstancePool::new(places, config.wait),
                 cache,
                 compiler: config.compiler.clone(),
                 effort,
+                owner,
+                compile_in_parallel,
                 components: Mutex::default(),
                 compiled: AtomicU64::new(0),
                 cache_hits: AtomicU64::new(0),
@@ -119,6 +123,13 @@ impl Sandbox {
         Self { limits: Limits { memory_bytes, ..self.limits }, ..self.clone() }
     }
 
+    /// Returns the sandbox with other limits, for the plugins that are loaded with it; `None` if only one of both counts
+    /// fuel, which needs other code. It shares the pool and the compiled components.
+    #[must_use]
+    pub fn with_limits(&self, limits: Limits) -> Option<Self> {
+        (limits.count_fuel() == self.limits.count_fuel()).then(|| Self { limits, ..self.clone() })
+    }
+
     /// Returns the sandbox with a function that is called before each compilation, with the plugin's name and version and
     /// the size of its component in bytes. Plugins from the code cache are not compiled.
     #[must_use]
@@ -127,7 +138,8 @@ impl Sandbox {
     }
 
     fn form(&self, weight: Weight) -> CodeForm {
-        CodeForm { weight, effort: self.shared.effort, count_fuel: self.limits.count_fuel() }
+        let Shared { effort, owner, .. } = *self.shared;
+        CodeForm { weight, effort, count_fuel: self.limits.count_fuel(), owner }
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -154,7 +166,8 @@ impl Sandbox {
                 Some(profile) => Arc::clone(profile),
                 None => {
                     let cache = borrowed(shared.cache.as_ref());
-                    let made = Profile::new(self.form(weight), &self.limits, shared.pool.total(), cache);
+                    let (places, parallel) = (shared.pool.total(), shared.compile_in_parallel);
+                    let made = Profile::new(self.form(weight), &self.limits, places, cache, parallel);
                     Arc::clone(heavy.insert(Arc::new(made.map_err(CompileError::Sandbox)?)))
                 }
             }

@@ -21,6 +21,7 @@ mod remote;
 mod search;
 mod transport;
 mod trust;
+mod user;
 mod versions;
 
 pub use client::{ClientFolders, ClientSettings, RegistryClient, Unpinned};
@@ -32,4 +33,5 @@ pub use ownership::{OwnerError, SAFE_FOLDERS_VARIABLE, TrustedOwners};
 pub use publish::{PublishRequest, Secrets};
 pub use search::SearchHit;
 pub use transport::{FetchError, TransferLimits};
+pub use user::{OpenError, PROJECT_FILE, project_folder, user_folder};
 pub use versions::{PluginVersion, PluginVersions};

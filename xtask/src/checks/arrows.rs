@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 32] = [
+const ALLOWED: [Allowed; 33] = [
     ("nearest", &[]),
     ("registry", &["nearest"]),
     ("net", &[]),
@@ -112,6 +112,7 @@ const ALLOWED: [Allowed; 32] = [
             "nearest",
         ],
     ),
+    ("python", &["record", "sandbox", "driver", "config", "assembly", "registry", "registry-client", "nearest"]),
     ("sdk-macros", &["nearest"]),
     ("sdk", &["sdk-macros"]),
     ("answer", &["sdk"]),

@@ -2,3 +2,4 @@
 
 pub mod package;
 pub mod release;
+pub mod wheel;

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use gymkhana_registry::{Capability, Digest, ErrorChain, exports, imports, read_manifest, read_plugin_file};
-use serde_json::json;
+use gymkhana_registry::{Capability, ErrorChain, read_manifest, read_plugin_file};
+use gymkhana_sandbox::{Inspection, SelfDescription};
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::escape::escape_line;
 use crate::plugin::args::InspectArgs;
 use crate::plugin::build;
-use crate::plugin::describe::{Rows, SelfDescription};
+use crate::plugin::describe::{self, Rows};
 use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::Printer;
 use crate::registry;
@@ -61,25 +61,12 @@ impl PluginPage {
         let wrong =
             |cause: &dyn std::error::Error| CliError::user(format!("{origin} cannot be used: {}", ErrorChain(cause)));
         let manifest = read_manifest(&bytes).map_err(|error| wrong(&error))?;
-        let mut exported = exports(&bytes).map_err(|error| wrong(&error))?;
-        let mut imported = imports(&bytes).map_err(|error| wrong(&error))?;
-        // The order is an artefact of the build.
-        exported.sort();
-        imported.sort();
-        let (digest, size) = (Digest::of(&bytes), bytes.len());
-        let contract = manifest.check_contract();
-        let inputs = PluginInputs { origin: manifest.name.to_string(), bytes, manifest: manifest.clone() };
+        let inputs = PluginInputs { origin: manifest.name.to_string(), bytes, manifest };
         let described = describe(&inputs, printer).map_err(|error| one_line(&error));
-        let json = json!({
-            "manifest": manifest,
-            "digest": digest,
-            "bytes": size,
-            "exports": exported,
-            "imports": imported,
-            "runs_here": contract.is_ok(),
-            "description": described.as_ref().ok(),
-            "description_error": described.as_ref().err(),
-        });
+        let inspection = Inspection::new(&inputs.bytes, described).map_err(|error| wrong(&error))?;
+        let json = serde_json::to_value(&inspection).internal()?;
+        let Inspection { manifest, digest, bytes: size, exports, imports, description, description_error, .. } =
+            inspection;
         let escaped = |names: &[String]| names.iter().map(|name| escape_line(name)).collect();
         let wanted = |capability: &Capability| match manifest.optional.contains(capability) {
             true => format!("{capability} (if granted)"),
@@ -92,16 +79,17 @@ impl PluginPage {
             ("kinds", vec![list(manifest.kinds.iter().map(ToString::to_string))]),
             ("wants", vec![list(manifest.capabilities.iter().map(wanted))]),
             ("licence", vec![escape_line(&manifest.license)]),
-            ("contract", vec![contract.map_or_else(|error| error.to_string(), |()| "this host's".to_owned())]),
+            (
+                "contract",
+                vec![manifest.check_contract().map_or_else(|error| error.to_string(), |()| "this host's".to_owned())],
+            ),
             ("digest", vec![digest.to_string()]),
             ("size", vec![format!("{size} bytes")]),
         ];
-        match described {
-            Ok(described) => rows.extend(described.rows()),
-            Err(reason) => rows.push(("options", vec![format!("not known: {}", escape_line(&reason))])),
-        }
-        rows.push(("exports", escaped(&exported)));
-        rows.push(("imports", escaped(&imported)));
+        rows.extend(description.as_ref().map(describe::rows).unwrap_or_default());
+        rows.extend(description_error.map(|why| ("options", vec![format!("not known: {}", escape_line(&why))])));
+        rows.push(("exports", escaped(&exports)));
+        rows.push(("imports", escaped(&imports)));
         Ok(Self { rows, json })
     }
 }

@@ -17,12 +17,12 @@ mod serve;
 mod update;
 mod verify;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gymkhana_registry_client::{ClientFolders, ClientSettings, RegistryClient, RegistryConfig, TrustedOwners};
+use gymkhana_registry_client::RegistryClient;
 
-use crate::error::{Classify, CliError, CliResult};
+use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
 use args::{RegistryCommand, ServingCommand};
 
@@ -59,13 +59,7 @@ struct RegistrySession {
 impl RegistrySession {
     fn new(offline: bool) -> CliResult<Self> {
         let here = project::root_or_here()?;
-        let users = user_folder("XDG_CONFIG_HOME", ".config");
-        let config = RegistryConfig::find(&here, users.as_deref(), &TrustedOwners::of_process()).user_error()?;
-        let no_home = || CliError::user("there is no folder for plugins\nhint: set HOME or XDG_CACHE_HOME");
-        let cache = user_folder("XDG_CACHE_HOME", ".cache").ok_or_else(no_home)?.join("plugins");
-        let memory = user_folder("XDG_STATE_HOME", ".local/state").ok_or_else(no_home)?.join("registries");
-        let client = RegistryClient::new(config, ClientSettings::new(ClientFolders { cache, seen: memory }, offline))
-            .user_error()?;
+        let client = RegistryClient::of_user(&here, offline).user_error()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().internal()?;
         Ok(Self { client, runtime })
     }
@@ -82,13 +76,6 @@ impl RegistrySession {
         }
         answer.user_error()
     }
-}
-
-/// Folder of this user, from the environment variable or below HOME.
-pub fn user_folder(variable: &str, below_home: &str) -> Option<PathBuf> {
-    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = folder(variable).or_else(|| Some(folder("HOME")?.join(below_home)))?;
-    Some(base.join("gymkhana"))
 }
 
 /// Unix time in seconds.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use gymkhana_registry::{
     Capability, LOCK_FILE, Lock, LockEntry, PluginName, Requirement, RequirementName, write_atomically,
 };
-use gymkhana_registry_client::TrustedOwners;
+use gymkhana_registry_client::{PROJECT_FILE, TrustedOwners, project_folder};
 use semver::VersionReq;
 use serde::Deserialize;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
@@ -20,9 +20,6 @@ use crate::printer::Printer;
 
 /// Error for an unreadable working directory.
 const NO_FOLDER: &str = "the working directory cannot be read\nhint: change into an existing one";
-
-/// Name of the project file.
-pub const PROJECT_FILE: &str = "gymkhana.toml";
 
 /// A project.
 #[derive(Debug)]
@@ -70,7 +67,7 @@ struct EntryTable {
 /// other users, whose project files are refused.
 fn find() -> CliResult<Option<PathBuf>> {
     let here = std::env::current_dir().user_context(NO_FOLDER)?;
-    let folder = here.ancestors().find(|folder| folder.join(PROJECT_FILE).is_file()).map(Path::to_owned);
+    let folder = project_folder(&here);
     if let Some(folder) = &folder {
         check_owner(&folder.join(PROJECT_FILE))?;
     }

@@ -1,11 +1,11 @@
 //! `host update` and `host lock`: pins of a project.
 
 use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, PluginName, RequirementName};
-use gymkhana_registry_client::Unpinned;
+use gymkhana_registry_client::{PROJECT_FILE, Unpinned};
 
 use super::RegistrySession;
 use super::args::FetchArgs;
-use super::project::{PROJECT_FILE, Project};
+use super::project::Project;
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gymkhana_record::{Boundary, CallSite, LogBudget, LogEntry};
 use gymkhana_sandbox::{LogLine, LogSink, Plugin};
+use serde::{Deserialize, Serialize};
 
 use crate::limits::budget::ByteBudget;
 
@@ -53,7 +54,7 @@ impl LogSink for LogRecorder {
 }
 
 /// Log of an episode or a scoring.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct EpisodeLog {
     entries: Vec<LogEntry>,
     /// Remaining bytes of each plugin that wrote a line.

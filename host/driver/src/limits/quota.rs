@@ -2,12 +2,13 @@
 
 use gymkhana_record::{Question, Refused, Reply, stored_bytes};
 use gymkhana_sandbox::Quota;
+use serde::{Deserialize, Serialize};
 
 /// Limit of all questions and replies of one plugin in one episode, in bytes as the record stores them.
 const MAX_BYTES: u64 = 32 << 20;
 
 /// What a plugin has used in one episode or one scoring.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Usage {
     quota: Quota,
     /// Bytes of questions and replies so far.

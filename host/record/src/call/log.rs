@@ -62,7 +62,7 @@ impl LogEntry {
 }
 
 /// Bytes that one log may still take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogBudget {
     left: usize,
     truncated: bool,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gymkhana_record::{Call, Content, Cost, NamedValue, Opening, Part, SeatFunctions, Seed, TaskRef};
+use serde::{Deserialize, Serialize};
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
@@ -81,9 +82,10 @@ pub enum Image {
 
 /// A plugin's state with the host-side state: position of the random streams, clock, and the reward sum of each seat
 /// of an environment.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Bytes that the plugin wrote.
+    #[serde(with = "gymkhana_record::bytes")]
     pub bytes: Vec<u8>,
     pub(crate) host: HostState,
     pub(crate) totals: Vec<f64>,

@@ -9,8 +9,8 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_de
 use wasmtime::Engine;
 
 use super::{OUT_OF_MEMORY, REJECTED};
-use crate::CompilerEffort;
 use crate::engine::{CodeForm, Weight, code_config};
+use crate::{CompilerEffort, ProcessOwner};
 
 /// Exit status after a failure that is not the component's.
 const FAILED: u8 = 1;
@@ -27,8 +27,8 @@ pub(super) struct Job {
 
 impl Job {
     /// Arguments that [`Job::parse`] reads.
-    pub fn arguments(&self) -> [String; 4] {
-        let CodeForm { weight, effort, count_fuel } = self.form;
+    pub fn arguments(&self) -> [String; 5] {
+        let CodeForm { weight, effort, count_fuel, owner } = self.form;
         let weight = match weight {
             Weight::Light => "light",
             Weight::Heavy => "heavy",
@@ -37,7 +37,12 @@ impl Job {
             CompilerEffort::Optimised => "optimised",
             CompilerEffort::Quick => "quick",
         };
-        [weight.to_owned(), effort.to_owned(), count_fuel.to_string(), self.memory_bytes.to_string()]
+        let owner = match owner {
+            ProcessOwner::Host => "host",
+            ProcessOwner::Foreign => "foreign",
+        };
+        let [weight, effort, owner] = [weight, effort, owner].map(str::to_owned);
+        [weight, effort, owner, count_fuel.to_string(), self.memory_bytes.to_string()]
     }
 
     fn parse(mut arguments: impl Iterator<Item = OsString>) -> Option<Self> {
@@ -52,7 +57,12 @@ impl Job {
             "quick" => CompilerEffort::Quick,
             _ => return None,
         };
-        let form = CodeForm { weight, effort, count_fuel: next()?.parse().ok()? };
+        let owner = match next()?.as_str() {
+            "host" => ProcessOwner::Host,
+            "foreign" => ProcessOwner::Foreign,
+            _ => return None,
+        };
+        let form = CodeForm { weight, effort, owner, count_fuel: next()?.parse().ok()? };
         Some(Self { form, memory_bytes: next()?.parse().ok()? })
     }
 }
@@ -126,11 +136,12 @@ mod tests {
 
     #[test]
     fn a_job_is_read_back_from_its_arguments() {
-        let form = CodeForm { weight: Weight::Heavy, effort: CompilerEffort::Quick, count_fuel: true };
+        let (effort, owner) = (CompilerEffort::Quick, ProcessOwner::Foreign);
+        let form = CodeForm { weight: Weight::Heavy, effort, count_fuel: true, owner };
         let job = Job { form, memory_bytes: 5 << 30 };
         let read = Job::parse(job.arguments().into_iter().map(OsString::from)).expect("complete");
         assert_eq!((read.form, read.memory_bytes), (form, 5 << 30));
-        assert!(Job::parse(["light", "quick", "yes", "1"].into_iter().map(OsString::from)).is_none());
+        assert!(Job::parse(["light", "quick", "host", "yes", "1"].into_iter().map(OsString::from)).is_none());
         assert!(Job::parse(std::iter::empty()).is_none());
     }
 }

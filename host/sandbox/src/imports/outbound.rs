@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use gymkhana_record::{Function, Question, Reply};
+use serde::{Deserialize, Serialize};
 
 /// An outbound call in progress. Its error is a fault of the host's side and not of the plugin.
 pub type OutboundFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, OutboundError>> + Send + 'a>>;
@@ -17,7 +18,7 @@ pub type OutboundFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, OutboundE
 pub struct OutboundError(pub String);
 
 /// Limits on the outbound calls of one plugin in one episode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Quota {
     /// Number of completions.
     pub model_calls: u32,

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use gymkhana_record::{Cost, FailureKind};
+use serde::{Deserialize, Serialize};
 
 use crate::{CallError, Limits};
 
 /// Resources that the calls of one episode have used.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
     /// Running time of the guest itself.
     pub running: Duration,

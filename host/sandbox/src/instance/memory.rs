@@ -69,13 +69,14 @@ mod tests {
     use wasmtime::{Engine, Instance, Module, Store};
 
     use super::*;
-    use crate::CompilerEffort;
     use crate::engine::{CodeForm, Weight, engine_config};
+    use crate::{CompilerEffort, ProcessOwner};
 
     #[test]
     fn tables_and_memories_grow_up_to_their_limits() {
         let limits = Limits { table_elements: 1000, memory_bytes: 4 << 16, ..Limits::default() };
-        let form = CodeForm { weight: Weight::Light, effort: CompilerEffort::Optimised, count_fuel: false };
+        let (effort, owner) = (CompilerEffort::Optimised, ProcessOwner::Host);
+        let form = CodeForm { weight: Weight::Light, effort, count_fuel: false, owner };
         let engine = Engine::new(&engine_config(form, &limits, 4)).unwrap();
         let bomb = wat::parse_str(
             r#"(module (table 10 funcref) (memory 1)

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use gymkhana_record::{Cost, FailureKind, Seed};
+use serde::{Deserialize, Serialize};
 use wasmtime::component::Instance as ComponentInstance;
 use wasmtime::{Result as EngineResult, Store, UpdateDeadline};
 
@@ -44,7 +45,7 @@ enum InstanceHandle<E> {
 }
 
 /// Host-side state of a live instance, which its snapshots include.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HostState {
     /// Virtual clock, in nanoseconds.
     pub clock: u64,

@@ -6,13 +6,13 @@ use std::io::{BufRead, IsTerminal, stdin, stdout};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
+use gymkhana_registry_client::user_folder;
 use rustyline::config::Config;
 use rustyline::error::ReadlineError;
 use rustyline::{DefaultEditor, Result as EditorResult};
 
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
-use crate::registry::user_folder;
 
 const PROMPT: &str = "> ";
 

@@ -1,0 +1,53 @@
+"""Sandboxed WebAssembly environments, tools and rewards for reinforcement learning of language-model agents.
+
+    import gymkhana_rl as gk
+
+    plugin = gk.load("gymkhana/frozen-lake@^0.1")   # or a path, or bytes
+    env = plugin.env(split="train", seed=1)          # Gymnasium's reset and step, with text
+    tool = gk.load("gymkhana/calculator").tool()     # tool.functions: Python functions
+    reward = gk.load("gymkhana/math-verify").reward()  # (prompts, completions, **columns) -> list of floats
+
+Calls into plugins release the interpreter's lock, and end at their deadlines. Objects do not survive a fork: make them in
+the child, or pickle them.
+"""
+
+import atexit as _atexit
+
+from . import errors
+from ._native import Env, Plugin, Reward, Tool, VectorEnv, __version__, load, step_many
+from ._native import shut_down as _shut_down
+from ._types import Action, Call, Json, Options, Score, ToolAnswer
+from .errors import (
+    EpisodeEndedError,
+    GymkhanaError,
+    LoadError,
+    OptionError,
+    PluginError,
+    StaleHandleError,
+)
+
+_atexit.register(_shut_down)
+
+__all__ = [
+    "Action",
+    "Call",
+    "Env",
+    "EpisodeEndedError",
+    "GymkhanaError",
+    "Json",
+    "LoadError",
+    "OptionError",
+    "Options",
+    "Plugin",
+    "PluginError",
+    "Reward",
+    "Score",
+    "StaleHandleError",
+    "Tool",
+    "ToolAnswer",
+    "VectorEnv",
+    "__version__",
+    "errors",
+    "load",
+    "step_many",
+]

@@ -1,0 +1,20 @@
+"""NumPy arrays of numbers from the native module, or lists where NumPy is not installed."""
+
+from __future__ import annotations
+
+import array as _array
+from typing import Any
+
+try:
+    import numpy as _numpy
+except ImportError:
+    _numpy = None  # type: ignore[assignment]
+
+
+def array(data: bytearray, dtype: str) -> Any:
+    """Numbers of the type "float64" or "bool", which `data` holds in the machine's byte order."""
+    if _numpy is not None:
+        return _numpy.frombuffer(data, dtype=dtype)
+    if dtype == "bool":
+        return [bool(byte) for byte in data]
+    return _array.array("d", bytes(data)).tolist()

@@ -1,0 +1,11 @@
+//! Environments: their episodes without Python, and the classes that show them to it.
+
+pub mod action;
+pub mod env;
+pub mod episode;
+mod record;
+pub mod saved;
+pub mod spec;
+mod task;
+mod transition;
+pub mod vector;

@@ -1,0 +1,156 @@
+//! Failures of the package's functions, and the Python exceptions that they become.
+
+use gymkhana_assembly::{Classify, RunError};
+use gymkhana_record::{Failure, FailureKind};
+use gymkhana_sandbox::CallError;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyType;
+
+/// Module of the exceptions.
+const MODULE: &str = "gymkhana_rl.errors";
+
+/// Separator between a message and its hint.
+const HINT: &str = "\nhint: ";
+
+/// Why a function failed.
+#[derive(Debug)]
+pub enum Fault {
+    /// A component, a name or a grant cannot be loaded.
+    Load(RunError),
+    /// An option, a split, a task, a seat or an action is not one of the plugin's.
+    Option(String),
+    /// A plugin failed.
+    Plugin(PluginFailure),
+    /// The object was made before a fork.
+    Forked,
+    /// The object was closed.
+    Closed(&'static str),
+    /// The interpreter is shutting down.
+    Ending,
+    /// The episode has ended, or has not begun.
+    Ended(&'static str),
+    /// Fault of this package or the system.
+    Internal(String),
+}
+
+/// A failed call of a plugin.
+#[derive(Debug)]
+pub struct PluginFailure {
+    /// Short name of the plugin.
+    pub plugin: String,
+    /// Kind of the failure.
+    pub kind: FailureKind,
+    /// Reason.
+    pub message: String,
+}
+
+impl PluginFailure {
+    /// The failure of a call of this plugin.
+    pub fn of(plugin: &str, error: CallError) -> Self {
+        Self { plugin: plugin.to_owned(), kind: error.kind, message: error.message }
+    }
+}
+
+impl From<Failure> for PluginFailure {
+    fn from(failure: Failure) -> Self {
+        let plugin = failure.at.plugin().unwrap_or("host").to_owned();
+        let message = format!("{} failed during {}: {}", failure.at, failure.call_site, failure.message);
+        Self { plugin, kind: failure.kind, message }
+    }
+}
+
+impl From<PluginFailure> for Fault {
+    fn from(failure: PluginFailure) -> Self {
+        Self::Plugin(failure)
+    }
+}
+
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Self {
+        Self::Plugin(failure.into())
+    }
+}
+
+impl From<RunError> for Fault {
+    fn from(error: RunError) -> Self {
+        Self::Load(error)
+    }
+}
+
+impl Fault {
+    /// An error of loading.
+    pub fn load(error: impl Into<anyhow::Error>) -> Self {
+        Self::Load(Err::<(), _>(error).user_error().expect_err("it is an error"))
+    }
+}
+
+/// The word of a failure's kind in records.
+pub fn word(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Trap => "trap",
+        FailureKind::Budget => "budget",
+        FailureKind::Fuel => "fuel",
+        FailureKind::Deadline => "deadline",
+        FailureKind::Memory => "memory",
+        FailureKind::ResultSize => "result-size",
+        FailureKind::EpisodeSize => "episode-size",
+        FailureKind::Malformed => "malformed",
+        FailureKind::Refused => "refused",
+        FailureKind::Neighbour => "neighbour",
+        FailureKind::Capacity => "capacity",
+        FailureKind::Fault => "fault",
+    }
+}
+
+/// A message on one line, without its hint.
+fn one_line(message: &str) -> String {
+    message.replace("\n  because: ", ": ")
+}
+
+/// A message and its hint.
+fn split(message: &str) -> (String, Option<String>) {
+    match message.split_once(HINT) {
+        Some((message, hint)) => (one_line(message), Some(hint.to_owned())),
+        None => (one_line(message), None),
+    }
+}
+
+impl From<Fault> for PyErr {
+    fn from(fault: Fault) -> Self {
+        Python::attach(|py| exception(py, &fault).unwrap_or_else(|error| error))
+    }
+}
+
+/// The exception of a failure.
+fn exception(py: Python<'_>, fault: &Fault) -> PyResult<PyErr> {
+    let (class, (message, hint)) = match fault {
+        Fault::Load(error) => ("LoadError", split(&error.to_string())),
+        Fault::Option(message) => ("OptionError", split(message)),
+        Fault::Plugin(PluginFailure { plugin, kind, message }) => {
+            let (message, hint) = split(message);
+            let class = class(py, "PluginError")?;
+            return Ok(PyErr::from_value(class.call1((message, hint, plugin, word(*kind)))?));
+        }
+        Fault::Forked => (
+            "StaleHandleError",
+            split(
+                "this object cannot be used here: it was made before this process was forked\nhint: make it again in \
+                 the child, or pass it through pickle",
+            ),
+        ),
+        Fault::Closed(what) => ("StaleHandleError", split(&format!("this {what} cannot be used: it is closed"))),
+        Fault::Ending => ("GymkhanaError", split("no plugin can be called: the interpreter is shutting down")),
+        Fault::Ended(message) => ("EpisodeEndedError", split(message)),
+        Fault::Internal(message) => return Ok(PyRuntimeError::new_err(message.clone())),
+    };
+    Ok(PyErr::from_value(self::class(py, class)?.call1((message, hint))?))
+}
+
+/// A class of the module of exceptions.
+fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyType>> {
+    static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    let module = ERRORS.get_or_try_init(py, || py.import(MODULE).map(Bound::unbind))?;
+    Ok(module.bind(py).getattr(name)?.cast_into()?)
+}

@@ -1,0 +1,32 @@
+//! The native module of the Python package: plugins, episodes, tools and rewards as Python objects.
+//!
+//! Every call into a guest runs without the interpreter's lock, and a batch is one call from Python. The module survives
+//! what programs around it do: forks, handlers of signals, limited address space, threads, and the interpreter's end.
+
+mod asynchronous;
+mod convert;
+mod environment;
+mod errors;
+mod options;
+mod plugin;
+mod process;
+mod reward;
+mod runtime;
+mod tool;
+
+use pyo3::prelude::*;
+
+/// The module `gymkhana_rl._native`.
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    process::watch_forks();
+    module.add_class::<plugin::Plugin>()?;
+    module.add_class::<environment::env::Env>()?;
+    module.add_class::<environment::vector::VectorEnv>()?;
+    module.add_class::<tool::Tool>()?;
+    module.add_class::<reward::Reward>()?;
+    module.add_function(wrap_pyfunction!(plugin::load, module)?)?;
+    module.add_function(wrap_pyfunction!(environment::vector::step_many, module)?)?;
+    module.add_function(wrap_pyfunction!(runtime::shut_down, module)?)?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))
+}

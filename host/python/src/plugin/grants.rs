@@ -1,0 +1,61 @@
+//! Grants of capabilities, in the words of a run file.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use gymkhana_assembly::grants::{grant_alone, grants};
+use gymkhana_config::{ModelSection, PluginSection};
+use gymkhana_sandbox::{Grants, Plugin};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value as Json};
+
+use crate::errors::Fault;
+use crate::runtime::Host;
+
+/// Name of a model that is given in the place of a name.
+const GIVEN: &str = "given";
+
+/// What a plugin may use.
+#[derive(Default)]
+pub struct Granted {
+    section: PluginSection,
+    models: BTreeMap<String, ModelSection>,
+}
+
+impl Granted {
+    /// Reads grants: the keys of `[plugins.NAME]`, where `model` holds the keys of `[models.NAME]`.
+    ///
+    /// # Errors
+    /// If a key or a value is not one of a run file.
+    pub fn read(mut grants: Map<String, Json>) -> Result<Self, Fault> {
+        let mut models = BTreeMap::new();
+        if let Some(model) = grants.get_mut("model") {
+            if !model.is_object() {
+                let why = "`grants[\"model\"]` is not a mapping\nhint: give the keys of `[models.NAME]`, such as `url` \
+                           and `name`";
+                return Err(Fault::load(anyhow::anyhow!(why)));
+            }
+            models.insert(GIVEN.to_owned(), section("model", std::mem::replace(model, Json::from(GIVEN)))?);
+        }
+        Ok(Self { section: section("grants", Json::Object(grants))?, models })
+    }
+
+    /// The capabilities.
+    pub fn capabilities(&self) -> Grants {
+        grants(&self.section)
+    }
+
+    /// The plugin with what it may use. Paths are relative to the working directory.
+    ///
+    /// # Errors
+    /// If the plugin does not ask for a grant, or a file or an environment variable is missing.
+    pub fn grant(&self, plugin: &Plugin, host: &Host) -> Result<Plugin, Fault> {
+        // Outbound calls run on the runtime that is current here.
+        let _current = host.handle().enter();
+        Ok(grant_alone(&self.section, &self.models, Path::new("."), plugin)?)
+    }
+}
+
+fn section<T: DeserializeOwned>(what: &str, value: Json) -> Result<T, Fault> {
+    serde_json::from_value(value).map_err(|error| Fault::load(anyhow::anyhow!("`{what}` cannot be used: {error}")))
+}

@@ -1,0 +1,329 @@
+//! The class `Plugin`, and the function `load`.
+
+mod grants;
+mod source;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gymkhana_driver::Bound as BoundPlugin;
+use gymkhana_record::Seed;
+use gymkhana_sandbox::{Inspection, Limits, Plugin as Loaded, SelfDescription};
+use pyo3::exceptions::PyRuntimeWarning;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyMapping, PyString, PyTuple};
+use serde_json::Value as Json;
+
+use crate::convert::{from_json, to_json};
+use crate::environment::env::Env;
+use crate::environment::episode::Play;
+use crate::environment::saved;
+use crate::environment::spec::Spec;
+use crate::environment::vector::VectorEnv;
+use crate::errors::Fault;
+use crate::options;
+use crate::plugin::grants::Granted;
+use crate::plugin::source::{Fetched, Source};
+use crate::process::Owned;
+use crate::reward::Reward;
+use crate::runtime::{Host, host};
+use crate::tool::Tool;
+
+/// Memory limits that `memory_mib` accepts.
+const MEMORY_MIB: std::ops::RangeInclusive<usize> = 1..=4096;
+
+/// Longest call that `timeout_s` accepts, in seconds.
+const MAX_TIMEOUT: f64 = 86_400.0;
+
+/// A loaded plugin.
+#[pyclass(frozen, module = "gymkhana_rl")]
+pub struct Plugin {
+    loaded: Owned<Loaded>,
+    /// What makes it again in another process.
+    recipe: Recipe,
+    facts: Facts,
+}
+
+/// What `load` was given, with the component.
+struct Recipe {
+    bytes: Arc<[u8]>,
+    /// Name and version in a registry, where another process finds the same component.
+    pinned: Option<String>,
+    grants: Json,
+    limits: Limited,
+}
+
+/// Limits that were set.
+#[derive(Debug, Clone, Copy)]
+struct Limited {
+    fuel: Option<u64>,
+    timeout_s: Option<f64>,
+    memory_mib: Option<usize>,
+}
+
+/// What the manifest says.
+struct Facts {
+    name: String,
+    version: String,
+    digest: String,
+    kinds: Vec<String>,
+}
+
+impl Limited {
+    /// The limits of the sandbox.
+    ///
+    /// # Errors
+    /// If a number is out of its range.
+    fn limits(self) -> Result<Limits, Fault> {
+        let wrong = |why: &str| Err(Fault::Option(why.to_owned()));
+        let mut limits = Limits { fuel_per_call: self.fuel, ..Limits::default() };
+        if self.fuel == Some(0) {
+            return wrong("`fuel` is 0; give at least 1");
+        }
+        if let Some(seconds) = self.timeout_s {
+            if !(seconds > 0.0 && seconds <= MAX_TIMEOUT) {
+                return wrong("`timeout_s` is out of range; give a number of seconds above 0 and up to 86400");
+            }
+            limits.budget = Duration::from_secs_f64(seconds);
+            limits.episode_budget = limits.episode_budget.max(limits.budget);
+            limits.wall = limits.wall.max(limits.budget);
+        }
+        if let Some(mebibytes) = self.memory_mib {
+            if !MEMORY_MIB.contains(&mebibytes) {
+                return wrong("`memory_mib` is out of range; give 1 to 4096");
+            }
+            limits.memory_bytes = mebibytes << 20;
+        }
+        Ok(limits)
+    }
+}
+
+impl Plugin {
+    /// Name with its namespace.
+    pub fn name(&self, _py: Python<'_>) -> &str {
+        &self.facts.name
+    }
+
+    /// The loaded plugin.
+    ///
+    /// # Errors
+    /// In a forked child of the process that loaded it.
+    pub fn loaded(&self) -> Result<&Loaded, Fault> {
+        self.loaded.get()
+    }
+
+    fn new(fetched: Fetched, grants: Json, limits: Limited, host: &Host) -> Result<Self, Fault> {
+        let Fetched { origin, bytes, pinned } = fetched;
+        let granted = match &grants {
+            Json::Object(grants) => Granted::read(grants.clone())?,
+            _ => Granted::default(),
+        };
+        let sandbox = host.sandbox(limits.limits()?)?;
+        let loaded = Loaded::from_bytes(&sandbox, &origin, &bytes, &granted.capabilities()).map_err(Fault::load)?;
+        let loaded = granted.grant(&loaded, host)?;
+        let manifest = loaded.manifest();
+        let facts = Facts {
+            name: manifest.name.to_string(),
+            version: manifest.version.to_string(),
+            digest: loaded.digest().to_string(),
+            kinds: manifest.kinds.iter().map(ToString::to_string).collect(),
+        };
+        let recipe = Recipe { bytes: bytes.into(), pinned, grants, limits };
+        Ok(Self { loaded: Owned::new(loaded), recipe, facts })
+    }
+}
+
+/// Loads a plugin.
+///
+/// `plugin` is a name with versions, such as "gymkhana/frozen-lake@^0.1", a path, or the bytes of a component.
+#[pyfunction]
+#[pyo3(signature = (plugin, *, grants=None, fuel=None, timeout_s=None, memory_mib=None))]
+pub fn load(
+    plugin: &Bound<'_, PyAny>,
+    grants: Option<&Bound<'_, PyAny>>,
+    fuel: Option<u64>,
+    timeout_s: Option<f64>,
+    memory_mib: Option<usize>,
+) -> PyResult<Plugin> {
+    let py = plugin.py();
+    let source = if let Ok(bytes) = plugin.cast::<PyBytes>() {
+        Source::Bytes(bytes.as_bytes().to_vec())
+    } else if let Ok(text) = plugin.cast::<PyString>() {
+        Source::of_text(&text.to_string_lossy())
+    } else {
+        Source::File(plugin.extract::<PathBuf>()?)
+    };
+    let grants = match grants.filter(|grants| !grants.is_none()) {
+        Some(grants) if grants.cast::<PyMapping>().is_ok() => to_json("`grants`", grants)?,
+        Some(_) => return Err(Fault::Option("`grants` is not a mapping".to_owned()).into()),
+        None => Json::Null,
+    };
+    let limits = Limited { fuel, timeout_s, memory_mib };
+    let host = host()?;
+    let made = py.detach(|| Plugin::new(source.fetch(host)?, grants, limits, host));
+    for warning in host.take_warnings() {
+        PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &std::ffi::CString::new(warning)?, 1)?;
+    }
+    Ok(made?)
+}
+
+/// Tools given to an environment: plugins with their default options, or `Tool` objects.
+pub fn bound_tools<'py>(
+    tools: Option<&Bound<'py, PyAny>>,
+    py: Python<'py>,
+) -> PyResult<(Bound<'py, PyTuple>, Vec<BoundPlugin>)> {
+    let given = match tools.filter(|tools| !tools.is_none()) {
+        Some(tools) => PyTuple::new(py, tools.try_iter()?.collect::<PyResult<Vec<_>>>()?)?,
+        None => PyTuple::empty(py),
+    };
+    let mut bound = Vec::new();
+    for tool in given.iter() {
+        if let Ok(tool) = tool.cast::<Tool>() {
+            bound.push(tool.get().bound()?);
+        } else if let Ok(plugin) = tool.cast::<Plugin>() {
+            bound.push(BoundPlugin { plugin: plugin.get().loaded()?.clone(), options: vec![] });
+        } else {
+            let kind = tool.get_type().name()?;
+            return Err(Fault::Option(format!("`tools` holds a `{kind}`; give plugins or tools")).into());
+        }
+    }
+    Ok((given, bound))
+}
+
+#[pymethods]
+impl Plugin {
+    /// Name with its namespace, such as "gymkhana/frozen-lake".
+    #[getter(name)]
+    fn full_name(&self) -> &str {
+        &self.facts.name
+    }
+
+    /// Version.
+    #[getter]
+    fn version(&self) -> &str {
+        &self.facts.version
+    }
+
+    /// SHA-256 of the component, in hexadecimal digits.
+    #[getter]
+    fn digest(&self) -> &str {
+        &self.facts.digest
+    }
+
+    /// Kinds: "environment", "tool", "reward".
+    #[getter]
+    fn kinds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.facts.kinds)
+    }
+
+    /// Everything known about the plugin, as `host plugin inspect --json` prints it.
+    fn describe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (host, loaded) = (host()?, self.loaded()?);
+        let json = py.detach(|| {
+            let described = host.block_on(SelfDescription::of(loaded)).map_err(|error| error.message);
+            let inspection = Inspection::new(&self.recipe.bytes, described).map_err(Fault::load)?;
+            serde_json::to_value(&inspection).map_err(|error| Fault::Internal(error.to_string()))
+        })?;
+        from_json(py, &json)
+    }
+
+    /// Splits of an environment under these options: the number of tasks of each, or None if it has no end.
+    #[pyo3(signature = (**options))]
+    fn splits<'py>(&self, py: Python<'py>, options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyDict>> {
+        let options = options::read(options.map(|options| options.as_any()))?;
+        let (host, loaded) = (host()?, self.loaded()?.clone());
+        let spec = py.detach(|| host.block_on(Spec::new(loaded, options, vec![])))?;
+        let splits = PyDict::new(py);
+        for split in &spec.splits {
+            splits.set_item(&split.name, split.tasks)?;
+        }
+        Ok(splits)
+    }
+
+    /// An environment without an episode; `reset` begins one.
+    ///
+    /// Without `task`, each reset draws one of `split`, by default the first split.
+    #[pyo3(signature = (*, split=None, task=None, seed=0, tools=None, options=None))]
+    fn env(
+        slf: &Bound<'_, Self>,
+        split: Option<String>,
+        task: Option<u64>,
+        seed: u64,
+        tools: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Env> {
+        let py = slf.py();
+        let (tools, bound) = bound_tools(tools, py)?;
+        let options = options::read(options)?;
+        let (host, loaded) = (host()?, slf.get().loaded()?.clone());
+        let play = py.detach(|| {
+            let spec = Arc::new(host.block_on(Spec::new(loaded, options, bound))?);
+            Play::new(spec, split, task, Seed(seed))
+        })?;
+        Ok(Env::new(slf.clone().unbind(), tools.unbind(), play))
+    }
+
+    /// Opens an environment from the bytes of `Env.snapshot`, with the tools that it had.
+    #[pyo3(signature = (state, *, tools=None))]
+    fn restore(slf: &Bound<'_, Self>, state: &Bound<'_, PyBytes>, tools: Option<&Bound<'_, PyAny>>) -> PyResult<Env> {
+        let py = slf.py();
+        let (tools, bound) = bound_tools(tools, py)?;
+        let (host, loaded, state) = (host()?, slf.get().loaded()?, state.as_bytes());
+        let play = py.detach(|| host.block_on(saved::open(state, loaded, bound)))?;
+        Ok(Env::new(slf.clone().unbind(), tools.unbind(), play))
+    }
+
+    /// Environments that are stepped together. Number i begins with the seed `seed + i`.
+    #[pyo3(signature = (num_envs, *, split=None, seed=0, tools=None, options=None))]
+    fn vector_env(
+        slf: &Bound<'_, Self>,
+        num_envs: usize,
+        split: Option<&str>,
+        seed: u64,
+        tools: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<VectorEnv> {
+        let py = slf.py();
+        let (_, bound) = bound_tools(tools, py)?;
+        let options = options::read(options)?;
+        let (host, loaded) = (host()?, slf.get().loaded()?.clone());
+        let spec = py.detach(|| host.block_on(Spec::new(loaded, options, bound)))?;
+        Ok(VectorEnv::new(slf.clone().unbind(), &Arc::new(spec), num_envs, split, seed)?)
+    }
+
+    /// A session of a tool.
+    #[pyo3(signature = (*, seed=0, options=None))]
+    fn tool(slf: &Bound<'_, Self>, seed: u64, options: Option<&Bound<'_, PyAny>>) -> PyResult<Tool> {
+        let options = options::read(options)?;
+        Tool::open(slf, seed, options)
+    }
+
+    /// A reward function with these options.
+    #[pyo3(signature = (*, seed=0, **options))]
+    fn reward(slf: &Bound<'_, Self>, seed: u64, options: Option<&Bound<'_, PyDict>>) -> PyResult<Reward> {
+        let options = options::read(options.map(|options| options.as_any()))?;
+        Reward::open(slf, seed, options)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let Recipe { bytes, pinned, grants, limits } = &self.recipe;
+        let source = match pinned {
+            Some(name) => PyString::new(py, name).into_any(),
+            None => PyBytes::new(py, bytes).into_any(),
+        };
+        let keywords = PyDict::new(py);
+        keywords.set_item(intern!(py, "grants"), from_json(py, grants)?)?;
+        keywords.set_item(intern!(py, "fuel"), limits.fuel)?;
+        keywords.set_item(intern!(py, "timeout_s"), limits.timeout_s)?;
+        keywords.set_item(intern!(py, "memory_mib"), limits.memory_mib)?;
+        let arguments = (source, &self.facts.digest, keywords).into_pyobject(py)?;
+        Ok((py.import("gymkhana_rl._pickle")?.getattr("plugin")?, arguments))
+    }
+
+    fn __repr__(&self) -> String {
+        let Facts { name, version, kinds, .. } = &self.facts;
+        format!("<Plugin {name} {version} ({})>", kinds.join(", "))
+    }
+}

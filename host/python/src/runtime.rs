@@ -1,0 +1,132 @@
+//! The engine, the threads and the ticker of this process, made at first use and anew after a fork.
+
+use std::collections::HashMap;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use gymkhana_assembly::code_cache;
+use gymkhana_sandbox::{Limits, ProcessOwner, Sandbox, SandboxConfig};
+use pyo3::prelude::*;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::errors::Fault;
+use crate::process::generation;
+
+/// Time for which the start of a plugin waits for a place. The program that waits is often the one that holds them all.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// Time for which the interpreter's end waits for guests.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+
+/// What all objects of a process share. Never dropped: objects of an ending interpreter may outlive it.
+pub struct Host {
+    generation: u64,
+    /// `None` after the interpreter's end.
+    runtime: Mutex<Option<Runtime>>,
+    handle: Handle,
+    /// Sandboxes, by whether guests count fuel.
+    sandboxes: Mutex<HashMap<bool, Sandbox>>,
+    /// Warnings that nobody has seen yet.
+    warnings: Mutex<Vec<String>>,
+}
+
+/// The host of this process or, in a forked child that has not made its own, of the parent.
+static HOST: AtomicPtr<Host> = AtomicPtr::new(null_mut());
+
+/// The host of this process.
+///
+/// # Errors
+/// If the system starts no threads, or the interpreter is shutting down.
+pub fn host() -> Result<&'static Host, Fault> {
+    let found = HOST.load(Ordering::Acquire);
+    // SAFETY: a host is leaked when it is stored.
+    if let Some(host) = unsafe { found.as_ref() }.filter(|host| host.generation == generation()) {
+        return Ok(host);
+    }
+    let made = Box::into_raw(Box::new(Host::new()?));
+    match HOST.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: it is leaked from here on.
+        Ok(_) => Ok(unsafe { &*made }),
+        Err(_) => {
+            // Another thread was faster.
+            // SAFETY: `made` was stored nowhere.
+            drop(unsafe { Box::from_raw(made) });
+            host()
+        }
+    }
+}
+
+impl Host {
+    fn new() -> Result<Self, Fault> {
+        let runtime = Builder::new_multi_thread().enable_all().thread_name("gymkhana").build();
+        let runtime = runtime.map_err(|error| Fault::Internal(format!("no threads can be started: {error}")))?;
+        Ok(Self {
+            generation: generation(),
+            handle: runtime.handle().clone(),
+            runtime: Mutex::new(Some(runtime)),
+            sandboxes: Mutex::default(),
+            warnings: Mutex::default(),
+        })
+    }
+
+    /// Runs a call to its end on this thread. The caller has released the interpreter's lock.
+    pub fn block_on<T>(&self, call: impl Future<Output = T>) -> T {
+        self.handle.block_on(call)
+    }
+
+    /// Handle for tasks of batches.
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// A sandbox with these limits. All with or all without fuel share one engine.
+    ///
+    /// # Errors
+    /// If the sandbox cannot be set up.
+    pub fn sandbox(&self, limits: Limits) -> Result<Sandbox, Fault> {
+        let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = sandboxes.get(&limits.count_fuel());
+        if let Some(sandbox) = known.and_then(|sandbox| sandbox.with_limits(limits)) {
+            return Ok(sandbox);
+        }
+        let config = SandboxConfig {
+            limits,
+            owner: ProcessOwner::Foreign,
+            // The compiler's threads are those of the first process.
+            compile_in_parallel: self.generation == 0,
+            wait: WAIT,
+            ..SandboxConfig::default()
+        };
+        let sandbox = code_cache::sandbox(config, |text| self.warn(text.to_owned()))?;
+        sandboxes.insert(limits.count_fuel(), sandbox.clone());
+        Ok(sandbox)
+    }
+
+    /// Keeps a warning for the next function that can show it.
+    pub fn warn(&self, text: String) {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(text);
+    }
+
+    /// The warnings since they were last taken.
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Ends the threads of this process. Runs at the interpreter's end.
+#[pyfunction]
+pub fn shut_down(py: Python<'_>) {
+    // SAFETY: a host is leaked when it is stored.
+    let host = unsafe { HOST.load(Ordering::Acquire).as_ref() };
+    let Some(host) = host.filter(|host| host.generation == generation()) else { return };
+    py.detach(|| {
+        let runtime = host.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Engines end with their last plugin; their tickers end with them.
+        host.sandboxes.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        if let Some(runtime) = runtime {
+            runtime.shutdown_timeout(LAST_WAIT);
+        }
+    });
+}

@@ -1,0 +1,61 @@
+//! Tests of the Python package with the library of the workspace's own build, without a wheel.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+
+use crate::setup::run_cargo;
+use crate::step::{execute, output_of, step};
+use crate::tools::ensure_python;
+use crate::workspace::Workspace;
+
+/// Folder of the package.
+pub const PACKAGE: &str = "host/python";
+
+/// Locked requirements of its tests.
+pub const REQUIREMENTS: &str = include_str!("../requirements/python.txt");
+
+/// Assembles the package in `target/python` and runs its tests. Those of frameworks that are not installed are skipped.
+pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
+    let python = step("python package: tools", || ensure_python(&workspace.root, "python", REQUIREMENTS))?;
+    // Selected from the whole workspace, so that nothing is compiled twice.
+    step("python package: build", || {
+        run_cargo(workspace, &["build", "--release", "--workspace", "--exclude", "xtask"])
+    })?;
+    let folder = workspace.target.join("python");
+    assemble(workspace, &folder)?;
+    make_importable(&python, &folder)?;
+    step("python package: tests", || {
+        let mut command = Command::new(&python);
+        command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]);
+        command.env("GYMKHANA_PLUGINS", workspace.target.join("plugins"));
+        execute(command.current_dir(workspace.root.join(PACKAGE)))
+    })
+}
+
+/// Copies the package's Python files and the built library into a folder.
+fn assemble(workspace: &Workspace, folder: &Path) -> anyhow::Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("cannot remove `{}`", folder.display()))?;
+    }
+    let package = folder.join("gymkhana_rl");
+    fs::create_dir_all(&package).with_context(|| format!("cannot create `{}`", package.display()))?;
+    let sources = workspace.root.join(PACKAGE).join("python");
+    for name in ["gymkhana_rl", "gymkhana_verifiers"] {
+        execute(Command::new("cp").arg("-r").arg(sources.join(name)).arg(folder))?;
+    }
+    let library = workspace.target.join("release/lib_native.so");
+    let module = package.join("_native.abi3.so");
+    fs::copy(&library, &module).with_context(|| format!("cannot copy `{}`", library.display()))?;
+    Ok(())
+}
+
+/// Lets this Python import packages of a folder.
+fn make_importable(python: &Path, folder: &Path) -> anyhow::Result<()> {
+    let script = "import sysconfig; print(sysconfig.get_path('purelib'))";
+    let packages = output_of(Command::new(python).args(["-c", script])).context("Python does not name its packages")?;
+    let link = Path::new(packages.trim()).join("gymkhana-rl.pth");
+    fs::write(&link, format!("{}\n", folder.display())).with_context(|| format!("cannot write `{}`", link.display()))
+}
