@@ -28,7 +28,7 @@ use gymkhana_assembly::{Classify, RunResult};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// All stages are complete.
-    Finished(Finished),
+    Finished(Box<Finished>),
     /// A stop was requested; the run can be resumed.
     Stopped(Stopped),
 }
@@ -141,7 +141,7 @@ impl Session {
             ));
         }
         match self.stages().await {
-            Ok(()) => self.finish().map(Outcome::Finished),
+            Ok(()) => self.finish().map(|finished| Outcome::Finished(Box::new(finished))),
             Err(Halt::Stopped) => self.save_stopped().await.map(Outcome::Stopped),
             Err(Halt::Failed(error)) => Err(error),
         }

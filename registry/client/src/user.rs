@@ -21,7 +21,13 @@ pub enum OpenError {
     Config(#[from] RegistryConfigError),
     /// The client cannot be created.
     #[error(transparent)]
-    Client(#[from] RegistryClientError),
+    Client(Box<RegistryClientError>),
+}
+
+impl From<RegistryClientError> for OpenError {
+    fn from(error: RegistryClientError) -> Self {
+        Self::Client(Box::new(error))
+    }
 }
 
 /// Folder of this user, from the environment variable or below HOME.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::MODEL;
 
 /// Answer of vLLM with one choice.
-pub fn vllm(choice: Value, prompt: usize, completion: usize) -> Value {
+pub fn vllm(choice: &Value, prompt: usize, completion: usize) -> Value {
     json!({
         "id": "cmpl-1", "object": "text_completion", "created": 1, "model": MODEL, "choices": [choice],
         "service_tier": null, "system_fingerprint": "vllm-0",

@@ -386,7 +386,7 @@ impl Shared {
             "stop_reason": stop_reason, "prompt_logprobs": null, "prompt_token_ids": prompt,
             "token_ids": sampled.tokens, "routed_experts": null,
         });
-        Ok((200, completion::vllm(choice, prompt.len(), length)))
+        Ok((200, completion::vllm(&choice, prompt.len(), length)))
     }
 
     async fn vllm_score(&self, body: &Value) -> Answered {
@@ -397,7 +397,7 @@ impl Shared {
         let places: Vec<Value> = [Value::Null].into_iter().chain(prompt[1..].iter().zip(&scored).map(place)).collect();
         let choice = json!({"index": 0, "text": "", "logprobs": null, "finish_reason": "length", "stop_reason": null,
             "prompt_logprobs": places, "prompt_token_ids": null, "token_ids": null, "routed_experts": null});
-        Ok((200, completion::vllm(choice, prompt.len(), 1)))
+        Ok((200, completion::vllm(&choice, prompt.len(), 1)))
     }
 
     async fn sglang_generate(&self, body: &Value) -> Answered {
