@@ -5,7 +5,8 @@ include!("../trainer/build_libtorch.rs");
 include!("build_templates.rs");
 
 fn main() {
-    let folder = link_libtorch();
+    // Without the trainer's program, no folder of libtorch is known at build time.
+    let folder = if std::env::var_os("CARGO_FEATURE_TRAIN").is_some() { link_libtorch() } else { String::new() };
     println!("cargo:rustc-env=GYMKHANA_LIBTORCH={folder}");
     println!("cargo:rustc-env=GYMKHANA_LIBTORCH_VERSION={LIBTORCH_VERSION}");
     println!("cargo:rustc-env=GYMKHANA_WASMTIME_VERSION={}", locked_version("wasmtime"));

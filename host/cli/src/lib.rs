@@ -12,6 +12,7 @@ pub mod printer;
 pub mod registry;
 mod units;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -26,22 +27,29 @@ pub fn main() -> ExitCode {
     if let Some(code) = gymkhana_sandbox::run_as_compiler() {
         return code;
     }
-    let cli = Cli::parse();
+    ExitCode::from(run(std::env::args_os()))
+}
+
+/// Runs the command of these arguments, the first of which is the program's name, and returns the exit code. Ends the
+/// process for help and wrong arguments.
+#[must_use]
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let cli = Cli::parse_from(arguments);
     finish(&Printer::default(), |printer| dispatch(cli.command, printer))
 }
 
 /// Runs a command, prints its error and returns the exit code.
-pub fn finish(printer: &Printer, command: impl FnOnce(&Printer) -> CliResult<ExitCode>) -> ExitCode {
+pub fn finish(printer: &Printer, command: impl FnOnce(&Printer) -> CliResult<u8>) -> u8 {
     match command(printer).and_then(|code| printer.all_printed().map(|()| code)) {
         Ok(code) => code,
         Err(error) => {
             printer.error(&error);
-            ExitCode::from(error::exit_code(&error))
+            error::exit_code(&error)
         }
     }
 }
 
-fn dispatch(command: Command, printer: &Printer) -> CliResult<ExitCode> {
+fn dispatch(command: Command, printer: &Printer) -> CliResult<u8> {
     let done = match command {
         Command::Model(_) => return Err(launch::trainer()),
         Command::Doctor(args) => return Ok(commands::doctor::doctor(&args, printer)),
@@ -61,5 +69,5 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<ExitCode> {
             Ok(())
         }
     };
-    done.map(|()| ExitCode::SUCCESS)
+    done.map(|()| 0)
 }

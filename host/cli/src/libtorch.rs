@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Required version.
 pub const REQUIRED: &str = env!("GYMKHANA_LIBTORCH_VERSION");
 
-/// Folder at build time.
+/// Folder at build time; empty in a build without the trainer.
 const BUILT_WITH: &str = env!("GYMKHANA_LIBTORCH");
 
 /// Folder of libtorch, and its name in messages: the user's own of LIBTORCH, else that of the build.

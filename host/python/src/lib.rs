@@ -4,6 +4,7 @@
 //! what programs around it do: forks, handlers of signals, limited address space, threads, and the interpreter's end.
 
 mod asynchronous;
+mod command_line;
 mod convert;
 mod environment;
 mod errors;
@@ -28,5 +29,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(plugin::load, module)?)?;
     module.add_function(wrap_pyfunction!(environment::vector::step_many, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::shut_down, module)?)?;
+    module.add_function(wrap_pyfunction!(command_line::command_line, module)?)?;
+    module.add_function(wrap_pyfunction!(command_line::compile_with, module)?)?;
+    module.add_function(wrap_pyfunction!(command_line::compile_as_asked, module)?)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))
 }

@@ -32,7 +32,7 @@ pub use cache::{CacheEntry, CacheError, CacheFolder};
 pub use calls::environment::{Action, Advice, EnvironmentEpisode, Image, Snapshot, Started, StepResult};
 pub use calls::reward::{Scorer, Trajectory, score};
 pub use calls::tool::{Answer, ToolSession};
-pub use compiler::{Compiler, CompilerProgram, run_as_compiler};
+pub use compiler::{Compiler, CompilerProgram, compile_as_asked, compile_with, run_as_compiler};
 pub use config::{CompilerEffort, DEFAULT_CACHE_BYTES, Limits, ProcessOwner, SandboxConfig};
 pub use description::{
     Answered, ComponentDescription, EnvironmentDescription, FirstTask, FunctionDescription, Inspection,

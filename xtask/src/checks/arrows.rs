@@ -112,7 +112,7 @@ const ALLOWED: [Allowed; 33] = [
             "nearest",
         ],
     ),
-    ("python", &["record", "sandbox", "driver", "config", "assembly", "registry", "registry-client", "nearest"]),
+    ("python", &["record", "sandbox", "driver", "config", "assembly", "registry", "registry-client", "nearest", "cli"]),
     ("sdk-macros", &["nearest"]),
     ("sdk", &["sdk-macros"]),
     ("answer", &["sdk"]),

@@ -12,9 +12,12 @@ the child, or pickle them.
 """
 
 import atexit as _atexit
+import sys as _sys
+from pathlib import Path as _Path
 
 from . import errors
 from ._native import Env, Plugin, Reward, Tool, VectorEnv, __version__, load, step_many
+from ._native import compile_with as _compile_with
 from ._native import shut_down as _shut_down
 from ._types import Action, Call, Json, Options, Score, ToolAnswer
 from .errors import (
@@ -27,6 +30,10 @@ from .errors import (
 )
 
 _atexit.register(_shut_down)
+
+if _sys.executable:
+    # A component can make the compiler use time and memory without bound, or end it.
+    _compile_with(_sys.executable, str(_Path(__file__).with_name("_compiler.py")))
 
 __all__ = [
     "Action",

@@ -206,3 +206,12 @@ class Reward:
     def group(self, prompt: Any, completions: Sequence[Any], **columns: Any) -> list[float | None]:
         """Scores completions of one prompt together, for rewards that compare them."""
     def __reduce__(self) -> tuple[Any, ...]: ...
+
+def command_line(arguments: Sequence[str]) -> int:
+    """Runs the command line; ends the process for help and wrong arguments."""
+
+def compile_with(interpreter: str, script: str) -> None:
+    """Compiles plugins in processes of an interpreter that runs this script."""
+
+def compile_as_asked(arguments: Sequence[str]) -> int:
+    """Compiles the component of standard input to standard output."""

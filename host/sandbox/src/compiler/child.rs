@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::process::ExitCode;
 
 use gymkhana_registry::{Digest, MAX_PLUGIN_BYTES};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
@@ -67,21 +66,21 @@ impl Job {
     }
 }
 
-/// Compiles the component of standard input to standard output.
-pub(super) fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let Some(job) = Job::parse(arguments) else { return ExitCode::from(FAILED) };
+/// Compiles the component of standard input to standard output. Returns the exit status.
+pub(super) fn run(arguments: impl Iterator<Item = OsString>) -> u8 {
+    let Some(job) = Job::parse(arguments) else { return FAILED };
     match compile(&job) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::System(error)) if error.kind() == io::ErrorKind::OutOfMemory => ExitCode::from(OUT_OF_MEMORY),
-        Err(Failure::System(_)) => ExitCode::from(FAILED),
+        Ok(()) => 0,
+        Err(Failure::System(error)) if error.kind() == io::ErrorKind::OutOfMemory => OUT_OF_MEMORY,
+        Err(Failure::System(_)) => FAILED,
         Err(Failure::Rejected(error)) => {
             let why = format!("{error:#}");
             if why.contains(ENOMEM_TEXT) {
-                return ExitCode::from(OUT_OF_MEMORY);
+                return OUT_OF_MEMORY;
             }
             // Without a reader the reason is not needed.
             let _ = io::stdout().write_all(why.as_bytes());
-            ExitCode::from(REJECTED)
+            REJECTED
         }
     }
 }

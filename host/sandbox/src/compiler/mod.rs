@@ -6,7 +6,9 @@
 mod child;
 mod program;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use wasmtime::Engine;
 
@@ -25,19 +27,31 @@ const REJECTED: u8 = 3;
 /// Exit status of a compiler to which the system refused memory.
 const OUT_OF_MEMORY: u8 = 4;
 
-/// Set in a program that can be started as a compiler.
-static CAN_BE_STARTED: AtomicBool = AtomicBool::new(false);
+/// The program that compiles by default; unset in programs that cannot be started as a compiler.
+static DEFAULT_PROGRAM: OnceLock<CompilerProgram> = OnceLock::new();
 
 /// Lets this program be started as a compiler. A `main` that loads plugins calls it first: it returns the exit code of a
 /// process that was started as a compiler and is done, and `None` in every other process.
 #[must_use]
-pub fn run_as_compiler() -> Option<std::process::ExitCode> {
+pub fn run_as_compiler() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == COMPILE_COMMAND) {
-        return Some(child::run(arguments));
+        return Some(ExitCode::from(child::run(arguments)));
     }
-    CAN_BE_STARTED.store(true, Ordering::Relaxed);
+    compile_with(CompilerProgram::default());
     None
+}
+
+/// Lets this program start another one as its compiler. The first call counts.
+pub fn compile_with(program: CompilerProgram) {
+    DEFAULT_PROGRAM.get_or_init(|| program);
+}
+
+/// Compiles as an interpreter that [`compile_with`] names: with the arguments that it was started with after its own.
+/// Returns the exit status.
+pub fn compile_as_asked(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    // The command tells a program that it is a compiler; an interpreter's script knows.
+    child::run(arguments.into_iter().skip(1))
 }
 
 /// Place of compilation.
@@ -50,9 +64,9 @@ pub enum Compiler {
 }
 
 impl Default for Compiler {
-    /// This program, if it can be started as a compiler.
+    /// The program that [`run_as_compiler`] or [`compile_with`] named, if any.
     fn default() -> Self {
-        if CAN_BE_STARTED.load(Ordering::Relaxed) { Self::Program(CompilerProgram::default()) } else { Self::InProcess }
+        DEFAULT_PROGRAM.get().map_or(Self::InProcess, |program| Self::Program(program.clone()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Starts a compiler's process, feeds it, and waits for its result until a deadline.
 
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -42,6 +43,8 @@ const OUT_OF_MEMORY_TEXT: &str = "memory allocation of";
 pub struct CompilerProgram {
     /// File of the program.
     pub program: PathBuf,
+    /// The program's own arguments, such as an interpreter's script.
+    pub arguments: Vec<OsString>,
     /// Address space beyond that of the started program, in bytes.
     pub memory_bytes: u64,
     /// Wall-clock time for one component.
@@ -51,7 +54,12 @@ pub struct CompilerProgram {
 impl Default for CompilerProgram {
     /// This program, even if its file has been replaced since its start.
     fn default() -> Self {
-        Self { program: PathBuf::from("/proc/self/exe"), memory_bytes: MEMORY_BYTES, deadline: DEADLINE }
+        Self {
+            program: PathBuf::from("/proc/self/exe"),
+            arguments: vec![],
+            memory_bytes: MEMORY_BYTES,
+            deadline: DEADLINE,
+        }
     }
 }
 
@@ -82,6 +90,7 @@ impl CompilerProgram {
             CompileError::Compiler(CompilerFailure::Process(why))
         };
         let mut process = Command::new(&self.program)
+            .args(&self.arguments)
             .arg(COMPILE_COMMAND)
             .args(job.arguments())
             .env(NO_RESERVE.0, NO_RESERVE.1)

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         return code;
     }
     let cli = Cli::parse();
-    finish(&Printer::default(), |printer| {
+    let code = finish(&Printer::default(), |printer| {
         let done = match cli.command {
             ModelCommand::Run(args) => return run::run(&args, printer),
             ModelCommand::Generate(args) => generate::generate(&args, printer),
@@ -38,6 +38,7 @@ fn main() -> ExitCode {
             ModelCommand::Export(args) => export::export(&args, printer),
             ModelCommand::Reference(args) => reference::reference(&args, printer),
         };
-        done.map(|()| ExitCode::SUCCESS)
-    })
+        done.map(|()| 0)
+    });
+    ExitCode::from(code)
 }

@@ -1,7 +1,6 @@
 //! `host run`: trains as a run file says and prints the results.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use gymkhana_assembly::plugins::recorded;
 use gymkhana_config::RunFile;
@@ -15,7 +14,7 @@ use gymkhana_cli::printer::{Printer, Verbosity};
 use gymkhana_cli::registry;
 
 /// Runs the command.
-pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<ExitCode> {
+pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<u8> {
     let printer = &printer.with_verbosity(match args {
         RunArgs { quiet: true, .. } => Verbosity::Quiet,
         RunArgs { verbose: true, .. } => Verbosity::Verbose,
@@ -42,12 +41,12 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<ExitCode> {
     match outcome {
         Some(Outcome::Finished(finished)) => {
             print(&finished, printer);
-            return Ok(ExitCode::SUCCESS);
+            return Ok(0);
         }
         Some(Outcome::Stopped(stopped)) => printer.warn(describe_stop(&stopped)),
         None => printer.warn("stopped before the training began"),
     }
-    Ok(stopping.signal().map_or(ExitCode::SUCCESS, StopSignal::exit_code))
+    Ok(stopping.signal().map_or(0, StopSignal::exit_code))
 }
 
 /// A new run.

@@ -1,6 +1,5 @@
 //! Signals that stop a run: the first one at its next safe point, the second one at once.
 
-use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use gymkhana_run::StopRequest;
@@ -28,8 +27,8 @@ impl StopSignal {
     }
 
     /// Exit code of a run that the signal stopped.
-    pub fn exit_code(self) -> ExitCode {
-        ExitCode::from(self.status())
+    pub fn exit_code(self) -> u8 {
+        self.status()
     }
 }
 
