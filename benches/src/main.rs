@@ -67,6 +67,7 @@ fn run(name: Bench, effort: Effort) -> Result<()> {
         Bench::Instantiate => bench::plugin_calls::instantiate(effort),
         Bench::Reward => bench::plugin_calls::reward(effort),
         Bench::Tools => bench::tools::run(effort),
+        Bench::Python => bench::python::run(effort),
         Bench::Generate => bench::torch::generate(effort),
         Bench::Train => bench::torch::train(effort),
         Bench::Trainer => bench::trainer::step_cost(&StepCost::frugal(effort)),

@@ -27,6 +27,8 @@ pub enum Bench {
     Reward,
     /// The Python tool compared with ipykernel and subprocesses
     Tools,
+    /// The Python package compared with Gymnasium, ipykernel and functions in Python
+    Python,
     /// Tokens per second of generation
     Generate,
     /// Tokens per second of training

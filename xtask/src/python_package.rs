@@ -1,7 +1,7 @@
 //! Tests of the Python package with the library of the workspace's own build, without a wheel.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
@@ -17,9 +17,20 @@ pub const PACKAGE: &str = "host/python";
 /// Locked requirements of its tests.
 pub const REQUIREMENTS: &str = include_str!("../requirements/python.txt");
 
-/// Assembles the package in `target/python` and runs its tests. Those of frameworks that are not installed are skipped.
+/// Assembles the package and runs its tests. Those of frameworks that are not installed are skipped.
 pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
-    let python = step("python package: tools", || ensure_python(&workspace.root, "python", REQUIREMENTS))?;
+    let python = make_environment(workspace, "python", REQUIREMENTS)?;
+    step("python package: tests", || {
+        let mut command = Command::new(&python);
+        command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]);
+        command.env("GYMKHANA_PLUGINS", workspace.target.join("plugins"));
+        execute(command.current_dir(workspace.root.join(PACKAGE)))
+    })
+}
+
+/// A Python of the name with these locked requirements and the package, which is assembled in `target/python`.
+pub fn make_environment(workspace: &Workspace, name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
+    let python = step("python package: tools", || ensure_python(&workspace.root, name, requirements))?;
     // Selected from the whole workspace, so that nothing is compiled twice.
     step("python package: build", || {
         run_cargo(workspace, &["build", "--release", "--workspace", "--exclude", "xtask"])
@@ -27,12 +38,7 @@ pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
     let folder = workspace.target.join("python");
     assemble(workspace, &folder)?;
     make_importable(&python, &folder)?;
-    step("python package: tests", || {
-        let mut command = Command::new(&python);
-        command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]);
-        command.env("GYMKHANA_PLUGINS", workspace.target.join("plugins"));
-        execute(command.current_dir(workspace.root.join(PACKAGE)))
-    })
+    Ok(python)
 }
 
 /// Copies the package's Python files and the built library into a folder.

@@ -5,6 +5,7 @@ pub mod density;
 pub mod hung;
 pub mod neighbours;
 pub mod plugin_calls;
+pub mod python;
 pub mod registry;
 pub mod replay;
 pub mod rollouts;

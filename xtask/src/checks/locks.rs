@@ -11,7 +11,7 @@ use crate::step::step;
 use crate::workspace::Workspace;
 
 /// Locks of Python packages, each with the files of its direct requirements.
-const PYTHON: [(&str, &[&str]); 10] = [
+const PYTHON: [(&str, &[&str]); 11] = [
     ("plugins/requirements.txt", &["plugins/requirements.in"]),
     (
         "tests/reference/requirements.txt",
@@ -25,6 +25,7 @@ const PYTHON: [(&str, &[&str]); 10] = [
     ("xtask/requirements/ipykernel.txt", &["xtask/requirements/ipykernel.in"]),
     ("xtask/requirements/package.txt", &["xtask/requirements/package.in"]),
     ("xtask/requirements/pdoc.txt", &["xtask/requirements/pdoc.in"]),
+    ("xtask/requirements/python-bench.txt", &["xtask/requirements/python-bench.in"]),
     ("xtask/requirements/python.txt", &["xtask/requirements/python.in"]),
     ("xtask/requirements/vllm.txt", &["xtask/requirements/vllm.in"]),
     ("xtask/requirements/wheel.txt", &["xtask/requirements/wheel.in"]),

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use super::{Bench, baselines, build_program, name};
 use crate::foreign;
+use crate::python_package;
 use crate::setup;
 use crate::step::{UserError, execute, execute_for_result, step};
 use crate::tools::ensure_python;
@@ -15,6 +16,9 @@ pub const PROGRAM: &str = "gymkhana-benches";
 
 /// Packages that the bench `tools` compares with.
 const IPYKERNEL: &str = include_str!("../../requirements/ipykernel.txt");
+
+/// Packages that the bench `python` compares with.
+const PYTHON: &str = include_str!("../../requirements/python-bench.txt");
 
 /// Sets up and measures the named benches, or all.
 ///
@@ -36,6 +40,9 @@ pub fn run_built(workspace: &Workspace, names: &[Bench], smoke: bool) -> anyhow:
     if names.is_empty() || names.contains(&Bench::Tools) {
         foreign::build(workspace)?;
         step("ipykernel", || ensure_python(&workspace.root, "ipykernel", IPYKERNEL))?;
+    }
+    if names.is_empty() || names.contains(&Bench::Python) {
+        python_package::make_environment(workspace, "python-bench", PYTHON)?;
     }
     step(if smoke { "benches: one round" } else { "benches" }, || {
         let mut command = Command::new(build_program(workspace, PROGRAM)?);
