@@ -155,7 +155,9 @@ pub(crate) fn code_config(CodeForm { weight, effort, count_fuel, owner }: CodeFo
             .memory_reservation(0)
             .memory_guard_size(0)
             .guard_before_linear_memory(false)
-            .memory_reservation_for_growth(GROWTH);
+            .memory_reservation_for_growth(GROWTH)
+            // Otherwise the whole memory of an instance is written when it starts.
+            .memory_init_cow(true);
     }
     config
 }

@@ -18,7 +18,7 @@ const MATURIN: &str = include_str!("../../requirements/wheel.txt");
 const PLATFORM: &str = "manylinux_2_28";
 
 /// Largest size of the wheel in bytes.
-const MAX_BYTES: u64 = 12 << 20;
+const MAX_BYTES: u64 = 24 << 20;
 
 /// Builds the wheel and prints its size. Returns its path. It runs on systems as old as this machine or, if it is
 /// `portable`, as old as [`PLATFORM`].
