@@ -5,6 +5,7 @@
 //! are copied as fast as they would be faulted in, so the light profile avoids the mappings.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use wasmtime::component::Linker;
 use wasmtime::{Config, Enabled, Engine, Inlining, InstanceAllocationStrategy, PoolingAllocationConfig, Strategy};
@@ -12,6 +13,7 @@ use wasmtime::{Config, Enabled, Engine, Inlining, InstanceAllocationStrategy, Po
 use crate::cache::CodeCache;
 use crate::instance::store_data::StoreData;
 use crate::instance::ticker::Ticker;
+use crate::mappings::{Memories, Stacks};
 use crate::{CompilerEffort, Limits, ProcessOwner, SandboxError, imports};
 
 /// Tables per place of the pool. A Rust guest has two.
@@ -37,7 +39,7 @@ const HEAVY_STACK: usize = 8 << 20;
 const HOST_STACK: usize = 3 << 19;
 
 /// Addresses reserved behind a growing memory in a process of another owner, in bytes. A memory that outgrows them moves.
-const GROWTH: u64 = 1 << 20;
+const GROWTH: usize = 1 << 20;
 
 /// Bytes of a released memory or table that stay resident, to avoid page faults in the next instance. Where the kernel
 /// reports touched pages, this halves the time of scoring in a new store.
@@ -120,6 +122,12 @@ pub(crate) fn engine_config(form: CodeForm, limits: &Limits, places: u32) -> Con
         // The sandbox's permits alone limit the number of instances.
         ProcessOwner::Foreign => InstanceAllocationStrategy::OnDemand,
     });
+    if owner == ProcessOwner::Foreign {
+        config.with_host_stack(Arc::new(Stacks::default()));
+        if weight == Weight::Light {
+            config.with_host_memory(Arc::new(Memories::new(GROWTH)));
+        }
+    }
     if weight == Weight::Heavy {
         config.max_wasm_stack(HEAVY_STACK).async_stack_size(HEAVY_STACK + HOST_STACK);
     }
@@ -155,9 +163,7 @@ pub(crate) fn code_config(CodeForm { weight, effort, count_fuel, owner }: CodeFo
             .memory_reservation(0)
             .memory_guard_size(0)
             .guard_before_linear_memory(false)
-            .memory_reservation_for_growth(GROWTH)
-            // Otherwise the whole memory of an instance is written when it starts.
-            .memory_init_cow(true);
+            .memory_reservation_for_growth(GROWTH as u64);
     }
     config
 }

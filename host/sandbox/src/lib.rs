@@ -25,6 +25,7 @@ mod guest_threads;
 mod imports;
 mod info;
 mod instance;
+mod mappings;
 mod plugin;
 mod sandbox;
 

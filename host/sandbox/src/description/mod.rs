@@ -1,7 +1,8 @@
 //! Self-description of a plugin: what it answers about itself, as data that serializes to JSON.
 //!
-//! Splits, functions and privileged fields depend on options; they are those of the default options. The contract declares
-//! neither the facts of an episode's end nor the privileged fields that a reward reads, so both are absent.
+//! Splits, functions, facts and privileged fields depend on options; they are those of the default options.
+
+mod trial;
 
 use gymkhana_record::{Function, Seed, TaskRef, Value};
 use gymkhana_registry::{Digest, Kind, Manifest, ManifestError, exports, imports, read_manifest};
@@ -78,6 +79,8 @@ pub struct EnvironmentDescription {
     pub splits: Answered<Vec<SplitDescription>>,
     /// What the first task offers, which later tasks may change.
     pub first_task: Answered<FirstTask>,
+    /// Facts at the end of the first task, which `success` may name. Later tasks may have others.
+    pub facts: Answered<Vec<String>>,
     /// Optional interfaces that it has.
     pub offers: Vec<&'static str>,
 }
@@ -106,6 +109,8 @@ pub struct RewardDescription {
     pub components: Vec<ComponentDescription>,
     /// Options.
     pub options: Vec<OptionDescription>,
+    /// Reason why an episode without privileged fields gets no score; `None` if it gets one.
+    pub unscored_without_privileged: Option<String>,
 }
 
 /// An option.
@@ -186,6 +191,12 @@ impl<T> From<Result<T, CallError>> for Answered<T> {
     }
 }
 
+impl<T> From<Result<T, String>> for Answered<T> {
+    fn from(answer: Result<T, String>) -> Self {
+        answer.map_or_else(|error| Self::Failed { error }, Self::Given)
+    }
+}
+
 impl SelfDescription {
     /// Asks a plugin about itself.
     ///
@@ -208,10 +219,12 @@ impl EnvironmentDescription {
     async fn of(plugin: &Plugin) -> Result<Self, CallError> {
         let info = plugin.environment_info().await?;
         let splits = plugin.splits(&[]).await;
-        let first_task = match &splits {
-            Ok(splits) => first_task(plugin, splits).await,
+        let task = splits.as_ref().ok().and_then(|splits| first_task(splits));
+        let offer = match &splits {
+            Ok(_) => first_offer(plugin, task.as_ref()).await,
             Err(error) => Err(error.clone()),
         };
+        let facts = trial::facts(plugin, task.as_ref()).await;
         let split = |split: SplitInfo| SplitDescription { name: split.name, tasks: split.tasks };
         Ok(Self {
             summary: info.summary.clone(),
@@ -219,7 +232,8 @@ impl EnvironmentDescription {
             rewards: ends(info.rewards),
             options: info.options.iter().map(OptionDescription::of).collect(),
             splits: splits.map(|splits| splits.into_iter().map(split).collect()).into(),
-            first_task: first_task.into(),
+            first_task: offer.into(),
+            facts: facts.into(),
             offers: offered(
                 plugin,
                 &[
@@ -266,6 +280,7 @@ impl RewardDescription {
             range: ends(info.range),
             components: info.components.iter().map(component).collect(),
             options: info.options.iter().map(OptionDescription::of).collect(),
+            unscored_without_privileged: trial::unscored_without_fields(plugin).await,
         })
     }
 }
@@ -293,13 +308,18 @@ impl FunctionDescription {
     }
 }
 
+/// First task of the first split that has tasks.
+fn first_task(splits: &[SplitInfo]) -> Option<TaskRef> {
+    let split = splits.iter().find(|split| split.tasks != Some(0))?;
+    Some(TaskRef { split: split.name.clone(), index: 0 })
+}
+
 /// Starts the first task and asks for its functions and privileged fields.
-async fn first_task(plugin: &Plugin, splits: &[SplitInfo]) -> Result<FirstTask, CallError> {
-    let Some(split) = splits.iter().find(|split| split.tasks != Some(0)) else {
+async fn first_offer(plugin: &Plugin, task: Option<&TaskRef>) -> Result<FirstTask, CallError> {
+    let Some(task) = task else {
         return Ok(FirstTask { task: "none".to_owned(), functions: vec![], privileged: vec![] });
     };
-    let task = TaskRef { split: split.name.clone(), index: 0 };
-    let (mut episode, started) = EnvironmentEpisode::start(plugin, &task, &[], Seed(0)).await?;
+    let (mut episode, started) = EnvironmentEpisode::start(plugin, task, &[], Seed(0)).await?;
     let privileged = if plugin.offers(OptionalInterface::Privileged) { episode.privileged().await? } else { vec![] };
     episode.close().await?;
     let of_seat = |seat: u32, functions: Vec<Function>| {
