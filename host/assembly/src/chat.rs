@@ -11,6 +11,9 @@ const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
 const TEMPLATE: &str = "chat_template.jinja";
 
+/// Files of a model that define its chat format.
+pub(crate) const CHAT_FILES: [&str; 3] = [TOKENIZER, CONFIG, TEMPLATE];
+
 /// Stores the texts that define the chat format.
 pub fn write_chat_files(run: &Path, files: &ChatFiles) -> RunResult<()> {
     let folder = run.join(FOLDER);
@@ -39,14 +42,20 @@ pub fn remove_chat_files(run: &Path) -> RunResult<()> {
 /// Reads the texts that `write_chat_files` stored.
 pub fn read_chat_files(run: &Path) -> RunResult<ChatFiles> {
     let folder = run.join(FOLDER);
-    let read = |name: &str| {
-        std::fs::read_to_string(folder.join(name)).map_err(|error| {
-            RunError::user(format!(
-                "`{}` cannot be read: {error}\nhint: restore the file from a copy of the run",
-                folder.join(name).display()
-            ))
-        })
-    };
+    let read = |name: &str| read(&folder.join(name), "restore the file from a copy of the run");
     let template = folder.join(TEMPLATE).exists().then(|| read(TEMPLATE)).transpose()?;
     Ok(ChatFiles { tokenizer: read(TOKENIZER)?, config: read(CONFIG)?, template })
+}
+
+/// Reads the texts that define the chat format from the folder of a model. Only the tokenizer is required.
+pub fn model_chat_files(folder: &Path) -> RunResult<ChatFiles> {
+    let read = |name: &str| read(&folder.join(name), "name the folder of a model with a fast tokenizer");
+    let optional = |name: &str| folder.join(name).exists().then(|| read(name)).transpose();
+    let config = optional(CONFIG)?.unwrap_or_else(|| "{}".to_owned());
+    Ok(ChatFiles { tokenizer: read(TOKENIZER)?, config, template: optional(TEMPLATE)? })
+}
+
+fn read(path: &Path, hint: &str) -> RunResult<String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| RunError::user(format!("`{}` cannot be read: {error}\nhint: {hint}", path.display())))
 }

@@ -14,9 +14,14 @@ mod recorded_groups;
 mod report;
 pub mod rewards;
 pub mod rollout;
+mod schedule;
+pub mod seats;
+pub mod served;
 
 pub use error::{Classify, ErrorKind, RunError, RunResult};
 pub use host_io::OnHost;
 pub use options::named_values;
 pub use recorded_groups::groups;
 pub use report::{Later, Progress, ProgressFigures, Reporter, Silent, SuccessRate, Work, describe};
+pub use schedule::{places, scheduler, tasks};
+pub use served::server;

@@ -125,7 +125,6 @@ pub async fn assemble(
     assets: &AssetFiles,
     mode: OutboundMode,
 ) -> RunResult<PluginSet> {
-    let mut sorted: BTreeMap<Kind, Vec<Plugin>> = BTreeMap::new();
     let mut plugins = Vec::new();
     for PluginFile { origin, name, bytes } in files {
         let grants = file.plugins.get(name).map(grants::grants).unwrap_or_default();
@@ -136,6 +135,15 @@ pub async fn assemble(
     for plugin in &mut plugins {
         *plugin = with_sharing(file, grants::grant(file, assets, mode, plugin)?)?;
     }
+    bind_all(file, plugins).await
+}
+
+/// Binds loaded plugins, sorted by name, by their kinds as the run file says.
+///
+/// # Errors
+/// If there is not exactly one environment, or a section or an option has no plugin.
+pub async fn bind_all(file: &RunFile, plugins: Vec<Plugin>) -> RunResult<PluginSet> {
+    let mut sorted: BTreeMap<Kind, Vec<Plugin>> = BTreeMap::new();
     for plugin in plugins {
         for kind in &plugin.manifest().kinds {
             sorted.entry(*kind).or_default().push(plugin.clone());

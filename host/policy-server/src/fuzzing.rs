@@ -8,7 +8,7 @@ use gymkhana_record::Seed;
 use serde_json::Value;
 
 use crate::answer::{Answer, ServerTokens, check_log_probs, validate};
-use crate::policy::models;
+use crate::models::models;
 use crate::{sglang, text, vllm};
 
 /// Vocabulary of the model that the answers are checked against, in tokens.

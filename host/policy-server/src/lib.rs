@@ -10,6 +10,7 @@
 mod answer;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod models;
 mod policy;
 mod protocol;
 mod sglang;
@@ -17,5 +18,6 @@ mod text;
 mod vllm;
 mod weights;
 
+pub use models::{ServedModel, served_models};
 pub use policy::{ServerError, ServerPolicy, ServerSettings};
 pub use protocol::{LogProbs, Protocol};

@@ -15,6 +15,7 @@ use tokio::sync::{RwLock, Semaphore};
 use url::Url;
 
 use crate::answer::{Answer, ValidReply, check_log_probs, validate};
+use crate::models::list_models;
 use crate::protocol::Protocol;
 use crate::{sglang, text, vllm, weights};
 
@@ -73,7 +74,7 @@ pub enum ServerError {
         fix: &'static str,
     },
     /// The server does not have the model.
-    #[error("the policy server at {url} has no model `{model}`\nhint: set policy.server.model to one of `{served}`")]
+    #[error("the policy server at {url} has no model `{model}`\nhint: set policy.server.name to one of `{served}`")]
     Model {
         /// URL of the server.
         url: Url,
@@ -147,12 +148,7 @@ impl ServerPolicy {
     ) -> Result<Self, ServerError> {
         let url = settings.url.clone();
         let api = JsonClient::new(url.clone(), settings.key.clone(), on_status)?;
-        let models = api.get("/v1/models", &settings.policy, models).await.map_err(|fault| ServerError::Fault {
-            url: url.clone(),
-            doing: "be reached",
-            fault,
-            fix: "start it, or correct policy.server.url, which ends before `/v1`",
-        })?;
+        let models = list_models(&api, &url, &settings.policy).await?;
         let Some(model) = models.iter().find(|model| model.name == settings.model) else {
             let names = models.iter().take(MAX_NAMED).map(|model| model.name.chars().take(MAX_NAME).collect());
             let served = names.collect::<Vec<String>>().join("`, `");
@@ -442,28 +438,4 @@ fn mean_difference(found: &[f32], expected: &[f32]) -> f64 {
     let differences =
         found.iter().zip(expected).map(|(found, expected)| (f64::from(*found) - f64::from(*expected)).abs());
     differences.sum::<f64>() / expected.len().max(1) as f64
-}
-
-/// A model of a server.
-pub(crate) struct ServedModel {
-    name: String,
-    /// Context length in tokens, if reported.
-    context: Option<usize>,
-    /// Folder or name from which the server loaded it, if reported.
-    root: Option<String>,
-}
-
-/// Parses the models of a server.
-pub(crate) fn models(answer: &Value) -> Result<Vec<ServedModel>, String> {
-    let data = answer.get("data").and_then(Value::as_array).ok_or("its answer is not a list of models")?;
-    let model = |model: &Value| {
-        let longest = model.get("max_model_len").and_then(Value::as_u64);
-        let text = |key: &str| model.get(key).and_then(Value::as_str).map(str::to_owned);
-        Ok(ServedModel {
-            name: text("id").ok_or("a model in its list has no `id`")?,
-            context: longest.and_then(|longest| usize::try_from(longest).ok()),
-            root: text("root"),
-        })
-    };
-    data.iter().map(model).collect()
 }

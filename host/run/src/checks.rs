@@ -12,10 +12,11 @@ use gymkhana_trainer::Requirement;
 use crate::agreement;
 use crate::oracle;
 use crate::resume::same_run_file;
-use crate::seats;
 use crate::stages::batch;
 use crate::start::{Assembled, Opened, Resolved};
 use gymkhana_assembly::rewards;
+use gymkhana_assembly::scheduler::SeatPlayers;
+use gymkhana_assembly::seats;
 use gymkhana_assembly::{Classify, Reporter, RunError, RunResult};
 
 /// Checks of the run file by itself.

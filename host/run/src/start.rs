@@ -32,7 +32,7 @@ use gymkhana_assembly::chat::write_chat_files;
 use gymkhana_assembly::grants::{AssetFiles, OutboundMode};
 use gymkhana_assembly::plugins::{self, PluginFile};
 use gymkhana_assembly::{Classify, RunResult};
-use gymkhana_assembly::{rewards, rollout};
+use gymkhana_assembly::{places, rewards, rollout};
 
 /// Input of a run.
 pub struct RunRequest {
@@ -158,7 +158,7 @@ async fn assemble(
     let places = sandbox.counters().places;
     let assembled = Assembled { file, set, places, sandbox, rewards };
     pass(&assembled, &checks::ASSEMBLED)?;
-    if let Some(fewer) = batch::fewer_in_flight(&assembled.file, &assembled.set, places) {
+    if let Some(fewer) = places::fewer_in_flight(&assembled.file, &assembled.set, places) {
         reporter.warn(&fewer);
     }
     Ok(assembled)

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::schedule::{Decoding, StagePart};
 use crate::session::Session;
-use crate::stages::scheduler::Batch;
 use crate::stop::Halt;
 use gymkhana_assembly::Work;
+use gymkhana_assembly::scheduler::Batch;
 
 /// Point in a stage at which success is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,14 +17,14 @@ use crate::seats::{self, SeatPolicies, weight_sync};
 use crate::setup::chat::chat_format;
 use crate::setup::models::Models;
 use crate::stages::batch::{self, Failures, failed_figure};
-use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use crate::stages::tally::FailureTally;
-use crate::stages::tasks;
 use gymkhana_assembly::grants::{AssetFiles, OutboundMode};
 use gymkhana_assembly::plugins::{self, PluginFile};
+use gymkhana_assembly::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
+use gymkhana_assembly::tasks;
 use gymkhana_assembly::{Classify, RunError, RunResult};
 use gymkhana_assembly::{ProgressFigures, Reporter, SuccessRate, Work};
-use gymkhana_assembly::{rewards, rollout};
+use gymkhana_assembly::{places, rewards, rollout};
 
 /// Input of an evaluation.
 pub struct EvalRequest {
@@ -84,11 +84,11 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     let sandbox = plugins::sandbox(&file, reporter)?;
     let set = plugins::assemble(&file, &sandbox, &plugins, &assets, OutboundMode::Live).await?;
     let rewards = rewards::reward_sum(&file, &set)?;
-    seats::check(&file, &set)?;
+    gymkhana_assembly::seats::check(&file, &set)?;
     let most = tasks.unwrap_or(file.evaluation.tasks.max(1));
     let count = tasks::count_tasks(&set, &split).await?.map_or(most, |count| count.min(most));
     let places = sandbox.counters().places;
-    batch::check_group("evaluation", 1, &set, places)?;
+    places::check_group("evaluation", 1, &set, places)?;
     let ordered = batch::deterministic_places(&file, &set)?;
     let slots = ordered.map_or(file.policy.max_concurrent_sequences, |places| places * set.seats());
     let models = Models::pin(&mut file, None, parts.is_some(), reporter).await?;
@@ -100,7 +100,7 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
         reporter.status(&format!("evaluating the server at {} with its current weights", server.url));
     }
     file.limits.fit_model(seats.context()).user_error()?;
-    let in_flight = file.policy.max_concurrent_sequences.min(batch::most_in_flight(&set, places));
+    let in_flight = file.policy.max_concurrent_sequences.min(places::most_in_flight(&set, places));
     let permits = Arc::new(Semaphore::new(in_flight));
     let rollout = Arc::new(rollout::rollout(&file, set, chat_format(seats.policy())?, rewards, ordered)?);
     let guests = GuestThreads::start().internal()?;
@@ -134,7 +134,12 @@ fn parts(file: &RunFile, checkpoint: &Checkpoint) -> RunResult<Option<(PathBuf, 
 }
 
 /// Plays all attempts; fails when the share of failed episodes exceeds `limit`.
-async fn play(runner: GroupRunner, batch: &Batch, limit: f64, reporter: &Arc<dyn Reporter>) -> RunResult<Played> {
+async fn play(
+    runner: GroupRunner<SeatPolicies>,
+    batch: &Batch,
+    limit: f64,
+    reporter: &Arc<dyn Reporter>,
+) -> RunResult<Played> {
     let (seats, rollout) = (runner.seats.clone(), Arc::clone(&runner.rollout));
     let progress = reporter.progress(Work::new("evaluating", batch.tasks.len() as u64));
     let mut scheduler = Scheduler::new(runner);

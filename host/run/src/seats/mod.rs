@@ -1,6 +1,5 @@
 //! Policies of the environment's seats: the run's policy, further models, or the environment's oracle.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +8,6 @@ use gymkhana_policy::Policy;
 use gymkhana_policy_server::ServerPolicy;
 use gymkhana_record::{Seed, StepMetrics};
 use gymkhana_rollout::{PluginSet, SeatPlayer};
-use gymkhana_sandbox::OptionalInterface;
 use gymkhana_trainer::{Settings, Trainer};
 
 pub(crate) mod frozen;
@@ -18,17 +16,10 @@ pub(crate) mod weight_sync;
 use crate::setup::models::Models;
 use frozen::Frozen;
 use gymkhana_assembly::OnHost;
+use gymkhana_assembly::scheduler::SeatPlayers;
+use gymkhana_assembly::seats::{Binding, bindings};
 use gymkhana_assembly::{Classify, RunError, RunResult};
-use gymkhana_config::{Checkpoint, RunFile, SeatBinding, SeatSection};
-use gymkhana_nearest::did_you_mean;
-
-/// A seat with its section of the run file.
-struct Binding<'a> {
-    /// Index in the environment's list of seats.
-    seat: u32,
-    name: &'a str,
-    section: SeatSection,
-}
+use gymkhana_config::{Checkpoint, RunFile, SeatBinding};
 
 /// A model and its seats.
 #[derive(Clone)]
@@ -133,48 +124,14 @@ impl SeatPolicies {
         let name = |model: &Model| model.own.as_ref().map_or("policy", |(_, seat)| seat).to_owned();
         self.models.iter().map(|model| (name(model), model.trainer.idle())).collect()
     }
+}
 
-    /// Player of each seat.
-    pub fn players(&self) -> Vec<SeatPlayer<'_>> {
+impl SeatPlayers for SeatPolicies {
+    fn players(&self) -> Vec<SeatPlayer<'_>> {
         let model = |seat| self.models.iter().find(|model| model.seats.contains(&seat));
         let player = |seat| model(seat).map_or(SeatPlayer::Oracle, |model| SeatPlayer::Policy(model.generator()));
         (0..self.seats.len() as u32).map(player).collect()
     }
-}
-
-/// Checks the run file's seats against the environment's.
-pub(crate) fn check(file: &RunFile, plugins: &PluginSet) -> RunResult<()> {
-    let environment = &plugins.environment().plugin;
-    let (name, seats) = (environment.name(), plugins.seat_names());
-    if let Some(wrong) = file.seats.keys().find(|seat| !seats.contains(seat)) {
-        let near = did_you_mean(wrong, seats.iter().map(String::as_str));
-        return Err(RunError::user(format!(
-            "[seats.{wrong}] is unknown: environment `{name}` has no such seat\nhint: its seats are `{}`{near}",
-            seats.join("`, `")
-        )));
-    }
-    let bindings = bindings(&file.seats, seats);
-    if !bindings.iter().any(|binding| binding.section.policy == SeatBinding::Shared) {
-        return Err(RunError::user(format!(
-            "[seats] binds every seat of environment `{name}` to another policy, so that nothing is trained\nhint: set \
-             the policy of one of `{}` to \"shared\"",
-            seats.join("`, `")
-        )));
-    }
-    let expert = bindings.iter().find(|binding| binding.section.policy == SeatBinding::Oracle);
-    match expert.filter(|_| !environment.offers(OptionalInterface::Oracle)) {
-        Some(Binding { name: seat, .. }) => Err(RunError::user(format!(
-            "seats.{seat}.policy is \"oracle\", but environment `{name}` has no oracle\nhint: set it to \"shared\", \
-             \"frozen\" or \"separate\""
-        ))),
-        None => Ok(()),
-    }
-}
-
-/// Bindings of all seats; seats without a section share the run's policy.
-fn bindings<'a>(sections: &BTreeMap<String, SeatSection>, seats: &'a [String]) -> Vec<Binding<'a>> {
-    let section = |name| sections.get(name).cloned().unwrap_or_default();
-    (0..).zip(seats).map(|(seat, name)| Binding { seat, name, section: section(name) }).collect()
 }
 
 /// Settings of the models; `slots` is the number of sequences that each generates concurrently.

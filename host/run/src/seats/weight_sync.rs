@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gymkhana_policy::Policy;
-use gymkhana_policy_server::{Protocol, ServerPolicy, ServerSettings};
+use gymkhana_policy_server::{Protocol, ServerPolicy};
 use gymkhana_trainer::ModelConfig;
 
 use crate::seats::SeatPolicies;
 use crate::setup::chat::chat_format;
 use gymkhana_assembly::Reporter;
-use gymkhana_assembly::grants::secret;
+use gymkhana_assembly::server::{self, ModelSize};
 use gymkhana_assembly::{Classify, RunError, RunResult};
 use gymkhana_config::RunFile;
 
@@ -21,22 +21,10 @@ const FOLDER: &str = "served";
 /// Connects the run file's inference server, if any.
 pub(crate) async fn connect(seats: &mut SeatPolicies, file: &RunFile, reporter: &Arc<dyn Reporter>) -> RunResult<()> {
     let Some(section) = &file.policy.server else { return Ok(()) };
-    let key = section.key_env.as_ref().map(|env| secret(env, "policy.server.key_env")).transpose()?;
-    let settings = ServerSettings {
-        url: section.url.clone(),
-        protocol: section.protocol,
-        model: section.name.clone(),
-        key,
-        policy: section.request_policy(),
-        update: section.update_policy(),
-        requests: section.requests,
-        vocabulary: usize::try_from(seats.policy().config().vocab_size).unwrap_or(0),
-        context: seats.policy().context(),
-        max_divergence: section.max_divergence,
-    };
-    let (chat, reporter) = (chat_format(seats.policy())?, reporter.clone());
-    let report = Box::new(move |text: String| reporter.warn(&text));
-    let server = ServerPolicy::connect(settings, chat, report).await.user_error()?;
+    let policy = seats.policy();
+    let vocabulary = usize::try_from(policy.config().vocab_size).unwrap_or(0);
+    let size = ModelSize { vocabulary, context: policy.context() };
+    let server = server::connect(section, size, chat_format(policy)?, reporter).await?;
     seats.serve(Arc::new(server));
     Ok(())
 }

@@ -7,11 +7,12 @@ use gymkhana_rollout::{FailedForks, PluginSet, SamplingPlan};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use crate::seats::weight_sync;
+use crate::seats::{SeatPolicies, weight_sync};
 use crate::session::Session;
-use crate::stages::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use crate::stages::tally::{FailureTally, LastFailure};
 use crate::stop::Halt;
+use gymkhana_assembly::places::{check_group, most_in_flight};
+use gymkhana_assembly::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use gymkhana_assembly::{Progress, ProgressFigures, SuccessRate};
 use gymkhana_assembly::{RunError, RunResult};
 use gymkhana_config::{RunFile, Stage};
@@ -116,7 +117,7 @@ impl Session {
     }
 
     /// A scheduler with capacity for as many episodes as this stage may have in flight.
-    pub(crate) fn scheduler(&self, members: u32) -> Scheduler {
+    pub(crate) fn scheduler(&self, members: u32) -> Scheduler<SeatPolicies> {
         Scheduler::new(GroupRunner {
             rollout: Arc::clone(&self.rollout),
             seats: self.seats.clone(),
@@ -219,22 +220,6 @@ fn too_many(stage: Failures, batch: Failures, limit: f64) -> Option<(Failures, &
     judged.into_iter().find(|(failures, _)| failures.exceed(limit))
 }
 
-/// Number of episodes that can have all plugins alive in `places` instances.
-pub(crate) fn most_in_flight(plugins: &PluginSet, places: u32) -> usize {
-    places as usize / plugins.places()
-}
-
-/// A warning if the sandbox holds fewer episodes than the policy could generate.
-pub(crate) fn fewer_in_flight(file: &RunFile, plugins: &PluginSet, places: u32) -> Option<String> {
-    let (most, slots) = (most_in_flight(plugins, places), file.policy.max_concurrent_sequences);
-    (most < slots).then(|| {
-        format!(
-            "the sandbox limits episodes in flight to {most}, below policy.max_concurrent_sequences = {slots}: it \
-             holds {places} plugin instances\nhint: raise sandbox.instances or vm.max_map_count"
-        )
-    })
-}
-
 /// Rejects stages whose groups cannot have all plugins alive in `places` instances.
 pub(crate) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> RunResult<()> {
     file.stages.iter().try_for_each(|stage| {
@@ -244,20 +229,6 @@ pub(crate) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> 
         };
         check_group(&format!("stage `{}`", stage.name()), group, plugins, places)
     })
-}
-
-/// Rejects a group that cannot have all plugins alive; `whose` names it in the message.
-pub(crate) fn check_group(whose: &str, group: usize, plugins: &PluginSet, places: u32) -> RunResult<()> {
-    let taken = plugins.places();
-    let needed = group * taken;
-    if needed <= places as usize {
-        return Ok(());
-    }
-    Err(RunError::user(format!(
-        "{whose}: a group of {group} episodes with {taken} plugin instances each needs {needed} instances, but the \
-         sandbox holds {places}\nhint: lower group_size or the episodes that its plan adds, or raise sandbox.instances \
-         or vm.max_map_count"
-    )))
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
-//! Stages of a run: scheduling groups, prefetching steps, training.
+//! Stages of a run: batches of groups, prefetching steps, training.
 
 pub(crate) mod batch;
 pub(crate) mod groups;
 pub(crate) mod pipeline;
 mod rl;
-pub(crate) mod scheduler;
 mod sft;
 mod signal;
 pub(crate) mod tally;

@@ -16,9 +16,9 @@ use crate::seats::SeatPolicies;
 use crate::session::Session;
 use crate::stages::batch::Failures;
 use crate::stages::groups::rewards_differ;
-use crate::stages::scheduler::{Batch, FinishedGroup, InFlight, Scheduler};
 use crate::stages::tally::FailureTally;
-use crate::stages::tasks::TaskSampler;
+use gymkhana_assembly::scheduler::{Batch, FinishedGroup, InFlight, Scheduler};
+use gymkhana_assembly::tasks::TaskSampler;
 use gymkhana_assembly::{Classify, RunResult};
 use gymkhana_config::RlStage;
 
@@ -43,7 +43,7 @@ pub(crate) struct Prefetcher<'a> {
     most_turns: u32,
     /// Sets of trained seats whose rewards are compared.
     compared: Vec<Vec<u32>>,
-    scheduler: Scheduler,
+    scheduler: Scheduler<SeatPolicies>,
     /// Next step to start.
     next: u64,
     steps: BTreeMap<u64, Step>,

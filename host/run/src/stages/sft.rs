@@ -12,8 +12,8 @@ use tracing::{Instrument, info_span};
 
 use crate::schedule::StagePart;
 use crate::session::Session;
-use crate::stages::scheduler::Batch;
 use crate::stop::Halt;
+use gymkhana_assembly::scheduler::Batch;
 use gymkhana_assembly::{Classify, RunError, RunResult};
 use gymkhana_assembly::{ProgressFigures, Work};
 use gymkhana_config::{PolicySection, SftStage};

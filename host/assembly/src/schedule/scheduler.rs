@@ -4,24 +4,34 @@ use std::sync::Arc;
 
 use gymkhana_policy::Sampling;
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
-use gymkhana_rollout::{Actor, ForkError, GroupPlan, Rollout, SamplingPlan, WaitKind};
+use gymkhana_rollout::{Actor, ForkError, GroupPlan, Rollout, SamplingPlan, SeatPlayer, WaitKind};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::seats::SeatPolicies;
-use gymkhana_assembly::{Classify, RunResult};
+use crate::error::{Classify, RunResult};
+
+/// Policies of the seats, shared by all episodes in flight.
+pub trait SeatPlayers: Clone + Send + Sync + 'static {
+    /// Player of each seat.
+    fn players(&self) -> Vec<SeatPlayer<'_>>;
+}
 
 /// A batch of groups.
-pub(crate) struct Batch {
+pub struct Batch {
+    /// Phase of the episodes.
     pub phase: Phase,
+    /// Training step.
     pub step: u64,
     /// Tasks, one per group.
     pub tasks: Vec<TaskRef>,
     /// Number of the first group.
     pub first_group: u32,
+    /// Episodes per group, before the plan adds any.
     pub group_size: u32,
+    /// Sampling of tokens.
     pub sampling: Sampling,
+    /// Sampling plan of each group.
     pub plan: SamplingPlan,
     /// Turn limit per seat, if it differs from the run's.
     pub turns: Option<u32>,
@@ -31,6 +41,7 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// A batch of single episodes.
+    #[must_use]
     pub fn of_single_episodes(phase: Phase, step: u64, tasks: Vec<TaskRef>, sampling: Sampling) -> Self {
         let plan = SamplingPlan::default();
         Self { phase, step, tasks, first_group: 0, group_size: 1, sampling, plan, turns: None, spare: 0 }
@@ -39,10 +50,14 @@ impl Batch {
 
 /// Shared context of all groups in flight.
 #[derive(Clone)]
-pub(crate) struct GroupRunner {
+pub struct GroupRunner<S> {
+    /// Rules and plugins of all episodes.
     pub rollout: Arc<Rollout>,
-    pub seats: SeatPolicies,
+    /// Policies of the seats.
+    pub seats: S,
+    /// Seed of episodes.
     pub seeds: Seed,
+    /// Number of the stage.
     pub stage: u32,
     /// Threads on which episodes run.
     pub guests: Handle,
@@ -51,21 +66,23 @@ pub(crate) struct GroupRunner {
 }
 
 /// A finished group.
-pub(crate) struct FinishedGroup {
+pub struct FinishedGroup {
+    /// Training step of its batch.
     pub step: u64,
     /// Index in its batch.
     pub place: usize,
+    /// Its episodes, scored.
     pub records: Vec<EpisodeRecord>,
 }
 
 /// Groups in flight. Dropping it cancels them.
-pub(crate) struct Scheduler {
-    runner: GroupRunner,
+pub struct Scheduler<S> {
+    runner: GroupRunner<S>,
     playing: JoinSet<(u64, usize, Result<Vec<EpisodeRecord>, ForkError>)>,
 }
 
 /// Finished groups of a batch in flight.
-pub(crate) struct InFlight {
+pub struct InFlight {
     /// Finished groups, by index of their task.
     groups: Vec<Option<Vec<EpisodeRecord>>>,
     /// Number of groups required.
@@ -73,8 +90,10 @@ pub(crate) struct InFlight {
     handles: Vec<AbortHandle>,
 }
 
-impl Scheduler {
-    pub fn new(runner: GroupRunner) -> Self {
+impl<S: SeatPlayers> Scheduler<S> {
+    /// A scheduler without groups.
+    #[must_use]
+    pub fn new(runner: GroupRunner<S>) -> Self {
         Self { runner, playing: JoinSet::new() }
     }
 
@@ -113,6 +132,9 @@ impl Scheduler {
     }
 
     /// The next finished group; `None` if none is in flight. Cancel-safe.
+    ///
+    /// # Errors
+    /// If an episode panicked, or the host failed.
     pub async fn next(&mut self) -> Option<RunResult<FinishedGroup>> {
         loop {
             match self.playing.join_next().await? {
@@ -126,7 +148,7 @@ impl Scheduler {
     }
 }
 
-impl GroupRunner {
+impl<S: SeatPlayers> GroupRunner<S> {
     async fn play(
         &self,
         group: &GroupPlan,
@@ -147,6 +169,7 @@ impl GroupRunner {
 
 impl InFlight {
     /// An empty batch.
+    #[must_use]
     pub fn empty() -> Self {
         Self { groups: vec![], awaited: 0, handles: vec![] }
     }
@@ -160,6 +183,7 @@ impl InFlight {
     }
 
     /// Number of required groups still missing. A group with only dropped episodes is replaced by an oversampled one.
+    #[must_use]
     pub fn missing(&self) -> usize {
         let usable = |group: &&Vec<EpisodeRecord>| group.iter().any(|record| record.ending != Ending::Dropped);
         let arrived = self.groups.iter().flatten();
@@ -168,6 +192,7 @@ impl InFlight {
     }
 
     /// Finished groups, in the order of their tasks.
+    #[must_use]
     pub fn into_groups(self) -> Vec<Vec<EpisodeRecord>> {
         self.groups.into_iter().flatten().collect()
     }

@@ -1,0 +1,5 @@
+//! Episodes to play: their tasks in order, their groups in flight, and the places that the sandbox has for them.
+
+pub mod places;
+pub mod scheduler;
+pub mod tasks;
