@@ -28,7 +28,7 @@ pub enum Reference {
     Programs,
     /// A vLLM server on the CPU; needs 8 GB of disk and some minutes.
     Vllm,
-    /// Python programs: the wheel of the Python package in an environment of its own.
+    /// The wheel of the Python package, alone and beside TRL, verifiers, verl and others; needs 10 GB of disk.
     Python,
 }
 

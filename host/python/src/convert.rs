@@ -2,7 +2,8 @@
 
 use gymkhana_record::{NamedValue, Value};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 use serde_json::Value as Json;
 
 use crate::errors::Fault;
@@ -142,4 +143,11 @@ pub fn from_named<'py>(py: Python<'py>, values: &[NamedValue]) -> PyResult<Bound
         fields.set_item(name, from_value(py, value)?)?;
     }
     Ok(fields)
+}
+
+/// A NumPy array of these bytes.
+pub fn array<'py>(py: Python<'py>, bytes: &[u8], dtype: &str) -> PyResult<Bound<'py, PyAny>> {
+    static ARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let array = ARRAY.import(py, "gymkhana_rl._arrays", "array")?;
+    array.call1((PyByteArray::new(py, bytes), dtype))
 }

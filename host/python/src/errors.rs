@@ -31,6 +31,10 @@ pub enum Fault {
     Ending,
     /// The episode has ended, or has not begun.
     Ended(&'static str),
+    /// A rollout cannot be played.
+    Play(RunError),
+    /// The caller ended a call.
+    Interrupted,
     /// Fault of this package or the system.
     Internal(String),
 }
@@ -142,6 +146,8 @@ fn exception(py: Python<'_>, fault: &Fault) -> PyResult<PyErr> {
         ),
         Fault::Closed(what) => ("StaleHandleError", split(&format!("this {what} cannot be used: it is closed"))),
         Fault::Ending => ("GymkhanaError", split("no plugin can be called: the interpreter is shutting down")),
+        Fault::Play(error) => ("PlayError", split(&error.to_string())),
+        Fault::Interrupted => ("GymkhanaError", split("the rollout was interrupted")),
         Fault::Ended(message) => ("EpisodeEndedError", split(message)),
         Fault::Internal(message) => return Ok(PyRuntimeError::new_err(message.clone())),
     };

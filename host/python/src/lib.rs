@@ -4,11 +4,14 @@
 //! what programs around it do: forks, handlers of signals, limited address space, threads, and the interpreter's end.
 
 mod asynchronous;
+mod batch;
 mod command_line;
 mod convert;
 mod environment;
 mod errors;
+mod local;
 mod options;
+mod play;
 mod plugin;
 mod process;
 mod reward;
@@ -26,8 +29,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<environment::vector::VectorEnv>()?;
     module.add_class::<tool::Tool>()?;
     module.add_class::<reward::Reward>()?;
+    module.add_class::<play::Episode>()?;
+    module.add_class::<play::Segment>()?;
+    module.add_function(wrap_pyfunction!(play::play, module)?)?;
     module.add_function(wrap_pyfunction!(plugin::load, module)?)?;
     module.add_function(wrap_pyfunction!(environment::vector::step_many, module)?)?;
+    module.add_function(wrap_pyfunction!(local::child_seed, module)?)?;
+    module.add_function(wrap_pyfunction!(local::drawn_task, module)?)?;
+    module.add_function(wrap_pyfunction!(local::read_attempts, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::shut_down, module)?)?;
     module.add_function(wrap_pyfunction!(command_line::command_line, module)?)?;
     module.add_function(wrap_pyfunction!(command_line::compile_with, module)?)?;

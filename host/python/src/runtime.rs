@@ -26,6 +26,8 @@ pub struct Host {
     /// `None` after the interpreter's end.
     runtime: Mutex<Option<Runtime>>,
     handle: Handle,
+    /// Number of threads that run batches. To ask the system takes as long as some steps.
+    threads: usize,
     /// Sandboxes, by whether guests count fuel.
     sandboxes: Mutex<HashMap<bool, Sandbox>>,
     /// Warnings that nobody has seen yet.
@@ -65,6 +67,7 @@ impl Host {
         Ok(Self {
             generation: generation(),
             handle: runtime.handle().clone(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
             runtime: Mutex::new(Some(runtime)),
             sandboxes: Mutex::default(),
             warnings: Mutex::default(),
@@ -79,6 +82,11 @@ impl Host {
     /// Handle for tasks of batches.
     pub fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Number of threads that run batches.
+    pub fn threads(&self) -> usize {
+        self.threads
     }
 
     /// A sandbox with these limits. All with or all without fuel share one engine.

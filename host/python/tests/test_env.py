@@ -233,3 +233,17 @@ def test_grants_are_checked(load):
 def test_a_granted_model_answers(load):
     rubric = load("rubric", grants={"model": {"script": ["nothing to read"]}})
     assert rubric.kinds == ("reward",)
+
+
+def test_a_malformed_call_is_answered_and_recorded(lake):
+    env = lake.env(seed=3)
+    env.reset()
+    action = {"message": "So:", "calls": [{"malformed": "the call is not JSON", "text": "{oops"}]}
+    _, reward, terminated, truncated, info = env.step(action)
+    assert (reward, terminated, truncated) == (0.0, False, False)
+    assert info["calls"] == [{"id": "call-0", "name": "", "content": "the call is not JSON", "failed": True}]
+    written, answer = env.record()["turns"][-2:]
+    assert written == {"turn": "malformed-call", "seat": 0, "id": "call-0", "text": "{oops"}
+    assert (answer["turn"], answer["id"], answer["failed"]) == ("answer", "call-0", True)
+    with pytest.raises(gk.OptionError):
+        env.step({"calls": [{"malformed": 3}]})

@@ -259,6 +259,27 @@ print(before, size() - before)
     assert before < 2500 and added < 1000
 
 
+def test_ended_environments_give_memory_back(program):
+    out = program("""
+from pathlib import Path
+def mib(name):
+    lines = Path("/proc/self/status").read_text().split("\\n")
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) // 1024
+lake = load("frozen-lake")
+lake.vector_env(8).reset()
+before = mib("VmSize"), mib("VmRSS")
+vector = lake.vector_env(1000)
+vector.reset()
+live = mib("VmSize"), mib("VmRSS")
+vector.close()
+print(*(now - then for now, then in zip((*live, mib("VmSize"), mib("VmRSS")), before * 2)))
+""")
+    live_size, live_resident, size, resident = map(int, out.split())
+    # MiB: 2 of stack and 2 of memory for each; afterwards those that are kept, and what the allocator keeps.
+    assert live_size > 3000 and live_resident > 50
+    assert size < 600 and resident < 60
+
+
 def test_the_interpreter_ends_with_live_objects(program):
     for text in (
         "env = load('frozen-lake').env(); env.reset(); sys.modules['keep'] = env",

@@ -11,7 +11,7 @@ use crate::step::step;
 use crate::workspace::Workspace;
 
 /// Locks of Python packages, each with the files of its direct requirements.
-const PYTHON: [(&str, &[&str]); 11] = [
+const PYTHON: [(&str, &[&str]); 12] = [
     ("plugins/requirements.txt", &["plugins/requirements.in"]),
     (
         "tests/reference/requirements.txt",
@@ -21,6 +21,7 @@ const PYTHON: [(&str, &[&str]); 11] = [
             "host/cli/tests/reference_requirements.in",
         ],
     ),
+    ("xtask/requirements/adapters.txt", &["xtask/requirements/adapters.in"]),
     ("xtask/requirements/baselines.txt", &["xtask/requirements/baselines.in"]),
     ("xtask/requirements/ipykernel.txt", &["xtask/requirements/ipykernel.in"]),
     ("xtask/requirements/package.txt", &["xtask/requirements/package.in"]),

@@ -8,17 +8,21 @@ use anyhow::{Context, bail};
 
 use crate::python_package::{PACKAGE, REQUIREMENTS};
 use crate::step::{execute, step};
-use crate::tools::ensure_python;
+use crate::tools::{ensure_python, ensure_python_as_listed};
 use crate::workspace::Workspace;
 
 /// Locked requirements of the build.
 const MATURIN: &str = include_str!("../../requirements/wheel.txt");
 
+/// Trainers and frameworks that the adapters are tested with. Their declared dependencies exclude each other: the list is
+/// installed as it is.
+const ADAPTERS: &str = include_str!("../../requirements/adapters.txt");
+
 /// Oldest system that a portable wheel runs on, by its C library.
 const PLATFORM: &str = "manylinux_2_28";
 
 /// Largest size of the wheel in bytes.
-const MAX_BYTES: u64 = 24 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// Builds the wheel and prints its size. Returns its path. It runs on systems as old as this machine or, if it is
 /// `portable`, as old as [`PLATFORM`].
@@ -30,7 +34,7 @@ pub fn build(workspace: &Workspace, portable: bool) -> anyhow::Result<PathBuf> {
     }
     step("wheel", || {
         let mut command = Command::new(&python);
-        command.args(["-m", "maturin", "build", "--release", "--strip", "--locked"]);
+        command.args(["-m", "maturin", "build", "--profile", "wheel", "--locked"]);
         if portable {
             // Zig links against the symbols of the old C library, whatever this machine has.
             command.args(["--zig", "--compatibility", PLATFORM]);
@@ -57,34 +61,45 @@ fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|found| found == extension)
 }
 
-/// Builds the wheel, installs it into a new environment in another folder, and runs the tests of the package there.
+/// Builds the wheel and tests it: in a new environment in another folder, then beside the frameworks of its adapters.
 pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
     let wheel = build(workspace, false)?;
     let home = std::env::temp_dir().join(format!("gymkhana-wheel-{}", std::process::id()));
-    let done = test_in(workspace, &wheel, &home);
+    let done = test_alone(workspace, &wheel, &home);
     // What stays in the folder of temporary files does no harm.
     let _ = fs::remove_dir_all(&home);
-    done
+    done?;
+    test_adapters(workspace, &wheel)
 }
 
-fn test_in(workspace: &Workspace, wheel: &Path, home: &Path) -> anyhow::Result<()> {
+fn test_alone(workspace: &Workspace, wheel: &Path, home: &Path) -> anyhow::Result<()> {
     let (python, lock) = (home.join("venv/bin/python"), home.join("requirements.txt"));
     fs::create_dir_all(home)?;
     fs::write(&lock, REQUIREMENTS)?;
     step("wheel: install", || {
         execute(Command::new("python3").args(["-m", "venv"]).arg(home.join("venv")))?;
-        let pip = |arguments: &[&str], what: &Path| {
-            let mut command = Command::new(&python);
-            command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(arguments).arg(what);
-            execute(&mut command)
-        };
-        pip(&["--require-hashes", "--only-binary=:all:", "--requirement"], &lock)?;
-        pip(&["--no-index", "--no-deps"], wheel)
+        pip(&python, &["--require-hashes", "--only-binary=:all:", "--requirement"], &lock)?;
+        pip(&python, &["--no-index", "--no-deps"], wheel)
     })?;
     execute(Command::new("cp").arg("-r").arg(workspace.root.join(PACKAGE).join("tests")).arg(home))?;
-    step("wheel: tests", || {
-        let mut command = Command::new(&python);
-        command.args(["-m", "pytest", "-q", "tests"]).current_dir(home);
-        execute(command.env("GYMKHANA_PLUGINS", workspace.target.join("plugins")))
-    })
+    step("wheel: tests", || run_tests(workspace, &python, "tests", home))
+}
+
+/// The adapters' tests, which also run the pages of `docs/how-to/python`.
+fn test_adapters(workspace: &Workspace, wheel: &Path) -> anyhow::Result<()> {
+    let python = step("adapters: frameworks", || ensure_python_as_listed(&workspace.root, "adapters", ADAPTERS))?;
+    pip(&python, &["--no-index", "--no-deps", "--force-reinstall"], wheel)?;
+    step("adapters: tests", || run_tests(workspace, &python, "tests/adapters", &workspace.root.join(PACKAGE)))
+}
+
+fn pip(python: &Path, arguments: &[&str], what: &Path) -> anyhow::Result<()> {
+    let mut command = Command::new(python);
+    command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(arguments).arg(what);
+    execute(&mut command)
+}
+
+fn run_tests(workspace: &Workspace, python: &Path, tests: &str, folder: &Path) -> anyhow::Result<()> {
+    let mut command = Command::new(python);
+    command.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", tests]).current_dir(folder);
+    execute(command.env("GYMKHANA_PLUGINS", workspace.target.join("plugins")))
 }

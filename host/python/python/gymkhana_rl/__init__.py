@@ -6,6 +6,7 @@
     env = plugin.env(split="train", seed=1)          # Gymnasium's reset and step, with text
     tool = gk.load("gymkhana/calculator").tool()     # tool.functions: Python functions
     reward = gk.load("gymkhana/math-verify").reward()  # (prompts, completions, **columns) -> list of floats
+    runs = gk.play(plugin, model="http://127.0.0.1:8000/v1", episodes=64)  # whole rollouts with a served model
 
 Calls into plugins release the interpreter's lock, and end at their deadlines. Objects do not survive a fork: make them in
 the child, or pickle them.
@@ -15,16 +16,20 @@ import atexit as _atexit
 import sys as _sys
 from pathlib import Path as _Path
 
-from . import errors
-from ._native import Env, Plugin, Reward, Tool, VectorEnv, __version__, load, step_many
+from . import errors, runs
+from ._native import Env, Episode, Plugin, Reward, Segment, Tool, VectorEnv, __version__, load, step_many
 from ._native import compile_with as _compile_with
 from ._native import shut_down as _shut_down
+from ._local import LocalPlugin, LocalReward, LocalTool, local
+from ._local_env import LocalEnv
+from ._play import Rollouts, play, play_async
 from ._types import Action, Call, Json, Options, Score, ToolAnswer
 from .errors import (
     EpisodeEndedError,
     GymkhanaError,
     LoadError,
     OptionError,
+    PlayError,
     PluginError,
     StaleHandleError,
 )
@@ -39,16 +44,24 @@ __all__ = [
     "Action",
     "Call",
     "Env",
+    "Episode",
     "EpisodeEndedError",
     "GymkhanaError",
     "Json",
     "LoadError",
+    "LocalEnv",
+    "LocalPlugin",
+    "LocalReward",
+    "LocalTool",
     "OptionError",
     "Options",
+    "PlayError",
     "Plugin",
     "PluginError",
     "Reward",
+    "Rollouts",
     "Score",
+    "Segment",
     "StaleHandleError",
     "Tool",
     "ToolAnswer",
@@ -56,5 +69,9 @@ __all__ = [
     "__version__",
     "errors",
     "load",
+    "local",
+    "play",
+    "play_async",
+    "runs",
     "step_many",
 ]

@@ -8,16 +8,16 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from gymkhana_rl import Call, load
+from gymkhana_rl import Call, load, local
 from gymkhana_rl.errors import GymkhanaError, OptionError
 
 if TYPE_CHECKING:
-    from gymkhana_rl import Env, Plugin, Tool
+    from gymkhana_rl import Env, LocalPlugin, LocalTool, Plugin, Tool
 
-PluginLike: TypeAlias = "Plugin | str | os.PathLike[str]"
-ToolLike: TypeAlias = "Plugin | Tool | str | os.PathLike[str]"
+PluginLike: TypeAlias = "Plugin | LocalPlugin | type | str | os.PathLike[str]"
+ToolLike: TypeAlias = "Plugin | Tool | LocalPlugin | LocalTool | type | str | os.PathLike[str]"
 Message: TypeAlias = dict[str, Any]
 Functions: TypeAlias = Sequence[Mapping[str, Any]]
 Opponent: TypeAlias = 'Literal["oracle"] | Callable[[str, Env], Any]'
@@ -44,15 +44,19 @@ def _loaded(source: str, process: int) -> Plugin:
 
 
 def open_plugin(source: PluginLike) -> Plugin:
-    """The plugin itself, or the plugin of this name or path, loaded once per process."""
+    """The plugin itself, the plugin of this name or path, loaded once per process, or the stand-in of a class."""
     if isinstance(source, (str, os.PathLike)):
         return _loaded(os.fspath(source), os.getpid())
-    return source
+    if isinstance(source, type):
+        source = local(source)
+    # Stand-ins have the interface of plugins.
+    return cast("Plugin", source)
 
 
 def open_tools(tools: Sequence[ToolLike]) -> list[Plugin | Tool]:
-    """The tools themselves, and the plugins of names and paths."""
-    return [open_plugin(tool) if isinstance(tool, (str, os.PathLike)) else tool for tool in tools]
+    """The tools themselves, the plugins of names and paths, and the stand-ins of classes."""
+    opened = [open_plugin(tool) if isinstance(tool, (str, os.PathLike, type)) else tool for tool in tools]
+    return cast("list[Plugin | Tool]", opened)
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Malformed:
     reason: str
     id: str = ""
     name: str = ""
+    text: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -96,17 +101,16 @@ class Reply:
 
     @property
     def action(self) -> Any:
-        """The action without its malformed calls; `None` if nothing else is left."""
-        calls = [call for call in self.calls if isinstance(call, Call)]
+        """The action for `Env.step`."""
         if not self.calls:
             return self.message
-        if not calls:
-            return None
-        if not self.message:
-            return calls
-        written = [{"name": call.name, "arguments": call.arguments, "id": call.id} for call in calls]
+        written = [
+            {"malformed": call.reason, "text": call.text}
+            if isinstance(call, Malformed)
+            else {"name": call.name, "arguments": call.arguments}
+            for call in self.calls
+        ]
         return {"message": self.message, "calls": written}
-
 
     @property
     def as_message(self) -> Message:
@@ -139,9 +143,9 @@ def _call(text: str) -> Call | Malformed:
     try:
         value = json.loads(text)
     except ValueError as error:
-        return Malformed(f"{form}: {error}")
+        return Malformed(f"{form}: {error}", text=text.strip())
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-        return Malformed(form)
+        return Malformed(form, text=text.strip())
     return _with_arguments(value["name"], value.get("arguments", {}), "")
 
 
@@ -156,9 +160,9 @@ def _with_arguments(name: str, arguments: Any, call_id: str) -> Call | Malformed
         try:
             arguments = json.loads(arguments or "{}")
         except ValueError as error:
-            return Malformed(f"the arguments are not valid JSON: {error}", call_id, name)
+            return Malformed(f"the arguments are not valid JSON: {error}", call_id, name, arguments)
     if not isinstance(arguments, dict):
-        return Malformed("the arguments are not an object", call_id, name)
+        return Malformed("the arguments are not an object", call_id, name, json.dumps(arguments))
     return Call(name, arguments, call_id)
 
 
@@ -284,19 +288,17 @@ class Episode:
         return self.start(task=int(task), split=row.get("split"), seed=int(seed))
 
     def act(self, action: Any) -> Turn:
-        """Takes a turn with a native action or a `Reply`. Malformed calls are answered without a step."""
+        """Takes a turn with a native action or a `Reply`."""
         reply = action if isinstance(action, Reply) else None
-        action = reply.action if reply else action
-        if action is None:
-            turn = Turn("", [], 0.0, False, False)
-        else:
-            _, _, terminated, truncated, info = self.env.step(action)
-            answers = list(info["calls"])
-            seen = without_answers(self._observed(info), answers)
-            earned = info["rewards"].get(self.seat, 0.0)
-            turn = replace(self._play_others([seen], earned, info, terminated, truncated), answers=answers)
+        _, _, terminated, truncated, info = self.env.step(reply.action if reply else action)
+        answers = list(info["calls"])
+        seen = without_answers(self._observed(info), answers)
+        if reply:
+            answers = [_named_by(call, answer) for call, answer in zip(reply.calls, answers)]
+        earned = info["rewards"].get(self.seat, 0.0)
+        turn = replace(self._play_others([seen], earned, info, terminated, truncated), answers=answers)
         self.total += turn.reward
-        return _with_malformed(turn, reply.calls) if reply else turn
+        return turn
 
     def reply(self, text: str) -> Turn:
         """Takes a turn with a model's text, which may contain calls."""
@@ -338,16 +340,9 @@ def _seat(seats: Sequence[str], seat: int | str) -> int:
     return index
 
 
-def _with_malformed(turn: Turn, calls: Sequence[Call | Malformed]) -> Turn:
-    answered = iter(turn.answers)
-    answers = []
-    for call in calls:
-        if isinstance(call, Malformed):
-            answers.append({"id": call.id, "name": call.name, "content": call.reason, "failed": True})
-        else:
-            answer = next(answered)
-            answers.append({**answer, "id": call.id or answer["id"]})
-    return replace(turn, answers=answers)
+def _named_by(call: Call | Malformed, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer with the model's id of the call, if it gave one, and the name that a malformed call had."""
+    return {**answer, "id": call.id or answer["id"], "name": answer["name"] or call.name}
 
 
 def tools_prompt(functions: Functions) -> str:

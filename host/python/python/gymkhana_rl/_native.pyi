@@ -207,6 +207,98 @@ class Reward:
         """Scores completions of one prompt together, for rewards that compare them."""
     def __reduce__(self) -> tuple[Any, ...]: ...
 
+@final
+class Segment:
+    """Tokens that a seat's policy saw and extended. T is their number; the arrays are NumPy's, or lists without it."""
+
+    @property
+    def seat(self) -> int: ...
+    @property
+    def tokens(self) -> Any:
+        """Ids of prompt and replies: int64[T]."""
+    @property
+    def log_probs(self) -> Any:
+        """Log-probability of each sampled token in nats, 0 where not sampled: float32[T]."""
+    @property
+    def mask(self) -> Any:
+        """Loss mask, true where the policy sampled the token: bool[T]."""
+    @property
+    def turns(self) -> Any:
+        """Number of the seat's turn during or before which each token came, from 0: int64[T]."""
+    def __len__(self) -> int: ...
+
+@final
+class Episode:
+    """A finished episode of `play`. It is plain data: it pickles, and forked children may use it."""
+
+    @staticmethod
+    def from_bytes(record: bytes, system: str | None = None) -> Episode:
+        """Reads the bytes of `record_bytes`."""
+    @property
+    def id(self) -> str: ...
+    @property
+    def group(self) -> int: ...
+    @property
+    def member(self) -> int: ...
+    @property
+    def split(self) -> str: ...
+    @property
+    def task(self) -> int: ...
+    @property
+    def seed(self) -> int:
+        """Seed, with which `Env.reset` begins the same episode."""
+    @property
+    def ending(self) -> str:
+        """Reason of the end: "terminated", "truncated", "turn-limit", "environment-failed", "dropped", or another limit."""
+    @property
+    def success(self) -> bool: ...
+    @property
+    def reward(self) -> float:
+        """Reward of the first seat."""
+    @property
+    def rewards(self) -> tuple[float, ...]:
+        """Reward of each seat."""
+    def components(self, seat: int = 0) -> dict[str, float]:
+        """Parts of the rewards before weights: "environment", "REWARD" and "REWARD.COMPONENT"."""
+    @property
+    def failures(self) -> list[str]:
+        """Failures of plugins, the model and the host, in order."""
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Facts of the environment at the end."""
+    @property
+    def turns(self) -> int:
+        """Number of replies of all policies."""
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Token sequences of all seats. A new one begins where a context does not continue the one before."""
+    def messages(self, seat: int = 0) -> list[dict[str, Any]]:
+        """Conversation of a seat in OpenAI's form."""
+    def record(self) -> dict[str, Any]: ...
+    def record_bytes(self) -> bytes: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+def play(
+    plugins: Sequence[Plugin],
+    file: Mapping[str, Any],
+    *,
+    tasks: Sequence[int] | None = None,
+    out: str | PathLike[str] | None = None,
+    interrupted: Callable[[], bool] | None = None,
+) -> list[Episode]:
+    """Plays the groups of a run file's only stage. `gymkhana_rl.play` makes the run file from its arguments."""
+
+def child_seed(seed: int, label: str) -> int:
+    """The seed of what a label names below another seed."""
+
+def drawn_task(seed: int, tasks: int | None) -> int:
+    """Place of the task that an episode of this seed draws among `tasks`, or in a split without end."""
+
+def read_attempts(
+    completions: Sequence[Any], prompts: Sequence[Any] | None, columns: Mapping[str, Any] | None
+) -> list[dict[str, Any]]:
+    """Completions as the episodes that rewards score: `turns` in the form of records, `privileged` and `views`."""
+
 def command_line(arguments: Sequence[str]) -> int:
     """Runs the command line; ends the process for help and wrong arguments."""
 

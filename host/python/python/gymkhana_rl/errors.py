@@ -43,6 +43,10 @@ class PluginError(GymkhanaError):
         return (type(self), (str(self), self.hint, self.plugin, self.kind))
 
 
+class PlayError(GymkhanaError):
+    """A rollout cannot be played: the server, its model, the plugins or the folder cannot be used."""
+
+
 class StaleHandleError(GymkhanaError):
     """An object is used in a forked child of the process that made it, or after it was closed."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gymkhana_rl._adapter import EpisodeConfig, Malformed, PluginLike, Reply, ToolLike, framework
+from gymkhana_rl._adapter import EpisodeConfig, PluginLike, Reply, ToolLike, framework
 
 with framework("pettingzoo"):
     import gymnasium
@@ -49,11 +49,7 @@ class _Table:
         mover = self.mover
         self.texts[mover] = ""
         if isinstance(action, str):
-            reply = Reply.from_text(action, self.env.functions)
-            if reply.action is None:
-                self.texts[mover] = "\n".join(call.reason for call in reply.calls if isinstance(call, Malformed))
-                return dict.fromkeys(self.agents, 0.0), False, False, {}
-            action = reply.action
+            action = Reply.from_text(action, self.env.functions).action
         _, _, terminated, truncated, info = self.env.step(action)
         self._observe(info)
         rewards = {agent: float(info["rewards"].get(seat, 0.0)) for seat, agent in enumerate(self.agents)}

@@ -58,12 +58,16 @@ fn text_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(text.to_string_lossy().into_owned())
 }
 
-/// A `Call`, or a mapping with the same names.
+/// A `Call`, a mapping with the same names, or `{"malformed": reason, "text": str}` for what cannot be read as a call.
 fn call(value: &Bound<'_, PyAny>) -> PyResult<WrittenCall> {
     let py = value.py();
     let (name, arguments) = if value.is_instance(call_class(py)?)? {
         (value.getattr(intern!(py, "name"))?, value.getattr(intern!(py, "arguments"))?)
     } else if let Ok(parts) = value.cast::<PyMapping>() {
+        if let Ok(reason) = parts.get_item("malformed") {
+            let text = parts.get_item("text").map_or(Ok(String::new()), |text| text_of(&text))?;
+            return Ok(WrittenCall::Malformed { text, reason: text_of(&reason)? });
+        }
         let wrong = |_| Fault::Option("the action cannot be taken: a call has no \"name\"".to_owned());
         let arguments = parts.get_item("arguments").unwrap_or_else(|_| PyDict::new(py).into_any());
         (parts.get_item("name").map_err(wrong)?, arguments)

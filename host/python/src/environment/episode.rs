@@ -38,7 +38,8 @@ pub struct Play {
     pub split: Option<String>,
     /// Task of every episode; drawn if there is none.
     pub task: Option<u64>,
-    pub live: Option<Live>,
+    /// Apart, since batches move environments from thread to thread.
+    pub live: Option<Box<Live>>,
 }
 
 /// A live episode.
@@ -132,7 +133,7 @@ impl Play {
         let seats = u32::try_from(self.spec.info.seats.len()).unwrap_or(u32::MAX);
         episode.offer(seats, &[])?;
         episode.observe_opening(&mut NoHooks);
-        self.live = Some(Live { episode, seed, task, begun, closing: None });
+        self.live = Some(Box::new(Live { episode, seed, task, begun, closing: None }));
         Ok(())
     }
 
@@ -141,7 +142,7 @@ impl Play {
     /// # Errors
     /// If none has begun.
     pub fn live(&mut self) -> Result<&mut Live, Fault> {
-        self.live.as_mut().ok_or(Fault::Ended(NOT_BEGUN))
+        self.live.as_deref_mut().ok_or(Fault::Ended(NOT_BEGUN))
     }
 
     /// The episode, which continues.
@@ -177,13 +178,19 @@ impl Play {
     /// # Errors
     /// If a plugin with state offers no snapshots, or fails.
     pub async fn fork(&mut self) -> Result<Self, Fault> {
-        let live = match &mut self.live {
+        let live = match self.live.as_deref_mut() {
             None => None,
             Some(Live { episode, seed, task, begun, closing }) => {
                 check_copies(episode)?;
                 let snapshot = episode.snapshot().await?;
                 let episode = Episode::restore(&snapshot, episode.data.clone(), seeds(*seed)).await?;
-                Some(Live { episode, seed: *seed, task: task.clone(), begun: *begun, closing: closing.clone() })
+                Some(Box::new(Live {
+                    episode,
+                    seed: *seed,
+                    task: task.clone(),
+                    begun: *begun,
+                    closing: closing.clone(),
+                }))
             }
         };
         let (spec, split) = (Arc::clone(&self.spec), self.split.clone());

@@ -6,6 +6,6 @@ pub mod episode;
 mod record;
 pub mod saved;
 pub mod spec;
-mod task;
+pub mod task;
 mod transition;
 pub mod vector;

@@ -41,7 +41,7 @@ struct SavedLive {
 /// # Errors
 /// If a plugin with state offers no snapshots, or fails.
 pub async fn save(play: &mut Play) -> Result<Vec<u8>, Fault> {
-    let live = match &mut play.live {
+    let live = match play.live.as_deref_mut() {
         None => None,
         Some(Live { episode, seed, task, .. }) => {
             check_copies(episode)?;
@@ -82,7 +82,7 @@ pub async fn open(bytes: &[u8], plugin: &Plugin, tools: Vec<Bound>) -> Result<Pl
         Some(SavedLive { seed, task, episode }) => {
             let opened = episode.open(&spec.environment, &spec.tools).map_err(|error| wrong(error.to_string()))?;
             let episode = Episode::restore(&opened.0, opened.1, seeds(seed)).await?;
-            Some(Live { episode, seed, task, begun: Instant::now(), closing: None })
+            Some(Box::new(Live { episode, seed, task, begun: Instant::now(), closing: None }))
         }
     };
     Ok(Play { spec, sequence: saved.sequence, split: saved.split, task: saved.task, live })

@@ -36,6 +36,10 @@ impl Sequence {
 
 /// The task of the episode with this seed, at random.
 pub fn drawn(split: &SplitInfo, seed: Seed) -> TaskRef {
-    let tasks = split.tasks.unwrap_or(ENDLESS).max(1);
-    TaskRef { split: split.name.clone(), index: seed.child("task").stream().below(tasks) }
+    TaskRef { split: split.name.clone(), index: drawn_index(split.tasks, seed) }
+}
+
+/// Place of the task of the episode with this seed, among so many or in a split without an end.
+pub fn drawn_index(tasks: Option<u64>, seed: Seed) -> u64 {
+    seed.child("task").stream().below(tasks.unwrap_or(ENDLESS).max(1))
 }

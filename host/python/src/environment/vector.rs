@@ -2,16 +2,15 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use futures::future::{BoxFuture, join_all};
 use gymkhana_driver::Reply;
 use gymkhana_record::Seed;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyByteArray, PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::asynchronous::in_thread;
-use crate::convert::from_named;
+use crate::batch::spread;
+use crate::convert::{array, from_named};
 use crate::environment::action;
 use crate::environment::env::Env;
 use crate::environment::episode::{Begin, Play, Step};
@@ -24,44 +23,6 @@ use crate::runtime::{Host, host};
 
 /// Largest number of environments of one `VectorEnv`.
 const MAX_ENVS: usize = 100_000;
-
-/// Jobs below which another thread costs more than it saves.
-const MIN_CHUNK: usize = 8;
-
-/// Runs jobs on all threads and returns their results in the order of the jobs. The last chunk runs on this thread.
-///
-/// # Errors
-/// If a job panics: its result and those beside it are lost.
-pub fn spread<I, O>(host: &Host, jobs: Vec<I>, run: fn(I) -> BoxFuture<'static, O>) -> Result<Vec<O>, Fault>
-where
-    I: Send + 'static,
-    O: Send + 'static,
-{
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let size = jobs.len().div_ceil(threads).max(MIN_CHUNK);
-    let mut chunks = Vec::new();
-    let mut jobs = jobs.into_iter();
-    loop {
-        let chunk: Vec<I> = jobs.by_ref().take(size).collect();
-        if chunk.is_empty() {
-            break;
-        }
-        chunks.push(chunk);
-    }
-    let last = chunks.pop().unwrap_or_default();
-    host.block_on(async {
-        let all = |chunk: Vec<I>| join_all(chunk.into_iter().map(run));
-        let others: Vec<_> = chunks.into_iter().map(|chunk| host.handle().spawn(all(chunk))).collect();
-        let last = all(last).await;
-        let mut results = Vec::new();
-        for chunk in others {
-            let lost = |error| Fault::Internal(format!("a batch was lost: {error}"));
-            results.extend(chunk.await.map_err(lost)?);
-        }
-        results.extend(last);
-        Ok(results)
-    })
-}
 
 /// An environment with the result of its turn.
 type Stepped = (Play, Result<Step, Fault>);
@@ -346,11 +307,4 @@ fn infos<'py>(py: Python<'py>, plays: &mut [Play], did: &[Did]) -> PyResult<Boun
     infos.set_item(intern!(py, "failures"), failures)?;
     infos.set_item(intern!(py, "task"), tasks)?;
     Ok(infos)
-}
-
-/// A NumPy array of these bytes.
-fn array<'py>(py: Python<'py>, bytes: &[u8], dtype: &str) -> PyResult<Bound<'py, PyAny>> {
-    static ARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let array = ARRAY.import(py, "gymkhana_rl._arrays", "array")?;
-    array.call1((PyByteArray::new(py, bytes), dtype))
 }

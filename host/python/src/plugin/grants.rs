@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gymkhana_assembly::grants::{grant_alone, grants};
-use gymkhana_config::{ModelSection, PluginSection};
+use gymkhana_config::{ModelSection, PluginSection, RunFile};
 use gymkhana_sandbox::{Grants, Plugin};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
@@ -27,7 +27,14 @@ impl Granted {
     ///
     /// # Errors
     /// If a key or a value is not one of a run file.
-    pub fn read(mut grants: Map<String, Json>) -> Result<Self, Fault> {
+    pub fn of(grants: &Json) -> Result<Self, Fault> {
+        match grants {
+            Json::Object(grants) => Self::read(grants.clone()),
+            _ => Ok(Self::default()),
+        }
+    }
+
+    fn read(mut grants: Map<String, Json>) -> Result<Self, Fault> {
         let mut models = BTreeMap::new();
         if let Some(model) = grants.get_mut("model") {
             if !model.is_object() {
@@ -38,6 +45,18 @@ impl Granted {
             models.insert(GIVEN.to_owned(), section("model", std::mem::replace(model, Json::from(GIVEN)))?);
         }
         Ok(Self { section: section("grants", Json::Object(grants))?, models })
+    }
+
+    /// Writes the grants and a memory limit into the run file, as the sections of this plugin.
+    pub fn write_into(mut self, file: &mut RunFile, plugin: &str, memory_mib: Option<usize>) {
+        for model in self.models.into_values() {
+            self.section.model = Some(plugin.to_owned());
+            file.models.insert(plugin.to_owned(), model);
+        }
+        self.section.memory_mib = memory_mib;
+        if self.section != PluginSection::default() {
+            file.plugins.insert(plugin.to_owned(), self.section);
+        }
     }
 
     /// The capabilities.

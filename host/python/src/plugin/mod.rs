@@ -1,6 +1,6 @@
 //! The class `Plugin`, and the function `load`.
 
-mod grants;
+pub mod grants;
 mod source;
 
 use std::path::PathBuf;
@@ -114,12 +114,24 @@ impl Plugin {
         self.loaded.get()
     }
 
+    /// The component.
+    pub fn component(&self) -> &[u8] {
+        &self.recipe.bytes
+    }
+
+    /// What it may use.
+    pub fn granted(&self) -> Result<Granted, Fault> {
+        Granted::of(&self.recipe.grants)
+    }
+
+    /// Memory limit in MiB that was set.
+    pub fn memory_mib(&self) -> Option<usize> {
+        self.recipe.limits.memory_mib
+    }
+
     fn new(fetched: Fetched, grants: Json, limits: Limited, host: &Host) -> Result<Self, Fault> {
         let Fetched { origin, bytes, pinned } = fetched;
-        let granted = match &grants {
-            Json::Object(grants) => Granted::read(grants.clone())?,
-            _ => Granted::default(),
-        };
+        let granted = Granted::of(&grants)?;
         let sandbox = host.sandbox(limits.limits()?)?;
         let loaded = Loaded::from_bytes(&sandbox, &origin, &bytes, &granted.capabilities()).map_err(Fault::load)?;
         let loaded = granted.grant(&loaded, host)?;

@@ -61,7 +61,10 @@ impl Reward {
 }
 
 /// Reads completions with their prompts and columns.
-fn attempts(
+///
+/// # Errors
+/// If a completion or a column cannot be read, or there is not one prompt for each.
+pub fn attempts(
     completions: &Bound<'_, PyAny>,
     prompts: Option<&Bound<'_, PyAny>>,
     columns: Option<&Bound<'_, PyAny>>,

@@ -7,7 +7,7 @@ use gymkhana_driver::{ExchangeRecorder, RewardTools, ToolCaller, ToolSet, with_r
 use gymkhana_record::{NamedValue, Score, Seed};
 use gymkhana_sandbox::{CallError, Plugin, Trajectory, score};
 
-use crate::environment::vector::spread;
+use crate::batch::spread;
 use crate::errors::{Fault, word};
 use crate::reward::trajectory::Attempt;
 use crate::runtime::Host;

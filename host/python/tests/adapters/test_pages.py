@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from model_server import Model, served, write_model
 from reference import path
 
 PAGES = Path(__file__).resolve().parents[4] / "docs" / "how-to" / "python"
@@ -16,6 +17,7 @@ MODULES = {
     "gymnasium": ["gymnasium"],
     "openrlhf": ["openrlhf", "torch"],
     "pettingzoo": ["pettingzoo"],
+    "play": ["numpy", "polars"],
     "skyrl": ["skyrl_gym"],
     "tinker": ["tinker_cookbook"],
     "trl": ["datasets"],
@@ -39,5 +41,7 @@ def test_the_page_runs(page: str, tmp_path: Path) -> None:
             pytest.skip(f"{module} is not installed")
     code = source(page)
     assert code
-    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    with served(Model(lambda _: "right", write_model(tmp_path / "model"))) as model:
+        code = code.replace("http://127.0.0.1:8000", model.url)
+        ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr

@@ -53,7 +53,7 @@ def test_openai_messages_of_mappings_and_of_objects_are_equal() -> None:
 
 
 def test_a_message_beside_calls_is_part_of_the_action() -> None:
-    written = [{"name": "add", "arguments": {"a": 1}, "id": ""}]
+    written = [{"name": "add", "arguments": {"a": 1}}]
     assert Reply.from_text(f"So: {ADD}", FUNCTIONS).action == {"message": "So:", "calls": written}
 
 
@@ -69,6 +69,8 @@ def test_malformed_calls_are_answered_in_their_places() -> None:
         ("c", "no name", True),
     ]
     assert turn.observation == ""
+    turns = episode.env.record()["turns"]
+    assert [turn["turn"] for turn in turns[-6:]] == ["malformed-call", "call", "malformed-call", *["answer"] * 3]
 
 
 @pytest.mark.parametrize(

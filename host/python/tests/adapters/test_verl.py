@@ -179,7 +179,9 @@ def test_compute_score_scores_verls_batches() -> None:
 
 def test_scores_and_episodes_work_in_ray_actors() -> None:
     ray = pytest.importorskip("ray", reason="ray is not installed")
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+    # Workers import the module of the test's cases.
+    modules = {"env_vars": {"PYTHONPATH": str(Path(__file__).parent)}}
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, runtime_env=modules)
     try:
 
         @ray.remote

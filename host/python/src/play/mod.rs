@@ -1,0 +1,62 @@
+//! Whole rollouts against an inference server: the function `play`, and the class `Episode`.
+
+mod episode;
+mod folder;
+mod interrupt;
+mod request;
+mod run;
+
+pub use episode::{Episode, Segment};
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gymkhana_assembly::{Progress, Reporter, Silent, Work};
+use pyo3::exceptions::PyRuntimeWarning;
+use pyo3::prelude::*;
+
+use crate::errors::Fault;
+use crate::plugin::Plugin;
+use crate::runtime::{Host, host};
+use interrupt::interruptible;
+use request::Request;
+
+/// Keeps warnings for the function that ends.
+struct Warnings(&'static Host);
+
+impl Reporter for Warnings {
+    fn status(&self, _text: &str) {}
+
+    fn warn(&self, text: &str) {
+        self.0.warn(text.to_owned());
+    }
+
+    fn progress(&self, work: Work) -> Box<dyn Progress> {
+        Silent.progress(work)
+    }
+}
+
+/// Plays the groups of the only stage of a run file, whose plugins and server are these, and returns their episodes.
+///
+/// `tasks` are those of the groups, drawn as in a run by default. `interrupted` is asked ten times in a second.
+#[pyfunction]
+#[pyo3(signature = (plugins, file, *, tasks=None, out=None, interrupted=None))]
+pub fn play(
+    py: Python<'_>,
+    plugins: Vec<Bound<'_, Plugin>>,
+    file: &Bound<'_, PyAny>,
+    tasks: Option<Vec<u64>>,
+    out: Option<PathBuf>,
+    interrupted: Option<Py<PyAny>>,
+) -> PyResult<Vec<Episode>> {
+    let host = host()?;
+    let request = Request::new(&plugins, file, tasks, out)?;
+    let system: Option<Arc<str>> = request.file.policy.system.as_deref().map(Arc::from);
+    let reporter: Arc<dyn Reporter> = Arc::new(Warnings(host));
+    let played = interruptible(py, host, interrupted, || run::play(request, host, reporter));
+    for warning in host.take_warnings() {
+        PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &std::ffi::CString::new(warning)?, 1)?;
+    }
+    let played = played?.map_err(Fault::Play)?;
+    Ok(played.into_iter().map(|record| Episode::new(record, system.clone())).collect())
+}
