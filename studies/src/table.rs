@@ -109,8 +109,6 @@ pub struct Table<'a> {
     pub group: u32,
     /// See `step`.
     pub member: u32,
-    /// Segment of each seat.
-    current: [usize; SEATS as usize],
     record: EpisodeRecord,
 }
 
@@ -118,7 +116,7 @@ impl<'a> Table<'a> {
     fn new(trainer: &'a Trainer, (step, group, member): (u64, u32, u32), seed: Seed) -> Self {
         let record = record(step, group, member);
         let of_group = seed.child(step).child(group);
-        Self { trainer, seed: of_group.child(member), of_group, step, group, member, current: [0, 1], record }
+        Self { trainer, seed: of_group.child(member), of_group, step, group, member, record }
     }
 
     /// Random stream of this episode.
@@ -131,14 +129,7 @@ impl<'a> Table<'a> {
         self.of_group.child(name)
     }
 
-    /// Starts a new, empty context for a seat.
-    pub fn forget(&mut self, seat: u32) {
-        self.current[seat as usize] = self.record.segments.len();
-        self.record.segments.push(Segment::new(seat));
-    }
-
-    /// Shows tokens to a seat, such as its reply in an earlier context.
-    pub fn see(&mut self, seat: u32, tokens: &[u32]) {
+    fn see(&mut self, seat: u32, tokens: &[u32]) {
         let turn = self.turn(seat);
         self.segment(seat).append_given(tokens, turn);
     }
@@ -228,7 +219,7 @@ impl<'a> Table<'a> {
     }
 
     fn segment(&mut self, seat: u32) -> &mut Segment {
-        &mut self.record.segments[self.current[seat as usize]]
+        &mut self.record.segments[seat as usize]
     }
 
     fn conversation(&self, seat: u32) -> Conversation {

@@ -130,6 +130,24 @@ async fn a_summary_is_sampled_trained_on_and_continued_from() {
     assert_eq!((record.ending, record.policy_turns.len()), (Ending::TurnLimit, 3));
 }
 
+/// What the environment showed after the task is known after a summary only if the summary says it.
+#[tokio::test]
+async fn a_summary_decides_what_is_recalled() {
+    let table = Table::new().environment("guest-recall", &[]);
+    let strategy = ContextStrategy::Summary(Summary { tokens: 64, instruction: "Now sum up.".to_owned() });
+    for (note, reward) in [("A", 1.0), ("B", 0.0)] {
+        let rollout = rollout_with(&table, limits(), strategy.clone()).await;
+        let reply = |shown: &str, _: usize| match shown.rsplit_once("what came before:\n") {
+            Some((_, after)) => after[..1].to_owned(),
+            None if shown.contains("Now sum up.") => note.to_owned(),
+            None => "go on".to_owned(),
+        };
+        let (record, shown) = play(&rollout, reply).await;
+        assert_eq!((record.ending, record.rewards.as_slice()), (Ending::Terminated, [reward].as_slice()));
+        assert!(shown[0].contains("at the end of the episode: A") && !shown[1].contains("episode: A"), "{shown:?}");
+    }
+}
+
 /// An oracle cannot write a summary, so its episode ends, also in a replay.
 #[tokio::test]
 async fn an_oracles_episode_ends_at_a_summary() {

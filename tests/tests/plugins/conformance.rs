@@ -306,7 +306,7 @@ async fn options_are_tried_at_their_limits() {
     // What the user sets is not varied.
     let size = NamedValue { name: "size".to_owned(), value: Value::Integer(4) };
     let given = [text("crook", "breaks-at-most"), vec![size]].concat();
-    assert_eq!(outcome(given, 32).await, passed("1 settings of 1 options were tried; without limits: spare-option-x"));
+    assert_eq!(outcome(given, 32).await, passed("1 setting of 1 option was tried; without limits: spare-option-x"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
