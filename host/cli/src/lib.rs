@@ -10,7 +10,7 @@ mod libtorch;
 mod plugin;
 pub mod printer;
 pub mod registry;
-mod units;
+pub mod units;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
 //! Sizes, ages and counts as text for people.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 /// A size, such as `35.2 MiB`.
@@ -38,8 +39,9 @@ pub fn parse_age(text: &str) -> Result<Duration, String> {
 }
 
 /// A count with its noun, such as `1 step` and `2 steps`.
-pub fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+pub fn counted<Count: Display + PartialEq + From<u8>>(count: Count, noun: &str) -> String {
+    let ending = if count == Count::from(1) { "" } else { "s" };
+    format!("{count} {noun}{ending}")
 }
 
 #[cfg(test)]

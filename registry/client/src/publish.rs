@@ -4,7 +4,7 @@ use std::io::Write;
 
 use gymkhana_registry::{
     Authority, ContentStoreError, FolderError, IndexRow, Namespace, PluginName, PublicKey, RegistryFolder, Release,
-    Report, RuleViolation, SecretKey, check_release,
+    Report, RuleViolation, SecretKey, check_release, read_manifest,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, StatusCode};
@@ -89,9 +89,21 @@ impl RegistryClient {
         request: PublishRequest<'_>,
         secrets: &Secrets,
     ) -> Result<(String, IndexRow), RegistryClientError> {
-        self.check_credentials(request.component, secrets)?;
+        let manifest = read_manifest(request.component).map_err(RegistryClientError::NotAPlugin)?;
+        self.check_credentials(manifest.name.namespace(), secrets)?;
         let prepared = self.prepare(request, secrets).await?;
         Ok((prepared.registry.to_owned(), prepared.row))
+    }
+
+    /// Applies the checks of [`check_publish`](Self::check_publish) that need no conformance report, before it is made.
+    ///
+    /// # Errors
+    /// As for [`publish`](Self::publish).
+    pub async fn check_before_suite(&self, component: &[u8], secrets: &Secrets) -> Result<(), RegistryClientError> {
+        match self.check_publish(PublishRequest { component, report: None }, secrets).await {
+            Err(RegistryClientError::Rule(violation)) if matches!(*violation, RuleViolation::NoReport { .. }) => Ok(()),
+            checked => checked.map(drop),
+        }
     }
 
     /// Checks and signs a release.
@@ -103,24 +115,23 @@ impl RegistryClient {
         let release = Release::of(request.component, request.report).map_err(RegistryClientError::NotAPlugin)?;
         let name = &release.manifest.name;
         let (registry, backend) = self.registry_of(name.namespace())?;
-        self.check_rules(&release, registry, backend).await?;
         let key = signing_key(registry, backend, secrets)?;
-        let file = release.sign(key)?;
         let signer = key.map(SecretKey::public);
         if let (Backend::Remote(remote), Some(key)) = (backend, signer) {
             self.check_namespace_key(remote, name, key).await?;
         }
+        self.check_rules(&release, registry, backend).await?;
+        let file = release.sign(key)?;
         let row = IndexRow::new(&release, &file, signer);
         Ok(PreparedRelease { registry, backend, release, file, row })
     }
 
-    /// Checks that the keys and tokens for publishing a component are available, before the conformance suite runs.
+    /// Checks that the keys and tokens for publishing in a namespace are available, before a plugin is built.
     ///
     /// # Errors
     /// If no registry serves the namespace, or a key or token is missing.
-    pub fn check_credentials(&self, component: &[u8], secrets: &Secrets) -> Result<(), RegistryClientError> {
-        let release = Release::of(component, None).map_err(RegistryClientError::NotAPlugin)?;
-        let (registry, backend) = self.registry_of(release.manifest.name.namespace())?;
+    pub fn check_credentials(&self, namespace: &str, secrets: &Secrets) -> Result<(), RegistryClientError> {
+        let (registry, backend) = self.registry_of(namespace)?;
         signing_key(registry, backend, secrets)?;
         match backend {
             Backend::Remote(remote) => match &remote.location {

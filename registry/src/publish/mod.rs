@@ -108,13 +108,14 @@ pub fn check<'a>(
     if rows.iter().any(same) {
         return Err(RuleViolation::Exists { name: name.clone(), version: version.clone() });
     }
-    suite::check_report(release)?;
     if rows.is_empty()
         && let Some(other) = others.find(|other| is_confusable(name, other))
     {
         return Err(RuleViolation::Confusable { name: name.clone(), other: other.clone() });
     }
-    check_version_bump(release, rows)
+    check_version_bump(release, rows)?;
+    // Last: a publisher learns the rest before the suite runs.
+    suite::check_report(release)
 }
 
 /// Checks the version increment against the preceding versions. A first version is unconstrained.

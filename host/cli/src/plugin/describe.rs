@@ -8,6 +8,7 @@ use gymkhana_sandbox::{
 };
 
 use crate::escape::escape_line;
+use crate::units::counted;
 
 /// Rows of a plugin's page: a name and its lines.
 pub type Rows = Vec<(&'static str, Vec<String>)>;
@@ -30,18 +31,21 @@ pub fn rows(described: &SelfDescription) -> Rows {
         rows.push(("range", vec![range_line(reward.range)]));
         rows.push(("components", or_none(reward.components.iter().map(component))));
         rows.push(("options", option_lines(&reward.options)));
-        rows.push(("privileged", vec!["fields that it reads are not declared; see its source".to_owned()]));
+        let needs = match &reward.unscored_without_privileged {
+            Some(reason) => format!("an episode without fields is not scored: {}", escape_line(reason)),
+            None => "none needed: an episode without fields is scored".to_owned(),
+        };
+        rows.push(("privileged", vec![needs]));
     }
     rows
 }
 
 fn environment_rows(environment: &EnvironmentDescription) -> Rows {
     let split = |split: &SplitDescription| match split.tasks {
-        Some(tasks) => format!("{}: {tasks} tasks", split.name),
+        Some(tasks) => format!("{}: {}", split.name, counted(tasks, "task")),
         None => format!("{}: endless", split.name),
     };
     let privileged = |first: &FirstTask| or_none(first.privileged.iter());
-    let undeclared = "names for `success` are not declared; `host plugin play` shows them when an episode ends";
     vec![
         ("summary", vec![escape_line(&environment.summary)]),
         ("seats", or_none(environment.seats.iter())),
@@ -50,7 +54,7 @@ fn environment_rows(environment: &EnvironmentDescription) -> Rows {
         ("splits", answer_lines(&environment.splits, |splits| or_none(splits.iter().map(split)))),
         ("functions", answer_lines(&environment.first_task, |first| function_lines(&first.functions))),
         ("privileged", answer_lines(&environment.first_task, privileged)),
-        ("facts", vec![undeclared.to_owned()]),
+        ("facts", answer_lines(&environment.facts, |facts| or_none(facts.iter()))),
         ("offers", offer_lines(&environment.offers)),
     ]
 }

@@ -16,6 +16,7 @@ pub use args::PluginCommand;
 pub use build::build_folder;
 pub use inspect::{PluginPage, list, print_rows};
 pub use new::is_template_description;
+pub use project::Project;
 pub use test::report_for_publishing;
 
 use crate::error::CliResult;

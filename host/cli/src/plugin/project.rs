@@ -43,19 +43,34 @@ impl<'a> Project<'a> {
     /// # Errors
     /// If the file that describes the plugin cannot be read or names none.
     pub fn component(&self) -> CliResult<PathBuf> {
+        let name = self.described(["/package/name", "/project/name", "/name"], "name")?;
+        Ok(self.dir.join(format!("{name}.wasm")))
+    }
+
+    /// Namespace of the plugin.
+    ///
+    /// # Errors
+    /// If the file that describes the plugin cannot be read or names none.
+    pub fn namespace(&self) -> CliResult<String> {
+        let places = ["/package/metadata/gymkhana/namespace", "/tool/gymkhana/namespace", "/gymkhana/namespace"];
+        self.described(places, "namespace")
+    }
+
+    /// Text in the file that describes the plugin. The places are those in Cargo.toml, pyproject.toml and package.json.
+    fn described(&self, [cargo, python, npm]: [&str; 3], key: &str) -> CliResult<String> {
         let path = self.dir.join(description_file(self.language));
         let cannot = || format!("`{}` cannot be read\nhint: correct the file", path.display());
         let text = fs::read_to_string(&path).user_context(cannot())?;
         let parse_toml = || toml::from_str::<serde_json::Value>(&text).user_context(cannot());
         let (document, place) = match self.language {
-            Language::Rust => (parse_toml()?, "/package/name"),
-            Language::Python => (parse_toml()?, "/project/name"),
-            Language::Js => (serde_json::from_str::<serde_json::Value>(&text).user_context(cannot())?, "/name"),
+            Language::Rust => (parse_toml()?, cargo),
+            Language::Python => (parse_toml()?, python),
+            Language::Js => (serde_json::from_str::<serde_json::Value>(&text).user_context(cannot())?, npm),
         };
-        let name = document.pointer(place).and_then(serde_json::Value::as_str).ok_or_else(|| {
-            CliError::user(format!("`{}` does not name the plugin\nhint: set its `name`", path.display()))
-        })?;
-        Ok(self.dir.join(format!("{name}.wasm")))
+        let text = document.pointer(place).and_then(serde_json::Value::as_str).map(ToOwned::to_owned);
+        text.ok_or_else(|| {
+            CliError::user(format!("`{}` does not give the plugin's {key}\nhint: set `{key}`", path.display()))
+        })
     }
 }
 
@@ -97,8 +112,8 @@ mod tests {
     #[test]
     fn a_plugin_without_a_name_is_refused() {
         for (file, text, reason) in [
-            ("Cargo.toml", "[package]\n", "does not name the plugin"),
-            ("package.json", "{\"name\": 1}", "does not name the plugin"),
+            ("Cargo.toml", "[package]\n", "does not give the plugin's name"),
+            ("package.json", "{\"name\": 1}", "does not give the plugin's name"),
             ("pyproject.toml", "[project\n", "cannot be read"),
         ] {
             let error = component(file, text).expect_err(file).to_string();

@@ -19,6 +19,8 @@ struct Row {
     name: PluginName,
     required: VersionReq,
     locked: Option<Version>,
+    /// Whether the locked version is yanked.
+    yanked: bool,
     /// Newest version that the requirement accepts; `None` if there is none, or its registry cannot be read.
     newest_matching: Option<Version>,
     /// Newest version.
@@ -50,10 +52,14 @@ fn rows(args: &ListArgs, printer: &Printer) -> CliResult<Vec<Row>> {
         let found = session.wait(printer, session.client.versions(&RequirementName::Full(name.clone())));
         let found = found.inspect_err(|error| printer.status(format!("{name}: {error}"))).ok();
         let version = |row: &gymkhana_registry::IndexRow| row.version.clone();
+        let locked = lock.as_ref().and_then(|lock| lock.get(name)).map(|entry| entry.version.clone());
+        let all = found.as_ref().map_or(&[][..], |found| &found.versions);
+        let is_locked = |row: &gymkhana_registry::IndexRow| locked.as_ref() == Some(&row.version);
         rows.push(Row {
             name: name.clone(),
             required: dependency.versions.clone(),
-            locked: lock.as_ref().and_then(|lock| lock.get(name)).map(|entry| entry.version.clone()),
+            yanked: all.iter().any(|version| version.row.yanked && is_locked(&version.row)),
+            locked,
             newest_matching: found.as_ref().and_then(|found| found.newest_matching(&dependency.versions)).map(version),
             newest: found.as_ref().and_then(|found| found.newest()).map(version),
             allow: dependency.allow.clone(),
@@ -73,12 +79,14 @@ fn print(rows: &[Row], as_json: bool, empty: &str, printer: &Printer) {
     }
     let line = |cells: [&str; 6]| {
         let [name, required, locked, matching, newest, allow] = cells;
-        format!("{name:<30} {required:<10} {locked:<10} {matching:<10} {newest:<10} {allow}")
+        format!("{name:<30} {required:<10} {locked:<18} {matching:<10} {newest:<10} {allow}")
     };
     printer.result(line(["plugin", "required", "locked", "matching", "newest", "allowed"]));
     for row in rows {
         let shown = |version: &Option<Version>| version.as_ref().map_or("-".to_owned(), ToString::to_string);
-        let (locked, matching, newest) = (shown(&row.locked), shown(&row.newest_matching), shown(&row.newest));
+        let mark = if row.yanked { " (yanked)" } else { "" };
+        let locked = format!("{}{mark}", shown(&row.locked));
+        let (matching, newest) = (shown(&row.newest_matching), shown(&row.newest));
         let allow = joined(row.allow.iter().map(ToString::to_string));
         let cells = [&row.name.to_string(), &row.required.to_string(), &locked, &matching, &newest, &allow];
         printer.result(line(cells.map(String::as_str)));

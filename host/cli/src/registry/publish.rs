@@ -13,7 +13,7 @@ use gymkhana_registry_client::{PublishRequest, Secrets};
 use super::args::{KeyArgs, KeygenArgs, PublishArgs, YankArgs};
 use super::{RegistrySession, days};
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::{build_folder, is_template_description, report_for_publishing};
+use crate::plugin::{Project, build_folder, is_template_description, report_for_publishing};
 use crate::printer::Printer;
 
 /// Runs `host keygen`.
@@ -41,13 +41,20 @@ pub fn keygen(args: &KeygenArgs, printer: &Printer) -> CliResult<()> {
 
 /// Runs `host publish`.
 pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
-    let file = if args.plugin.is_dir() { build_folder(&args.plugin, None, printer)? } else { args.plugin.clone() };
+    let (secrets, session) = (secrets(&args.keys)?, RegistrySession::new(false)?);
+    // A build and the suite take seconds to minutes: what can be refused before them is.
+    let file = if args.plugin.is_dir() {
+        let namespace = Project::open(&args.plugin)?.namespace()?;
+        session.client.check_credentials(&namespace, &secrets).user_error()?;
+        build_folder(&args.plugin, None, printer)?
+    } else {
+        args.plugin.clone()
+    };
     let component = read_plugin_file(&file).user_error()?;
     check_description(&component)?;
-    // Missing keys are reported before the suite runs, which takes seconds.
-    let secrets = secrets(&args.keys)?;
-    let session = RegistrySession::new(false)?;
-    session.client.check_credentials(&component, &secrets).user_error()?;
+    if args.report.is_none() {
+        session.wait(printer, session.client.check_before_suite(&component, &secrets))?;
+    }
     let report = match &args.report {
         Some(path) => read_report(path)?,
         None => report_for_publishing(&file, printer)?,

@@ -12,6 +12,7 @@ use super::project::listed;
 use super::{RegistrySession, days, now};
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
+use crate::units::counted;
 
 /// Validity of a new registry's first state, in days.
 const FIRST: u64 = 30;
@@ -175,10 +176,10 @@ pub fn mirror(registry: &str, dir: &Path, printer: &Printer) -> CliResult<()> {
         some => format!("; {some} with revoked keys were skipped"),
     };
     printer.result(format!(
-        "`{}` holds {} plugins in {} versions, {} downloaded now, as of checkpoint {}{left_out}",
+        "`{}` holds {} in {}, {} downloaded now, as of checkpoint {}{left_out}",
         dir.display(),
-        mirrored.plugins,
-        mirrored.versions,
+        counted(mirrored.plugins, "plugin"),
+        counted(mirrored.versions, "version"),
         mirrored.fetched,
         mirrored.sequence
     ));

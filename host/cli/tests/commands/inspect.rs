@@ -68,7 +68,11 @@ fn tools_and_rewards_describe_functions_and_components() {
     let reward = inspect("answer-match");
     assert!(reward.contains("components  correct: 1 if the final message contains the answer, else 0\n"), "{reward}");
     assert!(reward.contains("per-call-cost = 0.0 (number): Points deducted per call (at least 0)\n"), "{reward}");
-    assert!(reward.contains("privileged  fields that it reads are not declared"), "{reward}");
+    let needs = "privileged  an episode without fields is not scored: ";
+    assert!(reward.contains(needs) && reward.contains("`answer`"), "{reward}");
+    assert!(inspect("guest-echo").contains("     facts  not known with default options: it has no oracle"));
+    let tooled = inspect("word-problems");
+    assert!(tooled.contains("facts  not known with default options: its oracle calls `calculate`"), "{tooled}");
 }
 
 #[test]

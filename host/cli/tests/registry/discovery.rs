@@ -42,8 +42,8 @@ fn newer_and_yanked_versions_are_named() {
     let listed = market.host(&["list", "--json"]).succeeded();
     let parsed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
     let expected = serde_json::json!([{
-        "name": "acme/searcher", "required": "^1", "locked": "1.0.0", "newest_matching": "1.1.0", "newest": "2.0.0",
-        "allow": ["http"],
+        "name": "acme/searcher", "required": "^1", "locked": "1.0.0", "yanked": false, "newest_matching": "1.1.0",
+        "newest": "2.0.0", "allow": ["http"],
     }]);
     assert_eq!(parsed, expected);
     let row =
@@ -63,6 +63,7 @@ fn newer_and_yanked_versions_are_named() {
     for command in [&["lock"][..], &["lock", "--locked"], &["verify"], &["run", "run.toml", "--out", "out"]] {
         assert!(warns(command), "{command:?}");
     }
+    assert!(market.host(&["list"]).succeeded().contains(" 1.1.0 (yanked) "), "a locked version that is yanked");
     // An update chooses the newest version that is not yanked.
     let updated = market.host(&["update"]);
     assert_eq!(updated.results, "acme/searcher 1.1.0 -> 1.0.0\n", "{updated:?}");
@@ -113,7 +114,15 @@ fn a_new_registry_prints_the_lines_that_use_it() {
     let publish = ["publish", "one.wasm", "--report", "one.json", "--key", "root.key"];
     let told = desk.host(&publish).mistake("without the root key");
     assert!(told.contains("is a signed folder, which requires its root key"), "{told}");
+    let folder = "[package]\nname = \"searcher\"\n[package.metadata.gymkhana]\nnamespace = \"acme\"\n";
+    std::fs::create_dir(desk.path("mine")).expect("a folder");
+    desk.write("mine/Cargo.toml", folder);
+    let told = desk.host(&["publish", "mine", "--key", "root.key"]).mistake("before it is built");
+    assert!(told.contains("requires its root key") && !told.contains("building"), "{told}");
     desk.host(&[&publish[..], &["--root", "root.key"]].concat()).succeeded();
+    // A version that exists is reported before the suite runs, too.
+    let told = desk.host(&["publish", "one.wasm", "--key", "root.key", "--root", "root.key"]).mistake("again");
+    assert!(told.contains("is already published") && !told.contains("conformance suite"), "{told}");
     assert!(desk.host(&["search"]).succeeded().contains("acme/searcher 1.0.0 (tool, mine)"));
     desk.host(&["registry", "init", "open", "--unsigned"]).succeeded();
     let told =

@@ -318,7 +318,7 @@ fn a_mirror_of_the_server_is_a_registry_of_its_own() {
     let market = Market::new();
     market.publish_built("calculator");
     let told = market.host(&["registry", "mirror", "shop", "mirror"]).succeeded();
-    assert!(told.contains("holds 1 plugins in 1 versions, 1 downloaded now"), "{told}");
+    assert!(told.contains("holds 1 plugin in 1 version, 1 downloaded now"), "{told}");
     let config = std::fs::read_to_string(market.desk.path(USERS_REGISTRIES)).expect("a file");
     let root = config.lines().find(|line| line.starts_with("root")).expect("a root");
     let config = format!("[registries.near]\nfolder = 'mirror'\n{root}\n[namespaces]\ngymkhana = 'near'\n");

@@ -166,7 +166,10 @@ fn summary(options: &[&OptionInfo], tried: usize, count: usize, skipped: &[Strin
     let (limited, others): (Vec<&OptionInfo>, Vec<&OptionInfo>) =
         options.iter().copied().partition(|option| !values_at_limits(option).is_empty());
     let of_all = if tried < count { format!(" of {count}") } else { String::new() };
-    let mut parts = vec![format!("{tried}{of_all} settings of {} options were tried", limited.len())];
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let (settings, were) = (plural(count), if count == 1 { "was" } else { "were" });
+    let options = format!("{} option{}", limited.len(), plural(limited.len()));
+    let mut parts = vec![format!("{tried}{of_all} setting{settings} of {options} {were} tried")];
     if !skipped.is_empty() {
         parts.push(format!("refused together: {}", skipped.join(" and ")));
     }

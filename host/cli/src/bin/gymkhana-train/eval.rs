@@ -15,6 +15,7 @@ use gymkhana_cli::args::EvalArgs;
 use gymkhana_cli::error::{Classify, CliError, CliResult};
 use gymkhana_cli::printer::Printer;
 use gymkhana_cli::registry;
+use gymkhana_cli::units::counted;
 
 /// A run file with one stage, for a command line without one. The stage is not run.
 const NO_RUN_FILE: &str = "[[stages]]\nkind = \"rl\"\n";
@@ -120,7 +121,10 @@ fn print(evaluated: &Evaluated, printer: &Printer) {
     let Evaluated { split, samples, figures, dropped, failures, .. } = evaluated;
     let row = |name: &str, value: String| printer.result(format!("{name:>18}  {value}"));
     row("split", split.clone());
-    row("tasks", format!("{}, {samples} attempts each, {} episodes", figures.tasks, figures.episodes));
+    row("tasks", {
+        let (attempts, episodes) = (counted(*samples, "attempt"), counted(figures.episodes, "episode"));
+        format!("{}, {attempts} each, {episodes}", figures.tasks)
+    });
     for (name, count) in [("dropped", *dropped as u64), ("failed", failures.episodes)] {
         if count > 0 {
             row(name, count.to_string());

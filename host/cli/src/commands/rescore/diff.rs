@@ -69,6 +69,10 @@ pub fn diff(args: &DiffArgs, printer: &Printer) -> CliResult<()> {
         return Err(CliError::user(message).with_hint("choose a run with episodes"));
     }
     let report = Report::of(&pairs);
+    if report.scored == 0 {
+        return Err(CliError::user(format!("no episode was scored by both versions: {}", first_failure(&pairs)))
+            .with_hint("check the options of the versions and the fields that they need"));
+    }
     if args.json {
         let mut report = report.json(&worst(&pairs, args.worst));
         report["versions"] = json!(names);
@@ -151,6 +155,13 @@ fn of_episode(record: &EpisodeRecord, name: &str) -> Vec<(EpisodeId, u32, Outcom
             vec![(record.id, 0, Err(why), last_message(record, 0))]
         }
     }
+}
+
+/// First failure, with its version.
+fn first_failure(pairs: &[Pair]) -> String {
+    let failures = pairs.iter().flat_map(|pair| ["A", "B"].into_iter().zip(&pair.outcomes));
+    let mut named = failures.filter_map(|(name, outcome)| Some(format!("{name}: {}", outcome.as_ref().err()?)));
+    named.next().unwrap_or_else(|| "all were dropped".to_owned())
 }
 
 fn last_message(record: &EpisodeRecord, seat: u32) -> String {

@@ -115,6 +115,11 @@ impl RunView {
                 counted(success.len(), "step")
             ));
         }
+        if !self.episodes.is_empty() {
+            printer.result(
+                "episodes, each kind with its first id (stage.phase.step.group.member.attempt, `~` if sampled):",
+            );
+        }
         for Episodes { count, first } in &self.episodes {
             printer.result(format!("{:>16} like {first}", counted(*count, "episode")));
         }
