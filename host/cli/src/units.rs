@@ -39,7 +39,7 @@ pub fn parse_age(text: &str) -> Result<Duration, String> {
 }
 
 /// A count with its noun, such as `1 step` and `2 steps`.
-pub fn counted<Count: Display + PartialEq + From<u8>>(count: Count, noun: &str) -> String {
+pub fn counted<Count: Copy + Display + PartialEq + From<u8>>(count: Count, noun: &str) -> String {
     let ending = if count == Count::from(1) { "" } else { "s" };
     format!("{count} {noun}{ending}")
 }
