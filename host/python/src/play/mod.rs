@@ -43,14 +43,14 @@ impl Reporter for Warnings {
 #[pyo3(signature = (plugins, file, *, tasks=None, out=None, interrupted=None))]
 pub fn play(
     py: Python<'_>,
-    plugins: Vec<Bound<'_, Plugin>>,
+    plugins: Vec<Py<Plugin>>,
     file: &Bound<'_, PyAny>,
     tasks: Option<Vec<u64>>,
     out: Option<PathBuf>,
     interrupted: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Episode>> {
     let host = host()?;
-    let request = Request::new(&plugins, file, tasks, out)?;
+    let request = Request::new(plugins, file, tasks, out)?;
     let system: Option<Arc<str>> = request.file.policy.system.as_deref().map(Arc::from);
     let reporter: Arc<dyn Reporter> = Arc::new(Warnings(host));
     let played = interruptible(py, host, interrupted, || run::play(request, host, reporter));

@@ -38,7 +38,7 @@ impl Request {
     /// # Errors
     /// If the run file is malformed or contradicts itself, two plugins share a name, or one was loaded before a fork.
     pub fn new(
-        plugins: &[Bound<'_, Plugin>],
+        plugins: Vec<Py<Plugin>>,
         file: &Bound<'_, PyAny>,
         tasks: Option<Vec<u64>>,
         out: Option<PathBuf>,
