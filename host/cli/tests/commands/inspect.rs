@@ -71,7 +71,9 @@ fn tools_and_rewards_describe_functions_and_components() {
     let needs = "privileged  an episode without fields is not scored: ";
     assert!(reward.contains(needs) && reward.contains("`answer`"), "{reward}");
     assert!(inspect("guest-echo").contains("     facts  not known with default options: it has no oracle"));
-    let tooled = inspect("word-problems");
+    // Without a calculator, the oracle of word problems answers itself, and that of the experts does not.
+    assert!(inspect("word-problems").contains("     facts  none\n"));
+    let tooled = inspect("guest-experts");
     assert!(tooled.contains("facts  not known with default options: its oracle calls `calculate`"), "{tooled}");
 }
 
