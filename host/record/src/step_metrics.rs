@@ -127,6 +127,19 @@ pub mod rl {
     }
 }
 
+/// Evaluation between training steps, in stages of both kinds.
+pub mod evaluation {
+    use super::StepMetric;
+
+    rows! {
+        /// Values that the run measures before a step, if `evaluation.every` divides the number of steps before it.
+        RUN:
+        SUCCESS = "held_out_success", "share, 0 to 1", "success on held-out tasks with the weights before this step, \
+            decoded greedily";
+        SUCCESS_SAMPLED = "held_out_success_sampled", "share, 0 to 1", "the same, sampled at temperature 1";
+    }
+}
+
 /// Values of one training step, in the order of their line in `metrics.jsonl`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StepMetrics(Vec<(String, f64)>);
@@ -173,7 +186,7 @@ mod tests {
     /// A line of `metrics.jsonl` is a JSON object, so that no name may occur twice in it.
     #[test]
     fn names_of_a_stage_are_unique() {
-        for tables in [[sft::RUN, sft::TRAINER], [rl::RUN, rl::TRAINER]] {
+        for tables in [[sft::RUN, sft::TRAINER, evaluation::RUN], [rl::RUN, rl::TRAINER, evaluation::RUN]] {
             let mut names: Vec<&str> = tables.concat().iter().map(|row| row.name).collect();
             let count = names.len();
             names.sort_unstable();

@@ -144,7 +144,7 @@ fn results_stand_on_standard_output_and_talk_on_standard_error() {
     }
     for line in [
         "plugins: gymkhana/answer-match ",
-        "stages: sft (2 steps), rl (2 steps)\n",
+        "stages: sft (2 steps, learning rate 1e-3), rl (2 steps, learning rate 1e-2)\n",
         "folder: out\n",
         "next: host show out\n",
         "next: host eval out/checkpoints/1-000002 out\n",

@@ -37,8 +37,7 @@ impl Session {
             ..Work::new(format!("{}: training", stage.name), stage.steps)
         });
         let mut watch = SignalWatch::new(&settings.algorithm);
-        while let Some(step) = self.next_step(stage.steps) {
-            self.check_stop()?;
+        while let Some(step) = self.next_training_step(stage.steps).await? {
             let since = Instant::now();
             prefetcher.begin(step);
             let mut groups = self.await_step(&mut prefetcher, step).await?;
