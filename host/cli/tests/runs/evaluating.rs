@@ -116,3 +116,4 @@ fn keys_without_an_effect_are_refused() {
     let message = message.mistake("no tasks");
     assert!(message.contains("evaluation.every has no effect without evaluation.tasks\nhint: set"), "{message}");
 }
+
