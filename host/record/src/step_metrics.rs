@@ -78,6 +78,9 @@ pub mod rl {
         SUCCESS = "success", "share, 0 to 1", "share of the step's episodes that met `success`";
         EPISODES = "episodes", "episodes", "episodes of the step, without dropped and unselected ones";
         SAMPLED_TOKENS = "sampled_tokens", "tokens", "tokens that the policies of all seats sampled";
+        REPLY_TOKENS = "reply_tokens", "tokens per reply", "mean length of the replies of the run's policy";
+        CUT_REPLIES = "cut_replies", "share, 0 to 1", "share of these replies that no stop token or stop text ended, \
+            but `limits.reply_tokens` or the context";
         CALLS = "calls", "calls per episode", "mean number of function calls, without malformed ones";
         MALFORMED_CALLS = "malformed_calls", "calls per episode", "mean number of calls that could not be parsed";
         FAILURES = "failures", "episodes", "episodes with at least one recorded failure";
