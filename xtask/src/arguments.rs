@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(parsed("test --reference vllm").unwrap(), test(Some(Some(Reference::Vllm))));
         assert_eq!(parsed("test --reference python").unwrap(), test(Some(Some(Reference::Python))));
         assert_eq!(parsed("wheel --portable").unwrap(), Command::Wheel { portable: true });
-        assert!(parsed("test --reference tgi").unwrap_err().to_string().contains("programs, vllm, python"));
+        assert!(parsed("test --reference tgi").unwrap_err().to_string().contains("programs, training, vllm, python"));
         let bench = |names: &[Bench], smoke, baselines: Option<&str>| Command::Bench {
             names: names.to_vec(),
             smoke,
