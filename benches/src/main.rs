@@ -1,6 +1,7 @@
 //! The benches: each prints one JSON line per result. `cargo xtask bench` builds and runs this program.
 
 mod bench;
+mod device;
 mod name;
 
 use anyhow::Result;
@@ -9,6 +10,7 @@ use gymkhana_benches::Effort;
 
 use bench::rollouts::Sharing;
 use bench::trainer::{Curve, StepCost};
+use device::Device;
 use name::Bench;
 
 /// Measure Gymkhana
@@ -40,6 +42,9 @@ enum Command {
     TrainerStep(StepCost),
     /// Print the learning curve on the toy
     TrainerCurve(Curve),
+    /// Compare and measure a device
+    #[command(subcommand)]
+    Device(Device),
 }
 
 fn main() -> Result<()> {
@@ -51,6 +56,7 @@ fn main() -> Result<()> {
         Command::RolloutMemory { sharing, smoke } => bench::rollouts::print_memory(sharing, smoke.into()),
         Command::TrainerStep(arguments) => bench::trainer::step_cost(&arguments),
         Command::TrainerCurve(arguments) => bench::trainer::curve(&arguments),
+        Command::Device(what) => device::run(&what),
     }
 }
 

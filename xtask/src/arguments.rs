@@ -50,6 +50,8 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         baselines: Option<PathBuf>,
     },
+    /// Set up, then pack what checks a GPU into target/gpu-pack
+    GpuPack,
     /// Set up, then run studies and plot them
     Study {
         /// Study to run
@@ -122,7 +124,7 @@ mod tests {
         assert_eq!(parsed("test --reference vllm").unwrap(), test(Some(Some(Reference::Vllm))));
         assert_eq!(parsed("test --reference python").unwrap(), test(Some(Some(Reference::Python))));
         assert_eq!(parsed("wheel --portable").unwrap(), Command::Wheel { portable: true });
-        assert!(parsed("test --reference tgi").unwrap_err().to_string().contains("programs, vllm, python"));
+        assert!(parsed("test --reference tgi").unwrap_err().to_string().contains("programs, training, vllm, python"));
         let bench = |names: &[Bench], smoke, baselines: Option<&str>| Command::Bench {
             names: names.to_vec(),
             smoke,
@@ -134,6 +136,7 @@ mod tests {
             parsed("bench trainer --baselines others").unwrap(),
             bench(&[Bench::Trainer], false, Some("others"))
         );
+        assert_eq!(parsed("gpu-pack").unwrap(), Command::GpuPack);
         let study = |name, seeds, smoke| Command::Study { name, seeds, smoke };
         assert_eq!(parsed("study kuhn --seeds 5").unwrap(), study(Some(StudyName::Kuhn), 5, false));
         assert_eq!(parsed("study --smoke").unwrap(), study(None, 3, true));

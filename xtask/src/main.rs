@@ -48,6 +48,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Bench { names, smoke, baselines } => {
             measure::bench::run(&workspace, &names, smoke, baselines.as_deref())
         }
+        Command::GpuPack => measure::gpu_pack::run(&workspace),
         Command::Study { name, seeds, smoke } => measure::study::run(&workspace, name, seeds, smoke),
         Command::LintProse => checks::prose::run(&workspace),
         Command::Arrows { write } => {

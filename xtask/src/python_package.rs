@@ -24,6 +24,7 @@ pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
         let mut command = Command::new(&python);
         command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]);
         command.env("GYMKHANA_PLUGINS", workspace.target.join("plugins"));
+        command.env("GYMKHANA_HOST", workspace.target.join("release/host"));
         execute(command.current_dir(workspace.root.join(PACKAGE)))
     })
 }

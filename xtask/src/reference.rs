@@ -1,7 +1,7 @@
 //! Tests against other programs: `cargo xtask test --reference [NAME]`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
@@ -21,11 +21,16 @@ const VLLM: &str = include_str!("../requirements/vllm.txt");
 /// The program that calls all others of `tests/reference`.
 const PROGRAM: &str = "tests/reference/run.py";
 
+/// The program that trains beside transformers.
+const TRAINING: &str = "tests/reference/train_beside.py";
+
 /// What the project is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Reference {
     /// transformers, pandas, TensorBoard and others.
     Programs,
+    /// Training of a generated model of 30 million parameters by transformers and PEFT.
+    Training,
     /// A vLLM server on the CPU; needs 8 GB of disk and some minutes.
     Vllm,
     /// The wheel of the Python package, alone and beside TRL, verifiers, verl and others; needs 10 GB of disk.
@@ -36,6 +41,7 @@ pub enum Reference {
 pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
     match reference {
         Reference::Programs => programs(workspace),
+        Reference::Training => training(workspace),
         Reference::Vllm => vllm(workspace),
         Reference::Python => wheel::test(workspace),
     }
@@ -60,13 +66,26 @@ fn vllm(workspace: &Workspace) -> anyhow::Result<()> {
     step("vllm: tests", || ignored_tests(workspace, &["vllm"], ("GYMKHANA_VLLM_PYTHON", &python)))
 }
 
-/// Runs the programs of `tests/reference` and the Rust tests named `reference`, in one Python environment.
-fn programs(workspace: &Workspace) -> anyhow::Result<()> {
-    let python = step("reference: Python", || {
+/// The Python environment of `tests/reference`.
+fn reference_python(workspace: &Workspace) -> anyhow::Result<PathBuf> {
+    step("reference: Python", || {
         let locked = fs::read_to_string(workspace.root.join(REQUIREMENTS))
             .with_context(|| format!("cannot read `{REQUIREMENTS}`"))?;
         ensure_python(&workspace.root, "reference", &locked)
-    })?;
+    })
+}
+
+/// Trains the same batches with this trainer and with transformers.
+fn training(workspace: &Workspace) -> anyhow::Result<()> {
+    let python = reference_python(workspace)?;
+    step("reference: training", || {
+        execute(Command::new(&python).args([TRAINING, "--repo", "."]).current_dir(&workspace.root))
+    })
+}
+
+/// Runs the programs of `tests/reference` and the Rust tests named `reference`, in one Python environment.
+fn programs(workspace: &Workspace) -> anyhow::Result<()> {
+    let python = reference_python(workspace)?;
     step("reference: programs", || {
         execute(Command::new(&python).args([PROGRAM, "--repo", "."]).current_dir(&workspace.root))
     })?;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::checks::{arrows, deny, layout, locks, prose};
-use crate::measure::{bench, study};
+use crate::measure::{bench, gpu_pack, study};
 use crate::publish::package;
 use crate::reference::{self, Reference};
 use crate::setup::run_cargo;
@@ -46,6 +46,7 @@ fn run_all(workspace: &Workspace) -> anyhow::Result<()> {
     python_package::test(workspace)?;
     fuzz::run_built(workspace, FUZZ_SECONDS)?;
     bench::run_built(workspace, &[], true)?;
+    gpu_pack::rehearse(workspace)?;
     study::run_smoke(workspace, None)?;
     package::run(workspace)
 }

@@ -13,12 +13,19 @@ use crate::{Algorithm, SettingError};
 pub enum Schedule {
     /// A constant learning rate.
     Constant,
-    /// Down to 0 at `total_steps` along half a cosine.
+    /// Down to `floor` at `total_steps` along a line.
+    Linear,
+    /// Down to `floor` at `total_steps` along half a cosine.
     Cosine,
+    /// Constant up to the last `decay_steps` of `total_steps`, then down to `floor` along a line.
+    WarmupStableDecay,
 }
 
-/// AdamW and its learning rate. An `rl` stage without `optimizer` uses a learning rate of `1e-4`. A table that leaves
-/// out `learning_rate` uses `1e-3` in every stage.
+/// AdamW and its learning rate.
+///
+/// With `policy.checkpoint`, the default learning rate is `1e-5` in `sft` stages and `1e-6` in others, ten times that
+/// for adapters, with 10 steps of warm-up. Without, an `rl` stage without
+/// `optimizer` uses a learning rate of `1e-4`, and a table that leaves out `learning_rate` uses `1e-3` in every stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Optimizer {
@@ -29,10 +36,19 @@ pub struct Optimizer {
     pub warmup_steps: u64,
     /// Schedule of the learning rate after the warm-up.
     pub schedule: Schedule,
-    /// Optimiser steps of the stage; required by `schedule = "cosine"`, rejected by `"constant"`.
+    /// Optimiser steps of the stage; rejected by `schedule = "constant"`, required by all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1), extend("x-range" = "above `warmup_steps`"))]
     pub total_steps: Option<u64>,
+    /// Last optimiser steps, in which the rate falls; required by `schedule = "warmup-stable-decay"`, rejected by all
+    /// others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1), extend("x-range" = "up to `total_steps` less `warmup_steps`"))]
+    pub decay_steps: Option<u64>,
+    /// Learning rate at `total_steps`, as a share of `learning_rate`; rejected by `schedule = "constant"`.
+    #[serde(skip_serializing_if = "is_0")]
+    #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
+    pub floor: f64,
     /// Decay of the mean of gradients.
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub beta1: f64,
@@ -57,6 +73,8 @@ impl Default for Optimizer {
             warmup_steps: 0,
             schedule: Schedule::Constant,
             total_steps: None,
+            decay_steps: None,
+            floor: 0.0,
             beta1: 0.9,
             beta2: 0.999,
             epsilon: 1e-8,
@@ -80,17 +98,31 @@ impl Optimizer {
         let decay = self.weight_decay;
         require(decay >= 0.0 && decay.is_finite(), "weight_decay", decay, "at least 0")?;
         require(above_0(self.gradient_clip), "gradient_clip", self.gradient_clip, "above 0")?;
-        match (self.schedule, self.total_steps) {
-            (Schedule::Cosine, None) => {
-                require(false, "total_steps", "missing", "the stage's optimiser steps when `schedule` is cosine")
+        require((0.0..1.0).contains(&self.floor), "floor", self.floor, "at least 0 and below 1")?;
+        self.check_schedule()
+    }
+
+    /// Refuses keys that the schedule lacks, and those that it does not use.
+    fn check_schedule(&self) -> Result<(), SettingError> {
+        let unused = "left out under this `schedule`: it has no effect";
+        let falls = self.schedule != Schedule::Constant;
+        match self.total_steps {
+            None => require(!falls, "total_steps", "missing", "the stage's optimiser steps under this `schedule`")?,
+            Some(steps) => {
+                require(falls, "total_steps", steps, unused)?;
+                require(steps > self.warmup_steps, "total_steps", steps, "above `warmup_steps`")?;
             }
-            (Schedule::Cosine, Some(steps)) => {
-                require(steps > self.warmup_steps, "total_steps", steps, "above `warmup_steps`")
+        }
+        require(falls || self.floor == 0.0, "floor", self.floor, unused)?;
+        let is_stable = self.schedule == Schedule::WarmupStableDecay;
+        match self.decay_steps {
+            None => require(!is_stable, "decay_steps", "missing", "the number of last steps in which the rate falls"),
+            Some(steps) => {
+                require(is_stable, "decay_steps", steps, unused)?;
+                let most = self.total_steps.unwrap_or(0).saturating_sub(self.warmup_steps);
+                let fits = (1..=most).contains(&steps);
+                require(fits, "decay_steps", steps, "at least 1, and at most `total_steps` less `warmup_steps`")
             }
-            (Schedule::Constant, Some(steps)) => {
-                require(false, "total_steps", steps, "left out unless `schedule` is cosine: it has no effect otherwise")
-            }
-            (Schedule::Constant, None) => Ok(()),
         }
     }
 
@@ -100,12 +132,20 @@ impl Optimizer {
         if step < self.warmup_steps {
             return self.learning_rate * (step + 1) as f64 / self.warmup_steps as f64;
         }
-        let Some(total) = self.total_steps.filter(|_| self.schedule == Schedule::Cosine) else {
-            return self.learning_rate;
+        let Some(total) = self.total_steps else { return self.learning_rate };
+        let falling = self.decay_steps.unwrap_or_else(|| total.saturating_sub(self.warmup_steps)).max(1);
+        let fallen = step.saturating_sub(total.saturating_sub(falling)) as f64 / falling as f64;
+        let left = match self.schedule {
+            Schedule::Constant => 1.0,
+            Schedule::Linear | Schedule::WarmupStableDecay => 1.0 - fallen.min(1.0),
+            Schedule::Cosine => 0.5 * (1.0 + (std::f64::consts::PI * fallen.min(1.0)).cos()),
         };
-        let progress = (step - self.warmup_steps) as f64 / total.saturating_sub(self.warmup_steps).max(1) as f64;
-        self.learning_rate * 0.5 * (1.0 + (std::f64::consts::PI * progress.min(1.0)).cos())
+        self.learning_rate * (self.floor + (1.0 - self.floor) * left)
     }
+}
+
+fn is_0(value: &f64) -> bool {
+    *value == 0.0
 }
 
 /// Default tokens per forward and backward pass: enough to keep the cores busy, few enough for caches and memory.
@@ -225,16 +265,26 @@ mod tests {
         let mut optimizer = Optimizer { learning_rate: 2.0, warmup_steps: 4, ..Optimizer::default() };
         let rates = |optimizer: &Optimizer| [0, 3, 4, 8, 12, 99].map(|step| optimizer.learning_rate_at(step));
         assert_eq!(rates(&optimizer), [0.5, 2.0, 2.0, 2.0, 2.0, 2.0]);
-        (optimizer.schedule, optimizer.total_steps) = (Schedule::Cosine, Some(12));
-        optimizer.check().expect("a whole schedule");
-        for (found, expected) in rates(&optimizer).into_iter().zip([0.5, 2.0, 2.0, 1.0, 0.0, 0.0]) {
-            assert!((found - expected).abs() < 1e-12, "{found} is not {expected}");
-        }
+        let mut falls = |schedule, decay_steps, floor, expected: [f64; 6]| {
+            (optimizer.schedule, optimizer.total_steps) = (schedule, Some(12));
+            (optimizer.decay_steps, optimizer.floor) = (decay_steps, floor);
+            optimizer.check().expect("a whole schedule");
+            for (found, expected) in rates(&optimizer).into_iter().zip(expected) {
+                assert!((found - expected).abs() < 1e-12, "{schedule:?}: {found} is not {expected}");
+            }
+        };
+        // By hand: 2.0 at step 4, half of the way at step 8, the end at step 12.
+        falls(Schedule::Cosine, None, 0.0, [0.5, 2.0, 2.0, 1.0, 0.0, 0.0]);
+        falls(Schedule::Linear, None, 0.0, [0.5, 2.0, 2.0, 1.0, 0.0, 0.0]);
+        falls(Schedule::Cosine, None, 0.1, [0.5, 2.0, 2.0, 1.1, 0.2, 0.2]);
+        falls(Schedule::Linear, None, 0.5, [0.5, 2.0, 2.0, 1.5, 1.0, 1.0]);
+        falls(Schedule::WarmupStableDecay, Some(2), 0.0, [0.5, 2.0, 2.0, 2.0, 0.0, 0.0]);
+        assert_eq!(optimizer.learning_rate_at(11), 1.0);
     }
 
     #[test]
     fn wrong_values_are_refused_by_name() {
-        let wrong: [(&str, Spoil); 8] = [
+        let wrong: [(&str, Spoil); 13] = [
             ("learning_rate", |optimizer| optimizer.learning_rate = 0.0),
             ("beta1", |optimizer| optimizer.beta1 = 1.0),
             ("beta2", |optimizer| optimizer.beta2 = -0.1),
@@ -243,6 +293,16 @@ mod tests {
             ("gradient_clip", |optimizer| optimizer.gradient_clip = 0.0),
             ("total_steps", |optimizer| optimizer.total_steps = Some(3)),
             ("total_steps", |optimizer| optimizer.schedule = Schedule::Cosine),
+            ("floor", |optimizer| optimizer.floor = 0.1),
+            ("floor", |optimizer| optimizer.floor = 1.0),
+            ("decay_steps", |optimizer| optimizer.decay_steps = Some(1)),
+            ("decay_steps", |optimizer| {
+                (optimizer.schedule, optimizer.total_steps) = (Schedule::WarmupStableDecay, Some(3));
+            }),
+            ("decay_steps", |optimizer| {
+                (optimizer.schedule, optimizer.total_steps) = (Schedule::WarmupStableDecay, Some(3));
+                optimizer.decay_steps = Some(4);
+            }),
         ];
         for (key, spoil) in wrong {
             let mut settings = RlSettings::default();

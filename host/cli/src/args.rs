@@ -147,6 +147,9 @@ pub struct RunArgs {
     /// Resume the run in DIR [default: --out]
     #[arg(long, value_name = "DIR", num_args = 0..=1)]
     pub resume: Option<Option<PathBuf>>,
+    /// Print plan, memory and first prompt; train nothing
+    #[arg(long, conflicts_with_all = ["resume", "overwrite"])]
+    pub dry_run: bool,
     /// Replace a run without training steps
     #[arg(long, conflicts_with = "resume")]
     pub overwrite: bool,

@@ -14,10 +14,10 @@ use crate::error::RunFileError;
 use crate::range::check_range;
 use crate::refusal::{NO_STAGE, Refusal};
 use crate::sections::{
-    EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, ModelSection, PluginSection, PolicySection,
+    CheckpointsSection, EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, ModelSection, PluginSection, PolicySection,
     RewardSection, SandboxSection, SeatBinding, SeatSection, Stage, ToolSection,
 };
-use crate::{hint, overlay};
+use crate::{hint, overlay, pretrained};
 
 /// A run file of Gymkhana.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -77,6 +77,9 @@ pub struct RunFile {
     /// Evaluation on held-out tasks.
     #[serde(default)]
     pub evaluation: EvaluationSection,
+    /// Checkpoints that the run keeps.
+    #[serde(default)]
+    pub checkpoints: CheckpointsSection,
     /// Training stages, in order, each with its own name.
     #[schemars(length(min = 1))]
     pub stages: Vec<Stage>,
@@ -111,7 +114,12 @@ impl RunFile {
             let mut table = table.clone();
             sets.iter().try_for_each(|set| overlay::apply(&mut table, set)).map(|()| table)
         };
-        let with = |sets: &[String]| overlaid(sets).map(|table| table.try_into::<Self>());
+        let with = |sets: &[String]| {
+            overlaid(sets).map(|mut table| {
+                pretrained::write_out(&mut table);
+                table.try_into::<Self>()
+            })
+        };
         let error = match with(sets)? {
             Ok(file) => return file.checked(),
             Err(error) => error,
@@ -186,6 +194,7 @@ impl RunFile {
         self.models.iter().try_for_each(|(name, model)| model.check(name, &self.plugins))?;
         self.failures.check()?;
         self.evaluation.check()?;
+        self.checkpoints.check()?;
         for (index, stage) in self.stages.iter().enumerate() {
             if self.stages[..index].iter().any(|before| before.name() == stage.name()) {
                 let message = format!("two stages are named `{}`\nhint: set another `name`", stage.name());

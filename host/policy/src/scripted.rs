@@ -100,28 +100,17 @@ impl ReplayedPolicy {
     }
 }
 
-/// The replies of a segment, which are runs of sampled tokens of one turn.
-fn replies_of(segment: &Segment) -> Vec<Recorded> {
-    let (tokens, sampled, turns) = (segment.tokens(), segment.sampled(), segment.turns());
-    let mut replies = Vec::new();
-    let mut start = 0;
-    while start < segment.len() {
-        let same = |&index: &usize| sampled[index] == sampled[start] && turns[index] == turns[start];
-        let end = (start..segment.len()).take_while(same).last().map_or(start + 1, |last| last + 1);
-        if sampled[start] {
-            replies.push(Recorded {
-                before: tokens[..start].to_vec(),
-                sampled: Sampled {
-                    tokens: tokens[start..end].to_vec(),
-                    log_probs: segment.log_probs()[start..end].to_vec(),
-                    entropies: segment.entropies()[start..end].to_vec(),
-                    versions: segment.versions()[start..end].to_vec(),
-                },
-            });
-        }
-        start = end;
-    }
-    replies
+/// The replies of a segment.
+fn replies_of(segment: &Segment) -> impl Iterator<Item = Recorded> {
+    segment.replies().map(|place| Recorded {
+        before: segment.tokens()[..place.start].to_vec(),
+        sampled: Sampled {
+            tokens: segment.tokens()[place.clone()].to_vec(),
+            log_probs: segment.log_probs()[place.clone()].to_vec(),
+            entropies: segment.entropies()[place.clone()].to_vec(),
+            versions: segment.versions()[place].to_vec(),
+        },
+    })
 }
 
 impl Policy for ReplayedPolicy {

@@ -14,17 +14,23 @@ pub enum Phase {
     Demonstration,
     /// Sampled for training.
     Train,
+    /// Held-out tasks between training steps, decoded greedily.
+    During,
+    /// Held-out tasks between training steps, sampled.
+    DuringSampled,
     /// Held-out tasks after the stage, decoded greedily.
     After,
     /// Held-out tasks after the stage, sampled.
     AfterSampled,
 }
 
-const PHASES: [(Phase, &str); 6] = [
+const PHASES: [(Phase, &str); 8] = [
     (Phase::Before, "before"),
     (Phase::BeforeSampled, "before~"),
     (Phase::Demonstration, "demo"),
     (Phase::Train, "train"),
+    (Phase::During, "during"),
+    (Phase::DuringSampled, "during~"),
     (Phase::After, "after"),
     (Phase::AfterSampled, "after~"),
 ];
@@ -36,7 +42,7 @@ pub struct EpisodeId {
     pub stage: u32,
     /// The purpose of the episode.
     pub phase: Phase,
-    /// The training step, from 0; 0 in evaluations.
+    /// The training step, from 0. In evaluations between training steps the number of steps before; otherwise 0.
     pub step: u64,
     /// The group in its step.
     pub group: u32,

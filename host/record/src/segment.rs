@@ -1,5 +1,7 @@
 //! One token sequence that a policy saw and extended: training uses exactly the sampled tokens.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 /// Tokens that a policy sampled in one turn. All columns have one length.
@@ -119,6 +121,20 @@ impl Segment {
         columns.versions.extend_from_slice(&sampled.versions);
         columns.turns.resize(length, turn);
         Ok(())
+    }
+
+    /// Places of the replies, in their order: runs of tokens that the policy sampled in one turn.
+    pub fn replies(&self) -> impl Iterator<Item = Range<usize>> {
+        let kind = |place: usize| (self.0.sampled[place], self.0.turns[place]);
+        let mut start = 0;
+        let runs = std::iter::from_fn(move || {
+            let first = start;
+            (first < self.len()).then(|| {
+                start = (first..self.len()).find(|place| kind(*place) != kind(first)).unwrap_or(self.len());
+                first..start
+            })
+        });
+        runs.filter(|run| self.0.sampled[run.start])
     }
 
     /// The seat whose context this is.

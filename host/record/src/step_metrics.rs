@@ -78,6 +78,9 @@ pub mod rl {
         SUCCESS = "success", "share, 0 to 1", "share of the step's episodes that met `success`";
         EPISODES = "episodes", "episodes", "episodes of the step, without dropped and unselected ones";
         SAMPLED_TOKENS = "sampled_tokens", "tokens", "tokens that the policies of all seats sampled";
+        REPLY_TOKENS = "reply_tokens", "tokens per reply", "mean length of the replies of the run's policy";
+        CUT_REPLIES = "cut_replies", "share, 0 to 1", "share of these replies that no stop token or stop text ended, \
+            but `limits.reply_tokens` or the context";
         CALLS = "calls", "calls per episode", "mean number of function calls, without malformed ones";
         MALFORMED_CALLS = "malformed_calls", "calls per episode", "mean number of calls that could not be parsed";
         FAILURES = "failures", "episodes", "episodes with at least one recorded failure";
@@ -127,6 +130,19 @@ pub mod rl {
     }
 }
 
+/// Evaluation between training steps, in stages of both kinds.
+pub mod evaluation {
+    use super::StepMetric;
+
+    rows! {
+        /// Values that the run measures before a step, if `evaluation.every` divides the number of steps before it.
+        RUN:
+        SUCCESS = "held_out_success", "share, 0 to 1", "success on held-out tasks with the weights before this step, \
+            decoded greedily";
+        SUCCESS_SAMPLED = "held_out_success_sampled", "share, 0 to 1", "the same, sampled at temperature 1";
+    }
+}
+
 /// Values of one training step, in the order of their line in `metrics.jsonl`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StepMetrics(Vec<(String, f64)>);
@@ -173,7 +189,7 @@ mod tests {
     /// A line of `metrics.jsonl` is a JSON object, so that no name may occur twice in it.
     #[test]
     fn names_of_a_stage_are_unique() {
-        for tables in [[sft::RUN, sft::TRAINER], [rl::RUN, rl::TRAINER]] {
+        for tables in [[sft::RUN, sft::TRAINER, evaluation::RUN], [rl::RUN, rl::TRAINER, evaluation::RUN]] {
             let mut names: Vec<&str> = tables.concat().iter().map(|row| row.name).collect();
             let count = names.len();
             names.sort_unstable();

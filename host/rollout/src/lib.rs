@@ -167,6 +167,13 @@ impl Rollout {
         }
     }
 
+    /// Whether a reply ended at a limit of tokens: it ends with no stop token and holds no stop text.
+    #[must_use]
+    pub fn is_cut(&self, reply: &[u32]) -> bool {
+        let stopped = reply.last().is_some_and(|last| self.stop.contains(last));
+        !stopped && !self.stop_texts.as_ref().is_some_and(|texts| texts.is_met(reply))
+    }
+
     /// The chat format.
     #[must_use]
     pub fn chat(&self) -> &ChatFormat {

@@ -8,7 +8,6 @@ use gymkhana_registry::Digest;
 use gymkhana_store::{EpisodeReader, RunFolder};
 use gymkhana_trainer::CHECKSUMS_FILE;
 
-use crate::checkpoint_name::CheckpointName;
 use crate::resume::lost_state;
 use crate::seats::SeatPolicies;
 use crate::state::{SavedCheckpoint, State};
@@ -20,7 +19,7 @@ pub(crate) fn position(folder: &RunFolder, state: &State, stages: &[Stage]) -> R
     let lines = folder.reader().metrics_before(&state.metrics)?;
     // Without lines, the user has moved the file away.
     let Some(last) = lines.last() else { return Ok(()) };
-    let (found, expected) = ((last.stage, last.step), last_step(state.checkpoint.name, stages));
+    let (found, expected) = ((last.stage, last.step), last_step(state, stages));
     if Some(found) == expected {
         return Ok(());
     }
@@ -35,12 +34,13 @@ pub(crate) fn position(folder: &RunFolder, state: &State, stages: &[Stage]) -> R
     ))
 }
 
-/// Stage and index of the last training step before a checkpoint; `None` before the first step.
-fn last_step(checkpoint: CheckpointName, stages: &[Stage]) -> Option<(u32, u64)> {
+/// Stage and index of the last training step before the state's checkpoint; `None` before the first step.
+fn last_step(state: &State, stages: &[Stage]) -> Option<(u32, u64)> {
+    let checkpoint = state.checkpoint.name;
     let (stage, steps) = match checkpoint.step {
         0 => {
             let before = checkpoint.stage.checked_sub(1)?;
-            (before, stages.get(before)?.steps())
+            (before, state.progress.steps_taken(before, stages)?)
         }
         steps => (checkpoint.stage, steps),
     };
@@ -102,7 +102,7 @@ fn may_exist(id: EpisodeId, state: &State, stages: &[Stage]) -> bool {
         None => at < stage,
         Some(current) => {
             let after = matches!(id.phase, Phase::After | Phase::AfterSampled);
-            let complete = stages.get(stage).is_some_and(|stage| current.step == stage.steps());
+            let complete = stages.get(stage).is_some_and(|stage| current.is_over(stage));
             at < stage || (at == stage && (complete || !after))
         }
     }

@@ -32,7 +32,8 @@ impl Display for Banner<'_> {
         writeln!(f, "plugins: {}", plugins.collect::<Vec<_>>().join(", "))?;
         let stages = self.stages.iter().map(|stage| {
             let steps = if stage.steps() == 1 { "step" } else { "steps" };
-            format!("{} ({} {steps})", stage.name(), stage.steps())
+            let rate = stage.optimizer().learning_rate;
+            format!("{} ({} {steps}, learning rate {rate:e})", stage.name(), stage.steps())
         });
         writeln!(f, "stages: {}", stages.collect::<Vec<_>>().join(", "))?;
         write!(f, "folder: {}", self.out.display())

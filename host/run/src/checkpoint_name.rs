@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use gymkhana_config::Stage;
 use serde::{Deserialize, Serialize};
 
 /// Position of a checkpoint. Displays and parses as `STAGE-STEP`, the name of its folder, such as `1-000050`; a path is
@@ -29,15 +28,6 @@ impl fmt::Display for NotACheckpoint {
 impl std::error::Error for NotACheckpoint {}
 
 impl CheckpointName {
-    /// The last checkpoint of a run at stage `stage`, after `step` steps of it, or before it began if `None`. `before`
-    /// are the stages before it. `None` before the first checkpoint.
-    pub fn at(stage: usize, step: Option<u64>, before: &[Stage]) -> Option<Self> {
-        match step {
-            Some(step) => Some(Self { stage, step }),
-            None => Some(Self { stage: stage.checked_sub(1)?, step: before.last()?.steps() }),
-        }
-    }
-
     /// Stage and step, as the trainer stores them in the checkpoint.
     pub fn position(self) -> serde_json::Value {
         serde_json::json!({ "stage": self.stage, "step": self.step })

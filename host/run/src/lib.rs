@@ -19,6 +19,7 @@ pub mod evaluate;
 pub mod fuzzing;
 mod metrics;
 mod oracle;
+mod plan;
 mod progress;
 mod resume;
 mod schedule;
@@ -38,6 +39,7 @@ pub use gymkhana_assembly::{
 pub use gymkhana_store::StageSummary;
 
 pub use metrics::metrics_page;
+pub use plan::{FirstPrompt, RunPlan};
 pub use session::{Finished, Outcome};
 pub use stages::tally::FailureTally;
 pub use start::{Prepared, RunRequest, prepare};

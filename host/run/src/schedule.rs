@@ -29,12 +29,13 @@ struct Following {
 }
 
 impl Following {
-    /// The work that follows `part` of the first of `stages` stages. An evaluation makes up to two measurements.
-    fn of(part: StagePart, stages: u32, greedy: bool, sampled: bool) -> Self {
+    /// The work that follows `part` of the first of `stages` stages, `within` evaluations between its training steps
+    /// included. An evaluation makes up to two measurements.
+    fn of(part: StagePart, stages: u32, within: u32, greedy: bool, sampled: bool) -> Self {
         let later = stages.saturating_sub(1);
         let (stages, evaluations) = match part {
-            StagePart::Measurement(EvalPoint::Before, _) => (stages, stages),
-            StagePart::Training => (later, stages),
+            StagePart::Measurement(EvalPoint::Before | EvalPoint::During(_), _) => (stages, stages + within),
+            StagePart::Training => (later, stages + within),
             StagePart::Measurement(EvalPoint::After, _) => (later, later),
         };
         let same_evaluation = matches!(part, StagePart::Measurement(_, Decoding::Greedy));
@@ -74,7 +75,17 @@ impl Session {
         let stages = self.file.stages.len().saturating_sub(self.progress.stage);
         let greedy = self.file.evaluation.tasks > 0;
         let sampled = greedy && self.file.evaluation.sampled;
-        self.durations.later(Following::of(part, u32::try_from(stages).unwrap_or(u32::MAX), greedy, sampled))
+        let at_most = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let following = Following::of(part, at_most(stages as u64), at_most(self.evaluations_ahead()), greedy, sampled);
+        self.durations.later(following)
+    }
+
+    /// Number of evaluations between training steps that the current stage may still make.
+    fn evaluations_ahead(&self) -> u64 {
+        let (every, done) = (self.file.evaluation.every, self.steps_done());
+        let Some(stage) = self.file.stages.get(self.progress.stage).filter(|_| every > 0) else { return 0 };
+        // The evaluation after the last step counts as the one after the stage.
+        (stage.steps().saturating_sub(1) / every).saturating_sub(done / every)
     }
 }
 
@@ -86,7 +97,7 @@ mod tests {
     #[test]
     fn the_rest_of_a_run_is_counted() {
         let following = |part, stages| {
-            let Following { stages, greedy, sampled } = Following::of(part, stages, true, true);
+            let Following { stages, greedy, sampled } = Following::of(part, stages, 0, true, true);
             (stages, greedy, sampled)
         };
         let measurement = StagePart::Measurement;
@@ -96,7 +107,10 @@ mod tests {
         assert_eq!(following(measurement(EvalPoint::After, Decoding::Greedy), 2), (1, 1, 2));
         assert_eq!(following(StagePart::Training, 1), (0, 1, 1));
         assert_eq!(following(measurement(EvalPoint::After, Decoding::Sampled), 1), (0, 0, 0));
-        let unmeasured = Following::of(StagePart::Training, 1, false, false);
+        // Two evaluations are left within the stage of which this is the first step.
+        let Following { greedy, sampled, .. } = Following::of(StagePart::Training, 1, 2, true, true);
+        assert_eq!((greedy, sampled), (3, 3));
+        let unmeasured = Following::of(StagePart::Training, 1, 0, false, false);
         assert_eq!(unmeasured, Following { stages: 0, greedy: 0, sampled: 0 });
     }
 

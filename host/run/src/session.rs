@@ -99,7 +99,8 @@ impl Session {
         };
         // A run that died while writing or removing a checkpoint has left parts of it.
         let checkpoints = folder.reader().checkpoints_path();
-        state::remove_checkpoints(&checkpoints, progress.stage, checkpoint.as_ref().map(|saved| saved.name))?;
+        let newest = checkpoint.as_ref().map(|saved| saved.name);
+        state::remove_checkpoints(&checkpoints, progress.stage, newest, &progress.kept(&file.checkpoints))?;
         progress.rewind(&mut episodes, &mut metrics, &lines)?;
         growth::store(&folder, &file)?;
         let begun = progress.begun_before(Instant::now());

@@ -100,7 +100,7 @@ pub(crate) struct Opened {
 
 /// A run that has passed every check and has written nothing.
 pub struct Prepared {
-    opened: Opened,
+    pub(crate) opened: Opened,
     out: PathBuf,
     overwrite: bool,
     plugins: Vec<PluginFile>,
@@ -196,33 +196,40 @@ async fn open(
 }
 
 impl Prepared {
+    /// Model, plugins, stages and folder in words.
+    pub(crate) fn banner(&self) -> String {
+        let Opened { file, seats, folder, state, .. } = &self.opened;
+        let resumed = folder
+            .as_ref()
+            .zip(state.as_ref())
+            .map(|(folder, state)| folder.reader().checkpoints_path().join(state.checkpoint.name.to_string()));
+        let banner = Banner {
+            policy: &file.policy,
+            parameters: seats.policy().parameter_count(),
+            resumed: resumed.as_deref(),
+            lock: &self.lock,
+            stages: &file.stages,
+            out: &self.out,
+        };
+        banner.to_string()
+    }
+
     /// Trains: creates or reopens the run's folder and runs the stages, or until a stop is requested.
     ///
     /// # Errors
     /// If the folder cannot be written, a plugin or a model fails too often, or the trainer fails.
     pub async fn train(self) -> RunResult<Outcome> {
+        let banner = self.banner();
         let Self { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop, reporter } =
             self;
         let Opened { file, rollout, seats, folder, state } = opened;
-        let resumed = folder
-            .as_ref()
-            .zip(state.as_ref())
-            .map(|(folder, state)| folder.reader().checkpoints_path().join(state.checkpoint.name.to_string()));
         let trace = Trace::start(trace.as_deref())?;
         let folder = match folder {
             Some(folder) => folder,
             None => taken::create(&out, overwrite, &file.resolved().internal()?)?,
         };
         fill(&folder, &plugins, &lock, seats.policy())?;
-        let banner = Banner {
-            policy: &file.policy,
-            parameters: seats.policy().parameter_count(),
-            resumed: resumed.as_deref(),
-            lock: &lock,
-            stages: &file.stages,
-            out: &out,
-        };
-        reporter.status(&banner.to_string());
+        reporter.status(&banner);
         assets.store(&folder)?;
         // A server that cannot take weights is reported now, and not after the first stage.
         weight_sync::update(&seats, folder.reader().path()).await?;

@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use gymkhana_record::Phase;
 use gymkhana_registry::Digest;
-use gymkhana_store::{EpisodeStore, Metrics, MetricsExtent, StageSummary};
+use gymkhana_store::{EpisodeStore, Metrics, MetricsExtent, StageSummary, StepEvaluation, best_evaluation};
 use gymkhana_trainer::CHECKSUMS_FILE;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint_name::CheckpointName;
 use crate::evaluate::held_out::Success;
 use crate::seats::frozen::Frozen;
-use crate::seats::is_part_of;
+use crate::seats::checkpoint_of;
 use crate::session::Session;
 use crate::stages::batch::Failures;
 use crate::stages::tally::FailureTally;
 use gymkhana_assembly::{Classify, RunError, RunResult};
-use gymkhana_config::Stage;
+use gymkhana_config::{CheckpointsSection, Stage};
 
 /// Content of `state.json`, written last, after the checkpoint that it names is complete.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -74,6 +74,12 @@ pub(crate) struct Current {
     pub step: u64,
     /// Success rates before the stage.
     pub before: Success,
+    /// Evaluations between training steps, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evaluations: Vec<StepEvaluation>,
+    /// Whether the stage takes no further training step, because its evaluations have stopped to improve.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped_early: bool,
     /// Number of episodes trained on.
     pub episodes: u64,
     /// Number of tokens trained on.
@@ -99,9 +105,12 @@ impl State {
             if current.step > stage.steps() {
                 return Err(format!("it is at step {} of {}", current.step, stage.steps()));
             }
+            let ascending = current.evaluations.is_sorted_by(|one, next| one.step < next.step);
+            if !ascending || current.evaluations.last().is_some_and(|last| last.step > current.step) {
+                return Err(format!("its evaluations do not fit step {}", current.step));
+            }
         }
-        let step = current.as_ref().map(|current| current.step);
-        let Some(position) = CheckpointName::at(*stage, step, before) else {
+        let Some(position) = self.progress.position(stages) else {
             return Err("it is before the first checkpoint".to_owned());
         };
         if self.checkpoint.name != position {
@@ -115,16 +124,65 @@ impl State {
     }
 }
 
+impl Current {
+    /// Whether the stage's training is over.
+    pub fn is_over(&self, stage: &Stage) -> bool {
+        self.stopped_early || self.step >= stage.steps()
+    }
+
+    /// Whether this many evaluations in a row were not better than all before; never for a `patience` of 0.
+    fn has_stopped_improving(&self, patience: u64) -> bool {
+        let Some(best) = best_evaluation(&self.evaluations) else { return false };
+        let since = self.evaluations.iter().filter(|evaluation| evaluation.step > best.step).count() as u64;
+        patience > 0 && since >= patience
+    }
+}
+
 impl Progress {
+    /// Position of the last checkpoint of a run that is here; `None` before the first.
+    fn position(&self, stages: &[Stage]) -> Option<CheckpointName> {
+        match &self.current {
+            Some(current) => Some(CheckpointName { stage: self.stage, step: current.step }),
+            None => {
+                let stage = self.stage.checked_sub(1)?;
+                Some(CheckpointName { stage, step: self.steps_taken(stage, stages)? })
+            }
+        }
+    }
+
+    /// Number of training steps that a finished stage has taken.
+    pub fn steps_taken(&self, stage: usize, stages: &[Stage]) -> Option<u64> {
+        let stopped = self.finished.get(stage).and_then(|summary| summary.stopped_after);
+        stopped.or_else(|| stages.get(stage).map(Stage::steps))
+    }
+
+    /// Adds an evaluation between training steps. Returns whether it is the best of the stage.
+    pub fn evaluated(&mut self, evaluation: StepEvaluation, patience: u64) -> bool {
+        let Some(current) = &mut self.current else { return false };
+        current.evaluations.push(evaluation);
+        current.stopped_early = current.has_stopped_improving(patience);
+        best_evaluation(&current.evaluations).is_some_and(|best| best.step == evaluation.step)
+    }
+
+    /// Earlier checkpoints of the current stage that stay.
+    pub fn kept(&self, section: &CheckpointsSection) -> Kept {
+        let evaluations = self.current.as_ref().map_or(&[][..], |current| &current.evaluations);
+        let best = best_evaluation(evaluations).filter(|_| section.best).map(|best| best.step);
+        Kept { last: section.last, best }
+    }
+
     /// Discards records after this position; they will be played again. `lines` are the metrics before it.
     pub fn rewind(&self, episodes: &mut EpisodeStore, metrics: &mut Metrics, lines: &MetricsExtent) -> RunResult<()> {
         let stage = self.stage as u32;
-        let step = self.current.as_ref().map(|current| current.step);
+        let current = self.current.as_ref();
         episodes.discard(|id| {
-            let again = match (id.phase, step) {
+            let again = match (id.phase, current) {
                 (_, None) => true,
                 (Phase::Before | Phase::BeforeSampled, Some(_)) => false,
-                (Phase::Demonstration | Phase::Train, Some(step)) => id.step >= step,
+                (Phase::Demonstration | Phase::Train, Some(current)) => id.step >= current.step,
+                (Phase::During | Phase::DuringSampled, Some(current)) => {
+                    current.evaluations.iter().all(|evaluation| evaluation.step != id.step)
+                }
                 (Phase::After | Phase::AfterSampled, Some(_)) => true,
             };
             id.stage > stage || (id.stage == stage && again)
@@ -140,7 +198,16 @@ impl Progress {
     /// Starts a stage.
     pub fn begin(&mut self, name: &str, before: Success) {
         let begun = self.finished.iter().map(|stage| stage.seconds).sum();
-        self.current = Some(Current { name: name.to_owned(), step: 0, before, episodes: 0, tokens: 0, begun });
+        self.current = Some(Current {
+            name: name.to_owned(),
+            step: 0,
+            before,
+            evaluations: vec![],
+            stopped_early: false,
+            episodes: 0,
+            tokens: 0,
+            begun,
+        });
     }
 
     /// Whether a stage is finished and a later one has begun.
@@ -148,14 +215,16 @@ impl Progress {
         stage + 1 < self.stage || (stage + 1 == self.stage && self.current.is_some())
     }
 
-    /// Continues the last finished stage after its `step` steps.
+    /// Continues the last finished stage, which has taken `step` steps, or fewer if it stopped early.
     pub fn reopen(&mut self, step: u64) {
         let Some(last) = self.finished.pop() else { return };
         self.stage -= 1;
+        let step = last.stopped_after.unwrap_or(step);
         let before = Success { greedy: last.success_before, sampled: last.success_before_sampled };
         self.begin(&last.name, before);
         if let Some(current) = &mut self.current {
             (current.step, current.episodes, current.tokens) = (step, last.episodes, last.tokens);
+            current.evaluations = last.evaluations;
         }
     }
 
@@ -169,6 +238,8 @@ impl Progress {
             success_after: after.greedy,
             success_before_sampled: before.sampled,
             success_after_sampled: after.sampled,
+            evaluations: current.as_ref().map(|current| current.evaluations.clone()).unwrap_or_default(),
+            stopped_after: current.as_ref().filter(|current| current.stopped_early).map(|current| current.step),
             episodes: current.as_ref().map_or(0, |current| current.episodes),
             tokens: current.as_ref().map_or(0, |current| current.tokens),
             seconds: elapsed.as_secs_f64() - begun,
@@ -190,7 +261,8 @@ impl Session {
         }
     }
 
-    /// Saves the weights, writes the state, then removes older checkpoints of the stage.
+    /// Saves the weights, writes the state, then removes those older checkpoints of the stage that the run file does not
+    /// keep.
     pub(crate) async fn checkpoint(&mut self) -> RunResult<()> {
         let name = CheckpointName { stage: self.progress.stage, step: self.steps_done() };
         let folder = self.folder.reader().checkpoints_path();
@@ -210,7 +282,17 @@ impl Session {
         self.episodes.commit()?;
         self.checkpoint = Some(SavedCheckpoint { name, models });
         self.write_state()?;
-        remove_checkpoints(&folder, name.stage, Some(name))
+        remove_checkpoints(&folder, name.stage, Some(name), &self.progress.kept(&self.file.checkpoints))
+    }
+
+    /// Saves the position, with a checkpoint if the last one is that of another position.
+    pub(crate) async fn save(&mut self) -> RunResult<()> {
+        let here = CheckpointName { stage: self.progress.stage, step: self.steps_done() };
+        if self.checkpoint.as_ref().is_none_or(|saved| saved.name != here) {
+            return self.checkpoint().await;
+        }
+        self.episodes.commit()?;
+        self.write_state()
     }
 
     /// Writes the position; its weights are those of the last checkpoint.
@@ -228,12 +310,32 @@ pub(crate) fn checkpoints(folder: &Path) -> RunResult<Vec<String>> {
     Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
 }
 
-/// Removes the stage's checkpoints except `keep`, including incomplete ones.
-pub(crate) fn remove_checkpoints(folder: &Path, stage: usize, keep: Option<CheckpointName>) -> RunResult<()> {
-    let keep = keep.map(|keep| keep.to_string());
-    for name in checkpoints(folder)? {
-        let of_stage = name.trim_start_matches('.').starts_with(&format!("{stage}-"));
-        if of_stage && !keep.as_ref().is_some_and(|keep| is_part_of(&name, keep)) {
+/// Checkpoints of a stage that stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// Number of the newest ones.
+    pub last: usize,
+    /// Number of training steps before the one with the best evaluation.
+    pub best: Option<u64>,
+}
+
+/// Removes checkpoints of the stage: incomplete ones, those after `newest`, and older ones that are not `kept`.
+pub(crate) fn remove_checkpoints(
+    folder: &Path,
+    stage: usize,
+    newest: Option<CheckpointName>,
+    kept: &Kept,
+) -> RunResult<()> {
+    let of_stage = |name: &String| name.trim_start_matches('.').starts_with(&format!("{stage}-"));
+    let names: Vec<String> = checkpoints(folder)?.into_iter().filter(of_stage).collect();
+    let position = |name: &String| checkpoint_of(name).map(|name| name.step);
+    let reached = newest.filter(|newest| newest.stage == stage).map(|newest| newest.step);
+    let mut steps: Vec<u64> = names.iter().filter_map(position).filter(|step| Some(*step) <= reached).collect();
+    steps.sort_unstable();
+    steps.dedup();
+    let staying: Vec<u64> = steps.iter().rev().take(kept.last).copied().chain(kept.best.filter(|_| reached.is_some())).collect();
+    for name in &names {
+        if !position(name).is_some_and(|step| staying.contains(&step)) {
             std::fs::remove_dir_all(folder.join(name)).internal()?;
         }
     }

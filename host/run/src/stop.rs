@@ -6,7 +6,6 @@ use std::sync::Arc;
 use gymkhana_store::StoreError;
 use tokio::sync::watch;
 
-use crate::checkpoint_name::CheckpointName;
 use crate::session::Session;
 use gymkhana_assembly::{RunError, RunResult};
 
@@ -84,11 +83,9 @@ impl Session {
     pub(crate) async fn save_stopped(&mut self) -> RunResult<Stopped> {
         self.episodes.commit()?;
         let (stage, step) = (self.progress.stage, self.steps_done());
-        let here = self.progress.current.as_ref().map(|_| CheckpointName { stage, step });
-        let saved = self.checkpoint.as_ref().map(|saved| saved.name);
-        if here.is_some() && here != saved {
-            self.checkpoint().await?;
-        } else if saved.is_some() {
+        if self.progress.current.is_some() {
+            self.save().await?;
+        } else if self.checkpoint.is_some() {
             self.write_state()?;
         }
         let at = self.file.stages.get(stage).ok_or_else(|| RunError::internal("a run stopped after its last stage"))?;

@@ -27,4 +27,4 @@ pub use episodes::reader::EpisodeReader;
 pub use error::StoreError;
 pub use folder::{RunFolder, RunReader, STATE_SCHEMA};
 pub use metrics::{METRICS_SCHEMA, Metrics, MetricsExtent, MetricsLine};
-pub use summary::{SUMMARY_SCHEMA, StageSummary, Summary};
+pub use summary::{SUMMARY_SCHEMA, StageSummary, StepEvaluation, Summary, best_evaluation};

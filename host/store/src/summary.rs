@@ -39,10 +39,35 @@ pub struct StageSummary {
     /// Success with sampling after the stage, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_after_sampled: Option<f64>,
+    /// Evaluations between training steps, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub evaluations: Vec<StepEvaluation>,
+    /// Number of training steps after which the stage stopped, if it stopped early.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_after: Option<u64>,
     /// Number of episodes trained on.
     pub episodes: u64,
     /// Number of tokens trained on.
     pub tokens: u64,
     /// Wall time in seconds, summed over all resumptions.
     pub seconds: f64,
+}
+
+/// Success on held-out tasks between two training steps.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepEvaluation {
+    /// Number of training steps before it.
+    pub step: u64,
+    /// Success with greedy decoding.
+    pub success: f64,
+    /// Success with sampling, if measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success_sampled: Option<f64>,
+}
+
+/// The best of some evaluations by greedy success, the first of equal ones; `None` of none.
+#[must_use]
+pub fn best_evaluation(evaluations: &[StepEvaluation]) -> Option<StepEvaluation> {
+    evaluations.iter().copied().reduce(|best, next| if next.success > best.success { next } else { best })
 }

@@ -7,7 +7,8 @@ use crate::setup;
 use crate::step::execute_for_result;
 use crate::workspace::Workspace;
 
-const PLUGINS: [&str; 3] = ["word-problems", "calculator", "answer-match"];
+/// Plugins of word problems.
+pub const PLUGINS: [&str; 3] = ["word-problems", "calculator", "answer-match"];
 const RUN_FILE: &str = "examples/runs/word-problems.toml";
 
 /// Sets up and trains, in `out` or in a new folder.

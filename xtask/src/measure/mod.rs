@@ -3,6 +3,7 @@
 pub mod baselines;
 pub mod bench;
 pub mod demo;
+pub mod gpu_pack;
 pub mod study;
 
 #[path = "../../../benches/src/name.rs"]

@@ -101,5 +101,6 @@ fn pip(python: &Path, arguments: &[&str], what: &Path) -> anyhow::Result<()> {
 fn run_tests(workspace: &Workspace, python: &Path, tests: &str, folder: &Path) -> anyhow::Result<()> {
     let mut command = Command::new(python);
     command.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", tests]).current_dir(folder);
-    execute(command.env("GYMKHANA_PLUGINS", workspace.target.join("plugins")))
+    command.env("GYMKHANA_PLUGINS", workspace.target.join("plugins"));
+    execute(command.env("GYMKHANA_HOST", workspace.target.join("release/host")))
 }

@@ -4,6 +4,8 @@ mod algorithms;
 #[path = "../common/mod.rs"]
 mod common;
 mod contexts;
+mod dry_run;
+mod evaluating;
 mod grants;
 mod hub;
 mod in_turn;

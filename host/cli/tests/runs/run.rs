@@ -100,6 +100,19 @@ fn every_episode_is_recorded_and_the_summary_counts_them() {
     assert!(summary["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{summary}");
 }
 
+/// The tokens of each reply in an episode, by its turn.
+fn replies(record: &EpisodeRecord) -> Vec<Vec<u32>> {
+    let mut replies: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for segment in &record.segments {
+        for (token, (turn, sampled)) in segment.tokens().iter().zip(segment.turns().iter().zip(segment.sampled())) {
+            if *sampled {
+                replies.entry(*turn).or_default().push(*token);
+            }
+        }
+    }
+    replies.into_values().collect()
+}
+
 #[test]
 fn metrics_have_a_line_for_every_step() {
     let desk = finished();
@@ -122,6 +135,16 @@ fn metrics_have_a_line_for_every_step() {
         let records = desk.episodes();
         let played: Vec<&EpisodeRecord> =
             records.iter().filter(|record| (record.id.phase, record.id.step) == (Phase::Train, step)).collect();
+        // A reply that its limit cut does not end with the end-of-turn token.
+        let end = json(&desk.path("out/checkpoints/1-000002/config.json"))["eos_token_id"].as_u64().expect("a token");
+        let replies: Vec<Vec<u32>> = played.iter().flat_map(|record| replies(record)).collect();
+        let mean = |value: &dyn Fn(&Vec<u32>) -> f64| replies.iter().map(value).sum::<f64>() / replies.len() as f64;
+        let cut = mean(&|reply| f64::from(u8::from(reply.last().map(|last| u64::from(*last)) != Some(end))));
+        let length = mean(&|reply| reply.len() as f64);
+        for (name, expected) in [("cut_replies", cut), ("reply_tokens", length)] {
+            let found = line["values"][name].as_f64().expect("a number");
+            assert!((found - expected).abs() < 1e-12, "{name}: {found} is not {expected}");
+        }
         let reward = played.iter().map(|record| record.rewards[0]).sum::<f64>() / 16.0;
         let measured = line["values"]["reward"].as_f64().expect("a number");
         assert!((measured - reward).abs() < 1e-12, "{measured} is not {reward}");
@@ -144,7 +167,7 @@ fn results_stand_on_standard_output_and_talk_on_standard_error() {
     }
     for line in [
         "plugins: gymkhana/answer-match ",
-        "stages: sft (2 steps), rl (2 steps)\n",
+        "stages: sft (2 steps, learning rate 1e-3), rl (2 steps, learning rate 1e-2)\n",
         "folder: out\n",
         "next: host show out\n",
         "next: host eval out/checkpoints/1-000002 out\n",

@@ -76,6 +76,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::of(2, "`[models.NAME]`", &["ModelSection"]),
     Section::of(2, "`[failures]`", &["FailuresSection"]),
     Section::of(2, "`[evaluation]`", &["EvaluationSection"]),
+    Section::of(2, "`[checkpoints]`", &["CheckpointsSection"]),
     Section::of(2, "`[[stages]]`", &["Stage"]),
     Section::of(3, "Supervised fine-tuning: `kind = \"sft\"`", &["SftStage"]),
     Section::of(3, "Reinforcement learning: `kind = \"rl\"`, `\"dpo\"` or `\"distill\"`", &["RlStage"]),

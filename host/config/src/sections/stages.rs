@@ -102,7 +102,8 @@ pub struct SftStage {
     pub checkpoint_every: u64,
     /// Optimiser and learning rate.
     pub optimizer: Optimizer,
-    /// Total loss weight of tokens that the oracle did not write, relative to 1 for those that it wrote.
+    /// Total loss weight of tokens that the oracle did not write, relative to 1 for those that it wrote. With
+    /// `policy.checkpoint` the default is 0.
     #[schemars(range(min = 0))]
     pub other_tokens: f64,
 }
@@ -406,6 +407,15 @@ impl Stage {
         match self {
             Self::Sft(stage) => &stage.name,
             Self::Rl(stage) => &stage.name,
+        }
+    }
+
+    /// Optimiser and learning rate.
+    #[must_use]
+    pub fn optimizer(&self) -> &Optimizer {
+        match self {
+            Self::Sft(stage) => &stage.optimizer,
+            Self::Rl(stage) => &stage.optimizer,
         }
     }
 

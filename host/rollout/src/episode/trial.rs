@@ -1,15 +1,18 @@
-//! Trial episodes before a run, which nothing records: the functions that an oracle calls, and the facts of its end.
+//! Trial episodes before a run, which nothing records: the functions that an oracle calls, the facts of its end, and the
+//! first prompt of a policy.
 //!
 //! A failure of a plugin in a trial is ignored: the recorded episodes report it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use gymkhana_driver::{Episode, EpisodeSeeds, EpisodeSetup, NoHooks};
-use gymkhana_record::{Seed, TaskRef};
+use gymkhana_policy::{GenerateRequest, Sampling, ScriptedPolicy};
+use gymkhana_record::{EpisodeId, Phase, Seed, TaskRef};
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{Advice, OptionalInterface};
 
 use crate::Rollout;
+use crate::episode::state::{Actor, EpisodePlan, play};
 use crate::reward::{EndedEpisode, EpisodeEnd, RuleError};
 
 /// Maximum number of turns of a trial: those that the conformance suite allows an oracle.
@@ -71,6 +74,26 @@ impl Rollout {
             };
         }
         Ok(())
+    }
+
+    /// The tokens that a policy with this context reads before the first reply to a task. `None` if a plugin fails or can
+    /// make outbound calls, or the episode has no turn of a policy.
+    pub async fn first_prompt(&self, task: &TaskRef, seed: Seed, context: usize) -> Option<Vec<u32>> {
+        if self.calls_out() {
+            return None;
+        }
+        let seen = OnceLock::new();
+        let policy = ScriptedPolicy::new(context, |request: &GenerateRequest| {
+            seen.get_or_init(|| request.tokens.to_vec());
+            self.stop.to_vec()
+        });
+        let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 };
+        let (sampling, guidance) = (Sampling::GREEDY, None);
+        let plan = EpisodePlan { id, task: task.clone(), seed, sampling, place: 0, turns: Some(1), guidance };
+        // Whatever ends the episode, the prompt was seen before.
+        let _ = play(self, plan, Actor::Policy(&policy)).await;
+        drop(policy);
+        seen.into_inner()
     }
 
     /// Starts a trial in which each seat has its functions; `None` if the oracle cannot play it without outbound calls.

@@ -1,13 +1,16 @@
-//! Success rate on held-out tasks before and after each stage.
+//! Success rate on held-out tasks before, within and after each stage.
 
 use std::time::Instant;
 
 use gymkhana_policy::Sampling;
-use gymkhana_record::{EpisodeRecord, Phase};
+use gymkhana_record::step_metrics::evaluation;
+use gymkhana_record::{EpisodeRecord, Phase, StepMetrics};
+use gymkhana_store::{StepEvaluation, best_evaluation};
 use serde::{Deserialize, Serialize};
 
 use crate::schedule::{Decoding, StagePart};
 use crate::session::Session;
+use crate::state::Current;
 use crate::stop::Halt;
 use gymkhana_assembly::Work;
 use gymkhana_assembly::scheduler::Batch;
@@ -16,6 +19,8 @@ use gymkhana_assembly::scheduler::Batch;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EvalPoint {
     Before,
+    /// After this number of training steps.
+    During(u64),
     After,
 }
 
@@ -43,12 +48,58 @@ impl Session {
         Ok(Success { greedy, sampled })
     }
 
+    /// Evaluates between training steps if the run file asks for it here, and keeps the weights if they are the best of
+    /// the stage. The stage may be over then.
+    pub(crate) async fn evaluate_when_due(&mut self) -> Result<(), Halt> {
+        let Some(Current { step, evaluations, .. }) = &self.progress.current else { return Ok(()) };
+        let (step, is_measured) = (*step, evaluations.last().is_some_and(|last| last.step == *step));
+        if is_measured || !self.file.evaluation.is_due(step) {
+            return Ok(());
+        }
+        let Success { greedy: Some(success), sampled } = self.evaluate(EvalPoint::During(step)).await? else {
+            return Ok(());
+        };
+        let patience = self.file.evaluation.patience;
+        let evaluation = StepEvaluation { step, success, success_sampled: sampled };
+        let is_best = self.progress.evaluated(evaluation, patience) && self.file.checkpoints.best;
+        let current = self.progress.current.as_ref().filter(|current| current.stopped_early);
+        let stops = current.is_some();
+        if let Some(best) = current.and_then(|current| best_evaluation(&current.evaluations)) {
+            self.reporter.status(&format!(
+                "the stage stops early, after {step} steps: success on held-out tasks was highest after {}, and \
+                 evaluation.patience is {patience}",
+                best.step
+            ));
+        }
+        if is_best || stops {
+            self.save().await?;
+        }
+        Ok(())
+    }
+
+    /// Values of the evaluation before a step; none if there was none.
+    pub(crate) fn evaluated_before(&self, step: u64) -> StepMetrics {
+        let evaluations = self.progress.current.iter().flat_map(|current| &current.evaluations);
+        let mut values = StepMetrics::default();
+        for found in evaluations.filter(|found| found.step == step) {
+            values.push(evaluation::SUCCESS, found.success);
+            found.success_sampled.iter().for_each(|sampled| values.push(evaluation::SUCCESS_SAMPLED, *sampled));
+        }
+        values
+    }
+
     async fn held_out(&mut self, point: EvalPoint, decoding: Decoding) -> Result<f64, Halt> {
-        let (phase, sampling) = match (point, decoding) {
-            (EvalPoint::Before, Decoding::Greedy) => (Phase::Before, Sampling::GREEDY),
-            (EvalPoint::After, Decoding::Greedy) => (Phase::After, Sampling::GREEDY),
-            (EvalPoint::Before, Decoding::Sampled) => (Phase::BeforeSampled, Sampling::at(1.0)),
-            (EvalPoint::After, Decoding::Sampled) => (Phase::AfterSampled, Sampling::at(1.0)),
+        let (phase, step) = match (point, decoding) {
+            (EvalPoint::Before, Decoding::Greedy) => (Phase::Before, 0),
+            (EvalPoint::During(step), Decoding::Greedy) => (Phase::During, step),
+            (EvalPoint::After, Decoding::Greedy) => (Phase::After, 0),
+            (EvalPoint::Before, Decoding::Sampled) => (Phase::BeforeSampled, 0),
+            (EvalPoint::During(step), Decoding::Sampled) => (Phase::DuringSampled, step),
+            (EvalPoint::After, Decoding::Sampled) => (Phase::AfterSampled, 0),
+        };
+        let sampling = match decoding {
+            Decoding::Greedy => Sampling::GREEDY,
+            Decoding::Sampled => Sampling::at(1.0),
         };
         let split = self.file.environment.eval.clone();
         let tasks = self.tasks(&split).await?;
@@ -58,18 +109,18 @@ impl Session {
         let later = self.later(StagePart::Measurement(point, decoding));
         let progress = self.reporter.progress(Work { later, ..Work::new(self.work_name(point, decoding), count) });
         let begun = Instant::now();
-        let batch = Batch::of_single_episodes(phase, 0, tasks, sampling);
+        let batch = Batch::of_single_episodes(phase, step, tasks, sampling);
         let groups = self.play(&batch, Some(&*progress)).await?;
         self.durations.measured(decoding, begun.elapsed());
         let solved = groups.iter().flatten().filter(|record: &&EpisodeRecord| record.success).count();
         Ok(solved as f64 / count as f64)
     }
 
-    /// Name of a measurement on the progress line; one after a stage names the stage.
+    /// Name of a measurement on the progress line; one within or after a stage names the stage.
     fn work_name(&self, point: EvalPoint, decoding: Decoding) -> String {
         let stage = match point {
             EvalPoint::Before => None,
-            EvalPoint::After => self.file.stages.get(self.progress.stage),
+            EvalPoint::During(_) | EvalPoint::After => self.file.stages.get(self.progress.stage),
         };
         let stage = stage.map_or_else(String::new, |stage| format!("{}: ", stage.name()));
         let decoding = match decoding {

@@ -1,6 +1,6 @@
 //! `docs/reference/metrics.md`, generated from the tables of values and metrics.
 
-use gymkhana_record::step_metrics::{StepMetric, rl, sft};
+use gymkhana_record::step_metrics::{StepMetric, evaluation, rl, sft};
 use gymkhana_rollout::{RolloutMetrics, WaitKind};
 
 use super::families::{self, Family};
@@ -15,6 +15,7 @@ pub fn metrics_page() -> String {
         ("RL_RUN", values("", rl::RUN)),
         ("RL_SEAT", values("SEAT/", rl::SEAT)),
         ("RL_TRAINER", values("", rl::TRAINER)),
+        ("EVALUATION", values("", evaluation::RUN)),
         ("FAMILIES", families::ALL.iter().map(family).collect()),
         ("BOUNDS", bounds()),
         ("WAITS", WaitKind::ALL.into_iter().map(wait).collect()),
@@ -79,7 +80,7 @@ mod tests {
     fn the_page_lists_every_value_and_metric() {
         let page = metrics_page();
         assert!(!page.contains('@'), "a mark is left in {page}");
-        for metric in [sft::RUN, sft::TRAINER, rl::RUN, rl::TRAINER].concat() {
+        for metric in [sft::RUN, sft::TRAINER, rl::RUN, rl::TRAINER, evaluation::RUN].concat() {
             assert!(page.contains(&format!("| `{}` |", metric.name())), "{}", metric.name());
         }
         assert!(page.contains("| `SEAT/reward` | reward | "));

@@ -13,6 +13,7 @@ use gymkhana_trainer::{Settings, Trainer};
 pub(crate) mod frozen;
 pub(crate) mod weight_sync;
 
+use crate::checkpoint_name::CheckpointName;
 use crate::setup::models::Models;
 use frozen::Frozen;
 use gymkhana_assembly::OnHost;
@@ -65,6 +66,12 @@ const SEAT: &str = "-seat";
 /// Name of a separate seat's part: it holds the seat's number, because a seat's name may not be a valid file name.
 fn part(checkpoint: &str, seat: u32) -> String {
     format!("{checkpoint}{SEAT}{seat}")
+}
+
+/// The checkpoint of which a folder's name is a part.
+pub(crate) fn checkpoint_of(part: &str) -> Option<CheckpointName> {
+    let name = part.split_once(SEAT).map_or(part, |(name, _)| name);
+    name.to_owned().try_into().ok()
 }
 
 /// Reports whether a folder's name is a part of a checkpoint.

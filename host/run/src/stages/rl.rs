@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use gymkhana_record::step_metrics::rl;
 use gymkhana_record::{EpisodeRecord, Segment, StepMetrics};
-use gymkhana_rollout::WaitKind;
+use gymkhana_rollout::{Rollout, WaitKind};
 use gymkhana_trainer::RlSettings;
 use tracing::{Instrument, info_span};
 
@@ -37,13 +37,12 @@ impl Session {
             ..Work::new(format!("{}: training", stage.name), stage.steps)
         });
         let mut watch = SignalWatch::new(&settings.algorithm);
-        while let Some(step) = self.next_step(stage.steps) {
-            self.check_stop()?;
+        while let Some(step) = self.next_training_step(stage.steps).await? {
             let since = Instant::now();
             prefetcher.begin(step);
             let mut groups = self.await_step(&mut prefetcher, step).await?;
             let played = since.elapsed().as_secs_f64();
-            let figures = Figures::of(&groups, self.seats.own_seats());
+            let figures = Figures::of(&groups, self.seats.own_seats(), &self.rollout);
             let rewards = seat_rewards(&groups, &self.seats.seats);
             let signal = has_signal(&groups, &compared, &settings.algorithm);
             if let Some(warning) = watch.observe(&stage.name, signal) {
@@ -83,6 +82,8 @@ impl Session {
                 (rl::SUCCESS, figures.success),
                 (rl::EPISODES, figures.episodes as f64),
                 (rl::SAMPLED_TOKENS, figures.tokens as f64),
+                (rl::REPLY_TOKENS, figures.reply_tokens),
+                (rl::CUT_REPLIES, figures.cut_replies),
                 (rl::CALLS, figures.calls),
                 (rl::MALFORMED_CALLS, figures.malformed_calls),
                 (rl::FAILURES, figures.failures as f64),
@@ -190,20 +191,35 @@ struct Figures {
     /// Mean over episodes and the policy's own seats.
     reward: f64,
     success: f64,
+    /// Mean over the replies of the policy's own seats.
+    reply_tokens: f64,
+    /// Share of these replies.
+    cut_replies: f64,
     /// Without malformed ones.
     calls: f64,
     malformed_calls: f64,
 }
 
 impl Figures {
-    fn of(groups: &[Vec<EpisodeRecord>], own_seats: &[u32]) -> Self {
+    fn of(groups: &[Vec<EpisodeRecord>], own_seats: &[u32], rollout: &Rollout) -> Self {
         let records = || groups.iter().flatten();
+        let segments = records().flat_map(|record| &record.segments);
+        let own_segments = segments.filter(|segment| own_seats.contains(&segment.seat()));
+        let replies = own_segments.flat_map(|segment| segment.replies().map(|place| &segment.tokens()[place]));
+        let (mut count, mut length, mut cut) = (0_usize, 0, 0_usize);
+        for reply in replies {
+            count += 1;
+            length += reply.len();
+            cut += usize::from(rollout.is_cut(reply));
+        }
         let own_reward = |record: &EpisodeRecord| own_seats.iter().map(|seat| reward_of(record, *seat)).sum::<f64>();
         Self {
             episodes: records().count(),
             tokens: records().map(EpisodeRecord::sampled_tokens).sum(),
             failures: records().filter(|record| !record.failures.is_empty()).count(),
             reward: mean(groups, own_reward) / own_seats.len().max(1) as f64,
+            reply_tokens: length as f64 / count.max(1) as f64,
+            cut_replies: cut as f64 / count.max(1) as f64,
             success: mean(groups, |record| f64::from(u8::from(record.success))),
             calls: mean(groups, |record| (record.calls() - record.malformed_calls()) as f64),
             malformed_calls: mean(groups, |record| record.malformed_calls() as f64),

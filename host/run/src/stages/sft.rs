@@ -98,8 +98,7 @@ impl Session {
             later: self.later(StagePart::Training),
             ..Work::new(format!("{}: demonstrations", stage.name), stage.steps)
         });
-        while let Some(step) = self.next_step(stage.steps) {
-            self.check_stop()?;
+        while let Some(step) = self.next_training_step(stage.steps).await? {
             let tasks = tasks.take(step * u64::from(stage.batch), u64::from(stage.batch));
             let batch = Batch::of_single_episodes(Phase::Demonstration, step, tasks, Sampling::GREEDY);
             let since = Instant::now();
@@ -139,7 +138,7 @@ impl Session {
                 figures.others.push(format!("{left_out} left out"));
             }
             progress.at(step + 1, &figures);
-            if (step + 1) % stage.checkpoint_every == 0 || self.next_step(stage.steps).is_none() {
+            if (step + 1) % stage.checkpoint_every == 0 || step + 1 == stage.steps {
                 self.checkpoint().await?;
             }
         }
@@ -191,14 +190,20 @@ impl Session {
         self.progress.current.as_ref().map_or(0, |current| current.step)
     }
 
-    /// The next training step; `None` after the last.
-    pub(crate) fn next_step(&self, steps: u64) -> Option<u64> {
-        let current = self.progress.current.as_ref()?;
-        Some(current.step).filter(|step| *step < steps)
+    /// The next training step, after the evaluation that may be due before it; `None` after the last.
+    pub(crate) async fn next_training_step(&mut self, steps: u64) -> Result<Option<u64>, Halt> {
+        if self.steps_done() < steps {
+            self.check_stop()?;
+            self.evaluate_when_due().await?;
+        }
+        let current = self.progress.current.as_ref().filter(|current| !current.stopped_early);
+        Ok(current.map(|current| current.step).filter(|step| *step < steps))
     }
 
-    /// Writes the metrics of a step.
+    /// Writes the metrics of a step, with those of the evaluation before it.
     pub(crate) fn record_step(&mut self, step: u64, values: &StepMetrics) -> RunResult<()> {
-        Ok(self.metrics.append(self.progress.stage as u32, step, values)?)
+        let mut line = values.clone();
+        line.append(self.evaluated_before(step));
+        Ok(self.metrics.append(self.progress.stage as u32, step, &line)?)
     }
 }

@@ -13,6 +13,16 @@ use gymkhana_cli::error::{Classify, CliError, CliResult};
 use gymkhana_cli::printer::{Printer, Verbosity};
 use gymkhana_cli::registry;
 
+/// The way in which the command ends without an error.
+enum Ending {
+    /// The plan was printed.
+    Planned,
+    /// A signal came before the training.
+    BeforeTraining,
+    /// The run ended or was stopped.
+    Trained(Outcome),
+}
+
 /// Runs the command.
 pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<u8> {
     let printer = &printer.with_verbosity(match args {
@@ -27,24 +37,29 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<u8> {
         Some(folder) => resume(args, &folder, stop.clone(), printer)?,
         None => start(args, stop.clone(), printer)?,
     };
-    let outcome = runtime.block_on(async {
+    let ending = runtime.block_on(async {
         let prepared = tokio::select! {
             // A signal also ends the processes that compile plugins, which is an error here.
             prepared = prepare(request, printer.reporter()) => match prepared {
-                Err(_) if stop.is_requested() => return Ok(None),
+                Err(_) if stop.is_requested() => return Ok(Ending::BeforeTraining),
                 other => other?,
             },
-            () = stop.requested() => return Ok(None),
+            () = stop.requested() => return Ok(Ending::BeforeTraining),
         };
-        prepared.train().await.map(Some)
+        if args.dry_run {
+            printer.result(prepared.plan().await?);
+            return Ok(Ending::Planned);
+        }
+        prepared.train().await.map(Ending::Trained)
     })?;
-    match outcome {
-        Some(Outcome::Finished(finished)) => {
+    match ending {
+        Ending::Planned => return Ok(0),
+        Ending::Trained(Outcome::Finished(finished)) => {
             print(&finished, printer);
             return Ok(0);
         }
-        Some(Outcome::Stopped(stopped)) => printer.warn(describe_stop(&stopped)),
-        None => printer.warn("stopped before the training began"),
+        Ending::Trained(Outcome::Stopped(stopped)) => printer.warn(describe_stop(&stopped)),
+        Ending::BeforeTraining => printer.warn("stopped before the training began"),
     }
     Ok(stopping.signal().map_or(0, StopSignal::exit_code))
 }

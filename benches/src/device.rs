@@ -1,0 +1,295 @@
+//! A device beside the CPU: agreement of their numbers, and rates of training and generation. `benches/gpu/check.sh`
+//! starts these, each in its own process.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use futures::future::try_join_all;
+use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest, certain};
+use gymkhana_record::{Seed, Segment, StepMetrics};
+use gymkhana_trainer::{Accelerator, Optimizer, Precision, Settings, SftSettings, TinyModel, Trainer};
+use serde_json::{Value, json};
+
+/// Tokens of the text whose log-probabilities are compared, and of each greedy reply.
+const COMPARED: usize = 48;
+
+/// Prompts of greedy replies.
+const PROMPTS: usize = 4;
+
+/// Tokens of the prompts are the smallest ids, so that every vocabulary has them.
+const VOCABULARY: u64 = 256;
+
+/// What is measured.
+#[derive(Debug, Subcommand)]
+pub enum Device {
+    /// Write a tiny model, whose tokenizer generated models use
+    Tokenizer {
+        /// Folder to write
+        folder: PathBuf,
+    },
+    /// Compare a device with the CPU
+    Agree(Place),
+    /// Measure training in tokens per second
+    Train {
+        #[command(flatten)]
+        place: Place,
+        /// Tokens of a pass
+        #[arg(long, default_value_t = 8192)]
+        tokens: usize,
+        /// Tokens of a sequence
+        #[arg(long, default_value_t = 1024)]
+        length: usize,
+        /// Measured steps
+        #[arg(long, default_value_t = 5)]
+        steps: u32,
+    },
+    /// Measure generation in tokens per second
+    Generate {
+        #[command(flatten)]
+        place: Place,
+        /// Conversations at once
+        #[arg(long, default_value_t = 256)]
+        conversations: usize,
+        /// Tokens of a prompt
+        #[arg(long, default_value_t = 128)]
+        prompt: usize,
+        /// Tokens of a reply
+        #[arg(long, default_value_t = 128)]
+        reply: usize,
+    },
+}
+
+/// A model on a device.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// Folder of the model
+    model: PathBuf,
+    /// Device: cpu or cuda
+    #[arg(long, default_value_t)]
+    device: Accelerator,
+    /// Compute passes in bfloat16
+    #[arg(long)]
+    bfloat16: bool,
+}
+
+impl Place {
+    fn precision(&self) -> Precision {
+        if self.bfloat16 { Precision::Bfloat16 } else { Precision::Float32 }
+    }
+
+    fn open(&self, device: Accelerator, slots: usize, context: usize) -> Result<Trainer> {
+        let settings = Settings {
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            max_concurrent_sequences: slots,
+            context: Some(context),
+            device,
+            precision: self.precision(),
+            ..Settings::default()
+        };
+        Ok(Trainer::open(&self.model, &settings)?)
+    }
+
+    /// A result of this model and device.
+    fn print(&self, figures: &Value) {
+        let model = self.model.file_name().map(|name| name.to_string_lossy().into_owned());
+        let precision = if self.bfloat16 { "bfloat16" } else { "float32" };
+        let mut line = json!({ "program": "gymkhana", "model": model, "device": self.device, "precision": precision });
+        if let (Some(line), Some(figures)) = (line.as_object_mut(), figures.as_object()) {
+            line.extend(figures.clone());
+        }
+        print(&line);
+    }
+}
+
+/// Runs one measurement.
+pub fn run(what: &Device) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    match what {
+        Device::Tokenizer { folder } => runtime.block_on(tokenizer(folder)),
+        Device::Agree(place) => runtime.block_on(agree(place)),
+        Device::Train { place, tokens, length, steps } => runtime.block_on(train(place, *tokens, *length, *steps)),
+        Device::Generate { place, conversations, prompt, reply } => {
+            runtime.block_on(generate(place, *conversations, *prompt, *reply))
+        }
+    }
+}
+
+async fn tokenizer(folder: &Path) -> Result<()> {
+    let trainer = Trainer::create(&TinyModel::default(), &Settings::default())?;
+    Ok(trainer.export(folder).await?)
+}
+
+/// What a device computes for fixed inputs.
+struct Numbers {
+    greedy: Vec<Vec<u32>>,
+    before: Vec<f32>,
+    step: StepMetrics,
+    after: Vec<f32>,
+}
+
+/// Forward pass, greedy replies, and the forward pass after one optimiser step, which needs the backward pass.
+async fn numbers(trainer: &Trainer, replies: Option<&[Vec<u32>]>) -> Result<Numbers> {
+    let own = greedy(trainer).await?;
+    let scored = replies.unwrap_or(&own);
+    let before = score(trainer, scored).await?;
+    let optimizer = Optimizer { learning_rate: 1e-4, ..Optimizer::default() };
+    let settings = SftSettings { optimizer, other_tokens: 0.0, ..SftSettings::default() };
+    let demonstrations: Vec<Segment> = (0..PROMPTS).zip(scored).map(|(place, reply)| segment(place, reply)).collect();
+    let step = trainer.sft_step(&demonstrations, &settings).await?;
+    let after = score(trainer, scored).await?;
+    Ok(Numbers { greedy: own, before, step, after })
+}
+
+async fn greedy(trainer: &Trainer) -> Result<Vec<Vec<u32>>> {
+    let replies = (0..PROMPTS).map(|place| reply(trainer, place, &prompt(place, COMPARED), COMPARED, Sampling::GREEDY));
+    try_join_all(replies).await
+}
+
+/// Log-probabilities of the replies behind their prompts.
+async fn score(trainer: &Trainer, replies: &[Vec<u32>]) -> Result<Vec<f32>> {
+    let mut log_probs = Vec::new();
+    for (place, reply) in replies.iter().enumerate() {
+        let (prefix, continuation) = (prompt(place, COMPARED).into(), Arc::from(&reply[..]));
+        log_probs.extend(trainer.score(ScoreRequest { prefix, continuation }).await?.log_probs);
+    }
+    Ok(log_probs)
+}
+
+/// Compares the device with the CPU. Both score the CPU's replies and learn from them.
+async fn agree(place: &Place) -> Result<()> {
+    let open = |device| place.open(device, PROMPTS, 4 * COMPARED);
+    let cpu = numbers(&open(Accelerator::Cpu)?, None).await?;
+    let other = numbers(&open(place.device)?, Some(&cpu.greedy)).await?;
+    let equal = |(one, other): (&Vec<u32>, &Vec<u32>)| one.iter().zip(other).take_while(|(one, other)| one == other).count();
+    let equal: usize = cpu.greedy.iter().zip(&other.greedy).map(equal).sum();
+    let bounds = Bounds::of(place.precision());
+    let found = Bounds {
+        log_prob: largest(&cpu.before, &other.before),
+        loss: relative(&cpu.step, &other.step, "loss")?,
+        gradient: relative(&cpu.step, &other.step, "gradient_norm")?,
+        after: largest(&cpu.after, &other.after),
+    };
+    place.print(&json!({
+        "check": "agreement with the CPU",
+        "greedy_tokens_equal": equal, "greedy_tokens": PROMPTS * COMPARED,
+        "log_prob": found.log_prob, "loss": found.loss, "gradient": found.gradient, "after_step": found.after,
+        "bound_log_prob": bounds.log_prob, "bound_loss": bounds.loss, "bound_gradient": bounds.gradient,
+        "bound_after_step": bounds.after, "passed": found.within(&bounds),
+    }));
+    Ok(())
+}
+
+/// Differences: log-probabilities in nats before and after a step, loss and gradient norm relative to the CPU's.
+struct Bounds {
+    log_prob: f64,
+    loss: f64,
+    gradient: f64,
+    after: f64,
+}
+
+impl Bounds {
+    fn of(precision: Precision) -> Self {
+        match precision {
+            Precision::Float32 => Self { log_prob: 1e-3, loss: 1e-4, gradient: 1e-3, after: 1e-2 },
+            Precision::Bfloat16 => Self { log_prob: 0.25, loss: 2e-2, gradient: 5e-2, after: 0.3 },
+        }
+    }
+
+    /// False for values that are not numbers.
+    fn within(&self, bounds: &Self) -> bool {
+        self.log_prob <= bounds.log_prob
+            && self.loss <= bounds.loss
+            && self.gradient <= bounds.gradient
+            && self.after <= bounds.after
+    }
+}
+
+fn largest(one: &[f32], other: &[f32]) -> f64 {
+    let differences = one.iter().zip(other).map(|(one, other)| f64::from((one - other).abs()));
+    // `max` would drop what is not a number.
+    differences.fold(0.0, |most, next| if next > most || next.is_nan() { next } else { most })
+}
+
+fn relative(one: &StepMetrics, other: &StepMetrics, name: &str) -> Result<f64> {
+    let value = |metrics: &StepMetrics| metrics.get(name).with_context(|| format!("the step has no `{name}`"));
+    let (one, other) = (value(one)?, value(other)?);
+    Ok((one - other).abs() / one.abs().max(1e-12))
+}
+
+async fn train(place: &Place, tokens: usize, length: usize, steps: u32) -> Result<()> {
+    let trainer = place.open(place.device, 1, length)?;
+    let count = (tokens / length).max(1);
+    let batch: Vec<Segment> = (0..count).map(|index| segment(index, &prompt(count + index, length - COMPARED))).collect();
+    let settings = SftSettings { micro_batch_tokens: tokens, other_tokens: 0.0, ..SftSettings::default() };
+    trainer.sft_step(&batch, &settings).await?;
+    let since = Instant::now();
+    for _ in 0..steps {
+        trainer.sft_step(&batch, &settings).await?;
+    }
+    let trained = f64::from(steps) * batch.iter().map(Segment::len).sum::<usize>() as f64;
+    place.print(&json!({
+        "figure": "training", "tokens_per_second": trained / since.elapsed().as_secs_f64(), "pass_tokens": tokens,
+        "sequence_tokens": length, "parameters": trainer.parameter_count(),
+    }));
+    Ok(())
+}
+
+async fn generate(place: &Place, conversations: usize, given: usize, length: usize) -> Result<()> {
+    let trainer = place.open(place.device, conversations, given + length)?;
+    let play = |first: usize, length| {
+        let replies = (0..conversations).map(move |place| first + place);
+        try_join_all(replies.map(|place| {
+            let trainer = &trainer;
+            async move { reply(trainer, place, &prompt(place, given), length, Sampling::at(1.0)).await }
+        }))
+    };
+    play(0, 2).await?;
+    let since = Instant::now();
+    let sampled: usize = play(conversations, length).await?.iter().map(Vec::len).sum();
+    let seconds = since.elapsed().as_secs_f64();
+    place.print(&json!({
+        "figure": "generation", "tokens_per_second": sampled as f64 / seconds, "conversations": conversations,
+        "prompt_tokens": given, "reply_tokens": length, "parameters": trainer.parameter_count(),
+    }));
+    Ok(())
+}
+
+/// A reply to a prompt without stop tokens.
+async fn reply(trainer: &Trainer, place: usize, prompt: &[u32], length: usize, sampling: Sampling) -> Result<Vec<u32>> {
+    let conversation = Conversation { id: place as u64, place: place as u32 };
+    let request = GenerateRequest {
+        conversation,
+        tokens: Arc::from(prompt),
+        max_tokens: length,
+        stop: Arc::from([]),
+        stop_texts: None,
+        sampling,
+        seed: Seed(7).child(place),
+        token_sink: None,
+    };
+    let generated = trainer.generate(request).await?;
+    trainer.release(conversation);
+    Ok(generated.sampled.tokens)
+}
+
+/// Random tokens, always the same ones for a place.
+fn prompt(place: usize, length: usize) -> Vec<u32> {
+    let mut stream = Seed(5).child(place).stream();
+    std::iter::repeat_with(|| stream.below(VOCABULARY) as u32).take(length).collect()
+}
+
+/// A demonstration: the prompt of the place, and this reply.
+fn segment(place: usize, reply: &[u32]) -> Segment {
+    let mut segment = Segment::default();
+    segment.append_given(&prompt(place, COMPARED), 0);
+    segment.append_sampled(&certain(reply.to_vec()), 0).expect("columns of one length");
+    segment
+}
+
+#[allow(clippy::print_stdout, reason = "results go to standard output")]
+fn print(line: &Value) {
+    println!("{line}");
+}

@@ -1,0 +1,31 @@
+//! `[checkpoints]`: checkpoints that a run keeps.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::RunFileError;
+use crate::range::check_range;
+
+/// Checkpoints of a stage that stay in the run's folder. The last one of each stage always stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct CheckpointsSection {
+    /// Number of the newest checkpoints of a stage that stay.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub last: usize,
+    /// Whether the checkpoint with the highest greedy success stays as well. It is written when `evaluation.every`
+    /// measures a higher success than before.
+    pub best: bool,
+}
+
+impl Default for CheckpointsSection {
+    fn default() -> Self {
+        Self { last: 1, best: true }
+    }
+}
+
+impl CheckpointsSection {
+    pub(crate) fn check(self) -> Result<(), RunFileError> {
+        check_range("checkpoints.last", self.last, 1..=100_000, "a number from 1 to 100000")
+    }
+}

@@ -1,0 +1,49 @@
+//! Trains a model on batches from a file, for comparison with other trainers.
+//!
+//! Usage: `train_batches MODEL BATCHES.json OUT`. Prints the metrics of each step as a line of JSON, and writes
+//! checkpoints before and after all steps to `OUT/before` and `OUT/after`. `tests/reference/train_beside.py` writes the
+//! batches and trains on them with transformers.
+
+use std::path::PathBuf;
+
+use gymkhana_record::{EpisodeRecord, Segment};
+use gymkhana_trainer::{Lora, RlSettings, Settings, SftSettings, Trainer};
+use serde::Deserialize;
+
+/// What is trained.
+#[derive(Deserialize)]
+struct Batches {
+    lora: Option<Lora>,
+    threads: usize,
+    steps: Vec<Step>,
+}
+
+/// One step.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Step {
+    Sft { settings: SftSettings, demonstrations: Vec<Segment> },
+    Rl { settings: RlSettings, groups: Vec<Vec<EpisodeRecord>> },
+}
+
+#[tokio::main(flavor = "current_thread")]
+#[allow(clippy::print_stdout, reason = "results go to standard output")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let paths: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    let [model, batches, out] = &paths[..] else {
+        return Err("train_batches MODEL BATCHES.json OUT".into());
+    };
+    let Batches { lora, threads, steps } = serde_json::from_slice(&std::fs::read(batches)?)?;
+    let trainer = Trainer::open(model, &Settings { lora, threads, ..Settings::default() })?;
+    trainer.save(&out.join("before"), &serde_json::Value::Null).await?;
+    for step in steps {
+        let measured = match step {
+            Step::Sft { settings, demonstrations } => trainer.sft_step(&demonstrations, &settings).await?,
+            Step::Rl { settings, groups } => trainer.rl_step(&groups, &settings).await?,
+        };
+        let values: serde_json::Map<String, serde_json::Value> =
+            measured.iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        println!("{}", serde_json::Value::Object(values));
+    }
+    Ok(trainer.save(&out.join("after"), &serde_json::Value::Null).await?)
+}

@@ -1,0 +1,91 @@
+//! `gpu-pack`: a folder that checks and measures a GPU on a machine which has Python with torch and nothing else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+use super::bench::PROGRAM;
+use super::build_program;
+use super::demo::PLUGINS;
+use crate::setup;
+use crate::step::{execute, step};
+use crate::workspace::Workspace;
+
+/// Scripts and the run file.
+const SCRIPTS: &str = "benches/gpu";
+
+/// Programs of the pack, besides that of the benches.
+const PROGRAMS: [&str; 2] = ["host", "gymkhana-train"];
+
+/// Archive of the programs and plugins; its suffix selects the compression.
+const ARCHIVE: &str = "programs.tar.xz";
+
+/// Largest size of the pack in bytes: what a machine without a network is given.
+const MAX_BYTES: u64 = 60 << 20;
+
+/// Builds the pack in `target/gpu-pack`, compressed.
+pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
+    setup::run(workspace)?;
+    let folder = workspace.target.join("gpu-pack");
+    assemble(workspace, &folder)?;
+    step("gpu-pack: archive", || {
+        let members = ["bin", "plugins"];
+        let mut command = Command::new("python3");
+        command.args(["-m", "tarfile", "-c", ARCHIVE]).args(members).current_dir(&folder);
+        execute(&mut command)?;
+        members.iter().try_for_each(|member| Ok(fs::remove_dir_all(folder.join(member))?))
+    })?;
+    let bytes = size(&folder)?;
+    eprintln!("    {}: {:.1} MB", folder.display(), bytes as f64 / 1e6);
+    if bytes > MAX_BYTES {
+        bail!("the pack has {bytes} bytes; the limit is {MAX_BYTES}");
+    }
+    Ok(())
+}
+
+/// Runs the pack's script on the CPU with small models. Comparisons with torch are skipped where Python lacks it.
+pub fn rehearse(workspace: &Workspace) -> anyhow::Result<()> {
+    let folder = workspace.target.join("gpu-rehearsal");
+    assemble(workspace, &folder)?;
+    step("gpu-pack: rehearsal on the CPU", || {
+        execute(Command::new("bash").arg(folder.join("check.sh")).env("DEVICE", "cpu").env("SIZE", "small"))
+    })?;
+    fs::remove_dir_all(&folder).with_context(|| format!("cannot remove `{}`", folder.display()))
+}
+
+/// Copies scripts, stripped programs and plugins.
+fn assemble(workspace: &Workspace, folder: &Path) -> anyhow::Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("cannot remove `{}`", folder.display()))?;
+    }
+    for part in ["bin", "plugins"] {
+        fs::create_dir_all(folder.join(part)).with_context(|| format!("cannot create `{}`", folder.display()))?;
+    }
+    let copy = |from: PathBuf, to: PathBuf| {
+        fs::copy(&from, &to).with_context(|| format!("cannot copy `{}`", from.display())).map(|_| to)
+    };
+    for entry in fs::read_dir(workspace.root.join(SCRIPTS))? {
+        let path = entry?.path();
+        let name = path.file_name().context("a script has no name")?.to_owned();
+        copy(path, folder.join(name))?;
+    }
+    for plugin in PLUGINS {
+        copy(workspace.component(plugin), folder.join("plugins").join(format!("{plugin}.wasm")))?;
+    }
+    let benches = build_program(workspace, PROGRAM)?;
+    let programs = PROGRAMS.map(|name| workspace.target.join("release").join(name));
+    for program in programs.into_iter().chain([benches]) {
+        let name = program.file_name().context("a program has no name")?.to_owned();
+        let stripped = copy(program, folder.join("bin").join(name))?;
+        execute(Command::new("strip").arg(&stripped))?;
+    }
+    Ok(())
+}
+
+/// Bytes of the files in a folder.
+fn size(folder: &Path) -> anyhow::Result<u64> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read `{}`", folder.display()))?;
+    entries.map(|entry| Ok(entry?.metadata()?.len())).sum()
+}
