@@ -144,8 +144,7 @@ async fn numbers(trainer: &Trainer, replies: Option<&[Vec<u32>]>) -> Result<Numb
 }
 
 async fn greedy(trainer: &Trainer) -> Result<Vec<Vec<u32>>> {
-    let replies = (0..PROMPTS).map(|place| reply(trainer, place, &prompt(place, COMPARED), COMPARED, Sampling::GREEDY));
-    try_join_all(replies).await
+    try_join_all((0..PROMPTS).map(|place| reply(trainer, place, COMPARED, COMPARED, Sampling::GREEDY))).await
 }
 
 /// Log-probabilities of the replies behind their prompts.
@@ -163,7 +162,8 @@ async fn agree(place: &Place) -> Result<()> {
     let open = |device| place.open(device, PROMPTS, 4 * COMPARED);
     let cpu = numbers(&open(Accelerator::Cpu)?, None).await?;
     let other = numbers(&open(place.device)?, Some(&cpu.greedy)).await?;
-    let equal = |(one, other): (&Vec<u32>, &Vec<u32>)| one.iter().zip(other).take_while(|(one, other)| one == other).count();
+    let equal =
+        |(one, other): (&Vec<u32>, &Vec<u32>)| one.iter().zip(other).take_while(|(one, other)| one == other).count();
     let equal: usize = cpu.greedy.iter().zip(&other.greedy).map(equal).sum();
     let bounds = Bounds::of(place.precision());
     let found = Bounds {
@@ -222,7 +222,8 @@ fn relative(one: &StepMetrics, other: &StepMetrics, name: &str) -> Result<f64> {
 async fn train(place: &Place, tokens: usize, length: usize, steps: u32) -> Result<()> {
     let trainer = place.open(place.device, 1, length)?;
     let count = (tokens / length).max(1);
-    let batch: Vec<Segment> = (0..count).map(|index| segment(index, &prompt(count + index, length - COMPARED))).collect();
+    let batch: Vec<Segment> =
+        (0..count).map(|index| segment(index, &prompt(count + index, length - COMPARED))).collect();
     let settings = SftSettings { micro_batch_tokens: tokens, other_tokens: 0.0, ..SftSettings::default() };
     trainer.sft_step(&batch, &settings).await?;
     let since = Instant::now();
@@ -240,11 +241,8 @@ async fn train(place: &Place, tokens: usize, length: usize, steps: u32) -> Resul
 async fn generate(place: &Place, conversations: usize, given: usize, length: usize) -> Result<()> {
     let trainer = place.open(place.device, conversations, given + length)?;
     let play = |first: usize, length| {
-        let replies = (0..conversations).map(move |place| first + place);
-        try_join_all(replies.map(|place| {
-            let trainer = &trainer;
-            async move { reply(trainer, place, &prompt(place, given), length, Sampling::at(1.0)).await }
-        }))
+        let places = first..first + conversations;
+        try_join_all(places.map(|place| reply(&trainer, place, given, length, Sampling::at(1.0))))
     };
     play(0, 2).await?;
     let since = Instant::now();
@@ -257,12 +255,12 @@ async fn generate(place: &Place, conversations: usize, given: usize, length: usi
     Ok(())
 }
 
-/// A reply to a prompt without stop tokens.
-async fn reply(trainer: &Trainer, place: usize, prompt: &[u32], length: usize, sampling: Sampling) -> Result<Vec<u32>> {
+/// A reply of this length to the place's prompt of `given` tokens.
+async fn reply(trainer: &Trainer, place: usize, given: usize, length: usize, sampling: Sampling) -> Result<Vec<u32>> {
     let conversation = Conversation { id: place as u64, place: place as u32 };
     let request = GenerateRequest {
         conversation,
-        tokens: Arc::from(prompt),
+        tokens: prompt(place, given).into(),
         max_tokens: length,
         stop: Arc::from([]),
         stop_texts: None,

@@ -14,8 +14,8 @@ use crate::error::RunFileError;
 use crate::range::check_range;
 use crate::refusal::{NO_STAGE, Refusal};
 use crate::sections::{
-    CheckpointsSection, EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, ModelSection, PluginSection, PolicySection,
-    RewardSection, SandboxSection, SeatBinding, SeatSection, Stage, ToolSection,
+    CheckpointsSection, EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, ModelSection,
+    PluginSection, PolicySection, RewardSection, SandboxSection, SeatBinding, SeatSection, Stage, ToolSection,
 };
 use crate::{hint, overlay, pretrained};
 

@@ -105,11 +105,14 @@ impl Display for RunPlan {
         writeln!(f, "{}\n", self.banner)?;
         self.stages.iter().try_for_each(|stage| writeln!(f, "{stage}"))?;
         let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
-        let parts: Vec<String> = self.memory.iter().map(|(name, bytes)| format!("{name} {}", megabytes(*bytes))).collect();
+        let parts: Vec<String> =
+            self.memory.iter().map(|(name, bytes)| format!("{name} {}", megabytes(*bytes))).collect();
         let sum = self.memory.iter().map(|(_, bytes)| bytes).sum();
         writeln!(f, "memory of the trainer, without activations: {} = {}\n", parts.join(" + "), megabytes(sum))?;
         match &self.prompt {
-            Some(FirstPrompt { task, tokens, text }) => writeln!(f, "first prompt, task {task}, {tokens} tokens:\n{text}\n")?,
+            Some(FirstPrompt { task, tokens, text }) => {
+                writeln!(f, "first prompt, task {task}, {tokens} tokens:\n{text}\n")?
+            }
             None => writeln!(f, "first prompt: not shown, because a plugin may make outbound calls, or failed\n")?,
         }
         write!(f, "run file with all defaults:\n{}", self.run_file)

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint_name::CheckpointName;
 use crate::evaluate::held_out::Success;
-use crate::seats::frozen::Frozen;
 use crate::seats::checkpoint_of;
+use crate::seats::frozen::Frozen;
 use crate::session::Session;
 use crate::stages::batch::Failures;
 use crate::stages::tally::FailureTally;
@@ -333,7 +333,8 @@ pub(crate) fn remove_checkpoints(
     let mut steps: Vec<u64> = names.iter().filter_map(position).filter(|step| Some(*step) <= reached).collect();
     steps.sort_unstable();
     steps.dedup();
-    let staying: Vec<u64> = steps.iter().rev().take(kept.last).copied().chain(kept.best.filter(|_| reached.is_some())).collect();
+    let staying: Vec<u64> =
+        steps.iter().rev().take(kept.last).copied().chain(kept.best.filter(|_| reached.is_some())).collect();
     for name in &names {
         if !position(name).is_some_and(|step| staying.contains(&step)) {
             std::fs::remove_dir_all(folder.join(name)).internal()?;

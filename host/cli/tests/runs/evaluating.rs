@@ -24,8 +24,10 @@ fn evaluations(desk: &Desk, stage: usize) -> Vec<(u64, f64)> {
 
 /// Share of solved tasks in the episodes of a phase before a step of the second stage.
 fn solved(records: &[EpisodeRecord], phase: Phase, step: u64) -> f64 {
-    let played: Vec<&EpisodeRecord> =
-        records.iter().filter(|record| (record.id.stage, record.id.phase, record.id.step) == (1, phase, step)).collect();
+    let played: Vec<&EpisodeRecord> = records
+        .iter()
+        .filter(|record| (record.id.stage, record.id.phase, record.id.step) == (1, phase, step))
+        .collect();
     let tasks: Vec<String> = played.iter().map(|record| record.task.to_string()).collect();
     assert_eq!(tasks, ["test/0", "test/1", "test/2", "test/3"], "{phase:?} before step {step}");
     played.iter().filter(|record| record.success).count() as f64 / 4.0
@@ -90,7 +92,8 @@ fn a_stage_stops_early_and_more_steps_continue_it() {
 /// Kills the run after every few changes of its folder, so that evaluations are interrupted as well.
 #[test]
 fn a_killed_run_measures_the_same() {
-    let text = small_run("every = 1\npatience = 3", 6, "[checkpoints]\nlast = 2\n").replace("seed = 1", "seed = 1\ndeterministic = true");
+    let text = small_run("every = 1\npatience = 3", 6, "[checkpoints]\nlast = 2\n")
+        .replace("seed = 1", "seed = 1\ndeterministic = true");
     let whole = Desk::with_run_file(&text);
     whole.run(WORD_PROBLEMS, &[]).succeeded();
     let desk = Desk::with_run_file(&text);
@@ -116,4 +119,3 @@ fn keys_without_an_effect_are_refused() {
     let message = message.mistake("no tasks");
     assert!(message.contains("evaluation.every has no effect without evaluation.tasks\nhint: set"), "{message}");
 }
-

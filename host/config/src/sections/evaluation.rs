@@ -36,7 +36,9 @@ impl EvaluationSection {
         check_range("evaluation.every", self.every, 0..=100_000_000, "a number from 0 to 100000000")?;
         check_range("evaluation.patience", self.patience, 0..=1_000_000, "a number from 0 to 1000000")?;
         let needed = |key: &str, needed: &str, hint: &str| {
-            Err(RunFileError::Contradiction(format!("evaluation.{key} has no effect without evaluation.{needed}\nhint: {hint}")))
+            Err(RunFileError::Contradiction(format!(
+                "evaluation.{key} has no effect without evaluation.{needed}\nhint: {hint}"
+            )))
         };
         match self {
             Self { every: 1.., tasks: 0, .. } => needed("every", "tasks", "set evaluation.tasks to 1 or more"),

@@ -51,7 +51,8 @@ impl Critic {
         optimizer: &Optimizer,
         micro_batch_tokens: usize,
     ) -> Result<f64, TrainerError> {
-        let settings = Optimizer { learning_rate: flags.learning_rate, total_steps: None, decay_steps: None, ..optimizer.clone() };
+        let settings =
+            Optimizer { learning_rate: flags.learning_rate, total_steps: None, decay_steps: None, ..optimizer.clone() };
         let settings = Optimizer { schedule: crate::Schedule::Constant, warmup_steps: 0, floor: 0.0, ..settings };
         let mut sum = 0.0;
         self.model.trained_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
