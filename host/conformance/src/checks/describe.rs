@@ -23,13 +23,13 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
             return Err(stop("a split has no name", "name it in `splits`, such as `train`"));
         }
         told.push(format!("seats {}, rewards {}", info.seats.join(", "), info.rewards));
-        told.push(format!("{} options", info.options.len()));
+        told.push(format!("options: {}", info.options.len()));
     }
     if fixture.is(Kind::Tool) {
         let info = fixture.plugin.tool_info().await.during("`describe` of the tool failed")?;
         words("the tool", &info.summary)?;
         options(&info.options)?;
-        told.push(format!("{} options", info.options.len()));
+        told.push(format!("options: {}", info.options.len()));
     }
     if fixture.is(Kind::Reward) {
         let info = fixture.plugin.reward_info().await.during("`describe` of the reward failed")?;
@@ -38,8 +38,8 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         for component in &info.components {
             words(&format!("the component `{}`", component.name), &component.description)?;
         }
-        told.push(format!("{} components, range {}", info.components.len(), info.range));
-        told.push(format!("{} options", info.options.len()));
+        told.push(format!("components: {}, range {}", info.components.len(), info.range));
+        told.push(format!("options: {}", info.options.len()));
     }
     offered(fixture).await?.iter().try_for_each(function)?;
     passed(told.join(", "))

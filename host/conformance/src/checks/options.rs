@@ -39,7 +39,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
             }
         }
     }
-    passed(format!("{} wrong options were refused", wrong.len()))
+    passed(format!("wrong options that were refused: {}", wrong.len()))
 }
 
 /// Options of each kind of the plugin.

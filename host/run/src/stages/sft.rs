@@ -64,7 +64,7 @@ impl FailedDemonstrations {
         let failure = self.failure.as_ref().map(|failure| format!("\nfirst failure: {failure}")).unwrap_or_default();
         let ended = match ending {
             Ending::ContextLimit => format!("exceeded the context of {context} tokens"),
-            other => format!("ended with {other:?}"),
+            other => format!("ended as `{other}`"),
         };
         let message = format!(
             "no demonstrations: 0 of {played} oracle episodes of `{environment}` met `success`, and {count} \

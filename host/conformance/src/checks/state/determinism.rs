@@ -26,7 +26,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         again(fixture, &path).await?;
         after_another(fixture, start, &path).await?;
     }
-    passed(format!("{} paths with {actions} actions in total were equal in three runs each", starts.len()))
+    passed(format!("paths that were equal in three runs each: {}, with {actions} actions in total", starts.len()))
 }
 
 /// Repeats a path in another instance.

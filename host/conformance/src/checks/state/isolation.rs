@@ -46,7 +46,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         }
         pairs += 1;
     }
-    passed(format!("{pairs} pairs in one instance were equal to separate runs"))
+    passed(format!("pairs in one instance that were equal to separate runs: {pairs}"))
 }
 
 const CHANGE: &str = "keep all state in the episode or session itself, not in statics, globals or module variables";
