@@ -164,7 +164,7 @@ mod tests {
         segment.append_sampled(&certain(vec![5, 6]), 1).expect("equal columns");
         // Two turns can touch when nothing stands between them.
         segment.append_sampled(&certain(vec![7]), 2).expect("equal columns");
-        let replies = replies_of(&segment);
+        let replies: Vec<Recorded> = replies_of(&segment).collect();
         let tokens: Vec<_> = replies.iter().map(|reply| reply.sampled.tokens.clone()).collect();
         assert_eq!(tokens, [vec![3], vec![5, 6], vec![7]]);
         assert_eq!(replies[1].before, [1, 2, 3, 4]);
