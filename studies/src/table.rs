@@ -258,6 +258,7 @@ fn record(step: u64, group: u32, member: u32) -> EpisodeRecord {
         exchanges: vec![],
         costs: vec![],
         logs: vec![],
+        unsandboxed: vec![],
         timing: Timing::default(),
     }
 }

@@ -158,6 +158,7 @@ fn record(id: EpisodeId, task: u32, segment: Segment, rewards: [f64; 2]) -> Epis
         exchanges: vec![],
         costs: vec![],
         logs: vec![],
+        unsandboxed: vec![],
         timing: Timing::default(),
     }
 }

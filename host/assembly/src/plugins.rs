@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use gymkhana_registry::{ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, read_manifest, read_plugin_file};
+use gymkhana_registry::{ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, PluginName, read_manifest, read_plugin_file};
 use gymkhana_rollout::{Bound, BoundReward, PluginSet, PluginSetError};
 use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig};
 use gymkhana_store::RunReader;
@@ -44,7 +44,7 @@ pub fn pin(components: Vec<(String, Vec<u8>)>) -> RunResult<(Vec<PluginFile>, Lo
     read.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
     let (entries, files) = read.into_iter().unzip();
     let lock = Lock::new(entries).user_error()?;
-    short_names_differ(&lock)?;
+    short_names_differ(lock.entries().iter().map(|entry| &entry.name))?;
     Ok((files, lock))
 }
 
@@ -58,15 +58,14 @@ pub fn only_rewards(lock: &Lock) -> RunResult<()> {
 }
 
 /// Rejects equal short names, because run files and records use the part behind the slash only.
-fn short_names_differ(lock: &Lock) -> RunResult<()> {
-    let mut seen: BTreeMap<&str, &LockEntry> = BTreeMap::new();
-    for entry in lock.entries() {
-        if let Some(other) = seen.insert(entry.name.name(), entry) {
+pub fn short_names_differ<'a>(names: impl Iterator<Item = &'a PluginName>) -> RunResult<()> {
+    let mut seen: BTreeMap<&str, &PluginName> = BTreeMap::new();
+    for name in names {
+        if let Some(other) = seen.insert(name.name(), name) {
             return Err(RunError::user(format!(
-                "plugins `{}` and `{}` share the short name `{}` in run files and records\nhint: remove one of them",
-                other.name,
-                entry.name,
-                entry.name.name()
+                "plugins `{other}` and `{name}` share the short name `{}` in run files and records\nhint: remove one of \
+                 them",
+                name.name()
             )));
         }
     }

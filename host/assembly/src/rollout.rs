@@ -8,7 +8,7 @@ use gymkhana_rollout::{PluginSet, RewardSum, Rollout};
 use gymkhana_store::RunReader;
 
 use crate::chat::read_chat_files;
-use crate::error::{Classify, RunResult};
+use crate::error::{Classify, RunError, RunResult};
 use crate::grants::{AssetFiles, OutboundMode};
 use crate::plugins::{self, PluginFile};
 use crate::report::Reporter;
@@ -44,7 +44,7 @@ pub fn rollout(
 /// A rollout over the recorded episodes of `run` with these plugins, and the capacity of its sandbox.
 ///
 /// # Errors
-/// If the run's folder lacks a file, or the plugins do not fit its run file.
+/// If the run's folder lacks a file, the plugins do not fit its run file, or a plugin ran without a sandbox.
 pub async fn recorded_rollout(
     run: &RunReader,
     file: &RunFile,
@@ -52,10 +52,23 @@ pub async fn recorded_rollout(
     mode: OutboundMode,
     reporter: &Arc<dyn Reporter>,
 ) -> RunResult<(Rollout, u32)> {
+    check_sandboxed(run)?;
     let assets = AssetFiles::recorded(file, run)?;
     let sandbox = plugins::sandbox(file, reporter)?;
     let set = plugins::assemble(file, &sandbox, plugins, &assets, mode).await?;
     let rewards = rewards::reward_sum(file, &set)?;
     let chat = ChatFormat::new(&read_chat_files(run.path())?).user_error()?;
     Ok((rollout(file, set, chat, rewards, None)?, sandbox.counters().places))
+}
+
+/// Rejects a run with code that no component holds. All its episodes have the same plugins.
+fn check_sandboxed(run: &RunReader) -> RunResult<()> {
+    let episodes = run.episodes()?;
+    let Some(first) = episodes.read_all().next().transpose()? else { return Ok(()) };
+    if first.unsandboxed.is_empty() {
+        return Ok(());
+    }
+    let names = first.unsandboxed.join("`, `");
+    let error = RunError::user(format!("the episodes cannot be played again: `{names}` ran without a sandbox"));
+    Err(error.with_hint("build the component with `gymkhana plugin build`, and play with it"))
 }

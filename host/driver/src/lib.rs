@@ -28,5 +28,5 @@ pub use recorder::{ExchangeRecorder, RecordedExchanges, ToolCaller, with_recorde
 pub use reward_tools::RewardTools;
 pub use saved::{NotSaved, SavedEpisode};
 pub use snapshot::EpisodeSnapshot;
-pub use tool_set::{Bound, SameFunction, Tool, ToolSet};
+pub use tool_set::{Bound, SameFunction, Tool, ToolSet, unsandboxed};
 pub use turn::Reply;

@@ -15,6 +15,11 @@ pub struct Bound {
     pub options: Vec<NamedValue>,
 }
 
+/// Full names of the plugins that run without a sandbox, for records.
+pub fn unsandboxed<'a>(plugins: impl Iterator<Item = &'a Plugin>) -> Vec<String> {
+    plugins.filter(|plugin| !plugin.is_sandboxed()).map(|plugin| plugin.manifest().name.to_string()).collect()
+}
+
 /// A tool with its functions under the run's options.
 pub struct Tool {
     /// The plugin and its options.

@@ -127,8 +127,9 @@ impl From<Fault> for PyErr {
     }
 }
 
-/// The exception of a failure.
+/// The exception of a failure. A signal that arrived meanwhile, such as that of Ctrl-C, wins.
 fn exception(py: Python<'_>, fault: &Fault) -> PyResult<PyErr> {
+    py.check_signals()?;
     let (class, (message, hint)) = match fault {
         Fault::Load(error) => ("LoadError", split(&error.to_string())),
         Fault::Option(message) => ("OptionError", split(message)),

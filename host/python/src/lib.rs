@@ -34,9 +34,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(play::play, module)?)?;
     module.add_function(wrap_pyfunction!(plugin::load, module)?)?;
     module.add_function(wrap_pyfunction!(environment::vector::step_many, module)?)?;
-    module.add_function(wrap_pyfunction!(local::child_seed, module)?)?;
-    module.add_function(wrap_pyfunction!(local::drawn_task, module)?)?;
-    module.add_function(wrap_pyfunction!(local::read_attempts, module)?)?;
+    module.add_function(wrap_pyfunction!(local::local, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::shut_down, module)?)?;
     module.add_function(wrap_pyfunction!(command_line::command_line, module)?)?;
     module.add_function(wrap_pyfunction!(command_line::compile_with, module)?)?;

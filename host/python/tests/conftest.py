@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import gymkhana_rl as gk
+from model_server import Model, served, write_model
 
 PLUGINS = Path(os.environ.get("GYMKHANA_PLUGINS", "target/plugins")).absolute()
 
@@ -45,3 +47,16 @@ def load(name, **limits): return gk.load({str(PLUGINS)!r} + "/" + name + ".wasm"
         return done.stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model without weights."""
+    return write_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def serve(folder: Path) -> Iterator[Callable[..., Model]]:
+    """Starts a server with replies of a function."""
+    with ExitStack() as stack:
+        yield lambda reply, **settings: stack.enter_context(served(Model(reply, **{"root": folder, **settings})))

@@ -6,15 +6,13 @@ import asyncio
 import json
 import pickle
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gymkhana_rl as gk
-from model_server import LOG_PROB, Model, replies_in, served, text_of, tokens_of, write_model
+from model_server import LOG_PROB, replies_in, text_of, tokens_of
 
 LAKE = {"frozen-lake": {"map": "4x4"}}
 # Gymnasium's map SFFF, FHFH, FFFH, HFFG: its shortest safe path.
@@ -24,18 +22,6 @@ PATH = ["down", "down", "right", "right", "down", "right"]
 def walk(prompt: str) -> str:
     """The next step of the path, by the number of replies so far."""
     return PATH[replies_in(prompt)]
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_model(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture
-def serve(folder: Path) -> Iterator[Callable[..., Model]]:
-    """Starts a server with replies of a function."""
-    with ExitStack() as stack:
-        yield lambda reply, **settings: stack.enter_context(served(Model(reply, **{"root": folder, **settings})))
 
 
 def test_tokens_masks_and_rewards_of_an_episode(lake, serve):

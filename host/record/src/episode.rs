@@ -128,6 +128,9 @@ pub struct EpisodeRecord {
     /// episode of a group holds those of its rewards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<LogEntry>,
+    /// Full names of the plugins that ran without a sandbox, such as `local/guess`: environment, tools, rewards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsandboxed: Vec<String>,
     /// Wall-clock times.
     pub timing: Timing,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::{Bound, SameFunction, Tool, ToolSet};
+use gymkhana_driver::{Bound, SameFunction, Tool, ToolSet, unsandboxed};
 use gymkhana_record::{FailureKind, NamedValue, Seed, Value};
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{CallError, EnvironmentInfo, OptionInfo, Plugin, RewardInfo, score};
@@ -146,7 +146,7 @@ impl PluginSet {
     }
 
     /// Maximum number of sandbox places that one episode takes: those of its environment, its tools, and one reward
-    /// with the tools that it can call.
+    /// with the tools that it can call. At least 1, also if no plugin needs a place.
     #[must_use]
     pub fn places(&self) -> usize {
         let tools = self.tools.tools().iter().map(|tool| tool.bound.plugin.places());
@@ -158,7 +158,14 @@ impl PluginSet {
         };
         let reward = self.rewards.iter().map(of_reward).max();
         let all = std::iter::once(self.environment.plugin.places()).chain(tools).chain(reward);
-        all.map(|places| places as usize).sum()
+        all.map(|places| places as usize).sum::<usize>().max(1)
+    }
+
+    /// Full names of the plugins that run without a sandbox, for records.
+    pub(crate) fn unsandboxed(&self) -> Vec<String> {
+        let tools = self.tools.tools().iter().map(|tool| &tool.bound.plugin);
+        let rewards = self.rewards.iter().map(|reward| &reward.bound.plugin);
+        unsandboxed(std::iter::once(&self.environment.plugin).chain(tools).chain(rewards))
     }
 
     /// The environment's plugin and options.

@@ -62,7 +62,8 @@ impl CallError {
     }
 
     /// Converts the error that the plugin returned.
-    pub(crate) fn refused(error: PluginError) -> Self {
+    #[must_use]
+    pub fn refused(error: PluginError) -> Self {
         let (kind, message) = match error {
             PluginError::Invalid(why) => {
                 (PluginErrorKind::Invalid, format!("the plugin found the request invalid: {why}"))

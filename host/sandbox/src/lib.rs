@@ -26,8 +26,10 @@ mod imports;
 mod info;
 mod instance;
 mod mappings;
+mod optional_interface;
 mod plugin;
 mod sandbox;
+pub mod unsandboxed;
 
 pub use cache::{CacheEntry, CacheError, CacheFolder};
 pub use calls::environment::{Action, Advice, EnvironmentEpisode, Image, Snapshot, Started, StepResult};
@@ -48,5 +50,6 @@ pub use imports::outbound::{Outbound, OutboundError, OutboundFuture, Quota};
 pub use info::{ComponentInfo, EnvironmentInfo, OptionInfo, Range, RewardInfo, SplitInfo, ToolInfo};
 pub use instance::budget::Spent;
 pub use instance::pool::{max_map_count, places_for};
-pub use plugin::{LoadError, OptionalInterface, Plugin};
+pub use optional_interface::OptionalInterface;
+pub use plugin::{LoadError, Plugin};
 pub use sandbox::{Counters, Sandbox};

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gymkhana_record::FailureKind;
 use gymkhana_registry::{
-    ContractError, Digest, Manifest, ManifestError, PluginFileError, exports, imports, read_manifest, read_plugin_file,
-    structure,
+    ContractError, Digest, Kind, Manifest, ManifestError, PluginFileError, exports, imports, read_manifest,
+    read_plugin_file, structure,
 };
 use tokio::sync::OnceCell;
 use wasmtime::component::InstancePre;
@@ -19,8 +20,10 @@ use crate::grants::{self, Refusal};
 use crate::instance::shared::SharedInstances;
 use crate::instance::store_data::StoreData;
 use crate::sandbox::CompileError;
+use crate::unsandboxed::Unsandboxed;
 use crate::{
-    Assets, CacheError, EnvironmentInfo, Grants, LogSink, Outbound, RewardInfo, Sandbox, SandboxError, ToolInfo,
+    Assets, CacheError, CallError, EnvironmentInfo, Grants, Limits, LogSink, OptionalInterface, Outbound, RewardInfo,
+    Sandbox, SandboxError, ToolInfo,
 };
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -127,27 +130,6 @@ pub enum LoadError {
     Sandbox(#[from] SandboxError),
 }
 
-/// Interface that a plugin may offer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum OptionalInterface {
-    /// Save and restore of an environment's episodes.
-    Snapshot,
-    /// Canonical form of an environment's states.
-    StateKey,
-    /// View of an environment for rewards and teachers.
-    Privileged,
-    /// Expert actions of an environment.
-    Oracle,
-    /// Hints of an environment after a failure.
-    Guidance,
-    /// Rendering of an environment.
-    Render,
-    /// Save and restore of a tool's sessions.
-    ToolSnapshot,
-    /// View of a tool for rewards.
-    FinalView,
-}
-
 /// A loaded plugin. Cheap to clone.
 #[derive(Clone)]
 pub struct Plugin {
@@ -167,15 +149,28 @@ pub(crate) struct PluginInstances {
 
 /// Parts of a plugin that all its clones use.
 struct Loaded {
-    sandbox: Sandbox,
     manifest: Manifest,
     digest: Digest,
-    linked: InstancePre<StoreData>,
-    places: u32,
-    indices: ExportIndices,
+    code: Code,
     environment_info: OnceCell<Arc<EnvironmentInfo>>,
     tool_info: OnceCell<Arc<ToolInfo>>,
     reward_info: OnceCell<Arc<RewardInfo>>,
+}
+
+/// Code that runs when a plugin is called.
+pub(crate) enum Code {
+    /// A component, in the sandbox.
+    Component(Box<LinkedComponent>),
+    /// Code in its place, without a sandbox.
+    Unsandboxed(Arc<dyn Unsandboxed>),
+}
+
+/// A component, ready to start.
+pub(crate) struct LinkedComponent {
+    pub sandbox: Sandbox,
+    pub linked: InstancePre<StoreData>,
+    pub places: u32,
+    pub indices: ExportIndices,
 }
 
 impl std::fmt::Debug for Plugin {
@@ -229,32 +224,43 @@ impl Plugin {
             source: ManifestError::Component(error),
         })?;
         let indices = ExportIndices::find(&linked, &exports).map_err(misfit)?;
+        let component = LinkedComponent { sandbox: sandbox.clone(), linked, places: needed, indices };
+        Ok(Self::of_code(manifest, digest, Code::Component(Box::new(component))))
+    }
+
+    /// Makes a plugin of code without a sandbox. The manifest's capabilities have no effect.
+    #[must_use]
+    pub fn unsandboxed(manifest: Manifest, digest: Digest, code: Arc<dyn Unsandboxed>) -> Self {
+        Self::of_code(manifest, digest, Code::Unsandboxed(code))
+    }
+
+    fn of_code(manifest: Manifest, digest: Digest, code: Code) -> Self {
         let loaded = Loaded {
-            sandbox: sandbox.clone(),
             manifest,
             digest,
-            linked,
-            places: needed,
-            indices,
+            code,
             environment_info: OnceCell::new(),
             tool_info: OnceCell::new(),
             reward_info: OnceCell::new(),
         };
-        Ok(Self {
+        Self {
             loaded: Arc::new(loaded),
             shared_instances: None,
             assets: Assets::default(),
             granted: None,
             outbound: None,
             log: None,
-        })
+        }
     }
 
     /// Returns the plugin with trusted sharing: up to `episodes` episodes of its environment or sessions of its tool
     /// share one instance. Each needs far less memory, but a trap ends all of them, and the host does not isolate their
-    /// guest-side state. Rewards still get their own instances.
+    /// guest-side state. Rewards still get their own instances. Code without a sandbox has no instances.
     #[must_use]
     pub fn shared_by(&self, episodes: NonZeroU32) -> Self {
+        if !self.is_sandboxed() {
+            return self.clone();
+        }
         let instances = PluginInstances {
             environments: SharedInstances::new(episodes.get()),
             tools: SharedInstances::new(episodes.get()),
@@ -302,7 +308,7 @@ impl Plugin {
     /// Limit on the plugin's log, in bytes.
     #[must_use]
     pub fn log_bytes(&self) -> usize {
-        self.sandbox().limits().log_bytes
+        self.limits().log_bytes
     }
 
     /// Returns the plugin without an outbound client.
@@ -343,35 +349,62 @@ impl Plugin {
     /// Returns whether the plugin offers an optional interface.
     #[must_use]
     pub fn offers(&self, optional: OptionalInterface) -> bool {
-        let indices = self.indices();
-        match optional {
-            OptionalInterface::Snapshot => indices.snapshot.is_some(),
-            OptionalInterface::StateKey => indices.state_key.is_some(),
-            OptionalInterface::Privileged => indices.privileged.is_some(),
-            OptionalInterface::Oracle => indices.oracle.is_some(),
-            OptionalInterface::Guidance => indices.guidance.is_some(),
-            OptionalInterface::Render => indices.render.is_some(),
-            OptionalInterface::ToolSnapshot => indices.tool_snapshot.is_some(),
-            OptionalInterface::FinalView => indices.final_view.is_some(),
+        match &self.loaded.code {
+            Code::Component(component) => optional.is_exported(&component.indices),
+            Code::Unsandboxed(code) => code.offers(optional),
         }
     }
 
-    pub(crate) fn sandbox(&self) -> &Sandbox {
-        &self.loaded.sandbox
+    /// Returns whether the plugin runs in the sandbox.
+    #[must_use]
+    pub fn is_sandboxed(&self) -> bool {
+        matches!(self.loaded.code, Code::Component(_))
     }
 
-    pub(crate) fn linked(&self) -> &InstancePre<StoreData> {
-        &self.loaded.linked
+    /// Checks that the plugin is of a kind.
+    pub(crate) fn check_kind(&self, kind: Kind) -> Result<(), CallError> {
+        if self.manifest().kinds.contains(&kind) { Ok(()) } else { Err(self.lacks(&kind.to_string())) }
     }
 
-    /// Number of the sandbox's places that one live instance takes.
+    /// Checks that the plugin offers an optional interface.
+    pub(crate) fn check_offers(&self, interface: OptionalInterface) -> Result<(), CallError> {
+        if self.offers(interface) { Ok(()) } else { Err(self.lacks(interface.name())) }
+    }
+
+    fn lacks(&self, interface: &str) -> CallError {
+        let name = &self.manifest().name;
+        CallError::new(FailureKind::Refused, format!("plugin `{name}` does not offer the interface `{interface}`"))
+    }
+
+    pub(crate) fn code(&self) -> &Code {
+        &self.loaded.code
+    }
+
+    /// The component, which every plugin in the sandbox has.
+    pub(crate) fn component(&self) -> Result<&LinkedComponent, CallError> {
+        match &self.loaded.code {
+            Code::Component(component) => Ok(component),
+            Code::Unsandboxed(_) => {
+                Err(CallError::new(FailureKind::Fault, format!("plugin `{}` has no component", self.manifest().name)))
+            }
+        }
+    }
+
+    /// Limits on its calls. Code without a sandbox keeps only that of the log.
+    pub(crate) fn limits(&self) -> Limits {
+        match &self.loaded.code {
+            Code::Component(component) => *component.sandbox.limits(),
+            Code::Unsandboxed(_) => Limits::default(),
+        }
+    }
+
+    /// Number of the sandbox's places that one live instance takes; 0 without a sandbox.
     #[must_use]
     pub fn places(&self) -> u32 {
-        self.loaded.places
-    }
-
-    pub(crate) fn indices(&self) -> &ExportIndices {
-        &self.loaded.indices
+        match &self.loaded.code {
+            Code::Component(component) => component.places,
+            Code::Unsandboxed(_) => 0,
+        }
     }
 
     pub(crate) fn environment_cell(&self) -> &OnceCell<Arc<EnvironmentInfo>> {

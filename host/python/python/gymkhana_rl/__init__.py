@@ -20,8 +20,7 @@ from . import errors, runs
 from ._native import Env, Episode, Plugin, Reward, Segment, Tool, VectorEnv, __version__, load, step_many
 from ._native import compile_with as _compile_with
 from ._native import shut_down as _shut_down
-from ._local import LocalPlugin, LocalReward, LocalTool, local
-from ._local_env import LocalEnv
+from ._local import local
 from ._play import Rollouts, play, play_async
 from ._types import Action, Call, Json, Options, Score, ToolAnswer
 from .errors import (
@@ -49,10 +48,6 @@ __all__ = [
     "GymkhanaError",
     "Json",
     "LoadError",
-    "LocalEnv",
-    "LocalPlugin",
-    "LocalReward",
-    "LocalTool",
     "OptionError",
     "Options",
     "PlayError",

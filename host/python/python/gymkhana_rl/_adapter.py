@@ -8,16 +8,16 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from gymkhana_rl import Call, load, local
 from gymkhana_rl.errors import GymkhanaError, OptionError
 
 if TYPE_CHECKING:
-    from gymkhana_rl import Env, LocalPlugin, LocalTool, Plugin, Tool
+    from gymkhana_rl import Env, Plugin, Tool
 
-PluginLike: TypeAlias = "Plugin | LocalPlugin | type | str | os.PathLike[str]"
-ToolLike: TypeAlias = "Plugin | Tool | LocalPlugin | LocalTool | type | str | os.PathLike[str]"
+PluginLike: TypeAlias = "Plugin | type | str | os.PathLike[str]"
+ToolLike: TypeAlias = "Plugin | Tool | type | str | os.PathLike[str]"
 Message: TypeAlias = dict[str, Any]
 Functions: TypeAlias = Sequence[Mapping[str, Any]]
 Opponent: TypeAlias = 'Literal["oracle"] | Callable[[str, Env], Any]'
@@ -44,19 +44,15 @@ def _loaded(source: str, process: int) -> Plugin:
 
 
 def open_plugin(source: PluginLike) -> Plugin:
-    """The plugin itself, the plugin of this name or path, loaded once per process, or the stand-in of a class."""
+    """The plugin itself, the plugin of this name or path, loaded once per process, or that of a class."""
     if isinstance(source, (str, os.PathLike)):
         return _loaded(os.fspath(source), os.getpid())
-    if isinstance(source, type):
-        source = local(source)
-    # Stand-ins have the interface of plugins.
-    return cast("Plugin", source)
+    return local(source) if isinstance(source, type) else source
 
 
 def open_tools(tools: Sequence[ToolLike]) -> list[Plugin | Tool]:
-    """The tools themselves, the plugins of names and paths, and the stand-ins of classes."""
-    opened = [open_plugin(tool) if isinstance(tool, (str, os.PathLike, type)) else tool for tool in tools]
-    return cast("list[Plugin | Tool]", opened)
+    """The tools themselves, and the plugins of names, paths and classes."""
+    return [open_plugin(tool) if isinstance(tool, (str, os.PathLike, type)) else tool for tool in tools]
 
 
 @dataclass(frozen=True)

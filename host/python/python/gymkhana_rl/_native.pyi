@@ -28,6 +28,9 @@ def load(
     Raises LoadError, and OptionError for an argument out of its range.
     """
 
+def local(kind: type, code: object, name: str, of: str, offered: Sequence[str], source: str) -> Plugin:
+    """The plugin of a class, without a sandbox. `gymkhana_rl.local` finds the arguments of a class."""
+
 def step_many(
     envs: Iterable[Env], actions: Iterable[Action]
 ) -> list[tuple[str, float, bool, bool, dict[str, Any]]]:
@@ -41,7 +44,7 @@ def shut_down() -> None:
 
 @final
 class Plugin:
-    """A loaded plugin. It pickles by its bytes or its name, its grants and its limits."""
+    """A loaded plugin. It pickles by its bytes or its name, its grants and its limits, or by reference to its class."""
 
     @property
     def name(self) -> str: ...
@@ -49,6 +52,9 @@ class Plugin:
     def version(self) -> str: ...
     @property
     def digest(self) -> str: ...
+    @property
+    def unsandboxed(self) -> bool:
+        """Whether it is a class, which runs in this process and without a sandbox."""
     @property
     def kinds(self) -> tuple[str, ...]: ...
     def describe(self) -> dict[str, Any]:
@@ -61,11 +67,11 @@ class Plugin:
         split: str | None = None,
         task: int | None = None,
         seed: int = 0,
-        tools: Iterable[Plugin | Tool] | None = None,
+        tools: Iterable[Plugin | Tool | type] | None = None,
         options: Options | None = None,
     ) -> Env:
         """An environment without an episode; `reset` begins one. Without `task`, each reset draws one of `split`."""
-    def restore(self, state: bytes, *, tools: Iterable[Plugin | Tool] | None = None) -> Env:
+    def restore(self, state: bytes, *, tools: Iterable[Plugin | Tool | type] | None = None) -> Env:
         """Opens an environment from the bytes of `Env.snapshot`, with the tools that it had."""
     def vector_env(
         self,
@@ -73,7 +79,7 @@ class Plugin:
         *,
         split: str | None = None,
         seed: int = 0,
-        tools: Iterable[Plugin | Tool] | None = None,
+        tools: Iterable[Plugin | Tool | type] | None = None,
         options: Options | None = None,
     ) -> VectorEnv:
         """Environments that are stepped together. Number i begins with the seed `seed + i`."""
@@ -288,16 +294,6 @@ def play(
 ) -> list[Episode]:
     """Plays the groups of a run file's only stage. `gymkhana_rl.play` makes the run file from its arguments."""
 
-def child_seed(seed: int, label: str) -> int:
-    """The seed of what a label names below another seed."""
-
-def drawn_task(seed: int, tasks: int | None) -> int:
-    """Place of the task that an episode of this seed draws among `tasks`, or in a split without end."""
-
-def read_attempts(
-    completions: Sequence[Any], prompts: Sequence[Any] | None, columns: Mapping[str, Any] | None
-) -> list[dict[str, Any]]:
-    """Completions as the episodes that rewards score: `turns` in the form of records, `privileged` and `views`."""
 
 def command_line(arguments: Sequence[str]) -> int:
     """Runs the command line; ends the process for help and wrong arguments."""

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from . import _native
 from ._async import in_thread
-from ._local import LocalPlugin
 from .errors import OptionError, PlayError
 
 if TYPE_CHECKING:
     from ._native import Episode, Plugin, Reward, Tool
 
-PlayPlugin: TypeAlias = "Plugin | Tool | Reward | str | os.PathLike[str]"
+PlayPlugin: TypeAlias = "Plugin | Tool | Reward | type | str | os.PathLike[str]"
 
 # Sections of a run file that arguments of other functions set.
 _ELSEWHERE = {
@@ -137,7 +136,7 @@ def play(
 
     Args:
         plugins: An environment, or a list of an environment, tools and rewards: plugins, tools and rewards with
-            options, names in a registry, or paths.
+            options, classes of gymkhana-sdk, names in a registry, or paths.
         model: URL of a server, with or without `/v1`.
         episodes: Number of episodes, a multiple of `group_size`.
         group_size: Episodes of one task, which rewards see together.
@@ -231,12 +230,6 @@ class _Call:
     def _add(self, one: Any) -> None:
         from ._adapter import open_plugin
 
-        kind = one.cls if isinstance(one, LocalPlugin) else one
-        if isinstance(kind, type):
-            raise OptionError(
-                f"`plugins` holds the class `{kind.__name__}`, but rollouts run plugins of the sandbox",
-                "build it with `gymkhana plugin build`, or step it with gymkhana_rl.local(CLASS).env()",
-            )
         if isinstance(one, (_native.Tool, _native.Reward)):
             plugin: Any = one.plugin
             self.options[_short(plugin)] = dict(one.options)
@@ -244,7 +237,7 @@ class _Call:
             plugin = open_plugin(one)
         if not isinstance(plugin, _native.Plugin):
             raise OptionError(
-                f"`plugins` holds a `{type(one).__name__}`", "give plugins, tools, rewards, names or paths"
+                f"`plugins` holds a `{type(one).__name__}`", "give plugins, tools, rewards, classes, names or paths"
             )
         self.plugins.append(plugin)
 

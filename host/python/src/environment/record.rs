@@ -1,5 +1,6 @@
 //! The record of an episode, as a run would write it, without tokens.
 
+use gymkhana_driver::unsandboxed;
 use gymkhana_record::{EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Phase, Timing};
 
 use crate::environment::episode::{Closing, Live, Play};
@@ -11,12 +12,14 @@ use crate::errors::Fault;
 /// If no episode has begun.
 pub async fn of(play: &mut Play) -> Result<EpisodeRecord, Fault> {
     let group = u32::try_from(play.sequence.begun().saturating_sub(1)).unwrap_or(u32::MAX);
+    let tools = play.spec.tools.tools().iter().map(|tool| &tool.bound.plugin);
+    let unsandboxed = unsandboxed(std::iter::once(&play.spec.environment.plugin).chain(tools));
     let live = play.live()?;
     let closing = match live.episode.data.ending {
         Some(_) => live.close().await,
         None => Closing::none(live.begun),
     };
-    Ok(record(live, closing, group))
+    Ok(EpisodeRecord { unsandboxed, ..record(live, closing, group) })
 }
 
 fn record(live: &Live, closing: Closing, group: u32) -> EpisodeRecord {
@@ -53,6 +56,7 @@ fn record(live: &Live, closing: Closing, group: u32) -> EpisodeRecord {
         exchanges: data.exchanges,
         costs: data.costs,
         logs: data.logs.into_entries(),
+        unsandboxed: vec![],
         timing: Timing { total_ms: closing.total_ms, ..data.timing },
     }
 }

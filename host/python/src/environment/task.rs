@@ -40,6 +40,6 @@ pub fn drawn(split: &SplitInfo, seed: Seed) -> TaskRef {
 }
 
 /// Place of the task of the episode with this seed, among so many or in a split without an end.
-pub fn drawn_index(tasks: Option<u64>, seed: Seed) -> u64 {
+fn drawn_index(tasks: Option<u64>, seed: Seed) -> u64 {
     seed.child("task").stream().below(tasks.unwrap_or(ENDLESS).max(1))
 }

@@ -53,7 +53,12 @@ pub fn play(
     let request = Request::new(plugins, file, tasks, out)?;
     let system: Option<Arc<str>> = request.file.policy.system.as_deref().map(Arc::from);
     let reporter: Arc<dyn Reporter> = Arc::new(Warnings(host));
+    let classes = request.classes.clone();
     let played = interruptible(py, host, interrupted, || run::play(request, host, reporter));
+    if played.is_err() {
+        // Their episodes have ended, but code that runs goes on.
+        classes.iter().try_for_each(|class| class.interrupt(py))?;
+    }
     for warning in host.take_warnings() {
         PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &std::ffi::CString::new(warning)?, 1)?;
     }

@@ -1,8 +1,9 @@
-//! What a rollout plays: loaded plugins with their components, and a run file made of arguments.
+//! What a rollout plays: plugins with their components, and a run file made of arguments.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use gymkhana_assembly::plugins::{PluginFile, pin};
+use gymkhana_assembly::plugins::{PluginFile, pin, short_names_differ};
 use gymkhana_config::RunFile;
 use gymkhana_registry::Lock;
 use gymkhana_sandbox::Plugin as Loaded;
@@ -10,8 +11,9 @@ use pyo3::prelude::*;
 
 use crate::convert::to_json;
 use crate::errors::Fault;
-use crate::plugin::Plugin;
+use crate::local::PythonCode;
 use crate::plugin::grants::Granted;
+use crate::plugin::{Plugin, Recipe};
 
 /// Name of the arguments in errors of the run file.
 const ORIGIN: &str = "the arguments of play";
@@ -19,9 +21,11 @@ const ORIGIN: &str = "the arguments of play";
 /// Input of a rollout.
 pub struct Request {
     pub file: RunFile,
-    /// Loaded plugins, sorted as in `lock`.
+    /// Plugins, sorted by name as in `lock`.
     pub plugins: Vec<Loaded>,
-    /// Their components.
+    /// Classes among them.
+    pub classes: Vec<Arc<PythonCode>>,
+    /// Components of the others.
     pub components: Vec<PluginFile>,
     pub lock: Lock,
     /// Grants and memory limits of the plugins, by name.
@@ -46,16 +50,21 @@ impl Request {
         let wrong = |error: &dyn std::error::Error| Fault::Option(error.to_string());
         let text = toml::to_string(&to_json("an argument", file)?).map_err(|error| wrong(&error))?;
         let file = RunFile::parse(&text, ORIGIN, &[]).map_err(|error| wrong(&error))?;
-        let (mut components, mut loaded, mut granted) = (vec![], vec![], vec![]);
+        let (mut components, mut loaded, mut granted, mut classes) = (vec![], vec![], vec![], vec![]);
         for plugin in plugins {
-            let plugin = plugin.get();
-            let one = plugin.loaded()?;
-            components.push((one.name().to_owned(), plugin.component().to_vec()));
-            granted.push((one.name().to_owned(), plugin.granted()?, plugin.memory_mib()));
+            let one = plugin.get().loaded()?;
+            match plugin.get().recipe() {
+                Recipe::Component(component) => {
+                    components.push((one.name().to_owned(), component.bytes.to_vec()));
+                    granted.push((one.name().to_owned(), component.granted()?, component.memory_mib()));
+                }
+                Recipe::Class(_, code) => classes.push(Arc::clone(code)),
+            }
             loaded.push(one.clone());
         }
         let (components, lock) = pin(components).map_err(Fault::Play)?;
-        loaded.sort_by_key(|plugin| components.iter().position(|file| file.name == plugin.name()));
-        Ok(Self { file, plugins: loaded, components, lock, granted, tasks, out })
+        loaded.sort_by(|one, other| one.manifest().name.cmp(&other.manifest().name));
+        short_names_differ(loaded.iter().map(|plugin| &plugin.manifest().name)).map_err(Fault::Play)?;
+        Ok(Self { file, plugins: loaded, classes, components, lock, granted, tasks, out })
     }
 }

@@ -24,7 +24,7 @@ use crate::runtime::Host;
 /// # Errors
 /// If the plugins, the server, the tasks or the folder cannot be used, or the server fails for good.
 pub async fn play(request: Request, host: &'static Host, reporter: Arc<dyn Reporter>) -> RunResult<Vec<EpisodeRecord>> {
-    let Request { file, plugins, components, lock, granted, tasks, out } = request;
+    let Request { file, plugins, components, lock, granted, tasks, out, .. } = request;
     if let Some(path) = &out {
         RunFolder::check_free(path).map_err(|error| RunError::from(error).with_hint("choose another `out`"))?;
     }

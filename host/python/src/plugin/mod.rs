@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use gymkhana_driver::Bound as BoundPlugin;
 use gymkhana_record::Seed;
-use gymkhana_sandbox::{Inspection, Limits, Plugin as Loaded, SelfDescription};
+use gymkhana_sandbox::{CallError, Inspection, Limits, Plugin as Loaded, SelfDescription};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyMapping, PyString, PyTuple};
-use serde_json::Value as Json;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyMapping, PyString, PyTuple, PyType};
+use serde_json::{Value as Json, json};
 
 use crate::convert::{from_json, to_json};
 use crate::environment::env::Env;
@@ -23,6 +24,7 @@ use crate::environment::saved;
 use crate::environment::spec::Spec;
 use crate::environment::vector::VectorEnv;
 use crate::errors::Fault;
+use crate::local::PythonCode;
 use crate::options;
 use crate::plugin::grants::Granted;
 use crate::plugin::source::{Fetched, Source};
@@ -46,9 +48,16 @@ pub struct Plugin {
     facts: Facts,
 }
 
+/// What makes a plugin.
+pub enum Recipe {
+    Component(Component),
+    /// A class without a sandbox, and the code that calls it.
+    Class(Py<PyAny>, Arc<PythonCode>),
+}
+
 /// What `load` was given, with the component.
-struct Recipe {
-    bytes: Arc<[u8]>,
+pub struct Component {
+    pub bytes: Arc<[u8]>,
     /// Name and version in a registry, where another process finds the same component.
     pinned: Option<String>,
     grants: Json,
@@ -69,6 +78,30 @@ struct Facts {
     version: String,
     digest: String,
     kinds: Vec<String>,
+}
+
+impl Facts {
+    fn of(loaded: &Loaded) -> Self {
+        let manifest = loaded.manifest();
+        Self {
+            name: manifest.name.to_string(),
+            version: manifest.version.to_string(),
+            digest: loaded.digest().to_string(),
+            kinds: manifest.kinds.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl Component {
+    /// What the plugin may use.
+    pub fn granted(&self) -> Result<Granted, Fault> {
+        Granted::of(&self.grants)
+    }
+
+    /// Memory limit in MiB that was set.
+    pub fn memory_mib(&self) -> Option<usize> {
+        self.limits.memory_mib
+    }
 }
 
 impl Limited {
@@ -114,19 +147,15 @@ impl Plugin {
         self.loaded.get()
     }
 
-    /// The component.
-    pub fn component(&self) -> &[u8] {
-        &self.recipe.bytes
+    /// What makes it.
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
     }
 
-    /// What it may use.
-    pub fn granted(&self) -> Result<Granted, Fault> {
-        Granted::of(&self.recipe.grants)
-    }
-
-    /// Memory limit in MiB that was set.
-    pub fn memory_mib(&self) -> Option<usize> {
-        self.recipe.limits.memory_mib
+    /// The plugin of a class.
+    pub fn local(class: Py<PyAny>, code: Arc<PythonCode>, loaded: Loaded) -> Self {
+        let facts = Facts::of(&loaded);
+        Self { loaded: Owned::new(loaded), recipe: Recipe::Class(class, code), facts }
     }
 
     fn new(fetched: Fetched, grants: Json, limits: Limited, host: &Host) -> Result<Self, Fault> {
@@ -135,14 +164,8 @@ impl Plugin {
         let sandbox = host.sandbox(limits.limits()?)?;
         let loaded = Loaded::from_bytes(&sandbox, &origin, &bytes, &granted.capabilities()).map_err(Fault::load)?;
         let loaded = granted.grant(&loaded, host)?;
-        let manifest = loaded.manifest();
-        let facts = Facts {
-            name: manifest.name.to_string(),
-            version: manifest.version.to_string(),
-            digest: loaded.digest().to_string(),
-            kinds: manifest.kinds.iter().map(ToString::to_string).collect(),
-        };
-        let recipe = Recipe { bytes: bytes.into(), pinned, grants, limits };
+        let facts = Facts::of(&loaded);
+        let recipe = Recipe::Component(Component { bytes: bytes.into(), pinned, grants, limits });
         Ok(Self { loaded: Owned::new(loaded), recipe, facts })
     }
 }
@@ -181,13 +204,23 @@ pub fn load(
     Ok(made?)
 }
 
-/// Tools given to an environment: plugins with their default options, or `Tool` objects.
+/// The plugin of a class of gymkhana-sdk.
+fn of_class<'py>(class: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    static LOCAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    LOCAL.import(class.py(), "gymkhana_rl._local", "local")?.call1((class,))
+}
+
+/// Tools given to an environment: plugins and classes with their default options, or `Tool` objects.
 pub fn bound_tools<'py>(
     tools: Option<&Bound<'py, PyAny>>,
     py: Python<'py>,
 ) -> PyResult<(Bound<'py, PyTuple>, Vec<BoundPlugin>)> {
+    let open = |tool: PyResult<Bound<'py, PyAny>>| {
+        let tool = tool?;
+        if tool.is_instance_of::<PyType>() { of_class(&tool) } else { Ok(tool) }
+    };
     let given = match tools.filter(|tools| !tools.is_none()) {
-        Some(tools) => PyTuple::new(py, tools.try_iter()?.collect::<PyResult<Vec<_>>>()?)?,
+        Some(tools) => PyTuple::new(py, tools.try_iter()?.map(open).collect::<PyResult<Vec<_>>>()?)?,
         None => PyTuple::empty(py),
     };
     let mut bound = Vec::new();
@@ -198,7 +231,7 @@ pub fn bound_tools<'py>(
             bound.push(BoundPlugin { plugin: plugin.get().loaded()?.clone(), options: vec![] });
         } else {
             let kind = tool.get_type().name()?;
-            return Err(Fault::Option(format!("`tools` holds a `{kind}`; give plugins or tools")).into());
+            return Err(Fault::Option(format!("`tools` holds a `{kind}`; give plugins, tools or classes")).into());
         }
     }
     Ok((given, bound))
@@ -218,7 +251,13 @@ impl Plugin {
         &self.facts.version
     }
 
-    /// SHA-256 of the component, in hexadecimal digits.
+    /// Whether it is a class, which runs in this process and without a sandbox.
+    #[getter]
+    fn unsandboxed(&self) -> bool {
+        matches!(self.recipe, Recipe::Class(..))
+    }
+
+    /// SHA-256 of the component, or of a class's source, in hexadecimal digits.
     #[getter]
     fn digest(&self) -> &str {
         &self.facts.digest
@@ -230,13 +269,20 @@ impl Plugin {
         PyTuple::new(py, &self.facts.kinds)
     }
 
-    /// Everything known about the plugin, as `host plugin inspect --json` prints it.
+    /// Everything known about the plugin, as `host plugin inspect --json` prints it. A class has no exports and imports.
     fn describe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (host, loaded) = (host()?, self.loaded()?);
         let json = py.detach(|| {
-            let described = host.block_on(SelfDescription::of(loaded)).map_err(|error| error.message);
-            let inspection = Inspection::new(&self.recipe.bytes, described).map_err(Fault::load)?;
-            serde_json::to_value(&inspection).map_err(|error| Fault::Internal(error.to_string()))
+            let described = host.block_on(SelfDescription::of(loaded));
+            let described = match &self.recipe {
+                Recipe::Class(..) => class_description(loaded, described),
+                Recipe::Component(component) => {
+                    let described = described.map_err(|error| error.message);
+                    let inspection = Inspection::new(&component.bytes, described).map_err(Fault::load)?;
+                    serde_json::to_value(&inspection)
+                }
+            };
+            described.map_err(|error| Fault::Internal(error.to_string()))
         })?;
         from_json(py, &json)
     }
@@ -320,7 +366,12 @@ impl Plugin {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let Recipe { bytes, pinned, grants, limits } = &self.recipe;
+        let Component { bytes, pinned, grants, limits } = match &self.recipe {
+            Recipe::Component(component) => component,
+            Recipe::Class(class, _) => {
+                return Ok((py.import("gymkhana_rl._local")?.getattr("local")?, PyTuple::new(py, [class])?));
+            }
+        };
         let source = match pinned {
             Some(name) => PyString::new(py, name).into_any(),
             None => PyBytes::new(py, bytes).into_any(),
@@ -336,6 +387,22 @@ impl Plugin {
 
     fn __repr__(&self) -> String {
         let Facts { name, version, kinds, .. } = &self.facts;
-        format!("<Plugin {name} {version} ({})>", kinds.join(", "))
+        let unsandboxed = if self.unsandboxed() { ", not sandboxed" } else { "" };
+        format!("<Plugin {name} {version} ({}){unsandboxed}>", kinds.join(", "))
     }
+}
+
+/// A class's description, in the form of an [`Inspection`].
+fn class_description(loaded: &Loaded, described: Result<SelfDescription, CallError>) -> serde_json::Result<Json> {
+    let (description, error) = match described {
+        Ok(description) => (Some(description), None),
+        Err(error) => (None, Some(error.message)),
+    };
+    Ok(json!({
+        "manifest": serde_json::to_value(loaded.manifest())?,
+        "digest": loaded.digest().to_string(),
+        "unsandboxed": true,
+        "description": serde_json::to_value(description)?,
+        "description_error": error,
+    }))
 }

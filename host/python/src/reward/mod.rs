@@ -64,7 +64,7 @@ impl Reward {
 ///
 /// # Errors
 /// If a completion or a column cannot be read, or there is not one prompt for each.
-pub fn attempts(
+fn attempts(
     completions: &Bound<'_, PyAny>,
     prompts: Option<&Bound<'_, PyAny>>,
     columns: Option<&Bound<'_, PyAny>>,

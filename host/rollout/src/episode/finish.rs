@@ -7,9 +7,9 @@ use gymkhana_record::{CallSite, EPISODE_SCHEMA, Ending, EpisodeRecord, Failure, 
 use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, OptionalInterface};
 use serde::Serialize;
 
-use crate::RolloutError;
 use crate::context::Context;
 use crate::episode::state::{EpisodePlan, EpisodeState, hooks, milliseconds};
+use crate::{Rollout, RolloutError};
 
 impl EpisodeState<'_> {
     /// Reads the final views and writes the record.
@@ -41,6 +41,7 @@ impl EpisodeState<'_> {
             costs: data.costs,
             exchanges: data.exchanges,
             logs: data.logs.into_entries(),
+            unsandboxed: self.rollout.plugins.unsandboxed(),
             timing: Timing { total_ms: milliseconds(policy.begun), ..data.timing },
             forks: policy.forks,
             hint,
@@ -73,10 +74,16 @@ pub(crate) fn so_far(play: &EpisodeState<'_>) -> EpisodeRecord {
 }
 
 /// The record of an episode whose environment did not start.
-pub(crate) fn never_started(plan: &EpisodePlan, failed: StartFailure, begun: Instant) -> EpisodeRecord {
+pub(crate) fn never_started(
+    rollout: &Rollout,
+    plan: &EpisodePlan,
+    failed: StartFailure,
+    begun: Instant,
+) -> EpisodeRecord {
     let StartFailure { failure, exchanges, logs } = failed;
     let timing = Timing { total_ms: milliseconds(begun), ..Timing::default() };
-    EpisodeRecord { timing, exchanges, logs, ..ended(plan, Ending::EnvironmentFailed, vec![failure]) }
+    let unsandboxed = rollout.plugins.unsandboxed();
+    EpisodeRecord { timing, exchanges, logs, unsandboxed, ..ended(plan, Ending::EnvironmentFailed, vec![failure]) }
 }
 
 /// An empty record with this ending. An episode with a fault of the host is dropped, whatever its ending.
@@ -112,6 +119,7 @@ pub(crate) fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) 
         exchanges: vec![],
         costs: vec![],
         logs: vec![],
+        unsandboxed: vec![],
         timing: Timing::default(),
     }
 }

@@ -204,7 +204,7 @@ impl<'a> EpisodeState<'a> {
         };
         let episode = match Episode::start(setup, &hooks(rollout, &mut [])).await {
             Ok(episode) => episode,
-            Err(failed) => return Ok(Started::Finished(Box::new(never_started(&plan, failed, begun)))),
+            Err(failed) => return Ok(Started::Finished(Box::new(never_started(rollout, &plan, failed, begun)))),
         };
         let (policy, held) = (PolicyData::new(plan, overrides, begun), rollout.live.share());
         let mut play = Self { rollout, episode, policy, held };

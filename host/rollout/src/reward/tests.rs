@@ -38,6 +38,7 @@ fn record() -> EpisodeRecord {
         exchanges: vec![],
         costs: vec![],
         logs: vec![],
+        unsandboxed: vec![],
         timing: Timing::default(),
     }
 }

@@ -155,6 +155,7 @@ mod tests {
             exchanges: vec![],
             costs: vec![],
             logs: vec![],
+            unsandboxed: vec![],
             timing: Timing::default(),
         }
     }

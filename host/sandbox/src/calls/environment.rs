@@ -1,27 +1,22 @@
 //! Episodes of environments.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gymkhana_record::{Call, Content, Cost, NamedValue, Opening, Part, SeatFunctions, Seed, TaskRef};
+use gymkhana_record::{Call, Content, Cost, NamedValue, Opening, Part, Seed, TaskRef};
+use gymkhana_registry::Kind;
 use serde::{Deserialize, Serialize};
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
+use super::environment_results::{accept_start, accept_step, check_totals};
 use super::exported;
 use crate::bindings::exports::gymkhana::plugin::{environment, environment_oracle, environment_render};
 use crate::convert::ContentParam;
-use crate::exports::{EnvironmentExports, ExportIndices};
+use crate::exports::EnvironmentExports;
 use crate::instance::slot::{CallKind, HostState, Slot};
 use crate::instance::store_data::StoreData;
-use crate::{CallError, CallFuture, EnvironmentInfo, Plugin, SplitInfo, convert, info};
-
-const SNAPSHOT: &str = "environment-snapshot";
-const STATE_KEY: &str = "environment-state-key";
-const PRIVILEGED: &str = "environment-privileged";
-const ORACLE: &str = "environment-oracle";
-const GUIDANCE: &str = "environment-guidance";
-const RENDER: &str = "environment-render";
+use crate::unsandboxed::Unsandboxed;
+use crate::{CallError, CallFuture, EnvironmentInfo, OptionalInterface, Plugin, SplitInfo, convert, info};
 
 /// Start of an episode.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,7 +107,8 @@ impl Plugin {
                 let mut slot = open(self, Seed(0)).await?;
                 let kind = CallKind::Auxiliary("describe");
                 let call = async |guest: Guest<'_>| guest.exports.main.call_describe(guest.store).await;
-                slot.call_infallible(kind, call, info::environment).await.map(Arc::new)
+                let outside = |code: &dyn Unsandboxed| code.describe_environment();
+                slot.call_infallible(kind, call, outside, info::environment).await.map(Arc::new)
             };
             self.environment_cell().get_or_try_init(describe).await.cloned()
         })
@@ -125,9 +121,10 @@ impl Plugin {
     pub fn splits<'a>(&'a self, options: &'a [NamedValue]) -> CallFuture<'a, Vec<SplitInfo>> {
         Box::pin(async move {
             let mut slot = open(self, Seed(0)).await?;
-            let options = convert::named_value_params(options);
-            let call = async |guest: Guest<'_>| guest.exports.main.call_splits(guest.store, &options).await;
-            slot.call(CallKind::Auxiliary("splits"), call, info::splits).await
+            let given = convert::named_value_params(options);
+            let call = async |guest: Guest<'_>| guest.exports.main.call_splits(guest.store, &given).await;
+            let outside = |code: &dyn Unsandboxed| code.splits(options);
+            slot.call(CallKind::Auxiliary("splits"), call, outside, info::splits).await
         })
     }
 }
@@ -136,11 +133,13 @@ type Guest<'a> = crate::instance::slot::Guest<'a, EnvironmentExports>;
 
 /// Opens an instance for an episode: its own, or a shared one.
 async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<EnvironmentExports>, CallError> {
-    let ExportIndices { environment: main, snapshot, .. } = plugin.indices();
-    let main = exported(main.as_ref(), plugin, "environment")?;
+    plugin.check_kind(Kind::Environment)?;
     let resolve = |store: &mut Store<StoreData>, instance: &Instance| {
-        let main = main.load(&mut *store, instance)?;
-        let snapshot = snapshot.as_ref().map(|snapshot| snapshot.load(store, instance)).transpose()?;
+        let main = exported(plugin, |indices| &indices.environment)?.load(&mut *store, instance)?;
+        let snapshot = plugin
+            .offers(OptionalInterface::Snapshot)
+            .then(|| exported(plugin, |indices| &indices.snapshot)?.load(store, instance));
+        let snapshot = snapshot.transpose()?;
         Ok(EnvironmentExports { main, snapshot })
     };
     match plugin.shared_instances() {
@@ -151,15 +150,22 @@ async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<EnvironmentExports>, C
 
 /// Restores a snapshot in the slot's instance and returns the new guest-side handle.
 async fn restore_in(slot: &mut Slot<EnvironmentExports>, plugin: &Plugin, bytes: &[u8]) -> Result<u32, CallError> {
-    exported(plugin.indices().snapshot.as_ref(), plugin, SNAPSHOT)?;
+    plugin.check_offers(OptionalInterface::Snapshot)?;
     let call = async |guest: Guest<'_>| guest.exports.snapshot()?.call_restore(guest.store, bytes).await;
-    slot.call(CallKind::Auxiliary(SNAPSHOT), call, Ok).await
+    let outside = |code: &dyn Unsandboxed| code.restore(bytes);
+    slot.call(auxiliary(OptionalInterface::Snapshot), call, outside, Ok).await
+}
+
+/// Call of an optional interface.
+fn auxiliary(interface: OptionalInterface) -> CallKind {
+    CallKind::Auxiliary(interface.name())
 }
 
 /// Closes a handle in the guest.
 async fn close_in(slot: &mut Slot<EnvironmentExports>, handle: u32) -> Result<(), CallError> {
     let call = async |guest: Guest<'_>| guest.exports.main.call_close(guest.store, handle).await;
-    slot.call_infallible(CallKind::Auxiliary("close"), call, Ok).await
+    let outside = |code: &dyn Unsandboxed| code.close(handle);
+    slot.call_infallible(CallKind::Auxiliary("close"), call, outside, Ok).await
 }
 
 impl EnvironmentEpisode {
@@ -178,12 +184,12 @@ impl EnvironmentEpisode {
         Box::pin(async move {
             let info = plugin.environment_info().await?;
             let mut slot = open(plugin, seed).await?;
-            let options = convert::named_value_params(options);
-            let task = environment::Task { split: &task.split, index: task.index };
-            let call =
-                async |guest: Guest<'_>| guest.exports.main.call_start(guest.store, task, &options, seed.0).await;
+            let given = convert::named_value_params(options);
+            let named = environment::Task { split: &task.split, index: task.index };
+            let call = async |guest: Guest<'_>| guest.exports.main.call_start(guest.store, named, &given, seed.0).await;
+            let outside = |code: &dyn Unsandboxed| code.start(task, options, seed);
             let accept = |started| accept_start(started, &info);
-            let (handle, started) = slot.call(CallKind::Advancing, call, accept).await?;
+            let (handle, started) = slot.call(CallKind::Advancing, call, outside, accept).await?;
             slot.guest_handle = Some(handle);
             let totals = vec![0.0; info.seats.len()];
             Ok((Self { plugin: plugin.clone(), info, slot, handle, totals }, started))
@@ -209,9 +215,10 @@ impl EnvironmentEpisode {
                 }
             };
             let Self { slot, info, totals, handle, .. } = self;
-            let action = environment::Action { seat, deed };
-            let call = async |guest: Guest<'_>| guest.exports.main.call_step(guest.store, *handle, action).await;
-            slot.call(CallKind::Advancing, call, |stepped| accept_step(stepped, info, totals)).await
+            let done = environment::Action { seat, deed };
+            let call = async |guest: Guest<'_>| guest.exports.main.call_step(guest.store, *handle, done).await;
+            let outside = |code: &dyn Unsandboxed| code.step(*handle, seat, action);
+            slot.call(CallKind::Advancing, call, outside, |stepped| accept_step(stepped, info, totals)).await
         })
     }
 
@@ -231,9 +238,10 @@ impl EnvironmentEpisode {
     pub fn snapshot(&mut self) -> CallFuture<'_, Snapshot> {
         Box::pin(async move {
             let Self { slot, plugin, handle, totals, .. } = self;
-            exported(plugin.indices().snapshot.as_ref(), plugin, SNAPSHOT)?;
+            plugin.check_offers(OptionalInterface::Snapshot)?;
             let call = async |guest: Guest<'_>| guest.exports.snapshot()?.call_snapshot(guest.store, *handle).await;
-            let bytes = slot.call(CallKind::Auxiliary(SNAPSHOT), call, Ok).await?;
+            let outside = |code: &dyn Unsandboxed| code.snapshot(*handle);
+            let bytes = slot.call(auxiliary(OptionalInterface::Snapshot), call, outside, Ok).await?;
             Ok(Snapshot { bytes, host: slot.host_state(), totals: totals.clone() })
         })
     }
@@ -281,11 +289,13 @@ impl EnvironmentEpisode {
     pub fn state_key(&mut self) -> CallFuture<'_, Vec<u8>> {
         Box::pin(async move {
             let Self { slot, plugin, handle, .. } = self;
-            let indices = exported(plugin.indices().state_key.as_ref(), plugin, STATE_KEY)?;
+            plugin.check_offers(OptionalInterface::StateKey)?;
             let call = async |guest: Guest<'_>| {
+                let indices = exported(plugin, |indices| &indices.state_key)?;
                 indices.load(&mut *guest.store, guest.component)?.call_state_key(guest.store, *handle).await
             };
-            slot.call(CallKind::Auxiliary(STATE_KEY), call, Ok).await
+            let outside = |code: &dyn Unsandboxed| code.state_key(*handle);
+            slot.call(auxiliary(OptionalInterface::StateKey), call, outside, Ok).await
         })
     }
 
@@ -296,11 +306,13 @@ impl EnvironmentEpisode {
     pub fn privileged(&mut self) -> CallFuture<'_, Vec<NamedValue>> {
         Box::pin(async move {
             let Self { slot, plugin, handle, .. } = self;
-            let indices = exported(plugin.indices().privileged.as_ref(), plugin, PRIVILEGED)?;
+            plugin.check_offers(OptionalInterface::Privileged)?;
             let call = async |guest: Guest<'_>| {
+                let indices = exported(plugin, |indices| &indices.privileged)?;
                 indices.load(&mut *guest.store, guest.component)?.call_privileged(guest.store, *handle).await
             };
-            slot.call(CallKind::Auxiliary(PRIVILEGED), call, convert::named_values).await
+            let outside = |code: &dyn Unsandboxed| code.privileged(*handle);
+            slot.call(auxiliary(OptionalInterface::Privileged), call, outside, convert::named_values).await
         })
     }
 
@@ -312,20 +324,21 @@ impl EnvironmentEpisode {
     pub fn advise<'a>(&'a mut self, tools: &'a [String], results: &'a [String]) -> CallFuture<'a, Advice> {
         Box::pin(async move {
             let Self { slot, plugin, handle, .. } = self;
-            let indices = exported(plugin.indices().oracle.as_ref(), plugin, ORACLE)?;
-            let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-            let results: Vec<&str> = results.iter().map(String::as_str).collect();
+            plugin.check_offers(OptionalInterface::Oracle)?;
+            let names: Vec<&str> = tools.iter().map(String::as_str).collect();
+            let texts: Vec<&str> = results.iter().map(String::as_str).collect();
             let call = async |guest: Guest<'_>| {
-                let oracle = indices.load(&mut *guest.store, guest.component)?;
-                oracle.call_advise(guest.store, *handle, &tools, &results).await
+                let oracle = exported(plugin, |indices| &indices.oracle)?.load(&mut *guest.store, guest.component)?;
+                oracle.call_advise(guest.store, *handle, &names, &texts).await
             };
+            let outside = |code: &dyn Unsandboxed| code.advise(*handle, tools, results);
             let accept = |advice| {
                 Ok(match advice {
                     environment_oracle::Advice::Message(text) => Advice::Message(text),
                     environment_oracle::Advice::Calls(calls) => Advice::Calls(convert::calls(calls)),
                 })
             };
-            slot.call(CallKind::Auxiliary(ORACLE), call, accept).await
+            slot.call(auxiliary(OptionalInterface::Oracle), call, outside, accept).await
         })
     }
 
@@ -336,11 +349,13 @@ impl EnvironmentEpisode {
     pub fn guidance(&mut self) -> CallFuture<'_, Content> {
         Box::pin(async move {
             let Self { slot, plugin, handle, .. } = self;
-            let indices = exported(plugin.indices().guidance.as_ref(), plugin, GUIDANCE)?;
+            plugin.check_offers(OptionalInterface::Guidance)?;
             let call = async |guest: Guest<'_>| {
+                let indices = exported(plugin, |indices| &indices.guidance)?;
                 indices.load(&mut *guest.store, guest.component)?.call_guidance(guest.store, *handle).await
             };
-            slot.call(CallKind::Auxiliary(GUIDANCE), call, |parts| Ok(convert::content(parts))).await
+            let outside = |code: &dyn Unsandboxed| code.guidance(*handle);
+            slot.call(auxiliary(OptionalInterface::Guidance), call, outside, |parts| Ok(convert::content(parts))).await
         })
     }
 
@@ -351,8 +366,9 @@ impl EnvironmentEpisode {
     pub fn render(&mut self) -> CallFuture<'_, Image> {
         Box::pin(async move {
             let Self { slot, plugin, handle, .. } = self;
-            let indices = exported(plugin.indices().render.as_ref(), plugin, RENDER)?;
+            plugin.check_offers(OptionalInterface::Render)?;
             let call = async |guest: Guest<'_>| {
+                let indices = exported(plugin, |indices| &indices.render)?;
                 indices.load(&mut *guest.store, guest.component)?.call_render(guest.store, *handle).await
             };
             let accept = |image| {
@@ -362,7 +378,8 @@ impl EnvironmentEpisode {
                     environment_render::Picture::Other(text) => Image::Other(text),
                 })
             };
-            slot.call(CallKind::Auxiliary(RENDER), call, accept).await
+            let outside = |code: &dyn Unsandboxed| code.render(*handle);
+            slot.call(auxiliary(OptionalInterface::Render), call, outside, accept).await
         })
     }
 
@@ -382,87 +399,5 @@ impl EnvironmentEpisode {
             self.slot.set_closed();
             Ok(())
         })
-    }
-}
-
-fn accept_start(started: environment::Started, info: &EnvironmentInfo) -> Result<(u32, Started), String> {
-    let environment::Started { episode, observations, functions, setup, seat } = started;
-    check_seat(seat, info)?;
-    if !observations.iter().any(|observation| observation.seat == seat) {
-        return Err(format!("seat {seat} is to move and received no observation"));
-    }
-    let mut offered = BTreeSet::new();
-    let functions = functions.into_iter().map(|offer| {
-        check_seat(offer.seat, info)?;
-        if !offered.insert(offer.seat) {
-            return Err(format!("it lists the functions of seat {} twice", offer.seat));
-        }
-        Ok(SeatFunctions { seat: offer.seat, functions: info::functions(offer.functions)? })
-    });
-    let opening = Opening {
-        functions: functions.collect::<Result<_, String>>()?,
-        setup: setup.into_iter().map(|setup| (setup.tool, setup.bytes)).collect(),
-        observations: accept_observations(observations, info)?,
-    };
-    Ok((episode, Started { opening, seat }))
-}
-
-fn accept_step(
-    stepped: environment::Stepped,
-    info: &EnvironmentInfo,
-    totals: &mut [f64],
-) -> Result<StepResult, String> {
-    let environment::Stepped { observations, rewards, terminated, truncated, extras, seat } = stepped;
-    let over = terminated || truncated;
-    if !over {
-        check_seat(seat, info)?;
-    }
-    let mut earned = if rewards.is_empty() { Vec::new() } else { vec![0.0; totals.len()] };
-    for environment::SeatReward { seat, reward } in &rewards {
-        check_seat(*seat, info)?;
-        let (earned, total) = (&mut earned[*seat as usize], &mut totals[*seat as usize]);
-        *earned += reward;
-        *total += reward;
-        // A sum in range does not bound its parts, and huge parts would make advantages infinite.
-        if let Some(wrong) = [*reward, *earned, *total].iter().find(|number| !info.rewards.allows_part(**number)) {
-            return Err(format!("seat {seat} earned {wrong} before the end, too much for the range {}", info.rewards));
-        }
-    }
-    if over {
-        check_totals(totals, info)?;
-    }
-    Ok(StepResult {
-        observations: accept_observations(observations, info)?,
-        rewards: rewards.into_iter().map(|reward| (reward.seat, reward.reward)).collect(),
-        terminated,
-        truncated,
-        extras: convert::named_values(extras)?,
-        seat,
-    })
-}
-
-fn accept_observations(
-    observations: Vec<environment::Observation>,
-    info: &EnvironmentInfo,
-) -> Result<Vec<(u32, Content)>, String> {
-    for observation in &observations {
-        check_seat(observation.seat, info)?;
-    }
-    Ok(observations.into_iter().map(|seen| (seen.seat, convert::content(seen.content))).collect())
-}
-
-fn check_totals(totals: &[f64], info: &EnvironmentInfo) -> Result<(), String> {
-    match totals.iter().position(|total| !info.rewards.contains(*total)) {
-        Some(seat) => Err(format!("seat {seat} earned {} in total, outside the range {}", totals[seat], info.rewards)),
-        None => Ok(()),
-    }
-}
-
-fn check_seat(seat: u32, info: &EnvironmentInfo) -> Result<(), String> {
-    let seats = info.seats.len();
-    if (seat as usize) < seats {
-        Ok(())
-    } else {
-        Err(format!("seat {seat} does not exist; the environment has {seats}"))
     }
 }

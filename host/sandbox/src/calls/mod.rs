@@ -1,17 +1,17 @@
 //! Calls of the three kinds of plugins: environment episodes, tool sessions and rewards.
 
 pub(crate) mod environment;
+mod environment_results;
 pub(crate) mod reward;
 pub(crate) mod tool;
 
-use gymkhana_record::FailureKind;
+use wasmtime::{Error, Result as EngineResult};
 
-use crate::{CallError, Plugin};
+use crate::Plugin;
+use crate::exports::ExportIndices;
 
-/// Returns the indices of an exported interface, or a refusal that names the interface.
-fn exported<'a, I>(indices: Option<&'a I>, plugin: &Plugin, interface: &str) -> Result<&'a I, CallError> {
-    indices.ok_or_else(|| {
-        let name = &plugin.manifest().name;
-        CallError::new(FailureKind::Refused, format!("plugin `{name}` does not offer the interface `{interface}`"))
-    })
+/// Returns the indices of an interface that the plugin's component exports.
+fn exported<I>(plugin: &Plugin, of: impl FnOnce(&ExportIndices) -> &Option<I>) -> EngineResult<&I> {
+    let component = plugin.component().map_err(Error::msg)?;
+    of(&component.indices).as_ref().ok_or_else(|| Error::msg("the component does not export the interface"))
 }

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use gymkhana_record::{
     Component, Cost, Ending, EpisodeRecord, Evidence, NamedValue, Score, SeatRewards, Seed, TaskRef, Turn,
 };
+use gymkhana_registry::Kind;
 
 use super::exported;
 use crate::bindings::exports::gymkhana::plugin::reward;
 use crate::bindings::gymkhana::plugin::types;
 use crate::convert::ContentParam;
 use crate::instance::slot::{CallKind, Slot};
+use crate::unsandboxed::Unsandboxed;
 use crate::{CallError, CallFuture, Plugin, RewardInfo, convert, info};
 
 /// View of a finished episode that a reward receives.
@@ -72,7 +74,8 @@ impl Plugin {
             let describe = async || {
                 let mut slot = open(self, Seed(0)).await?;
                 let call = async |guest: Guest<'_>| guest.exports.call_describe(guest.store).await;
-                let info = slot.call_infallible(CallKind::Auxiliary("describe"), call, info::reward).await?;
+                let outside = |code: &dyn Unsandboxed| code.describe_reward();
+                let info = slot.call_infallible(CallKind::Auxiliary("describe"), call, outside, info::reward).await?;
                 let declared = self.manifest().reward_range.map(|range| (range.low, range.high));
                 if declared.is_some_and(|range| range != (info.range.low, info.range.high)) {
                     let mismatch = format!("it describes the range {}, and its manifest another one", info.range);
@@ -89,8 +92,8 @@ type Guest<'a> = crate::instance::slot::Guest<'a, reward::Guest>;
 
 /// Opens an instance of its own.
 async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<reward::Guest>, CallError> {
-    let indices = exported(plugin.indices().reward.as_ref(), plugin, "reward")?;
-    Slot::open(plugin, seed, |store, instance| indices.load(store, instance)).await
+    plugin.check_kind(Kind::Reward)?;
+    Slot::open(plugin, seed, |store, instance| exported(plugin, |indices| &indices.reward)?.load(store, instance)).await
 }
 
 /// Scores a group of attempts at one task. Returns one list per trajectory, in their order, with one score per seat that
@@ -151,11 +154,12 @@ impl Scorer {
                 .zip(&turns)
                 .map(|((one, lists), turns)| lists.trajectory(one, turns))
                 .collect();
-            let options = convert::named_value_params(options);
+            let given = convert::named_value_params(options);
             let call = async |guest: Guest<'_>| {
-                guest.exports.call_score(guest.store, &group_param, &options, training_step).await
+                guest.exports.call_score(guest.store, &group_param, &given, training_step).await
             };
-            slot.call(CallKind::Advancing, call, |scores| accept(scores, group, info)).await
+            let outside = |code: &dyn Unsandboxed| code.score(group, options, training_step);
+            slot.call(CallKind::Advancing, call, outside, |scores| accept(scores, group, info)).await
         })
     }
 }
@@ -191,7 +195,7 @@ impl<'a> Lists<'a> {
         reward::Trajectory {
             task: types::Task { split: &trajectory.task.split, index: trajectory.task.index },
             turns,
-            ending: ending(trajectory.ending),
+            ending: trajectory.ending.into(),
             environment_rewards: &self.rewards,
             extras: &self.extras,
             privileged: &self.privileged,
@@ -222,19 +226,6 @@ fn turns<'a>(trajectory: &Trajectory<'a>, lists: &'a Lists<'a>) -> Vec<reward::T
 
 fn seat_message<'a>(seat: u32, parts: &'a ContentParam<'a>) -> reward::SeatMessage<'a> {
     reward::SeatMessage { seat, content: parts.as_slice() }
-}
-
-fn ending(ending: Ending) -> reward::Ending {
-    match ending {
-        Ending::Terminated => reward::Ending::Terminated,
-        Ending::Truncated => reward::Ending::Truncated,
-        Ending::TurnLimit => reward::Ending::TurnLimit,
-        Ending::ContextLimit => reward::Ending::TokenLimit,
-        Ending::CallLimit => reward::Ending::CallLimit,
-        Ending::TimeLimit => reward::Ending::TimeLimit,
-        Ending::EnvironmentFailed => reward::Ending::Failed,
-        Ending::EarlyStopped | Ending::Dropped => reward::Ending::Other,
-    }
 }
 
 fn accept(

@@ -3,19 +3,21 @@
 use std::sync::Arc;
 
 use gymkhana_record::{Call, Content, Cost, Function, NamedValue, Seed};
+use gymkhana_registry::Kind;
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
 use super::environment::Snapshot;
 use super::exported;
 use crate::bindings::exports::gymkhana::plugin::tool;
-use crate::exports::{ExportIndices, ToolExports};
+use crate::exports::ToolExports;
 use crate::instance::slot::{CallKind, Slot};
 use crate::instance::store_data::StoreData;
-use crate::{CallError, CallFuture, Plugin, Spent, ToolInfo, convert, info};
+use crate::unsandboxed::Unsandboxed;
+use crate::{CallError, CallFuture, OptionalInterface, Plugin, Spent, ToolInfo, convert, info};
 
-const SNAPSHOT: &str = "tool-snapshot";
-const FINAL_VIEW: &str = "tool-final-view";
+/// Calls that save and restore a session.
+const SNAPSHOT: CallKind = CallKind::Auxiliary("tool-snapshot");
 
 /// Answer of a tool to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +48,8 @@ impl Plugin {
                 let mut slot = open(self, Seed(0)).await?;
                 let kind = CallKind::Auxiliary("describe");
                 let call = async |guest: Guest<'_>| guest.exports.main.call_describe(guest.store).await;
-                slot.call_infallible(kind, call, info::tool).await.map(Arc::new)
+                let outside = |code: &dyn Unsandboxed| code.describe_tool();
+                slot.call_infallible(kind, call, outside, info::tool).await.map(Arc::new)
             };
             self.tool_cell().get_or_try_init(describe).await.cloned()
         })
@@ -59,20 +62,23 @@ impl Plugin {
     pub fn functions<'a>(&'a self, options: &'a [NamedValue]) -> CallFuture<'a, Vec<Function>> {
         Box::pin(async move {
             let mut slot = open(self, Seed(0)).await?;
-            let options = convert::named_value_params(options);
-            let call = async |guest: Guest<'_>| guest.exports.main.call_functions(guest.store, &options).await;
-            slot.call(CallKind::Auxiliary("functions"), call, info::functions).await
+            let given = convert::named_value_params(options);
+            let call = async |guest: Guest<'_>| guest.exports.main.call_functions(guest.store, &given).await;
+            let outside = |code: &dyn Unsandboxed| code.functions(options);
+            slot.call(CallKind::Auxiliary("functions"), call, outside, info::functions).await
         })
     }
 }
 
 /// Opens an instance for a session: its own, or a shared one.
 async fn open(plugin: &Plugin, seed: Seed) -> Result<Slot<ToolExports>, CallError> {
-    let ExportIndices { tool: main, tool_snapshot: snapshot, .. } = plugin.indices();
-    let main = exported(main.as_ref(), plugin, "tool")?;
+    plugin.check_kind(Kind::Tool)?;
     let resolve = |store: &mut Store<StoreData>, instance: &Instance| {
-        let main = main.load(&mut *store, instance)?;
-        let snapshot = snapshot.as_ref().map(|snapshot| snapshot.load(store, instance)).transpose()?;
+        let main = exported(plugin, |indices| &indices.tool)?.load(&mut *store, instance)?;
+        let snapshot = plugin
+            .offers(OptionalInterface::ToolSnapshot)
+            .then(|| exported(plugin, |indices| &indices.tool_snapshot)?.load(store, instance));
+        let snapshot = snapshot.transpose()?;
         Ok(ToolExports { main, snapshot })
     };
     match plugin.shared_instances() {
@@ -95,10 +101,10 @@ impl ToolSession {
     ) -> CallFuture<'a, Self> {
         Box::pin(async move {
             let mut slot = open(plugin, seed).await?;
-            let options = convert::named_value_params(options);
-            let call =
-                async |guest: Guest<'_>| guest.exports.main.call_open(guest.store, setup, &options, seed.0).await;
-            let handle = slot.call(CallKind::Advancing, call, Ok).await?;
+            let given = convert::named_value_params(options);
+            let call = async |guest: Guest<'_>| guest.exports.main.call_open(guest.store, setup, &given, seed.0).await;
+            let outside = |code: &dyn Unsandboxed| code.open(setup, options, seed);
+            let handle = slot.call(CallKind::Advancing, call, outside, Ok).await?;
             slot.guest_handle = Some(handle);
             Ok(Self { plugin: plugin.clone(), slot, handle })
         })
@@ -111,10 +117,11 @@ impl ToolSession {
     pub fn call<'a>(&'a mut self, call: &'a Call) -> CallFuture<'a, Answer> {
         Box::pin(async move {
             let (handle, param) = (self.handle, convert::call_param(call));
+            let outside = |code: &dyn Unsandboxed| code.call(handle, call);
             let call = async |guest: Guest<'_>| guest.exports.main.call_call(guest.store, handle, param).await;
             let accept =
                 |answer: tool::Answer| Ok(Answer { content: convert::content(answer.content), failed: answer.failed });
-            self.slot.call(CallKind::Advancing, call, accept).await
+            self.slot.call(CallKind::Advancing, call, outside, accept).await
         })
     }
 
@@ -125,11 +132,14 @@ impl ToolSession {
     pub fn final_view(&mut self) -> CallFuture<'_, Vec<NamedValue>> {
         Box::pin(async move {
             let Self { slot, plugin, handle } = self;
-            let indices = exported(plugin.indices().final_view.as_ref(), plugin, FINAL_VIEW)?;
+            plugin.check_offers(OptionalInterface::FinalView)?;
             let call = async |guest: Guest<'_>| {
+                let indices = exported(plugin, |indices| &indices.final_view)?;
                 indices.load(&mut *guest.store, guest.component)?.call_final_view(guest.store, *handle).await
             };
-            slot.call(CallKind::Auxiliary(FINAL_VIEW), call, convert::named_values).await
+            let outside = |code: &dyn Unsandboxed| code.final_view(*handle);
+            let kind = CallKind::Auxiliary(OptionalInterface::FinalView.name());
+            slot.call(kind, call, outside, convert::named_values).await
         })
     }
 
@@ -140,9 +150,10 @@ impl ToolSession {
     pub fn snapshot(&mut self) -> CallFuture<'_, Snapshot> {
         Box::pin(async move {
             let Self { slot, plugin, handle } = self;
-            exported(plugin.indices().tool_snapshot.as_ref(), plugin, SNAPSHOT)?;
+            plugin.check_offers(OptionalInterface::ToolSnapshot)?;
             let call = async |guest: Guest<'_>| guest.exports.snapshot()?.call_snapshot(guest.store, *handle).await;
-            let bytes = slot.call(CallKind::Auxiliary(SNAPSHOT), call, Ok).await?;
+            let outside = |code: &dyn Unsandboxed| code.snapshot(*handle);
+            let bytes = slot.call(SNAPSHOT, call, outside, Ok).await?;
             Ok(Snapshot { bytes, host: slot.host_state(), totals: vec![] })
         })
     }
@@ -155,10 +166,11 @@ impl ToolSession {
     pub fn restore<'a>(plugin: &'a Plugin, snapshot: &'a Snapshot, seed: Seed) -> CallFuture<'a, Self> {
         Box::pin(async move {
             let mut slot = open(plugin, snapshot.host.first_seed).await?;
-            exported(plugin.indices().tool_snapshot.as_ref(), plugin, SNAPSHOT)?;
+            plugin.check_offers(OptionalInterface::ToolSnapshot)?;
             let bytes = &snapshot.bytes;
             let call = async |guest: Guest<'_>| guest.exports.snapshot()?.call_restore(guest.store, bytes).await;
-            let handle = slot.call(CallKind::Auxiliary(SNAPSHOT), call, Ok).await?;
+            let outside = |code: &dyn Unsandboxed| code.restore(bytes);
+            let handle = slot.call(SNAPSHOT, call, outside, Ok).await?;
             slot.guest_handle = Some(handle);
             slot.resume(&snapshot.host, plugin.name(), seed);
             Ok(Self { plugin: plugin.clone(), slot, handle })
@@ -196,7 +208,8 @@ impl ToolSession {
         Box::pin(async move {
             let handle = self.handle;
             let call = async |guest: Guest<'_>| guest.exports.main.call_close(guest.store, handle).await;
-            self.slot.call_infallible(CallKind::Auxiliary("close"), call, Ok).await?;
+            let outside = |code: &dyn Unsandboxed| code.close(handle);
+            self.slot.call_infallible(CallKind::Auxiliary("close"), call, outside, Ok).await?;
             self.slot.set_closed();
             Ok(())
         })

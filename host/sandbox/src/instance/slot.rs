@@ -5,9 +5,12 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use gymkhana_record::{Cost, FailureKind, Seed};
 use serde::{Deserialize, Serialize};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
 use wasmtime::component::Instance as ComponentInstance;
 use wasmtime::{Result as EngineResult, Store, UpdateDeadline};
 
@@ -18,6 +21,8 @@ use super::store_data::{RandomSource, StoreData};
 use super::timer::CallTimer;
 use super::{Instance, arm};
 use crate::bindings::gymkhana::plugin::types::Error as PluginError;
+use crate::plugin::{Code, LinkedComponent};
+use crate::unsandboxed::Unsandboxed;
 use crate::{CallError, Limits, LogSink, Plugin};
 
 /// Effect of a call on the episode's random streams.
@@ -42,6 +47,8 @@ enum InstanceHandle<E> {
     Owned(Option<Box<Instance<E>>>),
     /// An instance that other slots call as well.
     Shared { instance: Arc<SharedInstance<E>>, lease: Box<InstanceLease> },
+    /// Code without an instance and without a sandbox.
+    Unsandboxed(Arc<dyn Unsandboxed>),
 }
 
 /// Host-side state of a live instance, which its snapshots include.
@@ -87,13 +94,13 @@ impl<E, F: FnOnce(&mut Store<StoreData>, &ComponentInstance) -> EngineResult<E>>
 
 /// Waits for a permit and instantiates the plugin in a new store.
 async fn instantiate<E>(plugin: &Plugin, seed: Seed, resolve: impl Resolve<E>) -> Result<Box<Instance<E>>, CallError> {
-    let sandbox = plugin.sandbox();
+    let LinkedComponent { sandbox, linked, places, .. } = plugin.component()?;
     let limits = *sandbox.limits();
-    let permit = sandbox.pool().acquire(plugin.places()).await?;
+    let permit = sandbox.pool().acquire(*places).await?;
     let timer = Arc::new(CallTimer::new());
     let random = RandomSource::new(seed.child(plugin.name()));
     let data = StoreData::new(&limits, random, &timer, plugin.assets().clone(), plugin.outbound().cloned());
-    let mut store = Store::new(plugin.linked().engine(), data);
+    let mut store = Store::new(linked.engine(), data);
     store.limiter(|data| &mut data.memory);
     store.set_hostcall_fuel(limits.result_bytes);
     store.epoch_deadline_callback({
@@ -105,7 +112,7 @@ async fn instantiate<E>(plugin: &Plugin, seed: Seed, resolve: impl Resolve<E>) -
     });
     let budget = Budget::after(Spent::default(), &limits)?;
     arm(&mut store, &timer, budget);
-    let outcome = timer.run(limits.wall, pin!(plugin.linked().instantiate_async(&mut store))).await;
+    let outcome = timer.run(limits.wall, pin!(linked.instantiate_async(&mut store))).await;
     let component = match outcome {
         Ok(Ok(component)) => component,
         failed => {
@@ -121,10 +128,13 @@ async fn instantiate<E>(plugin: &Plugin, seed: Seed, resolve: impl Resolve<E>) -
 }
 
 impl<E> Slot<E> {
-    /// Opens a slot with its own instance.
+    /// Opens a slot with its own instance, or for code without one.
     pub async fn open(plugin: &Plugin, seed: Seed, resolve: impl Resolve<E>) -> Result<Self, CallError> {
-        let instance = instantiate(plugin, seed, resolve).await?;
-        Ok(Self::with(InstanceHandle::Owned(Some(instance)), plugin, seed))
+        let handle = match plugin.code() {
+            Code::Component(_) => InstanceHandle::Owned(Some(instantiate(plugin, seed, resolve).await?)),
+            Code::Unsandboxed(code) => InstanceHandle::Unsandboxed(Arc::clone(code)),
+        };
+        Ok(Self::with(handle, plugin, seed))
     }
 
     /// Opens a slot in a shared instance.
@@ -137,8 +147,7 @@ impl<E> Slot<E> {
         let detached = plugin.without_outbound();
         let instance = instances.join(instantiate(&detached, Seed(0).child("shared"), resolve)).await?;
         let random = RandomSource::new(seed.child(plugin.name()));
-        let log_bytes = plugin.sandbox().limits().log_bytes;
-        let lease = Box::new(InstanceLease::new(random, log_bytes, plugin.outbound().cloned()));
+        let lease = Box::new(InstanceLease::new(random, plugin.log_bytes(), plugin.outbound().cloned()));
         Ok(Self::with(InstanceHandle::Shared { instance, lease }, plugin, seed))
     }
 
@@ -147,7 +156,7 @@ impl<E> Slot<E> {
             handle,
             in_call: false,
             ended: None,
-            limits: *plugin.sandbox().limits(),
+            limits: plugin.limits(),
             ledger: BudgetLedger::default(),
             first_seed,
             calls: 0,
@@ -157,22 +166,43 @@ impl<E> Slot<E> {
     }
 
     /// Runs one call that may return the plugin's own error, within the budget and the wall-clock limit, and checks
-    /// its result. That error leaves the instance usable; every other failure ends the slot.
+    /// its result. That error leaves the instance usable; every other failure ends the slot. Code without a sandbox
+    /// runs `unsandboxed` instead, and without limits.
     pub async fn call<R, T>(
         &mut self,
         kind: CallKind,
         call: impl AsyncFnOnce(Guest<'_, E>) -> EngineResult<Result<R, PluginError>>,
+        unsandboxed: impl FnOnce(&dyn Unsandboxed) -> Result<R, CallError>,
         accept: impl FnOnce(R) -> Result<T, String>,
     ) -> Result<T, CallError> {
+        if let InstanceHandle::Unsandboxed(code) = &self.handle {
+            let code = Arc::clone(code);
+            return self.call_unsandboxed(kind, || unsandboxed(&*code), accept);
+        }
         let accept_either = |result: Result<R, PluginError>| match result {
             Ok(result) => accept(result).map(Ok),
             Err(error) => Ok(Err(CallError::refused(error))),
         };
-        self.call_infallible(kind, call, accept_either).await?
+        self.call_component(kind, call, accept_either).await?
     }
 
     /// Runs one call without an error type of its own; otherwise as [`Slot::call`].
     pub async fn call_infallible<R, T>(
+        &mut self,
+        kind: CallKind,
+        call: impl AsyncFnOnce(Guest<'_, E>) -> EngineResult<R>,
+        unsandboxed: impl FnOnce(&dyn Unsandboxed) -> Result<R, CallError>,
+        accept: impl FnOnce(R) -> Result<T, String>,
+    ) -> Result<T, CallError> {
+        if let InstanceHandle::Unsandboxed(code) = &self.handle {
+            let code = Arc::clone(code);
+            return self.call_unsandboxed(kind, || unsandboxed(&*code), accept);
+        }
+        self.call_component(kind, call, accept).await
+    }
+
+    /// Runs one call of the component's instance.
+    async fn call_component<R, T>(
         &mut self,
         kind: CallKind,
         call: impl AsyncFnOnce(Guest<'_, E>) -> EngineResult<R>,
@@ -183,6 +213,28 @@ impl<E> Slot<E> {
         // The call is pinned where it is constructed: it is large, and a move would be slower than the bookkeeping.
         let outcome = timer.run(self.limits.wall, pin!(call(Guest { exports, component, store }))).await;
         self.leave(entered, outcome, accept)
+    }
+
+    /// Runs one call of code without a sandbox on this thread, and checks its result as that of a component.
+    fn call_unsandboxed<R, T>(
+        &mut self,
+        kind: CallKind,
+        call: impl FnOnce() -> Result<R, CallError>,
+        accept: impl FnOnce(R) -> Result<T, String>,
+    ) -> Result<T, CallError> {
+        if let Some(error) = &self.ended {
+            return Err(error.after_end());
+        }
+        self.calls += u64::from(kind == CallKind::Advancing);
+        let since = Instant::now();
+        let result = blocking(call);
+        let running = since.elapsed();
+        let cost = Cost { running_us: running.as_secs_f64() * 1e6, fuel: None, memory_bytes: None };
+        self.ledger.record(u64::try_from(running.as_nanos()).unwrap_or(u64::MAX), None, cost);
+        match result.and_then(|result| accept(result).map_err(CallError::malformed)) {
+            Err(error) if error.plugin_error.is_none() => Err(self.ends_with(error)),
+            done => done,
+        }
     }
 
     /// Takes the instance out for one call.
@@ -197,8 +249,9 @@ impl<E> Slot<E> {
         let entered = match &mut self.handle {
             InstanceHandle::Owned(instance) => match instance.take() {
                 Some(instance) => Ok(Entered { instance, turn: None }),
-                None => Err(CallError::new(FailureKind::Fault, "the instance is missing from its slot")),
+                None => Err(missing_instance()),
             },
+            InstanceHandle::Unsandboxed(_) => Err(missing_instance()),
             InstanceHandle::Shared { instance, lease } => {
                 instance.enter(&self.limits).await.map(|(mut instance, turn)| {
                     lease.swap(instance.store.data_mut());
@@ -253,7 +306,7 @@ impl<E> Slot<E> {
         let fuel = cost.fuel;
         match self.handle {
             InstanceHandle::Shared { .. } => cost.memory_bytes = None,
-            InstanceHandle::Owned(_) => {
+            InstanceHandle::Owned(_) | InstanceHandle::Unsandboxed(_) => {
                 if let Some(start) = instance.start_cost.take() {
                     cost = start + cost;
                 }
@@ -310,11 +363,12 @@ impl<E> Slot<E> {
         self.ledger.charge(earlier);
     }
 
-    /// Host-side state of this slot; the clock is 0 after the instance ended.
+    /// Host-side state of this slot; the clock is 0 after the instance ended and without a sandbox.
     pub fn host_state(&self) -> HostState {
         let clock = match &self.handle {
             InstanceHandle::Owned(instance) => instance.as_ref().map_or(0, |live| live.store.data().clock.0),
             InstanceHandle::Shared { lease, .. } => lease.clock.0,
+            InstanceHandle::Unsandboxed(_) => 0,
         };
         HostState { clock, calls: self.calls, first_seed: self.first_seed, spent: self.ledger.spent() }
     }
@@ -331,7 +385,7 @@ impl<E> Slot<E> {
         self.calls = host.calls;
         match &mut self.handle {
             InstanceHandle::Owned(Some(instance)) => instance.store.data_mut().clock.0 = host.clock,
-            InstanceHandle::Owned(None) => (),
+            InstanceHandle::Owned(None) | InstanceHandle::Unsandboxed(_) => (),
             InstanceHandle::Shared { lease, .. } => lease.clock.0 = host.clock,
         }
     }
@@ -340,7 +394,7 @@ impl<E> Slot<E> {
     pub fn reseed(&mut self, plugin: &str, seed: Seed) {
         match &mut self.handle {
             InstanceHandle::Owned(Some(instance)) => instance.store.data_mut().random.reseed(seed.child(plugin)),
-            InstanceHandle::Owned(None) => (),
+            InstanceHandle::Owned(None) | InstanceHandle::Unsandboxed(_) => (),
             InstanceHandle::Shared { lease, .. } => lease.random.reseed(seed.child(plugin)),
         }
     }
@@ -357,8 +411,24 @@ fn pass_on_log(data: &mut StoreData, sink: Option<&Arc<dyn LogSink>>) {
 impl<E> Drop for Slot<E> {
     /// Drops an owned instance; a shared instance is asked to close the handle at its next call.
     fn drop(&mut self) {
-        if let (InstanceHandle::Shared { instance, .. }, Some(handle)) = (&self.handle, self.guest_handle) {
-            instance.leave(handle);
+        let Some(handle) = self.guest_handle else { return };
+        match &self.handle {
+            InstanceHandle::Owned(_) => (),
+            InstanceHandle::Shared { instance, .. } => instance.leave(handle),
+            InstanceHandle::Unsandboxed(code) => code.forget(handle),
         }
+    }
+}
+
+#[cold]
+fn missing_instance() -> CallError {
+    CallError::new(FailureKind::Fault, "the instance is missing from its slot")
+}
+
+/// Runs code that may block. A thread of a runtime hands its other tasks to another thread meanwhile.
+fn blocking<T>(call: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => block_in_place(call),
+        _ => call(),
     }
 }

@@ -61,6 +61,7 @@ pub fn record(number: u64) -> EpisodeRecord {
         exchanges: several(random, exchange),
         costs: several(random, cost),
         logs: several(random, log_entry),
+        unsandboxed: several(random, words),
         timing: Timing { total_ms: double(random), policy_ms: double(random), ..Timing::default() },
     }
 }

@@ -53,6 +53,7 @@ fn episode(member: u32, segments: Vec<Segment>, rewards: &[f64]) -> EpisodeRecor
         exchanges: vec![],
         costs: vec![],
         logs: vec![],
+        unsandboxed: vec![],
         timing: Timing::default(),
     }
 }

@@ -102,6 +102,7 @@ pub fn episode(group: u32, member: u32, segment: Segment, reward: f64) -> Episod
         exchanges: vec![],
         costs: vec![],
         logs: vec![],
+        unsandboxed: vec![],
         timing: Timing::default(),
     }
 }

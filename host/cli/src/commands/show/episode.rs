@@ -13,6 +13,9 @@ use crate::printer::Printer;
 pub(super) fn show(run: &RunReader, record: &EpisodeRecord, printer: &Printer) -> CliResult<()> {
     printer.result(format!("episode {}  task {}  ended: {}", record.id, record.task, record.ending));
     let file = RunFile::parse(&run.run_text()?, "run.toml", &[]).user_error()?;
+    if !record.unsandboxed.is_empty() {
+        printer.result(line("without sandbox", &record.unsandboxed.join(", ")));
+    }
     if let Some(system) = &file.policy.system {
         printer.result(line("system", system));
     }

@@ -1,0 +1,172 @@
+//! The functions of the contract, as calls of a Python object.
+
+use gymkhana_record::{Call, FailureKind, NamedValue, Part, Seed, TaskRef};
+use gymkhana_sandbox::unsandboxed::{Outcome, Unsandboxed, contract};
+use gymkhana_sandbox::{Action, CallError, OptionalInterface, Trajectory};
+use pyo3::call::PyCallArgs;
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::local::arguments::{Group, Parts, Values, called};
+use crate::local::results;
+
+/// Code of a class: an object of `gymkhana_rl._local_code`.
+pub struct PythonCode {
+    code: Py<PyAny>,
+    /// Optional methods that the class defines.
+    offered: Vec<String>,
+}
+
+impl PythonCode {
+    /// The code of a class that defines these optional methods.
+    pub fn new(code: Py<PyAny>, offered: Vec<String>) -> Self {
+        Self { code, offered }
+    }
+
+    /// Ends calls in progress, at their next instruction in Python.
+    ///
+    /// # Errors
+    /// If Python raises.
+    pub fn interrupt(&self, py: Python<'_>) -> PyResult<()> {
+        self.code.call_method0(py, intern!(py, "interrupt")).map(drop)
+    }
+
+    /// Runs a function of the object. An exception becomes a failure with the author's line.
+    fn run<R>(
+        &self,
+        arguments: impl for<'py> PyCallArgs<'py>,
+        read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<R>,
+    ) -> Outcome<R> {
+        Python::attach(|py| {
+            let done = self.code.bind(py).call_method1(intern!(py, "call"), arguments);
+            done.and_then(|given| read(&given)).map_err(|error| self.failure(py, error))
+        })
+    }
+
+    fn failure(&self, py: Python<'_>, error: PyErr) -> CallError {
+        let shown = error.to_string();
+        let is_interrupt = error.is_instance_of::<PyKeyboardInterrupt>(py);
+        let told = self.code.bind(py).call_method1(intern!(py, "failure"), (error.into_value(py),));
+        if is_interrupt {
+            // SAFETY: this thread holds the interpreter. The signal is handled again where the call returns to Python.
+            unsafe { pyo3::ffi::PyErr_SetInterrupt() };
+        }
+        let Ok((variant, message)) = told.and_then(|told| told.extract::<(Option<String>, String)>()) else {
+            return CallError::new(FailureKind::Trap, format!("uncaught exception: {shown}"));
+        };
+        match variant.as_deref() {
+            None => CallError::new(FailureKind::Trap, message),
+            Some("invalid") => CallError::refused(contract::Error::Invalid(message)),
+            Some("not-found") => CallError::refused(contract::Error::NotFound(message)),
+            Some("bad-snapshot") => CallError::refused(contract::Error::BadSnapshot(message)),
+            Some("denied") => CallError::refused(contract::Error::Denied(message)),
+            Some(_) => CallError::refused(contract::Error::Other(message)),
+        }
+    }
+}
+
+impl Unsandboxed for PythonCode {
+    fn offers(&self, interface: OptionalInterface) -> bool {
+        let method = match interface {
+            OptionalInterface::Snapshot | OptionalInterface::ToolSnapshot => "snapshot",
+            OptionalInterface::StateKey => "state_key",
+            OptionalInterface::Privileged => "privileged",
+            OptionalInterface::Oracle => "advise",
+            OptionalInterface::Guidance => "guidance",
+            OptionalInterface::Render => "render",
+            OptionalInterface::FinalView => "final_view",
+        };
+        self.offered.iter().any(|offered| offered == method)
+    }
+
+    fn describe_environment(&self) -> Outcome<contract::EnvironmentInfo> {
+        self.run(("describe",), results::environment_info)
+    }
+
+    fn splits(&self, options: &[NamedValue]) -> Outcome<Vec<contract::SplitInfo>> {
+        self.run(("splits", Values(options)), results::splits)
+    }
+
+    fn start(&self, task: &TaskRef, options: &[NamedValue], seed: Seed) -> Outcome<contract::Started> {
+        self.run(("start", task.split.as_str(), task.index, Values(options), seed.0), results::started)
+    }
+
+    fn step(&self, episode: u32, seat: u32, action: Action<'_>) -> Outcome<contract::Stepped> {
+        let (content, call): (&[Part], _) = match action {
+            Action::Message(content) | Action::Other(content) => (content, None),
+            Action::Call(call) => (&[], Some(called(call))),
+        };
+        self.run(("step", episode, seat, Parts(content), call), results::stepped)
+    }
+
+    fn state_key(&self, episode: u32) -> Outcome<Vec<u8>> {
+        self.run(("state_key", episode), results::bytes)
+    }
+
+    fn privileged(&self, episode: u32) -> Outcome<Vec<contract::NamedValue>> {
+        self.run(("privileged", episode), results::named_values)
+    }
+
+    fn advise(&self, episode: u32, tools: &[String], results: &[String]) -> Outcome<contract::Advice> {
+        self.run(("advise", episode, tools, results), results::advice)
+    }
+
+    fn guidance(&self, episode: u32) -> Outcome<Vec<contract::Part>> {
+        self.run(("guidance", episode), results::parts)
+    }
+
+    fn render(&self, episode: u32) -> Outcome<contract::Picture> {
+        self.run(("render", episode), results::picture)
+    }
+
+    fn describe_tool(&self) -> Outcome<contract::ToolInfo> {
+        self.run(("describe",), results::tool_info)
+    }
+
+    fn functions(&self, options: &[NamedValue]) -> Outcome<Vec<contract::Function>> {
+        self.run(("functions", Values(options)), results::functions)
+    }
+
+    fn open(&self, setup: Option<&[u8]>, options: &[NamedValue], seed: Seed) -> Outcome<u32> {
+        self.run(("open", setup, Values(options), seed.0), results::handle)
+    }
+
+    fn call(&self, session: u32, call: &Call) -> Outcome<contract::Answer> {
+        self.run(("call_function", session, called(call)), results::answer)
+    }
+
+    fn final_view(&self, session: u32) -> Outcome<Vec<contract::NamedValue>> {
+        self.run(("final_view", session), results::named_values)
+    }
+
+    fn describe_reward(&self) -> Outcome<contract::RewardInfo> {
+        self.run(("describe",), results::reward_info)
+    }
+
+    fn score(
+        &self,
+        group: &[Trajectory<'_>],
+        options: &[NamedValue],
+        training_step: u64,
+    ) -> Outcome<Vec<Vec<contract::SeatScore>>> {
+        self.run(("score", Group(group), Values(options), training_step), results::scores)
+    }
+
+    fn snapshot(&self, handle: u32) -> Outcome<Vec<u8>> {
+        self.run(("snapshot", handle), results::bytes)
+    }
+
+    fn restore(&self, snapshot: &[u8]) -> Outcome<u32> {
+        self.run(("restore", snapshot), results::handle)
+    }
+
+    fn close(&self, handle: u32) -> Outcome<()> {
+        self.run(("close", handle), |_| Ok(()))
+    }
+
+    fn forget(&self, handle: u32) {
+        // An interpreter that ends has no object to forget.
+        Python::try_attach(|py| self.code.call_method1(py, intern!(py, "forget"), (handle,)));
+    }
+}

@@ -1,0 +1,91 @@
+//! Checks of an environment's results against the contract and the environment's description.
+
+use std::collections::BTreeSet;
+
+use gymkhana_record::{Content, Opening, SeatFunctions};
+
+use super::environment::{Started, StepResult};
+use crate::bindings::exports::gymkhana::plugin::environment;
+use crate::{EnvironmentInfo, convert, info};
+
+pub(super) fn accept_start(started: environment::Started, info: &EnvironmentInfo) -> Result<(u32, Started), String> {
+    let environment::Started { episode, observations, functions, setup, seat } = started;
+    check_seat(seat, info)?;
+    if !observations.iter().any(|observation| observation.seat == seat) {
+        return Err(format!("seat {seat} is to move and received no observation"));
+    }
+    let mut offered = BTreeSet::new();
+    let functions = functions.into_iter().map(|offer| {
+        check_seat(offer.seat, info)?;
+        if !offered.insert(offer.seat) {
+            return Err(format!("it lists the functions of seat {} twice", offer.seat));
+        }
+        Ok(SeatFunctions { seat: offer.seat, functions: info::functions(offer.functions)? })
+    });
+    let opening = Opening {
+        functions: functions.collect::<Result<_, String>>()?,
+        setup: setup.into_iter().map(|setup| (setup.tool, setup.bytes)).collect(),
+        observations: accept_observations(observations, info)?,
+    };
+    Ok((episode, Started { opening, seat }))
+}
+
+pub(super) fn accept_step(
+    stepped: environment::Stepped,
+    info: &EnvironmentInfo,
+    totals: &mut [f64],
+) -> Result<StepResult, String> {
+    let environment::Stepped { observations, rewards, terminated, truncated, extras, seat } = stepped;
+    let over = terminated || truncated;
+    if !over {
+        check_seat(seat, info)?;
+    }
+    let mut earned = if rewards.is_empty() { Vec::new() } else { vec![0.0; totals.len()] };
+    for environment::SeatReward { seat, reward } in &rewards {
+        check_seat(*seat, info)?;
+        let (earned, total) = (&mut earned[*seat as usize], &mut totals[*seat as usize]);
+        *earned += reward;
+        *total += reward;
+        // A sum in range does not bound its parts, and huge parts would make advantages infinite.
+        if let Some(wrong) = [*reward, *earned, *total].iter().find(|number| !info.rewards.allows_part(**number)) {
+            return Err(format!("seat {seat} earned {wrong} before the end, too much for the range {}", info.rewards));
+        }
+    }
+    if over {
+        check_totals(totals, info)?;
+    }
+    Ok(StepResult {
+        observations: accept_observations(observations, info)?,
+        rewards: rewards.into_iter().map(|reward| (reward.seat, reward.reward)).collect(),
+        terminated,
+        truncated,
+        extras: convert::named_values(extras)?,
+        seat,
+    })
+}
+
+fn accept_observations(
+    observations: Vec<environment::Observation>,
+    info: &EnvironmentInfo,
+) -> Result<Vec<(u32, Content)>, String> {
+    for observation in &observations {
+        check_seat(observation.seat, info)?;
+    }
+    Ok(observations.into_iter().map(|seen| (seen.seat, convert::content(seen.content))).collect())
+}
+
+pub(super) fn check_totals(totals: &[f64], info: &EnvironmentInfo) -> Result<(), String> {
+    match totals.iter().position(|total| !info.rewards.contains(*total)) {
+        Some(seat) => Err(format!("seat {seat} earned {} in total, outside the range {}", totals[seat], info.rewards)),
+        None => Ok(()),
+    }
+}
+
+fn check_seat(seat: u32, info: &EnvironmentInfo) -> Result<(), String> {
+    let seats = info.seats.len();
+    if (seat as usize) < seats {
+        Ok(())
+    } else {
+        Err(format!("seat {seat} does not exist; the environment has {seats}"))
+    }
+}
