@@ -17,7 +17,7 @@ pub struct Place {
 }
 
 /// Settings without which a key is refused whatever its value is, by the beginning of its path.
-const COMPANIONS: [(&str, &str, &str); 26] = [
+const COMPANIONS: [(&str, &str, &str); 29] = [
     ("policy.server", "policy.checkpoint", "\"model\""),
     ("policy.tiny", "policy.tiny.heads", "1"),
     ("policy.tiny", "policy.tiny.kv_heads", "1"),
@@ -30,6 +30,9 @@ const COMPANIONS: [(&str, &str, &str); 26] = [
     ("context:window.most", "context.keep", "1"),
     ("context:summary", "stages.0.kind", "\"rl\""),
     ("stages.0.optimizer.total_steps", "stages.0.optimizer.schedule", "\"cosine\""),
+    ("stages.0.optimizer.total_steps", "stages.0.steps", "1"),
+    ("stages.0.settings.shared_turns", "stages.0.plan", r#"{"kind": "branch", "roots": 4, "threshold": 0.5}"#),
+    ("stages.0.settings.whiten_floor", "stages.0.settings.whiten", "\"tokens\""),
     ("stages.0.settings.average_decay", "stages.0.settings.baseline", "\"seat-average\""),
     ("stages.0.settings.critic", "stages.0.settings.baseline", "\"critic\""),
     ("stages.0.settings.constant_tokens", "stages.0.settings.aggregation", "\"constant\""),
