@@ -5,7 +5,6 @@ mod environment;
 mod evaluation;
 mod failures;
 mod grants;
-mod learning_rate;
 mod limits;
 mod policy;
 mod rewards;

@@ -11,8 +11,8 @@ use gymkhana_rollout::SamplingPlan;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::learning_rate::check_schedule;
 use crate::error::RunFileError;
+use crate::learning_rate::check_schedule;
 use crate::range::check_range;
 use crate::{hint, refusal};
 

@@ -5,7 +5,7 @@ use gymkhana_algorithm::Optimizer;
 use crate::error::RunFileError;
 
 /// Rejects a learning rate that falls to 0 before the stage's last optimiser step.
-pub(super) fn check_schedule(stage: &str, optimizer: &Optimizer, steps: u64) -> Result<(), RunFileError> {
+pub(crate) fn check_schedule(stage: &str, optimizer: &Optimizer, steps: u64) -> Result<(), RunFileError> {
     match optimizer.total_steps {
         Some(total) if total < steps => Err(RunFileError::Contradiction(format!(
             "stage `{stage}`: optimizer.total_steps is {total}, but the stage takes up to {steps} optimiser steps, the \
