@@ -208,6 +208,7 @@ impl<'a> Table<'a> {
             turn,
             transcript,
             steps: turn,
+            state: None,
             probe_score: None,
             note: None,
         });

@@ -12,7 +12,8 @@ WHITEN_EPSILON = 1e-8
 
 @dataclasses.dataclass
 class Trajectory:
-    """One seat's part of an episode. `reward` is its total; `turn_rewards` and `gains` are per turn."""
+    """One seat's part of an episode. `reward` is its total; `turn_rewards` and `gains` are per turn. `contexts` are lists
+    of tokens. In a tree, a turn that an earlier episode shares has that episode's tokens."""
     group: int
     episode: int
     seat: int
@@ -22,6 +23,8 @@ class Trajectory:
     turn_rewards: list
     gains: list
     turns: list = dataclasses.field(default_factory=list)
+    contexts: list = dataclasses.field(default_factory=list)
+    end_value: float = 0.0
 
     @property
     def tokens(self):
@@ -37,11 +40,12 @@ class Trajectory:
 
 @dataclasses.dataclass
 class Turn:
-    """Turn `index` of its trajectory, and the indices of its tokens."""
+    """Turn `index` of its trajectory, and the indices of its tokens. `is_shared`: they belong to an earlier episode."""
     trajectory: Trajectory
     index: int
     anchor: str
     tokens: list
+    is_shared: bool
 
     @property
     def is_last(self):
@@ -69,20 +73,33 @@ class Batch:
             for episode, content in enumerate(episodes):
                 for seat, trajectory in enumerate(content["seats"]):
                     place = (group, episode, seat, content["finished"])
-                    self.trajectories.append(read_trajectory(place, trajectory, tokens))
+                    owner = self.trajectory_at(group, trajectory.get("shares", {}).get("episode"), seat)
+                    self.trajectories.append(read_trajectory(place, trajectory, tokens, owner))
         self.turns = [turn for trajectory in self.trajectories for turn in trajectory.turns]
-        self.turn_index = torch.tensor([turn.index for turn in self.turns for _ in turn.tokens])
+        self.turn_index = torch.tensor([turn.index for turn in self.turns for _ in turn.tokens if not turn.is_shared])
         for name in ("behaviour", "proximal", "reference", "entropy", "value"):
             setattr(self, name, torch.tensor([token[name] for token in tokens]))
         self.current = torch.tensor([token["current"] for token in tokens], requires_grad=True)
         self.value_now = torch.tensor([token["value_now"] for token in tokens], requires_grad=True)
         self.entropy_now = self.entropy.clone().requires_grad_()
+        self.version = torch.tensor([token["version"] for token in tokens])
         self.everything = torch.ones(len(tokens), dtype=torch.bool)
+        # The tokens of the optimiser step: all of them, unless a case has several minibatches.
+        self.minibatch = self.everything
+
+    def trajectory_at(self, group, episode, seat):
+        """The trajectory at a place; none if there is none."""
+        places = {(each.group, each.episode, each.seat): each for each in self.trajectories}
+        return places.get((group, episode, seat))
 
     @property
     def rewards(self):
         """Rewards of the trajectories."""
         return torch.tensor([trajectory.reward for trajectory in self.trajectories])
+
+    def all_rivals(self):
+        """Indices of the trajectories of one group, of all seats."""
+        return pools(trajectory.group for trajectory in self.trajectories)
 
     def rivals(self):
         """Indices of the trajectories that are compared: one seat of one group."""
@@ -111,15 +128,23 @@ class Batch:
         return [episode for episode in kept if episode]
 
 
-def read_trajectory(place, content, tokens):
-    """A trajectory of the fixture; appends its tokens to `tokens`."""
-    turns = content["turns"]
+def read_trajectory(place, content, tokens, owner):
+    """A trajectory of the fixture; appends its tokens to `tokens`. Its first turns may belong to `owner`."""
+    turns, shared = content["turns"], content.get("shares", {}).get("turns", 0)
     trajectory = Trajectory(*place, any(turn["void"] for turn in turns), content["reward"],
-                            [turn["reward"] for turn in turns], [turn["gain"] for turn in turns])
+                            [turn["reward"] for turn in turns], [turn["gain"] for turn in turns],
+                            end_value=content.get("end_value", 0.0))
     for index, turn in enumerate(turns):
-        places = list(range(len(tokens), len(tokens) + len(turn["tokens"])))
-        trajectory.turns.append(Turn(trajectory, index, turn["anchor"], places))
-        tokens.extend(turn["tokens"])
+        if index < shared:
+            places = owner.turns[index].tokens
+        else:
+            places = list(range(len(tokens), len(tokens) + len(turn["tokens"])))
+            tokens.extend(turn["tokens"])
+        trajectory.turns.append(Turn(trajectory, index, turn["anchor"], places, index < shared))
+    first = 0
+    for count in content.get("contexts", [len(turns)]):
+        trajectory.contexts.append([place for turn in trajectory.turns[first:first + count] for place in turn.tokens])
+        first += count
     return trajectory
 
 
@@ -163,15 +188,20 @@ def leave_one_out(values):
     return values - (values.sum() - values) / (len(values) - 1)
 
 
-def whiten(values):
-    """Values with mean 0 and variance 1."""
-    return centre(values) / torch.sqrt(values.var() + WHITEN_EPSILON)
+def normalise_population(values):
+    """Values minus their mean, divided by the standard deviation with divisor n."""
+    return centre(values) / (values.std(correction=0) + EPSILON)
 
 
-def whiten_trained(values, trained):
+def whiten(values, floor=0.0):
+    """Values with mean 0 and variance 1; those whose deviation is below the floor are divided by the floor."""
+    return centre(values) / torch.sqrt(values.var() + WHITEN_EPSILON).clamp(min=floor)
+
+
+def whiten_trained(values, trained, floor=0.0):
     """Whitens the trained tokens by their own mean and variance."""
     result = values.clone()
-    result[trained] = whiten(values[trained])
+    result[trained] = whiten(values[trained], floor)
     return result
 
 
@@ -210,9 +240,9 @@ def by_trajectory(batch, values):
     return [part.tolist() for part in values.split([len(trajectory.turns) for trajectory in batch.trajectories])]
 
 
-def gae(rewards, values, discount, decay):
-    """Generalised advantages; the value after the end is 0."""
-    result, ahead, next_value = [], 0.0, 0.0
+def gae(rewards, values, discount, decay, end_value=0.0):
+    """Generalised advantages; the value after the end is 0 unless the episode was cut short."""
+    result, ahead, next_value = [], 0.0, end_value
     for reward, value in reversed(list(zip(rewards, values))):
         ahead = reward + discount * next_value - value + discount * decay * ahead
         next_value = value
@@ -223,7 +253,7 @@ def gae(rewards, values, discount, decay):
 def turn_gae(batch, critic):
     """Advantages over turns, and the values used: those of the turns' first tokens."""
     values = batch.value[first_tokens(batch)]
-    advantages = [gae(trajectory.steps(), own, critic["discount"], critic["lambda"])
+    advantages = [gae(trajectory.steps(), own, critic["discount"], critic["lambda"], trajectory.end_value)
                   for trajectory, own in zip(batch.trajectories, by_trajectory(batch, values))]
     return torch.tensor(sum(advantages, [])), values
 
@@ -251,8 +281,8 @@ def mean_over(spans, values, trained):
 
 
 def sequence_ratios(batch, trained):
-    """Geometric mean of the ratios of a trajectory's trained tokens."""
-    spans = [trajectory.tokens for trajectory in batch.trajectories]
+    """Geometric mean of the ratios of a context's trained tokens."""
+    spans = [context for trajectory in batch.trajectories for context in trajectory.contexts]
     return torch.exp(mean_over(spans, batch.current - batch.behaviour, trained))
 
 
@@ -292,17 +322,30 @@ def k3(own, reference):
 
 def token_weights(batch, trained):
     """Equal weights of all trained tokens."""
+    trained = trained & batch.minibatch
     return trained / trained.sum()
 
 
 def sequence_weights(batch, trained):
     """Equal weights of all episodes, and of the trained tokens within an episode."""
-    weights, episodes = torch.zeros(len(trained)), batch.episodes(trained)
-    for places in episodes:
-        weights[places] = 1 / (len(episodes) * len(places))
+    return equal_weights(batch.episodes(trained & batch.minibatch), len(trained))
+
+
+def seat_weights(batch, trained):
+    """Equal weights of all seats' parts of episodes, and of the trained tokens within a part."""
+    parts = [[place for place in each.tokens if trained[place]] for each in batch.trajectories]
+    return equal_weights([part for part in parts if part], len(trained))
+
+
+def equal_weights(sequences, count):
+    """Equal weights of the sequences, and of the tokens within a sequence."""
+    weights = torch.zeros(count)
+    for places in sequences:
+        weights[places] = 1 / (len(sequences) * len(places))
     return weights
 
 
 def constant_weights(batch, trained, constant_tokens):
     """Sums over tokens, divided by the episodes times a constant."""
+    trained = trained & batch.minibatch
     return trained / (len(batch.episodes(trained)) * constant_tokens)

@@ -1,4 +1,4 @@
-"""Batches for the presets: "solo" with one seat, "duo" with two.
+"""Batches for the presets: "solo" with one seat, "duo" with two, and others for single flags.
 
 A trajectory is a list of turns with anchor and number of tokens: "a2 b3" is a turn of two tokens that begins
 with observation a, then one of three that begins with b."""
@@ -21,6 +21,20 @@ QUIET = {"solo": {(0, 0, 0), (0, 3, 0), (1, 0, 0), (2, 0, 0)}, "duo": {(0, 1, 0)
 # Tokens (group, episode, seat, turn, token) with large changes: from behaviour to proximal, and to current.
 LOUD = {"solo": {(0, 2, 0, 1, 0): (-0.9, 0.3), (1, 1, 0, 0, 1): (0.8, 1.0), (0, 1, 0, 2, 0): (0.9, 0.6)},
         "duo": {(0, 1, 1, 0, 0): (0.5, 0.8), (0, 0, 0, 0, 1): (0.2, 1.5)}}
+
+# Few cases of each kind: a group of one episode, a group of equal rewards with episodes of unequal length, and a group
+# whose second episode was cut short.
+MIXED = [[["a2 b3"]], [["a1"], ["a1 b4"], ["a3 b2 c3"]], [["a1 b2"], ["a3 b2"], ["a2"]]]
+MIXED_REWARDS = [[[0.7]], [[0.5], [0.5], [0.5]], [[1.0], [0.0], [0.3]]]
+MIXED_UNFINISHED = (2, 1)
+
+# A tree: the second episode shares the first turn of the first one, the third episode its first two turns.
+TREE = [[["a2 b3 c1"], ["a2 b2"], ["a2 b3 d2"], ["a1 b2"]], [["a1 b1"], ["a2"]]]
+TREE_REWARDS = [[[1.0], [-0.5], [0.25], [0.0]], [[0.5], [1.0]]]
+TREE_SHARES = {(0, 1): {"episode": 0, "turns": 1}, (0, 2): {"episode": 0, "turns": 2}}
+
+# Turns of each context of two episodes of "solo".
+CONTEXTS = {(0, 2): [2, 2], (1, 1): [1, 3]}
 
 HISTORY = [2.0, 1.1, 0.7, 1.1]
 # The first is the first reward of its seat, so that one trajectory of the batch has advantage 0.
@@ -47,7 +61,8 @@ def make_fixture(name, seed, episodes_of_groups, rewards):
 
     def turn(place, text):
         rewarded = not (name == "solo" and place[0] == SOLO_EQUAL_GROUP)
-        tokens = [make_token(random, 3 + place[3] // 2, place[:3] in QUIET[name], LOUD[name].get((*place, token)))
+        tokens = [make_token(random, 3 + place[3] // 2, place[:3] in QUIET.get(name, ()),
+                             LOUD.get(name, {}).get((*place, token)))
                   for token in range(int(text[1:]))]
         return {"reward": round(float(random.normal(0.1, 0.4) * rewarded), 3) + 0.0,
                 "gain": round(float(random.normal(0, 0.2) * rewarded), 3) + 0.0,
@@ -67,6 +82,58 @@ def make_fixture(name, seed, episodes_of_groups, rewards):
     return {"groups": groups, "history": HISTORY, "averages": AVERAGES}
 
 
+def with_equal_rewards(fixture):
+    """The fixture with the same reward for every episode, and none for turns."""
+    for trajectory in trajectories(fixture):
+        trajectory["reward"] = 0.5
+        for turn in trajectory["turns"]:
+            turn |= {"reward": 0.0, "gain": 0.0}
+    return fixture
+
+
+def with_unfinished(fixture, place):
+    """The fixture with one episode cut short, which a critic values with 0.6 after its last token."""
+    episode = fixture["groups"][place[0]][place[1]]
+    episode["finished"] = False
+    episode["seats"][0]["end_value"] = 0.6
+    return fixture
+
+
+def with_contexts(fixture):
+    """The fixture with two episodes whose context was replaced."""
+    for (group, episode), turns in CONTEXTS.items():
+        fixture["groups"][group][episode]["seats"][0]["contexts"] = turns
+    return fixture
+
+
+def with_zero_gains(fixture):
+    """The fixture without a reward in two turns before the last."""
+    for group, episode, turn in ((0, 2, 1), (1, 1, 0)):
+        fixture["groups"][group][episode]["seats"][0]["turns"][turn] |= {"reward": 0.0, "gain": 0.0}
+    return fixture
+
+
+def with_shares(fixture):
+    """The fixture with the turns of a tree that an earlier episode owns."""
+    for (group, episode), shares in TREE_SHARES.items():
+        seats = fixture["groups"][group]
+        own, owner = seats[episode]["seats"][0], seats[shares["episode"]]["seats"][0]
+        own["shares"] = shares
+        own["turns"][:shares["turns"]] = [turn | {"tokens": []} for turn in owner["turns"][:shares["turns"]]]
+    return fixture
+
+
+def trajectories(fixture):
+    """All trajectories of a fixture."""
+    return [seat for group in fixture["groups"] for episode in group for seat in episode["seats"]]
+
+
 def make_fixtures():
-    """Both batches."""
-    return {"solo": make_fixture("solo", 122, SOLO, SOLO_REWARDS), "duo": make_fixture("duo", 29, DUO, DUO_REWARDS)}
+    """All batches."""
+    def solo():
+        return make_fixture("solo", 122, SOLO, SOLO_REWARDS)
+
+    return {"solo": solo(), "duo": make_fixture("duo", 29, DUO, DUO_REWARDS),
+            "mixed": with_unfinished(make_fixture("mixed", 7, MIXED, MIXED_REWARDS), MIXED_UNFINISHED),
+            "tree": with_shares(make_fixture("tree", 11, TREE, TREE_REWARDS)),
+            "contexts": with_contexts(solo()), "zeros": with_zero_gains(solo()), "equal": with_equal_rewards(solo())}

@@ -1,9 +1,12 @@
-"""Results of presets with overridden keys, for flags that no preset uses."""
+"""Results of presets with overridden keys: flags that no preset uses, and the readings of released implementations."""
 import torch
 
 from algorithm_batch import (
-    Update, clip, k1, k2, k3, normalise, sequence_weights, token_ratios, turn_ratios)
-from algorithm_presets import bounds, compared, drift, epo, over_batch_std
+    Update, by_trajectory, centre, clip, first_tokens, k1, k2, k3, normalise, normalise_population, over_turns,
+    penalise_divergence, pools, returns, seat_weights, sequence_weights, token_ratios, token_weights, turn_gae,
+    turn_ratios, within)
+from algorithm_presets import (
+    PRESETS, arpo, bounds, compared, drift, epo, gigpo, igpo, mars, mt_grpo, over_batch_std, ppo, rise)
 
 
 def grpo_with(batch, s, ratios, divergence):
@@ -53,15 +56,156 @@ def grpo_off_policy(batch, s):
     return Update(advantages, trained, (sequence_weights(batch, trained) * losses).sum())
 
 
+def grpo_stale(batch, s):
+    """GRPO without tokens that are more than one step old; the step begins with version 5."""
+    advantages, trained = compared(batch, normalise), batch.version >= 5 - s["off_policy"]["stale_steps"]
+    weights = torch.exp(batch.proximal - batch.behaviour).clamp(max=s["off_policy"]["cap"])
+    losses = weights * clip(torch.exp(batch.current - batch.proximal), advantages, **bounds(s)) + drift(batch, s)
+    return Update(advantages, trained, (sequence_weights(batch, trained) * losses).sum())
+
+
+def grpo_all_seats(batch, s):
+    """GRPO that compares all seats of a group together."""
+    advantages = batch.from_trajectories(within(batch.all_rivals(), batch.rewards, normalise))
+    losses = clip(token_ratios(batch), advantages, **bounds(s)) + drift(batch, s)
+    return Update(advantages, batch.everything, (sequence_weights(batch, batch.everything) * losses).sum())
+
+
+def ppo_reward_penalty(batch, s):
+    """PPO whose reward contains the divergence of the whole episode."""
+    penalise_divergence(batch, s["kl"]["beta"])
+    return ppo(batch, s)
+
+
+def ppo_token_penalty(batch, s):
+    """PPO whose token rewards contain the divergence of each token."""
+    return ppo(batch, s, s["kl"]["beta"] * k1(batch.behaviour, batch.reference))
+
+
+def vl_dac_token_penalty(batch, s):
+    """VL-DAC whose turn rewards contain the divergence of the turn's tokens."""
+    divergence = k1(batch.behaviour, batch.reference)
+    for trajectory in batch.trajectories:
+        costs = [s["kl"]["beta"] * divergence[turn.tokens].sum().item() for turn in trajectory.turns]
+        trajectory.turn_rewards = [reward - cost for reward, cost in zip(trajectory.turn_rewards, costs)]
+        trajectory.reward -= sum(costs)
+    advantages, values = turn_gae(batch, s["critic"])
+    value_loss = 0.5 * ((batch.value_now[first_tokens(batch)] - (advantages + values)) ** 2).mean()
+    advantages, trained = batch.from_turns(advantages), batch.everything
+    losses = clip(token_ratios(batch), advantages, **bounds(s))
+    return Update(advantages, trained, (token_weights(batch, trained) * losses).sum(), value_loss)
+
+
+# The readings of released implementations.
+
+def gigpo_means(batch, s):
+    """GiGPO that subtracts means without dividing."""
+    return gigpo(batch, s, centre)
+
+
+def igpo_separate(batch, s):
+    """IGPO that normalises last turns and earlier turns separately."""
+    return igpo_pools(batch, s, normalise, lambda turn, step: turn.is_last)
+
+
+def igpo_script(batch, s):
+    """As `igpo_separate`, without n - 1 and without turns that gained nothing."""
+    return igpo_pools(batch, s, normalise_population, lambda turn, step: turn.is_last or (None if step == 0 else False))
+
+
+def igpo_pools(batch, s, rule, pool):
+    """IGPO whose turns are compared with those of the same pool; without a pool they count as 0."""
+    steps = over_turns(batch, list)
+    keys = [pool(turn, step.item()) for turn, step in zip(batch.turns, steps)]
+    of_pools = {}
+    for place, (turn, key) in enumerate(zip(batch.turns, keys)):
+        if key is not None:
+            of_pools.setdefault((turn.trajectory.group, turn.trajectory.seat, key), []).append(place)
+    normal = within(of_pools.values(), steps, rule)
+    sums = [returns(own, s["credit"]["discount"]) for own in by_trajectory(batch, normal)]
+    advantages, trained = batch.from_turns(torch.tensor(sum(sums, []))), batch.everything
+    losses = clip(token_ratios(batch), advantages, **bounds(s)) + drift(batch, s)
+    return Update(advantages, trained, (sequence_weights(batch, trained) * losses).sum())
+
+
+def epo_units(batch, s):
+    """EPO whose band holds the mean entropy of each turn of an episode, or the entropy of each token."""
+    band, penalty = s["entropy_band"], 0.0
+    by_token = band["unit"] == "token"
+    for turn in batch.turns:
+        low, high = (band[end] * batch.history[turn.index] for end in ("low", "high"))
+        for places in [[place] for place in turn.tokens] if by_token else [turn.tokens]:
+            mean = batch.entropy_now[places].mean()
+            penalty += len(places) / len(batch.everything) * (torch.relu(low - mean) + torch.relu(mean - high))
+    update = arpo(batch, s)
+    bonus = (token_weights(batch, batch.everything) * batch.entropy_now).sum() - band["weight"] * penalty
+    return Update(update.advantages, update.trained, update.loss - s["entropy_bonus"] * bonus)
+
+
+def grpo_per_seat(batch, s):
+    """GRPO with each seat's part of an episode as a sequence."""
+    advantages, trained = compared(batch, normalise), batch.everything
+    losses = clip(token_ratios(batch), advantages, **bounds(s)) + drift(batch, s)
+    return Update(advantages, trained, (seat_weights(batch, trained) * losses).sum())
+
+
+def mars_batch_mean(batch, s):
+    """MARS with one mean for each player over the batch."""
+    return mars(batch, s, pools(turn.trajectory.seat for turn in batch.turns))
+
+
 def extra_cases():
-    """Preset, overrides and the function that computes them."""
+    """Preset, fixture, overrides and the function that computes them."""
     band = {"low": 0.8, "high": 1.2, "weight": 0.1, "mode": "literal"}
     off_policy = {"cap": 1.05, "level": "sequence"}
-    return [("epo", {"entropy_band": band}, epo),
-            ("grpo", {"ratio": "turn"}, grpo_turn_ratio),
-            ("grpo", {"kl": {"beta": 0.04, "estimator": "k1", "place": "loss"}}, grpo_k1),
-            ("grpo", {"kl": {"beta": 0.04, "estimator": "k2", "place": "loss"}}, grpo_k2),
-            ("grpo", {"surrogate": {"kind": "importance"}}, grpo_importance),
-            ("grpo", {"scale": "batch-std"}, grpo_batch_std),
-            ("grpo", {"off_policy": off_policy}, grpo_off_policy),
-            ("grpo", {"off_policy": off_policy | {"veto": 0.5}}, grpo_off_policy)]
+    k1_loss, k2_loss, k1_reward, k1_tokens = (
+        {"kl": {"beta": 0.04, "estimator": estimator, "place": place}}
+        for estimator, place in (("k1", "loss"), ("k2", "loss"), ("k1", "reward"), ("k1", "tokens")))
+    turns = {"kind": "turns", "turn_weight": 0.3, "outcome_weight": 0.6}
+    igpo_apart = {"kind": "rewards", "discount": 0.8, "jointly": False}
+    return [("epo", "solo", {"entropy_band": band}, epo),
+            ("grpo", "solo", {"ratio": "turn"}, grpo_turn_ratio),
+            ("grpo", "solo", k1_loss, grpo_k1),
+            ("grpo", "solo", k2_loss, grpo_k2),
+            ("grpo", "solo", {"surrogate": {"kind": "importance"}}, grpo_importance),
+            ("grpo", "solo", {"scale": "batch-std"}, grpo_batch_std),
+            ("grpo", "solo", {"off_policy": off_policy}, grpo_off_policy),
+            ("grpo", "solo", {"off_policy": off_policy | {"veto": 0.5}}, grpo_off_policy),
+            ("grpo", "solo", {"off_policy": {"cap": 1.05, "level": "token", "stale_steps": 1}}, grpo_stale),
+            ("grpo", "duo", {"group_by": "all"}, grpo_all_seats),
+            ("ppo", "solo", k1_reward, ppo_reward_penalty),
+            ("ppo", "solo", k1_tokens, ppo_token_penalty),
+            ("vl-dac", "solo", k1_tokens, vl_dac_token_penalty),
+            # Weights, discounts and temperatures other than the neutral ones.
+            ("gigpo", "solo", {"credit": {"kind": "anchors", "discount": 0.7, "weight": 0.4}}, gigpo),
+            ("igpo", "solo", {"credit": {"kind": "rewards", "discount": 0.8, "jointly": True}}, igpo),
+            ("mars", "duo", {"credit": {"kind": "returns", "discount": 0.8}}, mars),
+            ("mt-grpo", "solo", {"credit": turns}, mt_grpo),
+            ("rise", "solo", {"reward_temperature": 0.4}, rise),
+            ("ppo", "solo", {"critic": {"level": "token", "discount": 0.9, "lambda": 0.7, "learning_rate": 1e-4,
+                                        "warmup_steps": 0, "clip": 0.1}}, ppo),
+            # The readings of released implementations.
+            ("gigpo", "solo", {"scale": "none"}, gigpo_means),
+            ("mt-grpo", "solo", {"aggregation": "token"}, mt_grpo),
+            ("igpo", "solo", {"credit": igpo_apart}, igpo_separate),
+            ("igpo", "zeros", {"credit": igpo_apart | {"skip_zero_gains": True}, "scale": "group-population-std"},
+             igpo_script),
+            ("epo", "solo", {"entropy_band": band | {"mode": "hinge", "unit": "turn"}}, epo_units),
+            ("epo", "solo", {"entropy_band": band | {"mode": "hinge", "unit": "token"}}, epo_units),
+            ("grpo", "duo", {"aggregation": "sequence-per-seat"}, grpo_per_seat),
+            ("mars", "duo", {"baseline": "batch-mean"}, mars_batch_mean),
+            # A lone member, an equal group with episodes of unequal length, and an episode that was cut short.
+            *((name, "mixed", {}, PRESETS[name])
+              for name in ("grpo", "loop", "gspo", "mini-o3", "lite-ppo", "reinforce++", "mars", "gigpo", "ppo",
+                           "vl-dac")),
+            ("dapo", "mixed", {"length_penalty": {"tokens": 6, "buffer": 4}}, PRESETS["dapo"]),
+            # Only the divergence differs between the tokens, which the floor keeps small.
+            ("reinforce++", "equal", {}, PRESETS["reinforce++"]),
+            ("gspo", "contexts", {}, PRESETS["gspo"]),
+            ("grpo", "contexts", {}, PRESETS["grpo"])]
+
+
+def minibatch_cases():
+    """As `extra_cases`, with the numbers of the episodes of one of several minibatches."""
+    return [(name, "solo", {}, PRESETS[name], episodes)
+            for name in ("grpo", "loop", "dr-grpo") for episodes in ([0, 3, 5], [1, 2, 4, 6, 7, 8])]

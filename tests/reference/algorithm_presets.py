@@ -1,6 +1,6 @@
 """Results of each preset on a batch, one function each, written from the formulas and not from the trainer.
 
-The constants come from the preset's file, `s`; its flags are written out here."""
+The constants are those of algorithm_constants.py, `s`; the preset's flags are written out here."""
 import torch
 
 from algorithm_batch import (
@@ -108,9 +108,9 @@ def cispo(batch, s):
 @preset("dapo")
 def dapo(batch, s):
     """A soft length penalty and a wider upper clip; groups of equal rewards are masked."""
+    equal = within(batch.rivals(), batch.rewards, lambda values: (values == values[0]).all().to(values))
     penalise_length(batch, **s["length_penalty"])
-    advantages, rewards = compared(batch, normalise), batch.rewards
-    equal = within(batch.rivals(), rewards, lambda values: (values == values[0]).all().to(values))
+    advantages = compared(batch, normalise)
     trained = batch.from_trajectories(equal == 0)
     losses = clip(token_ratios(batch), advantages, **bounds(s))
     return Update(advantages, trained, (token_weights(batch, trained) * losses).sum())
@@ -213,13 +213,13 @@ def spear(batch, s):
 # Credit for turns.
 
 @preset("gigpo")
-def gigpo(batch, s):
-    """Comparison in the group, plus a comparison of turns that begin with the same observation."""
+def gigpo(batch, s, rule=normalise):
+    """Comparison in the group, plus a comparison of turns that begin in the same state."""
     credit, trained = s["credit"], batch.everything
     sums = over_turns(batch, lambda steps: returns(steps, credit["discount"]))
     alike = pools((turn.trajectory.group, turn.trajectory.seat, turn.anchor) for turn in batch.turns)
-    of_turns = batch.from_turns(within(alike, sums, normalise))
-    advantages = compared(batch, normalise) + credit["weight"] * of_turns
+    of_turns = batch.from_turns(within(alike, sums, rule))
+    advantages = compared(batch, rule) + credit["weight"] * of_turns
     losses = clip(token_ratios(batch), advantages, **bounds(s)) + drift(batch, s)
     return Update(advantages, trained, (token_weights(batch, trained) * losses).sum())
 
@@ -235,10 +235,11 @@ def igpo(batch, s):
 
 
 @preset("mars")
-def mars(batch, s):
-    """Returns minus their mean over the seat's turns; a dual clip."""
+def mars(batch, s, compared_turns=None):
+    """Returns minus their mean over the seat's turns in the group, or over other turns; a dual clip."""
     sums = over_turns(batch, lambda steps: returns(steps, s["credit"]["discount"]))
-    advantages, trained = batch.from_turns(within(batch.rival_turns(), sums, centre)), batch.everything
+    compared_turns = compared_turns or batch.rival_turns()
+    advantages, trained = batch.from_turns(within(compared_turns, sums, centre)), batch.everything
     gains = -clip(token_ratios(batch), advantages, **bounds(s))
     bounded = torch.maximum(gains, s["surrogate"]["dual"] * advantages)
     losses = -torch.where(advantages < 0, bounded, gains) + drift(batch, s)
@@ -251,10 +252,12 @@ def mt_grpo(batch, s):
     of_turns = pools((turn.trajectory.group, turn.trajectory.seat, turn.index, turn.is_last) for turn in batch.turns)
     steps, last = over_turns(batch, list), torch.tensor([turn.is_last for turn in batch.turns])
     outcomes = batch.from_trajectories(within(batch.rivals(), steps[last], normalise))
-    inner = batch.from_turns(within(of_turns, steps, normalise)) + s["credit"]["outcome_weight"] * outcomes
+    inner = s["credit"]["turn_weight"] * batch.from_turns(within(of_turns, steps, normalise))
+    inner = inner + s["credit"]["outcome_weight"] * outcomes
     advantages, trained = torch.where(batch.from_turns(last), outcomes, inner), batch.everything
     losses = clip(token_ratios(batch), advantages, **bounds(s)) + drift(batch, s)
-    return Update(advantages, trained, (sequence_weights(batch, trained) * losses).sum())
+    weights = token_weights if s.get("aggregation") == "token" else sequence_weights
+    return Update(advantages, trained, (weights(batch, trained) * losses).sum())
 
 
 @preset("rise")
@@ -311,7 +314,8 @@ def reinforce_plus_plus(batch, s):
     """The reward minus the penalty of the remaining tokens, whitened over the batch."""
     divergence, trained = k1(batch.behaviour, batch.reference), batch.everything
     ahead = torch.cat([torch.tensor(returns(divergence[each.tokens].tolist(), 1.0)) for each in batch.trajectories])
-    advantages = whiten_trained(batch.from_trajectories(batch.rewards) - s["kl"]["beta"] * ahead, trained)
+    sums = batch.from_trajectories(batch.rewards) - s["kl"]["beta"] * ahead
+    advantages = whiten_trained(sums, trained, s["whiten_floor"])
     losses = clip(token_ratios(batch), advantages, **bounds(s))
     return Update(advantages, trained, (token_weights(batch, trained) * losses).sum())
 
@@ -334,16 +338,21 @@ def spiral_rae(batch, s):
 # With a critic.
 
 @preset("ppo")
-def ppo(batch, s):
-    """Generalised advantages per token, whitened; the critic's values are clipped around the old ones."""
-    critic, trained, advantages = s["critic"], batch.everything, []
+def ppo(batch, s, costs=None):
+    """Generalised advantages per token, whitened; the critic's values are clipped around the old ones. Each token's reward
+    is its cost, and the last token of a turn also gets the turn's reward. In a tree, a token has the mean of its
+    advantages in the trajectories that share it."""
+    critic, trained, found = s["critic"], batch.everything, [[] for _ in batch.everything]
     for trajectory in batch.trajectories:
-        rewards = [0.0] * len(trajectory.tokens)
+        places, rewards = trajectory.tokens, []
         for turn, step in zip(trajectory.turns, trajectory.steps()):
-            rewards[turn.tokens[-1] - trajectory.tokens[0]] = step
-        values = batch.value[trajectory.tokens].tolist()
-        advantages += gae(rewards, values, critic["discount"], critic["lambda"])
-    advantages = torch.tensor(advantages)
+            rewards += [0.0 if costs is None else -costs[place].item() for place in turn.tokens]
+            rewards[-1] += step
+        values = batch.value[places].tolist()
+        own = gae(rewards, values, critic["discount"], critic["lambda"], trajectory.end_value)
+        for place, advantage in zip(places, own):
+            found[place].append(advantage)
+    advantages = torch.tensor([sum(each) / len(each) for each in found])
     targets = advantages + batch.value
     near = batch.value_now.clamp(batch.value - critic["clip"], batch.value + critic["clip"])
     value_loss = 0.5 * torch.maximum((batch.value_now - targets) ** 2, (near - targets) ** 2).mean()

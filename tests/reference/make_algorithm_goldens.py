@@ -3,18 +3,19 @@
 
 make_algorithm_goldens.py FOLDER writes FOLDER/algorithms.json. In each case `overrides` are keys of the preset's file
 that are replaced. `advantages` and the gradients are nested as the fixture is: group, episode, seat, turn, token. An
-advantage is null where the token is masked."""
+advantage is null where the token is masked. `episodes` are those of the optimiser step, if not all."""
 import json
 import pathlib
 import sys
-import tomllib
 
 import torch
 
 from algorithm_batch import Batch
+from algorithm_constants import CONSTANTS
 from algorithm_fixtures import make_fixtures
-from algorithm_overrides import extra_cases
+from algorithm_overrides import extra_cases, minibatch_cases
 from algorithm_presets import PRESETS
+from algorithm_steps import make_regression, make_replay, make_replies, make_tree_cases, rows
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "presets"
 DUO_ONLY = ("dr-mas", "mars", "spiral-rae")
@@ -33,7 +34,8 @@ def nested(batch, values):
             groups.append([])
         if trajectory.episode == len(groups[-1]):
             groups[-1].append([])
-        groups[-1][-1].append([[values[place] for place in turn.tokens] for turn in trajectory.turns])
+        groups[-1][-1].append([[values[place] for place in turn.tokens if not turn.is_shared]
+                               for turn in trajectory.turns])
     return groups
 
 
@@ -43,14 +45,19 @@ def gradient_of(loss, variable):
     return gradient.tolist()
 
 
-def make_case(preset, fixtures, fixture, overrides, function):
+def make_case(fixtures, preset, fixture, overrides, function, episodes=None):
     """Result of one function on one batch."""
-    settings = tomllib.loads((FOLDER / f"{preset}.toml").read_text()) | overrides
-    batch = Batch(fixtures[fixture])
+    settings, batch = CONSTANTS[preset] | overrides, Batch(fixtures[fixture])
+    if episodes is not None:
+        batch.minibatch = torch.zeros_like(batch.everything)
+        for number in episodes:
+            batch.minibatch[batch.episodes(batch.everything)[number]] = True
     update = function(batch, settings)
     advantages = [number if known else None for number, known in zip(update.advantages.tolist(), update.trained)]
     case = {"preset": preset, "fixture": fixture, "overrides": overrides, "advantages": nested(batch, advantages),
             "loss": update.loss.item(), "gradient": nested(batch, gradient_of(update.loss, batch.current))}
+    if episodes is not None:
+        case["episodes"] = episodes
     of_entropy = gradient_of(update.loss, batch.entropy_now)
     if any(of_entropy):
         case["entropy_gradient"] = nested(batch, of_entropy)
@@ -66,12 +73,12 @@ def make_cases(fixtures):
     """Every preset on its fixture, then the extra cases."""
     # These two have separate fixtures: pairs, and a teacher.
     files = {file.stem for file in FOLDER.glob("*.toml")} - {"dpo", "distill"}
-    assert set(PRESETS) == files, "every preset has its function"
+    assert set(PRESETS) == set(CONSTANTS) == files, "every preset has its function and its constants"
     cases = []
     for preset, function in sorted(PRESETS.items()):
         names = ["duo"] if preset in DUO_ONLY else ["solo", "duo"] if preset in DUO_TOO else ["solo"]
-        cases += [make_case(preset, fixtures, name, REQUIRED.get(preset, {}), function) for name in names]
-    return cases + [make_case(preset, fixtures, "solo", *case) for preset, *case in extra_cases()]
+        cases += [make_case(fixtures, preset, name, REQUIRED.get(preset, {}), function) for name in names]
+    return cases + [make_case(fixtures, *case) for case in extra_cases() + minibatch_cases()]
 
 
 def make_pairs():
@@ -84,7 +91,7 @@ def make_pairs():
         pairs.append(pair)
     loss = torch.stack(losses).mean()
     return {"beta": beta, "loss": loss.item(),
-            "pairs": [{side: as_rows(tokens) for side, tokens in pair.items()} for pair in pairs],
+            "pairs": [{side: rows(tokens) for side, tokens in pair.items()} for pair in pairs],
             "gradients": [{side: gradient_of(loss, tokens["current"]) for side, tokens in pair.items()}
                           for pair in pairs]}
 
@@ -98,7 +105,7 @@ def make_distillation():
         ratios = torch.exp(tokens["current"] - tokens["behaviour"])
         losses.append(-torch.minimum(ratios * advantage, ratios.clamp(1 - low, 1 + high) * advantage).mean())
     loss = torch.stack(losses).mean()
-    return {"low": low, "high": high, "episodes": [as_rows(tokens) for tokens in episodes],
+    return {"low": low, "high": high, "episodes": [rows(tokens) for tokens in episodes],
             "advantages": [advantage.tolist() for advantage in advantages], "loss": loss.item(),
             "gradients": [gradient_of(loss, tokens["current"]) for tokens in episodes]}
 
@@ -110,11 +117,6 @@ def random_tokens(count, *others):
     return {"current": current.requires_grad_()} | near
 
 
-def as_rows(tokens):
-    """A list of tokens instead of one vector per number."""
-    return [dict(zip(tokens, numbers)) for numbers in zip(*(values.tolist() for values in tokens.values()))]
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.set_default_dtype(torch.float64)
@@ -122,6 +124,8 @@ if __name__ == "__main__":
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     fixtures = make_fixtures()
-    numbers = {"fixtures": fixtures, "cases": make_cases(fixtures), "pairs": make_pairs(),
-               "distillation": make_distillation()}
+    cases = make_cases(fixtures) + make_tree_cases(fixtures, make_case)
+    numbers = {"fixtures": fixtures, "cases": cases, "pairs": make_pairs(), "regression": make_regression(random_tokens),
+               "distillation": make_distillation(), "replay": make_replay(fixtures["solo"]),
+               "replies": make_replies(fixtures["tree"])}
     (folder / "algorithms.json").write_text(json.dumps(numbers) + "\n")

@@ -60,11 +60,13 @@ def adamw():
     torch.manual_seed(6)
     settings = {"learning_rate": 0.05, "warmup_steps": 2, "schedule": "cosine", "total_steps": 6, "beta1": 0.9,
                 "beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.1, "gradient_clip": 1.0}
-    parameters = {"first": torch.randn(3, 5), "second": torch.randn(4)}
+    parameters = {"first": torch.randn(3, 5), "second": torch.randn(4), "embed_tokens.weight": torch.randn(4, 3)}
     start = {name: tensor.flatten().tolist() for name, tensor in parameters.items()}
     variables = {name: torch.nn.Parameter(tensor.clone()) for name, tensor in parameters.items()}
-    optimizer = torch.optim.AdamW(variables.values(), lr=settings["learning_rate"], betas=(0.9, 0.95), eps=1e-8,
-                                  weight_decay=0.1)
+    # Norms, biases and embeddings do not decay.
+    groups = [{"params": [variables["first"]], "weight_decay": settings["weight_decay"]},
+              {"params": [variables["second"], variables["embed_tokens.weight"]], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=settings["learning_rate"], betas=(0.9, 0.95), eps=1e-8)
     warm = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (step + 1) / 2 if step < 2 else
                                              0.5 * (1 + float(numpy.cos(numpy.pi * (step - 2) / 4))))
     steps = []

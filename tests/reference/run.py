@@ -30,8 +30,8 @@ def near(left, right, where):
 
 def goldens_are_current(repo, scratch):
     """Checks that the programs in this folder reproduce the committed golden files."""
-    programs = ("make_training_goldens.py", "make_algorithm_goldens.py", "make_model_goldens.py", "make_sampling_goldens.py",
-                "make_chat_goldens.py", "make_kuhn_goldens.py", "make_reward_goldens.py",
+    programs = ("make_training_goldens.py", "make_algorithm_goldens.py", "make_step_goldens.py", "make_model_goldens.py",
+                "make_sampling_goldens.py", "make_chat_goldens.py", "make_kuhn_goldens.py", "make_reward_goldens.py",
                 "make_math_goldens.py")
     for program in programs:
         subprocess.run([sys.executable, HERE / program, scratch], check=True)

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Aggregation, Baseline, CovarianceClip, Credit, Critic, EntropyBand, GroupBy, Kl, KlPlace, LengthPenalty, Mask,
-    OffPolicy, Ratio, Replay, Scale, Surrogate, WhenClipped, Whiten,
+    OffPolicy, Ratio, Replay, Scale, SharedTurns, Surrogate, WhenClipped, Whiten,
 };
 
 /// Flags of an algorithm. A run file names a preset and overrides single flags. A flag that would have no effect is an
@@ -21,6 +21,9 @@ pub struct Algorithm {
     /// Comparison within a group.
     #[serde(default)]
     pub group_by: GroupBy,
+    /// Turns that several episodes of a tree share. Other values than `once` require a `plan` with forks.
+    #[serde(default)]
+    pub shared_turns: SharedTurns,
     /// Baseline subtracted from rewards.
     pub baseline: Baseline,
     /// Decay of the moving average; required by `baseline = "seat-average"`, rejected otherwise.
@@ -33,6 +36,11 @@ pub struct Algorithm {
     /// Final whitening of advantages.
     #[serde(default)]
     pub whiten: Whiten,
+    /// Minimum standard deviation that whitening divides by. A batch of nearly equal advantages is then not scaled up to
+    /// deviation 1. Requires `whiten`.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub whiten_floor: f64,
     /// Critic; required by `baseline = "critic"`, rejected otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub critic: Option<Critic>,
@@ -108,10 +116,12 @@ impl Default for Algorithm {
         Self {
             credit: Credit::Episode {},
             group_by: GroupBy::Seat,
+            shared_turns: SharedTurns::Once,
             baseline: Baseline::LeaveOneOut,
             average_decay: None,
             scale: Scale::None,
             whiten: Whiten::None,
+            whiten_floor: 0.0,
             critic: None,
             progress: 0.0,
             reward_temperature: None,
@@ -171,6 +181,14 @@ impl Algorithm {
     pub fn stage_models(&self) -> StageModels {
         let reference = self.penalty().is_some() || matches!(self.surrogate, Surrogate::Preference { .. });
         StageModels { reference, critic: self.critic.is_some(), teacher: None }
+    }
+
+    /// Upper bound on the optimiser steps of the policy in this many training steps.
+    #[must_use]
+    pub fn optimizer_steps(&self, steps: u64) -> u64 {
+        let warmup = self.critic.map_or(0, |critic| critic.warmup_steps);
+        let each = u64::from(self.epochs).saturating_mul(u64::from(self.minibatches));
+        steps.saturating_sub(warmup).saturating_mul(each)
     }
 
     /// Whether the stage needs a teacher.

@@ -56,12 +56,14 @@ impl Algorithm {
             | Credit::Turns { .. } => 1.0,
         };
         require(share(discount), "credit.discount", discount, "from 0 to 1")?;
-        let second_term = match self.credit {
-            Credit::Turns { outcome_weight } => Some(("credit.outcome_weight", outcome_weight)),
-            Credit::Anchors { weight, .. } => Some(("credit.weight", weight)),
-            _ => None,
+        let weights = match self.credit {
+            Credit::Turns { turn_weight, outcome_weight } => {
+                vec![("credit.turn_weight", turn_weight), ("credit.outcome_weight", outcome_weight)]
+            }
+            Credit::Anchors { weight, .. } => vec![("credit.weight", weight)],
+            _ => vec![],
         };
-        if let Some((key, factor)) = second_term {
+        for (key, factor) in weights {
             require(weight(factor), key, factor, "at least 0")?;
         }
         require(weight(self.progress), "progress", self.progress, "at least 0")?;
@@ -124,6 +126,10 @@ impl Algorithm {
         };
         let turns = self.whiten == Whiten::Turns && by_token;
         require(!turns, "whiten", "turns", "tokens where advantages differ within a turn")?;
+        require(weight(self.whiten_floor), "whiten_floor", self.whiten_floor, "at least 0")?;
+        if self.whiten_floor > 0.0 && self.whiten == Whiten::None {
+            return Err(SettingError::Unused { key: "whiten_floor", when: "`whiten` is set" });
+        }
         self.check_idle()?;
         let constant = self.aggregation == Aggregation::Constant;
         only(self.constant_tokens.is_some(), constant, "constant_tokens", "`aggregation` is constant")?;
@@ -178,7 +184,7 @@ impl Algorithm {
             Surrogate::Importance {} | Surrogate::Plain {} => None,
         };
         let factor = match self.surrogate {
-            Surrogate::Regression { eta } => Some(("surrogate.eta", eta)),
+            Surrogate::Regression { eta, .. } => Some(("surrogate.eta", eta)),
             Surrogate::Preference { beta } => Some(("surrogate.beta", beta)),
             _ => None,
         };
@@ -253,7 +259,7 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_by_name() {
-        let wrong: [(&str, Spoil); 16] = [
+        let wrong: [(&str, Spoil); 18] = [
             ("low", |flags| flags.surrogate = Surrogate::Cispo { low: 1.5, high: 0.2 }),
             ("high", |flags| flags.surrogate = Surrogate::Cispo { low: 0.2, high: f64::NAN }),
             ("beta", |flags| {
@@ -280,9 +286,12 @@ mod tests {
                     learning_rate: 1e-3,
                     warmup_steps: 0,
                     clip: None,
+                    bootstrap: false,
                 };
                 flags.critic = Some(critic);
             }),
+            ("whiten_floor", |flags| flags.whiten_floor = 0.1),
+            ("whiten_floor", |flags| (flags.whiten, flags.whiten_floor) = (Whiten::Tokens, -0.1)),
             ("ratio", |flags| flags.surrogate = Surrogate::Plain {}),
             ("progress", |flags| flags.progress = 1.0),
             ("masks", |flags| (flags.baseline, flags.masks) = (Baseline::None, vec![Mask::ZeroVariance])),

@@ -26,16 +26,25 @@ pub enum Credit {
         discount: f64,
         /// Compares last turns with all turns instead of with each other only.
         jointly: bool,
+        /// Leaves turns before the last whose reward is 0 out of the comparison: they count as 0 in the sums.
+        #[serde(default, skip_serializing_if = "is_false")]
+        #[schemars(!skip_serializing_if)]
+        skip_zero_gains: bool,
     },
     /// The turn's reward compared with the same turn of the group, plus the last turn's compared with last turns (MT-GRPO).
     Turns {
-        /// Weight of the second term.
+        /// Weight of the first term, in turns before the last.
+        #[serde(default = "neutral_weight")]
+        #[schemars(range(min = 0))]
+        turn_weight: f64,
+        /// Weight of the second term, in turns before the last.
         #[schemars(range(min = 0))]
         outcome_weight: f64,
     },
     /// Log-probability under a teacher minus that under the behaviour policy; rewards are not used.
     Teacher {},
-    /// The total reward compared in the group, plus returns compared between turns with equal observations (GiGPO).
+    /// The total reward compared in the group, plus returns compared between turns in equal states (GiGPO). States are
+    /// equal by the environment's state key, or without state keys by the text heard since the seat's last turn.
     Anchors {
         /// γ, per turn.
         #[schemars(range(min = 0, max = 1))]
@@ -44,6 +53,10 @@ pub enum Credit {
         #[schemars(range(min = 0))]
         weight: f64,
     },
+}
+
+fn neutral_weight() -> f64 {
+    1.0
 }
 
 impl Default for Credit {
@@ -84,6 +97,8 @@ pub enum Baseline {
     GroupMean,
     /// Mean of the other members of the group.
     LeaveOneOut,
+    /// Mean of the batch: of all groups together, by `group_by`.
+    BatchMean,
     /// Moving average of the seat's rewards before the update (SPIRAL).
     SeatAverage,
     /// A critic's values, through generalised advantage estimation.
@@ -97,8 +112,10 @@ pub enum Scale {
     /// No divisor.
     #[default]
     None,
-    /// Sample standard deviation of the group.
+    /// Sample standard deviation of the group (divisor n - 1).
     GroupStd,
+    /// Population standard deviation of the group (divisor n).
+    GroupPopulationStd,
     /// Sample standard deviation of the batch, before baselines are subtracted.
     BatchStd,
 }
@@ -137,6 +154,16 @@ pub struct Critic {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub clip: Option<f64>,
+    /// Whether the return of an episode that a limit cut short, one of the run or the environment's own, continues with
+    /// the critic's value after its last token. Without it, and after every other ending, the value is 0.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schemars(!skip_serializing_if)]
+    pub bootstrap: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// Granularity of an action.
@@ -156,7 +183,7 @@ pub enum Mask {
     /// Episodes with a turn that neither called a function, where one could be called, nor ended the episode
     /// (SimpleTIR).
     VoidTurn,
-    /// Episodes that a limit of the run ended.
+    /// Episodes that a limit cut short: one of the run, or the environment's own (ending `truncated`).
     OverLong,
     /// Groups of equal rewards (zero variance).
     ZeroVariance,
@@ -225,11 +252,14 @@ pub enum Surrogate {
     /// `A · log π`.
     Plain {},
     /// Least squares between the difference of two episodes' log-ratios, divided by `eta`, and the difference of their
-    /// rewards (REFUEL).
+    /// rewards.
     Regression {
         /// η: divisor of the difference of log-ratios.
         #[schemars(extend("exclusiveMinimum" = 0))]
         eta: f64,
+        /// Tokens whose log-ratios are compared.
+        #[serde(default)]
+        over: RegressionOver,
     },
     /// For each pair of a group's episodes, raises the better one's log-ratio to the reference policy (DPO).
     Preference {
@@ -237,6 +267,18 @@ pub enum Surrogate {
         #[schemars(extend("exclusiveMinimum" = 0))]
         beta: f64,
     },
+}
+
+/// Tokens whose log-ratios the regression compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RegressionOver {
+    /// All tokens of both episodes (REBEL).
+    #[default]
+    Episode,
+    /// Those of the first turn in which the two episodes differ: two replies to one prefix (REFUEL). Episodes of a tree
+    /// share a prefix of turns, others the task.
+    Reply,
 }
 
 /// Gradient of tokens with a positive advantage above the upper bound.
@@ -263,10 +305,23 @@ impl WhenClipped {
 pub enum Aggregation {
     /// Mean over all tokens: long episodes weigh more.
     Token,
-    /// Mean over episodes of the mean over each episode's tokens.
+    /// Mean over episodes of the mean over each episode's tokens, those of all its seats together.
     Sequence,
+    /// As `sequence`, with each seat's part of an episode as a sequence of its own.
+    SequencePerSeat,
     /// Sum over all tokens, divided by the number of episodes times `constant_tokens`.
     Constant,
+}
+
+/// Turns that several episodes of a tree share (plans `branch` and `prefixes`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SharedTurns {
+    /// They enter the loss once, with the mean of the advantages of the episodes behind them.
+    #[default]
+    Once,
+    /// They enter the loss once for each episode, with its own advantage.
+    PerEpisode,
 }
 
 /// Penalty on the divergence from the reference policy. Plans that fork (`branch`, `prefixes`) exclude
@@ -326,6 +381,9 @@ pub struct EntropyBand {
     pub weight: f64,
     /// Form of the penalty.
     pub mode: BandMode,
+    /// Tokens whose mean entropy is compared with the band.
+    #[serde(default)]
+    pub unit: BandUnit,
     /// First turn that it covers, from 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(!skip_serializing_if)]
@@ -335,6 +393,19 @@ pub struct EntropyBand {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+/// Tokens whose mean entropy is compared with the band of their turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BandUnit {
+    /// All tokens of the batch in turns of the same number.
+    #[default]
+    Batch,
+    /// The tokens of one turn of one episode.
+    Turn,
+    /// Each token.
+    Token,
 }
 
 /// Form of the penalty outside the band.

@@ -18,8 +18,9 @@ pub use algorithm::{Algorithm, StageModels};
 pub use device::{Accelerator, Precision};
 pub use error::{SettingError, require};
 pub use flags::{
-    Aggregation, BandMode, Baseline, CapLevel, CovarianceClip, Credit, Critic, EntropyBand, Estimator, GroupBy, Kl,
-    KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, Replay, Scale, Surrogate, WhenClipped, Whiten,
+    Aggregation, BandMode, BandUnit, Baseline, CapLevel, CovarianceClip, Credit, Critic, EntropyBand, Estimator,
+    GroupBy, Kl, KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, RegressionOver, Replay, Scale, SharedTurns,
+    Surrogate, WhenClipped, Whiten,
 };
 pub use lora::{Lora, Module};
 pub use presets::Preset;

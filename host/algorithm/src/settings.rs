@@ -36,9 +36,14 @@ pub struct Optimizer {
     pub warmup_steps: u64,
     /// Schedule of the learning rate after the warm-up.
     pub schedule: Schedule,
-    /// Optimiser steps of the stage; rejected by `schedule = "constant"`, required by all others.
+    /// Optimiser steps after which the rate has fallen; rejected by `schedule = "constant"`, required by all others. An
+    /// `sft` stage takes one optimiser step per step, an `rl` stage one per minibatch and epoch, except for minibatches
+    /// without a gradient. Fewer than the stage takes are rejected, since the rest would be trained at the lowest rate.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1), extend("x-range" = "above `warmup_steps`"))]
+    #[schemars(
+        range(min = 1),
+        extend("x-range" = "above `warmup_steps`, and at least the stage's optimiser steps")
+    )]
     pub total_steps: Option<u64>,
     /// Last optimiser steps, in which the rate falls; required by `schedule = "warmup-stable-decay"`, rejected by all
     /// others.
@@ -58,12 +63,15 @@ pub struct Optimizer {
     /// Term added to the root of the mean square.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub epsilon: f64,
-    /// Decoupled weight decay, multiplied by the learning rate.
+    /// Decoupled weight decay, multiplied by the learning rate. It applies to matrices, but not to embeddings, norms and
+    /// biases.
     #[schemars(range(min = 0))]
     pub weight_decay: f64,
     /// Maximum gradient norm; larger gradients are rescaled.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub gradient_clip: f64,
+    /// Optimiser steps in a row that are skipped because their gradient is not finite; one more ends the run.
+    pub max_skipped_steps: u32,
 }
 
 impl Default for Optimizer {
@@ -80,6 +88,7 @@ impl Default for Optimizer {
             epsilon: 1e-8,
             weight_decay: 0.0,
             gradient_clip: 1.0,
+            max_skipped_steps: 3,
         }
     }
 }
@@ -210,8 +219,9 @@ pub struct RlSettings {
     pub activation_checkpointing: bool,
     /// Whether common prefixes of sequences are computed once. Changes speed, not the result.
     pub share_beginnings: bool,
-    /// Whether to skip sequences without a gradient: all advantages are 0 and no other loss term is set. A minibatch of
-    /// only such sequences takes no optimiser step; otherwise this changes speed, not the result.
+    /// Whether sequences without a gradient get no backward pass: all advantages are 0 and no other loss term is set. They
+    /// are only measured. A minibatch of such sequences takes no optimiser step; otherwise this changes speed, not the
+    /// result.
     pub skip_idle: bool,
 }
 

@@ -6,6 +6,7 @@
 
 mod error;
 mod hint;
+mod learning_rate;
 mod mismatch;
 mod overlay;
 mod pretrained;

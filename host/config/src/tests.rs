@@ -1,5 +1,7 @@
 //! Tests of rejected run files and their messages.
 
+use gymkhana_algorithm::Preset;
+
 use crate::{RunFile, Stage};
 
 const SMALLEST: &str = "success = \"environment.success\"\n[[stages]]\nkind = \"rl\"\n";
@@ -100,6 +102,27 @@ fn values_out_of_range_name_their_key() {
         let message = message(SMALLEST, &[set]);
         assert!(message.contains(key), "{set}: {message}");
     }
+}
+
+/// 50 steps with two epochs of three minibatches take up to 300 optimiser steps.
+#[test]
+fn a_cosine_that_ends_before_the_stage_is_rejected() {
+    let with = |total: u32| {
+        [
+            format!("stages.rl.optimizer={{ schedule = \"cosine\", total_steps = {total} }}"),
+            "stages.rl.steps=50".to_owned(),
+            "stages.rl.settings={ epochs = 2, minibatches = 3 }".to_owned(),
+        ]
+    };
+    RunFile::parse(SMALLEST, "run.toml", &with(300)).expect("the whole stage");
+    RunFile::parse(SMALLEST, "run.toml", &with(400)).expect("a cosine that ends above 0");
+    let error = RunFile::parse(SMALLEST, "run.toml", &with(50)).expect_err("250 steps at a rate of 0").to_string();
+    for words in ["optimizer.total_steps is 50", "up to 300 optimiser steps", "last 250", "to 300 or more"] {
+        assert!(error.contains(words), "{error}");
+    }
+    let critic = Preset::named("ppo").expect("known").algorithm().expect("flags");
+    // Ten steps of warm-up train only the critic.
+    assert_eq!((critic.minibatches, critic.optimizer_steps(50)), (4, 160));
 }
 
 #[test]

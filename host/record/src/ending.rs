@@ -35,6 +35,12 @@ impl Ending {
     pub fn is_limit(self) -> bool {
         matches!(self, Self::TurnLimit | Self::ContextLimit | Self::CallLimit | Self::TimeLimit | Self::EarlyStopped)
     }
+
+    /// Whether a limit ended the episode before its task was over: one of the run, or the environment's own.
+    #[must_use]
+    pub fn is_cut_short(self) -> bool {
+        self.is_limit() || self == Self::Truncated
+    }
 }
 
 /// The same word as in records and Parquet.

@@ -23,6 +23,10 @@ pub struct PolicyTurn {
     pub transcript: u32,
     /// Number of environment steps before the reply.
     pub steps: u32,
+    /// The first 8 bytes, in hex, of the SHA-256 of the environment's state key before the reply. None for an environment
+    /// without state keys, and for a note.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
     /// The score of the run's turn probe for this turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe_score: Option<ProbeScore>,

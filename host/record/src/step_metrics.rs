@@ -60,7 +60,10 @@ pub mod sft {
         LOSS = "loss", "nats", "loss: mean negative log-probability of the oracle's tokens, plus `other_tokens` times \
             that of the other tokens";
         LOSS_SAMPLED = "loss_sampled", "nats per token", "the oracle's part of the loss";
-        GRADIENT_NORM = "gradient_norm", "", "norm of the gradient before clipping";
+        GRADIENT_NORM = "gradient_norm", "", "norm of the gradient before clipping; left out of a skipped step, as the \
+            losses are";
+        SKIPPED_UPDATES = "skipped_updates", "optimiser steps", "1 if the step was skipped because its gradient was not \
+            finite, else 0";
         LEARNING_RATE = "learning_rate", "", "learning rate of the optimiser step";
         TOKENS = "tokens", "tokens", "tokens in the loss that the oracle wrote";
         POSITIONS = "positions", "tokens", "positions that the forward passes computed; a shared prefix counts once";
@@ -105,13 +108,18 @@ pub mod rl {
         GRADIENT_NORM = "gradient_norm", "", "mean norm of the gradients before clipping";
         LEARNING_RATE = "learning_rate", "", "learning rate of the last optimiser step";
         UPDATES = "updates", "optimiser steps", "optimiser steps of the policy; 0 if no sequence had a gradient";
-        CLIP_FRACTION = "clip_fraction", "share, 0 to 1", "share of the tokens in the loss whose gradient the clip \
-            removed";
+        SKIPPED_UPDATES = "skipped_updates", "optimiser steps", "optimiser steps skipped because their gradient was not \
+            finite; the other values leave out their minibatches";
+        CLIP_FRACTION = "clip_fraction", "share, 0 to 1", "share of the tokens in the loss whose ratio a bound of the \
+            surrogate replaced: by the sign of the advantage for `clip`, its dual bound included, and whatever the sign \
+            for `cispo`; episodes without an advantage count in the denominator";
         BEHAVIOUR_DIVERGENCE = "behaviour_divergence", "nats per token", "mean k3 estimate of the divergence between \
             the trained policy and the policy before the update (the behaviour policy, or the proximal policy with \
-            `off_policy`); about 0 for the surrogates `regression` and `preference`";
+            `off_policy`), over all tokens in the loss, those of episodes without an advantage included; about 0 for the \
+            surrogates `regression` and `preference`";
         REFERENCE_DIVERGENCE = "reference_divergence", "nats per token", "mean estimate of the divergence from the \
-            reference policy, by `kl.estimator`; 0 unless `kl.place` is `loss`";
+            reference policy over all tokens in the loss, by `kl.estimator`, or k3 without `kl`; 0 without a \
+            reference policy";
         ADVANTAGE_MEAN = "advantage_mean", "reward", "mean advantage, measured at the first token in the loss of each \
             seat's part of an episode";
         ADVANTAGE_STD = "advantage_std", "reward", "population standard deviation of these advantages";
@@ -120,13 +128,16 @@ pub mod rl {
         TOKENS = "tokens", "tokens", "sampled tokens of the trained seats, including masked ones";
         POSITIONS = "positions", "tokens", "positions that the forward passes of the updates computed; a shared prefix \
             counts once";
-        ENTROPY = "entropy", "nats per token", "mean entropy of the behaviour policy at the sampled tokens";
+        ENTROPY = "entropy", "nats per token", "mean entropy of the behaviour policy at the sampled tokens; a \
+            token that several episodes share counts once";
         ON_POLICY_DIVERGENCE = "on_policy_divergence", "nats per token", "mean k3 estimate of the divergence between \
             the policy before the update and the behaviour policy, over tokens of staleness 0 (of the first minibatch, \
             or all with `off_policy`); about 0 if the generating side computes as the trainer does; only with such \
             tokens";
         VALUE_LOSS = "value_loss", "", "mean loss of the critic's optimiser steps; only with a critic";
         REPLAYED = "replayed", "episodes", "replayed episodes; only with `replay.kind = \"self-imitation\"`";
+        BACKFILLED = "backfilled", "groups", "groups without a success that got a stored one; only with \
+            `replay.kind = \"backfill\"`";
     }
 }
 

@@ -3,7 +3,7 @@
 use tch::{TchError, Tensor, no_grad_guard};
 
 use crate::TrainerError;
-use crate::parameters::Parameters;
+use crate::parameters::{Gradient, Parameters};
 use gymkhana_algorithm::Optimizer;
 
 /// Optimiser state.
@@ -13,6 +13,8 @@ pub struct AdamW {
     moments: Option<Moments>,
     /// Number of steps taken.
     step: u64,
+    /// Number of steps skipped since the last one that was taken.
+    skipped: u32,
 }
 
 /// Elements per piece. One piece's tensors fit into a core's cache, so an update passes over memory once instead of
@@ -45,21 +47,20 @@ impl Moments {
 }
 
 /// Global norm of all gradients.
-fn norm(gradients: &[(i64, Tensor)]) -> Result<f64, TchError> {
+fn norm(gradients: &[Gradient]) -> Result<f64, TchError> {
     if gradients.is_empty() {
         return Ok(0.0);
     }
-    let norms = gradients.iter().map(|(_, gradient)| gradient.f_norm()).collect::<Result<Vec<_>, _>>()?;
+    let norms = gradients.iter().map(|gradient| gradient.values.f_norm()).collect::<Result<Vec<_>, _>>()?;
     Tensor::f_stack(&norms, 0)?.f_norm()?.f_double_value(&[])
 }
 
-/// Splits gradients into pieces: offset of the parameter in the flat buffer, start of the piece in the parameter,
-/// length of the piece, and the gradient.
-fn pieces(gradients: &[(i64, Tensor)]) -> impl Iterator<Item = (i64, i64, i64, &Tensor)> {
-    gradients.iter().flat_map(|(offset, gradient)| {
-        let count = gradient.size()[0];
-        let most = if gradient.device().is_cuda() { count.max(1) } else { PIECE };
-        (0..count).step_by(most as usize).map(move |start| (*offset, start, most.min(count - start), gradient))
+/// Splits gradients into pieces: the gradient, the start of the piece in it, and the length of the piece.
+fn pieces(gradients: &[Gradient]) -> impl Iterator<Item = (&Gradient, i64, i64)> {
+    gradients.iter().flat_map(|gradient| {
+        let count = gradient.values.size()[0];
+        let most = if gradient.values.device().is_cuda() { count.max(1) } else { PIECE };
+        (0..count).step_by(most as usize).map(move |start| (gradient, start, most.min(count - start)))
     })
 }
 
@@ -70,25 +71,31 @@ impl AdamW {
         self.step
     }
 
-    /// Updates the parameters by their gradients, which are left unchanged. Returns the gradient norm before clipping.
+    /// Updates the parameters by their gradients, which are left unchanged. Returns the gradient norm before clipping;
+    /// `None` if it is not finite, and the step was skipped: parameters and moments are unchanged then.
     ///
     /// # Errors
-    /// If the norm is not finite; parameters and state are unchanged then.
-    pub fn step(&mut self, parameters: &Parameters, settings: &Optimizer) -> Result<f64, TrainerError> {
+    /// If more steps in a row than the settings allow would be skipped.
+    pub fn step(&mut self, parameters: &Parameters, settings: &Optimizer) -> Result<Option<f64>, TrainerError> {
         let torch = || TrainerError::torch("took an optimiser step");
         let gradients = parameters.gradients().map_err(torch())?;
         let norm = norm(&gradients).map_err(torch())?;
         if !norm.is_finite() {
-            return Err(TrainerError::NotFinite { norm, step: self.step + 1 });
+            self.skipped += 1;
+            if self.skipped > settings.max_skipped_steps {
+                return Err(TrainerError::NotFinite { norm, step: self.step + 1, skipped: self.skipped - 1 });
+            }
+            return Ok(None);
         }
+        self.skipped = 0;
         self.update(parameters, &gradients, norm, settings).map_err(torch())?;
-        Ok(norm)
+        Ok(Some(norm))
     }
 
     fn update(
         &mut self,
         parameters: &Parameters,
-        gradients: &[(i64, Tensor)],
+        gradients: &[Gradient],
         norm: f64,
         settings: &Optimizer,
     ) -> Result<(), TchError> {
@@ -104,18 +111,18 @@ impl AdamW {
         let shorten = (settings.gradient_clip / (norm + 1e-6)).min(1.0);
         let mean_bias = 1.0 - settings.beta1.powf(steps);
         let square_bias = (1.0 - settings.beta2.powf(steps)).sqrt();
-        for (offset, start, length, gradient) in pieces(gradients) {
-            let cut = |tensor: &Tensor| tensor.f_narrow(0, offset + start, length);
+        for (gradient, start, length) in pieces(gradients) {
+            let cut = |tensor: &Tensor| tensor.f_narrow(0, gradient.offset + start, length);
             let (mut mean, mut square, mut flat) =
                 (cut(&moments.mean)?, cut(&moments.square)?, cut(parameters.flat())?);
-            let shortened = gradient.f_narrow(0, start, length)?.f_mul_scalar(shorten)?;
+            let shortened = gradient.values.f_narrow(0, start, length)?.f_mul_scalar(shorten)?;
             let _ = mean.f_lerp_(&shortened, 1.0 - settings.beta1)?;
             let _ = square.f_lerp_(&shortened.f_square()?, 1.0 - settings.beta2)?;
             let mut divisor = square.f_sqrt()?;
             let _ = divisor.f_div_scalar_(square_bias)?.f_add_scalar_(settings.epsilon)?;
             // The binding's `addcdiv` takes no factor, so the divisor contains the step size.
             let _ = divisor.f_mul_scalar_(-mean_bias / rate)?;
-            if settings.weight_decay > 0.0 {
+            if settings.weight_decay > 0.0 && gradient.decays {
                 let _ = flat.f_mul_scalar_(1.0 - rate * settings.weight_decay)?;
             }
             let _ = flat.f_addcdiv_(&mean, &divisor)?;
@@ -141,15 +148,54 @@ impl AdamW {
     pub(crate) fn set_steps(&mut self, step: u64) {
         self.step = step;
     }
+
+    /// Number of steps skipped since the last one that was taken.
+    pub(crate) fn skipped(&self) -> u32 {
+        self.skipped
+    }
+
+    /// Sets the number of skipped steps, after the state was read from a checkpoint.
+    pub(crate) fn set_skipped(&mut self, skipped: u32) {
+        self.skipped = skipped;
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use gymkhana_record::{Sampled, Segment};
-    use tch::Device;
+    use tch::{Device, Kind, Tensor};
 
+    use super::AdamW;
+    use crate::Optimizer;
+    use crate::parameters::Parameters;
     use crate::storage::checkpoint;
     use crate::{Settings, SftSettings, TinyModel, Trainer};
+
+    /// With a gradient of 0 only weight decay moves a parameter: by the learning rate times the decay, 5 %.
+    #[test]
+    fn weight_decay_leaves_out_norms_biases_and_embeddings() {
+        let shapes = [
+            ("model.embed_tokens.weight", vec![4, 3]),
+            ("model.layers.0.self_attn.q_proj.weight", vec![3, 3]),
+            ("model.layers.0.self_attn.q_proj.bias", vec![3]),
+            ("model.norm.weight", vec![3]),
+            ("lm_head.weight", vec![4, 3]),
+        ]
+        .map(|(name, shape)| (name.to_owned(), shape));
+        let parameters = Parameters::zeros(&shapes, Device::Cpu).expect("parameters");
+        let mut gradients = Vec::new();
+        for (name, shape) in &shapes {
+            let ones = Tensor::ones(&shape[..], (Kind::Float, Device::Cpu));
+            parameters.set(name, &ones).expect("the same shape");
+            gradients.push(parameters.get(name).expect("known").sum(Kind::Float) * 0.0);
+        }
+        Tensor::stack(&gradients, 0).sum(Kind::Float).backward();
+        let settings = Optimizer { learning_rate: 0.1, weight_decay: 0.5, ..Optimizer::default() };
+        AdamW::default().step(&parameters, &settings).expect("a step").expect("finite");
+        let mean = |name: &str| parameters.get(name).expect("known").mean(Kind::Float).double_value(&[]);
+        let found = shapes.each_ref().map(|(name, _)| (mean(name) * 100.0).round() / 100.0);
+        assert_eq!(found, [1.0, 0.95, 1.0, 1.0, 0.95]);
+    }
 
     #[test]
     fn a_model_that_only_generates_allocates_no_moments() {

@@ -85,15 +85,19 @@ pub enum TrainerError {
         /// Description of the problem.
         problem: String,
     },
-    /// A gradient was not finite; the weights are unchanged.
+    /// A gradient was not finite, after as many skipped steps as the settings allow; the weights are unchanged.
     #[error(
-        "optimiser step {step} failed: the gradient norm is {norm}\nhint: lower `learning_rate` or `gradient_clip`"
+        "optimiser step {step} failed: the gradient norm is {norm}, after {skipped} skipped steps in a row\nhint: lower \
+         `learning_rate`, or check the log-probabilities of the policy that generates; `max_skipped_steps` sets how many \
+         steps are skipped"
     )]
     NotFinite {
         /// The norm: an infinity or NaN.
         norm: f64,
         /// The optimiser step, from 1.
         step: u64,
+        /// Number of steps in a row that were skipped before.
+        skipped: u32,
     },
     /// libtorch failed.
     #[error("libtorch failed while it {during}")]

@@ -29,10 +29,10 @@ mod trainer;
 pub use config::{Biases, Family, ModelConfig};
 pub use error::TrainerError;
 pub use gymkhana_algorithm::{
-    Accelerator, Aggregation, Algorithm, BandMode, Baseline, CapLevel, CovarianceClip, Credit, Critic, EntropyBand,
-    Estimator, GroupBy, Kl, KlPlace, LengthPenalty, Level, Lora, Mask, Module, OffPolicy, Optimizer, Precision, Preset,
-    Ratio, Replay, Requirement, RlSettings, Scale, Schedule, SettingError, SftSettings, StageModels, Surrogate,
-    TinyModel, WhenClipped, Whiten,
+    Accelerator, Aggregation, Algorithm, BandMode, BandUnit, Baseline, CapLevel, CovarianceClip, Credit, Critic,
+    EntropyBand, Estimator, GroupBy, Kl, KlPlace, LengthPenalty, Level, Lora, Mask, Module, OffPolicy, Optimizer,
+    Precision, Preset, Ratio, RegressionOver, Replay, Requirement, RlSettings, Scale, Schedule, SettingError,
+    SftSettings, SharedTurns, StageModels, Surrogate, TinyModel, WhenClipped, Whiten,
 };
 pub use settings::Settings;
 pub use storage::checkpoint::{export_model, open_model};

@@ -16,7 +16,23 @@ struct Place {
     offset: i64,
 }
 
+/// Gradient of one parameter.
+#[derive(Debug)]
+pub(crate) struct Gradient {
+    /// Offset of the parameter in the flat buffer.
+    pub offset: i64,
+    /// Whether weight decay applies to the parameter.
+    pub decays: bool,
+    /// The gradient, `[N]`.
+    pub values: Tensor,
+}
+
 impl Place {
+    /// Whether weight decay applies: to matrices, but not to embeddings, norms and biases.
+    fn decays(&self) -> bool {
+        self.shape.len() > 1 && !self.name.ends_with("embed_tokens.weight")
+    }
+
     fn view(&self, flat: &Tensor) -> Result<Tensor, TchError> {
         flat.f_narrow(0, self.offset, self.shape.iter().product())?.f_view(&self.shape[..])
     }
@@ -107,14 +123,15 @@ impl Parameters {
         &self.flat
     }
 
-    /// Gradients of the last backward passes, each with the offset of its parameter in the flat buffer.
-    pub(crate) fn gradients(&self) -> Result<Vec<(i64, Tensor)>, TchError> {
+    /// Gradients of the last backward passes.
+    pub(crate) fn gradients(&self) -> Result<Vec<Gradient>, TchError> {
         let _guard = no_grad_guard();
         let mut gradients = Vec::with_capacity(self.places.len());
         for (place, tensor) in self.places.iter().zip(&self.tensors) {
             let gradient = tensor.f_grad()?;
             if gradient.defined() {
-                gradients.push((place.offset, gradient.f_reshape([-1])?));
+                let values = gradient.f_reshape([-1])?;
+                gradients.push(Gradient { offset: place.offset, decays: place.decays(), values });
             }
         }
         Ok(gradients)

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest};
-use gymkhana_record::step_metrics::rl;
+use gymkhana_record::step_metrics::{rl, sft};
 use gymkhana_record::{EpisodeRecord, Sampled, Segment, StepMetrics};
 use tch::TchError;
 use tokio::sync::mpsc::error::TryRecvError;
@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::engine::{Engine, Waiting};
 use crate::error::chain;
-use crate::learner::{Batch, Learner, check_segment, demonstration_sequences, mean_entropy};
+use crate::learner::{Batch, Learner, check_segment, demonstration_sequences};
 use crate::model::{Model, shapes};
 use crate::storage::checkpoint::{self, Opened, Snapshot};
 use crate::{
@@ -209,7 +209,7 @@ impl Trainer {
     /// Reports the values of [`gymkhana_record::step_metrics::sft::TRAINER`].
     ///
     /// # Errors
-    /// If a setting or a demonstration cannot be used, or the gradient is not finite.
+    /// If a setting or a demonstration cannot be used, or too many steps in a row had a gradient that is not finite.
     pub async fn sft_step(
         &self,
         demonstrations: &[Segment],
@@ -223,7 +223,9 @@ impl Trainer {
         let settings = settings.clone();
         self.run(move |worker| {
             let metrics = worker.learner.sft_step(&mut worker.model, &sequences, &settings)?;
-            worker.publish_weights();
+            if metrics.get(sft::SKIPPED_UPDATES.name()) == Some(0.0) {
+                worker.publish_weights();
+            }
             Ok(metrics)
         })
         .await
@@ -235,7 +237,7 @@ impl Trainer {
     /// Reports the values of [`rl::TRAINER`]. If all advantages are 0, `updates` is 0 and the weights do not change.
     ///
     /// # Errors
-    /// If a setting or an episode cannot be used, or a gradient is not finite.
+    /// If a setting or an episode cannot be used, or too many optimiser steps in a row had a gradient that is not finite.
     pub async fn rl_step(
         &self,
         groups: &[Vec<EpisodeRecord>],
@@ -248,9 +250,8 @@ impl Trainer {
             }
         }
         let batch = Batch::new(groups, settings);
-        let entropy = mean_entropy(groups, settings);
         let settings = settings.clone();
-        let metrics = self.run(move |worker| {
+        self.run(move |worker| {
             let (needs, models) = (settings.algorithm.stage_models(), worker.learner.stage_models());
             let taught = !settings.algorithm.wants_teacher() || models.teacher.is_some();
             if (needs.reference && !models.reference) || (needs.critic && !models.critic) || !taught {
@@ -267,10 +268,8 @@ impl Trainer {
                 worker.publish_weights();
             }
             Ok(metrics)
-        });
-        let mut metrics = metrics.await?;
-        metrics.push(rl::ENTROPY, entropy);
-        Ok(metrics)
+        })
+        .await
     }
 
     /// Writes a checkpoint to a new folder, atomically. [`Trainer::position`] returns `position` after opening it.

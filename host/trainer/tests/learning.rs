@@ -7,8 +7,8 @@ use futures::future::join_all;
 use gymkhana_policy::{Policy, Sampling};
 use gymkhana_record::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_trainer::{
-    Aggregation, Algorithm, Baseline, Optimizer, Preset, RlSettings, SettingError, Settings, SftSettings, StageModels,
-    Surrogate, Trainer, TrainerError,
+    Aggregation, Algorithm, Baseline, Optimizer, Preset, RegressionOver, RlSettings, SettingError, Settings,
+    SftSettings, StageModels, Surrogate, Trainer, TrainerError,
 };
 
 fn trainer(seed: u64) -> Trainer {
@@ -170,7 +170,7 @@ async fn regression_fits_differences_of_rewards() {
     let algorithm = Algorithm {
         baseline: Baseline::None,
         ratio: None,
-        surrogate: Surrogate::Regression { eta: 1.0 },
+        surrogate: Surrogate::Regression { eta: 1.0, over: RegressionOver::Episode },
         aggregation: Aggregation::Constant,
         constant_tokens: Some(1),
         ..Algorithm::default()
@@ -295,9 +295,38 @@ async fn unusable_data_and_settings_are_refused_by_name() {
     let mut columns = std::mem::take(&mut broken[1][2].segments[0]).into_columns();
     columns.log_probs[4] = f32::NEG_INFINITY;
     broken[1][2].segments[0] = Segment::from_columns(columns).expect("columns of one length");
-    let error = trainer.rl_step(&broken, &RlSettings::default()).await.expect_err("an infinite ratio");
-    assert!(matches!(error, TrainerError::NotFinite { .. }), "{error}");
+    let optimizer = Optimizer { max_skipped_steps: 2, ..RlSettings::default().optimizer };
+    let settings = RlSettings { optimizer, ..RlSettings::default() };
+    for _ in 0..2 {
+        let metrics = trainer.rl_step(&broken, &settings).await.expect("a skipped step");
+        assert_eq!((figure(&metrics, "skipped_updates"), figure(&metrics, "updates")), (1.0, 0.0));
+        assert!(metrics.iter().all(|(_, value)| value.is_finite()), "{metrics:?}");
+    }
+    let error = trainer.rl_step(&broken, &settings).await.expect_err("the third in a row");
+    assert!(matches!(error, TrainerError::NotFinite { skipped: 2, .. }), "{error}");
     assert_eq!(trainer.weight_version(), 0, "no failed step moves the weights");
+}
+
+/// The skipped steps of a checkpoint count, and a step that is taken ends the row.
+#[tokio::test]
+async fn skipped_steps_are_counted_in_a_row() {
+    let first = trainer(6);
+    let groups = play(&first, 0, |token| token.is_multiple_of(2)).await;
+    let mut broken = groups.clone();
+    let mut columns = std::mem::take(&mut broken[1][2].segments[0]).into_columns();
+    columns.log_probs[4] = f32::NEG_INFINITY;
+    broken[1][2].segments[0] = Segment::from_columns(columns).expect("columns of one length");
+    let optimizer = Optimizer { max_skipped_steps: 1, ..RlSettings::default().optimizer };
+    let settings = RlSettings { optimizer, ..RlSettings::default() };
+    for batch in [&broken, &groups, &broken] {
+        first.rl_step(batch, &settings).await.expect("a step that is taken or skipped");
+    }
+    assert_eq!(first.weight_version(), 1);
+    let folder = tempfile::tempdir().expect("a folder");
+    first.save(&folder.path().join("1"), &serde_json::Value::Null).await.expect("saved");
+    let resumed = Trainer::open(&folder.path().join("1"), &Settings::default()).expect("a checkpoint");
+    let error = resumed.rl_step(&broken, &settings).await.expect_err("the second in a row");
+    assert!(matches!(error, TrainerError::NotFinite { skipped: 1, .. }), "{error}");
 }
 
 /// The teacher has learned to repeat a letter; the student learns it only from the teacher's probabilities.

@@ -4,7 +4,7 @@ mod common;
 
 use common::{episode, figure, segment, smallest, written};
 use gymkhana_record::{EpisodeRecord, Fork, Seed, Segment};
-use gymkhana_trainer::{RlSettings, Settings, Trainer};
+use gymkhana_trainer::{Algorithm, RlSettings, Settings, SharedTurns, Trainer};
 
 /// Two turns of two tokens each; the second turn begins with `last`.
 fn two_turns(last: u32) -> Segment {
@@ -29,6 +29,34 @@ async fn a_shared_turn_has_the_mean_of_its_episodes_advantages() {
     let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
     let metrics = trainer.rl_step(&[group()], &RlSettings::default()).await.expect("a step");
     assert_eq!(figure(&metrics, "advantage_mean"), -0.25);
+}
+
+/// The shared turn has an entropy of 2 nats, the parent's second turn 1, the branch's 4 and the other episode 1. Ten tokens
+/// are trained on: (2 · 2 + 2 · 1 + 2 · 4 + 4 · 1) / 10.
+#[tokio::test]
+async fn the_entropy_counts_a_shared_token_once() {
+    let mut group = group();
+    for (record, entropies) in group.iter_mut().zip([[2.0, 1.0], [2.0, 4.0], [1.0, 1.0]]) {
+        let mut columns = std::mem::take(&mut record.segments[0]).into_columns();
+        for at in (0..columns.entropies.len()).filter(|at| columns.sampled[*at]) {
+            columns.entropies[at] = entropies[columns.turns[at] as usize];
+        }
+        record.segments[0] = Segment::from_columns(columns).expect("equal columns");
+    }
+    let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
+    let metrics = trainer.rl_step(&[group], &RlSettings::default()).await.expect("a step");
+    assert!((figure(&metrics, "entropy") - 1.8).abs() < 1e-6, "{metrics:?}");
+}
+
+/// With an advantage of its own for each episode: 1, -1/2 and -1/2 at the first token of each, and twelve tokens.
+#[tokio::test]
+async fn shared_turns_may_be_trained_on_once_for_each_episode() {
+    let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
+    let algorithm = Algorithm { shared_turns: SharedTurns::PerEpisode, ..Algorithm::default() };
+    let settings = RlSettings { algorithm, ..RlSettings::default() };
+    let metrics = trainer.rl_step(&[group()], &settings).await.expect("a step");
+    assert_eq!((figure(&metrics, "advantage_mean"), figure(&metrics, "tokens")), (0.0, 12.0));
+    assert_eq!(figure(&metrics, "advantage_std"), 0.5_f64.sqrt());
 }
 
 /// Turns of two tokens in two segments; the second segment contains the first reply again.

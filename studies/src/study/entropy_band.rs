@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;
 use gymkhana_record::{Ending, EpisodeRecord, Seed};
-use gymkhana_trainer::{BandMode, EntropyBand};
+use gymkhana_trainer::{BandMode, BandUnit, EntropyBand};
 
 use super::{Row, Study};
 use crate::table::{Table, entropy, play, preset, reward, settings, trainer};
@@ -21,7 +21,8 @@ const STRONG: f64 = 1000.0;
 
 pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     let mut flags = preset("epo")?;
-    let band = EntropyBand { low: 0.8, high: 1.2, weight: STRONG, mode: BandMode::Hinge, from_turn: 0 };
+    let band =
+        EntropyBand { low: 0.8, high: 1.2, weight: STRONG, mode: BandMode::Hinge, unit: BandUnit::Batch, from_turn: 0 };
     match arm {
         "hinge" => {}
         "hinge-strong" => flags.entropy_band = Some(band),

@@ -316,6 +316,19 @@ async fn an_episode_that_repeats_states_is_stopped_early() {
     assert_eq!((records[0].ending, &failed[..]), (Ending::EarlyStopped, &[true, false, true, true][..]));
 }
 
+/// At the left edge, `left` does not move, so that all turns begin in the same state.
+#[tokio::test]
+async fn policy_turns_record_the_state_in_which_they_begin() {
+    let rollout = rollout(&Table::new().environment("frozen-lake", &[]), limits()).await;
+    let records = play_plan(&rollout, &SamplingPlan::Groups {}, 1, |_, _| ("left".to_owned(), 1.0)).await;
+    let replayed = rollout.replay_group(&records).await.unwrap();
+    assert_eq!(Difference::between(&records[0], &replayed[0]), None);
+    let found: Vec<Option<String>> = records[0].policy_turns.iter().map(|turn| turn.state.clone()).collect();
+    let first = found[1].clone().expect("a state");
+    assert!(u64::from_str_radix(&first, 16).is_ok() && first.len() == 16, "{first}");
+    assert!(found.len() == 16 && found[1..].iter().all(|state| state.as_deref() == Some(&first)), "{found:?}");
+}
+
 #[tokio::test]
 async fn a_group_can_have_its_own_turn_limit() {
     let rollout = rollout(&Table::new().environment("frozen-lake", &[]), limits()).await;

@@ -100,7 +100,12 @@ fn presets_go_through_whole_runs() {
     let stages: Vec<String> = names
         .iter()
         .map(|name| {
-            let more = if name.contains("ppo") { warm } else { "" };
+            let more = match *name {
+                "ppo" | "step-ppo" => warm,
+                // The tasks of word-problems never repeat.
+                "dart" => "settings = { replay = \"off\" }",
+                _ => "",
+            };
             stage("rl", &format!("name = \"{name}\"\nalgorithm = \"{name}\"\n{more}"))
         })
         .collect();
@@ -120,6 +125,16 @@ fn presets_go_through_whole_runs() {
     assert_eq!(figures(&desk, "value_loss").len(), 2 * 2, "the two presets with a critic");
     assert_eq!(figures(&desk, "replayed").len(), 2, "the preset with a replay buffer");
     assert!(desk.host(&["replay", "out"]).succeeded().contains("every byte equal"));
+}
+
+/// The tasks of word-problems never repeat, so that no group could get an earlier success.
+#[test]
+fn backfilling_needs_tasks_that_repeat() {
+    let outcome = desk(&stage("rl", "algorithm = \"dart\"")).run(WORD_PROBLEMS, &[]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.talk);
+    for words in ["replay.kind is \"backfill\"", "no task repeats", "split `train` has infinitely many tasks"] {
+        assert!(outcome.talk.contains(words), "{}", outcome.talk);
+    }
 }
 
 /// Each stage updates the weights, and the stored run file holds the algorithms that the kinds imply.

@@ -3,13 +3,16 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use gymkhana_algorithm::{Algorithm, GroupBy, KlPlace, Optimizer, Preset, Replay, RlSettings, SftSettings};
+use gymkhana_algorithm::{
+    Algorithm, GroupBy, KlPlace, Optimizer, Preset, Replay, RlSettings, SftSettings, SharedTurns,
+};
 use gymkhana_policy::Sampling;
 use gymkhana_rollout::SamplingPlan;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
+use crate::learning_rate::check_schedule;
 use crate::range::check_range;
 use crate::{hint, refusal};
 
@@ -165,7 +168,8 @@ pub struct DynamicSampling {
 /// Reinforcement learning on the policy's own episodes. `dpo` and `distill` are `rl` stages with another default of
 /// `algorithm`.
 ///
-/// `top_k`, `top_p` and `min_p` affect sampling but not the distribution in the loss.
+/// `top_k`, `top_p` and `min_p` affect sampling but not the distribution in the loss, which biases training: a baseline no
+/// longer cancels, and ratios lack the probability of the kept tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(transform = rl_kind)]
@@ -374,9 +378,16 @@ impl RlStage {
         let forks = matches!(self.plan, SamplingPlan::Branch(_) | SamplingPlan::Prefixes(_));
         let whole = settings.algorithm.length_penalty.is_some()
             || settings.algorithm.kl.is_some_and(|kl| kl.place == KlPlace::Reward);
-        if forks && whole {
+        let once = settings.algorithm.shared_turns == SharedTurns::Once;
+        if !forks && !once {
+            let message =
+                "`shared_turns` has an effect only with a plan that forks (`branch`, `prefixes`)\nhint: remove it";
+            return Err(contradiction(message.to_owned()));
+        }
+        if forks && whole && once {
             let message = "`length_penalty` and `kl.place = \"reward\"` need all tokens of an episode, but forked \
-                           episodes store shared tokens once\nhint: use another plan, or remove them";
+                           episodes train on shared tokens once\nhint: use another plan, remove them, or set \
+                           settings.shared_turns = \"per-episode\"";
             return Err(contradiction(message.to_owned()));
         }
         match (&self.teacher, settings.algorithm.wants_teacher()) {
@@ -436,7 +447,8 @@ impl Stage {
                 check_range(&key("batch"), stage.batch, 1..=65_536, "a number from 1 to 65536")?;
                 check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "1 or more")?;
                 let settings = stage.settings().check();
-                settings.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", self.name())))
+                settings.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", self.name())))?;
+                check_schedule(&stage.name, &stage.optimizer, stage.steps)
             }
             Self::Rl(stage) => {
                 check_range(&key("groups"), stage.groups, 1..=65_536, "a number from 1 to 65536")?;
@@ -465,7 +477,9 @@ impl Stage {
                     check_range(&key("turns.from"), schedule.from, 1..=100_000, "a number from 1 to 100000")?;
                     check_range(&key("turns.every"), schedule.every, 1..=u64::MAX, "1 or more")?;
                 }
-                stage.check_group(&stage.settings()?.algorithm)
+                let algorithm = stage.settings()?.algorithm;
+                check_schedule(&stage.name, &stage.optimizer, algorithm.optimizer_steps(stage.steps))?;
+                stage.check_group(&algorithm)
             }
         }
     }

@@ -17,7 +17,7 @@ pub struct Place {
 }
 
 /// Settings without which a key is refused whatever its value is, by the beginning of its path.
-const COMPANIONS: [(&str, &str, &str); 31] = [
+const COMPANIONS: [(&str, &str, &str); 34] = [
     ("policy.server", "policy.checkpoint", "\"model\""),
     ("policy.tiny", "policy.tiny.heads", "1"),
     ("policy.tiny", "policy.tiny.kv_heads", "1"),
@@ -33,8 +33,11 @@ const COMPANIONS: [(&str, &str, &str); 31] = [
     ("stages.0.optimizer.decay_steps", "stages.0.optimizer.schedule", "\"warmup-stable-decay\""),
     ("stages.0.optimizer.decay_steps", "stages.0.optimizer.total_steps", "1000000000"),
     ("stages.0.optimizer.floor", "stages.0.optimizer.schedule", "\"linear\""),
-    ("stages.0.optimizer.floor", "stages.0.optimizer.total_steps", "9"),
+    ("stages.0.optimizer.floor", "stages.0.optimizer.total_steps", "1000000000"),
     ("evaluation.patience", "evaluation.every", "1"),
+    ("stages.0.optimizer.total_steps", "stages.0.steps", "1"),
+    ("stages.0.settings.shared_turns", "stages.0.plan", r#"{"kind": "branch", "roots": 4, "threshold": 0.5}"#),
+    ("stages.0.settings.whiten_floor", "stages.0.settings.whiten", "\"tokens\""),
     ("stages.0.settings.average_decay", "stages.0.settings.baseline", "\"seat-average\""),
     ("stages.0.settings.critic", "stages.0.settings.baseline", "\"critic\""),
     ("stages.0.settings.constant_tokens", "stages.0.settings.aggregation", "\"constant\""),

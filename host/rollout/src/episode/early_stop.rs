@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use gymkhana_record::{Ending, Failure, Turn};
 use gymkhana_registry::Digest;
-use gymkhana_sandbox::OptionalInterface;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +26,7 @@ pub struct EarlyStop {
 /// The number of visits of each state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StateCounts {
-    /// Visits by the digest of the state key: a key may have megabytes, and the next turn brings another.
+    /// Visits by the digest of the state key.
     states: HashMap<Digest, u32>,
 }
 
@@ -38,11 +37,9 @@ impl EpisodeState<'_> {
         if rule.failed_calls.is_some_and(|limit| self.failed_in_a_row() >= limit) {
             return Ok(true);
         }
-        let Some(limit) = rule.repeats.filter(|_| self.episode.offers(OptionalInterface::StateKey)) else {
-            return Ok(false);
-        };
-        let key = self.episode.state_key(self.taken()).await?;
-        let times = self.policy.seen.states.entry(Digest::of(&key)).or_default();
+        let Some(limit) = rule.repeats else { return Ok(false) };
+        let Some(state) = self.state_digest().await? else { return Ok(false) };
+        let times = self.policy.seen.states.entry(state).or_default();
         *times += 1;
         Ok(*times > limit)
     }

@@ -8,4 +8,5 @@ pub(crate) mod live_bytes;
 pub(crate) mod policy_turn;
 pub(crate) mod probe;
 pub(crate) mod state;
+pub(crate) mod state_key;
 mod trial;

@@ -6,11 +6,13 @@ use gymkhana_record::{Ending, PolicyTurn};
 use crate::RolloutError;
 use crate::episode::generate::SampledReply;
 use crate::episode::state::{EpisodeState, hooks};
+use crate::episode::state_key::short_digest;
 
 impl EpisodeState<'_> {
     /// Takes the turn of the seat to move. Returns the ending if the episode ends with it.
     pub(crate) async fn take_turn(&mut self, said: &SampledReply) -> Result<Option<Ending>, RolloutError> {
         let SampledReply { sampled, stopped, probe_score } = said;
+        let taken = self.taken();
         let data = &self.episode.data;
         let (seat, transcript, steps) = (data.seat, data.turns.len() as u32, data.steps);
         let text = self.rollout.chat.decode_reply(&sampled.tokens)?;
@@ -18,7 +20,9 @@ impl EpisodeState<'_> {
         let (turn, is_note) = (context.turns, context.asks_for_note());
         context.speak(&text, sampled, *stopped)?;
         let note = is_note.then(|| text.clone());
-        self.policy.policy_turns.push(PolicyTurn { seat, turn, transcript, steps, probe_score: *probe_score, note });
+        let state = self.policy.state.known(taken).filter(|_| !is_note).map(short_digest);
+        let probe_score = *probe_score;
+        self.policy.policy_turns.push(PolicyTurn { seat, turn, transcript, steps, state, probe_score, note });
         if is_note {
             return Ok(None);
         }

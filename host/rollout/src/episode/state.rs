@@ -19,6 +19,7 @@ use crate::episode::generate::{self, Generation};
 use crate::episode::limits::{Limits, Usage};
 use crate::episode::live_bytes::{HeldBytes, START_WAIT, TURN_WAIT};
 use crate::episode::probe::Answer;
+use crate::episode::state_key::StateDigest;
 use crate::metrics::{RolloutMetrics, Timer, WaitKind};
 use crate::replay::overrides::ReplayOverrides;
 use crate::{Rollout, RolloutError};
@@ -100,6 +101,7 @@ pub(crate) struct PolicyData {
     /// Later seeds: the number of turns of all seats after which each applies, and the seed.
     pub(crate) reseeds: VecDeque<(u32, Seed)>,
     pub(crate) seen: StateCounts,
+    pub(crate) state: StateDigest,
     /// The text that the run's probe scores.
     pub(crate) answer: Option<Answer>,
 }
@@ -115,6 +117,7 @@ impl PolicyData {
             forks: vec![],
             reseeds: VecDeque::new(),
             seen: StateCounts::default(),
+            state: StateDigest::default(),
             answer: None,
         }
     }
@@ -288,6 +291,10 @@ impl<'a> EpisodeState<'a> {
         let taken = self.taken();
         while let Some((_, seed)) = self.policy.reseeds.pop_front_if(|(after, _)| *after <= taken) {
             self.reseed(seed);
+        }
+        if let Err(failure) = self.state_digest().await {
+            self.episode.data.failures.push(failure);
+            return Ok(Generation::Ended(Ending::EnvironmentFailed));
         }
         let since = Instant::now();
         let generation = generate::generation(self, self.episode.data.seat, actor).await;

@@ -143,7 +143,8 @@ fn weights_follow_the_training_step() {
 #[test]
 fn a_failure_sets_the_reward() {
     let mut record = scored(&[("one", vec![score(0, 1.0)])]);
-    record.policy_turns = vec![PolicyTurn { seat: 0, turn: 0, transcript: 0, steps: 0, probe_score: None, note: None }];
+    record.policy_turns =
+        vec![PolicyTurn { seat: 0, turn: 0, transcript: 0, steps: 0, state: None, probe_score: None, note: None }];
     assembly(1.0.into()).assemble(&mut record, &[("one", &1.0.into())], 1, true);
     assert_eq!((record.rewards, record.turn_rewards, record.success), (vec![-1.0], vec![vec![0.0]], false));
 }
@@ -156,6 +157,7 @@ fn two_seats() -> EpisodeRecord {
         turn,
         transcript,
         steps,
+        state: None,
         probe_score: None,
         note: note.map(str::to_owned),
     };

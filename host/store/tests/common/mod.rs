@@ -175,8 +175,9 @@ fn policy_turn(random: &mut Stream) -> PolicyTurn {
     let note = (random.below(2) == 0).then(|| words(random));
     let without = (random.below(2) == 0).then(|| double(random));
     let probe_score = (random.below(2) == 0).then(|| ProbeScore { log_prob: double(random), without });
+    let state = (random.below(2) == 0).then(|| format!("{:016x}", random.bits()));
     let mut number = || random.bits() as u32;
-    PolicyTurn { seat: number(), turn: number(), transcript: number(), steps: number(), probe_score, note }
+    PolicyTurn { seat: number(), turn: number(), transcript: number(), steps: number(), state, probe_score, note }
 }
 
 fn segment(random: &mut Stream) -> Segment {

@@ -28,11 +28,12 @@ impl Comparison {
         let divisor = match self.scale {
             Scale::None => 1.0,
             Scale::GroupStd => deviation(values) + SCALE_EPSILON,
+            Scale::GroupPopulationStd => population_deviation(values) + SCALE_EPSILON,
             Scale::BatchStd => self.batch_deviation + SCALE_EPSILON,
         };
         let centred = values.iter().map(|value| match self.baseline {
             Baseline::None | Baseline::SeatAverage | Baseline::Critic => *value,
-            Baseline::GroupMean => value - mean,
+            Baseline::GroupMean | Baseline::BatchMean => value - mean,
             // r - (sum - r) / (n - 1) = (r - mean) * n / (n - 1)
             Baseline::LeaveOneOut if values.len() > 1 => (value - mean) * count / (count - 1.0),
             Baseline::LeaveOneOut => 0.0,
@@ -60,9 +61,16 @@ pub(super) fn deviation(values: &[f64]) -> f64 {
     variance(values).sqrt()
 }
 
-/// Shifts and scales numbers to mean 0 and standard deviation 1.
-pub(super) fn whitened(values: &[f64]) -> Vec<f64> {
-    let (mean, divisor) = (mean(values), (variance(values) + WHITE_EPSILON).sqrt());
+/// Standard deviation with divisor n; 0 for fewer than two numbers.
+fn population_deviation(values: &[f64]) -> f64 {
+    let count = values.len().max(1) as f64;
+    (variance(values) * (count - 1.0) / count).sqrt()
+}
+
+/// Shifts and scales numbers to mean 0 and standard deviation 1. Numbers whose deviation is below `floor` are divided by
+/// the floor.
+pub(super) fn whitened(values: &[f64], floor: f64) -> Vec<f64> {
+    let (mean, divisor) = (mean(values), (variance(values) + WHITE_EPSILON).sqrt().max(floor));
     values.iter().map(|value| (value - mean) / divisor).collect()
 }
 
@@ -99,8 +107,14 @@ mod tests {
         near(&compared(&rewards, Baseline::LeaveOneOut, Scale::None), &[0.625, -0.625, -0.625, 0.625, 0.0]);
         // Squares sum to 1; the sample deviation is sqrt(1 / 4) = 0.5.
         near(&compared(&rewards, Baseline::GroupMean, Scale::GroupStd), &[1.0, -1.0, -1.0, 1.0, 0.0]);
+        // With divisor n: sqrt(1 / 5).
+        let population = 0.5 * 5.0_f64.sqrt();
+        let expected = [population, -population, -population, population, 0.0];
+        near(&compared(&rewards, Baseline::GroupMean, Scale::GroupPopulationStd), &expected);
         near(&compared(&rewards, Baseline::GroupMean, Scale::BatchStd), &[0.25, -0.25, -0.25, 0.25, 0.0]);
-        near(&whitened(&[1.0, 2.0, 3.0]), &[-1.0, 0.0, 1.0]);
+        near(&whitened(&[1.0, 2.0, 3.0], 0.0), &[-1.0, 0.0, 1.0]);
+        near(&whitened(&[1.0, 2.0, 3.0], 0.5), &[-1.0, 0.0, 1.0]);
+        near(&whitened(&[1.0, 2.0, 3.0], 4.0), &[-0.25, 0.0, 0.25]);
         near(&[quantile(vec![4.0, 1.0, 2.0], 0.25), quantile(vec![], 0.5)], &[1.5, 0.0]);
     }
 

@@ -19,8 +19,11 @@ pub struct AdvantageInput {
     pub reward: f64,
     /// Part of the total reward that belongs to no single turn.
     pub rest: f64,
-    /// Whether the episode ended by itself and not at a limit of the run.
+    /// Whether the episode ended by itself and was not cut short, by a limit of the run or by its environment.
     pub finished: bool,
+    /// The critic's value after the last token; 0 unless the episode was cut short and `critic.bootstrap` is set.
+    #[serde(default)]
+    pub end_value: f64,
     /// Turns of the seat, in order.
     pub turns: Vec<TurnPart>,
     /// Sampled tokens in the order of their turns. Turns that another input of the batch trains on have no tokens here.
@@ -32,7 +35,8 @@ pub struct AdvantageInput {
 pub struct TurnPart {
     /// Reward of the turn, gains measured by probes included.
     pub reward: f64,
-    /// Hash of the observations before the turn: turns with equal anchors saw the same.
+    /// Hash of the environment's state before the turn, or of the observations where the environment has no state keys:
+    /// turns with equal anchors are compared by `credit.kind = "anchors"`.
     pub anchor: u64,
     /// Whether the turn neither called a tool, where one was offered, nor ended the episode.
     pub void: bool,

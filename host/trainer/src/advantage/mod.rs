@@ -19,10 +19,9 @@ use comparison::{deviation, mean, whitened};
 use gymkhana_record::Stream;
 pub use input::{AdvantageInput, TurnPart};
 pub use memory::Memory;
-pub(crate) use token_mask::clip_covariance;
 
 use crate::token_stats::Column;
-use gymkhana_algorithm::{Algorithm, KlPlace, Mask, Scale, Whiten};
+use gymkhana_algorithm::{Algorithm, Baseline, KlPlace, Mask, Scale, Whiten};
 
 /// Sets advantages, loss masks, corrections and value targets of every token of a batch. `version` is the weight version
 /// at the start of the step; `stream` supplies randomness to the flags that sample.
@@ -43,11 +42,12 @@ pub fn compute(
     token_mask::mask_tokens(batch, flags, version);
     match flags.critic {
         Some(critic) => {
-            for input in batch.iter_mut() {
-                let kl = flags.penalty_in(KlPlace::Tokens);
-                let penalties = kl.map_or_else(|| vec![0.0; input.tokens.len()], |kl| penalty::of_tokens(input, kl));
-                gae::generalise(input, critic, &penalties);
-            }
+            let kl = flags.penalty_in(KlPlace::Tokens);
+            let costs = |input: &AdvantageInput| {
+                kl.map_or_else(|| vec![0.0; input.tokens.len()], |kl| penalty::of_tokens(input, kl))
+            };
+            let penalties: Vec<Vec<f64>> = batch.iter().map(costs).collect();
+            gae::generalise(batch, critic, &penalties);
         }
         None => credit_turns(batch, flags, memory),
     }
@@ -56,10 +56,21 @@ pub fn compute(
         token_mask::mask_zero_advantage(batch);
     }
     if let Some(clip) = flags.covariance_clip {
-        clip_covariance(batch, clip, stream);
+        token_mask::clip_covariance(batch, clip, stream);
     }
     if let Some(band) = flags.entropy_band {
         token_mask::band(batch, band, memory);
+    }
+}
+
+/// Corrects replayed tokens, whose advantages and proximal log-probabilities are set, in the order of fresh tokens:
+/// importance weights with the bounds on ratio and staleness first, then the covariance clip.
+pub(crate) fn correct_replayed(batch: &mut [AdvantageInput], flags: &Algorithm, version: u32, stream: &mut Stream) {
+    if let Some(off_policy) = flags.off_policy {
+        token_mask::correct(batch, off_policy, version);
+    }
+    if let Some(clip) = flags.covariance_clip {
+        token_mask::clip_covariance(batch, clip, stream);
     }
 }
 
@@ -94,7 +105,8 @@ fn credit_turns(batch: &mut [AdvantageInput], flags: &Algorithm, memory: &mut Me
     let mut compared: BTreeMap<(usize, u32), Vec<usize>> = BTreeMap::new();
     let mut rewards: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (index, input) in batch.iter().enumerate() {
-        compared.entry((input.group, key(input))).or_default().push(index);
+        let group = if flags.baseline == Baseline::BatchMean { 0 } else { input.group };
+        compared.entry((group, key(input))).or_default().push(index);
         rewards.entry(key(input)).or_default().push(input.reward);
     }
     let mut found: Vec<Vec<f64>> = vec![vec![]; batch.len()];
@@ -159,14 +171,14 @@ fn finish(batch: &mut [AdvantageInput], flags: &Algorithm) {
     match flags.whiten {
         Whiten::None => {}
         Whiten::Tokens => {
-            let white = whitened(&in_loss(batch, Column::Advantage));
+            let white = whitened(&in_loss(batch, Column::Advantage), flags.whiten_floor);
             set_advantages(batch, white);
         }
-        Whiten::Turns => whiten_turns(batch),
+        Whiten::Turns => whiten_turns(batch, flags.whiten_floor),
     }
     if flags.entropy_advantage > 0.0 {
         let (advantages, entropies) = (in_loss(batch, Column::Advantage), in_loss(batch, Column::Entropy));
-        let scaled = advantages.iter().zip(whitened(&entropies));
+        let scaled = advantages.iter().zip(whitened(&entropies, 0.0));
         let scaled = scaled.map(|(advantage, entropy)| advantage * (1.0 + flags.entropy_advantage * entropy));
         set_advantages(batch, scaled.collect());
     }
@@ -191,7 +203,7 @@ fn set_advantages(batch: &mut [AdvantageInput], advantages: Vec<f64>) {
     }
 }
 
-fn whiten_turns(batch: &mut [AdvantageInput]) {
+fn whiten_turns(batch: &mut [AdvantageInput], floor: f64) {
     let mut turns: Vec<(usize, usize)> = Vec::new();
     let mut advantages = Vec::new();
     for (index, AdvantageInput { turns: parts, tokens, .. }) in batch.iter().enumerate() {
@@ -202,7 +214,7 @@ fn whiten_turns(batch: &mut [AdvantageInput]) {
             }
         }
     }
-    for ((index, turn), advantage) in turns.into_iter().zip(whitened(&advantages)) {
+    for ((index, turn), advantage) in turns.into_iter().zip(whitened(&advantages, floor)) {
         batch[index].set_turn_advantage(turn, advantage);
     }
 }

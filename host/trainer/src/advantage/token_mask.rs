@@ -8,7 +8,9 @@ use super::comparison::{mean, quantile};
 use super::input::{AdvantageInput, TurnPart};
 use super::memory::Memory;
 use crate::token_stats::{Column, TokenStats};
-use gymkhana_algorithm::{Algorithm, BandMode, CapLevel, CovarianceClip, EntropyBand, GroupBy, Mask, OffPolicy};
+use gymkhana_algorithm::{
+    Algorithm, BandMode, BandUnit, CapLevel, CovarianceClip, EntropyBand, GroupBy, Mask, OffPolicy,
+};
 
 /// Cost of leaving the band in the literal mode of [`EntropyBand`]: the constant of EPO's released code.
 const LITERAL_PENALTY: f64 = 0.1;
@@ -67,7 +69,7 @@ fn mask_low_entropy_turns(batch: &mut [AdvantageInput], share: f64) {
 }
 
 /// Sets truncated importance weights and applies the veto and the bound on staleness.
-fn correct(batch: &mut [AdvantageInput], off_policy: OffPolicy, version: u32) {
+pub(super) fn correct(batch: &mut [AdvantageInput], off_policy: OffPolicy, version: u32) {
     for input in batch.iter_mut() {
         let tokens = &mut input.tokens;
         let log_ratio =
@@ -104,7 +106,7 @@ pub(super) fn mask_zero_advantage(batch: &mut [AdvantageInput]) {
 }
 
 /// Sets the surrogate's factor to 0 for a few of the tokens with a high covariance of advantage and log-probability.
-pub(crate) fn clip_covariance(batch: &mut [AdvantageInput], clip: CovarianceClip, stream: &mut Stream) {
+pub(super) fn clip_covariance(batch: &mut [AdvantageInput], clip: CovarianceClip, stream: &mut Stream) {
     let in_loss = |column| -> Vec<f64> { batch.iter().flat_map(|input| input.tokens.column_in_loss(column)).collect() };
     let (advantages, log_probs) = (in_loss(Column::Advantage), in_loss(Column::Proximal));
     let (advantage, log_prob) = (mean(&advantages), mean(&log_probs));
@@ -123,32 +125,49 @@ pub(crate) fn clip_covariance(batch: &mut [AdvantageInput], clip: CovarianceClip
     }
 }
 
-/// Sets the cost of turns whose mean entropy left its band.
+/// Sets the cost of the band's units whose mean entropy left the band of their turn.
 pub(super) fn band(batch: &mut [AdvantageInput], band: EntropyBand, memory: &mut Memory) {
     let turns = batch.iter().map(|input| input.turns.len()).max().unwrap_or(0);
     for turn in 0..turns {
-        let mut entropies = Vec::new();
-        for (input, part) in batch.iter().filter_map(|input| Some((input, input.turns.get(turn)?))) {
-            let in_loss = part.tokens.clone().filter(|token| input.tokens.is_in_loss(*token));
-            entropies.extend(in_loss.map(|token| input.tokens.get(Column::Entropy, token)));
-        }
-        if entropies.is_empty() {
+        let units = band_units(batch, turn, band.unit);
+        let entropies = |(input, tokens): &(usize, Vec<usize>)| -> Vec<f64> {
+            tokens.iter().map(|token| batch[*input].tokens.get(Column::Entropy, *token)).collect()
+        };
+        let found: Vec<Vec<f64>> = units.iter().map(entropies).collect();
+        let all = found.concat();
+        if all.is_empty() {
             continue;
         }
-        let now = mean(&entropies);
-        let Some(before) = memory.entropy(turn, now).filter(|_| turn >= band.from_turn as usize) else { continue };
-        let (low, high) = (band.low * before, band.high * before);
-        let (slope, offset) = match band.mode {
-            _ if (low..=high).contains(&now) => continue,
-            BandMode::Literal => (0.0, LITERAL_PENALTY),
-            BandMode::Hinge if now < low => (-1.0, low),
-            BandMode::Hinge => (1.0, -high),
+        let Some(before) = memory.entropy(turn, mean(&all)).filter(|_| turn >= band.from_turn as usize) else {
+            continue;
         };
-        for AdvantageInput { turns, tokens, .. } in batch.iter_mut() {
-            if let Some(part) = turns.get(turn) {
-                tokens.fill(Column::BandSlope, part.tokens.clone(), slope);
-                tokens.fill(Column::BandOffset, part.tokens.clone(), offset);
+        let (low, high) = (band.low * before, band.high * before);
+        for ((input, tokens), entropies) in units.into_iter().zip(found) {
+            let now = if band.unit == BandUnit::Batch { mean(&all) } else { mean(&entropies) };
+            let (slope, offset) = match band.mode {
+                _ if (low..=high).contains(&now) => continue,
+                BandMode::Literal => (0.0, LITERAL_PENALTY),
+                BandMode::Hinge if now < low => (-1.0, low),
+                BandMode::Hinge => (1.0, -high),
+            };
+            for token in tokens {
+                batch[input].tokens.set(Column::BandSlope, token, slope);
+                batch[input].tokens.set(Column::BandOffset, token, offset);
             }
         }
     }
+}
+
+/// The tokens in the loss of all turns of this number, by input and unit. The unit `batch` is listed by input.
+fn band_units(batch: &[AdvantageInput], turn: usize, unit: BandUnit) -> Vec<(usize, Vec<usize>)> {
+    let mut units = Vec::new();
+    for (index, input) in batch.iter().enumerate() {
+        let Some(part) = input.turns.get(turn) else { continue };
+        let tokens = part.tokens.clone().filter(|token| input.tokens.is_in_loss(*token));
+        match unit {
+            BandUnit::Token => units.extend(tokens.map(|token| (index, vec![token]))),
+            BandUnit::Batch | BandUnit::Turn => units.push((index, tokens.collect())),
+        }
+    }
+    units
 }

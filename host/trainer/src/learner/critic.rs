@@ -43,14 +43,18 @@ impl Critic {
         target_values(&self.model, sequences, micro_batch_tokens, |packed| self.values(packed))
     }
 
-    /// One optimiser step towards the value targets, weighted by [`Column::LossWeight`]. Returns the loss.
+    /// One optimiser step towards the value targets, weighted by [`Column::LossWeight`]. Returns the loss; `None` if the
+    /// step was skipped because its gradient was not finite.
+    ///
+    /// # Errors
+    /// As [`AdamW::step`].
     pub fn step(
         &mut self,
         sequences: &[Sequence],
         flags: gymkhana_algorithm::Critic,
         optimizer: &Optimizer,
         micro_batch_tokens: usize,
-    ) -> Result<f64, TrainerError> {
+    ) -> Result<Option<f64>, TrainerError> {
         let settings =
             Optimizer { learning_rate: flags.learning_rate, total_steps: None, decay_steps: None, ..optimizer.clone() };
         let settings = Optimizer { schedule: crate::Schedule::Constant, warmup_steps: 0, floor: 0.0, ..settings };
@@ -64,7 +68,6 @@ impl Critic {
             loss.backward();
             sum += loss.double_value(&[]);
         }
-        self.optimizer.step(self.model.parameters(), &settings)?;
-        Ok(sum)
+        Ok(self.optimizer.step(self.model.parameters(), &settings)?.map(|_| sum))
     }
 }

@@ -204,16 +204,32 @@ pub(super) fn log_probs(
     sequences: &[Sequence],
     pass: Pass,
 ) -> Result<Vec<Vec<f32>>, TrainerError> {
+    target_values(model, sequences, pass.micro_batch_tokens, |packed| log_probs_of(model, weights, packed, pass))
+}
+
+/// Log-probability of each target of a part, `[N]`, without gradients.
+fn log_probs_of(model: &Model, weights: &Weights, packed: &Packed, pass: Pass) -> Tensor {
+    let _guard = no_grad_guard();
     let pass = Pass { entropies: false, ..pass };
-    target_values(model, sequences, pass.micro_batch_tokens, |packed| {
-        let hidden_NC = target_hidden(model, weights, packed);
-        let chunks: Vec<(i64, i64)> = loss::chunks(packed.targets_N.size()[0], model.config().vocab_size).collect();
-        let compute = |(start, length): (i64, i64)| {
-            let [hidden_NC, targets_N] = [&hidden_NC, &packed.targets_N].map(|tensor| tensor.narrow(0, start, length));
-            pass.token_log_probs(&hidden_NC, &targets_N, weights)
-        };
-        without_gradients(&chunks, compute).0
-    })
+    let hidden_NC = target_hidden(model, weights, packed);
+    let chunks: Vec<(i64, i64)> = loss::chunks(packed.targets_N.size()[0], model.config().vocab_size).collect();
+    let compute = |(start, length): (i64, i64)| {
+        let [hidden_NC, targets_N] = [&hidden_NC, &packed.targets_N].map(|tensor| tensor.narrow(0, start, length));
+        pass.token_log_probs(&hidden_NC, &targets_N, weights)
+    };
+    without_gradients(&chunks, compute).0
+}
+
+/// The sums that the objective reports for a part without a gradient.
+pub(super) fn measure(
+    model: &Model,
+    packed: &Packed,
+    inputs: &Inputs,
+    pass: Pass,
+    objective: &dyn Fn(&Tensor, Option<&Tensor>, &Inputs) -> Objective,
+) -> Tensor {
+    let _guard = no_grad_guard();
+    objective(&log_probs_of(model, &model.weights(), packed, pass), None, inputs).sums
 }
 
 #[cfg(test)]

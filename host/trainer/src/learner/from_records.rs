@@ -10,11 +10,13 @@ use super::layout::Batch;
 use crate::advantage::{self, Memory};
 use crate::token_stats::Column;
 use gymkhana_algorithm::RlSettings;
-use gymkhana_algorithm::{Algorithm, BandMode, CapLevel, Credit, EntropyBand, GroupBy, OffPolicy, Preset, Scale};
+use gymkhana_algorithm::{
+    Algorithm, BandMode, BandUnit, CapLevel, Credit, EntropyBand, GroupBy, OffPolicy, Preset, Scale,
+};
 
 const VERSION: u32 = 3;
 
-fn preset(name: &str) -> Algorithm {
+pub(super) fn preset(name: &str) -> Algorithm {
     Preset::named(name).and_then(|preset| preset.algorithm()).expect("a preset")
 }
 
@@ -23,7 +25,7 @@ fn text(words: &str) -> Vec<Part> {
 }
 
 /// An episode of seat 0 that was offered no tools, with an empty transcript.
-fn episode(member: u32, segments: Vec<Segment>, rewards: &[f64]) -> EpisodeRecord {
+pub(super) fn episode(member: u32, segments: Vec<Segment>, rewards: &[f64]) -> EpisodeRecord {
     EpisodeRecord {
         schema: EPISODE_SCHEMA,
         id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member, attempt: 0 },
@@ -60,7 +62,7 @@ fn episode(member: u32, segments: Vec<Segment>, rewards: &[f64]) -> EpisodeRecor
 
 /// A segment of one given token and two sampled tokens for each turn. Sampled tokens have this entropy, and the weight
 /// version is the turn.
-fn segment(seat: u32, turns: std::ops::Range<u32>, entropy: f32) -> Segment {
+pub(super) fn segment(seat: u32, turns: std::ops::Range<u32>, entropy: f32) -> Segment {
     let mut segment = Segment::new(seat);
     for turn in turns {
         segment.append_given(&[1], turn);
@@ -76,7 +78,7 @@ fn segment(seat: u32, turns: std::ops::Range<u32>, entropy: f32) -> Segment {
 }
 
 fn policy_turn(turn: u32, transcript: u32) -> PolicyTurn {
-    PolicyTurn { seat: 0, turn, transcript, steps: turn, probe_score: None, note: None }
+    PolicyTurn { seat: 0, turn, transcript, steps: turn, state: None, probe_score: None, note: None }
 }
 
 fn message() -> Turn {
@@ -126,6 +128,31 @@ fn gigpo_compares_turns_with_equal_observations() {
     near(&found[2], &[-2.0 / 3.0, -2.0 / 3.0, -1.0 / 3.0, -1.0 / 3.0]);
 }
 
+/// As above, with states instead of texts: all turns heard other texts, and the second turns of the first two episodes
+/// began in the same state.
+#[test]
+fn gigpo_compares_turns_in_equal_states() {
+    let algorithm =
+        Algorithm { credit: Credit::Anchors { discount: 1.0, weight: 1.0 }, scale: Scale::None, ..preset("gigpo") };
+    let in_states = |member, texts: &str, states: [&str; 2], reward| {
+        let mut record = walk(member, texts, reward);
+        record.opening.observations = vec![(0, text(&format!("step 1, {member}")))];
+        for (turn, state) in record.policy_turns.iter_mut().zip(states) {
+            turn.state = Some(state.to_owned());
+        }
+        record
+    };
+    let group = vec![
+        in_states(0, "door, step 2", ["00000000000000aa", "00000000000000bb"], 1.0),
+        in_states(1, "door, step 3", ["00000000000000aa", "00000000000000bb"], 0.0),
+        in_states(2, "door, step 2", ["00000000000000aa", "00000000000000cc"], 0.0),
+    ];
+    let found = advantages(group, &algorithm);
+    near(&found[0], &[4.0 / 3.0, 4.0 / 3.0, 7.0 / 6.0, 7.0 / 6.0]);
+    near(&found[1], &[-2.0 / 3.0, -2.0 / 3.0, -5.0 / 6.0, -5.0 / 6.0]);
+    near(&found[2], &[-2.0 / 3.0, -2.0 / 3.0, -1.0 / 3.0, -1.0 / 3.0]);
+}
+
 #[test]
 fn simpletir_masks_episodes_with_a_void_turn() {
     let offered = |mut record: EpisodeRecord, calls: bool| {
@@ -151,15 +178,22 @@ fn simpletir_masks_episodes_with_a_void_turn() {
 }
 
 #[test]
-fn mini_o3_masks_unfinished_episodes_and_compares_with_them() {
+fn over_long_masks_episodes_that_any_limit_cut_short_and_compares_with_them() {
     let one_turn = |member, reward| episode(member, vec![segment(0, 0..1, 1.0)], &[reward]);
-    let unfinished = EpisodeRecord { ending: Ending::TurnLimit, ..one_turn(2, 0.0) };
-    let algorithm = Algorithm { scale: Scale::None, ..preset("mini-o3") };
-    let found = advantages(vec![one_turn(0, 1.0), one_turn(1, 0.5), unfinished], &algorithm);
-    // The mean of 1, 1/2 and the unfinished 0 is 1/2.
-    near(&found[0], &[0.5, 0.5]);
-    near(&found[1], &[0.0, 0.0]);
-    assert_eq!(found[2], [None, None]);
+    for (name, ending) in [
+        ("mini-o3", Ending::TurnLimit),
+        ("mini-o3", Ending::Truncated),
+        ("supo", Ending::ContextLimit),
+        ("supo", Ending::Truncated),
+    ] {
+        let unfinished = EpisodeRecord { ending, ..one_turn(2, 0.0) };
+        let algorithm = Algorithm { scale: Scale::None, ..preset(name) };
+        let found = advantages(vec![one_turn(0, 1.0), one_turn(1, 0.5), unfinished], &algorithm);
+        // The mean of 1, 1/2 and the unfinished 0 is 1/2.
+        near(&found[0], &[0.5, 0.5]);
+        near(&found[1], &[0.0, 0.0]);
+        assert_eq!(found[2], [None, None], "{name}, {ending}");
+    }
 }
 
 #[test]
@@ -206,11 +240,61 @@ fn stale_tokens_are_masked() {
     assert_eq!((masked(None), masked(Some(3)), masked(Some(1))), (0, 0, 4));
 }
 
+/// Equal rewards, and a divergence of 1/2 nat at one of four tokens, which costs 0.005. Its advantage is 0.00375 under the
+/// mean. Whitening to deviation 1 would give 1.5 instead of 0.0375.
+#[test]
+fn whitening_does_not_scale_the_noise_of_the_penalty_to_deviation_1() {
+    let algorithm = preset("reinforce++");
+    assert_eq!((algorithm.kl.map(|kl| kl.beta), algorithm.whiten_floor), (Some(0.01), 0.1));
+    let settings = RlSettings { algorithm: algorithm.clone(), ..RlSettings::default() };
+    let group = (0..2).map(|member| episode(member, vec![segment(0, 0..1, 1.0)], &[1.0])).collect();
+    let mut batch = Batch::new(&[group], &settings);
+    for (index, input) in batch.inputs.iter_mut().enumerate() {
+        for token in 0..2 {
+            let proximal = input.tokens.get(Column::Proximal, token);
+            let below = if (index, token) == (0, 0) { 0.5 } else { 0.0 };
+            input.tokens.set(Column::Reference, token, proximal - below);
+        }
+    }
+    advantage::compute(&mut batch.inputs, &algorithm, &mut Memory::default(), VERSION, &mut Seed(1).stream());
+    let found: Vec<f64> =
+        batch.inputs.iter().flat_map(|input| input.tokens.column(Column::Advantage).into_owned()).collect();
+    for (found, expected) in found.into_iter().zip([-0.0375, 0.0125, 0.0125, 0.0125]) {
+        assert!((found - expected).abs() < 1e-9, "{found} is not {expected}");
+    }
+}
+
+/// The band of a turn is 0.8 to 1.2 times its history of 1 nat. The step's episodes have entropies of 1/4 and 7/4: their
+/// mean is inside of the band, and each of them is outside.
+#[test]
+fn the_unit_of_the_entropy_band_decides_what_leaves_it() {
+    let slopes = |unit| {
+        let band = EntropyBand { low: 0.8, high: 1.2, weight: 0.1, mode: BandMode::Hinge, unit, from_turn: 0 };
+        let algorithm = Algorithm { entropy_band: Some(band), entropy_bonus: 0.1, ..Algorithm::default() };
+        let settings = RlSettings { algorithm: algorithm.clone(), ..RlSettings::default() };
+        let (mut memory, mut slopes) = (Memory::default(), Vec::new());
+        for entropies in [[1.0, 1.0], [0.25, 1.75]] {
+            let of_member = |(member, entropy)| episode(member, vec![segment(0, 0..1, entropy)], &[f64::from(member)]);
+            let mut batch = Batch::new(&[(0..).zip(entropies).map(of_member).collect()], &settings);
+            // The first token of the second episode is inside of the band.
+            batch.inputs[1].tokens.set(Column::Entropy, 0, 1.0);
+            advantage::compute(&mut batch.inputs, &algorithm, &mut memory, 0, &mut Seed(1).stream());
+            slopes = batch.inputs.iter().map(|input| input.tokens.column(Column::BandSlope).into_owned()).collect();
+        }
+        slopes
+    };
+    // Means: of the batch (1/4 + 1/4 + 1 + 7/4) / 4 = 0.8125, of the turns 1/4 and 1.375.
+    assert_eq!(slopes(BandUnit::Batch), [[0.0; 2]; 2]);
+    assert_eq!(slopes(BandUnit::Turn), [[-1.0; 2], [1.0; 2]]);
+    assert_eq!(slopes(BandUnit::Token), [[-1.0, -1.0], [0.0, 1.0]]);
+}
+
 /// Entropies fall from 1 to 1/4 in both turns, which leaves the band; turns before `from_turn` cost nothing.
 #[test]
 fn the_entropy_band_starts_at_from_turn() {
     let costs = |from_turn| {
-        let band = EntropyBand { low: 0.8, high: 1.2, weight: 0.1, mode: BandMode::Hinge, from_turn };
+        let band =
+            EntropyBand { low: 0.8, high: 1.2, weight: 0.1, mode: BandMode::Hinge, unit: BandUnit::Batch, from_turn };
         let algorithm = Algorithm { entropy_band: Some(band), entropy_bonus: 0.1, ..Algorithm::default() };
         let settings = RlSettings { algorithm: algorithm.clone(), ..RlSettings::default() };
         let (mut memory, mut slopes) = (Memory::default(), Vec::new());

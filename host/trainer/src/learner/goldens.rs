@@ -6,14 +6,15 @@ use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 
 use super::layout::{Batch, ContextLayout, EpisodeLayout, TokenPos};
-use super::minibatch::{value_sequences, weigh};
+use super::minibatch::{Minibatch, value_sequences, weigh};
 use super::pairs::compare;
+use super::replay::Buffer;
 use crate::advantage::{self, AdvantageInput, Memory, TurnPart};
-use crate::batch::{Packed, Target, parts};
+use crate::batch::{Packed, Sequence, Target, parts};
 use crate::loss::{objective, value_loss};
 use crate::token_stats::{Column, TokenStats};
 use gymkhana_algorithm::RlSettings;
-use gymkhana_algorithm::{Algorithm, Preset, Surrogate};
+use gymkhana_algorithm::{Algorithm, Preset, RegressionOver, SharedTurns, Surrogate};
 
 fn golden() -> Value {
     serde_json::from_str(include_str!("../../../../tests/golden/algorithms.json")).expect("JSON")
@@ -47,39 +48,87 @@ fn flags(case: &Value) -> Algorithm {
 
 /// A fixture as a batch. Every token is a target whose index in the sequence identifies it.
 fn batch(fixture: &Value, flags: &Algorithm) -> (Batch, Vec<Value>) {
-    let (mut batch, mut tokens) = (Batch::default(), Vec::new());
+    let mut reading = Reading::default();
     for (group, episodes) in list(&fixture["groups"]).iter().enumerate() {
+        let first = reading.batch.episodes.len();
         for found in list(episodes) {
+            let finished = found["finished"].as_bool().expect("a flag");
             let mut contexts = Vec::new();
             for (seat, part) in (0..).zip(list(&found["seats"])) {
-                let (index, mut positions) = (batch.inputs.len(), Vec::new());
-                let in_turns: f64 = list(&part["turns"]).iter().map(|turn| number(turn, "reward")).sum();
-                let reward = number(part, "reward");
-                let mut input = AdvantageInput {
-                    group,
-                    episode: batch.episodes.len(),
-                    seat,
-                    reward,
-                    rest: reward - in_turns,
-                    finished: found["finished"].as_bool().expect("a flag"),
-                    ..AdvantageInput::default()
-                };
-                for (turn, value) in list(&part["turns"]).iter().enumerate() {
-                    let first = input.tokens.len();
-                    for (token, row) in list(&value["tokens"]).iter().enumerate() {
-                        tokens.push(row.clone());
-                        positions.push(TokenPos { at: tokens.len(), input: index, turn, token: first + token });
-                    }
-                    input.push_turn(turn_part(value), &turn_tokens(value, flags));
-                }
-                batch.inputs.push(input);
-                contexts.push(ContextLayout { tokens: vec![0; tokens.len() + 1], positions });
+                let input = AdvantageInput { group, seat, finished, ..AdvantageInput::default() };
+                contexts.extend(reading.part(part, input, first, flags));
             }
-            batch.episodes.push(EpisodeLayout { task: String::new(), contexts });
+            reading.batch.episodes.push(EpisodeLayout { task: String::new(), contexts });
         }
-        batch.groups += 1;
+        reading.batch.groups += 1;
     }
-    (batch, tokens)
+    (reading.batch, reading.tokens)
+}
+
+/// A batch under construction.
+#[derive(Default)]
+struct Reading {
+    batch: Batch,
+    tokens: Vec<Value>,
+    /// Indices of the tokens in the sequences, by input and turn.
+    places: Vec<Vec<Vec<usize>>>,
+}
+
+impl Reading {
+    /// Adds a seat's part of an episode; returns its contexts. `first` is the first episode of the group.
+    fn part(&mut self, part: &Value, input: AdvantageInput, first: usize, flags: &Algorithm) -> Vec<ContextLayout> {
+        let (index, episode) = (self.batch.inputs.len(), self.batch.episodes.len());
+        let turns = list(&part["turns"]);
+        let in_turns: f64 = turns.iter().map(|turn| number(turn, "reward")).sum();
+        let (reward, end_value) = (number(part, "reward"), part["end_value"].as_f64().unwrap_or(0.0));
+        let mut input = AdvantageInput { episode, reward, rest: reward - in_turns, end_value, ..input };
+        let (mut positions, mut places) = (Vec::new(), Vec::new());
+        for (turn, value) in turns.iter().enumerate() {
+            let mut read = turn_part(value);
+            let (mut rows, mut own) = (turn_tokens(value, flags), Vec::new());
+            if part["shares"]["turns"].as_u64().is_some_and(|shared| (turn as u64) < shared) {
+                let owner = first + part["shares"]["episode"].as_u64().expect("an episode") as usize;
+                let is_owner = |other: &AdvantageInput| other.episode == owner && other.seat == input.seat;
+                let owner = self.batch.inputs.iter().position(is_owner).expect("an earlier episode");
+                match flags.shared_turns {
+                    SharedTurns::Once => read.shared_with = Some(owner),
+                    SharedTurns::PerEpisode => {
+                        let tokens = &self.batch.inputs[owner];
+                        tokens.turns[turn].tokens.clone().for_each(|row| rows.push_row(&tokens.tokens, row));
+                        own.clone_from(&self.places[owner][turn]);
+                    }
+                }
+            }
+            for row in list(&value["tokens"]) {
+                self.tokens.push(row.clone());
+                own.push(self.tokens.len());
+            }
+            let first = input.tokens.len();
+            positions.push(own.iter().enumerate().map(|(row, at)| (*at, turn, first + row)).collect::<Vec<_>>());
+            input.push_turn(read, &rows);
+            places.push(own);
+        }
+        self.batch.inputs.push(input);
+        self.places.push(places);
+        self.contexts(part, &positions, index)
+    }
+
+    /// The contexts of a part, from the index in the sequence, the turn and the index in the input of each token.
+    fn contexts(&self, part: &Value, turns: &[Vec<(usize, usize, usize)>], input: usize) -> Vec<ContextLayout> {
+        let counts = part["contexts"].as_array().map_or(vec![turns.len()], |counts| {
+            counts.iter().map(|count| count.as_u64().expect("a number") as usize).collect()
+        });
+        let (mut contexts, mut rest) = (Vec::new(), turns);
+        for count in counts {
+            let (here, later) = rest.split_at(count);
+            let position =
+                |(at, turn, token): &(usize, usize, usize)| TokenPos { at: *at, input, turn: *turn, token: *token };
+            let positions = here.iter().flatten().map(position).collect();
+            contexts.push(ContextLayout { tokens: vec![0; self.tokens.len() + 1], positions });
+            rest = later;
+        }
+        contexts
+    }
 }
 
 fn turn_part(value: &Value) -> TurnPart {
@@ -115,9 +164,20 @@ fn memory(fixture: &Value) -> Memory {
     }
 }
 
+/// Compares with a relative tolerance of 1e-5, and of 1e-6 of `scale` for numbers that nearly cancel.
 #[track_caller]
-fn near(found: f64, expected: f64, what: &str) {
-    assert!((found - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{what}: {found} is not {expected}");
+fn near(found: f64, expected: f64, scale: f64, what: &str) {
+    assert!((found - expected).abs() <= 1e-5 * expected.abs() + 1e-6 * scale, "{what}: {found} is not {expected}");
+}
+
+/// Compares numbers of tokens; their scale is the largest one.
+#[track_caller]
+fn all_near(found: &[f64], expected: &[f64], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    let scale = expected.iter().fold(0.0_f64, |largest, number| largest.max(number.abs()));
+    for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
+        near(*found, *expected, scale, &format!("{what} of token {index}"));
+    }
 }
 
 /// A column of the fixture's tokens for the targets, with gradients.
@@ -126,7 +186,7 @@ fn column(targets: &[Target], tokens: &[Value], name: &str) -> Tensor {
     Tensor::from_slice(&numbers).set_requires_grad(true)
 }
 
-/// Gradients of all tokens; 0 for masked tokens.
+/// Gradients of all tokens; 0 for masked tokens. A token of several sequences has the sum.
 fn spread(leaf: &Tensor, targets: &[Target], count: usize) -> Vec<f64> {
     let mut spread = vec![0.0; count];
     let gradient = leaf.grad();
@@ -141,60 +201,78 @@ fn spread(leaf: &Tensor, targets: &[Target], count: usize) -> Vec<f64> {
 
 fn check(case: &Value, fixture: &Value) {
     let flags = flags(case);
-    let name = format!("{} {}", case["preset"], case["overrides"]);
+    let name = format!("{} {} {}", case["preset"], case["fixture"], case["overrides"]);
     let (mut batch, tokens) = batch(fixture, &flags);
     let mut memory = memory(fixture);
     advantage::compute(&mut batch.inputs, &flags, &mut memory, 5, &mut Seed(1).stream());
-    let found = batch.inputs.iter().flat_map(|AdvantageInput { tokens, .. }| {
-        (0..tokens.len()).map(|token| (tokens.is_in_loss(token), tokens.get(Column::Advantage, token)))
-    });
-    for (index, ((in_loss, advantage), expected)) in found.zip(leaves(&case["advantages"])).enumerate() {
-        assert_eq!(in_loss, !expected.is_nan(), "{name}: whether token {index} is in the loss");
-        if in_loss {
-            near(advantage, expected, &format!("{name}: advantage of token {index}"));
-        }
-    }
-    let episodes: Vec<usize> = (0..batch.episodes.len()).collect();
-    let sequences = weigh(&batch, &episodes, &RlSettings { algorithm: flags.clone(), ..RlSettings::default() }, 1.0);
-    let parts = parts(&sequences, 1 << 20, true);
-    let packed = Packed::new(&parts[0], Device::Cpu);
+    check_advantages(case, &batch, &name);
+    let all: Vec<usize> = (0..batch.episodes.len()).collect();
+    let episodes = case["episodes"]
+        .as_array()
+        .map_or(all, |chosen| chosen.iter().map(|episode| episode.as_u64().expect("a number") as usize).collect());
+    let sequences = sequences(&batch, &episodes, &flags, 1.0);
+    let packed = packed(&sequences);
     let current = column(&packed.targets, &tokens, "current");
     let entropies = column(&packed.targets, &tokens, "entropy");
     let entropies_wanted = (flags.entropy_bonus > 0.0).then_some(&entropies);
     let found = objective(&flags, &current, entropies_wanted, &packed.inputs(flags.ratio));
     found.loss.backward();
-    near(found.loss.double_value(&[]), number(case, "loss"), &format!("{name}: loss"));
+    near(found.loss.double_value(&[]), number(case, "loss"), 1.0, &format!("{name}: loss"));
     for (leaf, key) in [(&current, "gradient"), (&entropies, "entropy_gradient")] {
-        if case[key].is_null() {
-            continue;
-        }
-        let found = spread(leaf, &packed.targets, tokens.len());
-        for (index, (found, expected)) in found.into_iter().zip(leaves(&case[key])).enumerate() {
-            near(found, expected, &format!("{name}: {key} of token {index}"));
+        if !case[key].is_null() {
+            let found = spread(leaf, &packed.targets, tokens.len());
+            all_near(&found, &leaves(&case[key]), &format!("{name}: {key}"));
         }
     }
     if !case["value_loss"].is_null() {
         check_values(case, &batch, &flags, &tokens, &name);
     }
     for (seat, expected) in (0..).zip(leaves(&case["averages_after"]).into_iter().filter(|average| !average.is_nan())) {
-        near(memory.averages[&seat], expected, &format!("{name}: average of seat {seat}"));
+        near(memory.averages[&seat], expected, 1.0, &format!("{name}: average of seat {seat}"));
     }
+}
+
+/// Advantages of the tokens in the loss; a null in the golden file is a masked token.
+fn check_advantages(case: &Value, batch: &Batch, name: &str) {
+    let tokens = batch.inputs.iter().flat_map(|AdvantageInput { tokens, .. }| {
+        (0..tokens.len()).map(|token| (tokens.is_in_loss(token), tokens.get(Column::Advantage, token)))
+    });
+    let (found, expected): (Vec<(bool, f64)>, Vec<f64>) = (tokens.collect(), leaves(&case["advantages"]));
+    let in_loss: Vec<bool> = found.iter().map(|(in_loss, _)| *in_loss).collect();
+    assert_eq!(
+        in_loss,
+        expected.iter().map(|number| !number.is_nan()).collect::<Vec<_>>(),
+        "{name}: tokens in the loss"
+    );
+    let found: Vec<f64> = found.into_iter().filter(|(in_loss, _)| *in_loss).map(|(_, advantage)| advantage).collect();
+    let expected: Vec<f64> = expected.into_iter().filter(|number| !number.is_nan()).collect();
+    all_near(&found, &expected, &format!("{name}: advantage"));
+}
+
+/// The weighed sequences of some episodes, those without a gradient included.
+fn sequences(batch: &Batch, episodes: &[usize], flags: &Algorithm, factor: f64) -> Vec<Sequence> {
+    let settings = RlSettings { algorithm: flags.clone(), ..RlSettings::default() };
+    let Minibatch { mut trained, mut idle } = weigh(batch, episodes, &settings, factor);
+    trained.append(&mut idle);
+    trained
+}
+
+fn packed(sequences: &[Sequence]) -> Packed {
+    Packed::new(&parts(sequences, 1 << 20, true)[0], Device::Cpu)
 }
 
 fn check_values(case: &Value, batch: &Batch, flags: &Algorithm, tokens: &[Value], name: &str) {
     let episodes: Vec<usize> = (0..batch.episodes.len()).collect();
     let sequences = value_sequences(batch, &episodes);
-    let packed = Packed::new(&parts(&sequences, 1 << 20, true)[0], Device::Cpu);
+    let packed = packed(&sequences);
     let now = column(&packed.targets, tokens, "value_now");
     let [before, goals] = [Column::Value, Column::ValueTarget].map(|column| packed.column(column));
     let clip = flags.critic.expect("a critic").clip;
     let loss = (value_loss(&now, &before, &goals, clip) * packed.column(Column::LossWeight)).sum(Kind::Float);
     loss.backward();
-    near(loss.double_value(&[]), number(case, "value_loss"), &format!("{name}: value loss"));
+    near(loss.double_value(&[]), number(case, "value_loss"), 1.0, &format!("{name}: value loss"));
     let found = spread(&now, &packed.targets, tokens.len());
-    for (index, (found, expected)) in found.into_iter().zip(leaves(&case["value_gradient"])).enumerate() {
-        near(found, expected, &format!("{name}: value gradient of token {index}"));
-    }
+    all_near(&found, &leaves(&case["value_gradient"]), &format!("{name}: value gradient"));
 }
 
 #[test]
@@ -233,11 +311,10 @@ fn add(batch: &mut Batch, group: usize, reward: f64, tokens: &[Value], row: impl
 }
 
 /// The objective's loss and its gradients by each token's log-probability.
-fn gradients(batch: &Batch, flags: &Algorithm, tokens: &[Value]) -> (f64, Vec<f64>) {
+fn gradients(batch: &Batch, flags: &Algorithm, tokens: &[Value], factor: f64) -> (f64, Vec<f64>) {
     let episodes: Vec<usize> = (0..batch.episodes.len()).collect();
-    let settings = RlSettings { algorithm: flags.clone(), ..RlSettings::default() };
-    let sequences = weigh(batch, &episodes, &settings, 1.0);
-    let packed = Packed::new(&parts(&sequences, 1 << 20, true)[0], Device::Cpu);
+    let sequences = sequences(batch, &episodes, flags, factor);
+    let packed = packed(&sequences);
     let current = column(&packed.targets, tokens, "current");
     let found = objective(flags, &current, None, &packed.inputs(flags.ratio));
     found.loss.backward();
@@ -261,11 +338,47 @@ fn preferences_are_those_of_the_formula() {
     let mut flags = preset("dpo");
     flags.surrogate = Surrogate::Preference { beta: number(golden, "beta") };
     let episodes: Vec<usize> = (0..batch.episodes.len()).collect();
-    near(compare(&mut batch, &episodes, flags.surrogate), number(golden, "loss"), "loss of pairs");
-    let (_, found) = gradients(&batch, &flags, &tokens);
-    for (index, (found, expected)) in found.into_iter().zip(expected).enumerate() {
-        near(found, expected, &format!("gradient of token {index}"));
+    near(compare(&mut batch, &episodes, flags.surrogate), number(golden, "loss"), 1.0, "loss of pairs");
+    all_near(&gradients(&batch, &flags, &tokens, 1.0).1, &expected, "gradient");
+}
+
+/// REBEL's loss over all pairs of a group's episodes.
+#[test]
+fn regression_is_that_of_the_formula() {
+    let golden = &golden()["regression"];
+    let (mut batch, mut tokens, mut expected) = (Batch::default(), Vec::new(), Vec::new());
+    let row = |token: &Value| {
+        vec![(Column::Proximal, number(token, "current")), (Column::Behaviour, number(token, "behaviour"))]
+    };
+    for episode in list(&golden["episodes"]) {
+        let group = episode["group"].as_u64().expect("a number") as usize;
+        add(&mut batch, group, number(episode, "reward"), list(&episode["tokens"]), row);
+        tokens.extend(list(&episode["tokens"]).iter().cloned());
+        expected.extend(leaves(&episode["gradient"]));
     }
+    let surrogate = Surrogate::Regression { eta: number(golden, "eta"), over: RegressionOver::Episode };
+    let flags = Algorithm { surrogate, ..preset("dpo") };
+    flags.check().expect("flags that make sense");
+    let episodes: Vec<usize> = (0..batch.episodes.len()).collect();
+    near(compare(&mut batch, &episodes, flags.surrogate), number(golden, "loss"), 1.0, "loss of pairs");
+    all_near(&gradients(&batch, &flags, &tokens, 1.0).1, &expected, "gradient");
+}
+
+/// REFUEL's loss on the tree: each pair of a group compares its replies to the prefix that it shares.
+#[test]
+fn regression_over_replies_is_that_of_the_formula() {
+    let golden = golden();
+    let case = &golden["replies"];
+    let surrogate = Surrogate::Regression { eta: number(case, "eta"), over: RegressionOver::Reply };
+    let flags = Algorithm { surrogate, ..preset("dpo") };
+    let (mut batch, tokens) = batch(&golden["fixtures"]["tree"], &flags);
+    for position in batch.episodes.iter().flat_map(|episode| &episode.contexts).flat_map(|context| &context.positions) {
+        let current = number(&tokens[position.at - 1], "current");
+        batch.inputs[position.input].tokens.set(Column::Proximal, position.token, current);
+    }
+    let episodes: Vec<usize> = (0..batch.episodes.len()).collect();
+    near(compare(&mut batch, &episodes, flags.surrogate), number(case, "loss"), 1.0, "loss of pairs");
+    all_near(&gradients(&batch, &flags, &tokens, 1.0).1, &leaves(&case["gradient"]), "gradient");
 }
 
 #[test]
@@ -283,9 +396,33 @@ fn distillation_is_that_of_the_formula() {
     }
     let flags = preset("distill");
     advantage::compute(&mut batch.inputs, &flags, &mut Memory::default(), 0, &mut Seed(1).stream());
-    let (loss, found) = gradients(&batch, &flags, &tokens);
-    near(loss, number(golden, "loss"), "loss of distillation");
-    for (index, (found, expected)) in found.into_iter().zip(leaves(&golden["gradients"])).enumerate() {
-        near(found, expected, &format!("gradient of token {index}"));
+    let (loss, found) = gradients(&batch, &flags, &tokens, 1.0);
+    near(loss, number(golden, "loss"), 1.0, "loss of distillation");
+    all_near(&found, &leaves(&golden["gradients"]), "gradient");
+}
+
+/// SPEAR's replay at a later step, alone, with an off-policy correction, and with a covariance clip after it.
+#[test]
+fn replayed_episodes_are_those_of_the_formula() {
+    let golden = golden();
+    let (step, version) = (&golden["replay"]["step"], &golden["replay"]["version"]);
+    let (step, version) = (step.as_u64().expect("a number"), version.as_u64().expect("a number") as u32);
+    for case in list(&golden["replay"]["cases"]) {
+        let mut flags = preset("spear");
+        let overrides = &case["overrides"];
+        flags.covariance_clip = serde_json::from_value(overrides["covariance_clip"].clone()).ok();
+        flags.off_policy =
+            overrides.get("off_policy").map(|table| serde_json::from_value(table.clone()).expect("flags"));
+        let (mut fresh, tokens) = batch(&golden["fixtures"]["solo"], &flags);
+        let plain = Algorithm { covariance_clip: None, off_policy: None, ..flags.clone() };
+        let mut stream = Seed(1).stream();
+        advantage::compute(&mut fresh.inputs, &plain, &mut Memory::default(), version, &mut stream);
+        let (mut buffer, replay) = (Buffer::default(), flags.replay.expect("a preset that replays"));
+        buffer.imitate(&fresh, replay, step, version, &mut stream);
+        let (mut again, factor) = buffer.imitate(&fresh, replay, step, version, &mut stream);
+        advantage::correct_replayed(&mut again.inputs, &flags, version, &mut stream);
+        let (loss, found) = gradients(&again, &flags, &tokens, factor);
+        near(loss, number(case, "loss"), 1.0, &format!("{overrides}: loss"));
+        all_near(&found, &leaves(&case["gradient"]), &format!("{overrides}: gradient"));
     }
 }

@@ -10,7 +10,7 @@ use crate::TrainerError;
 use crate::advantage::AdvantageInput;
 use crate::batch::{Sequence, Target};
 use crate::token_stats::{Column, TokenStats};
-use gymkhana_algorithm::{RlSettings, SftSettings};
+use gymkhana_algorithm::{RlSettings, SftSettings, SharedTurns};
 
 /// Position of a sampled token.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -61,7 +61,9 @@ impl Batch {
             for record in &counted {
                 batch.add(record, group, settings, &mut found);
             }
-            batch.link_shared_turns(&counted, &found);
+            if settings.algorithm.shared_turns == SharedTurns::Once {
+                batch.link_shared_turns(&counted, &found);
+            }
         }
         batch
     }
@@ -77,7 +79,11 @@ impl Batch {
         let mut contexts = Vec::new();
         for (seat, reward) in (0..).zip(&record.rewards).filter(|(seat, _)| settings.learns(*seat)) {
             let index = self.inputs.len();
-            let (input, own) = lay_out_seat(record, seat, *reward, index);
+            let shared = match settings.algorithm.shared_turns {
+                SharedTurns::Once => record.shared_turns(seat),
+                SharedTurns::PerEpisode => 0,
+            };
+            let (input, own) = lay_out_seat(record, (seat, *reward), shared, index);
             contexts.extend(own);
             found.insert((record.id, seat), index);
             self.inputs.push(AdvantageInput { group, episode, ..input });
@@ -100,12 +106,13 @@ impl Batch {
         }
     }
 
-    /// Sequences of one episode whose targets are the selected tokens, with copies of the tokens' numbers.
+    /// Sequences of one episode whose targets are the selected tokens, with copies of the tokens' numbers, and the input
+    /// of each.
     pub(super) fn sequences<'a>(
         &'a self,
         episode: &'a EpisodeLayout,
         selects: impl Fn(&AdvantageInput, usize) -> bool + 'a,
-    ) -> impl Iterator<Item = Sequence> + 'a {
+    ) -> impl Iterator<Item = (usize, Sequence)> + 'a {
         episode.contexts.iter().filter_map(move |context| {
             let (mut targets, mut stats) = (Vec::new(), TokenStats::default());
             for position in &context.positions {
@@ -115,13 +122,37 @@ impl Batch {
                     stats.push_row(&input.tokens, position.token);
                 }
             }
-            Sequence::new(&context.tokens, targets, stats)
+            Some((context.positions.first()?.input, Sequence::new(&context.tokens, targets, stats)?))
         })
+    }
+
+    /// Mean entropy of the sampled tokens, in nats. A token that several episodes share counts once.
+    pub(super) fn mean_entropy(&self) -> f64 {
+        let entropies = self.inputs.iter().flat_map(|input| input.tokens.column(Column::Entropy).into_owned());
+        let (sum, count) = entropies.fold((0.0, 0_usize), |(sum, count), entropy| (sum + entropy, count + 1));
+        sum / count.max(1) as f64
     }
 
     /// All sequences, every sampled token a target.
     pub(super) fn all_sequences(&self) -> Vec<Sequence> {
-        self.episodes.iter().flat_map(|episode| self.sequences(episode, |_, _| true)).collect()
+        self.episodes.iter().flat_map(|episode| self.sequences(episode, |_, _| true)).map(|(_, own)| own).collect()
+    }
+
+    /// The inputs whose episodes were cut short, each with the context of its last token as a sequence with one target:
+    /// the position after that token.
+    pub(super) fn ends_cut_short(&self) -> impl Iterator<Item = (usize, Sequence)> {
+        let contexts = self.episodes.iter().flat_map(|episode| &episode.contexts);
+        contexts.filter_map(|context| {
+            let last = context.positions.last()?;
+            let input = &self.inputs[last.input];
+            if input.finished || last.token + 1 != input.tokens.len() {
+                return None;
+            }
+            // The token at the target is not an input of the model.
+            let tokens = [&context.tokens[..=last.at], &[0]].concat();
+            let target = Target { at: last.at + 1, turn: last.turn as u32 };
+            Some((last.input, Sequence::new(&tokens, vec![target], TokenStats::neutral(1))?))
+        })
     }
 
     /// Sets a column of every token. `values` has one list per sequence of [`Batch::all_sequences`], one number per
@@ -136,20 +167,25 @@ impl Batch {
     }
 }
 
-/// A seat's part of a record as an advantage input, and its contexts.
-fn lay_out_seat(record: &EpisodeRecord, seat: u32, reward: f64, index: usize) -> (AdvantageInput, Vec<ContextLayout>) {
+/// A seat's part of a record as an advantage input, and its contexts. The tokens of the first `shared` turns are left out.
+fn lay_out_seat(
+    record: &EpisodeRecord,
+    (seat, reward): (u32, f64),
+    shared: u32,
+    index: usize,
+) -> (AdvantageInput, Vec<ContextLayout>) {
     let mut turns = turn_parts(record, seat).into_iter();
     let mut contexts = Vec::new();
     let mut by_turn: Vec<TokenStats> = Vec::new();
     for segment in record.segments.iter().filter(|segment| segment.seat() == seat) {
-        contexts.extend(lay_out(segment, index, record.shared_turns(seat), &mut by_turn));
+        contexts.extend(lay_out(segment, index, shared, &mut by_turn));
     }
     let rewards = record.turn_rewards.get(seat as usize).map_or(0.0, |rewards| rewards.iter().sum::<f64>());
     let mut input = AdvantageInput {
         seat,
         reward,
         rest: reward - rewards,
-        finished: !record.ending.is_limit(),
+        finished: !record.ending.is_cut_short(),
         ..AdvantageInput::default()
     };
     by_turn.resize_with(by_turn.len().max(turns.len()), TokenStats::default);
@@ -202,18 +238,6 @@ pub(crate) fn check_segment(
         return Ok(());
     };
     Err(TrainerError::Data { what: what(), problem })
-}
-
-/// Mean entropy of the sampled tokens of the trained seats, in nats.
-pub(crate) fn mean_entropy(groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> f64 {
-    let segments = groups.iter().flatten().flat_map(|episode| &episode.segments);
-    let (mut sum, mut count) = (0.0, 0_usize);
-    for segment in segments.filter(|segment| settings.learns(segment.seat())) {
-        // Tokens that were not sampled have entropy 0.
-        sum += segment.entropies().iter().map(|entropy| f64::from(*entropy)).sum::<f64>();
-        count += segment.sampled_len();
-    }
-    sum / count.max(1) as f64
 }
 
 /// Sequences of demonstrations: tokens that the expert wrote share a weight of 1, all others a weight of `other_tokens`.

@@ -23,7 +23,7 @@ use forward::{Pass, accumulate};
 use gymkhana_algorithm::{SftSettings, StageModels};
 use gymkhana_record::StepMetrics;
 use gymkhana_record::step_metrics::sft;
-pub(crate) use layout::{Batch, check_segment, demonstration_sequences, mean_entropy};
+pub(crate) use layout::{Batch, check_segment, demonstration_sequences};
 use serde::{Deserialize, Serialize};
 use tch::{Kind, Tensor};
 
@@ -77,6 +77,10 @@ pub(crate) struct StageState {
     pub steps: u64,
     /// Optimiser steps of the critic.
     pub critic_steps: u64,
+    /// Optimiser steps skipped since the last one that was taken.
+    skipped_steps: u32,
+    /// As `skipped_steps`, of the critic.
+    critic_skipped_steps: u32,
     memory: Memory,
     buffer: replay::Buffer,
 }
@@ -151,14 +155,18 @@ impl Learner {
         let sampled =
             |stats: &TokenStats| stats.column(Column::Advantage).iter().filter(|by_expert| **by_expert > 0.0).count();
         let tokens: usize = sequences.iter().map(|sequence| sampled(&sequence.stats)).sum();
-        Ok(StepMetrics::from([
-            (sft::LOSS, sums[0]),
-            (sft::LOSS_SAMPLED, sums[1]),
-            (sft::GRADIENT_NORM, norm),
+        let mut metrics = StepMetrics::default();
+        if let Some(norm) = norm {
+            let [loss, by_expert] = sums;
+            metrics = [(sft::LOSS, loss), (sft::LOSS_SAMPLED, by_expert), (sft::GRADIENT_NORM, norm)].into();
+        }
+        metrics.append(StepMetrics::from([
+            (sft::SKIPPED_UPDATES, f64::from(u8::from(norm.is_none()))),
             (sft::LEARNING_RATE, learning_rate),
             (sft::TOKENS, tokens as f64),
             (sft::POSITIONS, positions(&parts) as f64),
-        ]))
+        ]));
+        Ok(metrics)
     }
 
     /// Names and tensors of the state, for a checkpoint.
@@ -182,14 +190,21 @@ impl Learner {
 
     /// Current state, for a checkpoint.
     pub fn stage_state(&self) -> StageState {
-        let critic_steps = self.critic.as_ref().map_or(0, |critic| critic.optimizer.steps());
-        StageState { critic_steps, ..self.state.clone() }
+        let critic = self.critic.as_ref().map(|critic| &critic.optimizer);
+        StageState {
+            critic_steps: critic.map_or(0, AdamW::steps),
+            skipped_steps: self.optimizer.skipped(),
+            critic_skipped_steps: critic.map_or(0, AdamW::skipped),
+            ..self.state.clone()
+        }
     }
 
     /// Restores the state of a checkpoint.
     pub fn restore(&mut self, state: StageState) {
+        self.optimizer.set_skipped(state.skipped_steps);
         if let Some(critic) = &mut self.critic {
             critic.optimizer.set_steps(state.critic_steps);
+            critic.optimizer.set_skipped(state.critic_skipped_steps);
         }
         self.state = state;
     }

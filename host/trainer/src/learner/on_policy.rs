@@ -2,6 +2,8 @@
 //! unless the generating side computes something else than the trainer.
 #![allow(non_snake_case)]
 
+use std::ops::AddAssign;
+
 use tch::{Kind, Tensor};
 
 use super::layout::Batch;
@@ -22,21 +24,27 @@ impl OnPolicy {
         for stats in batch.inputs.iter().map(|input| &input.tokens) {
             for token in (0..stats.len()).filter(|token| stats.get(Column::Version, *token) as u32 == version) {
                 let difference = stats.get(Column::Behaviour, token) - stats.get(Column::Proximal, token);
-                found.add(difference.exp() - difference - 1.0, 1.0);
+                found += Self { divergence: difference.exp() - difference - 1.0, tokens: 1.0 };
             }
         }
         found
     }
 
-    /// Adds the sums over further tokens.
-    pub fn add(&mut self, divergence: f64, tokens: f64) {
-        self.divergence += divergence;
-        self.tokens += tokens;
+    /// Adds the last sums of a part.
+    pub fn add(&mut self, found: &Tensor) {
+        *self += Self { divergence: found.double_value(&[-2]), tokens: found.double_value(&[-1]) };
     }
 
     /// Mean divergence in nats; `None` without such tokens.
     pub fn mean(self) -> Option<f64> {
         (self.tokens > 0.0).then(|| self.divergence / self.tokens)
+    }
+}
+
+impl AddAssign for OnPolicy {
+    fn add_assign(&mut self, more: Self) {
+        self.divergence += more.divergence;
+        self.tokens += more.tokens;
     }
 }
 

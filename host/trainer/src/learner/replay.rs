@@ -29,7 +29,9 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     /// Adds a stored success of the same task to every group without a success, and stores this step's successes.
-    pub fn backfill(&mut self, batch: &mut Batch, capacity: usize, success: f64, version: u32) {
+    /// Returns the number of groups that got one.
+    pub fn backfill(&mut self, batch: &mut Batch, capacity: usize, success: f64, version: u32) -> f64 {
+        let mut backfilled = 0.0;
         let good = |input: &&AdvantageInput| input.reward >= success;
         for group in 0..batch.groups {
             let members = || batch.inputs.iter().filter(move |input| input.group == group);
@@ -37,6 +39,7 @@ impl Buffer {
             let task = &batch.episodes[first.episode].task;
             if let Some(stored) = self.episodes.iter().find(|stored| stored.episode.task == *task) {
                 stored.join(batch, group);
+                backfilled += 1.0;
             }
         }
         for episode in 0..batch.episodes.len() {
@@ -47,6 +50,7 @@ impl Buffer {
                 self.store(stored, capacity);
             }
         }
+        backfilled
     }
 
     /// Stored episodes to train on again, with advantages over the median of recent group means, and their weight.
@@ -178,15 +182,15 @@ mod tests {
     fn groups_without_a_success_are_backfilled() {
         let mut buffer = Buffer::default();
         let mut solved = batch(&[0.0, 1.0]);
-        buffer.backfill(&mut solved, 4, 1.0, 0);
+        assert_eq!(buffer.backfill(&mut solved, 4, 1.0, 0), 0.0);
         assert_eq!(rewards(&solved), [0.0, 1.0], "a group with a success stays as it is");
         let mut failed = batch(&[0.0, 0.5]);
-        buffer.backfill(&mut failed, 4, 1.0, 1);
+        assert_eq!(buffer.backfill(&mut failed, 4, 1.0, 1), 1.0);
         assert_eq!(rewards(&failed), [0.0, 0.5, 1.0]);
         assert_eq!((failed.inputs[2].episode, failed.episodes.len()), (2, 3));
         let mut other = batch(&[0.0]);
         other.episodes[0].task = "train/4".to_owned();
-        buffer.backfill(&mut other, 4, 1.0, 1);
+        assert_eq!(buffer.backfill(&mut other, 4, 1.0, 1), 0.0);
         assert_eq!(rewards(&other), [0.0], "a success of another task does not count");
     }
 

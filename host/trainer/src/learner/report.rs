@@ -1,29 +1,65 @@
 //! Metrics of one reinforcement learning step.
 
+use std::ops::AddAssign;
+
 use gymkhana_record::StepMetrics;
 use gymkhana_record::step_metrics::rl;
+use tch::Tensor;
 
 use super::layout::Batch;
 use super::on_policy::OnPolicy;
 use crate::token_stats::Column;
 
+/// Sums over the tokens of minibatches, as the objective reports them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sums {
+    pub loss: f64,
+    /// Tokens whose ratio a bound of the surrogate replaced.
+    clipped: f64,
+    /// k3 divergence from the proximal policy.
+    from_proximal: f64,
+    /// Estimated divergence from the reference policy.
+    from_reference: f64,
+}
+
+impl Sums {
+    /// Adds the first sums of a part.
+    pub fn add(&mut self, found: &Tensor) {
+        let at = |index: i64| found.double_value(&[index]);
+        *self += Self { loss: at(0), clipped: at(1), from_proximal: at(2), from_reference: at(3) };
+    }
+}
+
+impl AddAssign for Sums {
+    fn add_assign(&mut self, more: Self) {
+        self.loss += more.loss;
+        self.clipped += more.clipped;
+        self.from_proximal += more.from_proximal;
+        self.from_reference += more.from_reference;
+    }
+}
+
 /// Sums over the minibatches of a step.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub updates: f64,
+    /// Optimiser steps that were skipped because their gradient was not finite. Their minibatches are not measured.
+    pub skipped: f64,
     pub gradient_norm: f64,
     /// Tokens in the loss.
     pub tokens: f64,
     pub positions: f64,
-    /// Sums of the objective: loss, tokens whose gradient the clip removed, k3 divergence from the proximal policy,
-    /// estimated divergence from the reference policy.
-    pub sums: [f64; 4],
+    pub sums: Sums,
+    /// Mean entropy of the behaviour policy, in nats.
+    pub entropy: f64,
     /// Tokens that the weights before the step sampled.
     pub on_policy: OnPolicy,
     /// Sum of the critic's losses and number of its steps.
     pub values: Option<(f64, f64)>,
     /// Number of replayed episodes.
     pub replayed: Option<f64>,
+    /// Number of groups that got a stored success.
+    pub backfilled: Option<f64>,
 }
 
 impl Report {
@@ -38,18 +74,20 @@ impl Report {
         let learning = advantages.iter().filter(|advantage| **advantage != 0.0).count();
         let sampled: usize = batch.inputs.iter().map(|input| input.tokens.len()).sum();
         let mut metrics = StepMetrics::from([
-            (rl::LOSS, self.sums[0] / updates),
+            (rl::LOSS, self.sums.loss / updates),
             (rl::GRADIENT_NORM, self.gradient_norm / updates),
             (rl::LEARNING_RATE, learning_rate),
             (rl::UPDATES, self.updates),
-            (rl::CLIP_FRACTION, self.sums[1] / tokens),
-            (rl::BEHAVIOUR_DIVERGENCE, self.sums[2] / tokens),
-            (rl::REFERENCE_DIVERGENCE, self.sums[3] / tokens),
+            (rl::SKIPPED_UPDATES, self.skipped),
+            (rl::CLIP_FRACTION, self.sums.clipped / tokens),
+            (rl::BEHAVIOUR_DIVERGENCE, self.sums.from_proximal / tokens),
+            (rl::REFERENCE_DIVERGENCE, self.sums.from_reference / tokens),
             (rl::ADVANTAGE_MEAN, mean),
             (rl::ADVANTAGE_STD, variance.sqrt()),
             (rl::EPISODES_WITH_ADVANTAGE, learning as f64),
             (rl::TOKENS, sampled as f64),
             (rl::POSITIONS, self.positions),
+            (rl::ENTROPY, self.entropy),
         ]);
         if let Some(divergence) = self.on_policy.mean() {
             metrics.push(rl::ON_POLICY_DIVERGENCE, divergence);
@@ -59,6 +97,9 @@ impl Report {
         }
         if let Some(replayed) = self.replayed {
             metrics.push(rl::REPLAYED, replayed);
+        }
+        if let Some(backfilled) = self.backfilled {
+            metrics.push(rl::BACKFILLED, backfilled);
         }
         metrics
     }

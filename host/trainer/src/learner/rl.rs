@@ -1,20 +1,23 @@
 //! One reinforcement learning step: annotate every token, compute advantages, then take minibatch steps.
 #![allow(non_snake_case)]
 
+#[cfg(test)]
+mod tests;
+
 use gymkhana_record::{Seed, StepMetrics, Stream};
 use tch::Tensor;
 
-use super::forward::{Pass, accumulate, log_probs};
+use super::forward::{Pass, accumulate, log_probs, measure};
 use super::layout::Batch;
-use super::minibatch::{tokens_in_loss, value_sequences, weigh};
+use super::minibatch::{Minibatch, tokens_in_loss, value_sequences, weigh};
 use super::on_policy::{self, OnPolicy};
 use super::pairs;
-use super::report::Report;
+use super::report::{Report, Sums};
 use super::{Learner, Teacher};
 use crate::TrainerError;
 use crate::advantage;
 use crate::batch::{Packed, Sequence, parts, positions};
-use crate::loss::{Objective, objective};
+use crate::loss::{Inputs, Objective, objective};
 use crate::model::Model;
 use crate::token_stats::Column;
 use gymkhana_algorithm::RlSettings;
@@ -34,17 +37,25 @@ impl Learner {
         let flags = &settings.algorithm;
         let step = self.state.steps;
         let chance = |name: &str| seed.child(name).child(step).stream();
+        let mut report = Report { entropy: batch.mean_entropy(), ..Report::default() };
         if let Some(Replay::Backfill { capacity, success }) = flags.replay {
-            self.state.buffer.backfill(&mut batch, capacity, success, version);
+            report.backfilled = Some(self.state.buffer.backfill(&mut batch, capacity, success, version));
         }
         self.annotate(model, &mut batch, settings)?;
         let memory = &mut self.state.memory;
         advantage::compute(&mut batch.inputs, flags, memory, version, &mut chance("covariance"));
-        let mut report = Report::default();
         if flags.off_policy.is_some() {
             report.on_policy = OnPolicy::of(&batch, version);
         }
-        let mut again = self.replay(model, &batch, settings, version, &mut chance("replay"), &mut report)?;
+        let mut again = Minibatch::default();
+        if let Some(replay @ Replay::SelfImitation { .. }) = flags.replay {
+            let (replayed, factor) = self.replay(model, &batch, replay, settings, version, &mut chance("replay"))?;
+            report.replayed = Some(replayed.episodes.len() as f64);
+            if factor > 0.0 {
+                let episodes: Vec<usize> = (0..replayed.episodes.len()).collect();
+                again = weigh(&replayed, &episodes, settings, factor);
+            }
+        }
         let mut shuffle = chance("minibatches");
         for _ in 0..flags.epochs {
             for minibatch in minibatches(&batch, settings, &mut shuffle) {
@@ -52,7 +63,7 @@ impl Learner {
                 if flags.critic.is_some_and(|critic| step < critic.warmup_steps) {
                     continue;
                 }
-                let before = report.sums[0];
+                let (before, updates) = (report.sums.loss, report.updates);
                 let mut pair_loss = None;
                 if flags.pairs() {
                     let values = log_probs(model, &model.weights(), &batch.all_sequences(), pass(settings))?;
@@ -62,8 +73,8 @@ impl Learner {
                 let mut weighed = weigh(&batch, &minibatch, settings, 1.0);
                 weighed.append(&mut again);
                 self.minibatch(model, &weighed, settings, version, &mut report)?;
-                if let Some(loss) = pair_loss {
-                    report.sums[0] = before + loss;
+                if let Some(loss) = pair_loss.filter(|_| report.updates > updates) {
+                    report.sums.loss = before + loss;
                 }
             }
         }
@@ -94,31 +105,32 @@ impl Learner {
         }
         if let Some(critic) = &self.critic {
             batch.annotate(Column::Value, &critic.predict(&sequences, settings.micro_batch_tokens)?);
+            if flags.critic.is_some_and(|critic| critic.bootstrap) {
+                let (inputs, sequences): (Vec<usize>, Vec<Sequence>) = batch.ends_cut_short().unzip();
+                let values = critic.predict(&sequences, settings.micro_batch_tokens)?;
+                for (input, value) in inputs.into_iter().zip(values.concat()) {
+                    batch.inputs[input].end_value = f64::from(value);
+                }
+            }
         }
         Ok(())
     }
 
-    /// Sequences of replayed episodes.
+    /// Episodes to train on again, with their advantages and corrections, and their weight in the loss.
     fn replay(
         &mut self,
         model: &Model,
         batch: &Batch,
+        replay: Replay,
         settings: &RlSettings,
         version: u32,
         stream: &mut Stream,
-        report: &mut Report,
-    ) -> Result<Vec<Sequence>, TrainerError> {
-        let flags = &settings.algorithm;
-        let Some(replay @ Replay::SelfImitation { .. }) = flags.replay else { return Ok(Vec::new()) };
+    ) -> Result<(Batch, f64), TrainerError> {
         let step = self.state.steps;
         let (mut again, factor) = self.state.buffer.imitate(batch, replay, step, version, stream);
-        report.replayed = Some(again.episodes.len() as f64);
-        if let Some(clip) = flags.covariance_clip {
-            advantage::clip_covariance(&mut again.inputs, clip, stream);
-        }
         self.annotate(model, &mut again, settings)?;
-        let episodes: Vec<usize> = (0..again.episodes.len()).collect();
-        Ok(if factor > 0.0 { weigh(&again, &episodes, settings, factor) } else { Vec::new() })
+        advantage::correct_replayed(&mut again.inputs, &settings.algorithm, version, stream);
+        Ok((again, factor))
     }
 
     fn critic_step(
@@ -131,50 +143,65 @@ impl Learner {
         let (Some(critic), Some(flags)) = (&mut self.critic, settings.algorithm.critic) else { return Ok(()) };
         let sequences = value_sequences(batch, episodes);
         if !sequences.is_empty() {
-            let loss = critic.step(&sequences, flags, &settings.optimizer, settings.micro_batch_tokens)?;
-            let (losses, steps) = report.values.unwrap_or_default();
-            report.values = Some((losses + loss, steps + 1.0));
+            match critic.step(&sequences, flags, &settings.optimizer, settings.micro_batch_tokens)? {
+                Some(loss) => {
+                    let (losses, steps) = report.values.unwrap_or_default();
+                    report.values = Some((losses + loss, steps + 1.0));
+                }
+                None => report.skipped += 1.0,
+            }
         }
         Ok(())
     }
 
+    /// One optimiser step on the minibatch's sequences with a gradient. All of its sequences are measured.
     fn minibatch(
         &mut self,
         model: &mut Model,
-        sequences: &[Sequence],
+        minibatch: &Minibatch,
         settings: &RlSettings,
         version: u32,
         report: &mut Report,
     ) -> Result<(), TrainerError> {
-        if sequences.is_empty() {
-            return Ok(());
-        }
+        let Minibatch { trained, idle } = minibatch;
         let flags = &settings.algorithm;
         let separable = matches!(flags.ratio, Some(Ratio::Token) | None);
-        let parts = parts(sequences, settings.micro_batch_tokens, settings.share_beginnings);
         // The first pass still has the weights that sampled. With a correction, all tokens were compared before.
         let compares = report.updates == 0.0 && flags.off_policy.is_none();
+        let evaluate = |own: &Tensor, entropies: Option<&Tensor>, inputs: &Inputs| {
+            let Objective { loss, sums } = objective(flags, own, entropies, inputs);
+            Objective { loss, sums: Tensor::cat(&[sums, on_policy::sums(own, inputs, version)], 0) }
+        };
+        let (mut sums, mut on_policy) = (Sums::default(), OnPolicy::default());
         model.trained_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
-        for part in &parts {
+        let with_gradient = parts(trained, settings.micro_batch_tokens, settings.share_beginnings);
+        for part in &with_gradient {
             let packed = Packed::new(part, model.device());
             let inputs = packed.inputs(flags.ratio);
-            let sums = accumulate(model, &packed, &inputs, pass(settings), separable, &|own, entropies, inputs| {
-                let Objective { loss, sums } = objective(flags, own, entropies, inputs);
-                Objective { loss, sums: Tensor::cat(&[sums, on_policy::sums(own, inputs, version)], 0) }
-            });
-            let sum_at = |index: usize| sums.double_value(&[index as i64]);
-            for (index, sum) in report.sums.iter_mut().enumerate() {
-                *sum += sum_at(index);
-            }
-            if compares {
-                let first = report.sums.len();
-                report.on_policy.add(sum_at(first), sum_at(first + 1));
-            }
+            let found = accumulate(model, &packed, &inputs, pass(settings), separable, &evaluate);
+            sums.add(&found);
+            on_policy.add(&found);
         }
-        report.gradient_norm += self.optimizer.step(model.trained(), &settings.optimizer)?;
-        report.updates += 1.0;
-        report.tokens += sequences.iter().map(|sequence| sequence.targets.len()).sum::<usize>() as f64;
-        report.positions += positions(&parts) as f64;
+        for part in parts(idle, settings.micro_batch_tokens, settings.share_beginnings) {
+            let packed = Packed::new(&part, model.device());
+            let found = measure(model, &packed, &packed.inputs(flags.ratio), pass(settings), &evaluate);
+            sums.add(&found);
+            on_policy.add(&found);
+        }
+        if !trained.is_empty() {
+            let Some(norm) = self.optimizer.step(model.trained(), &settings.optimizer)? else {
+                report.skipped += 1.0;
+                return Ok(());
+            };
+            report.gradient_norm += norm;
+            report.updates += 1.0;
+            report.positions += positions(&with_gradient) as f64;
+        }
+        report.sums += sums;
+        report.tokens += trained.iter().chain(idle).map(|sequence| sequence.targets.len()).sum::<usize>() as f64;
+        if compares {
+            report.on_policy += on_policy;
+        }
         Ok(())
     }
 }

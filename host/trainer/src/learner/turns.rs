@@ -1,4 +1,4 @@
-//! Properties of a seat's turns: rewards, anchors of equal observations, and void turns.
+//! Properties of a seat's turns: rewards, anchors of equal states, and void turns.
 
 use gymkhana_record::{Ending, EpisodeRecord, PolicyTurn, Turn, text_of};
 use sha2::{Digest, Sha256};
@@ -14,7 +14,9 @@ pub(super) fn turn_parts(record: &EpisodeRecord, seat: u32) -> Vec<TurnPart> {
         let number = |numbers: &[f64]| numbers.get(turn).copied().unwrap_or(0.0);
         TurnPart {
             reward: number(&rewards) + number(&gains),
-            anchor: own.get(turn).map_or(0, |_| anchor(record, &own, turn, seat)),
+            anchor: own.get(turn).map_or(0, |policy_turn| {
+                state_anchor(policy_turn).unwrap_or_else(|| text_anchor(record, &own, turn, seat))
+            }),
             void: own.get(turn).is_some_and(|_| is_void(record, &own, turn, seat)),
             ..TurnPart::default()
         }
@@ -22,9 +24,14 @@ pub(super) fn turn_parts(record: &EpisodeRecord, seat: u32) -> Vec<TurnPart> {
     turns.collect()
 }
 
+/// The recorded digest of the environment's state.
+fn state_anchor(turn: &PolicyTurn) -> Option<u64> {
+    u64::from_str_radix(turn.state.as_deref()?, 16).ok()
+}
+
 /// Stable hash of the texts that the seat received between its previous turn and this one: the first 8 bytes, little
 /// endian, of the SHA-256 over each text's length in bytes (u64, little endian) and its bytes. Checkpoints hold it.
-fn anchor(record: &EpisodeRecord, own: &[&PolicyTurn], turn: usize, seat: u32) -> u64 {
+fn text_anchor(record: &EpisodeRecord, own: &[&PolicyTurn], turn: usize, seat: u32) -> u64 {
     let mut texts = Vec::new();
     if turn == 0 {
         let shown = record.opening.observations.iter().filter(|(to, _)| *to == seat);

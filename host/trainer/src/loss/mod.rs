@@ -10,7 +10,7 @@ mod surrogate;
 mod value;
 
 pub use objective::{Inputs, Objective, objective};
-pub use surrogate::{lost_gradient, ratios, surrogate};
+pub use surrogate::{clipped, ratios, surrogate};
 use tch::{Kind, Tensor};
 pub use value::value_loss;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use tch::{Kind, Tensor};
 
-use super::{divergence, k3_divergence, lost_gradient, ratios, surrogate};
+use super::{clipped, divergence, k3_divergence, ratios, surrogate};
 use crate::token_stats::Column;
-use gymkhana_algorithm::{Algorithm, KlPlace, Ratio};
+use gymkhana_algorithm::{Algorithm, Estimator, KlPlace, Ratio};
 
 /// Numbers of a micro-batch's tokens that are known before the forward pass. Absent columns are neutral.
 #[derive(Debug)]
@@ -49,8 +49,8 @@ impl Inputs {
 pub struct Objective {
     /// The scalar to minimise.
     pub loss: Tensor,
-    /// Sums over tokens, `[4]`: the loss, tokens without gradient from the surrogate, k3 divergence from the proximal
-    /// policy, and estimated divergence from the reference policy.
+    /// Sums over tokens, `[4]`: the loss, tokens whose ratio a bound of the surrogate replaced, k3 divergence from the
+    /// proximal policy, and estimated divergence from the reference policy where one is known.
     pub sums: Tensor,
 }
 
@@ -68,13 +68,16 @@ pub fn objective(flags: &Algorithm, log_probs_N: &Tensor, entropies_N: Option<&T
         None => surrogate_N,
     });
     let mut from_reference = Tensor::zeros([], (Kind::Float, log_probs_N.device()));
-    if let (Some(kl), Some(reference_N)) = (flags.penalty_in(KlPlace::Loss), inputs.get(Column::Reference)) {
-        let divergence_N = divergence(log_probs_N, reference_N, kl.estimator);
+    if let Some(reference_N) = inputs.get(Column::Reference) {
+        let estimator = flags.kl.map_or(Estimator::K3, |kl| kl.estimator);
+        let divergence_N = divergence(log_probs_N, reference_N, estimator);
         from_reference = divergence_N.sum(Kind::Float);
-        terms.push(match inputs.get(Column::KlWeight) {
-            Some(kl_weights_N) => divergence_N * kl_weights_N * kl.beta,
-            None => divergence_N * kl.beta,
-        });
+        if let Some(kl) = flags.penalty_in(KlPlace::Loss) {
+            terms.push(match inputs.get(Column::KlWeight) {
+                Some(kl_weights_N) => divergence_N * kl_weights_N * kl.beta,
+                None => divergence_N * kl.beta,
+            });
+        }
     }
     if let Some(entropies_N) = entropies_N {
         terms.push(entropies_N * -flags.entropy_bonus);
@@ -88,8 +91,8 @@ pub fn objective(flags: &Algorithm, log_probs_N: &Tensor, entropies_N: Option<&T
         }
         _ => summed,
     };
-    let lost = lost_gradient(flags.surrogate, &ratios_N, &advantages_N).sum(Kind::Float);
+    let clipped = clipped(flags.surrogate, &ratios_N, &advantages_N).sum(Kind::Float);
     let from_proximal = k3_divergence(log_probs_N, &proximal_N).sum(Kind::Float);
-    let sums = Tensor::stack(&[&loss, &lost, &from_proximal, &from_reference], 0).detach();
+    let sums = Tensor::stack(&[&loss, &clipped, &from_proximal, &from_reference], 0).detach();
     Objective { loss, sums }
 }

@@ -44,15 +44,59 @@ pub fn surrogate(kind: Surrogate, log_probs_N: &Tensor, ratios_N: &Tensor, advan
     }
 }
 
-/// 1 where the bounds remove the token's gradient, or for CISPO bound its weight; 0 elsewhere, `[N]`.
-pub fn lost_gradient(kind: Surrogate, ratios_N: &Tensor, advantages_N: &Tensor) -> Tensor {
-    let outside = |low: f64, high: f64| {
-        let above_N = ratios_N.gt(1.0 + high).logical_and(&advantages_N.gt(0.0));
-        let below_N = ratios_N.lt(1.0 - low).logical_and(&advantages_N.lt(0.0));
-        above_N.logical_or(&below_N).to_kind(Kind::Float)
+/// 1 where a bound of the surrogate replaces the token's ratio, 0 elsewhere, `[N]`. PPO's bounds act by the sign of the
+/// advantage, CISPO's on every weight.
+pub fn clipped(kind: Surrogate, ratios_N: &Tensor, advantages_N: &Tensor) -> Tensor {
+    let clipped_N = match kind {
+        Surrogate::Clip { low, high, dual, .. } => {
+            let (gains_N, losses_N) = (advantages_N.gt(0.0), advantages_N.lt(0.0));
+            let above_N = ratios_N.gt(1.0 + high).logical_and(&gains_N);
+            let below_N = ratios_N.lt(1.0 - low).logical_and(&losses_N);
+            let either_N = above_N.logical_or(&below_N);
+            match dual {
+                Some(dual) => either_N.logical_or(&ratios_N.gt(dual).logical_and(&losses_N)),
+                None => either_N,
+            }
+        }
+        Surrogate::Cispo { low, high } => ratios_N.gt(1.0 + high).logical_or(&ratios_N.lt(1.0 - low)),
+        Surrogate::Importance {}
+        | Surrogate::Plain {}
+        | Surrogate::Regression { .. }
+        | Surrogate::Preference { .. } => {
+            return ratios_N.zeros_like();
+        }
     };
-    match kind {
-        Surrogate::Clip { low, high, .. } | Surrogate::Cispo { low, high } => outside(low, high),
-        _ => ratios_N.zeros_like(),
+    clipped_N.to_kind(Kind::Float)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ratios 3, 1.5, 1 and 0.5, each with the advantages 1, -1 and 0.
+    fn clipped_tokens(kind: Surrogate) -> Vec<f32> {
+        let ratios: Vec<f32> = [3.0, 1.5, 1.0, 0.5].into_iter().flat_map(|ratio| [ratio; 3]).collect();
+        let advantages = [1.0_f32, -1.0, 0.0].repeat(4);
+        let found = clipped(kind, &Tensor::from_slice(&ratios), &Tensor::from_slice(&advantages));
+        Vec::<f32>::try_from(found).expect("numbers")
+    }
+
+    #[test]
+    fn ppo_clips_by_the_sign_of_the_advantage() {
+        let clip = |dual| Surrogate::Clip { low: 0.2, high: 0.2, dual, when_clipped: WhenClipped::DropGradient };
+        let plain = [1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0];
+        assert_eq!(clipped_tokens(clip(None)), plain);
+        // The dual bound also holds a ratio of 3 with a negative advantage.
+        let mut dual = plain;
+        dual[1] = 1.0;
+        assert_eq!(clipped_tokens(clip(Some(2.0))), dual);
+    }
+
+    #[test]
+    fn cispo_bounds_every_weight() {
+        let found = clipped_tokens(Surrogate::Cispo { low: 0.4, high: 1.0 });
+        assert_eq!(found, [1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
+        let open = clipped_tokens(Surrogate::Cispo { low: 1.0, high: 1.0 });
+        assert_eq!(open[9..], [0.0; 3], "a lower range of 1 bounds nothing");
     }
 }

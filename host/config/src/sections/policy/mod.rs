@@ -1,13 +1,18 @@
 //! `[policy]`: weights, size, device and engine of the run's policy.
 
+mod checkpoint;
+mod server;
+
 use gymkhana_algorithm::{Accelerator, Lora, Precision, SftSettings, TinyModel};
 use gymkhana_chat::ToolFormat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Checkpoint, ServerSection};
 use crate::error::RunFileError;
 use crate::range::check_range;
+
+pub use checkpoint::{Checkpoint, HubModel};
+pub use server::ServerSection;
 
 /// Format of tool calls, or its choice by the chat template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::Stage;
 use crate::error::RunFileError;
 use crate::range::check_range;
+use crate::sections::Stage;
 
 /// Delay before the first retry; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
