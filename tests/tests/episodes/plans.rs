@@ -327,6 +327,12 @@ async fn policy_turns_record_the_state_in_which_they_begin() {
     let first = found[1].clone().expect("a state");
     assert!(u64::from_str_radix(&first, 16).is_ok() && first.len() == 16, "{first}");
     assert!(found.len() == 16 && found[1..].iter().all(|state| state.as_deref() == Some(&first)), "{found:?}");
+    // A record from before states were recorded has no difference either, and a wrong state is one.
+    let mut older = records[0].clone();
+    older.policy_turns.iter_mut().for_each(|turn| turn.state = None);
+    assert_eq!(Difference::between(&older, &replayed[0]), None);
+    older.policy_turns[3].state = Some("0000000000000000".to_owned());
+    assert!(Difference::between(&older, &replayed[0]).is_some_and(|found| found.place.starts_with("policy_turns[")));
 }
 
 #[tokio::test]

@@ -16,13 +16,21 @@ pub struct Difference {
 
 impl Difference {
     /// First difference between a record and its replay; `None` if all compared bytes are equal. Times and logs are not
-    /// compared: a replay repeats fewer calls, and a log decides nothing. Neither are costs and outbound calls of plugin calls that a replay does not repeat: calls that ended
-    /// by the clock, calls of an oracle, and scorings, of which there are fewer if a reward failed by the clock on some
-    /// members. Costs of forks are not compared, because a copied instance starts in the middle of an episode and a
-    /// replayed one at its start.
+    /// compared: a replay repeats fewer calls, and a log decides nothing. Neither are costs and outbound calls of plugin
+    /// calls that a replay does not repeat: calls that ended by the clock, calls of an oracle, and scorings, of which
+    /// there are fewer if a reward failed by the clock on some members. Costs of forks are not compared, because a copied
+    /// instance starts in the middle of an episode and a replayed one at its start. States are not compared with a record
+    /// without any: it was written before records had them.
     #[must_use]
     pub fn between(recorded: &EpisodeRecord, replayed: &EpisodeRecord) -> Option<Self> {
-        let (left, right) = (timeless(recorded), timeless(replayed));
+        let (left, mut right) = (timeless(recorded), timeless(replayed));
+        if recorded.policy_turns.iter().all(|turn| turn.state.is_none()) {
+            right.policy_turns.iter_mut().for_each(|turn| turn.state = None);
+            let of_state = |exchange: &Exchange| matches!(exchange.call_site, CallSite::StateKey(_));
+            // The early-stop rule read states at that time, too.
+            let was_read = left.exchanges.iter().any(of_state);
+            right.exchanges.retain(|exchange| was_read || !of_state(exchange));
+        }
         let (left, right) = (as_json(&left), as_json(&right));
         first_difference("", &left, &right)
     }
