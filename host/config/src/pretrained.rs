@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(defaults("", STAGES), [(1e-3, 0, Some(0.1)), (1e-4, 0, None)]);
         let weights = "policy.checkpoint = \"model\"";
         assert_eq!(defaults(weights, STAGES), [(1e-5, 10, Some(0.0)), (1e-6, 10, None)]);
-        let adapters = "policy = { checkpoint = \"model\", lora = { rank = 4 } }";
+        let adapters = "policy = { checkpoint = \"model\", lora = { rank = 4, alpha = 8.0 } }";
         assert_eq!(defaults(adapters, STAGES), [(1e-4, 10, Some(0.0)), (1e-5, 10, None)]);
     }
 
@@ -67,7 +67,7 @@ mod tests {
                       { kind = \"rl\", optimizer = { warmup_steps = 0 } }]";
         let weights = "policy.checkpoint = \"model\"";
         assert_eq!(defaults(weights, stages), [(3e-4, 10, Some(0.5)), (1e-6, 0, None)]);
-        let short = "stages = [{ kind = \"sft\", optimizer = { schedule = \"linear\", total_steps = 8 } }]";
+        let short = "stages = [{ kind = \"sft\", steps = 8, optimizer = { schedule = \"linear\", total_steps = 8 } }]";
         assert_eq!(defaults(weights, short), [(1e-5, 4, Some(0.0))]);
         // What the resolved file holds is read back unchanged.
         let text = format!("success = \"environment.success\"\n{weights}\n{STAGES}");
