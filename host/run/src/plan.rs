@@ -111,7 +111,7 @@ impl Display for RunPlan {
         writeln!(f, "memory of the trainer, without activations: {} = {}\n", parts.join(" + "), megabytes(sum))?;
         match &self.prompt {
             Some(FirstPrompt { task, tokens, text }) => {
-                writeln!(f, "first prompt, task {task}, {tokens} tokens:\n{text}\n")?
+                writeln!(f, "first prompt, task {task}, {tokens} tokens:\n{text}\n")?;
             }
             None => writeln!(f, "first prompt: not shown, because a plugin may make outbound calls, or failed\n")?,
         }

@@ -23,7 +23,7 @@ struct Batches {
 #[serde(rename_all = "lowercase")]
 enum Step {
     Sft { settings: SftSettings, demonstrations: Vec<Segment> },
-    Rl { settings: RlSettings, groups: Vec<Vec<EpisodeRecord>> },
+    Rl { settings: Box<RlSettings>, groups: Vec<Vec<EpisodeRecord>> },
 }
 
 #[tokio::main(flavor = "current_thread")]

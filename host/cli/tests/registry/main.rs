@@ -72,7 +72,8 @@ impl Market {
         for namespace in ["gymkhana", "acme", "guest"] {
             desk.host(&["registry", "grant", "shop", namespace, &key, "--root", "root.key"]).succeeded();
         }
-        let token = desk.host(&["registry", "token", "shop", "gymkhana", "acme", "guest"]).succeeded().trim().to_owned();
+        let token =
+            desk.host(&["registry", "token", "shop", "gymkhana", "acme", "guest"]).succeeded().trim().to_owned();
         let served = serve(&desk, &root);
         Self { desk, served, root, token }
     }

@@ -19,7 +19,8 @@ fn small_run(evaluation: &str, steps: u32, more: &str) -> String {
 fn evaluations(desk: &Desk, stage: usize) -> Vec<(u64, f64)> {
     let summary = read(&desk.path("out/summary.json"));
     let list = summary["stages"][stage]["evaluations"].as_array().cloned().unwrap_or_default();
-    list.iter().map(|one| (one["step"].as_u64().unwrap(), one["success"].as_f64().unwrap())).collect()
+    let number = |one: &Value| one["step"].as_u64().zip(one["success"].as_f64()).expect("step and success");
+    list.iter().map(number).collect()
 }
 
 /// Share of solved tasks in the episodes of a phase before a step of the second stage.

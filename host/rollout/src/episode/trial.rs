@@ -92,7 +92,6 @@ impl Rollout {
         let plan = EpisodePlan { id, task: task.clone(), seed, sampling, place: 0, turns: Some(1), guidance };
         // Whatever ends the episode, the prompt was seen before.
         let _ = play(self, plan, Actor::Policy(&policy)).await;
-        drop(policy);
         seen.into_inner()
     }
 
