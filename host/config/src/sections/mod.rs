@@ -6,6 +6,7 @@ mod failures;
 mod grants;
 mod limits;
 mod policy;
+mod preset_flags;
 mod retention;
 mod rewards;
 mod sandbox;

@@ -11,6 +11,7 @@ use gymkhana_rollout::SamplingPlan;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use super::preset_flags::{OFF, lay_over};
 use crate::error::RunFileError;
 use crate::learning_rate::check_schedule;
 use crate::range::check_range;
@@ -481,25 +482,6 @@ impl Stage {
                 check_schedule(&stage.name, &stage.optimizer, algorithm.optimizer_steps(stage.steps))?;
                 stage.check_group(&algorithm)
             }
-        }
-    }
-}
-
-/// Value of a flag that removes it from the preset.
-const OFF: &str = "off";
-
-/// Overlays the preset with the stage's flags. A table overrides single keys unless its `kind` differs; `"off"` removes
-/// a key.
-fn lay_over(flags: &mut toml::Table, settings: &toml::Table) {
-    for (key, value) in settings {
-        match (flags.get_mut(key), value) {
-            (_, toml::Value::String(off)) if off == OFF => drop(flags.remove(key)),
-            (Some(toml::Value::Table(preset)), toml::Value::Table(own))
-                if own.get("kind").is_none_or(|kind| preset.get("kind") == Some(kind)) =>
-            {
-                preset.extend(own.clone());
-            }
-            _ => drop(flags.insert(key.clone(), value.clone())),
         }
     }
 }
