@@ -328,7 +328,7 @@ fn a_mirror_of_the_server_is_a_registry_of_its_own() {
     let told = market.host(&["registry", "init", "shop", "--root", "root.key"]).mistake("taken");
     assert!(told.contains("the folder is not empty"), "{told}");
     let listed = market.host(&["registry", "token", "shop"]).succeeded();
-    assert!(listed.contains("for `acme`, `gymkhana`"), "{listed}");
+    assert!(listed.contains("for `acme`, `guest`, `gymkhana`"), "{listed}");
     let number = listed.split(' ').next().expect("a number").to_owned();
     market.host(&["registry", "token", "shop", "--revoke", &number]).succeeded();
     assert_eq!(market.host(&["registry", "token", "shop"]).succeeded(), "");
