@@ -10,6 +10,7 @@ DEVICE=${DEVICE:-cuda}
 SIZE=${SIZE:-full}
 OUT=${OUT:-$here/results}
 PYTHON=${PYTHON:-python3}
+LIMIT=${LIMIT:-470}
 mkdir -p "$OUT"
 results=$OUT/results.jsonl
 : >"$results"
@@ -21,11 +22,16 @@ export LD_LIBRARY_PATH=$LIBTORCH/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export OMP_WAIT_POLICY=passive PYTHONUNBUFFERED=1
 [ -d "$here/bin" ] || "$PYTHON" -m tarfile -e "$here/programs.tar.xz" "$here" || exit 1
 
-# step NAME SECONDS COMMAND…: lines of its output that are JSON are results.
+# step NAME SECONDS COMMAND…: lines of its output that are JSON are results. A step gets at most the time that the whole script has left.
 step() {
-    local name=$1 seconds=$2 code
+    local name=$1 seconds=$2 left=$((LIMIT - SECONDS)) code
     shift 2
     echo "== $name" >&2
+    if [ $left -lt 1 ]; then
+        echo "{\"step\": \"$name\", \"failed\": \"left out: the time is up\"}" | tee -a "$results"
+        return 1
+    fi
+    [ "$seconds" -gt $left ] && seconds=$left
     timeout --kill-after=5 "$seconds" "$@" >"$OUT/$name.out" 2>"$OUT/$name.err"
     code=$?
     grep '^{' "$OUT/$name.out" | tee -a "$results"

@@ -17,7 +17,7 @@ def main():
             text = f"{'passed' if line['passed'] else 'FAILED'}: {equal}, log-probabilities within {line['log_prob']:.2g}"
             print(f"| agreement | {line['model']} | {line['precision']} | {text} |")
         elif "failed" in line:
-            print(f"| {line['step']} | | | FAILED with exit code {line['failed']} |")
+            print(f"| {line['step']} | | | FAILED: {line['failed']} |")
     print("\n| figure | model | ours, tokens/s | torch, tokens/s | ratio | share of the device's limit |")
     print("| --- | --- | --- | --- | --- | --- |")
     for own in (line for line in lines if line.get("program") == "gymkhana" and "figure" in line):

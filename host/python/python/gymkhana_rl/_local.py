@@ -33,7 +33,7 @@ def local(kind: type) -> Plugin:
     found = [name for name, base in abilities.KINDS.items() if isinstance(kind, type) and issubclass(kind, base)]
     if len(found) != 1:
         raise LoadError(
-            f"`{shown}` cannot be used: it is no class of one kind of plugin",
+            f"`{shown}` cannot be used: it is not a class of one kind of plugin",
             "give a subclass of Environment, Tool or Reward of gymkhana_sdk",
         )
     base = abilities.KINDS[found[0]]

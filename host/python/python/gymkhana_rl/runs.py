@@ -23,11 +23,11 @@ __all__ = ["Backend", "Run", "RunError", "open"]
 
 
 class RunError(GymkhanaError):
-    """A folder is no run, or a file of a run cannot be used."""
+    """A folder does not hold a run, or a file of a run cannot be used."""
 
 
 def open(path: str | PathLike[str]) -> Run:
-    """Opens the folder of a run. Raises RunError if it is none."""
+    """Opens the folder of a run. Raises RunError if it does not hold a run."""
     folder = Path(path)
     if not (folder / "run.toml").is_file() or not (folder / "episodes").is_dir():
         raise RunError(f"`{folder}` does not hold a run", "give the --out of a run")

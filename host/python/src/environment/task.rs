@@ -39,7 +39,7 @@ pub fn drawn(split: &SplitInfo, seed: Seed) -> TaskRef {
     TaskRef { split: split.name.clone(), index: drawn_index(split.tasks, seed) }
 }
 
-/// Place of the task of the episode with this seed, among so many or in a split without an end.
+/// Place of the task of the episode with this seed, among this many, or in an endless split.
 fn drawn_index(tasks: Option<u64>, seed: Seed) -> u64 {
     seed.child("task").stream().below(tasks.unwrap_or(ENDLESS).max(1))
 }

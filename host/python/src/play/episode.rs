@@ -92,7 +92,7 @@ impl Episode {
     fn from_bytes(record: &[u8], system: Option<&str>) -> PyResult<Self> {
         let record = serde_json::from_slice(record);
         let record =
-            record.map_err(|error| Fault::Option(format!("the bytes are no record of an episode: {error}")))?;
+            record.map_err(|error| Fault::Option(format!("the bytes are not an episode record: {error}")))?;
         Ok(Self::new(record, system.map(Arc::from)))
     }
 
