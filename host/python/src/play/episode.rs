@@ -91,8 +91,7 @@ impl Episode {
     #[pyo3(signature = (record, system=None))]
     fn from_bytes(record: &[u8], system: Option<&str>) -> PyResult<Self> {
         let record = serde_json::from_slice(record);
-        let record =
-            record.map_err(|error| Fault::Option(format!("the bytes are not an episode record: {error}")))?;
+        let record = record.map_err(|error| Fault::Option(format!("the bytes are not an episode record: {error}")))?;
         Ok(Self::new(record, system.map(Arc::from)))
     }
 
