@@ -47,7 +47,7 @@ pub async fn rollout(
     let tools = tools.iter().map(|tool| bound(tool)).collect();
     let rewards = rewards.iter().map(|reward| BoundReward { bound: bound(reward), share: 1.0.into() }).collect();
     let set = PluginSet::assemble(bound(environment), tools, rewards).await?;
-    let assembly = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success: success.parse()? };
+    let reward_sum = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success: success.parse()? };
     let limits = Limits {
         turns,
         context_tokens: 1_000_000,
@@ -58,7 +58,7 @@ pub async fn rollout(
         live_bytes: DEFAULT_LIVE_BYTES,
         early_stop: EarlyStop::default(),
     };
-    Ok(Rollout::new(set, chat()?, limits, assembly, None, 0))
+    Ok(Rollout::new(set, chat()?, limits, reward_sum, None, 0))
 }
 
 /// A reply in tokens.

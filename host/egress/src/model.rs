@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use gymkhana_net::{
     ClientError, Failed, Forbidden, GaveUp, Retry, Secret, check_literal, checked_client, reachable, root_cause,
 };
-use gymkhana_record::{ModelReply, ModelRequest, Part, Refused, Reply, Speaks, text_of};
+use gymkhana_record::{ModelReply, ModelRequest, ModelRole, Part, Refused, Reply, text_of};
 use gymkhana_sandbox::OutboundError;
 use reqwest::{Client, StatusCode};
 use serde::Deserialize;
@@ -109,9 +109,9 @@ impl ModelServer {
         let mut messages = Vec::with_capacity(request.messages.len());
         for message in &request.messages {
             let role = match message.role {
-                Speaks::System => "system",
-                Speaks::User => "user",
-                Speaks::Assistant => "assistant",
+                ModelRole::System => "system",
+                ModelRole::User => "user",
+                ModelRole::Assistant => "assistant",
             };
             messages.push(json!({ "role": role, "content": content(&message.content)? }));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gymkhana_egress::{Egress, Model, ModelServer};
 use gymkhana_loopback::{Response, Server, response};
 use gymkhana_net::Secret;
-use gymkhana_record::{Media, ModelMessage, ModelReply, ModelRequest, Part, Question, Refused, Reply, Speaks};
+use gymkhana_record::{Media, ModelMessage, ModelReply, ModelRequest, ModelRole, Part, Question, Refused, Reply};
 use gymkhana_sandbox::{Outbound, OutboundError, Quota};
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ const COMPLETION: &str = r#"{
 fn request() -> ModelRequest {
     let message = |role, text: &str| ModelMessage { role, content: vec![Part::Text(text.to_owned())] };
     ModelRequest {
-        messages: vec![message(Speaks::System, "Be brief."), message(Speaks::User, "Is it?")],
+        messages: vec![message(ModelRole::System, "Be brief."), message(ModelRole::User, "Is it?")],
         max_tokens: 50,
         temperature: 0.5,
         stop: vec!["\n".to_owned()],
@@ -68,7 +68,7 @@ async fn images_are_sent_and_sounds_are_not() {
     let server = Server::start(vec![response("200 OK", "", COMPLETION)]).await;
     let with = |part: Part| {
         let content = vec![Part::Text("What is it?".to_owned()), part];
-        ModelRequest { messages: vec![ModelMessage { role: Speaks::User, content }], ..request() }
+        ModelRequest { messages: vec![ModelMessage { role: ModelRole::User, content }], ..request() }
     };
     let media = |mime: &str| Media { mime: mime.to_owned(), bytes: vec![1, 2, 3] };
     ask(&server, None, 5.0, with(Part::Image(media("image/png")))).await.expect("an answer");

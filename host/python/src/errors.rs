@@ -1,6 +1,6 @@
 //! Failures of the package's functions, and the Python exceptions that they become.
 
-use gymkhana_assembly::{Classify, RunError};
+use gymkhana_orchestration::{Classify, RunError};
 use gymkhana_record::{Failure, FailureKind};
 use gymkhana_sandbox::CallError;
 use pyo3::exceptions::PyRuntimeError;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use gymkhana_assembly::code_cache;
+use gymkhana_orchestration::code_cache;
 use gymkhana_sandbox::{Limits, ProcessOwner, Sandbox, SandboxConfig};
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Handle, Runtime};

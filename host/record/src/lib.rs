@@ -21,7 +21,8 @@ mod transcript;
 
 pub use call::{
     Boundary, CallCost, CallSite, Cost, Exchange, Failure, FailureKind, HttpRequest, HttpResponse, LOG_TRUNCATED,
-    LogBudget, LogEntry, LogLevel, ModelMessage, ModelReply, ModelRequest, Question, Refused, Reply, Speaks, ToolReply,
+    LogBudget, LogEntry, LogLevel, ModelMessage, ModelReply, ModelRequest, ModelRole, Question, Refused, Reply,
+    ToolReply,
 };
 pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Value, WrittenCall, text_of};
 pub use ending::Ending;

@@ -148,9 +148,9 @@ pub mod evaluation {
     rows! {
         /// Values that the run measures before a step, if `evaluation.every` divides the number of steps before it.
         RUN:
-        SUCCESS = "held_out_success", "share, 0 to 1", "success on held-out tasks with the weights before this step, \
+        SUCCESS = "eval_success", "share, 0 to 1", "success on held-out tasks with the weights before this step, \
             decoded greedily";
-        SUCCESS_SAMPLED = "held_out_success_sampled", "share, 0 to 1", "the same, sampled at temperature 1";
+        SUCCESS_SAMPLED = "eval_success_sampled", "share, 0 to 1", "the same, sampled at temperature 1";
     }
 }
 

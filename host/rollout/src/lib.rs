@@ -58,7 +58,7 @@ pub struct Rollout {
     pub(crate) limits: Limits,
     pub(crate) context: Arc<ContextStrategy>,
     pub(crate) probe: Option<TurnProbe>,
-    pub(crate) assembly: RewardSum,
+    pub(crate) reward_sum: RewardSum,
     pub(crate) system: Option<String>,
     pub(crate) stop: Arc<[u32]>,
     pub(crate) stop_texts: Option<Arc<dyn StopCondition>>,
@@ -81,7 +81,7 @@ impl Rollout {
         plugins: PluginSet,
         chat: ChatFormat,
         limits: Limits,
-        assembly: RewardSum,
+        reward_sum: RewardSum,
         system: Option<String>,
         retries: u32,
     ) -> Self {
@@ -93,7 +93,7 @@ impl Rollout {
             limits,
             context: Arc::default(),
             probe: None,
-            assembly,
+            reward_sum,
             system,
             stop,
             stop_texts: None,
@@ -153,7 +153,7 @@ impl Rollout {
     /// If a reward or a component does not exist, or gates depend on each other. The facts of an environment are known
     /// only after a step.
     pub fn check_rules(&self) -> Result<(), RuleError> {
-        self.plugins.check_rules(&self.assembly)
+        self.plugins.check_rules(&self.reward_sum)
     }
 
     /// Checks that an episode that the environment ended has the facts that the success rule and gates name.
@@ -162,7 +162,7 @@ impl Rollout {
     /// If a fact is missing, so that the rule could never hold.
     pub fn check_facts(&self, record: &EpisodeRecord) -> Result<(), RuleError> {
         match EpisodeEnd::of(record) {
-            Some(end) => self.assembly.check_facts(&self.plugins.shares(), &end),
+            Some(end) => self.reward_sum.check_facts(&self.plugins.terms(), &end),
             None => Ok(()),
         }
     }

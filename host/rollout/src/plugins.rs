@@ -16,13 +16,13 @@ pub struct BoundReward {
     /// The plugin and its options.
     pub bound: Bound,
     /// Weight and gate.
-    pub share: RewardTerm,
+    pub term: RewardTerm,
 }
 
 /// A reward with its description.
 pub(crate) struct Reward {
     pub(crate) bound: Bound,
-    pub(crate) share: RewardTerm,
+    pub(crate) term: RewardTerm,
     pub(crate) info: Arc<RewardInfo>,
 }
 
@@ -124,11 +124,11 @@ impl PluginSet {
             set.add(described.map_err(|source| refused(&bound, &section, &info.options, source))?)?;
         }
         let mut described = Vec::new();
-        for BoundReward { bound, share } in rewards {
+        for BoundReward { bound, term } in rewards {
             let info = bound.plugin.reward_info().await.map_err(ask(&bound.plugin))?;
             check_options(&bound, &info.options)?;
             check_reward_options(&bound, &info.options).await?;
-            described.push(Reward { bound, share, info });
+            described.push(Reward { bound, term, info });
         }
         Ok(Self { environment, environment_info, tools: Arc::new(set), rewards: described })
     }
@@ -192,7 +192,7 @@ impl PluginSet {
     /// # Errors
     /// If a reward or a component does not exist, or gates depend on each other.
     pub fn check_rules(&self, rewards: &RewardSum) -> Result<(), RuleError> {
-        rewards.check(&self.catalog(), &self.shares())
+        rewards.check(&self.catalog(), &self.terms())
     }
 
     /// Names of the rewards and of their components.
@@ -204,8 +204,8 @@ impl PluginSet {
     }
 
     /// Weight and gate of each reward by name, in scoring order.
-    pub(crate) fn shares(&self) -> Vec<(&str, &RewardTerm)> {
-        self.rewards.iter().map(|reward| (reward.bound.plugin.name(), &reward.share)).collect()
+    pub(crate) fn terms(&self) -> Vec<(&str, &RewardTerm)> {
+        self.rewards.iter().map(|reward| (reward.bound.plugin.name(), &reward.term)).collect()
     }
 }
 

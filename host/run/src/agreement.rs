@@ -11,7 +11,7 @@ use gymkhana_trainer::CHECKSUMS_FILE;
 use crate::resume::lost_state;
 use crate::seats::SeatPolicies;
 use crate::state::{SavedCheckpoint, State};
-use gymkhana_assembly::{Classify, RunError, RunResult};
+use gymkhana_orchestration::{Classify, RunError, RunResult};
 
 /// Checks the position against the stages of the run and against the last line of the metrics before it.
 pub(crate) fn position(folder: &RunFolder, state: &State, stages: &[Stage]) -> RunResult<()> {

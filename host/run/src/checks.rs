@@ -14,10 +14,10 @@ use crate::oracle;
 use crate::resume::same_run_file;
 use crate::stages::batch;
 use crate::start::{Assembled, Opened, Resolved};
-use gymkhana_assembly::rewards;
-use gymkhana_assembly::scheduler::SeatPlayers;
-use gymkhana_assembly::seats;
-use gymkhana_assembly::{Classify, Reporter, RunError, RunResult};
+use gymkhana_orchestration::rewards;
+use gymkhana_orchestration::scheduler::SeatPlayers;
+use gymkhana_orchestration::seats;
+use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
 
 /// Checks of the run file by itself.
 pub(crate) const RESOLVED: [fn(&Resolved) -> RunResult<()>; 2] = [learns_from_server, teachers_exist];

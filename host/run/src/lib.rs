@@ -6,7 +6,7 @@
 //!
 //! [`prepare`] runs all checks and writes nothing. [`Prepared::train`] runs the stages of the run file; a pipeline
 //! plays later steps during training, within the staleness bound. A [`Reporter`] receives progress. Evaluation
-//! shares the set-up in [`setup`]; the parts that need no model come from [`gymkhana_assembly`].
+//! shares the set-up in [`setup`]; the parts that need no model come from [`gymkhana_orchestration`].
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -32,7 +32,7 @@ mod state;
 mod stop;
 mod trace;
 
-pub use gymkhana_assembly::{
+pub use gymkhana_orchestration::{
     Classify, ErrorKind, Later, Progress, ProgressFigures, Reporter, RunError, RunResult, Silent, SuccessRate, Work,
     describe,
 };

@@ -1,7 +1,7 @@
 //! Check that the run's plugins offer the functions that the environment's oracle calls.
 
-use gymkhana_assembly::{Reporter, RunError, RunResult};
 use gymkhana_config::{RunFile, SeatBinding, Stage};
+use gymkhana_orchestration::{Reporter, RunError, RunResult};
 use gymkhana_record::{Seed, TaskRef};
 use gymkhana_rollout::Rollout;
 

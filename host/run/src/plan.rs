@@ -6,7 +6,7 @@ use gymkhana_config::{PolicySection, RunFile, Stage};
 use gymkhana_record::{Seed, TaskRef};
 
 use crate::start::Prepared;
-use gymkhana_assembly::{Classify, RunResult};
+use gymkhana_orchestration::{Classify, RunResult};
 
 /// Bytes of a float32 number.
 const FLOAT: u64 = 4;

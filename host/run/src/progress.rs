@@ -13,8 +13,8 @@ use std::time::Duration;
 use gymkhana_rollout::{RolloutMetrics, WaitKind};
 use gymkhana_sandbox::Counters;
 
-use gymkhana_assembly::Reporter;
-use gymkhana_assembly::{Classify, RunResult};
+use gymkhana_orchestration::Reporter;
+use gymkhana_orchestration::{Classify, RunResult};
 
 /// Interval between samples.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -209,8 +209,8 @@ mod tests {
             let _ = self.0.send(format!("status: {text}"));
         }
 
-        fn progress(&self, _work: gymkhana_assembly::Work) -> Box<dyn gymkhana_assembly::Progress> {
-            Box::new(gymkhana_assembly::Silent)
+        fn progress(&self, _work: gymkhana_orchestration::Work) -> Box<dyn gymkhana_orchestration::Progress> {
+            Box::new(gymkhana_orchestration::Silent)
         }
 
         fn waits(&self, text: String) {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::evaluate::held_out::EvalPoint;
+use crate::evaluate::points::EvalPoint;
 use crate::session::Session;
-use gymkhana_assembly::Later;
+use gymkhana_orchestration::Later;
 
 /// Decoding in a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

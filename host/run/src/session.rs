@@ -13,7 +13,7 @@ use gymkhana_trainer::StageModels;
 use tokio::task::JoinSet;
 
 use crate::agreement;
-use crate::evaluate::held_out;
+use crate::evaluate::points;
 use crate::metrics::{Listener, ReadState, RunState};
 use crate::resume::{begun_as, growth};
 use crate::schedule::Durations;
@@ -21,8 +21,8 @@ use crate::seats::SeatPolicies;
 use crate::stages::tally::FailureTally;
 use crate::state::{self, Progress, SavedCheckpoint, State};
 use crate::stop::{Halt, StopRequest, Stopped};
-use gymkhana_assembly::Reporter;
-use gymkhana_assembly::{Classify, RunResult};
+use gymkhana_orchestration::Reporter;
+use gymkhana_orchestration::{Classify, RunResult};
 
 /// The end of a run without an error.
 #[derive(Debug, Clone, PartialEq)]
@@ -176,8 +176,8 @@ impl Session {
         if self.progress.current.is_none() {
             // The stage before has evaluated the same weights on the same tasks.
             let before = match self.progress.finished.last() {
-                Some(last) => held_out::Success { greedy: last.success_after, sampled: last.success_after_sampled },
-                None => self.evaluate(held_out::EvalPoint::Before).await?,
+                Some(last) => points::Success { greedy: last.success_after, sampled: last.success_after_sampled },
+                None => self.evaluate(points::EvalPoint::Before).await?,
             };
             let keeps = match stage {
                 Stage::Sft(_) => StageModels::default(),
@@ -196,7 +196,7 @@ impl Session {
             Stage::Sft(stage) => self.sft(stage).await?,
             Stage::Rl(stage) => self.rl(stage).await?,
         }
-        let after = self.evaluate(held_out::EvalPoint::After).await?;
+        let after = self.evaluate(points::EvalPoint::After).await?;
         let summary = self.progress.finish(after, self.begun.elapsed());
         self.reporter.stage_finished(&summary);
         self.episodes.commit()?;

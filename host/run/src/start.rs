@@ -27,12 +27,12 @@ use crate::stages::{batch, tasks};
 use crate::state::State;
 use crate::stop::StopRequest;
 use crate::trace::Trace;
-use gymkhana_assembly::Reporter;
-use gymkhana_assembly::chat::write_chat_files;
-use gymkhana_assembly::grants::{AssetFiles, OutboundMode};
-use gymkhana_assembly::plugins::{self, PluginFile};
-use gymkhana_assembly::{Classify, RunResult};
-use gymkhana_assembly::{places, rewards, rollout};
+use gymkhana_orchestration::Reporter;
+use gymkhana_orchestration::chat::write_chat_files;
+use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
+use gymkhana_orchestration::plugins::{self, PluginFile};
+use gymkhana_orchestration::{Classify, RunResult};
+use gymkhana_orchestration::{places, rewards, rollout};
 
 /// Input of a run.
 pub struct RunRequest {

@@ -11,14 +11,14 @@ use gymkhana_trainer::CHECKSUMS_FILE;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint_name::CheckpointName;
-use crate::evaluate::held_out::Success;
+use crate::evaluate::points::Success;
 use crate::seats::checkpoint_of;
 use crate::seats::frozen::Frozen;
 use crate::session::Session;
 use crate::stages::batch::Failures;
 use crate::stages::tally::FailureTally;
-use gymkhana_assembly::{Classify, RunError, RunResult};
 use gymkhana_config::{CheckpointsSection, Stage};
+use gymkhana_orchestration::{Classify, RunError, RunResult};
 
 /// Content of `state.json`, written last, after the checkpoint that it names is complete.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use gymkhana_store::StoreError;
 use tokio::sync::watch;
 
 use crate::session::Session;
-use gymkhana_assembly::{RunError, RunResult};
+use gymkhana_orchestration::{RunError, RunResult};
 
 /// A request to stop a run at its next safe point: after the training step in progress, or at once during evaluations
 /// and demonstrations. Clones share the request.

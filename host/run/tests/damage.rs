@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gymkhana_assembly::plugins::recorded_files;
 use gymkhana_config::RunFile;
+use gymkhana_orchestration::plugins::recorded_files;
 use gymkhana_record::{EpisodeId, Seed};
 use gymkhana_registry::{Digest, Lock};
 use gymkhana_run::{Classify, Outcome, RunRequest, RunResult, Silent, prepare};

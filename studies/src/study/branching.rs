@@ -91,7 +91,7 @@ async fn word_problems() -> Result<Rollout> {
     let right = BoundReward { bound: bound(load(&sandbox, "answer-match")?), share: 1.0.into() };
     let set = PluginSet::assemble(environment, vec![calculator], vec![right]).await?;
     let success = "answer-match.correct".parse()?;
-    let assembly = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success };
+    let reward_sum = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success };
     let limits = Limits {
         turns: 3,
         context_tokens: 256,
@@ -102,7 +102,7 @@ async fn word_problems() -> Result<Rollout> {
         live_bytes: DEFAULT_LIVE_BYTES,
         early_stop: EarlyStop::default(),
     };
-    Ok(Rollout::new(set, chat()?, limits, assembly, None, 0))
+    Ok(Rollout::new(set, chat()?, limits, reward_sum, None, 0))
 }
 
 async fn imitate(rollout: &Rollout, trainer: &Trainer, seed: Seed, steps: u64) -> Result<()> {

@@ -137,12 +137,12 @@ pub async fn rollout_in(sandbox: &Sandbox, table: &Table, limits: Limits, retrie
     };
     let rewards = table.rewards.iter().map(reward).collect();
     let set = PluginSet::assemble(bind(&table.environment), tools, rewards).await.expect("a sound set");
-    let assembly = RewardSum {
+    let reward_sum = RewardSum {
         environment: 1.0.into(),
         failure_reward: FAILURE_REWARD,
         success: "environment.success".parse().expect("a rule"),
     };
-    Rollout::new(set, chat(), limits, assembly, None, retries)
+    Rollout::new(set, chat(), limits, reward_sum, None, retries)
 }
 
 /// A rollout with a context strategy.

@@ -192,12 +192,12 @@ async fn an_episode_whose_neighbour_ended_their_shared_tool_is_dropped() {
     let bound = |plugin: &Plugin| gymkhana_rollout::Bound { plugin: plugin.clone(), options: vec![] };
     let environment = bound(&load("word-problems"));
     let set = gymkhana_rollout::PluginSet::assemble(environment, vec![bound(&tool)], vec![]).await.unwrap();
-    let assembly = gymkhana_rollout::RewardSum {
+    let reward_sum = gymkhana_rollout::RewardSum {
         environment: 1.0.into(),
         failure_reward: crate::common::FAILURE_REWARD,
         success: "environment.success".parse().unwrap(),
     };
-    let rollout = Rollout::new(set, crate::common::chat(), limits(), assembly, None, 0);
+    let rollout = Rollout::new(set, crate::common::chat(), limits(), reward_sum, None, 0);
     let mut culprit = Some(ToolSession::open(&tool, None, &[], Seed(1)).await.unwrap());
     let replies = [call("state", "{}"), call("state", "{}"), "7".to_owned()];
     let replies: Vec<&str> = replies.iter().map(String::as_str).collect();

@@ -1,7 +1,6 @@
 //! First-party plugins and the conformance suite, as components.
 
 mod asking;
-mod assembly;
 mod authors;
 mod booking;
 #[path = "../common/mod.rs"]
@@ -11,6 +10,7 @@ mod games;
 #[path = "../common/model.rs"]
 mod model;
 mod python_tool;
+mod reward_sum;
 mod rewards;
 mod search;
 mod sql;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use gymkhana_assembly::code_cache;
+use gymkhana_orchestration::code_cache;
 use gymkhana_sandbox::{CacheEntry, CacheFolder};
 use serde_json::json;
 

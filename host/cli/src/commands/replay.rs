@@ -12,12 +12,12 @@ use crate::args::ReplayArgs;
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
 use crate::units::counted;
-use gymkhana_assembly::grants::OutboundMode;
-use gymkhana_assembly::groups;
-use gymkhana_assembly::plugins;
-use gymkhana_assembly::rollout::recorded_rollout;
-use gymkhana_assembly::{ProgressFigures, Work};
 use gymkhana_config::RunFile;
+use gymkhana_orchestration::grants::OutboundMode;
+use gymkhana_orchestration::groups;
+use gymkhana_orchestration::plugins;
+use gymkhana_orchestration::rollout::recorded_rollout;
+use gymkhana_orchestration::{ProgressFigures, Work};
 
 /// Groups replayed concurrently.
 const CONCURRENT_GROUPS: usize = 16;

@@ -9,7 +9,7 @@ use crate::error::{Classify, CliResult};
 use crate::plugin::args::BenchArgs;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::{Printer, ProgressLine};
-use gymkhana_assembly::{ProgressFigures, Work};
+use gymkhana_orchestration::{ProgressFigures, Work};
 
 /// Runs the command.
 pub fn bench(args: &BenchArgs, printer: &Printer) -> CliResult<()> {

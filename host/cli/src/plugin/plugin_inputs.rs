@@ -11,7 +11,7 @@ use gymkhana_sandbox::{Assets, Grants, Limits, Plugin, Sandbox, SandboxConfig};
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::build;
 use crate::printer::Printer;
-use gymkhana_assembly::{code_cache, named_values};
+use gymkhana_orchestration::{code_cache, named_values};
 
 /// A plugin file and its manifest.
 pub struct PluginInputs {

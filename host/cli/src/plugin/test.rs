@@ -13,7 +13,7 @@ use crate::plugin::build;
 use crate::plugin::log;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::Printer;
-use gymkhana_assembly::groups;
+use gymkhana_orchestration::groups;
 
 /// Runs the command.
 pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {

@@ -3,7 +3,7 @@
 //! The line has a name, a bar and the position, then as many further pieces as fit, the most important first: time,
 //! success, other figures, use of time.
 
-use gymkhana_assembly::{ProgressFigures, SuccessRate};
+use gymkhana_orchestration::{ProgressFigures, SuccessRate};
 
 use crate::escape::escape_line;
 

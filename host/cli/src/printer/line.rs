@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use gymkhana_assembly::{Progress, ProgressFigures, SuccessRate, Work};
+use gymkhana_orchestration::{Progress, ProgressFigures, SuccessRate, Work};
 
 use super::layout::{self, Content, Time};
 use super::screen::Screen;
@@ -235,7 +235,7 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use gymkhana_assembly::Later;
+    use gymkhana_orchestration::Later;
 
     use super::*;
 

@@ -14,7 +14,7 @@ mod screen;
 use std::io::{Error, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::{Arc, Mutex};
 
-use gymkhana_assembly::{Progress, Reporter, Work, describe};
+use gymkhana_orchestration::{Progress, Reporter, Work, describe};
 use gymkhana_record::{EpisodeId, LogEntry, LogLevel};
 use gymkhana_store::StageSummary;
 

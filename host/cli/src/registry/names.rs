@@ -11,7 +11,7 @@ use super::project_lock::ProjectLock;
 use super::{RegistrySession, lock_in};
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
-use gymkhana_assembly::plugins::{PluginFile, pin, read_file};
+use gymkhana_orchestration::plugins::{PluginFile, pin, read_file};
 
 /// Origin and bytes of a component.
 type Read = (String, Vec<u8>);

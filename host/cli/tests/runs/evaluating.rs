@@ -57,9 +57,9 @@ fn a_run_is_evaluated_between_steps_and_keeps_the_newest_and_the_best_weights() 
     for line in lines.iter().filter(|line| line["stage"] == 1) {
         let step = line["step"].as_u64().expect("a step");
         let measured = expected.iter().find(|(at, _)| *at == step).map(|(_, success)| *success);
-        assert_eq!(line["values"].get("held_out_success").and_then(Value::as_f64), measured, "step {step}");
+        assert_eq!(line["values"].get("eval_success").and_then(Value::as_f64), measured, "step {step}");
         let sampled = measured.map(|_| solved(&records, Phase::DuringSampled, step));
-        assert_eq!(line["values"].get("held_out_success_sampled").and_then(Value::as_f64), sampled, "step {step}");
+        assert_eq!(line["values"].get("eval_success_sampled").and_then(Value::as_f64), sampled, "step {step}");
     }
     let best = if expected[1].1 > expected[0].1 { 4 } else { 2 };
     assert_eq!(checkpoints(&desk), [format!("1-{best:06}"), "1-000005".to_owned(), "1-000006".to_owned()]);

@@ -60,7 +60,7 @@ async fn rollout(desk: &Desk) -> Rollout {
     let tools = vec![bound("calculator", vec![])];
     let set = PluginSet::assemble(bound("word-problems", vec![]), tools, vec![reward]).await.expect("a set");
     let success = "answer-match.correct".parse().expect("a rule");
-    let assembly = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success };
+    let reward_sum = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success };
     let limits = Limits {
         turns: 2,
         reply_tokens: 24,
@@ -78,7 +78,7 @@ async fn rollout(desk: &Desk) -> Rollout {
         template: Some(text("chat_template.jinja")),
     };
     let chat = ChatFormat::new(&files).expect("a chat format");
-    Rollout::new(set, chat, limits, assembly, None, 0).with_deterministic_places(SLOTS)
+    Rollout::new(set, chat, limits, reward_sum, None, 0).with_deterministic_places(SLOTS)
 }
 
 fn settings() -> RlSettings {

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_assembly::chat::write_chat_files;
-use gymkhana_assembly::grants::AssetFiles;
-use gymkhana_assembly::plugins::PluginFile;
-use gymkhana_assembly::served::Served;
-use gymkhana_assembly::{Classify, RunResult};
 use gymkhana_config::RunFile;
+use gymkhana_orchestration::chat::write_chat_files;
+use gymkhana_orchestration::grants::AssetFiles;
+use gymkhana_orchestration::plugins::PluginFile;
+use gymkhana_orchestration::served::Served;
+use gymkhana_orchestration::{Classify, RunResult};
 use gymkhana_record::EpisodeRecord;
 use gymkhana_registry::Lock;
 use gymkhana_store::{EpisodeStore, RunFolder};

@@ -11,7 +11,7 @@ pub use episode::{Episode, Segment};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gymkhana_assembly::{Progress, Reporter, Silent, Work};
+use gymkhana_orchestration::{Progress, Reporter, Silent, Work};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 

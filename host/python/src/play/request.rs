@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gymkhana_assembly::plugins::{PluginFile, pin, short_names_differ};
 use gymkhana_config::RunFile;
+use gymkhana_orchestration::plugins::{PluginFile, pin, short_names_differ};
 use gymkhana_registry::Lock;
 use gymkhana_sandbox::Plugin as Loaded;
 use pyo3::prelude::*;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use gymkhana_assembly::places::{check_group, most_in_flight};
-use gymkhana_assembly::rewards::with_nearest_name;
-use gymkhana_assembly::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
-use gymkhana_assembly::served::{Served, ServedSeats};
-use gymkhana_assembly::tasks::TaskSampler;
-use gymkhana_assembly::{Reporter, RunError, RunResult};
 use gymkhana_config::{RlStage, RunFile, Stage};
+use gymkhana_orchestration::places::{check_group, most_in_flight};
+use gymkhana_orchestration::rewards::with_nearest_name;
+use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
+use gymkhana_orchestration::served::{Served, ServedSeats};
+use gymkhana_orchestration::tasks::TaskSampler;
+use gymkhana_orchestration::{Reporter, RunError, RunResult};
 use gymkhana_record::{Ending, EpisodeRecord, Phase, Seed, TaskRef};
 use gymkhana_rollout::PluginSet;
 use gymkhana_sandbox::Limits;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gymkhana_assembly::grants::{grant_alone, grants};
 use gymkhana_config::{ModelSection, PluginSection, RunFile};
+use gymkhana_orchestration::grants::{grant_alone, grants};
 use gymkhana_sandbox::{Grants, Plugin};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};

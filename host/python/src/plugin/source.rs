@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_assembly::Classify;
+use gymkhana_orchestration::Classify;
 use gymkhana_registry::{Digest, LOCK_FILE, Lock, LockEntry, Requirement, read_plugin_file};
 use gymkhana_registry_client::{PROJECT_FILE, RegistryClient, TrustedOwners, Unpinned, project_folder};
 

@@ -7,7 +7,7 @@ use crate::{Boundary, Call, CallSite, Content};
 /// The role of a message to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Speaks {
+pub enum ModelRole {
     /// The instruction before the conversation.
     System,
     /// The party that the model answers.
@@ -20,7 +20,7 @@ pub enum Speaks {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelMessage {
     /// The role.
-    pub role: Speaks,
+    pub role: ModelRole,
     /// The content.
     pub content: Content,
 }

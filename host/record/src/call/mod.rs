@@ -8,7 +8,7 @@ mod site;
 
 pub use cost::{CallCost, Cost};
 pub use exchange::{
-    Exchange, HttpRequest, HttpResponse, ModelMessage, ModelReply, ModelRequest, Question, Refused, Reply, Speaks,
+    Exchange, HttpRequest, HttpResponse, ModelMessage, ModelReply, ModelRequest, ModelRole, Question, Refused, Reply,
     ToolReply,
 };
 pub use failure::{Boundary, Failure, FailureKind};

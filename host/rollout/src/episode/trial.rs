@@ -58,8 +58,8 @@ impl Rollout {
     /// # Errors
     /// If a fact is missing, so that the rule could never hold.
     pub async fn check_oracle_facts(&self, task: &TaskRef, seed: Seed) -> Result<(), RuleError> {
-        let shares = self.plugins.shares();
-        if !self.assembly.names_facts(&shares) {
+        let terms = self.plugins.terms();
+        if !self.reward_sum.names_facts(&terms) {
             return Ok(());
         }
         let Some(mut episode) = self.oracle_trial(task, seed).await else { return Ok(()) };
@@ -69,7 +69,7 @@ impl Rollout {
                 continue;
             };
             return match EpisodeEnd::new(EndedEpisode::Trial(task.clone()), ending, &episode.data.extras) {
-                Some(end) => self.assembly.check_facts(&shares, &end),
+                Some(end) => self.reward_sum.check_facts(&terms, &end),
                 None => Ok(()),
             };
         }

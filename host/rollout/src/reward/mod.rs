@@ -57,33 +57,33 @@ impl RewardSum {
     /// # Errors
     /// If a reward or a component does not exist, or gates depend on each other. Facts of an environment are known only
     /// after a step.
-    pub(crate) fn check(&self, catalog: &Catalog<'_>, shares: &[(&str, &RewardTerm)]) -> Result<(), RuleError> {
+    pub(crate) fn check(&self, catalog: &Catalog<'_>, terms: &[(&str, &RewardTerm)]) -> Result<(), RuleError> {
         self.success.check(catalog)?;
-        self.gates(shares).check(catalog)
+        self.gates(terms).check(catalog)
     }
 
     /// Checks that an episode that the environment ended has the facts in the success rule and gates.
     ///
     /// # Errors
     /// If a fact is missing, so that the rule could never hold.
-    pub(crate) fn check_facts(&self, shares: &[(&str, &RewardTerm)], end: &EpisodeEnd<'_>) -> Result<(), RuleError> {
+    pub(crate) fn check_facts(&self, terms: &[(&str, &RewardTerm)], end: &EpisodeEnd<'_>) -> Result<(), RuleError> {
         self.success.check_facts(end)?;
-        self.gates(shares).check_facts(end)
+        self.gates(terms).check_facts(end)
     }
 
     /// Whether the success rule or a gate names a fact of the environment.
-    pub(crate) fn names_facts(&self, shares: &[(&str, &RewardTerm)]) -> bool {
-        self.success.names_fact() || self.gates(shares).name_facts()
+    pub(crate) fn names_facts(&self, terms: &[(&str, &RewardTerm)]) -> bool {
+        self.success.names_fact() || self.gates(terms).name_facts()
     }
 
-    fn gates<'a>(&'a self, shares: &[(&'a str, &'a RewardTerm)]) -> Gates<'a> {
-        let rewards = shares.iter().map(|(name, share)| (*name, share.gate.as_ref()));
+    fn gates<'a>(&'a self, terms: &[(&'a str, &'a RewardTerm)]) -> Gates<'a> {
+        let rewards = terms.iter().map(|(name, term)| (*name, term.gate.as_ref()));
         Gates::new(std::iter::once((ENVIRONMENT, self.environment.gate.as_ref())).chain(rewards))
     }
 
-    /// Sets an episode's rewards and success from its scores. `shares` holds the terms of the reward plugins by name;
+    /// Sets an episode's rewards and success from its scores. `terms` holds the terms of the reward plugins by name;
     /// with `failed`, a plugin's failure decides the reward.
-    pub fn assemble(&self, record: &mut EpisodeRecord, shares: &[(&str, &RewardTerm)], seats: usize, failed: bool) {
+    pub fn assemble(&self, record: &mut EpisodeRecord, terms: &[(&str, &RewardTerm)], seats: usize, failed: bool) {
         record.success = !failed && self.success.holds(record);
         let seats = 0..seats as u32;
         if failed {
@@ -91,9 +91,9 @@ impl RewardSum {
             record.turn_rewards = seats.map(|seat| turns::nothing(record, seat)).collect();
             return;
         }
-        let gates = self.gates(shares);
-        let factor = |source: &str, share: &RewardTerm, seat: u32| {
-            if gates.open(source, record, seat) { share.weight.at(record.training_step) } else { 0.0 }
+        let gates = self.gates(terms);
+        let factor = |source: &str, term: &RewardTerm, seat: u32| {
+            if gates.open(source, record, seat) { term.weight.at(record.training_step) } else { 0.0 }
         };
         let (mut rewards, mut turn_rewards) = (vec![], vec![]);
         for seat in seats {
@@ -103,8 +103,8 @@ impl RewardSum {
             let earned = earned.map_or(&[][..], |rewards| &rewards.rewards);
             turns::add_steps(&mut turns, record, seat, earned, weight);
             let mut reward = weight * sum(earned.iter().copied());
-            for (name, share) in shares {
-                let weight = factor(name, share, seat);
+            for (name, term) in terms {
+                let weight = factor(name, term, seat);
                 let plugin = record.scores.iter().filter(|plugin| plugin.plugin == *name);
                 for score in plugin.flat_map(|plugin| &plugin.scores).filter(|score| score.seat == seat) {
                     reward += score.total * weight;

@@ -59,15 +59,15 @@ fn gated(of: &str, weight: f64, gate: &str) -> RewardTerm {
     RewardTerm { weight: weight.into(), gate: Some(Gate::parse(of, gate).expect("a condition")) }
 }
 
-fn assembly(environment: RewardTerm) -> RewardSum {
+fn reward_sum(environment: RewardTerm) -> RewardSum {
     let success = "one.part".parse().expect("a rule");
     RewardSum { environment, failure_reward: -1.0, success }
 }
 
 /// Rewards of `seats` seats from these terms.
-fn assembled(mut record: EpisodeRecord, shares: &[(&str, RewardTerm)], seats: usize) -> EpisodeRecord {
-    let shares: Vec<(&str, &RewardTerm)> = shares.iter().map(|(name, share)| (*name, share)).collect();
-    assembly(1.0.into()).assemble(&mut record, &shares, seats, false);
+fn with_reward(mut record: EpisodeRecord, terms: &[(&str, RewardTerm)], seats: usize) -> EpisodeRecord {
+    let terms: Vec<(&str, &RewardTerm)> = terms.iter().map(|(name, term)| (*name, term)).collect();
+    reward_sum(1.0.into()).assemble(&mut record, &terms, seats, false);
     record
 }
 
@@ -80,7 +80,7 @@ fn near(found: &[f64], expected: &[f64]) {
 /// R = R1 + [R1 >= 0.5] (R2 + [R2 >= 0.4] R3).
 #[test]
 fn levels_count_after_those_above_them_have_passed() {
-    let shares = [
+    let terms = [
         ("one", RewardTerm::from(1.0)),
         ("two", gated("two", 1.0, "one.part >= 0.5")),
         ("three", gated("three", 1.0, "two.total >= 0.4")),
@@ -96,36 +96,36 @@ fn levels_count_after_those_above_them_have_passed() {
         let [one, two, three] = levels.map(|total| vec![score(0, total)]);
         // The order of scoring does not matter.
         let record = scored(&[("two", two), ("three", three), ("one", one)]);
-        near(&assembled(record, &shares, 1).rewards, &[expected]);
+        near(&with_reward(record, &terms, 1).rewards, &[expected]);
     }
     // Plain sums without gates: G-RA's baseline.
     let plain = ["one", "two", "three"].map(|name| (name, RewardTerm::from(1.0)));
     let record = scored(&[("one", vec![score(0, 0.4)]), ("two", vec![score(0, 0.5)]), ("three", vec![score(0, 0.7)])]);
-    near(&assembled(record, &plain, 1).rewards, &[1.6]);
+    near(&with_reward(record, &plain, 1).rewards, &[1.6]);
 }
 
 #[test]
 fn each_seat_and_the_environment_have_their_own_gate() {
-    let shares = [("one", RewardTerm::from(2.0)), ("two", gated("two", 0.5, "one.part > 0"))];
+    let terms = [("one", RewardTerm::from(2.0)), ("two", gated("two", 0.5, "one.part > 0"))];
     let mut record =
         scored(&[("one", vec![score(0, 1.0), score(1, 0.0)]), ("two", vec![score(1, 0.8), score(0, 0.6)])]);
     record.environment_rewards = (0..2).map(|seat| SeatRewards { seat, rewards: vec![0.25, 0.5] }).collect();
-    near(&assembled(record.clone(), &shares, 2).rewards, &[0.75 + 2.0 + 0.3, 0.75]);
-    let shares: Vec<(&str, &RewardTerm)> = shares.iter().map(|(name, share)| (*name, share)).collect();
-    assembly(gated("environment", 3.0, "one.total < 0.5")).assemble(&mut record, &shares, 2, false);
+    near(&with_reward(record.clone(), &terms, 2).rewards, &[0.75 + 2.0 + 0.3, 0.75]);
+    let terms: Vec<(&str, &RewardTerm)> = terms.iter().map(|(name, term)| (*name, term)).collect();
+    reward_sum(gated("environment", 3.0, "one.total < 0.5")).assemble(&mut record, &terms, 2, false);
     near(&record.rewards, &[2.0 + 0.3, 3.0 * 0.75]);
     assert!(record.success);
 }
 
 #[test]
 fn a_gate_on_a_fact_stays_shut_without_the_fact() {
-    let shares = [("two", gated("two", 1.0, "environment.goals >= 2"))];
+    let terms = [("two", gated("two", 1.0, "environment.goals >= 2"))];
     for (facts, expected) in
         [(vec![("goals", Value::Integer(2))], 1.0), (vec![("goals", Value::Integer(1))], 0.0), (vec![], 0.0)]
     {
         let mut record = scored(&[("two", vec![score(0, 1.0)])]);
         record.extras = facts.into_iter().map(|(name, value)| NamedValue { name: name.to_owned(), value }).collect();
-        near(&assembled(record, &shares, 1).rewards, &[expected]);
+        near(&with_reward(record, &terms, 1).rewards, &[expected]);
     }
 }
 
@@ -133,10 +133,10 @@ fn a_gate_on_a_fact_stays_shut_without_the_fact() {
 #[test]
 fn weights_follow_the_training_step() {
     let schedule = Schedule { shape: Shape::Linear, to: 0.0, begin: 0, over: 4, every: None };
-    let shares = [("one", RewardTerm { weight: Weight { start: 1.0, schedule: Some(schedule) }, gate: None })];
+    let terms = [("one", RewardTerm { weight: Weight { start: 1.0, schedule: Some(schedule) }, gate: None })];
     for (step, expected) in [(0, 0.8), (1, 0.6), (3, 0.2), (9, 0.0)] {
         let record = EpisodeRecord { training_step: step, ..scored(&[("one", vec![score(0, 0.8)])]) };
-        near(&assembled(record, &shares, 1).rewards, &[expected]);
+        near(&with_reward(record, &terms, 1).rewards, &[expected]);
     }
 }
 
@@ -145,7 +145,7 @@ fn a_failure_sets_the_reward() {
     let mut record = scored(&[("one", vec![score(0, 1.0)])]);
     record.policy_turns =
         vec![PolicyTurn { seat: 0, turn: 0, transcript: 0, steps: 0, state: None, probe_score: None, note: None }];
-    assembly(1.0.into()).assemble(&mut record, &[("one", &1.0.into())], 1, true);
+    reward_sum(1.0.into()).assemble(&mut record, &[("one", &1.0.into())], 1, true);
     assert_eq!((record.rewards, record.turn_rewards, record.success), (vec![-1.0], vec![vec![0.0]], false));
 }
 
@@ -189,8 +189,8 @@ fn steps_and_messages_belong_to_their_turns() {
         // Only the total counts.
         PluginScore { plugin: "two".to_owned(), scores: scores([score(0, 0.5), score(1, 0.5)]) },
     ];
-    let shares = [("one", RewardTerm::from(10.0)), ("two", RewardTerm::from(1.0))];
-    let both = assembled(record.clone(), &shares, 2);
+    let terms = [("one", RewardTerm::from(10.0)), ("two", RewardTerm::from(1.0))];
+    let both = with_reward(record.clone(), &terms, 2);
     // The reward of seat 0 for seat 1's step belongs to its second turn; the reward of seat 1 before its first turn
     // belongs to that turn.
     near(&both.turn_rewards[0], &[0.0, 1.0 + 2.0 + 1.0, 0.0, 4.0 + 2.0]);
@@ -198,7 +198,7 @@ fn steps_and_messages_belong_to_their_turns() {
     near(&both.rewards, &[7.0 + 5.0 + 0.5, 56.0 + 5.0 + 0.5]);
     // A shut gate also removes the rewards of turns.
     let shut = [("one", gated("one", 10.0, "two.part > 0.5")), ("two", RewardTerm::from(1.0))];
-    let shut = assembled(record, &shut, 2);
+    let shut = with_reward(record, &shut, 2);
     near(&shut.turn_rewards[0], &[0.0, 3.0, 0.0, 4.0]);
     near(&shut.rewards, &[7.0 + 0.5, 56.0 + 0.5]);
 }

@@ -114,10 +114,10 @@ impl Rollout {
                 }
             }
         }
-        let shares = self.plugins.shares();
+        let terms = self.plugins.terms();
         let kept = records.iter_mut().zip(failed).filter(|(record, _)| record.ending != Ending::Dropped);
         for (record, failed) in kept {
-            self.assembly.assemble(record, &shares, self.plugins.seats(), failed);
+            self.reward_sum.assemble(record, &terms, self.plugins.seats(), failed);
             if !failed {
                 self.add_gains(record);
             }

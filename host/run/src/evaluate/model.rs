@@ -18,13 +18,13 @@ use crate::setup::chat::chat_format;
 use crate::setup::models::Models;
 use crate::stages::batch::{self, Failures, failed_figure};
 use crate::stages::tally::FailureTally;
-use gymkhana_assembly::grants::{AssetFiles, OutboundMode};
-use gymkhana_assembly::plugins::{self, PluginFile};
-use gymkhana_assembly::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
-use gymkhana_assembly::tasks;
-use gymkhana_assembly::{Classify, RunError, RunResult};
-use gymkhana_assembly::{ProgressFigures, Reporter, SuccessRate, Work};
-use gymkhana_assembly::{places, rewards, rollout};
+use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
+use gymkhana_orchestration::plugins::{self, PluginFile};
+use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
+use gymkhana_orchestration::tasks;
+use gymkhana_orchestration::{Classify, RunError, RunResult};
+use gymkhana_orchestration::{ProgressFigures, Reporter, SuccessRate, Work};
+use gymkhana_orchestration::{places, rewards, rollout};
 
 /// Input of an evaluation.
 pub struct EvalRequest {
@@ -84,7 +84,7 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     let sandbox = plugins::sandbox(&file, reporter)?;
     let set = plugins::assemble(&file, &sandbox, &plugins, &assets, OutboundMode::Live).await?;
     let rewards = rewards::reward_sum(&file, &set)?;
-    gymkhana_assembly::seats::check(&file, &set)?;
+    gymkhana_orchestration::seats::check(&file, &set)?;
     let most = tasks.unwrap_or(file.evaluation.tasks.max(1));
     let count = tasks::count_tasks(&set, &split).await?.map_or(most, |count| count.min(most));
     let places = sandbox.counters().places;

@@ -30,7 +30,7 @@ use tower::ServiceExt;
 pub use exposition::RunState;
 pub use reference::metrics_page;
 
-use gymkhana_assembly::{Classify, RunResult};
+use gymkhana_orchestration::{Classify, RunResult};
 
 /// Timeout of a connection.
 const TIMEOUT: Duration = Duration::from_secs(5);

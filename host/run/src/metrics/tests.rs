@@ -7,7 +7,7 @@ use gymkhana_sandbox::Counters;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
-use gymkhana_assembly::ErrorKind;
+use gymkhana_orchestration::ErrorKind;
 
 /// A state with seven finished episodes.
 fn state() -> RunState {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gymkhana_config::RunFile;
 use toml::Value;
 
-use gymkhana_assembly::{Classify, RunResult};
+use gymkhana_orchestration::{Classify, RunResult};
 
 /// Maximum length of a value in a message, in characters.
 const MAX_VALUE: usize = 80;

@@ -5,7 +5,7 @@ use gymkhana_store::RunFolder;
 
 use crate::resume::begun_as;
 use crate::state::State;
-use gymkhana_assembly::{Classify, RunResult};
+use gymkhana_orchestration::{Classify, RunResult};
 
 /// The run file with the steps of these stages.
 pub(crate) fn with_steps_of(mut file: RunFile, stages: &[Stage]) -> RunFile {

@@ -15,7 +15,7 @@ use crate::agreement;
 use crate::checkpoint_name::CheckpointName;
 use crate::seats;
 use crate::state::{self, State};
-use gymkhana_assembly::{Classify, RunError, RunResult};
+use gymkhana_orchestration::{Classify, RunError, RunResult};
 
 /// Opens the folder of a run with the same plugins.
 pub(crate) fn reopen(out: &Path, lock: &Lock) -> RunResult<(RunFolder, Option<State>)> {

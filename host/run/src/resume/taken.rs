@@ -8,8 +8,8 @@ use gymkhana_store::{RunFolder, RunReader, StoreError};
 use crate::resume::died_early;
 use crate::seats::weight_sync::remove_served;
 use crate::state::State;
-use gymkhana_assembly::chat::remove_chat_files;
-use gymkhana_assembly::{RunError, RunResult};
+use gymkhana_orchestration::chat::remove_chat_files;
+use gymkhana_orchestration::{RunError, RunResult};
 
 /// Rejects an output directory that a new run cannot use.
 pub(crate) fn check(out: &Path, overwrite: bool) -> RunResult<()> {

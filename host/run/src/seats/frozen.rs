@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gymkhana_registry::Digest;
 
-use gymkhana_assembly::{Classify, RunError, RunResult};
+use gymkhana_orchestration::{Classify, RunError, RunResult};
 
 /// Digest of each frozen seat's model, by seat name.
 pub(crate) type Frozen = BTreeMap<String, Digest>;

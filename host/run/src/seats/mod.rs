@@ -16,11 +16,11 @@ pub(crate) mod weight_sync;
 use crate::checkpoint_name::CheckpointName;
 use crate::setup::models::Models;
 use frozen::Frozen;
-use gymkhana_assembly::OnHost;
-use gymkhana_assembly::scheduler::SeatPlayers;
-use gymkhana_assembly::seats::{Binding, bindings};
-use gymkhana_assembly::{Classify, RunError, RunResult};
 use gymkhana_config::{Checkpoint, RunFile, SeatBinding};
+use gymkhana_orchestration::OnHost;
+use gymkhana_orchestration::scheduler::SeatPlayers;
+use gymkhana_orchestration::seats::{Binding, bindings};
+use gymkhana_orchestration::{Classify, RunError, RunResult};
 
 /// A model and its seats.
 #[derive(Clone)]

@@ -10,10 +10,10 @@ use gymkhana_trainer::ModelConfig;
 
 use crate::seats::SeatPolicies;
 use crate::setup::chat::chat_format;
-use gymkhana_assembly::Reporter;
-use gymkhana_assembly::server::{self, ModelSize};
-use gymkhana_assembly::{Classify, RunError, RunResult};
 use gymkhana_config::RunFile;
+use gymkhana_orchestration::Reporter;
+use gymkhana_orchestration::server::{self, ModelSize};
+use gymkhana_orchestration::{Classify, RunError, RunResult};
 
 /// Folder below the run's folder with weights for the server.
 const FOLDER: &str = "served";

@@ -1,7 +1,7 @@
 //! The chat format of the trainer's model.
 
-use gymkhana_assembly::{Classify, RunResult};
 use gymkhana_chat::{ChatFiles, ChatFormat};
+use gymkhana_orchestration::{Classify, RunResult};
 use gymkhana_trainer::{ModelFiles, Trainer};
 
 const TOKENIZER: &str = "tokenizer.json";

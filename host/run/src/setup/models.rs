@@ -8,9 +8,9 @@ use gymkhana_hub::{Commit, Hub, Repository, Revision};
 use gymkhana_store::RunReader;
 use gymkhana_trainer::{ModelConfig, ModelFiles, weight_files};
 
-use gymkhana_assembly::{Classify, RunError, RunResult};
-use gymkhana_assembly::{Progress, ProgressFigures, Reporter, Work};
 use gymkhana_config::{Checkpoint, HubModel, RunFile, SeatBinding, SeatSection};
+use gymkhana_orchestration::{Classify, RunError, RunResult};
+use gymkhana_orchestration::{Progress, ProgressFigures, Reporter, Work};
 
 /// Bytes per unit of progress.
 const MEBIBYTE: u64 = 1 << 20;
@@ -188,7 +188,7 @@ impl Fetched<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gymkhana_assembly::ErrorKind;
+    use gymkhana_orchestration::ErrorKind;
 
     #[test]
     fn a_model_that_was_not_downloaded_is_an_error() {

@@ -11,11 +11,11 @@ use crate::seats::{SeatPolicies, weight_sync};
 use crate::session::Session;
 use crate::stages::tally::{FailureTally, LastFailure};
 use crate::stop::Halt;
-use gymkhana_assembly::places::{check_group, most_in_flight};
-use gymkhana_assembly::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
-use gymkhana_assembly::{Progress, ProgressFigures, SuccessRate};
-use gymkhana_assembly::{RunError, RunResult};
 use gymkhana_config::{RunFile, Stage};
+use gymkhana_orchestration::places::{check_group, most_in_flight};
+use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
+use gymkhana_orchestration::{Progress, ProgressFigures, SuccessRate};
+use gymkhana_orchestration::{RunError, RunResult};
 
 /// Minimum number of episodes before the share of failures is checked.
 const MIN_EPISODES: u64 = 20;
@@ -133,7 +133,7 @@ impl Session {
         self.episodes.append(record)?;
         record.logs.iter().for_each(|entry| self.reporter.log(record.id, entry));
         self.rollout.metrics().finished(record.failures.iter().map(|failure| &failure.at));
-        self.rollout.check_facts(record).map_err(|error| gymkhana_assembly::rewards::with_nearest_name(&error))
+        self.rollout.check_facts(record).map_err(|error| gymkhana_orchestration::rewards::with_nearest_name(&error))
     }
 
     /// Finishes a batch: counts failures, syncs the store and checks the failure limit.

@@ -17,10 +17,10 @@ use crate::session::Session;
 use crate::stages::batch::Failures;
 use crate::stages::groups::rewards_differ;
 use crate::stages::tally::FailureTally;
-use gymkhana_assembly::scheduler::{Batch, FinishedGroup, InFlight, Scheduler};
-use gymkhana_assembly::tasks::TaskSampler;
-use gymkhana_assembly::{Classify, RunResult};
 use gymkhana_config::RlStage;
+use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, InFlight, Scheduler};
+use gymkhana_orchestration::tasks::TaskSampler;
+use gymkhana_orchestration::{Classify, RunResult};
 
 /// Groups of one step.
 struct Step {

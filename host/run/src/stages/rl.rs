@@ -18,9 +18,9 @@ use crate::stages::groups::{compared_seats, reward_of};
 use crate::stages::pipeline::{Prefetcher, Staleness};
 use crate::stages::signal::{SignalWatch, has_signal};
 use crate::stop::Halt;
-use gymkhana_assembly::{Classify, RunError, RunResult};
-use gymkhana_assembly::{ProgressFigures, SuccessRate, Work};
 use gymkhana_config::{PolicySection, RlStage, Stage};
+use gymkhana_orchestration::{Classify, RunError, RunResult};
+use gymkhana_orchestration::{ProgressFigures, SuccessRate, Work};
 
 impl Session {
     pub(crate) async fn rl(&mut self, stage: &RlStage) -> Result<(), Halt> {

@@ -13,10 +13,10 @@ use tracing::{Instrument, info_span};
 use crate::schedule::StagePart;
 use crate::session::Session;
 use crate::stop::Halt;
-use gymkhana_assembly::scheduler::Batch;
-use gymkhana_assembly::{Classify, RunError, RunResult};
-use gymkhana_assembly::{ProgressFigures, Work};
 use gymkhana_config::{PolicySection, SftStage};
+use gymkhana_orchestration::scheduler::Batch;
+use gymkhana_orchestration::{Classify, RunError, RunResult};
+use gymkhana_orchestration::{ProgressFigures, Work};
 
 /// Number of failed demonstrations in a row after which a run ends. Fewer may be chance: an environment may lack
 /// demonstrations for some tasks.

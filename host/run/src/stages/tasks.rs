@@ -1,8 +1,8 @@
 //! Order of tasks of a run, and the splits that it needs.
 
-use gymkhana_assembly::tasks::{TaskSampler, count_tasks};
-use gymkhana_assembly::{Classify, RunError, RunResult};
 use gymkhana_config::{RlStage, RunFile, Stage};
+use gymkhana_orchestration::tasks::{TaskSampler, count_tasks};
+use gymkhana_orchestration::{Classify, RunError, RunResult};
 use gymkhana_rollout::PluginSet;
 use gymkhana_trainer::Replay;
 

@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::layer::Layer;
 
 use super::SpanLayer;
-use gymkhana_assembly::{Classify, RunResult};
+use gymkhana_orchestration::{Classify, RunResult};
 
 /// A file of spans.
 pub struct TraceFile {

@@ -13,8 +13,8 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 
 use file::TraceFile;
-use gymkhana_assembly::Reporter;
-use gymkhana_assembly::{Classify, RunResult};
+use gymkhana_orchestration::Reporter;
+use gymkhana_orchestration::{Classify, RunResult};
 
 /// A receiver of spans.
 type SpanLayer = Box<dyn Layer<Registry> + Send + Sync>;

@@ -4,7 +4,7 @@
 //! the wall-clock limit of the call; outbound calls have their own limits.
 
 use gymkhana_record::{
-    Call, HttpRequest, HttpResponse, ModelMessage, ModelReply, ModelRequest, Part, Question, Refused, Reply, Speaks,
+    Call, HttpRequest, HttpResponse, ModelMessage, ModelReply, ModelRequest, ModelRole, Part, Question, Refused, Reply,
 };
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{Error, Result};
@@ -95,9 +95,9 @@ impl model::Host for StoreData {
 
 fn message(message: model::Message) -> ModelMessage {
     let role = match message.role {
-        model::Role::System => Speaks::System,
-        model::Role::User => Speaks::User,
-        model::Role::Assistant => Speaks::Assistant,
+        model::Role::System => ModelRole::System,
+        model::Role::User => ModelRole::User,
+        model::Role::Assistant => ModelRole::Assistant,
     };
     ModelMessage { role, content: convert::content(message.content) }
 }

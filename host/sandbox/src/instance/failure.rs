@@ -6,7 +6,7 @@ use wasmtime::{PoolConcurrencyLimitError, Result as EngineResult, Store, Trap};
 use wasmtime_wasi::I32Exit;
 
 use super::budget::Budget;
-use super::last_words::LastWords;
+use super::panic_message::PanicMessage;
 use super::store_data::{StoreData, TooManyBytes};
 use super::timer::{BudgetSpent, DeadlinePassed};
 use crate::{CallError, Limits, OutboundError};
@@ -40,7 +40,7 @@ fn classify(
     limits: &Limits,
     budget: &Budget,
     out_of_memory: bool,
-    words: Option<&LastWords>,
+    words: Option<&PanicMessage>,
 ) -> CallError {
     let mut failure = if error.is::<BudgetSpent>() {
         budget.out_of_time(limits)
@@ -69,11 +69,11 @@ fn classify(
         return CallError::malformed(error.root_cause());
     };
     failure.message = match words {
-        Some(LastWords::Exception(exception)) if failure.kind == FailureKind::Trap => {
+        Some(PanicMessage::Exception(exception)) if failure.kind == FailureKind::Trap => {
             format!("uncaught exception: {exception}")
         }
-        Some(LastWords::Exception(exception)) => format!("{}; uncaught exception: {exception}", failure.message),
-        Some(LastWords::Panic(message)) => format!("{}; panic message: {message}", failure.message),
+        Some(PanicMessage::Exception(exception)) => format!("{}; uncaught exception: {exception}", failure.message),
+        Some(PanicMessage::Panic(message)) => format!("{}; panic message: {message}", failure.message),
         None => return failure,
     };
     failure
@@ -123,9 +123,9 @@ mod tests {
 
     #[test]
     fn an_exception_replaces_the_engines_words_of_a_trap() {
-        let exception = LastWords::Exception("plugin.py:45 in helper: KeyError: 'a'".to_owned());
+        let exception = PanicMessage::Exception("plugin.py:45 in helper: KeyError: 'a'".to_owned());
         let budget = Budget::after(Default::default(), &Limits::default()).unwrap();
-        let of = |trap: Trap, words: &LastWords| {
+        let of = |trap: Trap, words: &PanicMessage| {
             classify(&trap.into(), &Limits::default(), &budget, false, Some(words)).message
         };
         let message = of(Trap::UnreachableCodeReached, &exception);
@@ -133,7 +133,7 @@ mod tests {
         // A limit stays the cause.
         let message = of(Trap::OutOfFuel, &exception);
         assert!(message.ends_with("; uncaught exception: plugin.py:45 in helper: KeyError: 'a'"), "{message}");
-        let message = of(Trap::UnreachableCodeReached, &LastWords::Panic("oh".to_owned()));
+        let message = of(Trap::UnreachableCodeReached, &PanicMessage::Panic("oh".to_owned()));
         assert!(message.starts_with("the plugin trapped: ") && message.ends_with("; panic message: oh"), "{message}");
     }
 

@@ -2,8 +2,8 @@
 
 pub(crate) mod budget;
 pub(crate) mod failure;
-mod last_words;
 pub(crate) mod memory;
+mod panic_message;
 pub(crate) mod pool;
 pub(crate) mod shared;
 pub(crate) mod slot;

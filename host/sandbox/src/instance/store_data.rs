@@ -7,8 +7,8 @@ use wasmtime::Result;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::WasiCtx;
 
-use super::last_words::{LastWords, without_internals};
 use super::memory::MemoryLimiter;
+use super::panic_message::{PanicMessage, without_internals};
 use super::timer::CallTimer;
 use crate::Limits;
 use crate::imports::assets::Assets;
@@ -82,9 +82,9 @@ impl StoreData {
     }
 
     /// Moves the console lines of a failed call into the log and returns the guest's account of the failure, if any.
-    pub fn end_failed_call(&mut self) -> Option<LastWords> {
+    pub fn end_failed_call(&mut self) -> Option<PanicMessage> {
         let lines = self.console.as_ref().map(Console::take).unwrap_or_default();
-        let words = LastWords::of(&lines, self.log.lines());
+        let words = PanicMessage::of(&lines, self.log.lines());
         self.log_console(lines);
         words
     }

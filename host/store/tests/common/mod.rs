@@ -4,8 +4,8 @@
 use gymkhana_record::{
     Boundary, Call, CallCost, CallSite, Component, Content, Cost, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord,
     Evidence, Exchange, Failure, FailureKind, Function, HttpRequest, HttpResponse, LogEntry, LogLevel, Media,
-    ModelMessage, ModelReply, ModelRequest, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, ProbeScore,
-    Question, Refused, Reply, Score, SeatFunctions, SeatRewards, Seed, Segment, SegmentColumns, Speaks, Stream,
+    ModelMessage, ModelReply, ModelRequest, ModelRole, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn,
+    ProbeScore, Question, Refused, Reply, Score, SeatFunctions, SeatRewards, Seed, Segment, SegmentColumns, Stream,
     TaskRef, Timing, Turn, Value,
 };
 
@@ -94,7 +94,7 @@ fn exchange(random: &mut Stream) -> Exchange {
         ),
         1 => (
             Question::Model(ModelRequest {
-                messages: several(random, |random| ModelMessage { role: Speaks::User, content: content(random) }),
+                messages: several(random, |random| ModelMessage { role: ModelRole::User, content: content(random) }),
                 max_tokens: random.bits() as u32,
                 temperature: single(random),
                 stop: several(random, words),

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use gymkhana_assembly::grants::AssetFiles;
-use gymkhana_assembly::plugins::{self, PluginFile};
 use gymkhana_config::RunFile;
+use gymkhana_orchestration::grants::AssetFiles;
+use gymkhana_orchestration::plugins::{self, PluginFile};
 use gymkhana_run::FailureTally;
 use gymkhana_run::evaluate::{EvalRequest, Evaluated, evaluate};
 use gymkhana_run::setup::models::named;

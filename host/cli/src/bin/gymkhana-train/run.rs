@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_assembly::plugins::recorded;
 use gymkhana_config::RunFile;
+use gymkhana_orchestration::plugins::recorded;
 use gymkhana_run::{FailureTally, Finished, Outcome, RunRequest, StopRequest, Stopped, prepare};
 use gymkhana_store::RunReader;
 

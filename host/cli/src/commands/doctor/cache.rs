@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_assembly::code_cache;
+use gymkhana_orchestration::code_cache;
 use gymkhana_sandbox::CacheFolder;
 
 use super::finding::Finding;

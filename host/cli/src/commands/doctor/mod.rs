@@ -17,7 +17,7 @@ mod rust;
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_assembly::code_cache;
+use gymkhana_orchestration::code_cache;
 use gymkhana_sandbox::max_map_count;
 use rustix::process::{Resource, getrlimit};
 

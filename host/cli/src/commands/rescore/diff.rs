@@ -15,8 +15,8 @@ use crate::error::{Classify, CliError, CliResult};
 use crate::escape::escape_terminal;
 use crate::printer::Printer;
 use crate::registry;
-use gymkhana_assembly::plugins::{self, PluginFile};
 use gymkhana_config::RunFile;
+use gymkhana_orchestration::plugins::{self, PluginFile};
 
 /// Score of one version for one seat of an episode, or its failure.
 type Outcome = Result<Score, String>;

@@ -13,12 +13,12 @@ use tokio::sync::Semaphore;
 
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
-use gymkhana_assembly::grants::OutboundMode;
-use gymkhana_assembly::groups;
-use gymkhana_assembly::plugins::PluginFile;
-use gymkhana_assembly::rollout::recorded_rollout;
-use gymkhana_assembly::{ProgressFigures, Work};
 use gymkhana_config::RunFile;
+use gymkhana_orchestration::grants::OutboundMode;
+use gymkhana_orchestration::groups;
+use gymkhana_orchestration::plugins::PluginFile;
+use gymkhana_orchestration::rollout::recorded_rollout;
+use gymkhana_orchestration::{ProgressFigures, Work};
 
 pub use diff::diff;
 pub use score::score;

@@ -15,8 +15,8 @@ use crate::args::{Purpose, RescoreArgs};
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use crate::registry;
-use gymkhana_assembly::plugins;
 use gymkhana_config::RunFile;
+use gymkhana_orchestration::plugins;
 
 /// Metrics of all episodes and seats, as recorded and as scored now.
 #[derive(Default)]

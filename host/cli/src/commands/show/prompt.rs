@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use gymkhana_assembly::chat::read_chat_files;
 use gymkhana_chat::ChatFormat;
+use gymkhana_orchestration::chat::read_chat_files;
 use gymkhana_record::EpisodeRecord;
 use gymkhana_store::RunReader;
 

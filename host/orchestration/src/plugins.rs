@@ -160,7 +160,7 @@ pub async fn bind_all(file: &RunFile, plugins: Vec<Plugin>) -> RunResult<PluginS
     let rewards = rewards.into_iter().map(|plugin| {
         let section = file.rewards.get(plugin.name()).cloned().unwrap_or_default();
         let term = crate::rewards::term(plugin.name(), section.weight, section.schedule, section.gate.as_deref())?;
-        Ok(BoundReward { bound: bind(plugin, &section.options)?, share: term })
+        Ok(BoundReward { bound: bind(plugin, &section.options)?, term })
     });
     let (tools, rewards) = (tools.collect::<RunResult<_>>()?, rewards.collect::<RunResult<_>>()?);
     PluginSet::assemble(environment, tools, rewards).await.map_err(with_nearest_option).user_error()

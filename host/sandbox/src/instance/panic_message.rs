@@ -29,16 +29,16 @@ const PYTHON_FOLDERS: [&str; 4] = ["/python/", "/bundled/", "/world/", "<"];
 /// Modules that the Python SDK adds.
 const PYTHON_SDK: [&str; 2] = ["gymkhana_sdk/", "gymkhana_entry.py"];
 
-/// Last words of a guest whose call failed.
+/// The message of a guest whose call failed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum LastWords {
+pub(crate) enum PanicMessage {
     /// An exception: `plugin.py:45 in helper: AttributeError: …`.
     Exception(String),
     /// The last lines of standard error, where a panic is reported.
     Panic(String),
 }
 
-impl LastWords {
+impl PanicMessage {
     /// Finds them in the console output and the log of the failed call.
     pub fn of(console: &[LogLine], log: &[LogLine]) -> Option<Self> {
         let errors: Vec<&str> = lines_of(console, LogLevel::Warn);
@@ -186,7 +186,7 @@ note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
     fn a_python_exception_is_at_the_authors_innermost_line() {
         let console = lines(LogLevel::Warn, PYTHON);
         let said = "plugin.py:45 in helper: AttributeError: 'Action' object has no attribute 'no_such_thing'";
-        assert_eq!(LastWords::of(&console, &[]), Some(LastWords::Exception(said.to_owned())));
+        assert_eq!(PanicMessage::of(&console, &[]), Some(PanicMessage::Exception(said.to_owned())));
     }
 
     #[test]
@@ -222,7 +222,10 @@ json.decoder.JSONDecodeError: Expecting value:
 line 1 column 1
 "#;
         let said = "game/board.py:12 in load: json.decoder.JSONDecodeError: Expecting value: line 1 column 1";
-        assert_eq!(LastWords::of(&lines(LogLevel::Warn, chain), &[]), Some(LastWords::Exception(said.to_owned())));
+        assert_eq!(
+            PanicMessage::of(&lines(LogLevel::Warn, chain), &[]),
+            Some(PanicMessage::Exception(said.to_owned()))
+        );
     }
 
     #[test]
@@ -231,9 +234,9 @@ line 1 column 1
                        at call (plugin.mjs:12)";
         let log = [LogLine { level: LogLevel::Error, message: message.to_owned() }];
         let said = "plugin.mjs:30 in helper: TypeError: can't access property \"length\", x is undefined";
-        assert_eq!(LastWords::of(&[], &log), Some(LastWords::Exception(said.to_owned())));
+        assert_eq!(PanicMessage::of(&[], &log), Some(PanicMessage::Exception(said.to_owned())));
         let bare = [LogLine { level: LogLevel::Error, message: "Uncaught no error object".to_owned() }];
-        assert_eq!(LastWords::of(&[], &bare), Some(LastWords::Exception("no error object".to_owned())));
+        assert_eq!(PanicMessage::of(&[], &bare), Some(PanicMessage::Exception("no error object".to_owned())));
     }
 
     #[test]
@@ -241,7 +244,7 @@ line 1 column 1
         let panic = "\nthread '<unnamed>' (1) panicked at src/lib.rs:7:5:\na panic, as asked\nnote: run with `RUST_BACKTRACE=1` \
                      environment variable to display a backtrace\n";
         let said = "thread '<unnamed>' (1) panicked at src/lib.rs:7:5: a panic, as asked";
-        assert_eq!(LastWords::of(&lines(LogLevel::Warn, panic), &[]), Some(LastWords::Panic(said.to_owned())));
-        assert_eq!(LastWords::of(&lines(LogLevel::Info, panic), &[]), None, "standard output reports no panic");
+        assert_eq!(PanicMessage::of(&lines(LogLevel::Warn, panic), &[]), Some(PanicMessage::Panic(said.to_owned())));
+        assert_eq!(PanicMessage::of(&lines(LogLevel::Info, panic), &[]), None, "standard output reports no panic");
     }
 }

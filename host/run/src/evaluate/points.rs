@@ -12,8 +12,8 @@ use crate::schedule::{Decoding, StagePart};
 use crate::session::Session;
 use crate::state::Current;
 use crate::stop::Halt;
-use gymkhana_assembly::Work;
-use gymkhana_assembly::scheduler::Batch;
+use gymkhana_orchestration::Work;
+use gymkhana_orchestration::scheduler::Batch;
 
 /// Point in a stage at which success is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,9 +40,9 @@ impl Session {
         if self.file.evaluation.tasks == 0 {
             return Ok(Success::default());
         }
-        let greedy = Some(self.held_out(point, Decoding::Greedy).await?);
+        let greedy = Some(self.success_at(point, Decoding::Greedy).await?);
         let sampled = match self.file.evaluation.sampled {
-            true => Some(self.held_out(point, Decoding::Sampled).await?),
+            true => Some(self.success_at(point, Decoding::Sampled).await?),
             false => None,
         };
         Ok(Success { greedy, sampled })
@@ -88,7 +88,7 @@ impl Session {
         values
     }
 
-    async fn held_out(&mut self, point: EvalPoint, decoding: Decoding) -> Result<f64, Halt> {
+    async fn success_at(&mut self, point: EvalPoint, decoding: Decoding) -> Result<f64, Halt> {
         let (phase, step) = match (point, decoding) {
             (EvalPoint::Before, Decoding::Greedy) => (Phase::Before, 0),
             (EvalPoint::During(step), Decoding::Greedy) => (Phase::During, step),
