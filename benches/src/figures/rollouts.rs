@@ -45,7 +45,7 @@ pub async fn rollout(
 ) -> Result<Rollout> {
     let bound = |plugin: &Plugin| Bound { plugin: plugin.clone(), options: vec![] };
     let tools = tools.iter().map(|tool| bound(tool)).collect();
-    let rewards = rewards.iter().map(|reward| BoundReward { bound: bound(reward), share: 1.0.into() }).collect();
+    let rewards = rewards.iter().map(|reward| BoundReward { bound: bound(reward), term: 1.0.into() }).collect();
     let set = PluginSet::assemble(bound(environment), tools, rewards).await?;
     let reward_sum = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success: success.parse()? };
     let limits = Limits {

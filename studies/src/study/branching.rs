@@ -88,7 +88,7 @@ async fn word_problems() -> Result<Rollout> {
     };
     let bound = |plugin| Bound { plugin, options: vec![] };
     let calculator = bound(load(&sandbox, "calculator")?);
-    let right = BoundReward { bound: bound(load(&sandbox, "answer-match")?), share: 1.0.into() };
+    let right = BoundReward { bound: bound(load(&sandbox, "answer-match")?), term: 1.0.into() };
     let set = PluginSet::assemble(environment, vec![calculator], vec![right]).await?;
     let success = "answer-match.correct".parse()?;
     let reward_sum = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success };

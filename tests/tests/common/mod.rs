@@ -131,9 +131,9 @@ pub async fn rollout_in(sandbox: &Sandbox, table: &Table, limits: Limits, retrie
     };
     let bind = |(name, options): &(String, Options)| bound(name, options);
     let tools = table.tools.iter().map(bind).collect();
-    let reward = |(name, options, share): &(String, Options, RewardTerm)| BoundReward {
+    let reward = |(name, options, term): &(String, Options, RewardTerm)| BoundReward {
         bound: bound(name, options),
-        share: share.clone(),
+        term: term.clone(),
     };
     let rewards = table.rewards.iter().map(reward).collect();
     let set = PluginSet::assemble(bind(&table.environment), tools, rewards).await.expect("a sound set");

@@ -56,7 +56,7 @@ async fn rollout(desk: &Desk) -> Rollout {
         Bound { plugin, options }
     };
     let cost = NamedValue { name: "per-call-cost".to_owned(), value: Value::Number(0.5) };
-    let reward = BoundReward { bound: bound("answer-match", vec![cost]), share: 1.0.into() };
+    let reward = BoundReward { bound: bound("answer-match", vec![cost]), term: 1.0.into() };
     let tools = vec![bound("calculator", vec![])];
     let set = PluginSet::assemble(bound("word-problems", vec![]), tools, vec![reward]).await.expect("a set");
     let success = "answer-match.correct".parse().expect("a rule");
