@@ -13,6 +13,7 @@ import pytest
 
 import gymkhana_rl as gk
 import sdk_classes as classes
+from gymkhana_sdk import Stepped
 from model_server import replies_in
 from sdk_classes import Brief, Guess, Notes
 from test_local import comparable
@@ -188,6 +189,58 @@ with served(Model(lambda _: "x", write_model(Path({folder!r})))) as model:
 def test_ctrl_c_ends_code_of_a_class(program, tmp_path):
     text = INTERRUPTED.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
     assert program(text).split("\n") == ["interrupted", "environment-failed", "interrupted", ""]
+
+
+STUCK = """
+import threading, time
+sys.path.insert(0, {tests!r})
+import sdk_classes as classes
+began = threading.Event()
+class Stubborn(classes.Ending):
+    def step(self, action):
+        began.set()
+        while True:
+            try:
+                time.sleep(0.01)
+            except BaseException:
+                pass
+class Slow:
+    def __del__(self, sleep=time.sleep):
+        sleep(1)
+env = gk.local(Stubborn).env()
+env.reset()
+threading.Thread(target=env.step, args=("x",), daemon=True).start()
+began.wait()
+slow = Slow()
+print("end", flush=True)
+"""
+
+
+def test_the_interpreter_ends_while_code_of_a_class_does_not(program):
+    # The thread wants the interpreter back while it ends, in the second that the last object takes.
+    assert program(STUCK.format(tests=str(Path(__file__).parent))) == "end\n"
+
+
+class Gated(classes.Ending):
+    """Steps once its gate is open."""
+
+    gate = threading.Event()
+    stepped = Stepped("Done.", terminated=True)
+
+    def step(self, action):
+        while not self.gate.is_set():
+            pass
+        return super().step(action)
+
+
+def test_a_class_whose_rollout_was_ended_plays_again(serve):
+    plugin = gk.local(Gated)
+    model = serve(lambda _: "1").url
+    with pytest.raises(gk.GymkhanaError, match="interrupted"):
+        gk.play(plugin, model=model, episodes=1, max_turns=1, interrupted=lambda: True)
+    Gated.gate.set()
+    (episode,) = gk.play(plugin, model=model, episodes=1, max_turns=1)
+    assert episode.failures == []
 
 
 def test_a_record_keeps_its_classes_as_bytes(serve):

@@ -33,7 +33,17 @@ from .errors import (
     StaleHandleError,
 )
 
-_atexit.register(_shut_down)
+
+
+def _end() -> None:
+    """Ends code of classes, then the threads of this process. A thread in Python cannot outlive the interpreter."""
+    local_code = _sys.modules.get("gymkhana_rl._local_code")
+    if local_code is not None:
+        local_code.end_all()
+    _shut_down()
+
+
+_atexit.register(_end)
 
 if _sys.executable:
     # A component can make the compiler use time and memory without bound, or end it.

@@ -12,6 +12,7 @@ import os
 import sysconfig
 import threading
 import traceback
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,10 @@ _STANDARD = sysconfig.get_path("stdlib") + os.sep
 _PACKAGES = (sysconfig.get_path("purelib") + os.sep, sysconfig.get_path("platlib") + os.sep)
 
 
+# All code of the process, which ends before the interpreter does.
+_ALL: weakref.WeakSet[Code] = weakref.WeakSet()
+
+
 class Code:
     """Live episodes or sessions of one class, by handle. No handle is used twice."""
 
@@ -39,18 +44,28 @@ class Code:
         self.live: dict[int, Any] = {}
         self._handles = itertools.count()
         self._threads: set[int] = set()
+        self._ended = False
+        _ALL.add(self)
+
+    def again(self) -> Code:
+        """The same class without episodes or sessions, for a rollout that may end it."""
+        return type(self)(self.kind)
 
     def call(self, function: str, *arguments: Any) -> Any:
         """Calls a function of the contract."""
         thread = threading.get_ident()
         self._threads.add(thread)
         try:
+            # After the addition: `end` either finds this thread or was first.
+            if self._ended:
+                raise SystemExit
             return getattr(self, function)(*arguments)
         finally:
             self._threads.discard(thread)
 
-    def interrupt(self) -> None:
-        """Raises SystemExit in the calls in progress, which end at their next instruction in Python."""
+    def end(self) -> None:
+        """Raises SystemExit in later calls, and in those in progress, which end at their next instruction in Python."""
+        self._ended = True
         for thread in list(self._threads):
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
 
@@ -152,6 +167,12 @@ class RewardCode(Code):
         trajectories = [_trajectory(*one) for one in group]
         scores = rules.score(self.kind, trajectories, _pairs(options), training_step)
         return [[_score(seat, score) for seat, score in seats.items()] for seats in scores]
+
+
+def end_all() -> None:
+    """Ends the code of every class."""
+    for code in list(_ALL):
+        code.end()
 
 
 CODE: dict[str, type[Code]] = {"environment": EnvironmentCode, "tool": ToolCode, "reward": RewardCode}

@@ -3,13 +3,13 @@
 use gymkhana_record::{Call, FailureKind, NamedValue, Part, Seed, TaskRef};
 use gymkhana_sandbox::unsandboxed::{Outcome, Unsandboxed, contract};
 use gymkhana_sandbox::{Action, CallError, OptionalInterface, Trajectory};
-use pyo3::call::PyCallArgs;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::local::arguments::{Group, Parts, Values, called};
-use crate::local::results;
+use crate::local::{outlasting, results};
 
 /// Code of a class: an object of `gymkhana_rl._local_code`.
 pub struct PythonCode {
@@ -24,23 +24,34 @@ impl PythonCode {
         Self { code, offered }
     }
 
-    /// Ends calls in progress, at their next instruction in Python.
+    /// Code of the same class without episodes or sessions. To end it leaves this code as it is.
     ///
     /// # Errors
     /// If Python raises.
-    pub fn interrupt(&self, py: Python<'_>) -> PyResult<()> {
-        self.code.call_method0(py, intern!(py, "interrupt")).map(drop)
+    pub fn again(&self, py: Python<'_>) -> PyResult<Self> {
+        Ok(Self::new(self.code.call_method0(py, intern!(py, "again"))?, self.offered.clone()))
+    }
+
+    /// Refuses later calls, and ends those in progress at their next instruction in Python.
+    ///
+    /// # Errors
+    /// If Python raises.
+    pub fn end(&self, py: Python<'_>) -> PyResult<()> {
+        self.code.call_method0(py, intern!(py, "end")).map(drop)
     }
 
     /// Runs a function of the object. An exception becomes a failure with the author's line.
     fn run<R>(
         &self,
-        arguments: impl for<'py> PyCallArgs<'py>,
+        arguments: impl for<'py> IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>, Error = PyErr>,
         read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<R>,
     ) -> Outcome<R> {
         Python::attach(|py| {
-            let done = self.code.bind(py).call_method1(intern!(py, "call"), arguments);
-            done.and_then(|given| read(&given)).map_err(|error| self.failure(py, error))
+            let done = self.code.bind(py).getattr(intern!(py, "call")).and_then(|call| {
+                let arguments = arguments.into_pyobject(py)?;
+                read(&outlasting::call(&call, &arguments)?)
+            });
+            done.map_err(|error| self.failure(py, error))
         })
     }
 

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod code;
+mod outlasting;
 mod results;
 
 pub use code::PythonCode;

@@ -56,8 +56,8 @@ pub fn play(
     let classes = request.classes.clone();
     let played = interruptible(py, host, interrupted, || run::play(request, host, reporter));
     if played.is_err() {
-        // Their episodes have ended, but code that runs goes on.
-        classes.iter().try_for_each(|class| class.interrupt(py))?;
+        // Their episodes have ended, but code that runs goes on, and tasks that run may still begin a call.
+        classes.iter().try_for_each(|class| class.end(py))?;
     }
     for warning in host.take_warnings() {
         PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &std::ffi::CString::new(warning)?, 1)?;

@@ -23,7 +23,7 @@ pub struct Request {
     pub file: RunFile,
     /// Plugins, sorted by name as in `lock`.
     pub plugins: Vec<Loaded>,
-    /// Classes among them.
+    /// Classes among them, which belong to this rollout alone.
     pub classes: Vec<Arc<PythonCode>>,
     /// Components of the others.
     pub components: Vec<PluginFile>,
@@ -52,15 +52,19 @@ impl Request {
         let file = RunFile::parse(&text, ORIGIN, &[]).map_err(|error| wrong(&error))?;
         let (mut components, mut loaded, mut granted, mut classes) = (vec![], vec![], vec![], vec![]);
         for plugin in plugins {
-            let one = plugin.get().loaded()?;
+            let mut one = plugin.get().loaded()?.clone();
             match plugin.get().recipe() {
                 Recipe::Component(component) => {
                     components.push((one.name().to_owned(), component.bytes.to_vec()));
                     granted.push((one.name().to_owned(), component.granted()?, component.memory_mib()));
                 }
-                Recipe::Class(_, code) => classes.push(Arc::clone(code)),
+                Recipe::Class(_, code) => {
+                    let own = Arc::new(code.again(file.py())?);
+                    one = Loaded::unsandboxed(one.manifest().clone(), one.digest(), Arc::<PythonCode>::clone(&own));
+                    classes.push(own);
+                }
             }
-            loaded.push(one.clone());
+            loaded.push(one);
         }
         let (components, lock) = pin(components).map_err(Fault::Play)?;
         loaded.sort_by(|one, other| one.manifest().name.cmp(&other.manifest().name));
