@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::checks::{arrows, deny, layout, locks, prose};
+use crate::checks::{arrows, deny, features, layout, locks, prose};
 use crate::measure::{bench, gpu_pack, study};
 use crate::publish::package;
 use crate::reference::{self, Reference};
@@ -33,6 +33,7 @@ fn run_all(workspace: &Workspace) -> anyhow::Result<()> {
     arrows::run(workspace, false)?;
     layout::run(workspace)?;
     locks::run(workspace)?;
+    features::run(workspace)?;
     prose::run(workspace)?;
     setup::run(workspace)?;
     foreign::build(workspace)?;

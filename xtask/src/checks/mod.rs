@@ -2,6 +2,7 @@
 
 pub mod arrows;
 pub mod deny;
+pub mod features;
 pub mod layout;
 pub mod links;
 pub mod locks;
