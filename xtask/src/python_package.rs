@@ -34,7 +34,7 @@ pub fn make_environment(workspace: &Workspace, name: &str, requirements: &str) -
     let python = step("python package: tools", || ensure_python(&workspace.root, name, requirements))?;
     // Selected from the whole workspace, so that nothing is compiled twice.
     step("python package: build", || {
-        run_cargo(workspace, &["build", "--release", "--workspace", "--exclude", "xtask"])
+        run_cargo(workspace, &["build", "--release", "--workspace", "--exclude", "xtask", "--exclude", "guest-*"])
     })?;
     let folder = workspace.target.join("python");
     assemble(workspace, &folder)?;
