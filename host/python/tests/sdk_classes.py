@@ -15,7 +15,7 @@ if not TEMPLATES.is_dir():
     pytest.skip("the classes are in the repository", allow_module_level=True)
 sys.path.insert(0, str(ROOT / "sdk" / "python" / "src"))
 
-from gymkhana_sdk import Answer, Environment, Function, Parameter, Reward, Score, Split, Started, Stepped, Tool  # noqa: E402
+from gymkhana_sdk import Answer, Environment, Function, Parameter, Reward, Score, Split, Started, Stepped, Tool
 
 
 def template(kind: str, name: str) -> Any:

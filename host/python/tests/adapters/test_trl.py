@@ -12,15 +12,15 @@ import pytest
 trl = pytest.importorskip("trl", reason="trl is not installed")
 pytest.importorskip("torch", reason="torch is not installed")
 
-from accelerate.state import PartialState  # noqa: E402
-from transformers.utils import get_json_schema  # noqa: E402
+from accelerate.state import PartialState
+from transformers.utils import get_json_schema
 
-import gymkhana_rl  # noqa: E402
-import tiny  # noqa: E402
-from gymkhana_rl.datasets import tasks  # noqa: E402
-from gymkhana_rl.trl import environment_factory  # noqa: E402
-from reference import CASES, path, play  # noqa: E402
-from scripted import serve  # noqa: E402
+import gymkhana_rl
+import tiny
+from gymkhana_rl.datasets import tasks
+from gymkhana_rl.trl import environment_factory
+from reference import CASES, path, play
+from scripted import serve
 
 LAKE = path("frozen-lake")
 WORDS = ("left", "down", "right", "up")
@@ -50,9 +50,11 @@ def test_functions_are_real_methods_with_schemas() -> None:
 
 def test_the_message_function_can_be_renamed_and_left_out() -> None:
     case = CASES["calls"]
-    names = lambda **arguments: [  # noqa: E731
-        tool.__name__ for tool in tools_of(environment_factory(case.plugin, tools=case.tools, **arguments)())
-    ]
+
+    def names(**arguments: str | None) -> list[str]:
+        environment = environment_factory(case.plugin, tools=case.tools, **arguments)()
+        return [tool.__name__ for tool in tools_of(environment)]
+
     assert "say" in names(message="say")
     assert "act" not in names(message=None)
     with pytest.raises(ValueError, match="`reset` cannot be a tool"):

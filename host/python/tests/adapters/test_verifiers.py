@@ -10,12 +10,13 @@ import pytest
 
 pytest.importorskip("verifiers.v1", reason="verifiers 0.4 is not installed")
 
-from verifiers.v1.cli.eval.runner import run_eval  # noqa: E402
-from verifiers.v1.configs.cli.eval import EvalConfig  # noqa: E402
+from verifiers.v1.cli.eval.runner import run_eval
+from verifiers.v1.configs.cli.eval import EvalConfig
 
-import gymkhana_rl  # noqa: E402
-from reference import CASES, Case, as_message, path, play  # noqa: E402
-from scripted import Answer, chat_completion, serve  # noqa: E402
+import gymkhana_rl
+from reference import CASES, Case, as_message, path, play
+from scripted import Answer, chat_completion, serve
+
 
 @pytest.fixture
 def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list]:

@@ -10,24 +10,24 @@ import pytest
 pytest.importorskip("verl", reason="verl is not installed")
 pytest.importorskip("verl.experimental.agent_loop.agent_loop", reason="verl's agent loop cannot be imported")
 
-import hydra  # noqa: E402
-import numpy  # noqa: E402
-import torch  # noqa: E402
-from omegaconf import OmegaConf  # noqa: E402
-from tensordict import TensorDict  # noqa: E402
-from verl import DataProto  # noqa: E402
-from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap  # noqa: E402
-from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop  # noqa: E402
-from verl.tools.tool_registry import initialize_tools_from_config  # noqa: E402
-from verl.utils.dataset.rl_dataset import RLHFDataset  # noqa: E402
-from verl.workers.reward_manager.naive import NaiveRewardManager  # noqa: E402
-from verl.workers.rollout.replica import TokenOutput  # noqa: E402
+import hydra
+import numpy
+import torch
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from verl import DataProto
+from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
+from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
+from verl.tools.tool_registry import initialize_tools_from_config
+from verl.utils.dataset.rl_dataset import RLHFDataset
+from verl.workers.reward_manager.naive import NaiveRewardManager
+from verl.workers.rollout.replica import TokenOutput
 
-import gymkhana_rl  # noqa: E402
-import tiny  # noqa: E402
-from gymkhana_rl._adapter import EpisodeConfig  # noqa: E402
-from gymkhana_rl.verl import compute_score  # noqa: E402
-from reference import CASES, Case, Played, as_text, path, play  # noqa: E402
+import gymkhana_rl
+import tiny
+from gymkhana_rl._adapter import EpisodeConfig
+from gymkhana_rl.verl import compute_score
+from reference import CASES, Case, Played, as_text, path, play
 
 
 class Server:
