@@ -27,7 +27,7 @@ import gymkhana_rl
 import tiny
 from gymkhana_rl._adapter import EpisodeConfig
 from gymkhana_rl.verl import compute_score
-from reference import CASES, Case, Played, as_text, path, play
+from reference import CASES, Case, Played, as_text, comparable, path, play
 
 
 class Server:
@@ -72,7 +72,12 @@ def arguments(server: Server, response_length: int = 8192, **multi_turn: Any) ->
 def run_loop(case: Case, server: Server, **limits: Any) -> Any:
     """Opens the agent loop from the configuration of an agent loop file, as verl's worker does."""
     entry = OmegaConf.create(
-        {"_target_": "gymkhana_rl.verl.PluginAgentLoop", "plugin": case.plugin, "plugin_tools": list(case.tools)}
+        {
+            "_target_": "gymkhana_rl.verl.PluginAgentLoop",
+            "plugin": case.plugin,
+            "plugin_tools": list(case.tools),
+            "record": True,
+        }
     )
 
     async def run() -> Any:
@@ -90,6 +95,7 @@ def test_the_agent_loop_plays_an_episode(case: Case, played: Played, log_probs: 
     output = run_loop(case, server)
     assert output.reward_score == sum(played.rewards)
     assert output.extra_fields["turn_scores"] == played.rewards
+    assert comparable(output.extra_fields["gymkhana_record"]) == played.record
     assert played.texts[0] in server.prompts[0]
     for prompt, text in zip(server.prompts[1:], played.texts[1:-1], strict=True):
         assert text in prompt.rsplit("<|im_end|>", 2)[1]
