@@ -47,6 +47,7 @@ impl Request {
         tasks: Option<Vec<u64>>,
         out: Option<PathBuf>,
     ) -> PyResult<Self> {
+        let py = file.py();
         let wrong = |error: &dyn std::error::Error| Fault::Option(error.to_string());
         let text = toml::to_string(&to_json("an argument", file)?).map_err(|error| wrong(&error))?;
         let file = RunFile::parse(&text, ORIGIN, &[]).map_err(|error| wrong(&error))?;
@@ -59,7 +60,7 @@ impl Request {
                     granted.push((one.name().to_owned(), component.granted()?, component.memory_mib()));
                 }
                 Recipe::Class(_, code) => {
-                    let own = Arc::new(code.again(file.py())?);
+                    let own = Arc::new(code.again(py)?);
                     one = Loaded::unsandboxed(one.manifest().clone(), one.digest(), Arc::<PythonCode>::clone(&own));
                     classes.push(own);
                 }
