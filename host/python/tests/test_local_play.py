@@ -225,7 +225,7 @@ class Gated(classes.Ending):
     """Steps once its gate is open."""
 
     gate = threading.Event()
-    stepped = Stepped("Done.", terminated=True)
+    stepped = Stepped("Done.", terminated=True, extras={"success": True})
 
     def step(self, action):
         while not self.gate.is_set():
