@@ -4,8 +4,10 @@ import inspect
 import json
 import multiprocessing
 import pickle
+import queue
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,6 +107,17 @@ def test_factory_and_rewards_work_in_a_spawned_process() -> None:
     assert (reward, names, scores) == (1.0, ["act"], [1.0])
 
 
+def next_sample(worker: Any) -> Any:
+    """The next sample of a rollout worker whose child did not fail."""
+    for _ in range(120):
+        worker.check_health(stale_after_s=120)
+        try:
+            return worker.rollout_buffer.get(timeout=1)
+        except queue.Empty:
+            continue
+    raise TimeoutError("no sample in 120 seconds")
+
+
 def test_the_rollout_worker_of_asyncgrpo_plays_in_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """TRL's worker in a spawned process, with a scripted server in the place of vLLM's."""
     worker_module = pytest.importorskip("trl.experimental.async_grpo.async_rollout_worker")
@@ -142,9 +155,11 @@ def test_the_rollout_worker_of_asyncgrpo_plays_in_its_own_process(monkeypatch: p
         )
         worker.start()
         try:
-            samples = [worker.rollout_buffer.get(timeout=120) for _ in range(4)]
+            samples = [next_sample(worker) for _ in range(4)]
         finally:
-            worker.stop()
+            # It would wait for a child that failed.
+            if worker._process.is_alive():
+                worker.stop()
     for sample in samples:
         played = scripts[sample.prompt[-1]["content"]]
         seen = [message["content"] for message in sample.completion if message["role"] == "tool"]
