@@ -1,7 +1,8 @@
 //! libtorch of `gymkhana-train`: its folder and its version.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+
+include!("../../trainer/libtorch_version.rs");
 
 /// Required version.
 pub const REQUIRED: &str = env!("GYMKHANA_LIBTORCH_VERSION");
@@ -19,7 +20,7 @@ pub fn folder(users_own: Option<PathBuf>) -> (PathBuf, &'static str) {
 
 /// Version of the libtorch in a folder, such as `2.11.0+cpu`; empty if there is none.
 pub fn version(folder: &Path) -> String {
-    fs::read_to_string(folder.join("build-version")).unwrap_or_default().trim().to_owned()
+    libtorch_version(folder).unwrap_or_default()
 }
 
 /// Returns whether this program can use a version.
