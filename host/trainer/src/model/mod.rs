@@ -15,7 +15,7 @@ use tch::{Device, Kind, Tensor, no_grad_guard};
 
 use crate::lora::{self, Adapters};
 use crate::parameters::Parameters;
-use crate::{Lora, ModelConfig, Settings, TrainerError, device};
+use crate::{Lora, ModelConfig, Settings, TrainerError, device, loss};
 use rotary::{Rotary, rotate};
 
 pub(crate) use rotary::Angles;
@@ -32,6 +32,8 @@ pub struct Model {
     adapters: Option<Adapters>,
     rotary: Rotary,
     kind: Kind,
+    /// Maximum number of logits that the output layer computes at once.
+    chunk_logits: i64,
 }
 
 impl Model {
@@ -54,7 +56,8 @@ impl Model {
         let parameters = Parameters::zeros(&[&shapes(&config), more].concat(), device).map_err(torch())?;
         let positions = positions.min(config.positions());
         let rotary = Rotary::new(&config, positions, device).map_err(torch())?;
-        Ok(Self { config, parameters, adapters: None, rotary, kind: Kind::Float })
+        let chunk_logits = chunk_logits(None, device);
+        Ok(Self { config, parameters, adapters: None, rotary, kind: Kind::Float, chunk_logits })
     }
 
     /// Draws random weights: matrices from normal distributions, biases 0, norms 1. The numbers depend only on `seed`.
@@ -106,6 +109,7 @@ impl Model {
     /// trained. A model that is not trained gets no adapters.
     pub(crate) fn set_up(&mut self, settings: &Settings) -> Result<(), TrainerError> {
         self.kind = device::kind(settings.precision);
+        self.chunk_logits = chunk_logits(settings.logits_chunk_mib, self.device());
         let Some(lora) = settings.lora.as_ref().filter(|_| settings.learns) else { return Ok(()) };
         let adapters = Adapters::new(lora.clone(), &self.parameters, self.device(), settings.seed.child("lora"));
         self.adapters = Some(adapters.map_err(TrainerError::torch("allocated adapters"))?);
@@ -162,6 +166,12 @@ impl Model {
     /// Number format of forward and backward passes; weights stay in float32.
     pub(crate) fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Starts and lengths of the chunks in which the output layer processes `count` tokens. Logits of a whole batch
+    /// never exist at once.
+    pub(crate) fn logits_chunks(&self, count: i64) -> impl Iterator<Item = (i64, i64)> {
+        loss::chunks(count, self.config.vocab_size, self.chunk_logits)
     }
 
     /// Maximum length of a sequence in tokens.
@@ -322,6 +332,13 @@ impl Model {
             None => Ok(()),
         }
     }
+}
+
+/// Logits per chunk, from their size in MiB of float32. A GPU needs larger products than a processor, and has no cache
+/// that they should fit into.
+fn chunk_logits(mib: Option<usize>, device: Device) -> i64 {
+    let by_device = if device.is_cuda() { 1024 } else { 32 };
+    (mib.unwrap_or(by_device) as i64) << 18
 }
 
 /// Token ids as an int64 tensor.
