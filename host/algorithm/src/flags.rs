@@ -145,7 +145,8 @@ pub struct Critic {
     /// λ of generalised advantage estimation: 0 is the one-step TD error, 1 the Monte Carlo return.
     #[schemars(range(min = 0, max = 1))]
     pub lambda: f64,
-    /// Learning rate of the critic.
+    /// Learning rate of the critic. With `policy.checkpoint`, a stage that leaves it out uses `1e-5` instead of the
+    /// preset's.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub learning_rate: f64,
     /// Training steps in which only the critic learns.
