@@ -14,6 +14,7 @@ mod config;
 mod device;
 mod engine;
 mod error;
+mod footprint;
 mod learner;
 mod lora;
 pub mod loss;
@@ -28,6 +29,7 @@ mod trainer;
 
 pub use config::{Biases, Family, ModelConfig};
 pub use error::TrainerError;
+pub use footprint::Footprint;
 pub use gymkhana_algorithm::{
     Accelerator, Aggregation, Algorithm, BandMode, BandUnit, Baseline, CapLevel, CovarianceClip, Credit, Critic,
     EntropyBand, Estimator, GroupBy, Kl, KlPlace, LengthPenalty, Level, Lora, Mask, Module, OffPolicy, Optimizer,

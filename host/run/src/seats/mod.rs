@@ -8,7 +8,7 @@ use gymkhana_policy::Policy;
 use gymkhana_policy_server::ServerPolicy;
 use gymkhana_record::{Seed, StepMetrics};
 use gymkhana_rollout::{PluginSet, SeatPlayer};
-use gymkhana_trainer::{Settings, Trainer};
+use gymkhana_trainer::{Footprint, Settings, Trainer};
 
 pub(crate) mod frozen;
 pub(crate) mod weight_sync;
@@ -104,6 +104,14 @@ impl SeatPolicies {
     /// Sets the inference server of the run's policy. Its requests run on the current runtime.
     pub fn serve(&mut self, server: Arc<ServerPolicy>) {
         self.models[0].server = Some(OnHost::new(server));
+    }
+
+    /// Each model's seat name (absent for the run's policy), whether it is trained, and its memory.
+    pub fn footprints(&self) -> impl Iterator<Item = (Option<&str>, bool, Footprint)> {
+        self.models.iter().map(|model| {
+            let seat = model.own.as_ref().map(|(_, name)| name.as_str());
+            (seat, model.trained, model.trainer.footprint())
+        })
     }
 
     /// Seats that the run's policy plays.

@@ -23,10 +23,11 @@ use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
 
 use crate::loss::token_log_probs;
 use crate::model::{Model, Weights, token_tensor};
-use crate::{Settings, TrainerError, loss};
+use crate::{Settings, TrainerError};
 use cache::{Cache, Rows};
 use slot::{Slot, shared_prefix};
 
+pub(crate) use cache::cached_positions;
 pub(crate) use slot::Waiting;
 
 /// Maximum positions per prefill, padding included; bounds the memory of mask and scores.
