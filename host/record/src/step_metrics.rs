@@ -125,11 +125,11 @@ pub mod rl {
         ADVANTAGE_STD = "advantage_std", "reward", "population standard deviation of these advantages";
         EPISODES_WITH_ADVANTAGE = "episodes_with_advantage", "seats' parts of episodes", "number of these advantages \
             that are not 0";
-        TOKENS = "tokens", "tokens", "sampled tokens of the trained seats, including masked ones";
+        TOKENS = "tokens", "tokens", "sampled tokens of the trained seats, including masked ones; a token that several \
+            episodes share counts once, here and in all means over tokens";
         POSITIONS = "positions", "tokens", "positions that the forward passes of the updates computed; a shared prefix \
             counts once";
-        ENTROPY = "entropy", "nats per token", "mean entropy of the behaviour policy at the sampled tokens; a \
-            token that several episodes share counts once";
+        ENTROPY = "entropy", "nats per token", "mean entropy of the behaviour policy at the sampled tokens";
         ON_POLICY_DIVERGENCE = "on_policy_divergence", "nats per token", "mean k3 estimate of the divergence between \
             the policy before the update and the behaviour policy, over tokens of staleness 0 (of the first minibatch, \
             or all with `off_policy`); about 0 if the generating side computes as the trainer does; only with such \

@@ -46,7 +46,7 @@ pub(super) struct Report {
     /// Optimiser steps that were skipped because their gradient was not finite. Their minibatches are not measured.
     pub skipped: f64,
     pub gradient_norm: f64,
-    /// Tokens in the loss.
+    /// Tokens in the loss, without copies.
     pub tokens: f64,
     pub positions: f64,
     pub sums: Sums,
@@ -72,7 +72,7 @@ impl Report {
         let mean = advantages.iter().sum::<f64>() / count;
         let variance = advantages.iter().map(|advantage| (advantage - mean).powi(2)).sum::<f64>() / count;
         let learning = advantages.iter().filter(|advantage| **advantage != 0.0).count();
-        let sampled: usize = batch.inputs.iter().map(|input| input.tokens.len()).sum();
+        let sampled: usize = batch.inputs.iter().map(|input| input.tokens.originals()).sum();
         let mut metrics = StepMetrics::from([
             (rl::LOSS, self.sums.loss / updates),
             (rl::GRADIENT_NORM, self.gradient_norm / updates),

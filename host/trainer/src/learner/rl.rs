@@ -198,7 +198,7 @@ impl Learner {
             report.positions += positions(&with_gradient) as f64;
         }
         report.sums += sums;
-        report.tokens += trained.iter().chain(idle).map(|sequence| sequence.targets.len()).sum::<usize>() as f64;
+        report.tokens += trained.iter().chain(idle).map(|sequence| sequence.stats.originals()).sum::<usize>() as f64;
         if compares {
             report.on_policy += on_policy;
         }
