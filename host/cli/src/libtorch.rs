@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-include!("../../trainer/libtorch_version.rs");
+#[path = "../../trainer/libtorch_version.rs"]
+mod libtorch_version;
+
+use libtorch_version::libtorch_version;
 
 /// Required version.
 pub const REQUIRED: &str = env!("GYMKHANA_LIBTORCH_VERSION");

@@ -12,7 +12,10 @@ use anyhow::Context;
 
 use crate::step::{UserError, execute, output_of};
 
-include!("../../../host/trainer/libtorch_version.rs");
+#[path = "../../../host/trainer/libtorch_version.rs"]
+mod libtorch_version;
+
+use libtorch_version::libtorch_version;
 
 /// Version that `tch` requires, exactly.
 const VERSION: &str = "2.11.0";
