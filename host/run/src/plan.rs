@@ -1,7 +1,6 @@
 //! Plan of a run that has passed all checks: what it would train, with which defaults, memory and first prompt.
 
 use std::fmt::{Display, Formatter, Result as Written};
-
 use std::path::Path;
 
 use gymkhana_config::{RunFile, Stage};
