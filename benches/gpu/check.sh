@@ -4,6 +4,8 @@
 #
 #   DEVICE=cuda OUT=results bash check.sh      # on a GPU, at most 8 minutes
 #   DEVICE=cpu SIZE=small bash check.sh        # a rehearsal
+#
+# SMI is the program that reports use and memory of the GPU; without it, they are left out.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 DEVICE=${DEVICE:-cuda}
@@ -22,7 +24,8 @@ export LD_LIBRARY_PATH=$LIBTORCH/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export OMP_WAIT_POLICY=passive PYTHONUNBUFFERED=1
 [ -d "$here/bin" ] || "$PYTHON" -m tarfile -e "$here/programs.tar.xz" "$here" || exit 1
 
-# step NAME SECONDS COMMAND…: lines of its output that are JSON are results. A step gets at most the time that the whole script has left.
+# step NAME SECONDS COMMAND…: lines of its output that are JSON are results. A step gets at most the time that the whole
+# script has left. The command finds its name in STEP.
 step() {
     local name=$1 seconds=$2 left=$((LIMIT - SECONDS)) code
     shift 2
@@ -32,7 +35,7 @@ step() {
         return 1
     fi
     [ "$seconds" -gt $left ] && seconds=$left
-    timeout --kill-after=5 "$seconds" "$@" >"$OUT/$name.out" 2>"$OUT/$name.err"
+    STEP=$name timeout --kill-after=5 "$seconds" "$@" >"$OUT/$name.out" 2>"$OUT/$name.err"
     code=$?
     grep '^{' "$OUT/$name.out" | tee -a "$results"
     if [ $code -ne 0 ]; then
@@ -42,50 +45,58 @@ step() {
     return $code
 }
 
-# Use of the GPU during a command, twice in a second.
+# Use and memory of the GPU during a command, sampled twice in a second.
 watched() {
-    if [ "$DEVICE" != cuda ]; then
+    if [ -z "$SMI" ]; then
         "$@"
         return
     fi
-    nvidia-smi --query-gpu=utilization.gpu,memory.used --format=csv,noheader,nounits -lms 500 >"$OUT/use.csv" &
+    "$SMI" --query-gpu=utilization.gpu,memory.used --format=csv,noheader,nounits -lms 500 >"$OUT/$STEP.csv" &
     local watcher=$! code
     "$@"
     code=$?
     kill $watcher
-    awk -F', ' '{ use += $1; if ($2 > most) most = $2; n++ }
-        END { if (n) printf "{\"figure\": \"use of the GPU\", \"share\": %.3f, \"memory_mb\": %d}\n", use / n / 100, most }' \
-        "$OUT/use.csv"
+    awk -F', ' -v step="$STEP" '{ use += $1; if ($2 > most) most = $2; n++ }
+        END { if (n) printf "{\"figure\": \"use\", \"step\": \"%s\", \"share\": %.3f, \"memory_mb\": %d}\n", step, use / n / 100, most }' \
+        "$OUT/$STEP.csv"
     return $code
 }
 
 bench() { "$here/bin/gymkhana-benches" device "$@"; }
 export -f watched bench
-export here DEVICE OUT
+[ "$DEVICE" = cuda ] && SMI=${SMI:-nvidia-smi}
+export here DEVICE OUT SMI=${SMI:-}
 
 if [ "$SIZE" = small ]; then
     rated=(qwen2-small) train=(--tokens 256 --length 128 --steps 1) generate=(--conversations 4 --prompt 16 --reply 8)
-    peak=(--size 256)
+    peak=(--size 256) chunk=1
 else
-    rated=(qwen2-0.5b qwen2-1.5b) train=(--tokens 8192 --length 1024) generate=(--conversations 256) peak=()
+    rated=(qwen2-0.5b qwen2-1.5b) train=(--tokens 8192 --length 1024) generate=(--conversations 256) peak=() chunk=32
 fi
 small=(qwen2-small qwen3-small llama-small)
 
 step tokenizer 30 "$here/bin/gymkhana-benches" device tokenizer "$OUT/tokenizer"
-step models 60 "$PYTHON" "$here/models.py" "$OUT/tokenizer" "$OUT/models" "${small[@]}" "${rated[@]}"
+step library 60 "$here/bin/gymkhana-benches" device load --device "$DEVICE"
+for model in $(printf '%s\n' "${small[@]}" "${rated[@]}" | sort -u); do
+    step "model-$model" 60 "$PYTHON" "$here/models.py" "$OUT/tokenizer" "$OUT/models" "$model"
+done
 for model in "${small[@]}"; do
     step "agree-$model" 30 "$here/bin/gymkhana-benches" device agree "$OUT/models/$model" --device "$DEVICE"
     step "agree-$model-bfloat16" 30 "$here/bin/gymkhana-benches" device agree "$OUT/models/$model" --device "$DEVICE" --bfloat16
 done
 
-# A short run with tool calls, its replay, and a resume.
+# A short run with tool calls and its replay, then more steps and their replay.
 run=("$here/bin/host" run "$here/run.toml" --plugins "$here/plugins/word-problems.wasm,$here/plugins/calculator.wasm,$here/plugins/answer-match.wasm")
 run+=(--set "policy.device=\"$DEVICE\"")
 [ "$SIZE" = small ] && run+=(--set stages.sft.steps=2 --set stages.rl.steps=2 --set evaluation.tasks=4)
 step run 90 bash -c 'watched "$@" --quiet' _ "${run[@]}" --out "$OUT/run"
 step replay 30 "$here/bin/host" replay "$OUT/run"
 steps=$("$PYTHON" -c 'import json, sys; print(json.load(open(sys.argv[1]))["progress"]["stage"])' "$OUT/run/state.json" 2>/dev/null)
-[ "$steps" = 2 ] && step resume 60 "$here/bin/host" run --resume "$OUT/run" --quiet --set stages.rl.steps=$([ "$SIZE" = small ] && echo 3 || echo 12)
+if [ "$steps" = 2 ]; then
+    more=$([ "$SIZE" = small ] && echo 3 || echo 12)
+    step resume 60 "$here/bin/host" run --resume "$OUT/run" --quiet --set stages.rl.steps="$more" &&
+        step replay-resumed 30 "$here/bin/host" replay "$OUT/run"
+fi
 
 step peak 30 "$PYTHON" "$here/torch_figures.py" peak --device "$DEVICE" --bfloat16 "${peak[@]}"
 for model in "${rated[@]}"; do
@@ -94,9 +105,12 @@ for model in "${rated[@]}"; do
     step "torch-train-$model" 60 "$PYTHON" "$here/torch_figures.py" train "$folder" --device "$DEVICE" --bfloat16 "${train[@]}"
 done
 folder=$OUT/models/${rated[0]}
+step "train-${rated[0]}-chunks" 60 bash -c 'watched bench train "$@"' _ "$folder" --device "$DEVICE" --bfloat16 \
+    --logits-chunk-mib $chunk "${train[@]}"
 step generate 60 bash -c 'watched bench generate "$@"' _ "$folder" --device "$DEVICE" --bfloat16 "${generate[@]}"
 step torch-generate 60 "$PYTHON" "$here/torch_figures.py" generate "$folder" --device "$DEVICE" --bfloat16 "${generate[@]}"
 
 rm -rf "$OUT/models" "$OUT/tokenizer"
-"$PYTHON" "$here/summary.py" "$results" | tee "$OUT/summary.md"
+"$PYTHON" "$here/summary.py" "$results" "$OUT/summary.md" || exit 1
+cat "$OUT/summary.md"
 ! grep -q '"failed"\|"passed":false\|"passed": false' "$results"

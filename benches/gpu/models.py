@@ -22,7 +22,8 @@ SHAPES = {
     "qwen2-1.5b": ("qwen2", 28, 1536, 12, 2, 128, 8960, 151_936, True),
 }
 ARCHITECTURES = {"qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM", "llama": "LlamaForCausalLM"}
-BLOCK = 1 << 24
+# Numbers of the random block that fills all matrices. A prime: no two rows of a matrix are equal, whatever its width.
+BLOCK = (1 << 24) - 3
 
 # bfloat16 has a sign, eight bits of exponent and seven of mantissa. The first byte of a pair holds one bit of the
 # exponent and the mantissa, the second one the sign and the rest of the exponent.
@@ -54,18 +55,24 @@ def tensors(family, layers, hidden, heads, kv_heads, head, mlp, vocabulary, tied
         yield "lm_head.weight", [vocabulary, hidden]
 
 
-def numbers(name, count):
-    """Bytes of a tensor, in blocks."""
+def block(high):
+    """Bytes of BLOCK random numbers."""
+    random = bytearray(os.urandom(2 * BLOCK))
+    random[0::2], random[1::2] = random[0::2].translate(LOW), random[1::2].translate(high)
+    return memoryview(bytes(random))
+
+
+def numbers(blocks, name, count, start):
+    """Bytes of a tensor, in pieces: norms are 1, a matrix is its block, repeated from number `start` on."""
     if name.endswith("norm.weight"):
         yield b"\x80\x3f" * count
         return
-    high = LARGE if name in ("model.embed_tokens.weight", "lm_head.weight") else SMALL
+    own = blocks[name in ("model.embed_tokens.weight", "lm_head.weight")]
+    start %= BLOCK
     while count > 0:
-        part = min(count, BLOCK)
-        random = bytearray(os.urandom(2 * part))
-        random[0::2], random[1::2] = random[0::2].translate(LOW), random[1::2].translate(high)
-        yield bytes(random)
-        count -= part
+        part = min(count, BLOCK - start)
+        yield own[2 * start : 2 * (start + part)]
+        count, start = count - part, 0
 
 
 def write(tokenizer, out, name):
@@ -106,12 +113,14 @@ def write(tokenizer, out, name):
         end += size
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
+    blocks = [block(SMALL), block(LARGE)]
     with open(folder / "model.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(text)))
         file.write(text)
         for tensor, shape in listed:
-            for block in numbers(tensor, shape[0] * (shape[1] if len(shape) > 1 else 1)):
-                file.write(block)
+            count, start = shape[0] * (shape[1] if len(shape) > 1 else 1), header[tensor]["data_offsets"][0] // 2
+            for piece in numbers(blocks, tensor, count, start):
+                file.write(piece)
 
 
 def main():

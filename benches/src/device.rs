@@ -30,6 +30,12 @@ pub enum Device {
         /// Folder to write
         folder: PathBuf,
     },
+    /// Load the device's libraries and create a tiny model on it
+    Load {
+        /// Device: cpu or cuda
+        #[arg(long, default_value_t)]
+        device: Accelerator,
+    },
     /// Compare a device with the CPU
     Agree(Place),
     /// Measure training in tokens per second
@@ -73,6 +79,9 @@ pub struct Place {
     /// Compute passes in bfloat16
     #[arg(long)]
     bfloat16: bool,
+    /// Logits that the output layer computes at once, in MiB of float32
+    #[arg(long)]
+    logits_chunk_mib: Option<usize>,
 }
 
 impl Place {
@@ -87,6 +96,7 @@ impl Place {
             context: Some(context),
             device,
             precision: self.precision(),
+            logits_chunk_mib: self.logits_chunk_mib,
             ..Settings::default()
         };
         Ok(Trainer::open(&self.model, &settings)?)
@@ -96,7 +106,10 @@ impl Place {
     fn print(&self, figures: &Value) {
         let model = self.model.file_name().map(|name| name.to_string_lossy().into_owned());
         let precision = if self.bfloat16 { "bfloat16" } else { "float32" };
-        let mut line = json!({ "program": "gymkhana", "model": model, "device": self.device, "precision": precision });
+        let mut line = json!({
+            "program": "gymkhana", "model": model, "device": self.device, "precision": precision,
+            "logits_chunk_mib": self.logits_chunk_mib,
+        });
         if let (Some(line), Some(figures)) = (line.as_object_mut(), figures.as_object()) {
             line.extend(figures.clone());
         }
@@ -109,6 +122,7 @@ pub fn run(what: &Device) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match what {
         Device::Tokenizer { folder } => runtime.block_on(tokenizer(folder)),
+        Device::Load { device } => load(*device),
         Device::Agree(place) => runtime.block_on(agree(place)),
         Device::Train { place, tokens, length, steps } => runtime.block_on(train(place, *tokens, *length, *steps)),
         Device::Generate { place, conversations, prompt, reply } => {
@@ -122,25 +136,30 @@ async fn tokenizer(folder: &Path) -> Result<()> {
     Ok(trainer.export(folder).await?)
 }
 
-/// What a device computes for fixed inputs.
+fn load(device: Accelerator) -> Result<()> {
+    let since = Instant::now();
+    Trainer::create(&TinyModel::default(), &Settings { device, ..Settings::default() })?;
+    let seconds = since.elapsed().as_secs_f64();
+    print(&json!({ "check": "library loading", "device": device, "seconds": seconds, "passed": true }));
+    Ok(())
+}
+
+/// What a device computes for fixed replies.
 struct Numbers {
-    greedy: Vec<Vec<u32>>,
     before: Vec<f32>,
     step: StepMetrics,
     after: Vec<f32>,
 }
 
-/// Forward pass, greedy replies, and the forward pass after one optimiser step, which needs the backward pass.
-async fn numbers(trainer: &Trainer, replies: Option<&[Vec<u32>]>) -> Result<Numbers> {
-    let own = greedy(trainer).await?;
-    let scored = replies.unwrap_or(&own);
-    let before = score(trainer, scored).await?;
+/// Forward pass, and the forward pass after one optimiser step, which needs the backward pass.
+async fn numbers(trainer: &Trainer, replies: &[Vec<u32>]) -> Result<Numbers> {
+    let before = score(trainer, replies).await?;
     let optimizer = Optimizer { learning_rate: 1e-4, ..Optimizer::default() };
     let settings = SftSettings { optimizer, other_tokens: 0.0, ..SftSettings::default() };
-    let demonstrations: Vec<Segment> = (0..PROMPTS).zip(scored).map(|(place, reply)| segment(place, reply)).collect();
+    let demonstrations: Vec<Segment> = (0..PROMPTS).zip(replies).map(|(place, reply)| segment(place, reply)).collect();
     let step = trainer.sft_step(&demonstrations, &settings).await?;
-    let after = score(trainer, scored).await?;
-    Ok(Numbers { greedy: own, before, step, after })
+    let after = score(trainer, replies).await?;
+    Ok(Numbers { before, step, after })
 }
 
 async fn greedy(trainer: &Trainer) -> Result<Vec<Vec<u32>>> {
@@ -157,16 +176,37 @@ async fn score(trainer: &Trainer, replies: &[Vec<u32>]) -> Result<Vec<f32>> {
     Ok(log_probs)
 }
 
+/// Number of equal greedy tokens before the first difference of each reply, and the largest margin of a difference: by
+/// how many nats the CPU prefers its own token to the device's. Later tokens of such a reply have other inputs.
+async fn compare_greedy(cpu: &Trainer, own: &[Vec<u32>], others: &[Vec<u32>]) -> Result<(usize, Option<f64>)> {
+    let (mut equal, mut most) = (0, None);
+    for (place, (own, other)) in own.iter().zip(others).enumerate() {
+        let first = own.iter().zip(other).take_while(|(own, other)| own == other).count();
+        equal += first;
+        let (Some(token), Some(instead)) = (own.get(first), other.get(first)) else { continue };
+        let prefix: Arc<[u32]> = [&prompt(place, COMPARED), &own[..first]].concat().into();
+        let mut log_probs = Vec::new();
+        for token in [token, instead] {
+            let request = ScoreRequest { prefix: Arc::clone(&prefix), continuation: Arc::from([*token]) };
+            log_probs.extend(cpu.score(request).await?.log_probs);
+        }
+        let margin = f64::from(log_probs[0] - log_probs[1]);
+        // `max` would drop what is not a number.
+        most = most.filter(|most| *most >= margin).or(Some(margin));
+    }
+    Ok((equal, most))
+}
+
 /// Compares the device with the CPU. Both score the CPU's replies and learn from them.
 async fn agree(place: &Place) -> Result<()> {
     let open = |device| place.open(device, PROMPTS, 4 * COMPARED);
-    let cpu = numbers(&open(Accelerator::Cpu)?, None).await?;
-    let other = numbers(&open(place.device)?, Some(&cpu.greedy)).await?;
-    let equal =
-        |(one, other): (&Vec<u32>, &Vec<u32>)| one.iter().zip(other).take_while(|(one, other)| one == other).count();
-    let equal: usize = cpu.greedy.iter().zip(&other.greedy).map(equal).sum();
+    let (cpu, device) = (open(Accelerator::Cpu)?, open(place.device)?);
+    let replies = greedy(&cpu).await?;
+    let (equal, margin) = compare_greedy(&cpu, &replies, &greedy(&device).await?).await?;
+    let (cpu, other) = (numbers(&cpu, &replies).await?, numbers(&device, &replies).await?);
     let bounds = Bounds::of(place.precision());
     let found = Bounds {
+        margin,
         log_prob: largest(&cpu.before, &other.before),
         loss: relative(&cpu.step, &other.step, "loss")?,
         gradient: relative(&cpu.step, &other.step, "gradient_norm")?,
@@ -174,16 +214,18 @@ async fn agree(place: &Place) -> Result<()> {
     };
     place.print(&json!({
         "check": "agreement with the CPU",
-        "greedy_tokens_equal": equal, "greedy_tokens": PROMPTS * COMPARED,
+        "greedy_tokens_equal": equal, "greedy_tokens": PROMPTS * COMPARED, "greedy_margin": found.margin,
         "log_prob": found.log_prob, "loss": found.loss, "gradient": found.gradient, "after_step": found.after,
-        "bound_log_prob": bounds.log_prob, "bound_loss": bounds.loss, "bound_gradient": bounds.gradient,
-        "bound_after_step": bounds.after, "passed": found.within(&bounds),
+        "bound_greedy_margin": bounds.margin, "bound_log_prob": bounds.log_prob, "bound_loss": bounds.loss,
+        "bound_gradient": bounds.gradient, "bound_after_step": bounds.after, "passed": found.within(&bounds),
     }));
     Ok(())
 }
 
-/// Differences: log-probabilities in nats before and after a step, loss and gradient norm relative to the CPU's.
+/// Differences: margin of the first greedy token that differs in nats, `None` if all are equal; log-probabilities in
+/// nats before and after a step; loss and gradient norm relative to the CPU's.
 struct Bounds {
+    margin: Option<f64>,
     log_prob: f64,
     loss: f64,
     gradient: f64,
@@ -191,16 +233,18 @@ struct Bounds {
 }
 
 impl Bounds {
+    /// In bfloat16, each of two tokens may move by `log_prob`, so that their order may change within twice that.
     fn of(precision: Precision) -> Self {
         match precision {
-            Precision::Float32 => Self { log_prob: 1e-3, loss: 1e-4, gradient: 1e-3, after: 1e-2 },
-            Precision::Bfloat16 => Self { log_prob: 0.25, loss: 2e-2, gradient: 5e-2, after: 0.3 },
+            Precision::Float32 => Self { margin: None, log_prob: 1e-3, loss: 1e-4, gradient: 1e-3, after: 1e-2 },
+            Precision::Bfloat16 => Self { margin: Some(0.5), log_prob: 0.25, loss: 2e-2, gradient: 5e-2, after: 0.3 },
         }
     }
 
     /// False for values that are not numbers.
     fn within(&self, bounds: &Self) -> bool {
-        self.log_prob <= bounds.log_prob
+        self.margin.is_none_or(|margin| bounds.margin.is_some_and(|bound| margin <= bound))
+            && self.log_prob <= bounds.log_prob
             && self.loss <= bounds.loss
             && self.gradient <= bounds.gradient
             && self.after <= bounds.after
@@ -290,4 +334,39 @@ fn segment(place: usize, reply: &[u32]) -> Segment {
 #[allow(clippy::print_stdout, reason = "results go to standard output")]
 fn print(line: &Value) {
     println!("{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn greedy_tokens_may_differ_in_bfloat16_alone_and_only_where_the_choice_is_close() {
+        let none = || Bounds { margin: None, log_prob: 0.0, loss: 0.0, gradient: 0.0, after: 0.0 };
+        let passes = |margin, precision| Bounds { margin, ..none() }.within(&Bounds::of(precision));
+        assert!(passes(None, Precision::Float32) && passes(None, Precision::Bfloat16));
+        assert!(!passes(Some(1e-6), Precision::Float32));
+        assert!(passes(Some(0.4), Precision::Bfloat16));
+        assert!(!passes(Some(0.6), Precision::Bfloat16) && !passes(Some(f64::NAN), Precision::Bfloat16));
+    }
+
+    /// The log-probabilities of the two tokens are asked of the policy again here, by another request.
+    #[tokio::test]
+    async fn the_margin_is_that_of_the_first_difference() {
+        let trainer = Trainer::create(&TinyModel::default(), &Settings::default()).expect("a model");
+        let own = greedy(&trainer).await.expect("replies");
+        assert_eq!(compare_greedy(&trainer, &own, &own).await.expect("scores"), (PROMPTS * COMPARED, None));
+        let mut others = own.clone();
+        others[1][3] = (own[1][3] + 1) % VOCABULARY as u32;
+        others[1][4] = (own[1][4] + 1) % VOCABULARY as u32;
+        let (equal, margin) = compare_greedy(&trainer, &own, &others).await.expect("scores");
+        assert_eq!(equal, (PROMPTS - 1) * COMPARED + 3);
+        let score = |reply: &[u32]| {
+            let (prefix, continuation) = (prompt(1, COMPARED).into(), Arc::from(&reply[..4]));
+            trainer.score(ScoreRequest { prefix, continuation })
+        };
+        let [one, other] = [score(&own[1]).await.expect("scores"), score(&others[1]).await.expect("scores")];
+        let expected = f64::from(one.log_probs[3] - other.log_probs[3]);
+        assert!((margin.expect("a difference") - expected).abs() < 1e-5, "{margin:?} is not {expected}");
+    }
 }

@@ -11,8 +11,9 @@ HERE = pathlib.Path(__file__).parent
 TOLERANCE = 1e-5
 
 
-def near(left, right, where):
-    """Compares two JSON values; numbers may differ by rounding errors between machines."""
+def near(left, right, where, scale=0.0):
+    """Compares two JSON values. Numbers may differ by rounding errors between machines, relative to themselves or to the
+    largest number of their list, `scale`: sums that cancel keep the errors of their terms."""
     assert type(left) is type(right), where
     if isinstance(left, dict):
         assert left.keys() == right.keys(), where
@@ -20,16 +21,29 @@ def near(left, right, where):
             near(left[key], right[key], f"{where}.{key}")
     elif isinstance(left, list):
         assert len(left) == len(right), where
+        scale = max((abs(item) for item in left if isinstance(item, float)), default=0.0)
         for index, (one, other) in enumerate(zip(left, right)):
-            near(one, other, f"{where}[{index}]")
+            near(one, other, f"{where}[{index}]", scale)
     elif isinstance(left, float):
-        assert abs(left - right) <= TOLERANCE * max(1.0, abs(left)), f"{where}: {left} is not {right}"
+        assert abs(left - right) <= TOLERANCE * max(abs(left), scale), f"{where}: {left} is not {right}"
     else:
         assert left == right, f"{where}: {left!r} is not {right!r}"
 
 
+def comparison_is_relative():
+    """Checks `near` itself."""
+    near([1e-4, 1.0], [1.0e-4 + 1e-6, 1.0], "small beside others")
+    for left, right in [(1e-4, 1.001e-4), ([1e-4], [1.001e-4]), (2.0, 2.1), (0.0, 1e-9), ({"a": 1.0}, {"a": -1.0})]:
+        try:
+            near(left, right, "different")
+        except AssertionError:
+            continue
+        raise AssertionError(f"{left} was taken for {right}")
+
+
 def goldens_are_current(repo, scratch):
     """Checks that the programs in this folder reproduce the committed golden files."""
+    comparison_is_relative()
     programs = ("make_training_goldens.py", "make_algorithm_goldens.py", "make_step_goldens.py", "make_model_goldens.py",
                 "make_sampling_goldens.py", "make_chat_goldens.py", "make_kuhn_goldens.py", "make_reward_goldens.py",
                 "make_math_goldens.py")

@@ -19,7 +19,7 @@ fn setup_with(libtorch: &std::path::Path) -> Output {
 fn a_users_libtorch_that_does_not_fit_ends_with_exit_code_2() {
     let (missing, older) = (folder("parent").join("missing"), folder("older"));
     fs::write(older.join("build-version"), "2.9.1\n").expect("written");
-    for (libtorch, wrong) in [(missing, "has no file `build-version`"), (older, "is version 2.9.1")] {
+    for (libtorch, wrong) in [(missing, "has neither `build-version` nor `version.py`"), (older, "is version 2.9.1")] {
         let output = setup_with(&libtorch);
         let talk = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{talk}");

@@ -6,8 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Aggregation, Baseline, CovarianceClip, Credit, Critic, EntropyBand, GroupBy, Kl, KlPlace, LengthPenalty, Mask,
-    OffPolicy, Ratio, Replay, Scale, SharedTurns, Surrogate, WhenClipped, Whiten,
+    Aggregation, Baseline, Bounds, CovarianceClip, Credit, Critic, EntropyBand, GroupBy, Kl, KlPlace, LengthPenalty,
+    Mask, OffPolicy, Ratio, ReferenceUpdate, Replay, RewardScale, Scale, SharedTurns, Surrogate, Weight,
+    WeightSchedule, WhenClipped, Whiten,
 };
 
 /// Flags of an algorithm. A run file names a preset and overrides single flags. A flag that would have no effect is an
@@ -24,6 +25,13 @@ pub struct Algorithm {
     /// Turns that several episodes of a tree share. Other values than `once` require a `plan` with forks.
     #[serde(default)]
     pub shared_turns: SharedTurns,
+    /// Divisor of rewards, before they are clipped and compared.
+    #[serde(default)]
+    pub reward_scale: RewardScale,
+    /// Lowest and highest total reward of a seat: rewards outside are clipped before episodes are compared. The
+    /// difference goes to the last turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reward_clip: Option<Bounds>,
     /// Baseline subtracted from rewards.
     pub baseline: Baseline,
     /// Decay of the moving average; required by `baseline = "seat-average"`, rejected otherwise.
@@ -41,6 +49,9 @@ pub struct Algorithm {
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub whiten_floor: f64,
+    /// Lowest and highest advantage: others are clipped, after whitening and `entropy_advantage`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advantage_clip: Option<Bounds>,
     /// Critic; required by `baseline = "critic"`, rejected otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub critic: Option<Critic>,
@@ -80,10 +91,16 @@ pub struct Algorithm {
     /// Penalty on the divergence from the reference policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kl: Option<Kl>,
+    /// Update of the reference policy. Requires `kl` or `surrogate.kind = "preference"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<ReferenceUpdate>,
     /// Weight of the token entropy in the objective.
     #[serde(default)]
     #[schemars(range(min = 0))]
     pub entropy_bonus: f64,
+    /// Schedule of `entropy_bonus` over training steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entropy_schedule: Option<WeightSchedule>,
     /// Band for the entropy of each turn (EPO). Requires `entropy_bonus`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entropy_band: Option<EntropyBand>,
@@ -117,11 +134,14 @@ impl Default for Algorithm {
             credit: Credit::Episode {},
             group_by: GroupBy::Seat,
             shared_turns: SharedTurns::Once,
+            reward_scale: RewardScale::None,
+            reward_clip: None,
             baseline: Baseline::LeaveOneOut,
             average_decay: None,
             scale: Scale::None,
             whiten: Whiten::None,
             whiten_floor: 0.0,
+            advantage_clip: None,
             critic: None,
             progress: 0.0,
             reward_temperature: None,
@@ -134,7 +154,9 @@ impl Default for Algorithm {
             aggregation: Aggregation::Token,
             constant_tokens: None,
             kl: None,
+            reference: None,
             entropy_bonus: 0.0,
+            entropy_schedule: None,
             entropy_band: None,
             off_policy: None,
             replay: None,
@@ -158,10 +180,25 @@ pub struct StageModels {
 }
 
 impl Algorithm {
-    /// The divergence penalty, if its weight is above 0.
+    /// The flags of a training step, counted from 0 in the stage: scheduled weights have their value in this step.
+    /// `beta` is the adaptive weight of the divergence after earlier steps.
+    #[must_use]
+    pub fn at(&self, step: u64, beta: Option<f64>) -> Self {
+        let scheduled = |start, schedule| Weight { start, schedule }.at(step);
+        let kl = self.kl.map(|kl| {
+            let adaptive = beta.filter(|_| kl.adaptive.is_some());
+            Kl { beta: adaptive.unwrap_or_else(|| scheduled(kl.beta, kl.schedule)), ..kl }
+        });
+        let rate = |critic: Critic| scheduled(critic.learning_rate, critic.schedule);
+        let critic = self.critic.map(|critic| Critic { learning_rate: rate(critic), ..critic });
+        Self { kl, critic, entropy_bonus: scheduled(self.entropy_bonus, self.entropy_schedule), ..self.clone() }
+    }
+
+    /// The divergence penalty, if its weight is above 0 in any step.
     #[must_use]
     pub fn penalty(&self) -> Option<Kl> {
-        self.kl.filter(|kl| kl.beta > 0.0)
+        let grows = |kl: &Kl| kl.schedule.is_some_and(|schedule| schedule.to > 0.0);
+        self.kl.filter(|kl| kl.beta > 0.0 || kl.adaptive.is_some() || grows(kl))
     }
 
     /// The divergence penalty, if it enters this term.
@@ -213,5 +250,35 @@ impl Algorithm {
     #[must_use]
     pub fn pairs(&self) -> bool {
         matches!(self.surrogate, Surrogate::Regression { .. } | Surrogate::Preference { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AdaptiveKl, Estimator, WeightShape};
+
+    /// Halfway from 0.4 to 0: 0.2.
+    #[test]
+    fn scheduled_weights_have_the_value_of_the_step() {
+        let schedule = |to| Some(WeightSchedule { shape: WeightShape::Linear, to, begin: 0, over: 4, every: None });
+        let (estimator, place) = (Estimator::K3, KlPlace::Loss);
+        let kl = Kl { beta: 0.4, schedule: schedule(0.0), adaptive: None, estimator, place, first_turns: None };
+        let (entropy_bonus, entropy_schedule) = (0.0, schedule(0.1));
+        let flags = Algorithm { kl: Some(kl), entropy_bonus, entropy_schedule, ..Algorithm::default() };
+        let at = |flags: &Algorithm, step, beta| {
+            let flags = flags.at(step, beta);
+            (flags.kl.map(|kl| kl.beta), flags.entropy_bonus)
+        };
+        assert_eq!(at(&flags, 0, None), (Some(0.4), 0.0));
+        assert_eq!(at(&flags, 2, Some(7.0)), (Some(0.2), 0.05));
+        assert_eq!(at(&flags, 9, None), (Some(0.0), 0.1));
+        // The reference is needed for the steps in which the weight is above 0.
+        let rising = Algorithm { kl: Some(Kl { beta: 0.0, schedule: schedule(0.1), ..kl }), ..Algorithm::default() };
+        assert!(rising.stage_models().reference);
+        let adaptive = Kl { schedule: None, adaptive: Some(AdaptiveKl { target: 0.1, horizon: 9.0 }), ..kl };
+        let flags = Algorithm { kl: Some(adaptive), ..Algorithm::default() };
+        assert_eq!(at(&flags, 9, None).0, Some(0.4));
+        assert_eq!(at(&flags, 9, Some(0.3)).0, Some(0.3));
     }
 }

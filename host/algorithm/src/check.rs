@@ -2,7 +2,8 @@
 
 use crate::error::require;
 use crate::{
-    Aggregation, Algorithm, Baseline, Credit, KlPlace, Mask, Ratio, Replay, Scale, SettingError, Surrogate, Whiten,
+    Aggregation, Algorithm, Baseline, Bounds, Credit, Kl, KlPlace, Mask, Ratio, Replay, RewardScale, Scale,
+    ScheduleError, SettingError, Surrogate, WeightSchedule, Whiten,
 };
 
 type Checked = Result<(), SettingError>;
@@ -26,6 +27,25 @@ fn only(is_set: bool, needed: bool, key: &'static str, when: &'static str) -> Ch
         (false, true) => Err(SettingError::Missing { key, when }),
         _ => Ok(()),
     }
+}
+
+/// Refuses bounds out of order.
+fn bounds(bounds: Option<Bounds>, low_key: &'static str, high_key: &'static str, above: &'static str) -> Checked {
+    let Some(Bounds { low, high }) = bounds else { return Ok(()) };
+    require(low.is_finite(), low_key, low, "a number")?;
+    require(high > low && high.is_finite(), high_key, high, above)
+}
+
+/// Refuses a schedule with a value out of range, or that ends at a negative weight.
+fn schedule(schedule: Option<WeightSchedule>, key: &'static str) -> Checked {
+    let Some(schedule) = schedule else { return Ok(()) };
+    let expected = |ScheduleError { key: part, allowed }| SettingError::Range {
+        key,
+        value: format!("a schedule with another `{part}`"),
+        expected: allowed,
+    };
+    schedule.check().map_err(expected)?;
+    require(schedule.to >= 0.0, key, format!("a schedule to {}", schedule.to), "one whose `to` is at least 0")
 }
 
 impl Algorithm {
@@ -87,6 +107,7 @@ impl Algorithm {
             require(share(critic.discount), "critic.discount", critic.discount, "from 0 to 1")?;
             require(share(critic.lambda), "critic.lambda", critic.lambda, "from 0 to 1")?;
             require(positive(critic.learning_rate), "critic.learning_rate", critic.learning_rate, "above 0")?;
+            schedule(critic.schedule, "critic.schedule")?;
             let clip = critic.clip.unwrap_or(1.0);
             require(positive(clip), "critic.clip", clip, "above 0")?;
         }
@@ -130,6 +151,8 @@ impl Algorithm {
         if self.whiten_floor > 0.0 && self.whiten == Whiten::None {
             return Err(SettingError::Unused { key: "whiten_floor", when: "`whiten` is set" });
         }
+        bounds(self.reward_clip, "reward_clip.low", "reward_clip.high", "above `reward_clip.low`")?;
+        bounds(self.advantage_clip, "advantage_clip.low", "advantage_clip.high", "above `advantage_clip.low`")?;
         self.check_idle()?;
         let constant = self.aggregation == Aggregation::Constant;
         only(self.constant_tokens.is_some(), constant, "constant_tokens", "`aggregation` is constant")?;
@@ -148,15 +171,27 @@ impl Algorithm {
             set(self.masks(Mask::ZeroAdvantage), "masks"),
             set(self.length_penalty.is_some(), "length_penalty"),
             set(self.replay.is_some(), "replay"),
+            set(self.reward_scale != RewardScale::None, "reward_scale"),
+            set(self.reward_clip.is_some(), "reward_clip"),
+            set(self.advantage_clip.is_some(), "advantage_clip"),
         ];
         let (unused, when): (&[&str], _) = if self.pairs() {
-            let all =
-                &["reward_temperature", "group_by", "whiten", "entropy_advantage", "masks", "length_penalty", "replay"];
+            let all = &[
+                "reward_temperature",
+                "group_by",
+                "whiten",
+                "entropy_advantage",
+                "masks",
+                "length_penalty",
+                "replay",
+                "advantage_clip",
+            ];
             (all, "`surrogate` is neither regression nor preference")
         } else if self.critic.is_some() {
             (&["reward_temperature", "group_by"], "`baseline` is not critic")
         } else if self.wants_teacher() {
-            (&["reward_temperature", "group_by", "length_penalty", "replay"], "`credit` is not teacher")
+            let all = &["reward_temperature", "group_by", "length_penalty", "replay", "reward_scale", "reward_clip"];
+            (all, "`credit` is not teacher")
         } else {
             return Ok(());
         };
@@ -214,8 +249,11 @@ impl Algorithm {
             require(first >= 1, "kl.first_turns", first, "at least 1")?;
             let in_loss = kl.place == KlPlace::Loss || kl.first_turns.is_none();
             require(in_loss, "kl.first_turns", first, "left out unless `kl.place` is loss")?;
+            check_weight_of(kl)?;
         }
+        self.check_reference()?;
         require(weight(self.entropy_bonus), "entropy_bonus", self.entropy_bonus, "at least 0")?;
+        schedule(self.entropy_schedule, "entropy_schedule")?;
         if let Some(band) = self.entropy_band {
             require(weight(band.low), "entropy_band.low", band.low, "at least 0")?;
             require(
@@ -235,6 +273,19 @@ impl Algorithm {
         Ok(())
     }
 
+    fn check_reference(&self) -> Checked {
+        let Some(reference) = self.reference else { return Ok(()) };
+        if !self.stage_models().reference {
+            return Err(SettingError::Unused { key: "reference", when: "there is a reference policy" });
+        }
+        let one = reference.every.is_some() != reference.ema.is_some();
+        require(one, "reference", "without a single key", "a table with `every` or `ema`")?;
+        let every = reference.every.unwrap_or(1);
+        require(every >= 1, "reference.every", every, "at least 1")?;
+        let decay = reference.ema.unwrap_or(0.5);
+        require(decay > 0.0 && decay < 1.0, "reference.ema", decay, "above 0 and below 1")
+    }
+
     fn check_replay(&self) -> Checked {
         match self.replay {
             Some(Replay::SelfImitation { capacity, baselines, .. }) => {
@@ -250,25 +301,41 @@ impl Algorithm {
     }
 }
 
+/// Refuses courses of the divergence's weight that exclude each other or cannot work.
+fn check_weight_of(kl: Kl) -> Checked {
+    schedule(kl.schedule, "kl.schedule")?;
+    let Some(adaptive) = kl.adaptive else { return Ok(()) };
+    require(kl.schedule.is_none(), "kl.schedule", "set", "left out with `kl.adaptive`")?;
+    require(kl.beta > 0.0, "kl.beta", kl.beta, "above 0 with `kl.adaptive`, which multiplies it")?;
+    require(positive(adaptive.target), "kl.adaptive.target", adaptive.target, "above 0")?;
+    require(positive(adaptive.horizon), "kl.adaptive.horizon", adaptive.horizon, "above 0")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Critic, Estimator, Kl, Level};
+    use crate::{AdaptiveKl, Critic, Estimator, Level, ReferenceUpdate, WeightShape};
+
+    fn kl(beta: f64, place: KlPlace, first_turns: Option<u32>) -> Kl {
+        Kl { beta, schedule: None, adaptive: None, estimator: Estimator::K3, place, first_turns }
+    }
+
+    fn falls_to(to: f64) -> WeightSchedule {
+        WeightSchedule { shape: WeightShape::Linear, to, begin: 0, over: 4, every: None }
+    }
 
     type Spoil = fn(&mut Algorithm);
 
     #[test]
     fn wrong_values_are_refused_by_name() {
-        let wrong: [(&str, Spoil); 18] = [
+        let wrong: [(&str, Spoil); 29] = [
             ("low", |flags| flags.surrogate = Surrogate::Cispo { low: 1.5, high: 0.2 }),
             ("high", |flags| flags.surrogate = Surrogate::Cispo { low: 0.2, high: f64::NAN }),
             ("beta", |flags| {
-                let (estimator, place) = (Estimator::K3, KlPlace::Loss);
-                flags.kl = Some(Kl { beta: -0.1, estimator, place, first_turns: None });
+                flags.kl = Some(kl(-0.1, KlPlace::Loss, None));
             }),
             ("first_turns", |flags| {
-                let (estimator, place) = (Estimator::K1, KlPlace::Reward);
-                flags.kl = Some(Kl { beta: 0.1, estimator, place, first_turns: Some(1) });
+                flags.kl = Some(kl(0.1, KlPlace::Reward, Some(1)));
             }),
             ("entropy_bonus", |flags| flags.entropy_bonus = f64::INFINITY),
             ("epochs", |flags| flags.epochs = 0),
@@ -284,6 +351,7 @@ mod tests {
                     discount: 1.0,
                     lambda: 1.0,
                     learning_rate: 1e-3,
+                    schedule: None,
                     warmup_steps: 0,
                     clip: None,
                     bootstrap: false,
@@ -295,6 +363,37 @@ mod tests {
             ("ratio", |flags| flags.surrogate = Surrogate::Plain {}),
             ("progress", |flags| flags.progress = 1.0),
             ("masks", |flags| (flags.baseline, flags.masks) = (Baseline::None, vec![Mask::ZeroVariance])),
+            ("reward_clip.high", |flags| flags.reward_clip = Some(Bounds { low: 1.0, high: 1.0 })),
+            ("advantage_clip.low", |flags| flags.advantage_clip = Some(Bounds { low: f64::NAN, high: 1.0 })),
+            ("reward_scale", |flags| {
+                (flags.credit, flags.baseline) = (Credit::Teacher {}, Baseline::None);
+                flags.reward_scale = RewardScale::Running;
+            }),
+            ("kl.schedule", |flags| {
+                flags.kl = Some(Kl { schedule: Some(falls_to(-0.1)), ..kl(0.1, KlPlace::Loss, None) });
+            }),
+            ("kl.schedule", |flags| {
+                let adaptive = Some(AdaptiveKl { target: 0.1, horizon: 10.0 });
+                flags.kl = Some(Kl { schedule: Some(falls_to(0.0)), adaptive, ..kl(0.1, KlPlace::Loss, None) });
+            }),
+            ("kl.beta", |flags| {
+                let adaptive = Some(AdaptiveKl { target: 0.1, horizon: 10.0 });
+                flags.kl = Some(Kl { adaptive, ..kl(0.0, KlPlace::Loss, None) });
+            }),
+            ("kl.adaptive.target", |flags| {
+                let adaptive = Some(AdaptiveKl { target: 0.0, horizon: 10.0 });
+                flags.kl = Some(Kl { adaptive, ..kl(0.1, KlPlace::Loss, None) });
+            }),
+            ("entropy_schedule", |flags| flags.entropy_schedule = Some(WeightSchedule { over: 0, ..falls_to(0.1) })),
+            ("reference", |flags| flags.reference = Some(ReferenceUpdate { every: Some(2), ema: None })),
+            ("reference", |flags| {
+                flags.kl = Some(kl(0.1, KlPlace::Loss, None));
+                flags.reference = Some(ReferenceUpdate { every: Some(2), ema: Some(0.9) });
+            }),
+            ("reference.ema", |flags| {
+                flags.kl = Some(kl(0.1, KlPlace::Loss, None));
+                flags.reference = Some(ReferenceUpdate { every: None, ema: Some(1.0) });
+            }),
         ];
         for (key, spoil) in wrong {
             let mut flags = Algorithm::default();

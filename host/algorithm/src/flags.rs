@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::WeightSchedule;
+
 /// Credit assignment: from the rewards of an episode to its turns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -120,6 +122,37 @@ pub enum Scale {
     BatchStd,
 }
 
+/// Divisor of rewards, before they are clipped and compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RewardScale {
+    /// No divisor.
+    #[default]
+    None,
+    /// Standard deviation of the seat's total rewards in this and all earlier steps of the stage.
+    Running,
+}
+
+/// Bounds of a number, to which others are clipped.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bounds {
+    /// Lowest value.
+    pub low: f64,
+    /// Highest value.
+    #[schemars(extend("x-range" = "above `low`"))]
+    pub high: f64,
+}
+
+impl Bounds {
+    /// The nearest number within the bounds.
+    #[must_use]
+    pub fn clip(self, number: f64) -> f64 {
+        // `clamp` would panic where the lower bound is not below the upper one.
+        number.max(self.low).min(self.high)
+    }
+}
+
 /// Final whitening of advantages to mean 0 and standard deviation 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -145,9 +178,13 @@ pub struct Critic {
     /// λ of generalised advantage estimation: 0 is the one-step TD error, 1 the Monte Carlo return.
     #[schemars(range(min = 0, max = 1))]
     pub lambda: f64,
-    /// Learning rate of the critic.
+    /// Learning rate of the critic. With `policy.checkpoint`, a stage that leaves it out uses `1e-5` instead of the
+    /// preset's.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub learning_rate: f64,
+    /// Schedule of the learning rate over training steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<WeightSchedule>,
     /// Training steps in which only the critic learns.
     pub warmup_steps: u64,
     /// Clip range of a value around its prediction at the start of the step.
@@ -324,48 +361,6 @@ pub enum SharedTurns {
     PerEpisode,
 }
 
-/// Penalty on the divergence from the reference policy. Plans that fork (`branch`, `prefixes`) exclude
-/// `kl.place = "reward"` and `length_penalty`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Kl {
-    /// Weight; 0 disables the penalty.
-    #[schemars(range(min = 0))]
-    pub beta: f64,
-    /// Estimator from sampled tokens, with `d = log π - log π_ref`.
-    pub estimator: Estimator,
-    /// Term that it enters.
-    pub place: KlPlace,
-    /// Number of first turns that it covers (SCoRe's first stage); with `place = "loss"` only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub first_turns: Option<u32>,
-}
-
-/// Schulman's estimators of the divergence, with `d = log π - log π_ref`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Estimator {
-    /// `d`: unbiased; as a loss, its expected gradient is 0.
-    K1,
-    /// `d² / 2`.
-    K2,
-    /// `exp(-d) + d - 1`: unbiased and never negative.
-    K3,
-}
-
-/// Term that a penalty enters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum KlPlace {
-    /// Added to each token's loss.
-    Loss,
-    /// Its sum is subtracted from the episode's reward.
-    Reward,
-    /// Its sum over the remaining tokens is subtracted from each token's advantage.
-    Tokens,
-}
-
 /// Band around the running mean in which the entropy of each turn is kept (EPO).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -416,34 +411,6 @@ pub enum BandMode {
     Hinge,
     /// The constant 0.1, as in the released code; it has no gradient.
     Literal,
-}
-
-/// Off-policy correction of tokens that older weights sampled.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct OffPolicy {
-    /// Cap on the importance weight of the proximal over the behaviour policy (truncated importance sampling).
-    #[schemars(extend("exclusiveMinimum" = 0))]
-    pub cap: f64,
-    /// Granularity of the importance weight.
-    pub level: CapLevel,
-    /// Minimum token ratio; episodes with a smaller one are masked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("exclusiveMinimum" = 0))]
-    pub veto: Option<f64>,
-    /// Maximum staleness in training steps; older tokens are masked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stale_steps: Option<u32>,
-}
-
-/// Granularity of the importance weight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum CapLevel {
-    /// Each token.
-    Token,
-    /// Product over a seat's part of an episode.
-    Sequence,
 }
 
 /// Replay of good episodes.

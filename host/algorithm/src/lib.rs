@@ -8,22 +8,28 @@ mod check;
 mod device;
 mod error;
 mod flags;
+mod kl;
 mod lora;
+mod off_policy;
 mod presets;
 mod requirement;
 mod settings;
 mod tiny;
+mod weight;
 
 pub use algorithm::{Algorithm, StageModels};
 pub use device::{Accelerator, Precision};
 pub use error::{SettingError, require};
 pub use flags::{
-    Aggregation, BandMode, BandUnit, Baseline, CapLevel, CovarianceClip, Credit, Critic, EntropyBand, Estimator,
-    GroupBy, Kl, KlPlace, LengthPenalty, Level, Mask, OffPolicy, Ratio, RegressionOver, Replay, Scale, SharedTurns,
-    Surrogate, WhenClipped, Whiten,
+    Aggregation, BandMode, BandUnit, Baseline, Bounds, CovarianceClip, Credit, Critic, EntropyBand, GroupBy,
+    LengthPenalty, Level, Mask, Ratio, RegressionOver, Replay, RewardScale, Scale, SharedTurns, Surrogate, WhenClipped,
+    Whiten,
 };
+pub use kl::{AdaptiveKl, Estimator, Kl, KlPlace, ReferenceUpdate};
 pub use lora::{Lora, Module};
+pub use off_policy::{AboveCap, CapLevel, OffPolicy};
 pub use presets::Preset;
 pub use requirement::Requirement;
 pub use settings::{Optimizer, RlSettings, Schedule, SftSettings};
 pub use tiny::TinyModel;
+pub use weight::{ScheduleError, Weight, WeightSchedule, WeightShape};

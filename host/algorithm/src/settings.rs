@@ -24,7 +24,7 @@ pub enum Schedule {
 /// AdamW and its learning rate.
 ///
 /// With `policy.checkpoint`, the default learning rate is `1e-5` in `sft` stages and `1e-6` in others, ten times that
-/// for adapters, with 10 steps of warm-up. Without, an `rl` stage without
+/// for adapters, with 10 steps of warm-up, and a critic's is `1e-5`. Without, an `rl` stage without
 /// `optimizer` uses a learning rate of `1e-4`, and a table that leaves out `learning_rate` uses `1e-3` in every stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

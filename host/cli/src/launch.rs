@@ -49,9 +49,10 @@ fn find_libtorch(users_own: Option<PathBuf>) -> Result<PathBuf, String> {
     let (folder, whose) = libtorch::folder(users_own);
     let version = libtorch::version(&folder);
     let found = match version.as_str() {
-        version if libtorch::is_required(version) && folder.join("lib").is_dir() => return Ok(folder),
-        "" => "is missing (no `build-version`)".to_owned(),
-        version => format!("is version {version}"),
+        "" => "has neither `build-version` nor `version.py`".to_owned(),
+        version if !libtorch::is_required(version) => format!("is version {version}"),
+        _ if folder.join("lib").is_dir() => return Ok(folder),
+        _ => "has no folder `lib`".to_owned(),
     };
     Err(format!(
         "{whose}, `{}`, {found}, but `host` needs libtorch {}\nhint: set LIBTORCH to a folder of that version, or run \

@@ -1,7 +1,11 @@
 //! libtorch of `gymkhana-train`: its folder and its version.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+
+#[path = "../../trainer/libtorch_version.rs"]
+mod libtorch_version;
+
+use libtorch_version::libtorch_version;
 
 /// Required version.
 pub const REQUIRED: &str = env!("GYMKHANA_LIBTORCH_VERSION");
@@ -19,7 +23,7 @@ pub fn folder(users_own: Option<PathBuf>) -> (PathBuf, &'static str) {
 
 /// Version of the libtorch in a folder, such as `2.11.0+cpu`; empty if there is none.
 pub fn version(folder: &Path) -> String {
-    fs::read_to_string(folder.join("build-version")).unwrap_or_default().trim().to_owned()
+    libtorch_version(folder).unwrap_or_default()
 }
 
 /// Returns whether this program can use a version.

@@ -1,5 +1,6 @@
 //! Defaults of stages that train pretrained weights: those for random weights would destroy them.
 
+use gymkhana_algorithm::Preset;
 use toml::{Table, Value};
 
 /// Learning rate of supervised fine-tuning, for all weights and for adapters.
@@ -7,6 +8,9 @@ const SFT_RATES: [f64; 2] = [1e-5, 1e-4];
 
 /// Learning rate of reinforcement learning, for all weights and for adapters.
 const RL_RATES: [f64; 2] = [1e-6, 1e-5];
+
+/// Learning rate of a critic, which starts from the policy's weights and has no adapters.
+const CRITIC_RATE: f64 = 1e-5;
 
 /// Optimiser steps of warm-up; half of the `total_steps` of a schedule if they are fewer.
 const WARM_UP: i64 = 10;
@@ -24,12 +28,30 @@ pub(crate) fn write_out(file: &mut Table) {
         let rate = if has_adapters { adapters } else { all_weights };
         if is_sft {
             stage.entry("other_tokens").or_insert(Value::Float(0.0));
+        } else {
+            write_out_critic_rate(stage);
         }
         let optimizer = stage.entry("optimizer").or_insert_with(|| Value::Table(Table::new()));
         let Some(optimizer) = optimizer.as_table_mut() else { continue };
         let half = optimizer.get("total_steps").and_then(Value::as_integer).map_or(WARM_UP, |steps| steps / 2);
         optimizer.entry("learning_rate").or_insert(Value::Float(rate));
         optimizer.entry("warmup_steps").or_insert(Value::Integer(half.clamp(0, WARM_UP)));
+    }
+}
+
+/// Writes the critic's learning rate into the flags of a stage whose algorithm has a critic, instead of the preset's.
+fn write_out_critic_rate(stage: &mut Table) {
+    let text = |key| stage.get(key).and_then(Value::as_str);
+    let name = text("algorithm").or(text("kind").filter(|kind| *kind != "rl")).unwrap_or("loop");
+    let in_preset = Preset::named(name).is_ok_and(|preset| preset.flags().contains_key("critic"));
+    let own = stage.get("settings").and_then(|settings| settings.get("critic"));
+    if !own.map_or(in_preset, Value::is_table) {
+        return;
+    }
+    let settings = stage.entry("settings").or_insert_with(|| Value::Table(Table::new())).as_table_mut();
+    let critic = settings.map(|flags| flags.entry("critic").or_insert_with(|| Value::Table(Table::new())));
+    if let Some(critic) = critic.and_then(Value::as_table_mut) {
+        critic.entry("learning_rate").or_insert(Value::Float(CRITIC_RATE));
     }
 }
 
@@ -73,6 +95,29 @@ mod tests {
         let text = format!("success = \"environment.success\"\n{weights}\n{STAGES}");
         let file = RunFile::parse(&text, "run.toml", &[]).unwrap();
         assert_eq!(RunFile::parse(&file.resolved().unwrap(), "run.toml", &[]).unwrap(), file);
+    }
+
+    /// Learning rate of the only stage's critic.
+    fn critic_rate(policy: &str, stage: &str) -> Option<f64> {
+        let text = format!("success = \"environment.success\"\n{policy}\nstages = [{stage}]");
+        let file = RunFile::parse(&text, "run.toml", &[]).unwrap();
+        let Stage::Rl(stage) = &file.stages[0] else { panic!("no `rl` stage") };
+        stage.settings().unwrap().algorithm.critic.map(|critic| critic.learning_rate)
+    }
+
+    #[test]
+    fn critics_of_pretrained_weights_have_their_own_rate() {
+        let ppo = "{ kind = \"rl\", algorithm = \"ppo\" }";
+        let own = "{ kind = \"rl\", algorithm = \"ppo\", settings = { critic = { learning_rate = 3e-4 } } }";
+        let other_key = "{ kind = \"rl\", algorithm = \"ppo\", settings = { critic = { lambda = 1.0 } } }";
+        let off = "{ kind = \"rl\", algorithm = \"ppo\", settings = { critic = \"off\", baseline = \"group-mean\" } }";
+        let weights = "policy.checkpoint = \"model\"";
+        assert_eq!(critic_rate("", ppo), Some(1e-4));
+        assert_eq!(critic_rate(weights, ppo), Some(1e-5));
+        assert_eq!(critic_rate(weights, other_key), Some(1e-5));
+        assert_eq!(critic_rate(weights, own), Some(3e-4));
+        assert_eq!(critic_rate(weights, off), None);
+        assert_eq!(critic_rate(weights, "{ kind = \"rl\" }"), None);
     }
 
     #[test]

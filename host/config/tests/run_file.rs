@@ -127,7 +127,7 @@ fn ranges_of_the_schema_are_those_of_the_parser() {
     let (mut count, mut failures) = (0, Vec::new());
     for place in places(&schema).0 {
         let key = place.path.rsplit('.').next().unwrap_or_default();
-        for (value, inside) in limits(&place.schema) {
+        for (value, inside) in limits(&place.schema).into_iter().filter(|(value, _)| !place.is_stricter(value)) {
             let text = place.with(value.clone());
             let (parsed, found) = (parse(&text), problems(&validator, &text));
             let named = parsed.as_ref().err().is_none_or(|message| message.contains(key));

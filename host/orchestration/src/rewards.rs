@@ -1,13 +1,13 @@
 //! Rewards of a run file: weights, schedules, gates and the success criterion.
 
-use gymkhana_rollout::{Gate, PluginSet, RewardSum, RewardTerm, RuleError, Schedule, Weight};
+use gymkhana_rollout::{Gate, PluginSet, RewardSum, RewardTerm, RuleError, Weight, WeightSchedule};
 
 use crate::error::{Classify, RunError, RunResult};
 use gymkhana_config::RunFile;
 use gymkhana_nearest::{did_you_mean, nearest};
 
 /// Term of the reward plugin or the environment `of` in the sum of rewards.
-pub fn term(of: &str, weight: f64, schedule: Option<Schedule>, gate: Option<&str>) -> RunResult<RewardTerm> {
+pub fn term(of: &str, weight: f64, schedule: Option<WeightSchedule>, gate: Option<&str>) -> RunResult<RewardTerm> {
     let gate = gate.map(|text| Gate::parse(of, text)).transpose().user_error()?;
     Ok(RewardTerm { weight: Weight { start: weight, schedule }, gate })
 }

@@ -84,6 +84,8 @@ pub mod rl {
         REPLY_TOKENS = "reply_tokens", "tokens per reply", "mean length of the replies of the run's policy";
         CUT_REPLIES = "cut_replies", "share, 0 to 1", "share of these replies that no stop token or stop text ended, \
             but `limits.reply_tokens` or the context";
+        CUT_SHORT = "cut_short", "share, 0 to 1", "share of the step's episodes that a limit cut short: one of the \
+            run, or the environment's own";
         CALLS = "calls", "calls per episode", "mean number of function calls, without malformed ones";
         MALFORMED_CALLS = "malformed_calls", "calls per episode", "mean number of calls that could not be parsed";
         FAILURES = "failures", "episodes", "episodes with at least one recorded failure";
@@ -125,16 +127,22 @@ pub mod rl {
         ADVANTAGE_STD = "advantage_std", "reward", "population standard deviation of these advantages";
         EPISODES_WITH_ADVANTAGE = "episodes_with_advantage", "seats' parts of episodes", "number of these advantages \
             that are not 0";
-        TOKENS = "tokens", "tokens", "sampled tokens of the trained seats, including masked ones";
+        TOKENS = "tokens", "tokens", "sampled tokens of the trained seats, including masked ones; a token that several \
+            episodes share counts once, here and in all means over tokens";
         POSITIONS = "positions", "tokens", "positions that the forward passes of the updates computed; a shared prefix \
             counts once";
-        ENTROPY = "entropy", "nats per token", "mean entropy of the behaviour policy at the sampled tokens; a \
-            token that several episodes share counts once";
+        ENTROPY = "entropy", "nats per token", "mean entropy of the behaviour policy at the sampled tokens";
         ON_POLICY_DIVERGENCE = "on_policy_divergence", "nats per token", "mean k3 estimate of the divergence between \
             the policy before the update and the behaviour policy, over tokens of staleness 0 (of the first minibatch, \
             or all with `off_policy`); about 0 if the generating side computes as the trainer does; only with such \
             tokens";
         VALUE_LOSS = "value_loss", "", "mean loss of the critic's optimiser steps; only with a critic";
+        EXPLAINED_VARIANCE = "explained_variance", "", "share of the variance of returns that the critic's values \
+            before the step explain, 1 at best: 1 - var(target - value) / var(target); only with a critic, and if \
+            targets differ";
+        KL_BETA = "kl_beta", "", "weight of the divergence penalty in the step; only with `kl`";
+        ENTROPY_WEIGHT = "entropy_weight", "", "weight of the entropy in the step; only with `entropy_bonus` or \
+            `entropy_schedule`";
         REPLAYED = "replayed", "episodes", "replayed episodes; only with `replay.kind = \"self-imitation\"`";
         BACKFILLED = "backfilled", "groups", "groups without a success that got a stored one; only with \
             `replay.kind = \"backfill\"`";

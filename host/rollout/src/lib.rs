@@ -37,7 +37,8 @@ pub use plugins::{BoundReward, PluginSet, PluginSetError, RefusedOption};
 pub use replay::compare::Difference;
 pub use replay::fork::{FailedForks, ForkCheck, ForkError};
 pub use reward::{
-    EndedEpisode, Gate, RewardSum, RewardTerm, RuleError, Schedule, ScheduleError, Shape, SuccessRule, Weight,
+    EndedEpisode, Gate, RewardSum, RewardTerm, RuleError, ScheduleError, SuccessRule, Weight, WeightSchedule,
+    WeightShape,
 };
 
 /// A fault of the host that ends the run.

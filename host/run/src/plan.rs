@@ -1,10 +1,13 @@
 //! Plan of a run that has passed all checks: what it would train, with which defaults, memory and first prompt.
 
 use std::fmt::{Display, Formatter, Result as Written};
+use std::path::Path;
 
-use gymkhana_config::{PolicySection, RunFile, Stage};
+use gymkhana_config::{RunFile, Stage};
 use gymkhana_record::{Seed, TaskRef};
+use gymkhana_trainer::{Footprint, ModelConfig};
 
+use crate::seats::SeatPolicies;
 use crate::start::Prepared;
 use gymkhana_orchestration::{Classify, RunResult};
 
@@ -18,10 +21,10 @@ pub struct RunPlan {
     pub banner: String,
     /// The run file with all defaults written out, as TOML.
     pub run_file: String,
-    /// Episodes of each stage, in words.
+    /// Episodes of each stage and its last learning rate, in words.
     pub stages: Vec<String>,
-    /// Bytes of what the trainer keeps, by its name.
-    pub memory: Vec<(&'static str, u64)>,
+    /// Bytes that the models keep, by their use.
+    pub memory: Vec<(String, u64)>,
     /// What the policy reads first.
     pub prompt: Option<FirstPrompt>,
 }
@@ -43,7 +46,7 @@ impl Prepared {
     /// # Errors
     /// If the chat format cannot show its own tokens.
     pub async fn plan(&self) -> RunResult<RunPlan> {
-        let (file, parameters) = (&self.opened.file, self.opened.seats.policy().parameter_count());
+        let file = &self.opened.file;
         let task = TaskRef { split: file.environment.train.clone(), index: 0 };
         let rollout = &self.opened.rollout;
         let tokens = rollout.first_prompt(&task, Seed(file.seed), self.opened.seats.context()).await;
@@ -57,47 +60,92 @@ impl Prepared {
         Ok(RunPlan {
             banner: self.banner(),
             run_file: file.resolved().internal()?,
-            stages: file.stages.iter().map(episodes).collect(),
-            memory: memory(file, parameters),
+            stages: file.stages.iter().map(stage).collect::<RunResult<_>>()?,
+            memory: memory(file, &self.opened.seats)?,
             prompt,
         })
     }
 }
 
-/// The episodes of a stage. Dynamic sampling and oversampling add to them.
-fn episodes(stage: &Stage) -> String {
+/// The episodes of a stage, and the learning rate at its end. Dynamic sampling and oversampling add to the episodes.
+fn stage(stage: &Stage) -> RunResult<String> {
     let steps = stage.steps();
-    let (each, product) = match stage {
-        Stage::Sft(stage) => (u64::from(stage.batch), format!("{} demonstrations", stage.batch)),
+    let (each, product, updates, optimizer) = match stage {
+        Stage::Sft(stage) => {
+            (u64::from(stage.batch), format!("{} demonstrations", stage.batch), steps, &stage.optimizer)
+        }
         Stage::Rl(stage) => {
             let each = u64::from(stage.groups) * u64::from(stage.group_size);
-            (each, format!("{} groups x {} episodes", stage.groups, stage.group_size))
+            let updates = stage.settings().user_error()?.algorithm.optimizer_steps(steps);
+            (each, format!("{} groups x {} episodes", stage.groups, stage.group_size), updates, &stage.optimizer)
         }
     };
-    format!("{}: {steps} steps x {product} = {} episodes", stage.name(), steps.saturating_mul(each))
+    let (episodes, last) = (steps.saturating_mul(each), optimizer.learning_rate_at(updates.saturating_sub(1)));
+    Ok(format!(
+        "{}: {steps} steps x {product} = {episodes} episodes; learning rate {last:.2e} in optimiser step {updates}, the \
+         last",
+        stage.name()
+    ))
 }
 
-/// What the trainer keeps in float32 for the run's policy. Adapters are small beside the weights and are left out.
-fn memory(file: &RunFile, parameters: u64) -> Vec<(&'static str, u64)> {
-    let PolicySection { lora, .. } = &file.policy;
-    let bytes = parameters.saturating_mul(FLOAT);
-    let mut kept = vec![("weights", bytes)];
-    if lora.is_none() {
-        kept.extend([("gradients", bytes), ("moments of AdamW", bytes.saturating_mul(2))]);
+/// Memory of all models, without activations and adapters, which are small beside the weights.
+fn memory(file: &RunFile, seats: &SeatPolicies) -> RunResult<Vec<(String, u64)>> {
+    let mut stages = StageMemory { adapted: file.policy.lora.is_some(), ..StageMemory::default() };
+    for stage in &file.stages {
+        if let Stage::Rl(stage) = stage {
+            let models = stage.settings().user_error()?.algorithm.stage_models();
+            stages.reference |= models.reference;
+            stages.critic |= models.critic;
+            if let Some(folder) = &stage.teacher {
+                stages.teacher = stages.teacher.max(teacher(folder)?);
+            }
+        }
     }
-    let algorithms = file.stages.iter().filter_map(|stage| match stage {
-        Stage::Sft(_) => None,
-        Stage::Rl(stage) => stage.settings().ok().map(|settings| settings.algorithm.stage_models()),
-    });
-    let models: Vec<_> = algorithms.collect();
-    // Adapters are switched off to compute the reference.
-    if lora.is_none() && models.iter().any(|models| models.reference) {
-        kept.push(("reference policy", bytes));
+    let mut kept = Vec::new();
+    for (seat, trained, footprint) in seats.footprints() {
+        let name = |part: &str| seat.map_or_else(|| part.to_owned(), |seat| format!("{part} of {seat}"));
+        kept.extend(stages.of_model(footprint, trained).into_iter().map(|(part, bytes)| (name(part), bytes)));
     }
-    if models.iter().any(|models| models.critic) {
-        kept.push(("critic, its gradients and moments", bytes.saturating_mul(4)));
+    Ok(kept)
+}
+
+/// Bytes of a teacher's weights.
+fn teacher(folder: &Path) -> RunResult<u64> {
+    let config = ModelConfig::read(&folder.join("config.json")).user_error()?;
+    Ok(config.parameter_count().saturating_mul(FLOAT))
+}
+
+/// Additions of the stages to a trained model, the largest of all stages.
+#[derive(Debug, Clone, Copy, Default)]
+struct StageMemory {
+    /// Whether adapters are trained instead of the weights.
+    adapted: bool,
+    reference: bool,
+    critic: bool,
+    /// Bytes of the teacher's weights.
+    teacher: u64,
+}
+
+impl StageMemory {
+    /// Bytes of a model by their use, without those that are 0.
+    fn of_model(self, footprint: Footprint, trained: bool) -> Vec<(&'static str, u64)> {
+        let Footprint { weights, generation, cache } = footprint;
+        let if_any = |needed: bool, bytes: u64| if needed { bytes } else { 0 };
+        let full = trained && !self.adapted;
+        let mut parts = vec![
+            ("weights", weights),
+            ("gradients", if_any(full, weights)),
+            ("moments of AdamW", if_any(full, weights.saturating_mul(2))),
+            // Adapters are switched off to compute the reference.
+            ("reference policy", if_any(full && self.reference, weights)),
+            ("critic, its gradients and moments", if_any(trained && self.critic, weights.saturating_mul(4))),
+            ("teacher", if_any(trained, self.teacher)),
+            ("copies for generation", generation),
+            ("keys and values", cache),
+        ];
+        parts.retain(|(_, bytes)| *bytes > 0);
+        parts
     }
-    kept
 }
 
 impl Display for RunPlan {
@@ -108,7 +156,7 @@ impl Display for RunPlan {
         let parts: Vec<String> =
             self.memory.iter().map(|(name, bytes)| format!("{name} {}", megabytes(*bytes))).collect();
         let sum = self.memory.iter().map(|(_, bytes)| bytes).sum();
-        writeln!(f, "memory of the trainer, without activations: {} = {}\n", parts.join(" + "), megabytes(sum))?;
+        writeln!(f, "memory of the models, without activations: {} = {}\n", parts.join(" + "), megabytes(sum))?;
         match &self.prompt {
             Some(FirstPrompt { task, tokens, text }) => {
                 writeln!(f, "first prompt, task {task}, {tokens} tokens:\n{text}\n")?;
@@ -116,5 +164,30 @@ impl Display for RunPlan {
             None => writeln!(f, "first prompt: not shown, because a plugin may make outbound calls, or failed\n")?,
         }
         write!(f, "run file with all defaults:\n{}", self.run_file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_keeps_what_its_stages_need() {
+        let footprint = Footprint { weights: 100, generation: 7, cache: 5 };
+        let sum = |stages: StageMemory, trained| -> u64 {
+            stages.of_model(footprint, trained).iter().map(|(_, bytes)| bytes).sum()
+        };
+        let plain = StageMemory::default();
+        assert_eq!(sum(plain, true), 100 + 100 + 200 + 7 + 5);
+        // A frozen seat, also beside stages with more models.
+        let all = StageMemory { reference: true, critic: true, teacher: 30, ..plain };
+        assert_eq!((sum(plain, false), sum(all, false)), (112, 112));
+        assert_eq!(sum(all, true), 412 + 100 + 400 + 30);
+        // Adapters have no gradients of the weights, and no copy for the reference.
+        assert_eq!(sum(StageMemory { adapted: true, ..all }, true), 112 + 400 + 30);
+        assert_eq!(
+            plain.of_model(footprint, false),
+            [("weights", 100), ("copies for generation", 7), ("keys and values", 5)]
+        );
     }
 }

@@ -14,6 +14,7 @@ mod config;
 mod device;
 mod engine;
 mod error;
+mod footprint;
 mod learner;
 mod lora;
 pub mod loss;
@@ -28,11 +29,13 @@ mod trainer;
 
 pub use config::{Biases, Family, ModelConfig};
 pub use error::TrainerError;
+pub use footprint::Footprint;
 pub use gymkhana_algorithm::{
-    Accelerator, Aggregation, Algorithm, BandMode, BandUnit, Baseline, CapLevel, CovarianceClip, Credit, Critic,
-    EntropyBand, Estimator, GroupBy, Kl, KlPlace, LengthPenalty, Level, Lora, Mask, Module, OffPolicy, Optimizer,
-    Precision, Preset, Ratio, RegressionOver, Replay, Requirement, RlSettings, Scale, Schedule, SettingError,
-    SftSettings, SharedTurns, StageModels, Surrogate, TinyModel, WhenClipped, Whiten,
+    AboveCap, Accelerator, AdaptiveKl, Aggregation, Algorithm, BandMode, BandUnit, Baseline, Bounds, CapLevel,
+    CovarianceClip, Credit, Critic, EntropyBand, Estimator, GroupBy, Kl, KlPlace, LengthPenalty, Level, Lora, Mask,
+    Module, OffPolicy, Optimizer, Precision, Preset, Ratio, ReferenceUpdate, RegressionOver, Replay, Requirement,
+    RewardScale, RlSettings, Scale, Schedule, SettingError, SftSettings, SharedTurns, StageModels, Surrogate,
+    TinyModel, WeightSchedule, WeightShape, WhenClipped, Whiten,
 };
 pub use settings::Settings;
 pub use storage::checkpoint::{export_model, open_model};

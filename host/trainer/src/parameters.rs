@@ -79,6 +79,15 @@ impl Parameters {
         Self::over(self.places.clone(), self.flat.copy(), false)
     }
 
+    /// Moves every value towards that of another copy: `share` 0 changes nothing, and 1 takes the other's values.
+    ///
+    /// # Errors
+    /// If the sizes differ.
+    pub(crate) fn approach(&mut self, other: &Self, share: f64) -> Result<(), TchError> {
+        let _guard = no_grad_guard();
+        self.flat.f_lerp_(&other.flat, share).map(drop)
+    }
+
     /// Freezes the tensors: gradients are no longer computed for them.
     pub(crate) fn freeze(&mut self) {
         for tensor in &mut self.tensors {

@@ -46,6 +46,9 @@ pub enum Column {
     LossWeight,
     /// Factor of the divergence from the reference policy, in addition to the share of the loss.
     KlWeight,
+    /// 1 for a token that another episode of the batch has, too (`shared_turns = "per-episode"`), 0 elsewhere. Metrics
+    /// leave copies out.
+    Copy,
 }
 
 impl Column {
@@ -65,7 +68,8 @@ impl Column {
             | Self::ValueMask
             | Self::Advantage
             | Self::BandSlope
-            | Self::BandOffset => 0.0,
+            | Self::BandOffset
+            | Self::Copy => 0.0,
         }
     }
 }
@@ -165,6 +169,18 @@ impl TokenStats {
     #[must_use]
     pub fn is_in_loss(&self, index: usize) -> bool {
         self.get(Column::LossMask, index) != 0.0
+    }
+
+    /// Whether a token is a copy of another episode's.
+    #[must_use]
+    pub fn is_copy(&self, index: usize) -> bool {
+        self.get(Column::Copy, index) != 0.0
+    }
+
+    /// Number of tokens that are not copies.
+    #[must_use]
+    pub fn originals(&self) -> usize {
+        (0..self.length).filter(|index| !self.is_copy(*index)).count()
     }
 
     /// Indices of the tokens that enter the loss, in order.

@@ -22,11 +22,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use crate::engine::{Engine, Waiting};
 use crate::error::chain;
 use crate::learner::{Batch, Learner, check_segment, demonstration_sequences};
-use crate::model::{Model, shapes};
+use crate::model::Model;
 use crate::storage::checkpoint::{self, Opened, Snapshot};
 use crate::{
-    ModelConfig, ModelFiles, RlSettings, SettingError, Settings, SftSettings, StageModels, TinyModel, TrainerError,
-    device, tiny,
+    Footprint, ModelConfig, ModelFiles, RlSettings, SettingError, Settings, SftSettings, StageModels, TinyModel,
+    TrainerError, device, tiny,
 };
 
 type Job = Box<dyn FnOnce(&mut Worker) + Send>;
@@ -63,6 +63,7 @@ pub struct Trainer {
     files: Arc<ModelFiles>,
     position: Arc<Option<serde_json::Value>>,
     context: usize,
+    footprint: Footprint,
 }
 
 /// Shared by all handles: dropping the last one stops the thread and waits for it, because a process that exits while
@@ -121,6 +122,7 @@ impl Trainer {
     fn start(opened: Opened, settings: &Settings) -> Result<Self, TrainerError> {
         let Opened { model, learner, files, weight_version, position } = opened;
         let context = model.positions() as usize;
+        let footprint = Footprint::of(model.config(), settings, context);
         let (messages, receiver) = unbounded_channel();
         let (files, version) = (Arc::new(files), Arc::new(AtomicU32::new(weight_version)));
         let idle = Arc::new(AtomicU64::new(0));
@@ -151,6 +153,7 @@ impl Trainer {
             files,
             position: Arc::new(position),
             context,
+            footprint,
         })
     }
 
@@ -175,8 +178,13 @@ impl Trainer {
     /// Number of the model's weights, without those of adapters.
     #[must_use]
     pub fn parameter_count(&self) -> u64 {
-        let sizes = shapes(&self.config).into_iter().map(|(_, shape)| shape.into_iter().product::<i64>());
-        sizes.sum::<i64>().unsigned_abs()
+        self.config.parameter_count()
+    }
+
+    /// Memory of the model without training state and activations.
+    #[must_use]
+    pub fn footprint(&self) -> Footprint {
+        self.footprint
     }
 
     /// Number of weight updates so far.

@@ -4,7 +4,10 @@ mod common;
 
 use common::{episode, figure, score, segment, smallest, written};
 use gymkhana_record::{EpisodeRecord, Sampled, Seed};
-use gymkhana_trainer::{Algorithm, Estimator, Kl, KlPlace, Optimizer, Preset, RlSettings, Settings, Trainer};
+use gymkhana_trainer::{
+    AdaptiveKl, Algorithm, Estimator, Kl, KlPlace, Optimizer, Preset, ReferenceUpdate, RlSettings, Settings, Trainer,
+    WeightSchedule, WeightShape,
+};
 
 const PROMPT: [u32; 2] = [257, 65];
 const REPLY: [u32; 2] = [66, 67];
@@ -48,8 +51,10 @@ async fn the_divergence_from_the_reference_is_measured_wherever_the_penalty_stan
         [(Estimator::K3, KlPlace::Reward), (Estimator::K1, KlPlace::Tokens), (Estimator::K2, KlPlace::Loss)]
     {
         let trainer = trainer();
-        let algorithm =
-            Algorithm { kl: Some(Kl { beta: 0.1, estimator, place, first_turns: None }), ..Algorithm::default() };
+        let algorithm = Algorithm {
+            kl: Some(Kl { beta: 0.1, schedule: None, adaptive: None, estimator, place, first_turns: None }),
+            ..Algorithm::default()
+        };
         trainer.begin_stage(algorithm.stage_models()).await.expect("a stage");
         let optimizer = Optimizer { learning_rate: 1e-2, ..Optimizer::default() };
         let settings = RlSettings { optimizer, algorithm, ..RlSettings::default() };
@@ -89,4 +94,88 @@ async fn backfilled_groups_are_counted() {
         let metrics = trainer.rl_step(&[group(0, &own, 0.0, rewards)], &settings).await.expect("a step");
         assert_eq!(figure(&metrics, "backfilled"), expected);
     }
+}
+
+/// Settings with a penalty of weight 0.4, after `change`, and a rate at which the policy moves in each step.
+fn moving(change: impl FnOnce(&mut Algorithm, &mut Kl)) -> RlSettings {
+    let (estimator, place) = (Estimator::K3, KlPlace::Loss);
+    let mut kl = Kl { beta: 0.4, schedule: None, adaptive: None, estimator, place, first_turns: None };
+    let mut algorithm = Algorithm::default();
+    change(&mut algorithm, &mut kl);
+    algorithm.kl = Some(kl);
+    let optimizer = Optimizer { learning_rate: 1e-2, ..Optimizer::default() };
+    RlSettings { optimizer, algorithm, ..RlSettings::default() }
+}
+
+/// A group whose second episode has another reply, so that the policy moves.
+async fn moving_group(trainer: &Trainer) -> Vec<EpisodeRecord> {
+    let (own, other) = (score(trainer, &PROMPT, &REPLY).await, score(trainer, &PROMPT, &[68, 69]).await);
+    let mut group = group(0, &own, 0.0, [1.0, 0.0]);
+    group[1].segments = vec![segment(&PROMPT, &Sampled { versions: vec![0; 2], ..other })];
+    group
+}
+
+/// Halfway from 0.4 to 0 is 0.2; halfway from 0 to 0.02 is 0.01.
+#[tokio::test]
+async fn scheduled_weights_are_reported_step_by_step() {
+    let falls = |to| Some(WeightSchedule { shape: WeightShape::Linear, to, begin: 0, over: 2, every: None });
+    let settings = moving(|algorithm, kl| {
+        kl.schedule = falls(0.0);
+        algorithm.entropy_schedule = falls(0.02);
+    });
+    let trainer = trainer();
+    trainer.begin_stage(settings.algorithm.stage_models()).await.expect("a stage");
+    let groups = [moving_group(&trainer).await];
+    for (beta, entropy) in [(0.4, 0.0), (0.2, 0.01), (0.0, 0.02), (0.0, 0.02)] {
+        let metrics = trainer.rl_step(&groups, &settings).await.expect("a step");
+        near(figure(&metrics, "kl_beta"), beta);
+        near(figure(&metrics, "entropy_weight"), entropy);
+        assert!(beta == 0.4 || figure(&metrics, "reference_divergence") > 0.0, "measured at weight 0, too");
+    }
+}
+
+/// The first step has no divergence: an error of -1, clipped to -0.2, with 2 episodes and a horizon of 4. The next weight
+/// follows from the reported divergence. A checkpoint keeps it.
+#[tokio::test]
+async fn the_adaptive_weight_follows_the_divergence_and_survives_a_resume() {
+    let settings = moving(|_, kl| kl.adaptive = Some(AdaptiveKl { target: 1e-3, horizon: 4.0 }));
+    let trainer = trainer();
+    trainer.begin_stage(settings.algorithm.stage_models()).await.expect("a stage");
+    let groups = [moving_group(&trainer).await];
+    let first = trainer.rl_step(&groups, &settings).await.expect("a step");
+    let second = trainer.rl_step(&groups, &settings).await.expect("a step");
+    near(figure(&first, "kl_beta"), 0.4);
+    near(figure(&second, "kl_beta"), 0.4 * 0.9);
+    let error = (figure(&second, "reference_divergence") / 1e-3 - 1.0).clamp(-0.2, 0.2);
+    assert!(error > 0.0, "{error}");
+    let folder = tempfile::tempdir().expect("a folder");
+    trainer.save(&folder.path().join("last"), &serde_json::Value::Null).await.expect("saved");
+    let resumed = Trainer::open(&folder.path().join("last"), &Settings::default()).expect("a checkpoint");
+    let third = resumed.rl_step(&groups, &settings).await.expect("a step");
+    near(figure(&third, "kl_beta"), 0.4 * 0.9 * (1.0 + error * 2.0 / 4.0));
+}
+
+/// The reference that is replaced after every step equals the policy at the start of the next one. The moving average is
+/// between it and the policy at the start of the stage.
+#[tokio::test]
+async fn the_reference_follows_the_policy() {
+    let mut found = Vec::new();
+    let update = |every, ema| Some(ReferenceUpdate { every, ema });
+    for reference in [None, update(Some(1), None), update(Some(2), None), update(None, Some(0.5))] {
+        let settings = moving(|algorithm, _| algorithm.reference = reference);
+        let trainer = trainer();
+        trainer.begin_stage(settings.algorithm.stage_models()).await.expect("a stage");
+        let groups = [moving_group(&trainer).await];
+        let mut divergences = Vec::new();
+        for _ in 0..3 {
+            let metrics = trainer.rl_step(&groups, &settings).await.expect("a step");
+            divergences.push(figure(&metrics, "reference_divergence"));
+        }
+        found.push(divergences);
+    }
+    let [fixed, every, second, average] = &found[..] else { panic!("four runs") };
+    assert!(fixed[1] > 1e-5 && fixed[2] > fixed[1], "{fixed:?}");
+    assert!(every[1].abs() < 1e-9 && every[2].abs() < 1e-9, "{every:?}");
+    assert!(second[1] == fixed[1] && second[2].abs() < 1e-9, "{second:?}");
+    assert!(average[1] > every[1] && average[1] < fixed[1] && average[2] > 0.0, "{average:?}");
 }

@@ -229,6 +229,23 @@ async fn micro_batches_do_not_change_the_result() {
     }
 }
 
+/// 1 MiB holds the logits of about 1,000 tokens, so that the smaller chunks cut the batch of 3,000 tokens.
+#[tokio::test]
+async fn chunks_of_logits_do_not_change_the_result() {
+    let mut figures = Vec::new();
+    for logits_chunk_mib in [None, Some(1)] {
+        let settings = Settings { seed: Seed(4), logits_chunk_mib, ..Settings::default() };
+        let trainer = Trainer::create(&smallest(), &settings).expect("a model");
+        let metrics = trainer.sft_step(&demonstrations(600, Seed(1)), &SftSettings::default()).await.expect("a step");
+        figures.push((figure(&metrics, "loss"), figure(&metrics, "gradient_norm")));
+    }
+    let [(loss, norm), (chunked_loss, chunked_norm)] = figures[..] else { panic!("two runs") };
+    assert!((loss - chunked_loss).abs() < 1e-6, "{figures:?}");
+    assert!((norm / chunked_norm - 1.0).abs() < 1e-4, "{figures:?}");
+    let none = Settings { logits_chunk_mib: Some(0), ..Settings::default() };
+    assert!(none.check().expect_err("no logits").to_string().contains("logits_chunk_mib"));
+}
+
 /// Bytes of the weights, read from a checkpoint.
 async fn weights(trainer: &Trainer) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder");

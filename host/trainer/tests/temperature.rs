@@ -6,7 +6,9 @@ mod common;
 use common::{conversation, episode, figure, near, penalty, request, score, segment, smallest, written};
 use gymkhana_policy::{Policy, Sampling};
 use gymkhana_record::{EpisodeRecord, Sampled, Seed, Segment};
-use gymkhana_trainer::{Algorithm, CapLevel, OffPolicy, RlSettings, Settings, SftSettings, StageModels, Trainer};
+use gymkhana_trainer::{
+    AboveCap, Algorithm, CapLevel, OffPolicy, RlSettings, Settings, SftSettings, StageModels, Trainer,
+};
 
 const TEMPERATURE: f32 = 0.5;
 const PROMPT: [u32; 3] = [257, 70, 257];
@@ -95,7 +97,8 @@ async fn ratios_divergences_and_entropies_are_those_at_the_stages_temperature() 
     assert_eq!(metrics.get("on_policy_divergence"), None);
     // A correction compares with the proximal policy, whose ratios are 1; the behaviour policy still differs.
     let corrected = trainer().await;
-    let off_policy = Some(OffPolicy { cap: 2.0, level: CapLevel::Token, veto: None, stale_steps: None });
+    let off_policy =
+        Some(OffPolicy { cap: 2.0, mode: AboveCap::Truncate, level: CapLevel::Token, veto: None, stale_steps: None });
     let algorithm = Algorithm { off_policy, ..cold.algorithm.clone() };
     let metrics = corrected.rl_step(&[group], &RlSettings { algorithm, ..cold }).await.expect("a step");
     assert!(figure(&metrics, "behaviour_divergence") < 1e-6, "{metrics:?}");

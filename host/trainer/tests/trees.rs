@@ -31,10 +31,16 @@ async fn a_shared_turn_has_the_mean_of_its_episodes_advantages() {
     assert_eq!(figure(&metrics, "advantage_mean"), -0.25);
 }
 
+/// Settings with a reading of shared turns.
+fn reading(shared_turns: SharedTurns) -> RlSettings {
+    RlSettings { algorithm: Algorithm { shared_turns, ..Algorithm::default() }, ..RlSettings::default() }
+}
+
 /// The shared turn has an entropy of 2 nats, the parent's second turn 1, the branch's 4 and the other episode 1. Ten tokens
-/// are trained on: (2 · 2 + 2 · 1 + 2 · 4 + 4 · 1) / 10.
+/// were sampled: (2 · 2 + 2 · 1 + 2 · 4 + 4 · 1) / 10. The divergences are means over the same tokens in both readings, since
+/// both measure the weights before the update.
 #[tokio::test]
-async fn the_entropy_counts_a_shared_token_once() {
+async fn figures_count_a_shared_token_once() {
     let mut group = group();
     for (record, entropies) in group.iter_mut().zip([[2.0, 1.0], [2.0, 4.0], [1.0, 1.0]]) {
         let mut columns = std::mem::take(&mut record.segments[0]).into_columns();
@@ -43,19 +49,25 @@ async fn the_entropy_counts_a_shared_token_once() {
         }
         record.segments[0] = Segment::from_columns(columns).expect("equal columns");
     }
-    let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
-    let metrics = trainer.rl_step(&[group], &RlSettings::default()).await.expect("a step");
-    assert!((figure(&metrics, "entropy") - 1.8).abs() < 1e-6, "{metrics:?}");
+    let mut divergences = Vec::new();
+    for shared_turns in [SharedTurns::Once, SharedTurns::PerEpisode] {
+        let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
+        let metrics = trainer.rl_step(&[group.clone()], &reading(shared_turns)).await.expect("a step");
+        assert!((figure(&metrics, "entropy") - 1.8).abs() < 1e-6, "{shared_turns:?}: {metrics:?}");
+        assert_eq!(figure(&metrics, "tokens"), 10.0, "{shared_turns:?}");
+        divergences.push(["behaviour_divergence", "on_policy_divergence"].map(|name| figure(&metrics, name)));
+    }
+    for (once, per_episode) in divergences[0].into_iter().zip(divergences[1]) {
+        assert!(once > 0.0 && (once / per_episode - 1.0).abs() < 1e-4, "{divergences:?}");
+    }
 }
 
-/// With an advantage of its own for each episode: 1, -1/2 and -1/2 at the first token of each, and twelve tokens.
+/// With an advantage of its own for each episode: 1, -1/2 and -1/2 at the first token of each.
 #[tokio::test]
 async fn shared_turns_may_be_trained_on_once_for_each_episode() {
     let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
-    let algorithm = Algorithm { shared_turns: SharedTurns::PerEpisode, ..Algorithm::default() };
-    let settings = RlSettings { algorithm, ..RlSettings::default() };
-    let metrics = trainer.rl_step(&[group()], &settings).await.expect("a step");
-    assert_eq!((figure(&metrics, "advantage_mean"), figure(&metrics, "tokens")), (0.0, 12.0));
+    let metrics = trainer.rl_step(&[group()], &reading(SharedTurns::PerEpisode)).await.expect("a step");
+    assert_eq!(figure(&metrics, "advantage_mean"), 0.0);
     assert_eq!(figure(&metrics, "advantage_std"), 0.5_f64.sqrt());
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;
 use gymkhana_record::{Ending, EpisodeRecord, Seed};
-use gymkhana_trainer::{Algorithm, CapLevel, OffPolicy, Surrogate};
+use gymkhana_trainer::{AboveCap, Algorithm, CapLevel, OffPolicy, Surrogate};
 
 use super::{Row, Study};
 use crate::table::{Table, play, reported, reward, settings, trainer};
@@ -22,7 +22,13 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     let clipped = Algorithm::default().surrogate;
     let staleness = match arm {
         "truncated" => {
-            flags.off_policy = Some(OffPolicy { cap: 2.0, level: CapLevel::Token, veto: None, stale_steps: None });
+            flags.off_policy = Some(OffPolicy {
+                cap: 2.0,
+                mode: AboveCap::Truncate,
+                level: CapLevel::Token,
+                veto: None,
+                stale_steps: None,
+            });
             STALENESS
         }
         "clipped" => {

@@ -1,6 +1,7 @@
 //! `gpu-pack`: a folder that checks and measures a GPU on a machine which has Python with torch and nothing else.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,19 +26,35 @@ const ARCHIVE: &str = "programs.tar.xz";
 /// Largest size of the pack in bytes: what a machine without a network is given.
 const MAX_BYTES: u64 = 60 << 20;
 
-/// Builds the pack in `target/gpu-pack`, compressed.
+/// Stand-in for `nvidia-smi` in a rehearsal: half of the time busy, 1,000 MB.
+const STAND_IN: &str = "#!/bin/sh\nwhile :; do echo '50, 1000'; sleep 0.1; done\n";
+
+/// Texts that a complete rehearsal leaves in its results, by file.
+const LEFT_BY_REHEARSAL: [(&str, &str); 5] = [
+    ("results.jsonl", "\"check\":\"library loading\""),
+    ("results.jsonl", "\"figure\": \"use\", \"step\": \"run\""),
+    ("results.jsonl", "\"goal\": \"generation: ratio to torch\""),
+    ("summary.md", "| run | 1000 | 50% |"),
+    ("replay-resumed.out", ""),
+];
+
+/// Builds the pack in `target/gpu-pack`.
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
     setup::run(workspace)?;
-    let folder = workspace.target.join("gpu-pack");
-    assemble(workspace, &folder)?;
+    pack(workspace, &workspace.target.join("gpu-pack"))
+}
+
+/// Fills a folder with the pack, its programs compressed.
+fn pack(workspace: &Workspace, folder: &Path) -> anyhow::Result<()> {
+    assemble(workspace, folder)?;
     step("gpu-pack: archive", || {
         let members = ["bin", "plugins"];
         let mut command = Command::new("python3");
-        command.args(["-m", "tarfile", "-c", ARCHIVE]).args(members).current_dir(&folder);
+        command.args(["-m", "tarfile", "-c", ARCHIVE]).args(members).current_dir(folder);
         execute(&mut command)?;
         members.iter().try_for_each(|member| Ok(fs::remove_dir_all(folder.join(member))?))
     })?;
-    let bytes = size(&folder)?;
+    let bytes = size(folder)?;
     eprintln!("    {}: {:.1} MB", folder.display(), bytes as f64 / 1e6);
     if bytes > MAX_BYTES {
         bail!("the pack has {bytes} bytes; the limit is {MAX_BYTES}");
@@ -45,12 +62,26 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the pack's script on the CPU with small models. Comparisons with torch are skipped where Python lacks it.
+/// Makes the pack and runs its script on the CPU with small models. Comparisons with torch are skipped where Python lacks
+/// it.
 pub fn rehearse(workspace: &Workspace) -> anyhow::Result<()> {
     let folder = workspace.target.join("gpu-rehearsal");
-    assemble(workspace, &folder)?;
+    pack(workspace, &folder)?;
     step("gpu-pack: rehearsal on the CPU", || {
-        execute(Command::new("bash").arg(folder.join("check.sh")).env("DEVICE", "cpu").env("SIZE", "small"))
+        let (stand_in, results) = (folder.join("smi"), folder.join("results"));
+        fs::write(&stand_in, STAND_IN)?;
+        fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755))?;
+        let mut command = Command::new("bash");
+        command.arg(folder.join("check.sh")).env("DEVICE", "cpu").env("SIZE", "small").env("SMI", stand_in);
+        execute(command.env("OUT", &results))?;
+        LEFT_BY_REHEARSAL.iter().try_for_each(|(file, text)| {
+            let path = results.join(file);
+            let found = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+            if !found.contains(text) {
+                bail!("`{}` lacks `{text}`", path.display());
+            }
+            Ok(())
+        })
     })?;
     fs::remove_dir_all(&folder).with_context(|| format!("cannot remove `{}`", folder.display()))
 }

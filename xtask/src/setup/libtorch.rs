@@ -12,6 +12,11 @@ use anyhow::Context;
 
 use crate::step::{UserError, execute, output_of};
 
+#[path = "../../../host/trainer/libtorch_version.rs"]
+mod libtorch_version;
+
+use libtorch_version::libtorch_version;
+
 /// Version that `tch` requires, exactly.
 const VERSION: &str = "2.11.0";
 
@@ -34,15 +39,13 @@ pub fn ensure(root: &Path) -> anyhow::Result<()> {
 }
 
 fn check_users_own(folder: &Path) -> anyhow::Result<()> {
-    let file = folder.join("build-version");
-    let version = fs::read_to_string(&file).unwrap_or_default();
-    if version.trim().split('+').next() == Some(VERSION) {
-        eprintln!("    using your LIBTORCH, `{}`", folder.display());
-        return Ok(());
-    }
-    let found = match version.trim() {
-        "" => "has no file `build-version`".to_owned(),
-        other => format!("is version {other}"),
+    let found = match libtorch_version(folder) {
+        Some(version) if version.split('+').next() == Some(VERSION) => {
+            eprintln!("    using your LIBTORCH, `{}`", folder.display());
+            return Ok(());
+        }
+        Some(version) => format!("is version {version}"),
+        None => "has neither `build-version` nor `version.py`".to_owned(),
     };
     Err(UserError(format!(
         "cannot use LIBTORCH `{}`: it {found}, and Gymkhana needs libtorch {VERSION}\nhint: set LIBTORCH to a folder of \
@@ -121,23 +124,26 @@ fn remove(folder: &Path) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    fn folder(name: &str, version: Option<&str>) -> std::path::PathBuf {
+    fn folder(name: &str, file: Option<(&str, &str)>) -> std::path::PathBuf {
         let folder = std::env::temp_dir().join(format!("xtask-libtorch-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
-        if let Some(version) = version {
-            fs::write(folder.join("build-version"), version).expect("written");
+        if let Some((name, text)) = file {
+            fs::write(folder.join(name), text).expect("written");
         }
         folder
     }
 
     #[test]
     fn a_users_libtorch_is_used_or_refused_with_the_reason() {
-        for (name, version, message) in [
-            ("same", Some("2.11.0+cpu\n"), None),
-            ("older", Some("2.9.1\n"), Some("is version 2.9.1")),
-            ("nothing", None, Some("has no file `build-version`")),
+        for (name, file, message) in [
+            ("same", Some(("build-version", "2.11.0+cpu\n")), None),
+            ("package", Some(("version.py", "__version__ = '2.11.0+cu130'\ndebug = False\n")), None),
+            ("older", Some(("build-version", "2.9.1\n")), Some("is version 2.9.1")),
+            ("older package", Some(("version.py", "__version__ = '2.9.1'\n")), Some("is version 2.9.1")),
+            ("unnamed", Some(("version.py", "debug = False\n")), Some("has neither `build-version`")),
+            ("nothing", None, Some("has neither `build-version` nor `version.py`")),
         ] {
-            let folder = folder(name, version);
+            let folder = folder(name, file);
             let checked = check_users_own(&folder);
             fs::remove_dir_all(&folder).expect("removed");
             match message {

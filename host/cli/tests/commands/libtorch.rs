@@ -26,7 +26,7 @@ fn assert_refused(outcome: &Outcome, parts: &[&str]) {
 #[test]
 fn a_missing_libtorch_is_named_with_the_fix() {
     let desk = Desk::new();
-    assert_refused(&host_with(&desk, "nowhere"), &["`nowhere`", "is missing"]);
+    assert_refused(&host_with(&desk, "nowhere"), &["`nowhere`", "has neither `build-version` nor `version.py`"]);
 }
 
 #[test]
@@ -35,6 +35,26 @@ fn another_version_of_libtorch_is_named_with_the_fix() {
     fs::create_dir_all(desk.path("older/lib")).expect("a folder");
     desk.write("older/build-version", "2.9.1+cpu\n");
     assert_refused(&host_with(&desk, "older"), &["`older`", "is version 2.9.1+cpu"]);
+}
+
+/// A torch that pip installed may lack `build-version`; every one has `version.py`.
+#[test]
+fn the_version_of_a_python_package_is_read_from_its_code() {
+    let desk = Desk::new();
+    for folder in ["older/lib", "bare"] {
+        fs::create_dir_all(desk.path(folder)).expect("a folder");
+    }
+    desk.write("older/version.py", "from typing import Optional\n__version__ = '2.9.1+cu130'\ndebug = False\n");
+    assert_refused(&host_with(&desk, "older"), &["`older`", "is version 2.9.1+cu130"]);
+    desk.write("bare/version.py", "__version__ = '2.11.0'\n");
+    assert_refused(&host_with(&desk, "bare"), &["`bare`", "has no folder `lib`"]);
+    // The counterpart: the required version in `version.py` alone is loaded.
+    let own = std::path::Path::new(env!("GYMKHANA_LIBTORCH"));
+    fs::create_dir(desk.path("package")).expect("a folder");
+    std::os::unix::fs::symlink(own.join("lib"), desk.path("package/lib")).expect("a link");
+    desk.write("package/version.py", "__version__ = '2.11.0+cu130'\n");
+    let outcome = host_with(&desk, &desk.path("package").to_string_lossy());
+    assert!(outcome.talk.contains("`no-model` is neither a folder nor a model on a hub"), "{outcome:?}");
 }
 
 /// The counterpart: a libtorch of the right version in another folder. The command then fails for its own reason.

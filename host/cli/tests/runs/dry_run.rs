@@ -6,13 +6,15 @@ use crate::common::{Desk, SMALL_RUN, WORD_PROBLEMS};
 fn a_dry_run_prints_the_plan_and_writes_nothing() {
     let desk = Desk::with_run_file(SMALL_RUN);
     let plan = desk.run(WORD_PROBLEMS, &["--dry-run"]).succeeded();
-    // Parameters by hand: embeddings 259 x 16 or more, and one layer; AdamW keeps two numbers per weight.
+    // By hand (`footprint.rs` has the terms): 6,608 weights of 4 bytes, as many gradients and twice the moments, 1,568 of
+    // the weights joined, and 8 slots of 352 rows of 16 numbers. Both learning rates are constant.
     for words in [
         "model: tiny, ",
         "stages: sft (2 steps, learning rate 1e-3), rl (2 steps, learning rate 1e-2)\n",
-        "sft: 2 steps x 4 demonstrations = 8 episodes\n",
-        "rl: 2 steps x 4 groups x 4 episodes = 32 episodes\n",
-        "memory of the trainer, without activations: weights ",
+        "sft: 2 steps x 4 demonstrations = 8 episodes; learning rate 1.00e-3 in optimiser step 2, the last\n",
+        "rl: 2 steps x 4 groups x 4 episodes = 32 episodes; learning rate 1.00e-2 in optimiser step 2, the last\n",
+        "memory of the models, without activations: weights 0.0 MB + gradients 0.0 MB + moments of AdamW 0.1 MB + copies \
+         for generation 0.0 MB + keys and values 0.2 MB = 0.3 MB\n",
         "first prompt, task train/0, ",
         "group_size = 4\n",
         "max_staleness = 0\n",
@@ -26,6 +28,18 @@ fn a_dry_run_prints_the_plan_and_writes_nothing() {
     let question = plan.split("tokens:\n").nth(1).and_then(|text| text.split("\n\nrun file").next()).expect("a prompt");
     let spoken = question.lines().max_by_key(|line| line.len()).expect("a line");
     assert!(shown.contains(spoken), "{spoken}: {shown}");
+}
+
+/// A rate that falls over far more steps than the stage has hardly falls: the last one shows it.
+#[test]
+fn a_dry_run_prints_the_last_learning_rate() {
+    let desk = Desk::with_run_file(SMALL_RUN);
+    let falls =
+        |total: u32| format!("stages.sft.optimizer={{schedule=\"linear\", total_steps={total}, learning_rate=1e-3}}");
+    for (total, last) in [(2, "5.00e-4"), (1000, "9.99e-4")] {
+        let plan = desk.run(WORD_PROBLEMS, &["--dry-run", "--set", &falls(total)]).succeeded();
+        assert!(plan.contains(&format!("learning rate {last} in optimiser step 2, the last\n")), "{plan}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gymkhana_rollout::Schedule;
+use gymkhana_rollout::WeightSchedule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub struct EnvironmentSection {
     /// Change of the weight over training steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "constant"))]
-    pub schedule: Option<Schedule>,
+    pub schedule: Option<WeightSchedule>,
     /// Condition under which the rewards count, such as `answer-match.correct >= 0.5`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-range" = "a [condition](#gates)"))]

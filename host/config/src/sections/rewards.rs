@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gymkhana_rollout::Schedule;
+use gymkhana_rollout::WeightSchedule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub struct RewardSection {
     /// Change of the weight over training steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "constant"))]
-    pub schedule: Option<Schedule>,
+    pub schedule: Option<WeightSchedule>,
     /// Condition under which the reward counts, such as `answer-match.correct >= 0.5`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-range" = "a [condition](#gates)"))]
@@ -43,7 +43,7 @@ impl RewardSection {
 }
 
 /// Rejects weights that would make sums of rewards infinite or NaN.
-pub(super) fn check_weight(section: &str, weight: f64, schedule: Option<Schedule>) -> Result<(), RunFileError> {
+pub(super) fn check_weight(section: &str, weight: f64, schedule: Option<WeightSchedule>) -> Result<(), RunFileError> {
     check_range(&format!("{section}.weight"), weight, -1e6..=1e6, "a number from -1000000 to 1000000")?;
     let checked = schedule.map_or(Ok(()), |schedule| schedule.check());
     checked.map_err(|error| RunFileError::Contradiction(format!("{section}.schedule.{error}")))

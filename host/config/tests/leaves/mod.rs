@@ -17,7 +17,7 @@ pub struct Place {
 }
 
 /// Settings without which a key is refused whatever its value is, by the beginning of its path.
-const COMPANIONS: [(&str, &str, &str); 34] = [
+const COMPANIONS: [(&str, &str, &str); 40] = [
     ("policy.server", "policy.checkpoint", "\"model\""),
     ("policy.tiny", "policy.tiny.heads", "1"),
     ("policy.tiny", "policy.tiny.kv_heads", "1"),
@@ -44,6 +44,12 @@ const COMPANIONS: [(&str, &str, &str); 34] = [
     ("stages.0.settings.entropy_band", "stages.0.settings.entropy_bonus", "1"),
     ("stages.0.settings.entropy_band", "stages.0.settings.entropy_band.high", "2"),
     ("stages.0.settings.covariance_clip", "stages.0.settings.covariance_clip.high", "2"),
+    ("stages.0.settings.reward_clip", "stages.0.settings.reward_clip.high", "2"),
+    ("stages.0.settings.advantage_clip", "stages.0.settings.advantage_clip.high", "2"),
+    ("stages.0.settings.kl.schedule.every", "stages.0.settings.kl.schedule.shape", "\"steps\""),
+    ("stages.0.settings.critic.schedule.every", "stages.0.settings.critic.schedule.shape", "\"steps\""),
+    ("stages.0.settings.entropy_schedule.every", "stages.0.settings.entropy_schedule.shape", "\"steps\""),
+    ("stages.0.settings.reference", "stages.0.settings.kl", r#"{"beta": 0.1, "estimator": "k3", "place": "loss"}"#),
     ("stages.0.settings.surrogate:regression", "stages.0.settings.baseline", "\"none\""),
     ("stages.0.settings.surrogate:regression", "stages.0.settings.aggregation", "\"constant\""),
     ("stages.0.settings.surrogate:regression", "stages.0.settings.constant_tokens", "1"),
@@ -54,7 +60,17 @@ const COMPANIONS: [(&str, &str, &str); 34] = [
     ("stages.0.settings.surrogate:preference", "stages.0.settings.ratio", "\"off\""),
 ];
 
+/// Keys of a flag's tables that exclude others or require them.
+const LEFT_OUT: [&str; 4] = ["schedule", "adaptive", "every", "ema"];
+
 impl Place {
+    /// Whether the parser refuses numbers that the schema accepts: flags and rewards share the type of a schedule, and
+    /// rewards may be negative.
+    pub fn is_stricter(&self, value: &Value) -> bool {
+        let in_flag = self.path.starts_with("stages.0.settings.") && self.path.ends_with("schedule.to");
+        in_flag && value.as_f64().is_some_and(|number| number < 0.0)
+    }
+
     /// The text of the run file with this value, and with the companions of the key.
     pub fn with(&self, value: Value) -> String {
         let mut file = (self.fill)(value);
@@ -145,7 +161,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The smallest value of a schema. The schema requires no key of a flag's table, since the preset may give it, so
-    /// those tables have all keys here.
+    /// those tables have all keys here but [`LEFT_OUT`].
     fn sample(&self, schema: &'a Value, path: &str, name: &str) -> Value {
         let schema = self.resolved(schema);
         if let Some(word) = schema.get("const").or(schema["enum"].get(0)) {
@@ -159,7 +175,8 @@ impl<'a> Walk<'a> {
                 let required: Vec<&str> =
                     schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
                 let wanted = |key: &str, inner: &Value| {
-                    required.contains(&key) || inner.get("const").is_some() || path.contains(".settings.")
+                    let is_flag = path.contains(".settings.") && !LEFT_OUT.contains(&key);
+                    required.contains(&key) || inner.get("const").is_some() || is_flag
                 };
                 let keys = schema["properties"].as_object().into_iter().flatten();
                 let keys = keys.filter(|(key, inner)| wanted(key, inner));

@@ -10,7 +10,6 @@ mod gate;
 mod metric_ref;
 mod success;
 mod turns;
-mod weight;
 
 use gymkhana_record::EpisodeRecord;
 
@@ -19,10 +18,10 @@ pub use episode_end::EndedEpisode;
 pub(crate) use episode_end::EpisodeEnd;
 pub use gate::Gate;
 use gate::Gates;
+pub use gymkhana_algorithm::{ScheduleError, Weight, WeightSchedule, WeightShape};
 use metric_ref::ENVIRONMENT;
 pub use metric_ref::RuleError;
 pub use success::SuccessRule;
-pub use weight::{Schedule, ScheduleError, Shape, Weight};
 
 /// Weight and gate of a source of rewards.
 #[derive(Debug, Clone, PartialEq)]

@@ -132,7 +132,7 @@ fn a_gate_on_a_fact_stays_shut_without_the_fact() {
 /// From 1 to 0 in four steps.
 #[test]
 fn weights_follow_the_training_step() {
-    let schedule = Schedule { shape: Shape::Linear, to: 0.0, begin: 0, over: 4, every: None };
+    let schedule = WeightSchedule { shape: WeightShape::Linear, to: 0.0, begin: 0, over: 4, every: None };
     let terms = [("one", RewardTerm { weight: Weight { start: 1.0, schedule: Some(schedule) }, gate: None })];
     for (step, expected) in [(0, 0.8), (1, 0.6), (3, 0.2), (9, 0.0)] {
         let record = EpisodeRecord { training_step: step, ..scored(&[("one", vec![score(0, 0.8)])]) };

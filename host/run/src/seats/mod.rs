@@ -8,7 +8,7 @@ use gymkhana_policy::Policy;
 use gymkhana_policy_server::ServerPolicy;
 use gymkhana_record::{Seed, StepMetrics};
 use gymkhana_rollout::{PluginSet, SeatPlayer};
-use gymkhana_trainer::{Settings, Trainer};
+use gymkhana_trainer::{Footprint, Settings, Trainer};
 
 pub(crate) mod frozen;
 pub(crate) mod weight_sync;
@@ -106,6 +106,14 @@ impl SeatPolicies {
         self.models[0].server = Some(OnHost::new(server));
     }
 
+    /// Each model's seat name (absent for the run's policy), whether it is trained, and its memory.
+    pub fn footprints(&self) -> impl Iterator<Item = (Option<&str>, bool, Footprint)> {
+        self.models.iter().map(|model| {
+            let seat = model.own.as_ref().map(|(_, name)| name.as_str());
+            (seat, model.trained, model.trainer.footprint())
+        })
+    }
+
     /// Seats that the run's policy plays.
     pub fn own_seats(&self) -> &[u32] {
         &self.models[0].seats
@@ -152,6 +160,8 @@ pub(crate) fn settings(file: &RunFile, slots: usize) -> Settings {
         seed: Seed(file.seed).child("trainer"),
         device: file.policy.device,
         precision: file.policy.precision,
+        output_precision: file.policy.output_precision,
+        logits_chunk_mib: file.policy.logits_chunk_mib,
         lora: file.policy.lora.clone(),
         ..Settings::default()
     }

@@ -84,6 +84,7 @@ impl Session {
                 (rl::SAMPLED_TOKENS, figures.tokens as f64),
                 (rl::REPLY_TOKENS, figures.reply_tokens),
                 (rl::CUT_REPLIES, figures.cut_replies),
+                (rl::CUT_SHORT, figures.cut_short),
                 (rl::CALLS, figures.calls),
                 (rl::MALFORMED_CALLS, figures.malformed_calls),
                 (rl::FAILURES, figures.failures as f64),
@@ -195,6 +196,8 @@ struct Figures {
     reply_tokens: f64,
     /// Share of these replies.
     cut_replies: f64,
+    /// Share of the episodes.
+    cut_short: f64,
     /// Without malformed ones.
     calls: f64,
     malformed_calls: f64,
@@ -221,6 +224,7 @@ impl Figures {
             reply_tokens: length as f64 / count.max(1) as f64,
             cut_replies: cut as f64 / count.max(1) as f64,
             success: mean(groups, |record| f64::from(u8::from(record.success))),
+            cut_short: mean(groups, |record| f64::from(u8::from(record.ending.is_cut_short()))),
             calls: mean(groups, |record| (record.calls() - record.malformed_calls()) as f64),
             malformed_calls: mean(groups, |record| record.malformed_calls() as f64),
         }

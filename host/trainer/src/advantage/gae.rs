@@ -98,7 +98,16 @@ mod tests {
     use crate::token_stats::TokenStats;
 
     fn critic(level: Level, discount: f64, lambda: f64) -> Critic {
-        Critic { level, discount, lambda, learning_rate: 1e-3, warmup_steps: 0, clip: None, bootstrap: true }
+        Critic {
+            level,
+            discount,
+            lambda,
+            learning_rate: 1e-3,
+            schedule: None,
+            warmup_steps: 0,
+            clip: None,
+            bootstrap: true,
+        }
     }
 
     /// An episode of turns of one token each, with the reward and the value of each.

@@ -1,6 +1,6 @@
 //! Advantages: how much better each sampled token did than expected, from plain numbers and without tensors.
 //!
-//! [`compute`] processes a batch in one pass: penalties on rewards, masks, credit of turns against their baselines, and
+//! [`compute`] processes a batch in one pass: scale and bounds of rewards, penalties on them, masks, credit of turns against their baselines, and
 //! whitening. Each step is a module.
 
 mod comparison;
@@ -21,7 +21,7 @@ pub use input::{AdvantageInput, TurnPart};
 pub use memory::Memory;
 
 use crate::token_stats::Column;
-use gymkhana_algorithm::{Algorithm, Baseline, KlPlace, Mask, Scale, Whiten};
+use gymkhana_algorithm::{Algorithm, Baseline, KlPlace, Mask, RewardScale, Scale, Whiten};
 
 /// Sets advantages, loss masks, corrections and value targets of every token of a batch. `version` is the weight version
 /// at the start of the step; `stream` supplies randomness to the flags that sample.
@@ -32,6 +32,19 @@ pub fn compute(
     version: u32,
     stream: &mut Stream,
 ) {
+    if flags.reward_scale == RewardScale::Running {
+        memory.add_rewards(batch.iter().map(|input| (input.seat, input.reward)));
+        for input in batch.iter_mut() {
+            let divisor = memory.reward_scale(input.seat);
+            penalty::divide(input, divisor);
+        }
+    }
+    if let Some(bounds) = flags.reward_clip {
+        for input in batch.iter_mut() {
+            let excess = input.reward - bounds.clip(input.reward);
+            penalty::subtract(input, excess);
+        }
+    }
     // Before penalties: a group of equal rewards has no variance, whatever the length of its episodes.
     if flags.masks(Mask::ZeroVariance) {
         token_mask::mask_zero_variance(batch, flags.group_by);
@@ -166,7 +179,7 @@ fn share(batch: &[AdvantageInput], found: &mut [Vec<f64>]) {
     }
 }
 
-/// Whitens the advantages that enter the loss and scales them by entropy.
+/// Whitens the advantages that enter the loss, scales them by entropy and clips them.
 fn finish(batch: &mut [AdvantageInput], flags: &Algorithm) {
     match flags.whiten {
         Whiten::None => {}
@@ -181,6 +194,11 @@ fn finish(batch: &mut [AdvantageInput], flags: &Algorithm) {
         let scaled = advantages.iter().zip(whitened(&entropies, 0.0));
         let scaled = scaled.map(|(advantage, entropy)| advantage * (1.0 + flags.entropy_advantage * entropy));
         set_advantages(batch, scaled.collect());
+    }
+    if let Some(bounds) = flags.advantage_clip {
+        for AdvantageInput { tokens, .. } in batch {
+            tokens.column_mut(Column::Advantage).iter_mut().for_each(|advantage| *advantage = bounds.clip(*advantage));
+        }
     }
 }
 

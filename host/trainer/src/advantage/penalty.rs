@@ -27,6 +27,13 @@ pub(super) fn subtract(input: &mut AdvantageInput, penalty: f64) {
     input.rest -= penalty;
 }
 
+/// Divides all rewards of the input.
+pub(super) fn divide(input: &mut AdvantageInput, divisor: f64) {
+    input.reward /= divisor;
+    input.rest /= divisor;
+    input.turns.iter_mut().for_each(|turn| turn.reward /= divisor);
+}
+
 /// DAPO's soft penalty of `tokens` sampled tokens, from 0 to 1.
 pub(super) fn of_length(tokens: usize, penalty: LengthPenalty) -> f64 {
     let free = f64::from(penalty.tokens - penalty.buffer);

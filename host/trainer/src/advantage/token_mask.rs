@@ -9,7 +9,7 @@ use super::input::{AdvantageInput, TurnPart};
 use super::memory::Memory;
 use crate::token_stats::{Column, TokenStats};
 use gymkhana_algorithm::{
-    Algorithm, BandMode, BandUnit, CapLevel, CovarianceClip, EntropyBand, GroupBy, Mask, OffPolicy,
+    AboveCap, Algorithm, BandMode, BandUnit, CapLevel, CovarianceClip, EntropyBand, GroupBy, Mask, OffPolicy,
 };
 
 /// Cost of leaving the band in the literal mode of [`EntropyBand`]: the constant of EPO's released code.
@@ -68,7 +68,7 @@ fn mask_low_entropy_turns(batch: &mut [AdvantageInput], share: f64) {
     }
 }
 
-/// Sets truncated importance weights and applies the veto and the bound on staleness.
+/// Sets importance weights and applies the veto and the bound on staleness.
 pub(super) fn correct(batch: &mut [AdvantageInput], off_policy: OffPolicy, version: u32) {
     for input in batch.iter_mut() {
         let tokens = &mut input.tokens;
@@ -84,12 +84,17 @@ pub(super) fn correct(batch: &mut [AdvantageInput], off_policy: OffPolicy, versi
             let stale: Vec<usize> = all.filter(|token| age(*token) > f64::from(oldest)).collect();
             stale.into_iter().for_each(|token| tokens.set(Column::LossMask, token, 0.0));
         }
-        let logs: f64 = tokens.in_loss().map(|token| log_ratio(tokens, token)).sum();
-        let whole = logs.exp().min(off_policy.cap);
+        let logs: Vec<f64> = tokens.in_loss().map(|token| log_ratio(tokens, token)).collect();
         for (token, ratio) in ratios.into_iter().enumerate() {
-            let correction = match off_policy.level {
-                CapLevel::Token => ratio.min(off_policy.cap),
-                CapLevel::Sequence => whole,
+            let weight = match off_policy.level {
+                CapLevel::Token => ratio,
+                CapLevel::Sequence => logs.iter().sum::<f64>().exp(),
+                CapLevel::Geometric => mean(&logs).exp(),
+            };
+            let correction = match off_policy.mode {
+                AboveCap::Truncate => weight.min(off_policy.cap),
+                AboveCap::Mask if weight > off_policy.cap => 0.0,
+                AboveCap::Mask => weight,
             };
             tokens.set(Column::Correction, token, correction);
         }

@@ -29,12 +29,17 @@ pub(super) enum Rows {
     These(Tensor),
 }
 
+/// Rows of a slot of `context` tokens, scratch space included.
+pub(crate) fn cached_positions(context: usize) -> usize {
+    (context + 1).next_multiple_of(BUCKET)
+}
+
 impl Cache {
     /// Allocates space for `context` tokens per slot.
     pub fn new(model: &Model, slots: usize, context: usize) -> Result<Self, TchError> {
         let config = model.config();
         let (kv_heads, head_size) = (config.num_key_value_heads, config.head_size());
-        let positions = (context + 1).next_multiple_of(BUCKET);
+        let positions = cached_positions(context);
         let size = [(slots * positions) as i64, kv_heads * head_size];
         let zeros = || Tensor::f_zeros(size, (model.kind(), model.device()));
         let layers =

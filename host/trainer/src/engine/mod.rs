@@ -23,10 +23,11 @@ use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
 
 use crate::loss::token_log_probs;
 use crate::model::{Model, Weights, token_tensor};
-use crate::{Settings, TrainerError, loss};
+use crate::{Settings, TrainerError};
 use cache::{Cache, Rows};
 use slot::{Slot, shared_prefix};
 
+pub(crate) use cache::cached_positions;
 pub(crate) use slot::Waiting;
 
 /// Maximum positions per prefill, padding included; bounds the memory of mask and scores.
@@ -309,7 +310,7 @@ impl Engine {
         let targets_N = token_tensor(&request.continuation).f_to_device(self.device)?;
         let hidden_NC = model.causal_hidden(&self.weights, &fed_1S).f_squeeze_dim(0)?.f_narrow(0, first - 1, count)?;
         let (mut log_probs, mut entropies) = (Vec::new(), Vec::new());
-        for (start, length) in loss::chunks(count, model.config().vocab_size) {
+        for (start, length) in model.logits_chunks(count) {
             let logits_NV = self.weights.logits(&hidden_NC.f_narrow(0, start, length)?);
             let (own_N, entropies_N) = token_log_probs(&logits_NV, &targets_N.f_narrow(0, start, length)?, true);
             log_probs.extend(Vec::<f32>::try_from(own_N)?);

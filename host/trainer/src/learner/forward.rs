@@ -110,7 +110,7 @@ pub(super) fn accumulate(
     let weights = model.weights();
     let (hidden_NC, trunk) = TrunkBackward::forward(model, &weights, packed, pass.activation_checkpointing);
     let leaf_NC = hidden_NC.set_requires_grad(true);
-    let chunks: Vec<(i64, i64)> = loss::chunks(packed.targets_N.size()[0], model.config().vocab_size).collect();
+    let chunks: Vec<(i64, i64)> = model.logits_chunks(packed.targets_N.size()[0]).collect();
     let compute = |(start, length): (i64, i64)| {
         pass.token_log_probs(&leaf_NC.narrow(0, start, length), &packed.targets_N.narrow(0, start, length), &weights)
     };
@@ -212,7 +212,7 @@ fn log_probs_of(model: &Model, weights: &Weights, packed: &Packed, pass: Pass) -
     let _guard = no_grad_guard();
     let pass = Pass { entropies: false, ..pass };
     let hidden_NC = target_hidden(model, weights, packed);
-    let chunks: Vec<(i64, i64)> = loss::chunks(packed.targets_N.size()[0], model.config().vocab_size).collect();
+    let chunks: Vec<(i64, i64)> = model.logits_chunks(packed.targets_N.size()[0]).collect();
     let compute = |(start, length): (i64, i64)| {
         let [hidden_NC, targets_N] = [&hidden_NC, &packed.targets_N].map(|tensor| tensor.narrow(0, start, length));
         pass.token_log_probs(&hidden_NC, &targets_N, weights)

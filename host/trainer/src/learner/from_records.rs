@@ -11,7 +11,8 @@ use crate::advantage::{self, Memory};
 use crate::token_stats::Column;
 use gymkhana_algorithm::RlSettings;
 use gymkhana_algorithm::{
-    Algorithm, BandMode, BandUnit, CapLevel, Credit, EntropyBand, GroupBy, OffPolicy, Preset, Scale,
+    AboveCap, Algorithm, BandMode, BandUnit, Bounds, CapLevel, Credit, EntropyBand, GroupBy, OffPolicy, Preset,
+    RewardScale, Scale,
 };
 
 const VERSION: u32 = 3;
@@ -228,11 +229,70 @@ fn group_by_all_compares_seats_with_each_other() {
     }
 }
 
+/// Episodes of one turn of two tokens with these rewards.
+fn rewarded(rewards: [f64; 3]) -> Vec<EpisodeRecord> {
+    (0..).zip(rewards).map(|(member, reward)| episode(member, vec![segment(0, 0..1, 1.0)], &[reward])).collect()
+}
+
+/// 5, 0, -3 become 1, 0, -1; each minus the mean of the others: 1 + 1/2, 0, -1 - 1/2. Of the advantages 6.5, -1 and -5.5
+/// of the rewards themselves, two are beyond the bounds. 1, 3, 5 have the deviation 2: 0.5, 1.5, 2.5 without bounds, and
+/// 0.5, 1.5, 2 below an upper bound of 2, which applies after the division.
+#[test]
+fn rewards_and_advantages_are_scaled_and_clipped() {
+    let bounds = |low, high| Some(Bounds { low, high });
+    let plain = Algorithm::default;
+    for (rewards, algorithm, expected) in [
+        ([5.0, 0.0, -3.0], Algorithm { reward_clip: bounds(-1.0, 1.0), ..plain() }, [1.5, 0.0, -1.5]),
+        ([5.0, 0.0, -3.0], Algorithm { advantage_clip: bounds(-2.0, 0.5), ..plain() }, [0.5, -1.0, -2.0]),
+        ([1.0, 3.0, 5.0], Algorithm { reward_scale: RewardScale::Running, ..plain() }, [-1.5, 0.0, 1.5]),
+        (
+            [1.0, 3.0, 5.0],
+            Algorithm { reward_scale: RewardScale::Running, reward_clip: bounds(0.0, 2.0), ..plain() },
+            [-1.25, 0.25, 1.0],
+        ),
+    ] {
+        let found = advantages(rewarded(rewards), &algorithm);
+        for (found, expected) in found.iter().zip(expected) {
+            near(found, &[expected; 2]);
+        }
+    }
+}
+
+/// Ratios 1.5 and 3: their product is 4.5, their geometric mean 2.1213.
+#[test]
+fn importance_weights_have_a_level_and_a_mode() {
+    let ratios: [f64; 2] = [1.5, 3.0];
+    for (level, mode, cap, expected) in [
+        (CapLevel::Token, AboveCap::Truncate, 2.0, [1.5, 2.0]),
+        (CapLevel::Token, AboveCap::Mask, 2.0, [1.5, 0.0]),
+        (CapLevel::Sequence, AboveCap::Truncate, 2.5, [2.5, 2.5]),
+        (CapLevel::Sequence, AboveCap::Mask, 2.5, [0.0, 0.0]),
+        (CapLevel::Sequence, AboveCap::Mask, 5.0, [4.5, 4.5]),
+        (CapLevel::Geometric, AboveCap::Truncate, 2.0, [2.0, 2.0]),
+        (CapLevel::Geometric, AboveCap::Truncate, 2.5, [4.5_f64.sqrt(); 2]),
+        (CapLevel::Geometric, AboveCap::Mask, 2.0, [0.0, 0.0]),
+    ] {
+        let off_policy = Some(OffPolicy { cap, mode, level, veto: None, stale_steps: None });
+        let algorithm = Algorithm { off_policy, ..Algorithm::default() };
+        let settings = RlSettings { algorithm: algorithm.clone(), ..RlSettings::default() };
+        let mut batch = Batch::new(&[rewarded([1.0, 0.0, 0.0])], &settings);
+        for (token, ratio) in ratios.into_iter().enumerate() {
+            let tokens = &mut batch.inputs[0].tokens;
+            tokens.set(Column::Proximal, token, tokens.get(Column::Behaviour, token) + ratio.ln());
+        }
+        advantage::compute(&mut batch.inputs, &algorithm, &mut Memory::default(), VERSION, &mut Seed(1).stream());
+        for (found, expected) in batch.inputs[0].tokens.column(Column::Correction).iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-9, "{level:?}, {mode:?}, {cap}: {found} is not {expected}");
+        }
+    }
+}
+
 /// Tokens of turn `n` have weight version `n`; the step begins with version 3.
 #[test]
 fn stale_tokens_are_masked() {
     let group = |_| (0..2).map(|member| episode(member, vec![segment(0, 0..4, 1.0)], &[f64::from(member)])).collect();
-    let off_policy = |stale_steps| OffPolicy { cap: 2.0, level: CapLevel::Token, veto: None, stale_steps };
+    let off_policy =
+        |stale_steps| OffPolicy { cap: 2.0, mode: AboveCap::Truncate, level: CapLevel::Token, veto: None, stale_steps };
     let masked = |stale_steps| {
         let algorithm = Algorithm { off_policy: Some(off_policy(stale_steps)), ..Algorithm::default() };
         advantages(group(()), &algorithm)[0].iter().filter(|advantage| advantage.is_none()).count()

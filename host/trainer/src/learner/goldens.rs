@@ -161,6 +161,7 @@ fn memory(fixture: &Value) -> Memory {
     Memory {
         entropies: history.map(|(turn, mean)| (turn, (mean.as_f64().expect("a mean"), 1))).collect(),
         averages: (0..).zip(averages).map(|(seat, mean)| (seat, mean.as_f64().expect("a mean"))).collect(),
+        ..Memory::default()
     }
 }
 

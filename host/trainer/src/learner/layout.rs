@@ -61,9 +61,7 @@ impl Batch {
             for record in &counted {
                 batch.add(record, group, settings, &mut found);
             }
-            if settings.algorithm.shared_turns == SharedTurns::Once {
-                batch.link_shared_turns(&counted, &found);
-            }
+            batch.link_shared_turns(&counted, &found, settings.algorithm.shared_turns);
         }
         batch
     }
@@ -91,16 +89,26 @@ impl Batch {
         self.episodes.push(EpisodeLayout { task: record.task.to_string(), contexts });
     }
 
-    /// Links turns that episodes of a tree share to the input that trains on them.
-    fn link_shared_turns(&mut self, records: &[&EpisodeRecord], found: &BTreeMap<(EpisodeId, u32), usize>) {
+    /// Links turns that episodes of a tree share to the input that trains on them, or marks their tokens as copies.
+    fn link_shared_turns(
+        &mut self,
+        records: &[&EpisodeRecord],
+        found: &BTreeMap<(EpisodeId, u32), usize>,
+        reading: SharedTurns,
+    ) {
         for record in records.iter().filter(|record| !record.forks.is_empty()) {
             for ((_, seat), index) in found.range((record.id, 0)..=(record.id, u32::MAX)) {
-                for (turn, part) in (0..).zip(&mut self.inputs[*index].turns) {
+                let AdvantageInput { turns, tokens, .. } = &mut self.inputs[*index];
+                for (turn, part) in (0..).zip(turns) {
                     let shares = |fork: &&gymkhana_record::Fork| {
                         fork.turns.get(*seat as usize).is_some_and(|turns| turn < *turns)
                     };
                     let owner = record.forks.iter().find(shares).and_then(|fork| found.get(&(fork.parent, *seat)));
-                    part.shared_with = owner.copied();
+                    match (reading, owner) {
+                        (SharedTurns::Once, owner) => part.shared_with = owner.copied(),
+                        (SharedTurns::PerEpisode, Some(_)) => tokens.fill(Column::Copy, part.tokens.clone(), 1.0),
+                        (SharedTurns::PerEpisode, None) => {}
+                    }
                 }
             }
         }
@@ -128,8 +136,10 @@ impl Batch {
 
     /// Mean entropy of the sampled tokens, in nats. A token that several episodes share counts once.
     pub(super) fn mean_entropy(&self) -> f64 {
-        let entropies = self.inputs.iter().flat_map(|input| input.tokens.column(Column::Entropy).into_owned());
-        let (sum, count) = entropies.fold((0.0, 0_usize), |(sum, count), entropy| (sum + entropy, count + 1));
+        let originals = self.inputs.iter().flat_map(|AdvantageInput { tokens, .. }| {
+            (0..tokens.len()).filter(|token| !tokens.is_copy(*token)).map(|token| tokens.get(Column::Entropy, token))
+        });
+        let (sum, count) = originals.fold((0.0, 0_usize), |(sum, count), entropy| (sum + entropy, count + 1));
         sum / count.max(1) as f64
     }
 

@@ -81,6 +81,8 @@ pub(crate) struct StageState {
     skipped_steps: u32,
     /// As `skipped_steps`, of the critic.
     critic_skipped_steps: u32,
+    /// Adaptive weight of the divergence penalty; absent before its first update.
+    kl_beta: Option<f64>,
     memory: Memory,
     buffer: replay::Buffer,
 }

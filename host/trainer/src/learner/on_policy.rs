@@ -22,7 +22,8 @@ impl OnPolicy {
     pub fn of(batch: &Batch, version: u32) -> Self {
         let mut found = Self::default();
         for stats in batch.inputs.iter().map(|input| &input.tokens) {
-            for token in (0..stats.len()).filter(|token| stats.get(Column::Version, *token) as u32 == version) {
+            let is_current = |token: &usize| stats.get(Column::Version, *token) as u32 == version;
+            for token in (0..stats.len()).filter(is_current).filter(|token| !stats.is_copy(*token)) {
                 let difference = stats.get(Column::Behaviour, token) - stats.get(Column::Proximal, token);
                 found += Self { divergence: difference.exp() - difference - 1.0, tokens: 1.0 };
             }
@@ -52,6 +53,10 @@ impl AddAssign for OnPolicy {
 pub(super) fn sums(log_probs_N: &Tensor, inputs: &Inputs, version: u32) -> Tensor {
     let log_probs_N = log_probs_N.detach();
     let current_N = inputs.get_or_neutral(Column::Version, &log_probs_N).eq(f64::from(version));
+    let current_N = match inputs.get(Column::Copy) {
+        Some(copies_N) => current_N.logical_and(&copies_N.eq(0.0)),
+        None => current_N,
+    };
     // Other tokens are compared with themselves, so that no large difference reaches the sum.
     let behaviour_N = inputs.get_or_neutral(Column::Behaviour, &log_probs_N).where_self(&current_N, &log_probs_N);
     let divergence = k3_divergence(&log_probs_N, &behaviour_N).sum(Kind::Float);

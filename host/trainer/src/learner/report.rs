@@ -46,7 +46,7 @@ pub(super) struct Report {
     /// Optimiser steps that were skipped because their gradient was not finite. Their minibatches are not measured.
     pub skipped: f64,
     pub gradient_norm: f64,
-    /// Tokens in the loss.
+    /// Tokens in the loss, without copies.
     pub tokens: f64,
     pub positions: f64,
     pub sums: Sums,
@@ -63,6 +63,11 @@ pub(super) struct Report {
 }
 
 impl Report {
+    /// Mean estimated divergence from the reference policy in nats per token; `None` if no token was measured.
+    pub fn reference_divergence(&self) -> Option<f64> {
+        (self.tokens > 0.0).then(|| self.sums.from_reference / self.tokens)
+    }
+
     pub fn metrics(&self, batch: &Batch, learning_rate: f64) -> StepMetrics {
         let (updates, tokens) = (self.updates.max(1.0), self.tokens.max(1.0));
         // The first token in the loss represents the episode: without credit of turns all its tokens are equal.
@@ -72,7 +77,7 @@ impl Report {
         let mean = advantages.iter().sum::<f64>() / count;
         let variance = advantages.iter().map(|advantage| (advantage - mean).powi(2)).sum::<f64>() / count;
         let learning = advantages.iter().filter(|advantage| **advantage != 0.0).count();
-        let sampled: usize = batch.inputs.iter().map(|input| input.tokens.len()).sum();
+        let sampled: usize = batch.inputs.iter().map(|input| input.tokens.originals()).sum();
         let mut metrics = StepMetrics::from([
             (rl::LOSS, self.sums.loss / updates),
             (rl::GRADIENT_NORM, self.gradient_norm / updates),
@@ -95,6 +100,9 @@ impl Report {
         if let Some((loss, steps)) = self.values {
             metrics.push(rl::VALUE_LOSS, loss / steps);
         }
+        if let Some(explained) = explained_variance(batch) {
+            metrics.push(rl::EXPLAINED_VARIANCE, explained);
+        }
         if let Some(replayed) = self.replayed {
             metrics.push(rl::REPLAYED, replayed);
         }
@@ -102,5 +110,49 @@ impl Report {
             metrics.push(rl::BACKFILLED, backfilled);
         }
         metrics
+    }
+}
+
+/// Share of the variance of returns that the critic's values explain, over the values that it learns:
+/// `1 - var(target - value) / var(target)`. `None` without such values, or if all targets are equal.
+fn explained_variance(batch: &Batch) -> Option<f64> {
+    let (mut targets, mut errors) = (Vec::new(), Vec::new());
+    for tokens in batch.inputs.iter().map(|input| &input.tokens) {
+        for token in tokens.in_loss().filter(|token| tokens.get(Column::ValueMask, *token) != 0.0) {
+            let target = tokens.get(Column::ValueTarget, token);
+            targets.push(target);
+            errors.push(target - tokens.get(Column::Value, token));
+        }
+    }
+    let variance = |numbers: &[f64]| {
+        let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+        numbers.iter().map(|number| (number - mean).powi(2)).sum::<f64>() / numbers.len() as f64
+    };
+    let all = variance(&targets);
+    (all > 0.0).then(|| 1.0 - variance(&errors) / all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advantage::{AdvantageInput, TurnPart};
+    use crate::token_stats::TokenStats;
+
+    /// Targets 0, 2, 4 have the variance 8/3; errors 0, 1, -1 have 2/3. The fourth token has no value to learn.
+    #[test]
+    fn explained_variance_by_hand() {
+        let of = |tokens: &[(f64, f64, f64)]| {
+            let mut stats = TokenStats::default();
+            for (value, target, mask) in tokens {
+                stats.push(&[(Column::Value, *value), (Column::ValueTarget, *target), (Column::ValueMask, *mask)]);
+            }
+            let mut input = AdvantageInput::default();
+            input.push_turn(TurnPart::default(), &stats);
+            explained_variance(&Batch { inputs: vec![input], ..Batch::default() })
+        };
+        let found = of(&[(0.0, 0.0, 1.0), (1.0, 2.0, 1.0), (5.0, 4.0, 1.0), (9.0, 0.0, 0.0)]).expect("values");
+        assert!((found - 0.75).abs() < 1e-12, "{found}");
+        assert_eq!(of(&[(0.0, 1.0, 1.0), (1.0, 1.0, 1.0)]), None, "equal targets");
+        assert_eq!(of(&[]), None);
     }
 }

@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod tests;
 
+use gymkhana_record::step_metrics::rl;
 use gymkhana_record::{Seed, StepMetrics, Stream};
 use tch::Tensor;
 
@@ -20,8 +21,7 @@ use crate::batch::{Packed, Sequence, parts, positions};
 use crate::loss::{Inputs, Objective, objective};
 use crate::model::Model;
 use crate::token_stats::Column;
-use gymkhana_algorithm::RlSettings;
-use gymkhana_algorithm::{Ratio, Replay};
+use gymkhana_algorithm::{Algorithm, Ratio, Replay, RlSettings};
 
 impl Learner {
     /// Trains on a batch of episodes: one optimiser step for each minibatch of each epoch that has tokens in the loss.
@@ -34,8 +34,10 @@ impl Learner {
         seed: Seed,
         version: u32,
     ) -> Result<StepMetrics, TrainerError> {
-        let flags = &settings.algorithm;
         let step = self.state.steps;
+        let algorithm = settings.algorithm.at(step, self.state.kl_beta);
+        let settings = &RlSettings { algorithm, ..settings.clone() };
+        let flags = &settings.algorithm;
         let chance = |name: &str| seed.child(name).child(step).stream();
         let mut report = Report { entropy: batch.mean_entropy(), ..Report::default() };
         if let Some(Replay::Backfill { capacity, success }) = flags.replay {
@@ -81,8 +83,33 @@ impl Learner {
         // Replayed sequences join the first minibatch; without one they are a minibatch by themselves.
         self.minibatch(model, &again, settings, version, &mut report)?;
         self.state.steps += 1;
+        if let Some(kl) = flags.kl
+            && let Some(adaptive) = kl.adaptive
+            && let Some(divergence) = report.reference_divergence()
+        {
+            self.state.kl_beta = Some(adaptive.next(kl.beta, divergence, batch.episodes.len()));
+        }
+        self.update_reference(model, flags)?;
         let learning_rate = settings.optimizer.learning_rate_at(self.optimizer.steps().saturating_sub(1));
-        Ok(report.metrics(&batch, learning_rate))
+        let mut metrics = report.metrics(&batch, learning_rate);
+        if let Some(kl) = flags.kl {
+            metrics.push(rl::KL_BETA, kl.beta);
+        }
+        if flags.entropy_bonus > 0.0 || flags.entropy_schedule.is_some() {
+            metrics.push(rl::ENTROPY_WEIGHT, flags.entropy_bonus);
+        }
+        Ok(metrics)
+    }
+
+    /// Moves the reference policy towards the current one, if the flags say so after this many steps.
+    fn update_reference(&mut self, model: &Model, flags: &Algorithm) -> Result<(), TrainerError> {
+        let (Some(reference), Some(update)) = (&mut self.reference, flags.reference) else { return Ok(()) };
+        let is_due = update.every.is_some_and(|every| self.state.steps.is_multiple_of(every));
+        let share = update.ema.map_or(f64::from(u8::from(is_due)), |decay| 1.0 - decay);
+        if share == 0.0 {
+            return Ok(());
+        }
+        reference.approach(model.trained(), share).map_err(TrainerError::torch("updated the reference policy"))
     }
 
     /// Sets the columns of every token that the flags need from the proximal, reference, teacher and critic models.
@@ -198,7 +225,7 @@ impl Learner {
             report.positions += positions(&with_gradient) as f64;
         }
         report.sums += sums;
-        report.tokens += trained.iter().chain(idle).map(|sequence| sequence.targets.len()).sum::<usize>() as f64;
+        report.tokens += trained.iter().chain(idle).map(|sequence| sequence.stats.originals()).sum::<usize>() as f64;
         if compares {
             report.on_policy += on_policy;
         }

@@ -16,13 +16,10 @@ pub use value::value_loss;
 
 use gymkhana_algorithm::Estimator;
 
-/// Logits per chunk: 32 MiB of float32.
-const CHUNK_LOGITS: i64 = 1 << 23;
-
-/// Starts and lengths of the chunks in which the output layer processes `count` tokens. Logits of a whole batch never
-/// exist at once.
-pub(crate) fn chunks(count: i64, vocabulary: i64) -> impl Iterator<Item = (i64, i64)> {
-    let size = (CHUNK_LOGITS / vocabulary).max(1);
+/// Starts and lengths of the chunks in which the output layer processes `count` tokens, with at most `logits` logits
+/// each, but at least one token.
+pub(crate) fn chunks(count: i64, vocabulary: i64, logits: i64) -> impl Iterator<Item = (i64, i64)> {
+    let size = (logits / vocabulary).max(1);
     (0..count).step_by(size as usize).map(move |start| (start, size.min(count - start)))
 }
 
@@ -56,5 +53,20 @@ pub fn divergence(log_probs_N: &Tensor, other_N: &Tensor, estimator: Estimator) 
         Estimator::K1 => log_probs_N - other_N,
         Estimator::K2 => (log_probs_N - other_N).square() * 0.5,
         Estimator::K3 => k3_divergence(log_probs_N, other_N),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_cover_all_tokens_and_keep_to_their_size() {
+        let of = |count, logits| chunks(count, 100, logits).collect::<Vec<_>>();
+        assert_eq!(of(5, 250), [(0, 2), (2, 2), (4, 1)]);
+        assert_eq!(of(5, 500), [(0, 5)]);
+        // A vocabulary beyond the size: one token at a time.
+        assert_eq!(of(2, 99), [(0, 1), (1, 1)]);
+        assert_eq!(of(0, 500), []);
     }
 }

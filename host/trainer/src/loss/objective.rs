@@ -49,7 +49,7 @@ impl Inputs {
 pub struct Objective {
     /// The scalar to minimise.
     pub loss: Tensor,
-    /// Sums over tokens, `[4]`: the loss, tokens whose ratio a bound of the surrogate replaced, k3 divergence from the
+    /// Sums over tokens, copies left out but in the loss, `[4]`: the loss, tokens whose ratio a bound of the surrogate replaced, k3 divergence from the
     /// proximal policy, and estimated divergence from the reference policy where one is known.
     pub sums: Tensor,
 }
@@ -67,11 +67,15 @@ pub fn objective(flags: &Algorithm, log_probs_N: &Tensor, entropies_N: Option<&T
         Some(correction_N) => surrogate_N * correction_N,
         None => surrogate_N,
     });
+    let sum = |numbers_N: &Tensor| match inputs.get(Column::Copy) {
+        Some(copies_N) => (numbers_N * copies_N.eq(0.0)).sum(Kind::Float),
+        None => numbers_N.sum(Kind::Float),
+    };
     let mut from_reference = Tensor::zeros([], (Kind::Float, log_probs_N.device()));
     if let Some(reference_N) = inputs.get(Column::Reference) {
         let estimator = flags.kl.map_or(Estimator::K3, |kl| kl.estimator);
         let divergence_N = divergence(log_probs_N, reference_N, estimator);
-        from_reference = divergence_N.sum(Kind::Float);
+        from_reference = sum(&divergence_N);
         if let Some(kl) = flags.penalty_in(KlPlace::Loss) {
             terms.push(match inputs.get(Column::KlWeight) {
                 Some(kl_weights_N) => divergence_N * kl_weights_N * kl.beta,
@@ -91,8 +95,8 @@ pub fn objective(flags: &Algorithm, log_probs_N: &Tensor, entropies_N: Option<&T
         }
         _ => summed,
     };
-    let clipped = clipped(flags.surrogate, &ratios_N, &advantages_N).sum(Kind::Float);
-    let from_proximal = k3_divergence(log_probs_N, &proximal_N).sum(Kind::Float);
+    let clipped = sum(&clipped(flags.surrogate, &ratios_N, &advantages_N));
+    let from_proximal = sum(&k3_divergence(log_probs_N, &proximal_N));
     let sums = Tensor::stack(&[&loss, &clipped, &from_proximal, &from_reference], 0).detach();
     Objective { loss, sums }
 }

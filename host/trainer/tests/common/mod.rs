@@ -128,5 +128,5 @@ pub fn written(tokens: &[u32]) -> Sampled {
 
 /// The divergence penalty of GRPO's paper, with weight `beta`.
 pub fn penalty(beta: f64) -> Kl {
-    Kl { beta, estimator: Estimator::K3, place: KlPlace::Loss, first_turns: None }
+    Kl { beta, schedule: None, adaptive: None, estimator: Estimator::K3, place: KlPlace::Loss, first_turns: None }
 }

@@ -79,6 +79,10 @@ pub struct PolicySection {
     pub device: Accelerator,
     /// Number format of forward and backward passes; weights and optimiser state stay in float32.
     pub precision: Precision,
+    /// Number format of the output layer; `float32` makes probabilities under `precision = "bfloat16"` finer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`precision`"))]
+    pub output_precision: Option<Precision>,
     /// Low-rank adapters; when set, only they are trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lora: Option<Lora>,
@@ -89,6 +93,10 @@ pub struct PolicySection {
     /// Tokens per forward and backward pass; a step accumulates gradients over several passes.
     #[schemars(range(min = 1, max = 16_777_216))]
     pub micro_batch_tokens: usize,
+    /// Logits that the output layer computes at once, in MiB of float32. Default: 32 on `cpu`, 1024 on `cuda`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65_536))]
+    pub logits_chunk_mib: Option<usize>,
     /// Recomputes layers in the backward pass instead of storing their activations.
     pub activation_checkpointing: bool,
 }
@@ -104,9 +112,11 @@ impl Default for PolicySection {
             max_concurrent_sequences: 64,
             device: Accelerator::default(),
             precision: Precision::default(),
+            output_precision: None,
             lora: None,
             max_behaviour_divergence: 0.1,
             micro_batch_tokens: SftSettings::default().micro_batch_tokens,
+            logits_chunk_mib: None,
             activation_checkpointing: false,
         }
     }
@@ -123,6 +133,13 @@ impl PolicySection {
         let limit = self.max_behaviour_divergence;
         check_range("policy.max_behaviour_divergence", limit, 0.0..=100.0, "a number from 0 to 100")?;
         check_range("policy.micro_batch_tokens", self.micro_batch_tokens, 1..=1 << 24, "a number from 1 to 16777216")?;
+        let chunk = self.logits_chunk_mib.unwrap_or(1);
+        check_range("policy.logits_chunk_mib", chunk, 1..=65_536, "a number from 1 to 65536")?;
+        if self.output_precision == Some(Precision::Bfloat16) && self.precision == Precision::Float32 {
+            let message = "policy.output_precision is bfloat16, but policy.precision is float32\nhint: remove \
+                           output_precision, or set precision = \"bfloat16\"";
+            return Err(RunFileError::Contradiction(message.to_owned()));
+        }
         if let Some(lora) = &self.lora {
             lora.check().map_err(|error| RunFileError::Contradiction(format!("policy: {error}")))?;
         }

@@ -7,7 +7,7 @@ use super::super::from_records::{episode, preset, segment};
 use super::*;
 use crate::advantage::Memory;
 use crate::model::Model;
-use crate::{Algorithm, CapLevel, CovarianceClip, OffPolicy, StageModels, TinyModel, tiny};
+use crate::{AboveCap, Algorithm, CapLevel, CovarianceClip, OffPolicy, StageModels, TinyModel, tiny};
 
 const SMALLEST: TinyModel = TinyModel { layers: 1, width: 8, heads: 1, kv_heads: 1, mlp: 8, context: 32 };
 
@@ -32,7 +32,7 @@ fn recorded(member: u32, reward: f64, tokens: &[(f64, u32)]) -> EpisodeRecord {
 }
 
 fn off_policy() -> OffPolicy {
-    OffPolicy { cap: 2.0, level: CapLevel::Token, veto: None, stale_steps: Some(3) }
+    OffPolicy { cap: 2.0, mode: AboveCap::Truncate, level: CapLevel::Token, veto: None, stale_steps: Some(3) }
 }
 
 /// Stores the good episodes of a group at weight version 3, and returns them as they are replayed at version 4.

@@ -1,24 +1,24 @@
-//! Weights of rewards and their schedules over training steps.
+//! Weights of rewards and penalties, and their schedules over training steps.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Factor of a reward.
+/// Factor of a reward or a penalty.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Weight {
     /// Weight in the first step.
     pub start: f64,
     /// Schedule; `None` for a constant weight.
-    pub schedule: Option<Schedule>,
+    pub schedule: Option<WeightSchedule>,
 }
 
-/// Schedule that changes a weight from `weight` to `to`. Steps are counted from 0 within the stage.
+/// Schedule that changes a weight from its first value to `to`: `weight` of a reward, `kl.beta`, `entropy_bonus` or
+/// `critic.learning_rate`. Steps are counted from 0 within the stage.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "WeightSchedule")]
-pub struct Schedule {
+pub struct WeightSchedule {
     /// Course of the change.
-    pub shape: Shape,
+    pub shape: WeightShape,
     /// Final weight.
     #[schemars(range(min = -1e6, max = 1e6))]
     pub to: f64,
@@ -37,8 +37,7 @@ pub struct Schedule {
 /// Course of a change of weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[schemars(rename = "WeightShape")]
-pub enum Shape {
+pub enum WeightShape {
     /// A straight line.
     Linear,
     /// Half a cosine period.
@@ -72,7 +71,7 @@ impl Weight {
     }
 }
 
-impl Schedule {
+impl WeightSchedule {
     /// Refuses values out of range and keys without effect.
     ///
     /// # Errors
@@ -82,7 +81,7 @@ impl Schedule {
         require(self.to.abs() <= 1e6, "to", "a number from -1000000 to 1000000")?;
         require(self.over >= 1, "over", "at least 1")?;
         match (self.shape, self.every) {
-            (Shape::Steps, every) => {
+            (WeightShape::Steps, every) => {
                 require(every.is_some_and(|every| every >= 1), "every", "at least 1 when `shape` is steps")
             }
             (_, every) => require(every.is_none(), "every", "left out unless `shape` is steps: nothing uses it"),
@@ -94,10 +93,10 @@ impl Schedule {
         let passed = step.saturating_sub(self.begin).min(self.over);
         let share = |passed: u64| passed as f64 / self.over as f64;
         match self.shape {
-            Shape::Linear => share(passed),
-            Shape::Cosine => (1.0 - (std::f64::consts::PI * share(passed)).cos()) / 2.0,
-            Shape::Steps if passed == self.over => 1.0,
-            Shape::Steps => share(passed - passed % self.every.unwrap_or(1)),
+            WeightShape::Linear => share(passed),
+            WeightShape::Cosine => (1.0 - (std::f64::consts::PI * share(passed)).cos()) / 2.0,
+            WeightShape::Steps if passed == self.over => 1.0,
+            WeightShape::Steps => share(passed - passed % self.every.unwrap_or(1)),
         }
     }
 }
@@ -106,8 +105,8 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    fn weight(shape: Shape, begin: u64, every: Option<u64>) -> Weight {
-        Weight { start: 2.0, schedule: Some(Schedule { shape, to: 0.0, begin, over: 8, every }) }
+    fn weight(shape: WeightShape, begin: u64, every: Option<u64>) -> Weight {
+        Weight { start: 2.0, schedule: Some(WeightSchedule { shape, to: 0.0, begin, over: 8, every }) }
     }
 
     fn near(weight: Weight, expected: &[(u64, f64)]) {
@@ -121,28 +120,32 @@ mod tests {
     #[test]
     fn by_hand() {
         near(Weight::from(0.5), &[(0, 0.5), (1000, 0.5)]);
-        near(weight(Shape::Linear, 0, None), &[(0, 2.0), (2, 1.5), (4, 1.0), (8, 0.0), (100, 0.0)]);
-        near(weight(Shape::Linear, 10, None), &[(0, 2.0), (10, 2.0), (12, 1.5), (18, 0.0)]);
+        near(weight(WeightShape::Linear, 0, None), &[(0, 2.0), (2, 1.5), (4, 1.0), (8, 0.0), (100, 0.0)]);
+        near(weight(WeightShape::Linear, 10, None), &[(0, 2.0), (10, 2.0), (12, 1.5), (18, 0.0)]);
         let eighth = 1.0 + std::f64::consts::FRAC_1_SQRT_2;
-        near(weight(Shape::Cosine, 0, None), &[(0, 2.0), (2, eighth), (4, 1.0), (6, 2.0 - eighth), (9, 0.0)]);
-        near(weight(Shape::Steps, 0, Some(4)), &[(0, 2.0), (3, 2.0), (4, 1.0), (7, 1.0), (8, 0.0)]);
+        near(weight(WeightShape::Cosine, 0, None), &[(0, 2.0), (2, eighth), (4, 1.0), (6, 2.0 - eighth), (9, 0.0)]);
+        near(weight(WeightShape::Steps, 0, Some(4)), &[(0, 2.0), (3, 2.0), (4, 1.0), (7, 1.0), (8, 0.0)]);
         // The last stair can be shorter.
-        near(weight(Shape::Steps, 0, Some(3)), &[(2, 2.0), (3, 1.25), (6, 0.5), (7, 0.5), (8, 0.0)]);
+        near(weight(WeightShape::Steps, 0, Some(3)), &[(2, 2.0), (3, 1.25), (6, 0.5), (7, 0.5), (8, 0.0)]);
     }
 
     #[test]
     fn schedules_without_effect_are_refused() {
-        let schedule = |shape, every| Schedule { shape, to: 0.0, begin: 0, over: 8, every };
+        let schedule = |shape, every| WeightSchedule { shape, to: 0.0, begin: 0, over: 8, every };
         for (wrong, key) in [
-            (Schedule { over: 0, ..schedule(Shape::Linear, None) }, "over"),
-            (Schedule { to: f64::NAN, ..schedule(Shape::Linear, None) }, "to"),
-            (schedule(Shape::Steps, None), "every"),
-            (schedule(Shape::Steps, Some(0)), "every"),
-            (schedule(Shape::Cosine, Some(2)), "every"),
+            (WeightSchedule { over: 0, ..schedule(WeightShape::Linear, None) }, "over"),
+            (WeightSchedule { to: f64::NAN, ..schedule(WeightShape::Linear, None) }, "to"),
+            (schedule(WeightShape::Steps, None), "every"),
+            (schedule(WeightShape::Steps, Some(0)), "every"),
+            (schedule(WeightShape::Cosine, Some(2)), "every"),
         ] {
             assert_eq!(wrong.check().expect_err(key).key, key);
         }
-        for sound in [schedule(Shape::Linear, None), schedule(Shape::Cosine, None), schedule(Shape::Steps, Some(3))] {
+        for sound in [
+            schedule(WeightShape::Linear, None),
+            schedule(WeightShape::Cosine, None),
+            schedule(WeightShape::Steps, Some(3)),
+        ] {
             sound.check().expect("a sound schedule");
         }
     }

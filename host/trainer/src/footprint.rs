@@ -1,0 +1,84 @@
+//! Memory that an open model takes by itself, computed from its shape.
+
+use gymkhana_algorithm::Precision;
+
+use crate::model::{OUTPUT_LAYER, shapes};
+use crate::{ModelConfig, Settings, engine};
+
+/// Bytes of a float32 number.
+const FLOAT: u64 = 4;
+
+/// Bytes that a model takes without training state and activations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Footprint {
+    /// Weights in float32.
+    pub weights: u64,
+    /// Copies of weights that generate: all in another number format, joined matrices, and those with merged adapters.
+    pub generation: u64,
+    /// Keys and values of all concurrent sequences at full length.
+    pub cache: u64,
+}
+
+impl ModelConfig {
+    /// Number of weights, without those of adapters.
+    #[must_use]
+    pub fn parameter_count(&self) -> u64 {
+        self.count(|_| true)
+    }
+
+    /// Number of weights in the tensors of some names.
+    fn count(&self, selects: impl Fn(&str) -> bool) -> u64 {
+        let sizes = shapes(self).into_iter().filter(|(name, _)| selects(name));
+        sizes.map(|(_, shape)| shape.into_iter().product::<i64>().unsigned_abs()).sum()
+    }
+}
+
+impl Footprint {
+    /// Of a model with these settings and this context in tokens.
+    pub(crate) fn of(config: &ModelConfig, settings: &Settings, context: usize) -> Self {
+        let bytes = match settings.precision {
+            Precision::Float32 => FLOAT,
+            Precision::Bfloat16 => 2,
+        };
+        let merges = settings.lora.is_some() && settings.learns;
+        let is_copied = |name: &str| {
+            let part = |part: &&str| name.contains(*part);
+            // A float32 output layer reads the weights themselves.
+            let is_read = name == OUTPUT_LAYER && settings.output_precision == Some(Precision::Float32);
+            (bytes != FLOAT && !is_read)
+                || ["q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"].iter().any(|name| part(name))
+                || (merges && ["o_proj", "down_proj"].iter().any(|name| part(name)))
+        };
+        let width = (config.num_key_value_heads * config.head_size()).unsigned_abs();
+        let rows = (settings.max_concurrent_sequences * engine::cached_positions(context)) as u64;
+        Self {
+            weights: config.parameter_count().saturating_mul(FLOAT),
+            generation: config.count(is_copied).saturating_mul(bytes),
+            cache: 2 * config.num_hidden_layers.unsigned_abs() * width * rows * bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Lora, TinyModel, tiny};
+
+    /// By hand: 264 x 16 in the embedding; 16 x 16 + 16, twice 8 x 16 + 8 in queries, keys and values; 16 x 16 in the
+    /// output; 3 x 32 x 16 in the feed-forward part; 3 norms of 16. A slot of 320 tokens has 352 rows of 8 + 8 numbers.
+    #[test]
+    fn by_hand() {
+        let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 320 };
+        let config = tiny::config(&tiny).expect("a model");
+        let of = |precision, lora| {
+            let settings = Settings { max_concurrent_sequences: 8, precision, lora, ..Settings::default() };
+            let Footprint { weights, generation, cache } = Footprint::of(&config, &settings, 320);
+            [weights, generation, cache]
+        };
+        assert_eq!(config.parameter_count(), 6608);
+        assert_eq!(of(Precision::Float32, None), [26_432, (544 + 1024) * 4, 8 * 352 * 16 * 4]);
+        assert_eq!(of(Precision::Bfloat16, None), [26_432, 13_216, 8 * 352 * 16 * 2]);
+        let lora = Lora { rank: 2, alpha: 4.0, modules: vec![crate::Module::QProj] };
+        assert_eq!(of(Precision::Float32, Some(lora))[1], (544 + 256 + 1024 + 512) * 4);
+    }
+}
