@@ -22,7 +22,7 @@ const PROMPTS: usize = 4;
 /// Tokens of the prompts are the smallest ids, so that every vocabulary has them.
 const VOCABULARY: u64 = 256;
 
-/// What is measured.
+/// Measurements.
 #[derive(Debug, Subcommand)]
 pub enum Device {
     /// Write a tiny model, whose tokenizer generated models use
@@ -122,7 +122,7 @@ async fn tokenizer(folder: &Path) -> Result<()> {
     Ok(trainer.export(folder).await?)
 }
 
-/// What a device computes for fixed inputs.
+/// Results of a device for fixed inputs.
 struct Numbers {
     greedy: Vec<Vec<u32>>,
     before: Vec<f32>,

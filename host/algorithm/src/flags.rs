@@ -360,9 +360,9 @@ pub enum Estimator {
 pub enum KlPlace {
     /// Added to each token's loss.
     Loss,
-    /// Its sum is subtracted from the episode's reward.
+    /// Subtracted from the episode's reward, as a sum.
     Reward,
-    /// Its sum over the remaining tokens is subtracted from each token's advantage.
+    /// Subtracted from each token's advantage, as the sum over the remaining tokens.
     Tokens,
 }
 

@@ -11,7 +11,7 @@ use gymkhana_sandbox::{Action, Advice, CallError, OptionalInterface, Plugin, Sna
 use crate::action::ScriptedAction;
 use crate::tree::Tree;
 
-/// How a driver begins.
+/// Start of a driver.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Start {
     /// An episode of this task.

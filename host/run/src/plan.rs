@@ -11,7 +11,7 @@ use gymkhana_orchestration::{Classify, RunResult};
 /// Bytes of a float32 number.
 const FLOAT: u64 = 4;
 
-/// What a run would do.
+/// Plan of a run that was not started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPlan {
     /// Model, plugins, stages and folder.
@@ -20,9 +20,9 @@ pub struct RunPlan {
     pub run_file: String,
     /// Episodes of each stage, in words.
     pub stages: Vec<String>,
-    /// Bytes of what the trainer keeps, by its name.
+    /// Memory of the trainer in bytes, by its purpose.
     pub memory: Vec<(&'static str, u64)>,
-    /// What the policy reads first.
+    /// First prompt of the policy.
     pub prompt: Option<FirstPrompt>,
 }
 
@@ -77,7 +77,8 @@ fn episodes(stage: &Stage) -> String {
     format!("{}: {steps} steps x {product} = {} episodes", stage.name(), steps.saturating_mul(each))
 }
 
-/// What the trainer keeps in float32 for the run's policy. Adapters are small beside the weights and are left out.
+/// Memory of the trainer in float32 for the run's policy (bytes). Adapters are small beside the weights and are left
+/// out.
 fn memory(file: &RunFile, parameters: u64) -> Vec<(&'static str, u64)> {
     let PolicySection { lora, .. } = &file.policy;
     let bytes = parameters.saturating_mul(FLOAT);
