@@ -257,7 +257,7 @@ impl Driver {
     }
 
     /// Reads the state through every interface that the plugin offers.
-    pub(crate) async fn look(&mut self, plugin: &Plugin) -> Result<Vec<(&'static str, Tree)>, CallError> {
+    pub(crate) async fn read_state(&mut self, plugin: &Plugin) -> Result<Vec<(&'static str, Tree)>, CallError> {
         let mut seen = Vec::new();
         match &mut self.live {
             Live::Episode(episode) => {

@@ -18,8 +18,8 @@ mod path;
 mod play;
 mod settings;
 mod suite;
+mod synthetic_outbound;
 mod tree;
-mod world;
 
 pub use finished_episode::FinishedEpisode;
 pub use measure::{MeasureProgress, Measured, measure};
