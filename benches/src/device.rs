@@ -22,7 +22,7 @@ const PROMPTS: usize = 4;
 /// Tokens of the prompts are the smallest ids, so that every vocabulary has them.
 const VOCABULARY: u64 = 256;
 
-/// What is measured.
+/// Measurements.
 #[derive(Debug, Subcommand)]
 pub enum Device {
     /// Write a tiny model, whose tokenizer generated models use
@@ -144,7 +144,7 @@ fn load(device: Accelerator) -> Result<()> {
     Ok(())
 }
 
-/// What a device computes for fixed replies.
+/// Results of a device for fixed inputs.
 struct Numbers {
     before: Vec<f32>,
     step: StepMetrics,

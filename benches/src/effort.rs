@@ -1,6 +1,6 @@
 //! Amount of work: a whole measurement, or one round that only shows that it runs.
 
-/// How much a bench or a study does.
+/// Amount of work of a bench or a study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effort {
     /// The counts of the published results.

@@ -119,6 +119,17 @@ mod tests {
     }
 
     #[test]
+    fn the_page_for_contributors_names_every_command() {
+        let page = include_str!("../../CONTRIBUTING.md");
+        let is_word_end = |sign: char| !sign.is_alphanumeric() && sign != '-';
+        let named: Vec<&str> =
+            page.split("cargo xtask ").skip(1).filter_map(|rest| rest.split(is_word_end).next()).collect();
+        for command in Arguments::command().get_subcommands() {
+            assert!(named.contains(&command.get_name()), "{} is missing", command.get_name());
+        }
+    }
+
+    #[test]
     fn commands_are_parsed() {
         assert_eq!(parsed("setup").unwrap(), Command::Setup);
         let test = |reference| Command::Test { reference };

@@ -24,7 +24,7 @@ const PROGRAM: &str = "tests/reference/run.py";
 /// The program that trains beside transformers.
 const TRAINING: &str = "tests/reference/train_beside.py";
 
-/// What the project is compared with.
+/// Programs that the project is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Reference {
     /// transformers, pandas, TensorBoard and others.

@@ -16,7 +16,7 @@ pub const NPM_LOCK: &str = "xtask/npm";
 /// A program that cargo installs.
 #[derive(Debug, Clone, Copy)]
 pub struct Tool {
-    /// Its crate and its program.
+    /// Name of the crate and of the program.
     pub name: &'static str,
     /// The pinned version.
     pub version: &'static str,

@@ -11,20 +11,20 @@ use crate::step::{cargo, output_of};
 /// The repository.
 #[derive(Debug)]
 pub struct Workspace {
-    /// Its root folder.
+    /// Root folder.
     pub root: PathBuf,
-    /// The folder of cargo's output.
+    /// Folder of cargo's output.
     pub target: PathBuf,
-    /// Its packages, sorted by name.
+    /// Packages, sorted by name.
     pub packages: Vec<Package>,
 }
 
 /// A package of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Package {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its folder, relative to the root.
+    /// Folder, relative to the root.
     pub folder: PathBuf,
     /// Names of its normal dependencies, sorted: neither for tests nor for build scripts.
     pub dependencies: Vec<String>,

@@ -48,12 +48,14 @@ pub enum WeightShape {
 
 /// A schedule with an invalid key. The key is relative to the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{key} must be {allowed}")]
+#[error("{key} {problem}\nhint: {fix}")]
 pub struct ScheduleError {
     /// Invalid key.
     pub key: &'static str,
-    /// Allowed values.
-    pub allowed: &'static str,
+    /// Problem, as a predicate of the key.
+    pub problem: &'static str,
+    /// Correction, in the imperative.
+    pub fix: &'static str,
 }
 
 impl From<f64> for Weight {
@@ -77,14 +79,15 @@ impl WeightSchedule {
     /// # Errors
     /// Names the first such key.
     pub fn check(&self) -> Result<(), ScheduleError> {
-        let require = |holds, key, allowed| if holds { Ok(()) } else { Err(ScheduleError { key, allowed }) };
-        require(self.to.abs() <= 1e6, "to", "a number from -1000000 to 1000000")?;
-        require(self.over >= 1, "over", "at least 1")?;
+        let require = |holds, key, problem, fix| if holds { Ok(()) } else { Err(ScheduleError { key, problem, fix }) };
+        require(self.to.abs() <= 1e6, "to", "is out of range", "use a number from -1000000 to 1000000")?;
+        require(self.over >= 1, "over", "is out of range: 0", "use 1 or more")?;
         match (self.shape, self.every) {
-            (WeightShape::Steps, every) => {
-                require(every.is_some_and(|every| every >= 1), "every", "at least 1 when `shape` is steps")
+            (WeightShape::Steps, None) => {
+                require(false, "every", "is missing, but `shape` is \"steps\"", "set it to 1 or more")
             }
-            (_, every) => require(every.is_none(), "every", "left out unless `shape` is steps: nothing uses it"),
+            (WeightShape::Steps, Some(every)) => require(every >= 1, "every", "is out of range: 0", "use 1 or more"),
+            (_, every) => require(every.is_none(), "every", "has no effect: `shape` is not \"steps\"", "remove it"),
         }
     }
 

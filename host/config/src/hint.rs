@@ -1,16 +1,33 @@
-//! Adds a hint to the parser's message for an unknown key: the nearest known one.
+//! Hints on the parser's messages: the nearest known name of a misspelt one, or the place to correct.
 
 use gymkhana_nearest::nearest;
 
-/// A TOML error message, with a hint where a key or a value is misspelt.
+/// Note on an unknown key of a section whose kind has no keys of its own.
+const NO_KEYS: &str = "but the section has no other keys";
+
+/// A TOML error message with a hint.
 pub(crate) fn explain(message: &str) -> String {
-    // serde says this of a section whose variant has no keys of its own.
-    let message = message.trim_end().replace("there are no fields", "it has 0 keys");
-    let message = message.as_str();
-    match nearest_of(message) {
-        Some(nearest) => format!("{message}\nhint: did you mean `{nearest}`?"),
-        None => message.to_owned(),
+    let message = message.trim_end().replace("there are no fields", NO_KEYS);
+    let hint = hint_on(&message);
+    format!("{message}\nhint: {hint}")
+}
+
+fn hint_on(message: &str) -> String {
+    if let Some(nearest) = nearest_of(message) {
+        return format!("did you mean `{nearest}`?");
     }
+    let fixed = if message.contains(NO_KEYS) {
+        "remove it"
+    } else if message.contains("unknown field `") {
+        "use one of the expected keys, or remove it"
+    } else if message.contains("unknown variant `") {
+        "use one of the expected values"
+    } else if message.starts_with("TOML parse error at line ") {
+        "correct the line that is shown"
+    } else {
+        "docs/reference/run-file.md lists every key with its type and range"
+    };
+    fixed.to_owned()
 }
 
 /// Reads the names from "unknown field `x`, expected one of `a`, `b`".

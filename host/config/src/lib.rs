@@ -27,4 +27,5 @@ pub use sections::{
     Checkpoint, CheckpointsSection, DynamicSampling, EnvironmentSection, EvaluationSection, FailuresSection,
     HttpSection, HubModel, LimitsSection, ModelSection, Options, PluginSection, PolicySection, RewardSection, RlStage,
     SandboxSection, SeatBinding, SeatSection, ServerSection, SftStage, Stage, ToolFormatChoice, ToolSection,
+    TurnSchedule,
 };

@@ -23,7 +23,7 @@ pub(crate) struct Mismatch {
     pub path: Vec<Step>,
     /// The value.
     pub value: Value,
-    /// What the value must be; the first possibility if there are several.
+    /// Schema that the value violates; the first possibility if there are several.
     pub schema: Schema,
 }
 

@@ -17,7 +17,7 @@ pub(crate) const NO_STAGE: &str =
 const NO_SUCCESS: &str = "the run file does not say what success is\nhint: add `success = \"environment.FACT\"`, such as \
                           `environment.success`, or `success = \"REWARD.COMPONENT\"` above the first section";
 
-/// Why a run file is refused.
+/// Reason why a run file is refused.
 pub(crate) enum Refusal {
     /// A value has another type, or is beyond a bound.
     Value(Mismatch),
@@ -88,7 +88,7 @@ fn no_kind(name: &str) -> String {
     format!("`{name}` is an algorithm, not a kind of stage\nhint: write `kind = \"rl\"` and `algorithm = \"{name}\"`")
 }
 
-/// What is wrong with a value, and what to write instead.
+/// Message about a value and the correction.
 fn sentence(mismatch: &Mismatch, place: &str) -> String {
     let Mismatch { value, schema, .. } = mismatch;
     // The value that a text spells: 20 for "20".
@@ -119,7 +119,7 @@ fn kind(schema: &Schema) -> &'static str {
     }
 }
 
-/// What to write instead of a value of another type.
+/// Correction of a value of another type.
 fn remedy(mismatch: &Mismatch) -> String {
     let Mismatch { path, value, schema } = mismatch;
     let example = schema.get("const").or(schema["enum"].get(0)).or(schema.get("default")).map(toml_value);

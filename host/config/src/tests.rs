@@ -2,7 +2,7 @@
 
 use gymkhana_algorithm::Preset;
 
-use crate::{RunFile, Stage};
+use crate::{RunFile, Stage, TurnSchedule};
 
 const SMALLEST: &str = "success = \"environment.success\"\n[[stages]]\nkind = \"rl\"\n";
 
@@ -308,7 +308,19 @@ fn an_algorithm_is_not_a_kind_of_stage() {
     assert_eq!(message(&text, &[]), format!("run.toml: line 5: {expected}"));
     assert_eq!(message(SMALLEST, &["stages.rl.kind=grpo"]), format!("--set stages.rl.kind=grpo: {expected}"));
     let unknown = message(SMALLEST, &["stages.rl.kind=lr"]);
-    assert_eq!(unknown, "--set stages.rl.kind=lr: unknown variant `lr`, expected one of `sft`, `rl`, `dpo`, `distill`");
+    let expected = "--set stages.rl.kind=lr: unknown variant `lr`, expected one of `sft`, `rl`, `dpo`, `distill`\n\
+                    hint: use one of the expected values";
+    assert_eq!(unknown, expected);
+}
+
+#[test]
+fn a_turn_limit_grows_up_to_the_runs_limit() {
+    let schedule = TurnSchedule { from: 4, by: 2, every: 10 };
+    for (step, limit) in [(0, 4), (9, 4), (10, 6), (25, 8), (30, 10), (39, 10), (1_000_000, 10)] {
+        assert_eq!(schedule.at(step, 10), limit, "step {step}");
+    }
+    let fast = TurnSchedule { from: 1, by: u32::MAX, every: 1 };
+    assert_eq!((fast.at(0, 7), fast.at(u64::MAX, 7)), (1, 7));
 }
 
 /// Each block of the pages is a run file, or sections that extend the first one.

@@ -11,7 +11,7 @@ use gymkhana_sandbox::{Action, Advice, CallError, OptionalInterface, Plugin, Sna
 use crate::action::ScriptedAction;
 use crate::tree::Tree;
 
-/// How a driver begins.
+/// Start of a driver.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Start {
     /// An episode of this task.
@@ -257,7 +257,7 @@ impl Driver {
     }
 
     /// Reads the state through every interface that the plugin offers.
-    pub(crate) async fn look(&mut self, plugin: &Plugin) -> Result<Vec<(&'static str, Tree)>, CallError> {
+    pub(crate) async fn read_state(&mut self, plugin: &Plugin) -> Result<Vec<(&'static str, Tree)>, CallError> {
         let mut seen = Vec::new();
         match &mut self.live {
             Live::Episode(episode) => {

@@ -9,7 +9,7 @@ use gymkhana_sandbox::{EnvironmentEpisode, Plugin, SplitInfo, ToolSession};
 use crate::Settings;
 use crate::driver::{Driver, Start};
 use crate::finding::{CheckPhase, Stop};
-use crate::world::Synthetic;
+use crate::synthetic_outbound::SyntheticOutbound;
 
 /// Resource usage of one call.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,7 +47,7 @@ pub(crate) struct Fixture {
 
 /// The plugin with synthetic answers to its outbound calls, in episodes and outside of them.
 fn with_synthetic_answers(plugin: &Plugin) -> Plugin {
-    plugin.granting(Arc::new(Synthetic)).asking(Arc::new(Synthetic))
+    plugin.granting(Arc::new(SyntheticOutbound)).asking(Arc::new(SyntheticOutbound))
 }
 
 impl Fixture {

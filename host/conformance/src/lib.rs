@@ -1,7 +1,7 @@
 //! The conformance suite: checks of the plugin contract, and the report of their outcomes.
 //!
-//! The suite depends on the sandbox alone and starts episodes, sessions and scorings itself, so that a check needs no
-//! model and no run. All random choices derive from the seed in the settings, and limits are counted in instructions
+//! The suite starts episodes, sessions and scorings itself, through the sandbox and the episode driver, so that a check
+//! needs neither a model nor a run. All random choices derive from the seed in the settings, and limits are counted in instructions
 //! and bytes instead of seconds, so that a report is the same on every machine.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -18,8 +18,8 @@ mod path;
 mod play;
 mod settings;
 mod suite;
+mod synthetic_outbound;
 mod tree;
-mod world;
 
 pub use finished_episode::FinishedEpisode;
 pub use measure::{MeasureProgress, Measured, measure};

@@ -56,7 +56,7 @@ pub async fn measure(
     plugin: &Plugin,
     settings: Settings,
     times: u32,
-    told: MeasureProgress<'_>,
+    progress: MeasureProgress<'_>,
 ) -> Result<Vec<Measured>, SuiteError> {
     let measured = async {
         let fixture = Fixture::new(plugin.clone(), settings).await?;
@@ -64,15 +64,15 @@ pub async fn measure(
         let mut all = Vec::new();
         let is_episode = |start: &&Start| matches!(start, Start::Episode(_));
         if let Some(first) = starts.iter().find(is_episode) {
-            all.extend(measure_calls(&fixture, first, "environment", ["start", "step"], times, told).await?);
+            all.extend(measure_calls(&fixture, first, "environment", ["start", "step"], times, progress).await?);
         }
         if fixture.is(Kind::Tool) {
             let first = starts.iter().find(|start| !is_episode(start));
             let first = first.ok_or_else(|| Stop::Plugin(Defect::new(fixture.nothing_to_play())))?;
-            all.extend(measure_calls(&fixture, first, "tool", ["open", "call"], times, told).await?);
+            all.extend(measure_calls(&fixture, first, "tool", ["open", "call"], times, progress).await?);
         }
         if fixture.is(Kind::Reward) {
-            all.push(scorings(&fixture, times, told).await?);
+            all.push(scorings(&fixture, times, progress).await?);
         }
         Ok(all)
     };
@@ -88,7 +88,7 @@ async fn measure_calls(
     kind: &'static str,
     [start_call, act_call]: [&str; 2],
     times: u32,
-    told: MeasureProgress<'_>,
+    progress: MeasureProgress<'_>,
 ) -> Result<Vec<Measured>, Stop> {
     let saves = Driver::can_be_saved(&fixture.plugin, start);
     let [mut starts, mut actions, mut snapshots, mut restores] =
@@ -116,7 +116,7 @@ async fn measure_calls(
             restores.note(since, copy.cost);
         }
         driver = Some(on);
-        told(kind, number + 1);
+        progress(kind, number + 1);
     }
     let mut all = vec![starts, actions, snapshots, restores];
     all.retain(|measured| !measured.times_us.is_empty());
@@ -125,7 +125,7 @@ async fn measure_calls(
 }
 
 /// Scores a group of eight equal episodes, each time in a fresh instance.
-async fn scorings(fixture: &Fixture, times: u32, told: MeasureProgress<'_>) -> Result<Measured, Stop> {
+async fn scorings(fixture: &Fixture, times: u32, progress: MeasureProgress<'_>) -> Result<Measured, Stop> {
     let made = equal_episodes();
     let group: Vec<_> = made.iter().map(FinishedEpisode::trajectory).collect();
     let mut scorings = Measured::of("reward score");
@@ -135,7 +135,7 @@ async fn scorings(fixture: &Fixture, times: u32, told: MeasureProgress<'_>) -> R
         let scores = scorer.score(&group, &fixture.options, 0).await;
         scores.during("a group of eight made-up episodes")?;
         scorings.note(since, scorer.cost());
-        told("reward", number + 1);
+        progress("reward", number + 1);
     }
     scorings.times_us.sort_by(f64::total_cmp);
     Ok(scorings)

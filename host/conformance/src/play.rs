@@ -14,7 +14,7 @@ use crate::finding::{CheckPhase, Stop, stop};
 const MAX_TURNS: u32 = 300;
 
 /// Advice for an oracle that cannot continue.
-const ORACLES_TOOL: &str = "have it get on with the functions that it is told of, or give the tool that it needs with --with \
+const ORACLES_TOOL: &str = "let it use only the functions that it is offered, or give the tool that it needs with --with \
                             TOOL.wasm";
 
 /// The player of an episode.
@@ -27,12 +27,12 @@ pub(crate) enum Player {
 }
 
 /// A plugin with its options.
-pub(crate) type Chosen<'a> = (&'a Plugin, &'a [NamedValue]);
+pub(crate) type PluginWithOptions<'a> = (&'a Plugin, &'a [NamedValue]);
 
 /// Plays one episode.
 pub(crate) async fn play(
-    environment: Chosen<'_>,
-    tools: &[Chosen<'_>],
+    environment: PluginWithOptions<'_>,
+    tools: &[PluginWithOptions<'_>],
     task: &TaskRef,
     seed: Seed,
     mut player: Player,
@@ -54,7 +54,7 @@ pub(crate) async fn play(
     finish(episode, &place).await
 }
 
-fn bound((plugin, options): Chosen<'_>) -> Bound {
+fn bound((plugin, options): PluginWithOptions<'_>) -> Bound {
     Bound { plugin: plugin.clone(), options: options.to_vec() }
 }
 
@@ -67,8 +67,8 @@ fn no_failure(failures: &[Failure], during: &str) -> Result<(), Stop> {
 }
 
 async fn begin(
-    environment: Chosen<'_>,
-    tools: &[Chosen<'_>],
+    environment: PluginWithOptions<'_>,
+    tools: &[PluginWithOptions<'_>],
     task: &TaskRef,
     seed: Seed,
     place: &str,

@@ -120,7 +120,7 @@ pub fn all_checks() -> Vec<CheckInfo> {
     [CAPABILITIES, LOADS].into_iter().chain(playing).chain([OPTION_LIMITS]).collect()
 }
 
-/// Checks a plugin. `origin` names it in messages; `told` receives each check's result when it ends. Compiling blocks
+/// Checks a plugin. `origin` names it in messages; `on_result` receives each check's result when it ends. Compiling blocks
 /// the thread for tenths of a second or more.
 ///
 /// # Errors
@@ -130,7 +130,7 @@ pub async fn check_plugin(
     origin: &str,
     bytes: &[u8],
     settings: Settings,
-    mut told: impl FnMut(&Check) + Send,
+    mut on_result: impl FnMut(&Check) + Send,
 ) -> Result<Report, SuiteError> {
     let manifest = read_manifest(bytes)?;
     manifest.check_contract()?;
@@ -143,7 +143,7 @@ pub async fn check_plugin(
             Err(Stop::Plugin(defect)) => causes.failed(info, defect),
             Err(Stop::Host(error)) => return Err(SuiteError::Host(error)),
         };
-        told(&check);
+        on_result(&check);
         report.checks.push(check);
         Ok(())
     };

@@ -49,7 +49,7 @@ pub struct EpisodeData {
     pub calls: u32,
     /// Answers to the calls of each seat's last turn, for the oracle.
     pub results: Vec<Vec<String>>,
-    /// How the environment ended the episode; `None` while it continues.
+    /// Ending by the environment; `None` while the episode continues.
     pub ending: Option<Ending>,
 }
 

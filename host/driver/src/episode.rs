@@ -28,7 +28,7 @@ pub struct EpisodeSeeds {
     pub tools: Seed,
 }
 
-/// What an episode starts with.
+/// Inputs of a new episode.
 pub struct EpisodeSetup<'a> {
     /// The environment.
     pub environment: &'a Bound,

@@ -1,4 +1,4 @@
-//! What the owner of an episode adds to it: timers, a view of the transcript, and functions that it answers itself.
+//! Additions of an episode's owner: timers, a view of the transcript, and functions that the owner answers itself.
 
 use gymkhana_record::{Call, Turn};
 use gymkhana_sandbox::StepResult;

@@ -110,7 +110,7 @@ impl ExchangeRecorder {
         recorder
     }
 
-    /// What the plugin has used of its quota.
+    /// Used part of the plugin's quota.
     pub(crate) fn usage(&self) -> Usage {
         self.state().used.clone()
     }

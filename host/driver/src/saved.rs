@@ -21,7 +21,7 @@ pub struct SavedEpisode {
     tools: Vec<SavedSession>,
 }
 
-/// One tool's session without the tool.
+/// Session of a tool without the tool.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SavedSession {
     pub(crate) tool: String,

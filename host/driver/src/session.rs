@@ -82,7 +82,7 @@ pub(crate) struct FinalView {
     pub(crate) logs: Vec<LogEntry>,
 }
 
-/// One tool's session in one episode.
+/// Session of a tool in one episode.
 pub(crate) struct Session {
     tool: Arc<Tool>,
     /// Records the tool's outbound calls, if it can make any.

@@ -11,7 +11,7 @@ use gymkhana_sandbox::{CallError, Plugin};
 pub struct Bound {
     /// The plugin.
     pub plugin: Plugin,
-    /// Its options.
+    /// Options of the plugin.
     pub options: Vec<NamedValue>,
 }
 
@@ -24,7 +24,7 @@ pub fn unsandboxed<'a>(plugins: impl Iterator<Item = &'a Plugin>) -> Vec<String>
 pub struct Tool {
     /// The plugin and its options.
     pub bound: Bound,
-    /// Its functions.
+    /// Functions of the tool.
     pub functions: Vec<Function>,
 }
 

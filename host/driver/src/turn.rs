@@ -1,4 +1,4 @@
-//! One turn of a seat: its message or calls go to the environment and the tools, and the transcript grows.
+//! A turn of a seat: its message or calls go to the environment and the tools, and the transcript grows.
 //!
 //! The transcript follows the order of the calls and not the order in which answers arrive, so that a record does not
 //! depend on scheduling.
@@ -13,7 +13,7 @@ use crate::episode::{Episode, milliseconds};
 use crate::hooks::{Hooks, TimedCall};
 use crate::session::ToolAnswer;
 
-/// What a seat says and calls in one turn.
+/// Text and calls of a seat in one turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// Text outside the calls.
@@ -75,7 +75,7 @@ impl Episode {
     /// Says a message for the seat to move.
     ///
     /// # Errors
-    /// How the episode ended, if it ended. A failure of the environment is added to the episode's failures.
+    /// The ending, if the episode ended. A failure of the environment is added to the episode's failures.
     pub async fn say<H: Hooks>(&mut self, hooks: &mut H, content: Content) -> Result<(), Ending> {
         let turn = Turn::Message { seat: self.data.seat, content: content.clone() };
         self.record(hooks, turn);
@@ -138,7 +138,7 @@ impl Episode {
         }
     }
 
-    /// Why the environment does not answer this call; `None` if it does.
+    /// Reason why the environment does not answer this call; `None` if it does.
     fn refusal(&self, seat: u32, call: &Call, ending: Option<Ending>) -> Option<String> {
         let functions = self.data.functions(seat);
         if functions.iter().any(|function| function.name == call.name) {
@@ -166,7 +166,7 @@ impl Episode {
     /// Performs an action of the seat to move.
     ///
     /// # Errors
-    /// How the episode ended, if it ended. A failure of the environment is added to the episode's failures.
+    /// The ending, if the episode ended. A failure of the environment is added to the episode's failures.
     pub async fn step<H: Hooks>(&mut self, hooks: &mut H, action: Action<'_>) -> Result<(), Ending> {
         let (seat, number) = (self.data.seat, self.data.steps);
         let site = CallSite::Step(number);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use backon::{ExponentialBuilder, Retryable};
 
-/// How often and after which delays a failed attempt is repeated.
+/// Number of repetitions of a failed attempt, and their delays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
     /// Attempts after the first one.

@@ -13,9 +13,9 @@ use crate::error::{RunError, RunResult};
 pub struct Binding<'a> {
     /// Index in the environment's list of seats.
     pub seat: u32,
-    /// Its name.
+    /// Name of the seat.
     pub name: &'a str,
-    /// Its section, or the default one.
+    /// Section of the seat, or the default one.
     pub section: SeatSection,
 }
 

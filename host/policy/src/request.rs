@@ -86,7 +86,7 @@ pub struct ScoreRequest {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// The tokens do not fit the policy's context.
-    #[error("{tokens} tokens do not fit the policy's context of {context}")]
+    #[error("{tokens} tokens do not fit the policy's context of {context}\nhint: shorten the prompt")]
     ContextFull {
         /// Number of tokens.
         tokens: usize,

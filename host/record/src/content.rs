@@ -12,7 +12,7 @@ pub struct Media {
     pub bytes: Vec<u8>,
 }
 
-/// One part of a message.
+/// A part of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
@@ -80,9 +80,9 @@ impl Value {
 /// A value with its name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NamedValue {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its value.
+    /// The value.
     pub value: Value,
 }
 
@@ -91,7 +91,7 @@ pub struct NamedValue {
 pub struct Function {
     /// The name, unique among the functions of one seat.
     pub name: String,
-    /// One or two sentences for the policy.
+    /// Description for the policy, of one or two sentences.
     pub description: String,
     /// JSON Schema of the arguments object, as JSON text.
     pub parameters: String,

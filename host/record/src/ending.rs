@@ -1,4 +1,4 @@
-//! Why an episode ended.
+//! The reason why an episode ended.
 
 use std::fmt;
 

@@ -15,7 +15,7 @@ pub const EPISODE_SCHEMA: u32 = 8;
 pub struct SeatFunctions {
     /// The seat.
     pub seat: u32,
-    /// Its functions.
+    /// The functions of the seat.
     pub functions: Vec<Function>,
 }
 
@@ -31,16 +31,16 @@ pub struct Opening {
     pub observations: Vec<(u32, Content)>,
 }
 
-/// One seat's rewards from the environment, one number for each step.
+/// Rewards of a seat from the environment, one number for each step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SeatRewards {
     /// The seat.
     pub seat: u32,
-    /// One reward per step; 0 where the environment gave none.
+    /// Reward of each step; 0 where the environment gave none.
     pub rewards: Vec<f64>,
 }
 
-/// One reward plugin's scores.
+/// Scores of a reward plugin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PluginScore {
     /// The reward's name.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EpisodeId, EpisodeRecord, Seed};
 
-/// One fork.
+/// A fork of an episode from another one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fork {
     /// The episode with the shared turns.

@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 /// The turn probe's score of one turn: mean log-probabilities of a text under the policy (nats per token).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ProbeScore {
-    /// Of the right answer before the turn, or of the turn's reply.
+    /// Mean of the right answer before the turn, or of the turn's reply.
     pub log_prob: f64,
-    /// Of the reply with the feedback since the previous reply hidden; none when the probe scores an answer.
+    /// Mean of the reply with the feedback since the previous reply hidden; none when the probe scores an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub without: Option<f64>,
 }
 
-/// One reply of a seat's policy.
+/// A reply of a seat's policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PolicyTurn {
     /// The seat.

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One named part of a score.
+/// A named part of a score.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Component {
-    /// Its name, as the reward describes it.
+    /// The name, as the reward describes it.
     pub name: String,
-    /// Its value; finite.
+    /// The value; finite.
     pub value: f64,
 }
 
@@ -18,13 +18,13 @@ pub struct Evidence {
     pub turn: u32,
     /// First byte in the text of that turn.
     pub start: u32,
-    /// One past the last byte.
+    /// End of the passage: the byte after the last one.
     pub end: u32,
     /// A note about the passage.
     pub note: String,
 }
 
-/// One seat's score by one reward. All numbers are finite and inside the reward's declared range.
+/// Score of a seat by a reward. All numbers are finite and inside the reward's declared range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// The seat.
@@ -33,7 +33,7 @@ pub struct Score {
     pub total: f64,
     /// The named parts.
     pub components: Vec<Component>,
-    /// One reward for each message of the seat, or empty when only the total counts.
+    /// Reward of each message of the seat, or empty when only the total counts.
     pub turns: Vec<f64>,
     /// The passages that the score is based on.
     pub evidence: Vec<Evidence>,

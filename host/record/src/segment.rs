@@ -1,4 +1,4 @@
-//! One token sequence that a policy saw and extended: training uses exactly the sampled tokens.
+//! A token sequence that a policy saw and extended: training uses exactly the sampled tokens.
 
 use std::ops::Range;
 
@@ -46,7 +46,7 @@ pub struct SegmentColumns {
     pub turns: Vec<u32>,
 }
 
-/// One token sequence of one seat, with the numbers of each token. All columns have the length of `tokens`.
+/// A token sequence of one seat, with the numbers of each token. All columns have the length of `tokens`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(try_from = "SegmentColumns", into = "SegmentColumns")]
 pub struct Segment(SegmentColumns);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Call, Content};
 
-/// One entry of the transcript, in the order in which the contexts grew.
+/// An entry of the transcript, in the order in which the contexts grew.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "turn")]
 pub enum Turn {

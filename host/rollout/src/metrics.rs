@@ -29,7 +29,7 @@ const TIMES: [u64; 16] = [
 ];
 
 /// Upper bounds of the buckets of staleness, in training steps; the last is the maximum of any run.
-const LAGS: [u64; 8] = [0, 1, 2, 4, 8, 16, 32, 64];
+const STALENESS: [u64; 8] = [0, 1, 2, 4, 8, 16, 32, 64];
 
 /// Activity that an episode or the trainer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +120,7 @@ pub struct RolloutMetrics {
     waits: [Waits; WaitKind::ALL.len()],
     /// Total in nanoseconds.
     trainer_idle: AtomicU64,
-    lags: Histogram,
+    staleness: Histogram,
     episodes: AtomicU64,
     failures: [AtomicU64; FAILURES.len()],
 }
@@ -134,7 +134,7 @@ impl Default for RolloutMetrics {
         Self {
             waits: std::array::from_fn(|_| waits()),
             trainer_idle: AtomicU64::new(0),
-            lags: Histogram::new(&LAGS),
+            staleness: Histogram::new(&STALENESS),
             episodes: AtomicU64::new(0),
             failures: Default::default(),
         }
@@ -155,8 +155,8 @@ impl RolloutMetrics {
     }
 
     /// Records the staleness of trained tokens, in training steps.
-    pub fn lagged(&self, steps: u32, tokens: u64) {
-        self.lags.add(u64::from(steps), tokens);
+    pub fn record_staleness(&self, steps: u32, tokens: u64) {
+        self.staleness.add(u64::from(steps), tokens);
     }
 
     /// Records the end of an episode with failures at these boundaries.
@@ -188,8 +188,8 @@ impl RolloutMetrics {
 
     /// Staleness of trained tokens, in training steps.
     #[must_use]
-    pub fn lags(&self) -> Buckets {
-        self.lags.read()
+    pub fn staleness(&self) -> Buckets {
+        self.staleness.read()
     }
 
     /// Total idle time of the trainer, caused by missing episodes.
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_value_is_counted_in_the_first_bucket_with_a_sufficient_bound() {
-        let histogram = Histogram::new(&LAGS);
+        let histogram = Histogram::new(&STALENESS);
         for (value, times) in [(0, 3), (1, 1), (3, 1), (4, 2), (64, 1), (65, 5)] {
             histogram.add(value, times);
         }
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn bounds_rise() {
-        assert!(TIMES.is_sorted() && LAGS.is_sorted());
+        assert!(TIMES.is_sorted() && STALENESS.is_sorted());
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub struct RefusedOption {
     pub section: String,
     /// The option.
     pub option: String,
-    /// Its value.
+    /// Value of the option.
     pub value: String,
     /// The plugin.
     pub plugin: String,

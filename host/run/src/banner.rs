@@ -6,7 +6,7 @@ use std::path::Path;
 use gymkhana_config::{Checkpoint, PolicySection, Stage};
 use gymkhana_registry::Lock;
 
-/// What a run starts with.
+/// Settings and plugins that a run starts with.
 pub(crate) struct Banner<'a> {
     pub policy: &'a PolicySection,
     /// Number of the policy's parameters.

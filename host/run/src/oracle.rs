@@ -54,7 +54,7 @@ fn asks_oracle(file: &RunFile) -> bool {
         || file.seats.values().any(|seat| seat.policy == SeatBinding::Oracle)
 }
 
-/// What to add to a run that lacks these functions.
+/// Advice on a run that lacks these functions.
 fn remedy(functions: &[String]) -> String {
     let tool = |function: &String| FIRST_PARTY.iter().find(|(known, _)| known == function).map(|(_, tool)| *tool);
     let mut tools: Vec<String> = functions.iter().filter_map(tool).map(str::to_owned).collect();

@@ -14,7 +14,7 @@ use gymkhana_orchestration::{Classify, RunResult};
 /// Bytes of a float32 number.
 const FLOAT: u64 = 4;
 
-/// What a run would do.
+/// Plan of a run that was not started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunPlan {
     /// Model, plugins, stages and folder.
@@ -25,7 +25,7 @@ pub struct RunPlan {
     pub stages: Vec<String>,
     /// Bytes that the models keep, by their use.
     pub memory: Vec<(String, u64)>,
-    /// What the policy reads first.
+    /// First prompt of the policy.
     pub prompt: Option<FirstPrompt>,
 }
 

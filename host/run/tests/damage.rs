@@ -139,7 +139,7 @@ fn episodes(run: &RunReader) -> RunResult<Episodes> {
     Ok(read)
 }
 
-/// What `host show`, `host replay` and `host eval` read from the folder of a run.
+/// Contents that `host show`, `host replay` and `host eval` read from the folder of a run.
 #[derive(Debug, PartialEq)]
 struct Read {
     run_file: String,

@@ -69,7 +69,7 @@ impl Weight {
     }
 }
 
-/// What compiled code depends on; equal in the process that compiles and in the one that runs.
+/// Properties that compiled code depends on; equal in the process that compiles and in the one that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CodeForm {
     pub weight: Weight,

@@ -31,7 +31,7 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 /// A plugin cannot be loaded. `origin` is its file, or the caller's name for its bytes.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// Its file cannot be read.
+    /// The plugin's file cannot be read.
     #[error(transparent)]
     File(#[from] PluginFileError),
     /// It is not a component, or its manifest is missing or damaged.
@@ -109,7 +109,7 @@ pub enum LoadError {
         /// Cause.
         why: String,
     },
-    /// One instance needs more places than the pool has.
+    /// An instance needs more places than the pool has.
     #[error(
         "plugin `{origin}` cannot start: one instance needs {needed} places and the pool has {places}\nhint: allow more \
          live instances"
@@ -122,7 +122,7 @@ pub enum LoadError {
         /// Places of the pool.
         places: u32,
     },
-    /// Its compiled code cannot be cached.
+    /// The compiled code cannot be cached.
     #[error(transparent)]
     Cache(#[from] CacheError),
     /// The engine for plugins with a language runtime cannot be set up.

@@ -102,7 +102,7 @@ fn with_fuel(per_call: u64, per_episode: Option<u64>) -> Limits {
     Limits { fuel_per_call: Some(per_call), fuel_per_episode: per_episode, ..config().limits }
 }
 
-/// What a few calls used, the last of them without end.
+/// Costs of a few calls, the last of which never ends.
 async fn costs(plugin: &Plugin) -> (Vec<(Option<u64>, Option<u64>)>, String) {
     let mut session = session(plugin).await;
     let mut costs = vec![session.cost()];

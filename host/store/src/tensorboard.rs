@@ -11,7 +11,7 @@ pub(crate) struct EventFile(File);
 impl EventFile {
     /// Creates an event file.
     ///
-    /// Its second event marks a session start at `step`, which makes TensorBoard drop later points of older files in
+    /// The second event marks a session start at `step`, which makes TensorBoard drop later points of older files in
     /// the folder: the run repeats those steps.
     pub fn create(path: &Path, wall_time: f64, step: u64) -> io::Result<Self> {
         let mut file = Self(File::create_new(path)?);

@@ -10,7 +10,7 @@ use gymkhana_record::{EpisodeRecord, Segment};
 use gymkhana_trainer::{Lora, RlSettings, Settings, SftSettings, Trainer};
 use serde::Deserialize;
 
-/// What is trained.
+/// Trained parameters and batches.
 #[derive(Deserialize)]
 struct Batches {
     lora: Option<Lora>,

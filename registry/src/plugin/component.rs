@@ -36,9 +36,9 @@ pub enum ComponentError {
     TooComplex {
         /// Quantity above its limit.
         quantity: Quantity,
-        /// Its value.
+        /// Value found.
         value: u64,
-        /// Its limit.
+        /// Largest allowed value.
         limit: u64,
     },
     /// Instantiates a component or module that another party provides, so that its size is unknown.

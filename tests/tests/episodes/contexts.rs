@@ -130,7 +130,7 @@ async fn a_summary_is_sampled_trained_on_and_continued_from() {
     assert_eq!((record.ending, record.policy_turns.len()), (Ending::TurnLimit, 3));
 }
 
-/// What the environment showed after the task is known after a summary only if the summary says it.
+/// After a summary, an observation that followed the task is known only if the summary repeats it.
 #[tokio::test]
 async fn a_summary_decides_what_is_recalled() {
     let table = Table::new().environment("guest-recall", &[]);

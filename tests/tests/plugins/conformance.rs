@@ -371,9 +371,11 @@ async fn reports_with_equal_seeds_differ_only_in_times() {
         report.checks.retain(|check| check.name != "cost");
         report
     };
-    let (first, second, other) = (run(1).await, run(1).await, run(2).await);
+    let (first, second, mut other) = (run(1).await, run(1).await, run(2).await);
     assert_eq!(first, second);
-    assert_ne!(first.seed, other.seed);
+    // Another seed plays other episodes, which the findings show.
+    other.seed = first.seed;
+    assert_ne!(first, other);
     let json = serde_json::to_string(&first).expect("JSON");
     assert_eq!(serde_json::from_str::<Report>(&json).expect("a report"), first);
 }

@@ -88,12 +88,13 @@ fn check(pages: &BTreeMap<PathBuf, Page>, exists: impl Fn(&Path) -> bool) -> Vec
     findings
 }
 
-fn is_absolute(link: &str) -> bool {
+/// Whether a link names a scheme, such as `https:`.
+pub fn is_absolute(link: &str) -> bool {
     link.contains("://") || link.starts_with("mailto:")
 }
 
 /// The target's path from the root, unless it leaves the repository.
-fn resolve(file: &Path, link: &str) -> Option<PathBuf> {
+pub fn resolve(file: &Path, link: &str) -> Option<PathBuf> {
     let mut path = file.parent()?.to_owned();
     for part in Path::new(link).components() {
         match part {

@@ -11,7 +11,7 @@ pub mod prose;
 use anyhow::bail;
 
 /// Prints the findings of a check and fails if there are any.
-fn report(findings: &[String], what: &str, hint: &str) -> anyhow::Result<()> {
+pub fn report(findings: &[String], what: &str, hint: &str) -> anyhow::Result<()> {
     for finding in findings {
         eprintln!("{finding}");
     }

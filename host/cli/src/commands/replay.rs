@@ -9,7 +9,7 @@ use gymkhana_store::{RunReader, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::args::ReplayArgs;
-use crate::error::{Classify, CliResult};
+use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use crate::units::counted;
 use gymkhana_config::RunFile;
@@ -79,7 +79,8 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
             tally.different,
             episodes(tally.equal + tally.different)
         );
-        return Err(anyhow::anyhow!(message)).internal();
+        let hint = "docs/how-to/debug-a-replay.md explains how to find the cause";
+        return Err(CliError::internal(message).with_hint(hint));
     }
     if args.forks {
         printer.result(format!("episodes with equal forks: {}", tally.equal - tally.forks_differ));
@@ -90,7 +91,7 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
             "forks diverged in {}: a plugin's snapshot does not hold its whole state",
             episodes(tally.forks_differ)
         );
-        return Err(anyhow::anyhow!(message)).internal();
+        return Err(CliError::internal(message).with_hint("run `host plugin test` on the plugin"));
     }
     Ok(())
 }

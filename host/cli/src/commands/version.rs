@@ -38,7 +38,7 @@ impl Versions {
         }
     }
 
-    /// One line for each part.
+    /// Lines of the output, one for each part.
     fn lines(&self) -> Vec<String> {
         let row = |name: &str, version: &str| format!("{name:<8}  {version}");
         let mut lines = vec![row("host", self.host)];

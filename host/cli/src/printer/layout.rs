@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(line(42, &training(&figures)), "rl: training [----] 34/300 eta 12m 41.0 %");
     }
 
-    /// Of the 79 columns, 19 are for name and position, 7 for the smallest bar, 8 for the time, 20 for success with its
+    /// The 79 columns are 19 for name and position, 7 for the smallest bar, 8 for the time, 20 for success with its
     /// curve and 13 for the reward. The 12 that are left are too few for the tokens (14), so that the bar gets them.
     #[test]
     fn a_wider_line_adds_success_figures_and_the_use_of_time_last() {

@@ -121,7 +121,7 @@ impl Bottom {
     }
 }
 
-/// Where progress is shown.
+/// Place at which progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Display {
     /// At the bottom of a terminal.

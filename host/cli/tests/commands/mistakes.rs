@@ -3,9 +3,12 @@
 //! Messages of one kind share a snapshot. An error before the start of a run leaves no folder.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
-use crate::common::{Desk, Outcome, SMALL_GAME, SMALL_RUN, TIC_TAC_TOE, WORD_PROBLEMS, finish, run_arguments};
+use crate::common::{
+    Desk, Outcome, SMALL_GAME, SMALL_RUN, TIC_TAC_TOE, WORD_PROBLEMS, files_below, finish, run_arguments,
+};
 use gymkhana_registry::contract;
 
 /// Collects messages for a snapshot.
@@ -40,6 +43,43 @@ impl Messages {
             insta::assert_snapshot!(name, self.0);
         });
     }
+}
+
+/// The snapshots of all tests of this crate, so that an error without a hint is found wherever it is recorded.
+#[test]
+fn every_error_of_the_snapshots_has_a_hint() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let mut errors = 0;
+    for (name, _) in files_below(&tests) {
+        if !name.ends_with(".snap") {
+            continue;
+        }
+        let snapshot = fs::read_to_string(tests.join(&name)).expect("a snapshot");
+        for block in error_blocks(&snapshot) {
+            errors += 1;
+            assert!(block.contains("\nhint: "), "{name}: no hint in\n{block}");
+        }
+    }
+    assert!(errors > 150, "only {errors} errors were found");
+}
+
+/// Each error of a snapshot, up to the next title or error.
+fn error_blocks(snapshot: &str) -> Vec<String> {
+    let mut blocks: Vec<String> = vec![];
+    let mut is_open = false;
+    for line in snapshot.lines() {
+        if line.starts_with("error: ") {
+            blocks.push(String::new());
+            is_open = true;
+        } else if line.starts_with("--- ") {
+            is_open = false;
+        }
+        if let Some(block) = blocks.last_mut().filter(|_| is_open) {
+            block.push_str(line);
+            block.push('\n');
+        }
+    }
+    blocks
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// What a line editor writes before each line.
+/// Bytes that a line editor writes before each line.
 const EDITOR_BEGINS: &[u8] = b"\x1b[?2004h";
 
 /// Runs a command in a terminal of `width` columns. Each text of `typed` is typed once the command edits a line. Returns

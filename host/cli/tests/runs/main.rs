@@ -16,6 +16,7 @@ mod plans;
 mod probes;
 mod resuming;
 mod run;
+mod schedules;
 mod seats;
 mod servers;
 mod stopping;

@@ -24,5 +24,5 @@ pub use retention::CheckpointsSection;
 pub use rewards::RewardSection;
 pub use sandbox::SandboxSection;
 pub use seats::{SeatBinding, SeatSection};
-pub use stages::{DynamicSampling, RlStage, SftStage, Stage};
+pub use stages::{DynamicSampling, RlStage, SftStage, Stage, TurnSchedule};
 pub use tools::ToolSection;

@@ -28,7 +28,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
             let (mut path, mut driver) = Path::begin(fixture, &fixture.plugin, start, &fixture.options, seed).await?;
             path.act(fixture, &mut driver, act.clone()).await?;
             answered += 1;
-            told(&driver, &act, must_fail)?;
+            check_answer(&driver, &act, must_fail)?;
         }
     }
     let what = if fixture.is(Kind::Environment) { "messages and calls" } else { "calls" };
@@ -51,7 +51,7 @@ fn strange_acts(functions: &[Function], session: bool) -> Vec<(ScriptedAction, b
 }
 
 /// A session's answer to a call that must fail is marked as failed and has a text.
-fn told(driver: &Driver, act: &ScriptedAction, must_fail: bool) -> Result<(), Stop> {
+fn check_answer(driver: &Driver, act: &ScriptedAction, must_fail: bool) -> Result<(), Stop> {
     if !driver.is_session() || !must_fail {
         return Ok(());
     }

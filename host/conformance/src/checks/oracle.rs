@@ -7,7 +7,7 @@ use gymkhana_sandbox::{OptionalInterface, score};
 use crate::FinishedEpisode;
 use crate::finding::{CheckPhase, Finding, Stop, passed, skipped, stop};
 use crate::fixture::Fixture;
-use crate::play::{Chosen, Player, play};
+use crate::play::{Player, PluginWithOptions, play};
 
 /// Tasks per split.
 const TASKS: u64 = 8;
@@ -16,7 +16,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     if !fixture.plugin.offers(OptionalInterface::Oracle) {
         return skipped("it does not offer an oracle");
     }
-    let tools: Vec<Chosen<'_>> = fixture.beside(Kind::Tool).collect();
+    let tools: Vec<PluginWithOptions<'_>> = fixture.beside(Kind::Tool).collect();
     let mut told = Vec::new();
     for split in &fixture.splits {
         let (mut good, mut judged, mut played) = (0, 0, 0);
@@ -56,7 +56,7 @@ async fn success(fixture: &Fixture, finished: &FinishedEpisode, task: &TaskRef) 
     if let Some(fact) = finished.extras.iter().find(is_success) {
         return Ok(Some(fact.value == Value::Flag(true) || fact.value.as_number().is_some_and(|number| number > 0.0)));
     }
-    let rewards: Vec<Chosen<'_>> = fixture.beside(Kind::Reward).collect();
+    let rewards: Vec<PluginWithOptions<'_>> = fixture.beside(Kind::Reward).collect();
     if !rewards.is_empty() {
         let random = Player::Random(Box::new(fixture.seed("fool").child(task).stream()));
         let foolish = play((&fixture.plugin, &fixture.options), &[], task, fixture.seed("fool"), random).await?;
@@ -70,7 +70,7 @@ async fn success(fixture: &Fixture, finished: &FinishedEpisode, task: &TaskRef) 
     Ok(None)
 }
 
-async fn total(fixture: &Fixture, rewards: &[Chosen<'_>], finished: &FinishedEpisode) -> Result<f64, Stop> {
+async fn total(fixture: &Fixture, rewards: &[PluginWithOptions<'_>], finished: &FinishedEpisode) -> Result<f64, Stop> {
     let mut sum = 0.0;
     for (reward, options) in rewards {
         let scores = score(reward, &[finished.trajectory()], options, 0, fixture.seed("score")).await;

@@ -9,7 +9,7 @@ use crate::FinishedEpisode;
 use crate::finding::{CheckPhase, Finding, Stop, passed, skipped, stop};
 use crate::finished_episode::made_up;
 use crate::fixture::{Fixture, Used, splits_of};
-use crate::play::{Chosen, Player, play};
+use crate::play::{Player, PluginWithOptions, play};
 use crate::tree::Tree;
 
 /// Maximum number of recorded groups that are scored.
@@ -113,7 +113,7 @@ async fn groups(fixture: &Fixture) -> Result<Vec<(String, Vec<FinishedEpisode>)>
     let mut groups = made_up(fixture.seed("made-up"));
     let recorded = fixture.settings.recorded.iter().take(MOST_GROUPS).enumerate();
     groups.extend(recorded.map(|(number, group)| (format!("the recorded group {number}"), group.clone())));
-    let tools: Vec<Chosen<'_>> = fixture.beside(Kind::Tool).collect();
+    let tools: Vec<PluginWithOptions<'_>> = fixture.beside(Kind::Tool).collect();
     for (environment, options) in fixture.beside(Kind::Environment) {
         for task in fixture.some_tasks(&splits_of(environment, options).await?) {
             let mut group = Vec::new();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Limit of all questions and replies of one plugin in one episode, in bytes as the record stores them.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// What a plugin has used in one episode or one scoring.
+/// Usage of a plugin in one episode or one scoring.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Usage {
     quota: Quota,

@@ -71,7 +71,7 @@ pub struct FinishedGroup {
     pub step: u64,
     /// Index in its batch.
     pub place: usize,
-    /// Its episodes, scored.
+    /// Episodes of the group, scored.
     pub records: Vec<EpisodeRecord>,
 }
 

@@ -24,7 +24,7 @@ const MAX_CONTEXT: usize = 10_000_000;
 pub struct ModelFacts {
     /// Texts of its chat format.
     pub chat: ChatFiles,
-    /// Its size.
+    /// Size of the model.
     pub size: ModelSize,
 }
 

@@ -12,29 +12,29 @@ pub enum ModelRole {
     System,
     /// The party that the model answers.
     User,
-    /// The model itself, earlier.
+    /// An earlier reply of the model.
     Assistant,
 }
 
-/// One message to a model.
+/// A message to a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelMessage {
-    /// The role.
+    /// The author's role.
     pub role: ModelRole,
     /// The content.
     pub content: Content,
 }
 
-/// Asks a model for a completion.
+/// A request for a completion.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelRequest {
     /// The conversation so far.
     pub messages: Vec<ModelMessage>,
-    /// The most tokens of the reply.
+    /// Maximum length of the reply (tokens).
     pub max_tokens: u32,
-    /// A finite number.
+    /// Sampling temperature; finite.
     pub temperature: f32,
-    /// The reply ends before one of these texts.
+    /// Texts before which the reply ends.
     pub stop: Vec<String>,
 }
 
@@ -43,27 +43,27 @@ pub struct ModelRequest {
 pub struct ModelReply {
     /// The reply.
     pub text: String,
-    /// It was cut at `max_tokens`.
+    /// True if the reply was cut at `max_tokens`.
     pub cut: bool,
-    /// How many tokens the question had, as the model counts them.
+    /// Length of the prompt, as the model's server counts it (tokens).
     pub prompt_tokens: u32,
-    /// How many tokens the reply had.
+    /// Length of the reply (tokens).
     pub completion_tokens: u32,
 }
 
-/// One request over HTTP.
+/// An HTTP request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpRequest {
-    /// `GET`, `POST` and so on.
+    /// The method, such as `GET` or `POST`.
     pub method: String,
-    /// Where to.
+    /// The absolute URL.
     pub url: String,
-    /// Names and values, as the plugin gave them; secrets are added later and stand nowhere.
+    /// Names and values of the headers, as the plugin gave them. Secrets are added after recording.
     pub headers: Vec<(String, String)>,
     /// The body.
     #[serde(with = "crate::bytes")]
     pub body: Vec<u8>,
-    /// How long the plugin wants to wait, in milliseconds.
+    /// Time limit that the plugin asks for (milliseconds).
     pub timeout_ms: u32,
 }
 
@@ -72,7 +72,7 @@ pub struct HttpRequest {
 pub struct HttpResponse {
     /// The status code.
     pub status: u16,
-    /// Names and values.
+    /// Names and values of the headers, with secrets removed.
     pub headers: Vec<(String, String)>,
     /// The body.
     #[serde(with = "crate::bytes")]
@@ -84,7 +84,7 @@ pub struct HttpResponse {
 pub struct ToolReply {
     /// The answer.
     pub content: Content,
-    /// The call did not work; the content says why.
+    /// True if the call failed; the content gives the reason.
     pub failed: bool,
 }
 
@@ -92,11 +92,11 @@ pub struct ToolReply {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Question {
-    /// A model.
+    /// A completion by a model.
     Model(ModelRequest),
-    /// A server.
+    /// A request to an HTTP server.
     Http(HttpRequest),
-    /// A tool, as only rewards may.
+    /// A call of a tool; rewards only.
     Tool(Call),
 }
 
@@ -104,13 +104,13 @@ pub enum Question {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// By a model.
+    /// The model's completion.
     Model(ModelReply),
-    /// By a server.
+    /// The server's response.
     Http(HttpResponse),
-    /// By a tool.
+    /// The tool's answer.
     Tool(ToolReply),
-    /// A refusal.
+    /// A refusal by the host.
     Refused(Refused),
 }
 
@@ -118,17 +118,17 @@ pub enum Reply {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refused {
-    /// The run does not allow it.
+    /// The run's grants do not allow the request.
     Denied(String),
-    /// The question makes no sense.
+    /// The request is malformed.
     Invalid(String),
-    /// There is no such thing.
+    /// The model, server or function does not exist.
     NotFound(String),
-    /// What was asked did not answer.
+    /// The model, server or tool did not answer.
     Failed(String),
 }
 
-/// One outbound request of a plugin and its answer.
+/// An outbound request of a plugin and its answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exchange {
     /// The plugin that asked.

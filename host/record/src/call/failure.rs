@@ -107,7 +107,7 @@ impl std::fmt::Display for FailureKind {
     }
 }
 
-/// One failure, kept with the episode in which it happened.
+/// A failure, kept with the episode in which it happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The boundary.

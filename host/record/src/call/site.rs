@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One call of an episode. Together with a [`Boundary`](crate::Boundary) it names the call uniquely, except for
+/// A call of an episode. Together with a [`Boundary`](crate::Boundary) it names the call uniquely, except for
 /// [`CallSite::Advise`], which an oracle answers once per turn.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -79,7 +79,7 @@ fn instruction() -> String {
 
 /// A strategy's setting that is out of range or has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("context.{key} is {found}, but must be {allowed}")]
+#[error("context.{key} is out of range: {found}\nhint: use {allowed}")]
 pub struct ContextError {
     key: &'static str,
     found: usize,
@@ -107,15 +107,15 @@ impl ContextStrategy {
             if holds { Ok(()) } else { Err(ContextError { key, found, allowed: allowed.to_owned() }) }
         };
         let passed = |found: usize| {
-            let allowed = format!("at least 2 and below limits.context_tokens = {context_tokens}");
+            let allowed = format!("2 or more, below limits.context_tokens = {context_tokens}");
             require((2..context_tokens).contains(&found), "tokens", found, &allowed)
         };
         match self {
             Self::Append {} | Self::State {} | Self::Edits {} => Ok(()),
             Self::Window(window) => {
-                require(window.most >= 1, "most", window.most as usize, "at least 1")?;
+                require(window.most >= 1, "most", window.most as usize, "1 or more")?;
                 let keep = (1..=window.most).contains(&window.keep);
-                require(keep, "keep", window.keep as usize, "from 1 to context.most")?;
+                require(keep, "keep", window.keep as usize, "1 to context.most")?;
                 window.tokens.map_or(Ok(()), passed)
             }
             Self::Summary(summary) => passed(summary.tokens),
@@ -247,14 +247,23 @@ mod tests {
         let default = Window::default();
         let summary = |tokens| ContextStrategy::Summary(Summary { tokens, instruction: instruction() });
         for (strategy, message) in [
-            (window(Window { most: 0, ..default.clone() }), "context.most is 0, but must be at least 1"),
-            (window(Window { keep: 0, ..default.clone() }), "context.keep is 0, but must be from 1 to context.most"),
-            (window(Window { keep: 6, ..default.clone() }), "context.keep is 6, but must be from 1 to context.most"),
+            (window(Window { most: 0, ..default.clone() }), "context.most is out of range: 0\nhint: use 1 or more"),
+            (
+                window(Window { keep: 0, ..default.clone() }),
+                "context.keep is out of range: 0\nhint: use 1 to context.most",
+            ),
+            (
+                window(Window { keep: 6, ..default.clone() }),
+                "context.keep is out of range: 6\nhint: use 1 to context.most",
+            ),
             (
                 window(Window { tokens: Some(512), ..default.clone() }),
-                "context.tokens is 512, but must be at least 2 and below limits.context_tokens = 512",
+                "context.tokens is out of range: 512\nhint: use 2 or more, below limits.context_tokens = 512",
             ),
-            (summary(600), "context.tokens is 600, but must be at least 2 and below limits.context_tokens = 512"),
+            (
+                summary(600),
+                "context.tokens is out of range: 600\nhint: use 2 or more, below limits.context_tokens = 512",
+            ),
         ] {
             assert_eq!(strategy.check(512).expect_err(message).to_string(), message);
         }

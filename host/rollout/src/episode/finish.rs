@@ -23,8 +23,8 @@ impl EpisodeState<'_> {
         let (mut privileged, mut hint) = (None, None);
         if ending != Ending::EnvironmentFailed {
             privileged =
-                self.look(OptionalInterface::Privileged, CallSite::Privileged, EnvironmentEpisode::privileged).await;
-            hint = self.look(OptionalInterface::Guidance, CallSite::Guidance, EnvironmentEpisode::guidance).await;
+                self.read(OptionalInterface::Privileged, CallSite::Privileged, EnvironmentEpisode::privileged).await;
+            hint = self.read(OptionalInterface::Guidance, CallSite::Guidance, EnvironmentEpisode::guidance).await;
         }
         let views = self.episode.final_views().await;
         let turn_limit = self.turn_limit();
@@ -51,14 +51,14 @@ impl EpisodeState<'_> {
     }
 
     /// Reads the environment through an optional interface, if it offers it. A failure is recorded.
-    async fn look<T: Serialize>(
+    async fn read<T: Serialize>(
         &mut self,
         interface: OptionalInterface,
         site: CallSite,
-        look: impl for<'e> FnOnce(&'e mut EnvironmentEpisode) -> CallFuture<'e, T>,
+        read: impl for<'e> FnOnce(&'e mut EnvironmentEpisode) -> CallFuture<'e, T>,
     ) -> Option<T> {
         let hooks = hooks(self.rollout, &mut self.policy.contexts);
-        let seen = self.episode.read(&hooks, interface, site.clone(), look).await?;
+        let seen = self.episode.read(&hooks, interface, site.clone(), read).await?;
         let seen = seen.and_then(|value| self.episode.keep(site, value));
         seen.map_err(|failure| self.episode.data.failures.push(failure)).ok()
     }

@@ -91,7 +91,7 @@ pub enum ProbeError {
     /// The view has no such field.
     #[error(
         "[probe] scores the field `{field}`, but the privileged view of environment `{environment}` has no such text or \
-         number; its fields are {}",
+         number\nhint: its fields are {}",
         listed(known)
     )]
     NoField {

@@ -65,14 +65,9 @@ impl Default for Branch {
 
 impl Branch {
     pub(super) fn check(&self, size: u32) -> Result<(), PlanError> {
-        require((1..=size).contains(&self.roots), "roots", self.roots, "from 1 to group_size")?;
-        require(self.tokens >= 1, "tokens", self.tokens, "at least 1")?;
-        require(
-            (0.0..=1.0).contains(&self.penalty.unwrap_or(0.0)),
-            "penalty",
-            self.penalty.unwrap_or(0.0),
-            "from 0 to 1",
-        )?;
+        require((1..=size).contains(&self.roots), "roots", self.roots, "1 to group_size")?;
+        require(self.tokens >= 1, "tokens", self.tokens, "1 or more")?;
+        require((0.0..=1.0).contains(&self.penalty.unwrap_or(0.0)), "penalty", self.penalty.unwrap_or(0.0), "0 to 1")?;
         for (key, found) in [("base", self.base), ("slope", self.slope), ("threshold", self.threshold)] {
             require(found.is_finite(), key, found, "a finite number")?;
         }

@@ -26,7 +26,7 @@ impl Default for Guided {
 
 impl Guided {
     pub(super) fn check(self) -> Result<(), PlanError> {
-        require((1..=8).contains(&self.retries), "retries", self.retries, "from 1 to 8")
+        require((1..=8).contains(&self.retries), "retries", self.retries, "1 to 8")
     }
 }
 

@@ -88,7 +88,7 @@ impl GroupPlan {
 
 /// A setting of a sampling plan that is out of range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("plan.{key} is {found} and must be {allowed}")]
+#[error("plan.{key} is out of range: {found}\nhint: use {allowed}")]
 pub struct PlanError {
     key: &'static str,
     found: String,

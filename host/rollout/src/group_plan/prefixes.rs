@@ -37,8 +37,8 @@ impl Default for Prefixes {
 
 impl Prefixes {
     pub(super) fn check(self, size: u32) -> Result<(), PlanError> {
-        require((1..=size).contains(&self.roots), "roots", self.roots, "from 1 to group_size")?;
-        require(self.continuations >= 1, "continuations", self.continuations, "at least 1")?;
+        require((1..=size).contains(&self.roots), "roots", self.roots, "1 to group_size")?;
+        require(self.continuations >= 1, "continuations", self.continuations, "1 or more")?;
         require(self.prior > 0.0 && self.prior.is_finite(), "prior", self.prior, "a number above 0")
     }
 

@@ -37,7 +37,7 @@ impl Default for Oversample {
 
 impl Oversample {
     pub(super) fn check(self) -> Result<(), PlanError> {
-        require((2..=16).contains(&self.factor), "factor", self.factor, "from 2 to 16")
+        require((2..=16).contains(&self.factor), "factor", self.factor, "2 to 16")
     }
 }
 

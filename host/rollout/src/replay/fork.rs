@@ -16,7 +16,7 @@ use crate::episode::state::{Actor, EpisodePlan, EpisodeState, PolicyData, Starte
 use crate::replay::overrides::{ReplayOverrides, turns_taken};
 use crate::{Difference, Rollout, RolloutError};
 
-/// Why an episode could not be forked.
+/// Reason why an episode could not be forked.
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
     /// The episode has no such turn.

@@ -55,7 +55,7 @@ impl Collector for RunState {
         page.single(families::EPISODES, &Value::Integer(rollout.episodes()))?;
         let failures = rollout.failures().map(|(boundary, count)| (boundary, Value::Integer(count)));
         page.labelled(families::FAILURES, failures)?;
-        page.single(families::TOKEN_STALENESS, &Value::of_buckets(&rollout.lags(), 1.0))?;
+        page.single(families::TOKEN_STALENESS, &Value::of_buckets(&rollout.staleness(), 1.0))?;
         page.single(families::TRAINER_IDLE, &Value::Seconds(rollout.trainer_idle()))?;
         let idle = self.idle.iter().map(|(model, idle)| (model.as_str(), Value::Seconds(*idle)));
         page.labelled(families::POLICY_IDLE, idle)?;
@@ -143,8 +143,8 @@ mod tests {
     fn the_text_is_what_was_reported() {
         let rollout = Arc::new(RolloutMetrics::default());
         rollout.finished([gymkhana_record::Boundary::Model].iter());
-        rollout.lagged(0, 5);
-        rollout.lagged(3, 2);
+        rollout.record_staleness(0, 5);
+        rollout.record_staleness(3, 2);
         rollout.trainer_waited(Duration::from_millis(250));
         let running = rollout.time(WaitKind::Tool);
         insta::assert_snapshot!(state(&rollout).exposition().unwrap());

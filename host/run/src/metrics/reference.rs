@@ -45,7 +45,7 @@ fn bounds() -> String {
         row(&[&format!("`{}`", family.full_name()), &format!("{}, +Inf", bounds.join(", "))])
     };
     let wait = row(families::WAIT, metrics.times(WaitKind::Queue).bounds, super::exposition::SECOND);
-    wait + &row(families::TOKEN_STALENESS, metrics.lags().bounds, 1.0)
+    wait + &row(families::TOKEN_STALENESS, metrics.staleness().bounds, 1.0)
 }
 
 /// A bound as the label `le` shows it.

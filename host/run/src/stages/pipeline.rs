@@ -230,9 +230,9 @@ impl Staleness {
     }
 
     /// Adds every token to the metrics.
-    pub fn report(&self, watch: &RolloutMetrics) {
+    pub fn report(&self, metrics: &RolloutMetrics) {
         for (steps, tokens) in &self.0 {
-            watch.lagged(*steps, *tokens);
+            metrics.record_staleness(*steps, *tokens);
         }
     }
 }

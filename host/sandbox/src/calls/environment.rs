@@ -86,7 +86,7 @@ pub struct Snapshot {
     pub(crate) totals: Vec<f64>,
 }
 
-/// One episode, in its own store unless the plugin is shared. Dropping it ends the episode.
+/// An episode, in its own store unless the plugin is shared. Dropping it ends the episode.
 pub struct EnvironmentEpisode {
     plugin: Plugin,
     info: Arc<EnvironmentInfo>,

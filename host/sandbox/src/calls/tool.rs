@@ -28,7 +28,7 @@ pub struct Answer {
     pub failed: bool,
 }
 
-/// One session, in its own store unless the plugin is shared. Dropping it ends the session.
+/// A session, in its own store unless the plugin is shared. Dropping it ends the session.
 pub struct ToolSession {
     plugin: Plugin,
     slot: Slot<ToolExports>,

@@ -53,7 +53,7 @@ impl Inspection {
     }
 }
 
-/// What a plugin says about each kind that it implements.
+/// Description of a plugin by itself, for each kind that it implements.
 #[derive(Debug, Default, Serialize)]
 pub struct SelfDescription {
     /// The environment, if it is one.
@@ -64,7 +64,7 @@ pub struct SelfDescription {
     pub reward: Option<RewardDescription>,
 }
 
-/// What an environment says about itself.
+/// Description of an environment by itself.
 #[derive(Debug, Serialize)]
 pub struct EnvironmentDescription {
     /// Summary in one line.
@@ -77,7 +77,7 @@ pub struct EnvironmentDescription {
     pub options: Vec<OptionDescription>,
     /// Splits of its tasks.
     pub splits: Answered<Vec<SplitDescription>>,
-    /// What the first task offers, which later tasks may change.
+    /// Offers of the first task, which later tasks may change.
     pub first_task: Answered<FirstTask>,
     /// Facts at the end of the first task, which `success` may name. Later tasks may have others.
     pub facts: Answered<Vec<String>>,
@@ -85,7 +85,7 @@ pub struct EnvironmentDescription {
     pub offers: Vec<&'static str>,
 }
 
-/// What a tool says about itself.
+/// Description of a tool by itself.
 #[derive(Debug, Serialize)]
 pub struct ToolDescription {
     /// Summary in one line.
@@ -98,7 +98,7 @@ pub struct ToolDescription {
     pub offers: Vec<&'static str>,
 }
 
-/// What a reward says about itself.
+/// Description of a reward by itself.
 #[derive(Debug, Serialize)]
 pub struct RewardDescription {
     /// Summary in one line.
@@ -145,7 +145,7 @@ pub struct ComponentDescription {
     pub description: String,
 }
 
-/// What the first task offers.
+/// Offers of the first task.
 #[derive(Debug, Serialize)]
 pub struct FirstTask {
     /// Task, as `split/index`.

@@ -11,7 +11,7 @@ pub struct Assets {
     files: Arc<BTreeMap<String, Asset>>,
 }
 
-/// One mounted file.
+/// A mounted file.
 #[derive(Debug)]
 pub(crate) struct Asset {
     pub digest: Digest,

@@ -68,7 +68,7 @@ impl<E> SharedInstances<E> {
     }
 }
 
-/// One instance that several episodes share.
+/// An instance that several episodes share.
 pub(crate) struct SharedInstance<E> {
     state: Arc<AsyncMutex<SharedState<E>>>,
     ended: Arc<AtomicBool>,

@@ -114,7 +114,7 @@ impl Learner {
         Ok(())
     }
 
-    /// What it models.
+    /// Models of the stage, by kind.
     pub fn stage_models(&self) -> StageModels {
         StageModels {
             reference: self.reference.is_some(),

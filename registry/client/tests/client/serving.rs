@@ -296,7 +296,9 @@ async fn folder_and_mirror_serve_the_same() {
         serve(&mirror, move |path| if path == target { Trick::Other(b"x".to_vec()) } else { Trick::None }).await;
     let error = User::new().client(altering).mirror("shop", &shop.path("third")).await.expect_err("altered");
     assert!(said(&error).contains("was modified"), "{}", said(&error));
-    assert!(RegistryFolder::open(&shop.path("third")).is_err(), "an incomplete mirror has no checkpoint");
+    let third = shop.path("third");
+    let incomplete = RegistryFolder::open(&third).expect_err("an incomplete mirror has no checkpoint");
+    assert!(matches!(&incomplete, FolderReadError::NotARegistry(path) if *path == third), "{incomplete}");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! `host reference`: reference pages generated from the program itself, so that they cannot drift from it.
 //!
-//! The command is hidden: `cargo xtask docs` writes the pages with it, and CI compares them.
+//! The command is hidden. `host reference docs/reference` writes the pages; `cargo xtask docs` and CI compare them with
+//! `--check`.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -31,7 +32,7 @@ pub fn reference(args: &ReferenceArgs, printer: &Printer) -> CliResult<()> {
     for (name, page) in PAGES {
         let (path, text) = (args.dir.join(name), page());
         if args.check {
-            compare(&path, &text)?;
+            compare(&args.dir, &path, &text)?;
         } else {
             std::fs::write(&path, text).user_context(format!("cannot write `{}`", path.display()))?;
             printer.status(format!("wrote {}", path.display()));
@@ -40,14 +41,15 @@ pub fn reference(args: &ReferenceArgs, printer: &Printer) -> CliResult<()> {
     Ok(())
 }
 
-fn compare(path: &Path, text: &str) -> CliResult<()> {
+fn compare(dir: &Path, path: &Path, text: &str) -> CliResult<()> {
     let found = std::fs::read_to_string(path).user_context(format!("cannot read `{}`", path.display()))?;
     if found == text {
         return Ok(());
     }
     Err(CliError::user(format!(
-        "`{}` is stale: it differs from the program\nhint: run `cargo xtask docs`",
-        path.display()
+        "`{}` is stale: it differs from the program\nhint: run `host reference {}`",
+        path.display(),
+        dir.display()
     )))
 }
 

@@ -14,9 +14,9 @@ const CHECK: &str = "cache";
 
 /// State of the cache.
 pub struct Facts {
-    /// Its folder; `None` without a home folder.
+    /// Folder of the cache; `None` without a home folder.
     pub folder: Option<PathBuf>,
-    /// Its size and its limit in bytes; the size is `None` before its first use.
+    /// Size and limit of the cache in bytes; the size is `None` before the first use.
     pub sizes: CliResult<(Option<u64>, u64)>,
 }
 

@@ -15,7 +15,7 @@ const CUDA_LIBRARY: &str = "lib/libtorch_cuda.so";
 pub struct Facts {
     /// Folder of libtorch.
     pub folder: PathBuf,
-    /// Its version; empty without libtorch.
+    /// Version of libtorch; empty without it.
     pub version: String,
     /// It has the part for CUDA.
     pub has_cuda: bool,

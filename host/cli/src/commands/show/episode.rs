@@ -1,4 +1,4 @@
-//! One episode as a transcript with its scores, facts and logs.
+//! An episode as a transcript with its scores, facts and logs.
 
 use std::collections::BTreeSet;
 

@@ -6,6 +6,7 @@ use gymkhana_driver::{
     Bound, DEFAULT_EPISODE_BYTES, Episode, EpisodeData, EpisodeSeeds, EpisodeSetup, EpisodeSnapshot, Hooks, NoHooks,
     Reply, TimedCall,
 };
+use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{
     Call, CallSite, Ending, Failure, FailureKind, NamedValue, Seed, TaskRef, Turn, WrittenCall, text_of,
 };
@@ -86,14 +87,31 @@ pub(super) async fn play(
 
 fn check_seat(plugin: &Plugin, seats: &[String], seat: u32) -> CliResult<()> {
     if seat as usize >= seats.len() {
-        let message = format!("--seat is {seat}; the seats are 0 to {}: {}", seats.len() - 1, seats.join(", "));
-        return Err(CliError::user(message));
+        let listed: Vec<String> = seats.iter().enumerate().map(|(seat, name)| format!("{seat} for `{name}`")).collect();
+        let message = format!("--seat is {seat}, but environment `{}` has no such seat", plugin.name());
+        return Err(CliError::user(message).with_hint(format!("use {}", listed.join(", "))));
     }
     if !plugin.offers(OptionalInterface::Oracle) {
-        let message = "--seat leaves the other seats to the oracle, and the environment has none; leave --seat out";
-        return Err(CliError::user(message));
+        let message = "--seat needs an oracle that plays the other seats, but the environment has none";
+        return Err(CliError::user(message).with_hint("leave --seat out to play every seat"));
     }
     Ok(())
+}
+
+/// The chosen split, which the environment must have, or its first one.
+async fn split(plugin: &Plugin, options: &[NamedValue], chosen: Option<&str>) -> CliResult<String> {
+    let splits = plugin.splits(options).await.user_error()?;
+    let names = || splits.iter().map(|split| split.name.as_str());
+    match chosen {
+        Some(chosen) if !splits.is_empty() && !names().any(|name| name == chosen) => {
+            let known: Vec<String> = names().map(|name| format!("`{name}`")).collect();
+            let near = did_you_mean(chosen, names());
+            let message = format!("environment `{}` has no split `{chosen}`", plugin.name());
+            Err(CliError::user(message).with_hint(format!("use {}{near}", known.join(", "))))
+        }
+        Some(chosen) => Ok(chosen.to_owned()),
+        None => Ok(names().next().unwrap_or("train").to_owned()),
+    }
 }
 
 impl<'a> Table<'a> {
@@ -108,16 +126,7 @@ impl<'a> Table<'a> {
         if let Some(seat) = args.seat {
             check_seat(plugin, &seats, seat)?;
         }
-        let split = match &args.split {
-            Some(split) => split.clone(),
-            None => plugin
-                .splits(options)
-                .await
-                .user_error()?
-                .first()
-                .map_or_else(|| "train".to_owned(), |split| split.name.clone()),
-        };
-        let task = TaskRef { split, index: args.task };
+        let task = TaskRef { split: split(plugin, options, args.split.as_deref()).await?, index: args.task };
         let seeds = EpisodeSeeds { environment: Seed(args.seed), tools: Seed(args.seed) };
         let setup = EpisodeSetup {
             environment: &Bound { plugin: plugin.clone(), options: options.to_vec() },
@@ -127,7 +136,7 @@ impl<'a> Table<'a> {
             overrides: Arc::default(),
             max_bytes: DEFAULT_EPISODE_BYTES,
         };
-        let cannot_start = || format!("task {task} cannot be started");
+        let cannot_start = || format!("task {task} cannot be started\nhint: choose another --task or --option");
         let started = Episode::start(setup, &NoHooks).await.map_err(|failed| CallError::from(failed.failure));
         let mut episode = started.user_context(cannot_start())?;
         episode.offer(seats.len() as u32, &[]).map_err(CallError::from).user_context(cannot_start())?;

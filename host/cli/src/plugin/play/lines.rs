@@ -1,4 +1,4 @@
-//! What a person types, and how values are shown.
+//! Lines that a person types, and the display of values.
 
 use std::cell::RefCell;
 
@@ -9,13 +9,13 @@ use super::input::Input;
 use crate::error::CliResult;
 use crate::printer::Printer;
 
-/// What is typed, and where answers go.
+/// Typed lines, and the printer of answers.
 pub struct Lines<'a> {
     printer: &'a Printer,
     input: RefCell<Input>,
 }
 
-/// What a line asks for.
+/// Request of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Typed {
     /// A call of a function with its arguments.
@@ -32,7 +32,7 @@ pub enum Typed {
     Render,
     /// The last turn taken back.
     Undo,
-    /// What can be typed.
+    /// The list of commands.
     Help,
     /// The end.
     Quit,

@@ -143,7 +143,7 @@ mod tests {
         Episode::start(&task("train", index), vec![], 0).expect("there is such a task").0
     }
 
-    /// What the agent sees after this message, and the result of the step.
+    /// Observation of the agent after this message, and the result of the step.
     fn say(episode: &mut Episode<Guess>, words: &str) -> (String, Stepped) {
         let stepped = episode.step(Action::say(0, words)).expect("every message is answered");
         (text_of(&stepped.observations[0].content), stepped)

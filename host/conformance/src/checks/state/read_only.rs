@@ -14,33 +14,33 @@ const LENGTH: usize = 8;
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
     let starts = fixture.starts();
-    let (mut looks, mut ways) = (0, 0);
+    let (mut reads, mut ways) = (0, 0);
     for (number, start) in starts.iter().enumerate() {
         let seed = fixture.seed("looking").child(number);
         let (path, _) = Path::walk(fixture, start, seed, LENGTH).await?;
         let (_, mut driver) = Path::begin(fixture, &fixture.plugin, start, &fixture.options, seed).await?;
         for (turn, act) in path.actions.iter().enumerate() {
-            ways = ways.max(look_twice(fixture, &mut driver, &path, turn).await?);
-            looks += 2;
+            ways = ways.max(read_twice(fixture, &mut driver, &path, turn).await?);
+            reads += 2;
             let one = Path { actions: path.actions[..=turn].to_vec(), ..path.clone() };
             if let Some(divergence) = one.retrace(fixture, &mut driver, turn).await? {
                 let seen = format!("{} differed after its state was read, at {act}: {divergence}", path.place());
                 return Err(stop(seen, "make reads leave the state unchanged"));
             }
         }
-        look_twice(fixture, &mut driver, &path, path.actions.len()).await?;
+        read_twice(fixture, &mut driver, &path, path.actions.len()).await?;
     }
     if ways == 0 {
         return skipped("it does not offer reads");
     }
-    passed(format!("{looks} reads of {ways} kinds changed nothing"))
+    passed(format!("{reads} reads of {ways} kinds changed nothing"))
 }
 
 /// Reads the state in every way, twice. Returns the number of ways.
-async fn look_twice(fixture: &Fixture, driver: &mut Driver, path: &Path, turn: usize) -> Result<usize, Stop> {
+async fn read_twice(fixture: &Fixture, driver: &mut Driver, path: &Path, turn: usize) -> Result<usize, Stop> {
     let place = format!("in front of step {turn} of {}", path.place());
     let during = || format!("a read {place}");
-    let first = driver.look(&fixture.plugin).await.during(during())?;
+    let first = driver.read_state(&fixture.plugin).await.during(during())?;
     if fixture.plugin.offers(OptionalInterface::Oracle) && !driver.is_session() && !driver.over {
         match driver.advice().await {
             // An oracle may have no advice.
@@ -50,7 +50,7 @@ async fn look_twice(fixture: &Fixture, driver: &mut Driver, path: &Path, turn: u
             _ => {}
         }
     }
-    let second = driver.look(&fixture.plugin).await.during(during())?;
+    let second = driver.read_state(&fixture.plugin).await.during(during())?;
     let changed = |((name, one), (_, other)): (&(&'static str, Tree), &(&'static str, Tree))| {
         one.difference(other).map(|difference| (*name, difference))
     };

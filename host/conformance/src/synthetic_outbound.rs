@@ -4,13 +4,13 @@ use gymkhana_record::{HttpResponse, ModelReply, Question, Refused, Reply, Seed};
 use gymkhana_sandbox::{Outbound, OutboundFuture, Quota};
 
 /// Synthetic models and servers. A plugin must accept any text of a model.
-pub(crate) struct Synthetic;
+pub(crate) struct SyntheticOutbound;
 
 /// Texts of a model, as answers to a judge's question or of a simulated user.
 const SAYINGS: [&str; 8] =
     ["yes", "no", "7/10", "Score: 3", "{\"score\": 0.5}", "I cannot tell.", "", "Well… <b>perhaps</b>?\n\n1. one"];
 
-impl Outbound for Synthetic {
+impl Outbound for SyntheticOutbound {
     fn quota(&self) -> Quota {
         let (model_calls, http_requests, tool_calls) = (u32::MAX, u32::MAX, u32::MAX);
         Quota { model_calls, model_tokens: u64::MAX, http_requests, tool_calls }
