@@ -72,6 +72,11 @@ pub fn short_names_differ<'a>(names: impl Iterator<Item = &'a PluginName>) -> Ru
     Ok(())
 }
 
+/// Checks that a file, called `origin` in messages, holds a plugin for this host's contract.
+pub fn check_file(origin: &str, bytes: &[u8]) -> RunResult<()> {
+    entry(origin, bytes).map(drop)
+}
+
 fn entry(origin: &str, bytes: &[u8]) -> RunResult<LockEntry> {
     let wrong = |cause: &dyn std::error::Error| {
         RunError::user(format!("plugin file `{origin}` cannot be used: {}", ErrorChain(cause)))

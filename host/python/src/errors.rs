@@ -29,6 +29,8 @@ pub enum Fault {
     Closed(&'static str),
     /// The interpreter is shutting down.
     Ending,
+    /// The process may use too little address space.
+    AddressSpace(String),
     /// The episode has ended, or has not begun.
     Ended(&'static str),
     /// A rollout cannot be played.
@@ -147,6 +149,7 @@ fn exception(py: Python<'_>, fault: &Fault) -> PyResult<PyErr> {
         ),
         Fault::Closed(what) => ("StaleHandleError", split(&format!("this {what} cannot be used: it is closed"))),
         Fault::Ending => ("GymkhanaError", split("no plugin can be called: the interpreter is shutting down")),
+        Fault::AddressSpace(message) => ("GymkhanaError", split(message)),
         Fault::Play(error) => ("PlayError", split(&error.to_string())),
         Fault::Interrupted => ("GymkhanaError", split("the rollout was interrupted")),
         Fault::Ended(message) => ("EpisodeEndedError", split(message)),
@@ -155,9 +158,16 @@ fn exception(py: Python<'_>, fault: &Fault) -> PyResult<PyErr> {
     Ok(PyErr::from_value(self::class(py, class)?.call1((message, hint))?))
 }
 
+/// The module of the exceptions. It must be imported before the interpreter ends, when nothing can be imported.
+///
+/// # Errors
+/// If it cannot be imported.
+pub fn module(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+    ERRORS.get_or_try_init(py, || py.import(MODULE).map(Bound::unbind)).map(|module| module.bind(py))
+}
+
 /// A class of the module of exceptions.
 fn class<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyType>> {
-    static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
-    let module = ERRORS.get_or_try_init(py, || py.import(MODULE).map(Bound::unbind))?;
-    Ok(module.bind(py).getattr(name)?.cast_into()?)
+    Ok(module(py)?.getattr(name)?.cast_into()?)
 }

@@ -3,6 +3,7 @@
 //! Every call into a guest runs without the interpreter's lock, and a batch is one call from Python. The module survives
 //! what programs around it do: forks, handlers of signals, limited address space, threads, and the interpreter's end.
 
+mod address_space;
 mod asynchronous;
 mod batch;
 mod command_line;
@@ -24,7 +25,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     process::watch_forks();
-    module.add_class::<plugin::Plugin>()?;
+    module.add_class::<plugin::handle::Plugin>()?;
     module.add_class::<environment::env::Env>()?;
     module.add_class::<environment::vector::VectorEnv>()?;
     module.add_class::<tool::Tool>()?;
@@ -32,7 +33,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<play::Episode>()?;
     module.add_class::<play::Segment>()?;
     module.add_function(wrap_pyfunction!(play::play, module)?)?;
-    module.add_function(wrap_pyfunction!(plugin::load, module)?)?;
+    module.add_function(wrap_pyfunction!(plugin::methods::load, module)?)?;
     module.add_function(wrap_pyfunction!(environment::vector::step_many, module)?)?;
     module.add_function(wrap_pyfunction!(local::local, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::shut_down, module)?)?;

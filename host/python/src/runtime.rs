@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use gymkhana_sandbox::{Limits, ProcessOwner, Sandbox, SandboxConfig};
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::errors::Fault;
+use crate::address_space;
+use crate::errors::{self, Fault};
 use crate::process::generation;
 
 /// Time for which the start of a plugin waits for a place. The program that waits is often the one that holds them all.
@@ -23,8 +24,10 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 /// What all objects of a process share. Never dropped: objects of an ending interpreter may outlive it.
 pub struct Host {
     generation: u64,
-    /// `None` after the interpreter's end.
+    /// `None` once the interpreter ends.
     runtime: Mutex<Option<Runtime>>,
+    /// Whether the interpreter ends.
+    ends: AtomicBool,
     handle: Handle,
     /// Number of threads that run batches. To ask the system takes as long as some steps.
     threads: usize,
@@ -40,12 +43,12 @@ static HOST: AtomicPtr<Host> = AtomicPtr::new(null_mut());
 /// The host of this process.
 ///
 /// # Errors
-/// If the system starts no threads, or the interpreter is shutting down.
+/// If the system starts no threads, the address space is too small, or the interpreter is shutting down.
 pub fn host() -> Result<&'static Host, Fault> {
     let found = HOST.load(Ordering::Acquire);
     // SAFETY: a host is leaked when it is stored.
     if let Some(host) = unsafe { found.as_ref() }.filter(|host| host.generation == generation()) {
-        return Ok(host);
+        return if host.ends.load(Ordering::Acquire) { Err(Fault::Ending) } else { Ok(host) };
     }
     let made = Box::into_raw(Box::new(Host::new()?));
     match HOST.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire) {
@@ -62,6 +65,7 @@ pub fn host() -> Result<&'static Host, Fault> {
 
 impl Host {
     fn new() -> Result<Self, Fault> {
+        address_space::check()?;
         let runtime = Builder::new_multi_thread().enable_all().thread_name("gymkhana").build();
         let runtime = runtime.map_err(|error| Fault::Internal(format!("no threads can be started: {error}")))?;
         Ok(Self {
@@ -69,6 +73,7 @@ impl Host {
             handle: runtime.handle().clone(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             runtime: Mutex::new(Some(runtime)),
+            ends: AtomicBool::new(false),
             sandboxes: Mutex::default(),
             warnings: Mutex::default(),
         })
@@ -124,11 +129,16 @@ impl Host {
 }
 
 /// Ends the threads of this process. Runs at the interpreter's end.
+///
+/// # Errors
+/// If the module of the exceptions cannot be imported.
 #[pyfunction]
-pub fn shut_down(py: Python<'_>) {
+pub fn shut_down(py: Python<'_>) -> PyResult<()> {
+    errors::module(py)?;
     // SAFETY: a host is leaked when it is stored.
     let host = unsafe { HOST.load(Ordering::Acquire).as_ref() };
-    let Some(host) = host.filter(|host| host.generation == generation()) else { return };
+    let Some(host) = host.filter(|host| host.generation == generation()) else { return Ok(()) };
+    host.ends.store(true, Ordering::Release);
     py.detach(|| {
         let runtime = host.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Engines end with their last plugin; their tickers end with them.
@@ -137,4 +147,5 @@ pub fn shut_down(py: Python<'_>) {
             runtime.shutdown_timeout(LAST_WAIT);
         }
     });
+    Ok(())
 }

@@ -20,7 +20,7 @@ use crate::environment::env::schemas;
 use crate::environment::spec::check_kind;
 use crate::errors::{Fault, PluginFailure};
 use crate::options;
-use crate::plugin::Plugin;
+use crate::plugin::handle::Plugin;
 use crate::process::Owned;
 use crate::runtime::host;
 

@@ -16,7 +16,7 @@ use crate::environment::saved;
 use crate::environment::transition::{self, Transition};
 use crate::errors::Fault;
 use crate::options;
-use crate::plugin::Plugin;
+use crate::plugin::handle::Plugin;
 use crate::process::Owned;
 use crate::runtime::host;
 

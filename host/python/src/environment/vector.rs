@@ -17,7 +17,7 @@ use crate::environment::episode::{Begin, Play, Step};
 use crate::environment::spec::Spec;
 use crate::environment::transition::{self, Outcome, Transition};
 use crate::errors::Fault;
-use crate::plugin::Plugin;
+use crate::plugin::handle::Plugin;
 use crate::process::Owned;
 use crate::runtime::{Host, host};
 

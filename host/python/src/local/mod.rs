@@ -1,11 +1,9 @@
 //! Classes of gymkhana-sdk as plugins without a sandbox.
 
 mod arguments;
-mod code;
+pub mod code;
 mod outlasting;
 mod results;
-
-pub use code::PythonCode;
 
 use std::sync::Arc;
 
@@ -14,7 +12,8 @@ use gymkhana_sandbox::Plugin as Loaded;
 use pyo3::prelude::*;
 
 use crate::errors::Fault;
-use crate::plugin::Plugin;
+use crate::local::code::PythonCode;
+use crate::plugin::handle::Plugin;
 
 /// Namespace of their names.
 const NAMESPACE: &str = "local";

@@ -16,7 +16,7 @@ use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 
 use crate::errors::Fault;
-use crate::plugin::Plugin;
+use crate::plugin::handle::Plugin;
 use crate::runtime::{Host, host};
 use interrupt::interruptible;
 use request::Request;

@@ -11,9 +11,9 @@ use pyo3::prelude::*;
 
 use crate::convert::to_json;
 use crate::errors::Fault;
-use crate::local::PythonCode;
+use crate::local::code::PythonCode;
 use crate::plugin::grants::Granted;
-use crate::plugin::{Plugin, Recipe};
+use crate::plugin::handle::{Plugin, Recipe};
 
 /// Name of the arguments in errors of the run file.
 const ORIGIN: &str = "the arguments of play";
@@ -47,6 +47,7 @@ impl Request {
         tasks: Option<Vec<u64>>,
         out: Option<PathBuf>,
     ) -> PyResult<Self> {
+        let py = file.py();
         let wrong = |error: &dyn std::error::Error| Fault::Option(error.to_string());
         let text = toml::to_string(&to_json("an argument", file)?).map_err(|error| wrong(&error))?;
         let file = RunFile::parse(&text, ORIGIN, &[]).map_err(|error| wrong(&error))?;
@@ -59,7 +60,7 @@ impl Request {
                     granted.push((one.name().to_owned(), component.granted()?, component.memory_mib()));
                 }
                 Recipe::Class(_, code) => {
-                    let own = Arc::new(code.again(file.py())?);
+                    let own = Arc::new(code.again(py)?);
                     one = Loaded::unsandboxed(one.manifest().clone(), one.digest(), Arc::<PythonCode>::clone(&own));
                     classes.push(own);
                 }

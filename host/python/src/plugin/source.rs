@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gymkhana_orchestration::Classify;
+use gymkhana_orchestration::plugins::check_file;
 use gymkhana_registry::{Digest, LOCK_FILE, Lock, LockEntry, Requirement, read_plugin_file};
 use gymkhana_registry_client::{PROJECT_FILE, RegistryClient, TrustedOwners, Unpinned, project_folder};
 
@@ -44,8 +45,10 @@ impl Source {
         match self {
             Self::Bytes(bytes) => Ok(Fetched { origin: format!("bytes {}", Digest::of(&bytes)), bytes, pinned: None }),
             Self::File(path) => {
-                let bytes = read_plugin_file(&path).user_error()?;
-                Ok(Fetched { origin: path.display().to_string(), bytes, pinned: None })
+                let (origin, bytes) = (path.display().to_string(), read_plugin_file(&path).user_error()?);
+                // With the words of the command line.
+                check_file(&origin, &bytes)?;
+                Ok(Fetched { origin, bytes, pinned: None })
             }
             Self::Name(wanted) => named(&wanted, host),
         }

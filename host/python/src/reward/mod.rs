@@ -16,7 +16,7 @@ use crate::convert::from_named;
 use crate::environment::spec::check_kind;
 use crate::errors::{Fault, PluginFailure};
 use crate::options;
-use crate::plugin::Plugin;
+use crate::plugin::handle::Plugin;
 use crate::process::Owned;
 use crate::reward::scoring::{Judge, Scored};
 use crate::reward::trajectory::{Attempt, cell};

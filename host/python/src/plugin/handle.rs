@@ -1,0 +1,156 @@
+//! The class `Plugin`: a loaded plugin, and what makes it again in another process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use gymkhana_sandbox::{Limits, Plugin as Loaded};
+use pyo3::prelude::*;
+use serde_json::Value as Json;
+
+use crate::errors::Fault;
+use crate::local::code::PythonCode;
+use crate::plugin::grants::Granted;
+use crate::plugin::source::Fetched;
+use crate::process::Owned;
+use crate::runtime::Host;
+
+/// Memory limits that `memory_mib` accepts.
+const MEMORY_MIB: std::ops::RangeInclusive<usize> = 1..=4096;
+
+/// Longest call that `timeout_s` accepts, in seconds.
+const MAX_TIMEOUT: f64 = 86_400.0;
+
+/// A loaded plugin.
+#[pyclass(frozen, module = "gymkhana_rl")]
+pub struct Plugin {
+    loaded: Owned<Loaded>,
+    /// What makes it again in another process.
+    pub(super) recipe: Recipe,
+    pub(super) facts: Facts,
+}
+
+/// What makes a plugin.
+pub enum Recipe {
+    Component(Component),
+    /// A class without a sandbox, and the code that calls it.
+    Class(Py<PyAny>, Arc<PythonCode>),
+}
+
+/// What `load` was given, with the component.
+pub struct Component {
+    pub bytes: Arc<[u8]>,
+    /// Name and version in a registry, where another process finds the same component.
+    pub(super) pinned: Option<String>,
+    pub(super) grants: Json,
+    pub(super) limits: Limited,
+}
+
+/// Limits that were set.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limited {
+    pub(super) fuel: Option<u64>,
+    pub(super) timeout_s: Option<f64>,
+    pub(super) memory_mib: Option<usize>,
+}
+
+/// What the manifest says.
+pub(super) struct Facts {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) digest: String,
+    pub(super) kinds: Vec<String>,
+}
+
+impl Facts {
+    fn of(loaded: &Loaded) -> Self {
+        let manifest = loaded.manifest();
+        Self {
+            name: manifest.name.to_string(),
+            version: manifest.version.to_string(),
+            digest: loaded.digest().to_string(),
+            kinds: manifest.kinds.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl Component {
+    /// What the plugin may use.
+    pub fn granted(&self) -> Result<Granted, Fault> {
+        Granted::of(&self.grants)
+    }
+
+    /// Memory limit in MiB that was set.
+    pub fn memory_mib(&self) -> Option<usize> {
+        self.limits.memory_mib
+    }
+}
+
+impl Limited {
+    /// The limits of the sandbox.
+    ///
+    /// # Errors
+    /// If a number is out of its range.
+    fn limits(self) -> Result<Limits, Fault> {
+        let wrong = |why: &str| Err(Fault::Option(why.to_owned()));
+        let mut limits = Limits { fuel_per_call: self.fuel, ..Limits::default() };
+        if self.fuel == Some(0) {
+            return wrong("`fuel` is 0; give at least 1");
+        }
+        if let Some(seconds) = self.timeout_s {
+            if !(seconds > 0.0 && seconds <= MAX_TIMEOUT) {
+                return wrong("`timeout_s` is out of range; give a number of seconds above 0 and up to 86400");
+            }
+            limits.budget = Duration::from_secs_f64(seconds);
+            limits.episode_budget = limits.episode_budget.max(limits.budget);
+            limits.wall = limits.wall.max(limits.budget);
+        }
+        if let Some(mebibytes) = self.memory_mib {
+            if !MEMORY_MIB.contains(&mebibytes) {
+                return wrong("`memory_mib` is out of range; give 1 to 4096");
+            }
+            limits.memory_bytes = mebibytes << 20;
+        }
+        Ok(limits)
+    }
+}
+
+impl Plugin {
+    /// Name with its namespace.
+    pub fn name(&self, _py: Python<'_>) -> &str {
+        &self.facts.name
+    }
+
+    /// The loaded plugin.
+    ///
+    /// # Errors
+    /// In a forked child of the process that loaded it.
+    pub fn loaded(&self) -> Result<&Loaded, Fault> {
+        self.loaded.get()
+    }
+
+    /// What makes it.
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    /// The plugin of a class.
+    pub fn local(class: Py<PyAny>, code: Arc<PythonCode>, loaded: Loaded) -> Self {
+        let facts = Facts::of(&loaded);
+        Self { loaded: Owned::new(loaded), recipe: Recipe::Class(class, code), facts }
+    }
+
+    /// Loads a fetched component.
+    ///
+    /// # Errors
+    /// If a limit or a grant cannot be used, or the component is refused.
+    pub(super) fn new(fetched: Fetched, grants: Json, limits: Limited, host: &Host) -> Result<Self, Fault> {
+        let Fetched { origin, bytes, pinned } = fetched;
+        let granted = Granted::of(&grants)?;
+        let sandbox = host.sandbox(limits.limits()?)?;
+        let loaded = Loaded::from_bytes(&sandbox, &origin, &bytes, &granted.capabilities()).map_err(Fault::load)?;
+        let loaded = granted.grant(&loaded, host)?;
+        let facts = Facts::of(&loaded);
+        let recipe = Recipe::Component(Component { bytes: bytes.into(), pinned, grants, limits });
+        Ok(Self { loaded: Owned::new(loaded), recipe, facts })
+    }
+}

@@ -1,0 +1,265 @@
+//! Methods of the class `Plugin`, and the function `load`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gymkhana_driver::Bound as BoundPlugin;
+use gymkhana_record::Seed;
+use gymkhana_sandbox::{CallError, Inspection, Plugin as Loaded, SelfDescription};
+use pyo3::exceptions::PyRuntimeWarning;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyMapping, PyString, PyTuple, PyType};
+use serde_json::{Value as Json, json};
+
+use crate::convert::{from_json, to_json};
+use crate::environment::env::Env;
+use crate::environment::episode::Play;
+use crate::environment::saved;
+use crate::environment::spec::Spec;
+use crate::environment::vector::VectorEnv;
+use crate::errors::Fault;
+use crate::options;
+use crate::plugin::handle::{Component, Facts, Limited, Plugin, Recipe};
+use crate::plugin::source::Source;
+use crate::reward::Reward;
+use crate::runtime::host;
+use crate::tool::Tool;
+
+/// Loads a plugin.
+///
+/// `plugin` is a name with versions, such as "gymkhana/frozen-lake@^0.1", a path, or the bytes of a component.
+#[pyfunction]
+#[pyo3(signature = (plugin, *, grants=None, fuel=None, timeout_s=None, memory_mib=None))]
+pub fn load(
+    plugin: &Bound<'_, PyAny>,
+    grants: Option<&Bound<'_, PyAny>>,
+    fuel: Option<u64>,
+    timeout_s: Option<f64>,
+    memory_mib: Option<usize>,
+) -> PyResult<Plugin> {
+    let py = plugin.py();
+    let source = if let Ok(bytes) = plugin.cast::<PyBytes>() {
+        Source::Bytes(bytes.as_bytes().to_vec())
+    } else if let Ok(text) = plugin.cast::<PyString>() {
+        Source::of_text(&text.to_string_lossy())
+    } else {
+        Source::File(plugin.extract::<PathBuf>()?)
+    };
+    let grants = match grants.filter(|grants| !grants.is_none()) {
+        Some(grants) if grants.cast::<PyMapping>().is_ok() => to_json("`grants`", grants)?,
+        Some(_) => return Err(Fault::Option("`grants` is not a mapping".to_owned()).into()),
+        None => Json::Null,
+    };
+    let limits = Limited { fuel, timeout_s, memory_mib };
+    let host = host()?;
+    let made = py.detach(|| Plugin::new(source.fetch(host)?, grants, limits, host));
+    for warning in host.take_warnings() {
+        PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &std::ffi::CString::new(warning)?, 1)?;
+    }
+    Ok(made?)
+}
+
+/// The plugin of a class of gymkhana-sdk.
+fn of_class<'py>(class: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    static LOCAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    LOCAL.import(class.py(), "gymkhana_rl._local", "local")?.call1((class,))
+}
+
+/// Tools given to an environment: plugins and classes with their default options, or `Tool` objects.
+pub fn bound_tools<'py>(
+    tools: Option<&Bound<'py, PyAny>>,
+    py: Python<'py>,
+) -> PyResult<(Bound<'py, PyTuple>, Vec<BoundPlugin>)> {
+    let open = |tool: PyResult<Bound<'py, PyAny>>| {
+        let tool = tool?;
+        if tool.is_instance_of::<PyType>() { of_class(&tool) } else { Ok(tool) }
+    };
+    let given = match tools.filter(|tools| !tools.is_none()) {
+        Some(tools) => PyTuple::new(py, tools.try_iter()?.map(open).collect::<PyResult<Vec<_>>>()?)?,
+        None => PyTuple::empty(py),
+    };
+    let mut bound = Vec::new();
+    for tool in given.iter() {
+        if let Ok(tool) = tool.cast::<Tool>() {
+            bound.push(tool.get().bound()?);
+        } else if let Ok(plugin) = tool.cast::<Plugin>() {
+            bound.push(BoundPlugin { plugin: plugin.get().loaded()?.clone(), options: vec![] });
+        } else {
+            let kind = tool.get_type().name()?;
+            return Err(Fault::Option(format!("`tools` holds a `{kind}`; give plugins, tools or classes")).into());
+        }
+    }
+    Ok((given, bound))
+}
+
+#[pymethods]
+impl Plugin {
+    /// Name with its namespace, such as "gymkhana/frozen-lake".
+    #[getter(name)]
+    fn full_name(&self) -> &str {
+        &self.facts.name
+    }
+
+    /// Version.
+    #[getter]
+    fn version(&self) -> &str {
+        &self.facts.version
+    }
+
+    /// Whether it is a class, which runs in this process and without a sandbox.
+    #[getter]
+    fn unsandboxed(&self) -> bool {
+        matches!(self.recipe, Recipe::Class(..))
+    }
+
+    /// SHA-256 of the component, or of a class's source, in hexadecimal digits.
+    #[getter]
+    fn digest(&self) -> &str {
+        &self.facts.digest
+    }
+
+    /// Kinds: "environment", "tool", "reward".
+    #[getter]
+    fn kinds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.facts.kinds)
+    }
+
+    /// Everything known about the plugin, as `host plugin inspect --json` prints it. A class has no exports and imports.
+    fn describe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (host, loaded) = (host()?, self.loaded()?);
+        let json = py.detach(|| {
+            let described = host.block_on(SelfDescription::of(loaded));
+            let described = match &self.recipe {
+                Recipe::Class(..) => class_description(loaded, described),
+                Recipe::Component(component) => {
+                    let described = described.map_err(|error| error.message);
+                    let inspection = Inspection::new(&component.bytes, described).map_err(Fault::load)?;
+                    serde_json::to_value(&inspection)
+                }
+            };
+            described.map_err(|error| Fault::Internal(error.to_string()))
+        })?;
+        from_json(py, &json)
+    }
+
+    /// Splits of an environment under these options: the number of tasks of each, or None if it has no end.
+    #[pyo3(signature = (**options))]
+    fn splits<'py>(&self, py: Python<'py>, options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyDict>> {
+        let options = options::read(options.map(|options| options.as_any()))?;
+        let (host, loaded) = (host()?, self.loaded()?.clone());
+        let spec = py.detach(|| host.block_on(Spec::new(loaded, options, vec![])))?;
+        let splits = PyDict::new(py);
+        for split in &spec.splits {
+            splits.set_item(&split.name, split.tasks)?;
+        }
+        Ok(splits)
+    }
+
+    /// An environment without an episode; `reset` begins one.
+    ///
+    /// Without `task`, each reset draws one of `split`, by default the first split.
+    #[pyo3(signature = (*, split=None, task=None, seed=0, tools=None, options=None))]
+    fn env(
+        slf: &Bound<'_, Self>,
+        split: Option<String>,
+        task: Option<u64>,
+        seed: u64,
+        tools: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Env> {
+        let py = slf.py();
+        let (tools, bound) = bound_tools(tools, py)?;
+        let options = options::read(options)?;
+        let (host, loaded) = (host()?, slf.get().loaded()?.clone());
+        let play = py.detach(|| {
+            let spec = Arc::new(host.block_on(Spec::new(loaded, options, bound))?);
+            Play::new(spec, split, task, Seed(seed))
+        })?;
+        Ok(Env::new(slf.clone().unbind(), tools.unbind(), play))
+    }
+
+    /// Opens an environment from the bytes of `Env.snapshot`, with the tools that it had.
+    #[pyo3(signature = (state, *, tools=None))]
+    fn restore(slf: &Bound<'_, Self>, state: &Bound<'_, PyBytes>, tools: Option<&Bound<'_, PyAny>>) -> PyResult<Env> {
+        let py = slf.py();
+        let (tools, bound) = bound_tools(tools, py)?;
+        let (host, loaded, state) = (host()?, slf.get().loaded()?, state.as_bytes());
+        let play = py.detach(|| host.block_on(saved::open(state, loaded, bound)))?;
+        Ok(Env::new(slf.clone().unbind(), tools.unbind(), play))
+    }
+
+    /// Environments that are stepped together. Number i begins with the seed `seed + i`.
+    #[pyo3(signature = (num_envs, *, split=None, seed=0, tools=None, options=None))]
+    fn vector_env(
+        slf: &Bound<'_, Self>,
+        num_envs: usize,
+        split: Option<&str>,
+        seed: u64,
+        tools: Option<&Bound<'_, PyAny>>,
+        options: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<VectorEnv> {
+        let py = slf.py();
+        let (_, bound) = bound_tools(tools, py)?;
+        let options = options::read(options)?;
+        let (host, loaded) = (host()?, slf.get().loaded()?.clone());
+        let spec = py.detach(|| host.block_on(Spec::new(loaded, options, bound)))?;
+        Ok(VectorEnv::new(slf.clone().unbind(), &Arc::new(spec), num_envs, split, seed)?)
+    }
+
+    /// A session of a tool.
+    #[pyo3(signature = (*, seed=0, options=None))]
+    fn tool(slf: &Bound<'_, Self>, seed: u64, options: Option<&Bound<'_, PyAny>>) -> PyResult<Tool> {
+        let options = options::read(options)?;
+        Tool::open(slf, seed, options)
+    }
+
+    /// A reward function with these options.
+    #[pyo3(signature = (*, seed=0, **options))]
+    fn reward(slf: &Bound<'_, Self>, seed: u64, options: Option<&Bound<'_, PyDict>>) -> PyResult<Reward> {
+        let options = options::read(options.map(|options| options.as_any()))?;
+        Reward::open(slf, seed, options)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let Component { bytes, pinned, grants, limits } = match &self.recipe {
+            Recipe::Component(component) => component,
+            Recipe::Class(class, _) => {
+                return Ok((py.import("gymkhana_rl._local")?.getattr("local")?, PyTuple::new(py, [class])?));
+            }
+        };
+        let source = match pinned {
+            Some(name) => PyString::new(py, name).into_any(),
+            None => PyBytes::new(py, bytes).into_any(),
+        };
+        let keywords = PyDict::new(py);
+        keywords.set_item(intern!(py, "grants"), from_json(py, grants)?)?;
+        keywords.set_item(intern!(py, "fuel"), limits.fuel)?;
+        keywords.set_item(intern!(py, "timeout_s"), limits.timeout_s)?;
+        keywords.set_item(intern!(py, "memory_mib"), limits.memory_mib)?;
+        let arguments = (source, &self.facts.digest, keywords).into_pyobject(py)?;
+        Ok((py.import("gymkhana_rl._pickle")?.getattr("plugin")?, arguments))
+    }
+
+    fn __repr__(&self) -> String {
+        let Facts { name, version, kinds, .. } = &self.facts;
+        let unsandboxed = if self.unsandboxed() { ", not sandboxed" } else { "" };
+        format!("<Plugin {name} {version} ({}){unsandboxed}>", kinds.join(", "))
+    }
+}
+
+/// A class's description, in the form of an [`Inspection`].
+fn class_description(loaded: &Loaded, described: Result<SelfDescription, CallError>) -> serde_json::Result<Json> {
+    let (description, error) = match described {
+        Ok(description) => (Some(description), None),
+        Err(error) => (None, Some(error.message)),
+    };
+    Ok(json!({
+        "manifest": serde_json::to_value(loaded.manifest())?,
+        "digest": loaded.digest().to_string(),
+        "unsandboxed": true,
+        "description": serde_json::to_value(description)?,
+        "description_error": error,
+    }))
+}
