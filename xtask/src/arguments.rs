@@ -97,6 +97,9 @@ pub enum Command {
         /// Link for systems from glibc 2.28 on, as releases do
         #[arg(long)]
         portable: bool,
+        /// Rust target of another system [default: this machine]
+        #[arg(long, value_name = "TRIPLE")]
+        target: Option<String>,
     },
 }
 
@@ -123,7 +126,10 @@ mod tests {
         assert_eq!(parsed("test --reference").unwrap(), test(Some(None)));
         assert_eq!(parsed("test --reference vllm").unwrap(), test(Some(Some(Reference::Vllm))));
         assert_eq!(parsed("test --reference python").unwrap(), test(Some(Some(Reference::Python))));
-        assert_eq!(parsed("wheel --portable").unwrap(), Command::Wheel { portable: true });
+        assert_eq!(parsed("wheel").unwrap(), Command::Wheel { portable: false, target: None });
+        let target = Some("aarch64-unknown-linux-gnu".to_owned());
+        let line = "wheel --portable --target aarch64-unknown-linux-gnu";
+        assert_eq!(parsed(line).unwrap(), Command::Wheel { portable: true, target });
         assert!(parsed("test --reference tgi").unwrap_err().to_string().contains("programs, training, vllm, python"));
         let bench = |names: &[Bench], smoke, baselines: Option<&str>| Command::Bench {
             names: names.to_vec(),

@@ -59,6 +59,6 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Fuzz { seconds } => fuzz::run(&workspace, seconds),
         Command::Release { version, dry_run } => publish::release::run(&workspace, &version, dry_run),
         Command::Package => publish::package::run(&workspace),
-        Command::Wheel { portable } => publish::wheel::build(&workspace, portable).map(drop),
+        Command::Wheel { portable, target } => publish::wheel::build(&workspace, portable, target.as_deref()).map(drop),
     }
 }

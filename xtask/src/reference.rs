@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::Context;
 use clap::ValueEnum;
 
-use crate::publish::wheel;
+use crate::publish::wheel_test;
 use crate::step::{cargo, execute, step};
 use crate::tools::{ensure_python, ensure_python_as_listed};
 use crate::workspace::Workspace;
@@ -33,7 +33,7 @@ pub enum Reference {
     Training,
     /// A vLLM server on the CPU; needs 8 GB of disk and some minutes.
     Vllm,
-    /// The wheel of the Python package, alone and beside TRL, verifiers, verl and others; needs 10 GB of disk.
+    /// The wheel of the Python package, alone and beside Ray, TRL, verifiers and others; needs 10 GB of disk.
     Python,
 }
 
@@ -43,7 +43,7 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
         Reference::Programs => programs(workspace),
         Reference::Training => training(workspace),
         Reference::Vllm => vllm(workspace),
-        Reference::Python => wheel::test(workspace),
+        Reference::Python => wheel_test::run(workspace),
     }
 }
 

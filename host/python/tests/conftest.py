@@ -15,7 +15,19 @@ import pytest
 import gymkhana_rl as gk
 from model_server import Model, served, write_model
 
+# Set where everything is installed.
+NO_SKIPS = "GYMKHANA_NO_SKIPS" in os.environ
+
 PLUGINS = Path(os.environ.get("GYMKHANA_PLUGINS", "target/plugins")).absolute()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fails a run that skipped tests which must run."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if NO_SKIPS and reporter else []
+    if skipped and session.exitstatus == pytest.ExitCode.OK:
+        reporter.write_line(f"{len(skipped)} tests were skipped, and GYMKHANA_NO_SKIPS is set", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session")

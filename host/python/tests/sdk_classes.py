@@ -9,13 +9,19 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
-TEMPLATES = ROOT / "host" / "cli" / "templates"
-if not TEMPLATES.is_dir():
-    pytest.skip("the classes are in the repository", allow_module_level=True)
-sys.path.insert(0, str(ROOT / "sdk" / "python" / "src"))
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+# The tests of the wheel have them beside the tests, and the SDK installed.
+FOLDERS = (HERE.parent / "templates", ROOT / "host" / "cli" / "templates")
+TEMPLATES = next((folder for folder in FOLDERS if folder.is_dir()), None)
+if TEMPLATES is None:
+    pytest.skip("the templates are not here", allow_module_level=True)
+SDK = ROOT / "sdk" / "python" / "src"
+if SDK.is_dir():
+    sys.path.insert(0, str(SDK))
+pytest.importorskip("gymkhana_sdk", reason="gymkhana-sdk is not installed")
 
-from gymkhana_sdk import Answer, Environment, Function, Parameter, Reward, Score, Split, Started, Stepped, Tool  # noqa: E402
+from gymkhana_sdk import Answer, Environment, Function, Parameter, Reward, Score, Split, Started, Stepped, Tool
 
 
 def template(kind: str, name: str) -> Any:

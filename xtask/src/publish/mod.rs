@@ -3,3 +3,4 @@
 pub mod package;
 pub mod release;
 pub mod wheel;
+pub mod wheel_test;

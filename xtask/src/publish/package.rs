@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::foreign;
+use crate::python_package::PACKAGE;
 use crate::step::{cargo, execute, step};
 use crate::tools::{NPM, NPM_LOCK, ensure_npm, ensure_python, node};
 use crate::workspace::Workspace;
@@ -32,18 +33,30 @@ fn package_rust(workspace: &Workspace) -> anyhow::Result<()> {
     execute(&mut command)
 }
 
+/// Folder of the Python SDK.
+const SDK: &str = "sdk/python";
+
 fn package_python(workspace: &Workspace, out: &Path) -> anyhow::Result<()> {
     let python = ensure_python(&workspace.root, "package", PYTHON)?;
-    let sdk = workspace.root.join("sdk/python");
-    let module = |name: &str, arguments: &[&str]| {
+    let module = |name: &str, arguments: &[&str], folder: &str| {
         let mut command = Command::new(&python);
-        command.args(["-m", name]).args(arguments).current_dir(&sdk);
-        command
+        command.args(["-m", name]).args(arguments).current_dir(workspace.root.join(folder));
+        execute(&mut command)
     };
-    execute(&mut module("ruff", &["check", "."]))?;
-    execute(&mut module("mypy", &["src"]))?;
-    // Without isolation: the pinned packages build it, and nothing is downloaded again.
-    execute(module("build", &["--no-isolation", "--outdir"]).arg(out).arg("."))
+    module("ruff", &["check", "."], SDK)?;
+    module("ruff", &["check", "."], PACKAGE)?;
+    module("mypy", &["src"], SDK)?;
+    build_sdk(workspace, &[], out)
+}
+
+/// Builds the Python SDK into a folder.
+///
+/// It is not isolated: the pinned packages build it, and nothing is downloaded again.
+pub fn build_sdk(workspace: &Workspace, options: &[&str], out: &Path) -> anyhow::Result<()> {
+    let python = ensure_python(&workspace.root, "package", PYTHON)?;
+    let mut command = Command::new(&python);
+    command.args(["-m", "build", "--no-isolation"]).args(options).arg("--outdir").arg(out).arg(".");
+    execute(command.current_dir(workspace.root.join(SDK)))
 }
 
 fn package_js(workspace: &Workspace) -> anyhow::Result<()> {

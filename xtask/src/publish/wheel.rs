@@ -1,4 +1,4 @@
-//! `wheel`: the wheel of the Python package, and its tests in a folder without the repository.
+//! `wheel`: the wheel of the Python package.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,17 +6,12 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use crate::python_package::{PACKAGE, REQUIREMENTS};
-use crate::step::{execute, step};
-use crate::tools::{ensure_python, ensure_python_as_listed};
+use crate::step::{execute, output_of, step};
+use crate::tools::ensure_python;
 use crate::workspace::Workspace;
 
 /// Locked requirements of the build.
 const MATURIN: &str = include_str!("../../requirements/wheel.txt");
-
-/// Trainers and frameworks that the adapters are tested with. Their declared dependencies exclude each other: the list is
-/// installed as it is.
-const ADAPTERS: &str = include_str!("../../requirements/adapters.txt");
 
 /// Oldest system that a portable wheel runs on, by its C library.
 const PLATFORM: &str = "manylinux_2_28";
@@ -24,9 +19,22 @@ const PLATFORM: &str = "manylinux_2_28";
 /// Largest size of the wheel in bytes.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// Builds the wheel and prints its size. Returns its path. It runs on systems as old as this machine or, if it is
-/// `portable`, as old as [`PLATFORM`].
-pub fn build(workspace: &Workspace, portable: bool) -> anyhow::Result<PathBuf> {
+/// Shared libraries that a wheel for Linux may need: those of glibc and of the compiler.
+const LIBRARIES: [&str; 8] = [
+    "ld-linux-aarch64.so.1",
+    "ld-linux-x86-64.so.2",
+    "libc.so.6",
+    "libdl.so.2",
+    "libgcc_s.so.1",
+    "libm.so.6",
+    "libpthread.so.0",
+    "librt.so.1",
+];
+
+/// Builds the wheel for this machine or the `target`, checks its size and its libraries, and returns its path.
+///
+/// It runs on systems as old as this machine or, if it is `portable`, as old as [`PLATFORM`].
+pub fn build(workspace: &Workspace, portable: bool, target: Option<&str>) -> anyhow::Result<PathBuf> {
     let python = ensure_python(&workspace.root, "wheel", MATURIN)?;
     let out = workspace.target.join("wheels");
     if out.exists() {
@@ -39,6 +47,10 @@ pub fn build(workspace: &Workspace, portable: bool) -> anyhow::Result<PathBuf> {
             // Zig links against the symbols of the old C library, whatever this machine has.
             command.args(["--zig", "--compatibility", PLATFORM]);
         }
+        if let Some(target) = target {
+            execute(Command::new("rustup").args(["target", "add", target]).current_dir(&workspace.root))?;
+            command.args(["--target", target]);
+        }
         command.args(["--manifest-path", "host/python/Cargo.toml", "--out"]).arg(&out);
         execute(command.current_dir(&workspace.root))
     })?;
@@ -48,10 +60,14 @@ pub fn build(workspace: &Workspace, portable: bool) -> anyhow::Result<PathBuf> {
     if bytes > MAX_BYTES {
         bail!("the wheel has {bytes} bytes; the limit is {MAX_BYTES}");
     }
+    if wheel.to_string_lossy().contains("linux") {
+        step("wheel: libraries", || check_libraries(workspace, &python, &wheel))?;
+    }
     Ok(wheel)
 }
 
-fn only_wheel(folder: &Path) -> anyhow::Result<PathBuf> {
+/// The wheel of a folder.
+pub fn only_wheel(folder: &Path) -> anyhow::Result<PathBuf> {
     let files = fs::read_dir(folder).with_context(|| format!("cannot read `{}`", folder.display()))?;
     let mut wheels = files.filter_map(|file| Some(file.ok()?.path())).filter(|path| has_extension(path, "whl"));
     wheels.next().with_context(|| format!("`{}` has no wheel", folder.display()))
@@ -61,46 +77,44 @@ fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|found| found == extension)
 }
 
-/// Builds the wheel and tests it: in a new environment in another folder, then beside the frameworks of its adapters.
-pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
-    let wheel = build(workspace, false)?;
-    let home = std::env::temp_dir().join(format!("gymkhana-wheel-{}", std::process::id()));
-    let done = test_alone(workspace, &wheel, &home);
-    // What stays in the folder of temporary files does no harm.
-    let _ = fs::remove_dir_all(&home);
-    done?;
-    test_adapters(workspace, &wheel)
+/// Fails if the native module needs a library that not every system has, such as libtorch.
+fn check_libraries(workspace: &Workspace, python: &Path, wheel: &Path) -> anyhow::Result<()> {
+    let unpacked = workspace.target.join("wheel-unpacked");
+    if unpacked.exists() {
+        fs::remove_dir_all(&unpacked).with_context(|| format!("cannot remove `{}`", unpacked.display()))?;
+    }
+    execute(Command::new(python).args(["-m", "zipfile", "-e"]).args([wheel, &unpacked]))?;
+    let module = unpacked.join("gymkhana_rl/_native.abi3.so");
+    let shown = output_of(Command::new("readelf").args(["--dynamic", "--wide"]).arg(&module))
+        .with_context(|| format!("`readelf` cannot read `{}`", module.display()))?;
+    let needed = needed(&shown);
+    if needed.is_empty() {
+        bail!("`readelf` names no library of `{}`", module.display());
+    }
+    let foreign: Vec<&str> = needed.into_iter().filter(|library| !LIBRARIES.contains(library)).collect();
+    if !foreign.is_empty() {
+        bail!("the wheel needs libraries that systems lack: {}", foreign.join(", "));
+    }
+    Ok(())
 }
 
-fn test_alone(workspace: &Workspace, wheel: &Path, home: &Path) -> anyhow::Result<()> {
-    let (python, lock) = (home.join("venv/bin/python"), home.join("requirements.txt"));
-    fs::create_dir_all(home)?;
-    fs::write(&lock, REQUIREMENTS)?;
-    step("wheel: install", || {
-        execute(Command::new("python3").args(["-m", "venv"]).arg(home.join("venv")))?;
-        pip(&python, &["--require-hashes", "--only-binary=:all:", "--requirement"], &lock)?;
-        pip(&python, &["--no-index", "--no-deps"], wheel)
-    })?;
-    execute(Command::new("cp").arg("-r").arg(workspace.root.join(PACKAGE).join("tests")).arg(home))?;
-    step("wheel: tests", || run_tests(workspace, &python, "tests", home))
+/// Libraries that the output of `readelf --dynamic` names.
+fn needed(shown: &str) -> Vec<&str> {
+    let lines = shown.lines().filter(|line| line.contains("(NEEDED)"));
+    lines.filter_map(|line| Some(line.split_once('[')?.1.split_once(']')?.0)).collect()
 }
 
-/// The adapters' tests, which also run the pages of `docs/how-to/python`.
-fn test_adapters(workspace: &Workspace, wheel: &Path) -> anyhow::Result<()> {
-    let python = step("adapters: frameworks", || ensure_python_as_listed(&workspace.root, "adapters", ADAPTERS))?;
-    pip(&python, &["--no-index", "--no-deps", "--force-reinstall"], wheel)?;
-    step("adapters: tests", || run_tests(workspace, &python, "tests/adapters", &workspace.root.join(PACKAGE)))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn pip(python: &Path, arguments: &[&str], what: &Path) -> anyhow::Result<()> {
-    let mut command = Command::new(python);
-    command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(arguments).arg(what);
-    execute(&mut command)
-}
-
-fn run_tests(workspace: &Workspace, python: &Path, tests: &str, folder: &Path) -> anyhow::Result<()> {
-    let mut command = Command::new(python);
-    command.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", tests]).current_dir(folder);
-    command.env("GYMKHANA_PLUGINS", workspace.target.join("plugins"));
-    execute(command.env("GYMKHANA_HOST", workspace.target.join("release/host")))
+    #[test]
+    fn needed_libraries_are_read() {
+        let shown = "Dynamic section at offset 0x2d58 contains 28 entries:\n  Tag        Type         Name/Value\n \
+                     0x0000000000000001 (NEEDED)             Shared library: [libtorch_cpu.so]\n \
+                     0x0000000000000001 (NEEDED)             Shared library: [libc.so.6]\n \
+                     0x000000000000000e (SONAME)             Library soname: [lib_native.so]\n";
+        assert_eq!(needed(shown), ["libtorch_cpu.so", "libc.so.6"]);
+        assert!(!LIBRARIES.contains(&"libtorch_cpu.so") && LIBRARIES.contains(&"libc.so.6"));
+    }
 }

@@ -4,23 +4,25 @@ import inspect
 import json
 import multiprocessing
 import pickle
+import queue
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 trl = pytest.importorskip("trl", reason="trl is not installed")
 pytest.importorskip("torch", reason="torch is not installed")
 
-from accelerate.state import PartialState  # noqa: E402
-from transformers.utils import get_json_schema  # noqa: E402
+from accelerate.state import PartialState
+from transformers.utils import get_json_schema
 
-import gymkhana_rl  # noqa: E402
-import tiny  # noqa: E402
-from gymkhana_rl.datasets import tasks  # noqa: E402
-from gymkhana_rl.trl import environment_factory  # noqa: E402
-from reference import CASES, path, play  # noqa: E402
-from scripted import serve  # noqa: E402
+import gymkhana_rl
+import tiny
+from gymkhana_rl.datasets import tasks
+from gymkhana_rl.trl import environment_factory
+from reference import CASES, path, play
+from scripted import serve
 
 LAKE = path("frozen-lake")
 WORDS = ("left", "down", "right", "up")
@@ -50,9 +52,11 @@ def test_functions_are_real_methods_with_schemas() -> None:
 
 def test_the_message_function_can_be_renamed_and_left_out() -> None:
     case = CASES["calls"]
-    names = lambda **arguments: [  # noqa: E731
-        tool.__name__ for tool in tools_of(environment_factory(case.plugin, tools=case.tools, **arguments)())
-    ]
+
+    def names(**arguments: str | None) -> list[str]:
+        environment = environment_factory(case.plugin, tools=case.tools, **arguments)()
+        return [tool.__name__ for tool in tools_of(environment)]
+
     assert "say" in names(message="say")
     assert "act" not in names(message=None)
     with pytest.raises(ValueError, match="`reset` cannot be a tool"):
@@ -103,6 +107,17 @@ def test_factory_and_rewards_work_in_a_spawned_process() -> None:
     assert (reward, names, scores) == (1.0, ["act"], [1.0])
 
 
+def next_sample(worker: Any) -> Any:
+    """The next sample of a rollout worker whose child did not fail."""
+    for _ in range(120):
+        worker.check_health(stale_after_s=120)
+        try:
+            return worker.rollout_buffer.get(timeout=1)
+        except queue.Empty:
+            continue
+    raise TimeoutError("no sample in 120 seconds")
+
+
 def test_the_rollout_worker_of_asyncgrpo_plays_in_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """TRL's worker in a spawned process, with a scripted server in the place of vLLM's."""
     worker_module = pytest.importorskip("trl.experimental.async_grpo.async_rollout_worker")
@@ -140,9 +155,11 @@ def test_the_rollout_worker_of_asyncgrpo_plays_in_its_own_process(monkeypatch: p
         )
         worker.start()
         try:
-            samples = [worker.rollout_buffer.get(timeout=120) for _ in range(4)]
+            samples = [next_sample(worker) for _ in range(4)]
         finally:
-            worker.stop()
+            # It would wait for a child that failed.
+            if worker._process.is_alive():
+                worker.stop()
     for sample in samples:
         played = scripts[sample.prompt[-1]["content"]]
         seen = [message["content"] for message in sample.completion if message["role"] == "tool"]
