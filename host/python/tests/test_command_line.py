@@ -2,21 +2,134 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 import subprocess
 import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+import gymkhana_rl as gk
+
 PLUGINS = Path(os.environ.get("GYMKHANA_PLUGINS", "target/plugins")).absolute()
 PROGRAM = "import sys; from gymkhana_rl._command_line import main; sys.exit(main())"
+# A build of the workspace has no scripts.
+SCRIPT = Path(sysconfig.get_path("scripts")) / "gymkhana"
+COMMAND = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-c", PROGRAM]
+
+
+def folders(home: Path) -> dict[str, str]:
+    """An environment whose user has these folders."""
+    names = ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+    return os.environ | {name: str(home / name) for name in names}
 
 
 def gymkhana(*arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
-    folders = {name: str(home / name) for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")}
-    command = [sys.executable, "-c", PROGRAM, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | folders, cwd=home)
+    command = [*COMMAND, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=folders(home), cwd=home)
+
+
+def done(*arguments: str, home: Path) -> str:
+    """What a command prints that succeeds."""
+    ended = gymkhana(*arguments, home=home)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_the_script_is_installed_with_the_package():
+    try:
+        metadata.distribution("gymkhana-rl")
+    except metadata.PackageNotFoundError:
+        assert not SCRIPT.exists(), "the package is that of the workspace's build"
+    else:
+        assert SCRIPT.exists()
+
+
+def test_a_created_plugin_is_played_before_it_is_built(tmp_path):
+    classes = pytest.importorskip("sdk_classes")
+    (tmp_path / "sdk").mkdir()
+    (tmp_path / "sdk" / "pyproject.toml").touch()
+    arguments = ["plugin", "new", "my-game", "--kind", "environment", "--lang", "python", "--sdk", "sdk"]
+    assert "created your-name/my-game in my-game" in done(*arguments, home=tmp_path)
+    assert 'name = "my-game"' in (tmp_path / "my-game" / "pyproject.toml").read_text()
+    spec = importlib.util.spec_from_file_location("my_game", tmp_path / "my-game" / "plugin.py")
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    created, template = (gk.local(kind).env(seed=3) for kind in (module.Guess, classes.Guess))
+    assert created.reset() == template.reset()
+    again = gymkhana(*arguments, home=tmp_path)
+    assert again.returncode == 2 and "already exists" in again.stderr, again
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[str]:
+    """Publishes FrozenLake in a registry and serves it to the user of the folder; returns the URL."""
+    root, publisher = (done("keygen", f"{name}.key", home=tmp_path).strip() for name in ("root", "publisher"))
+    done("registry", "init", "files", "--root", "root.key", home=tmp_path)
+    done("registry", "grant", "files", "gymkhana", publisher, "--root", "root.key", home=tmp_path)
+    config = f'[registries.main]\n{{}}\nroot = "{root}"\n\n[namespaces]\ngymkhana = "main"\n'
+    (tmp_path / "gymkhana-registries.toml").write_text(config.format('folder = "files"'))
+    keys = ["--key", "publisher.key", "--root", "root.key"]
+    done("publish", str(PLUGINS / "frozen-lake.wasm"), *keys, home=tmp_path)
+    (tmp_path / "gymkhana-registries.toml").unlink()
+    command = [*COMMAND, "registry", "serve", "files", "--root", "root.key", "--listen", "127.0.0.1:0"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=folders(tmp_path), cwd=tmp_path)
+    try:
+        assert server.stderr is not None
+        url = server.stderr.readline().split()[-1]
+        users = tmp_path / "XDG_CONFIG_HOME" / "gymkhana" / "gymkhana-registries.toml"
+        users.parent.mkdir(parents=True)
+        users.write_text(config.format(f'url = "{url}"'))
+        yield url
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def test_a_plugin_of_a_served_registry_is_added_and_loaded(tmp_path, registry):
+    assert registry.startswith("http://127.0.0.1:")
+    (tmp_path / "gymkhana.toml").write_text("[plugins]\n")
+    done("add", "gymkhana/frozen-lake", home=tmp_path)
+    lock = (tmp_path / "gymkhana.lock").read_text()
+    program = "import gymkhana_rl as gk; p = gk.load('gymkhana/frozen-lake'); print(p.version, p.digest)"
+    command = [sys.executable, "-c", program]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=False, env=folders(tmp_path), cwd=tmp_path)
+    assert loaded.returncode == 0, loaded.stderr
+    version, digest = loaded.stdout.split()
+    assert version in lock and digest in lock
+    missing = gymkhana("add", "gymkhana/frozen-lakes", home=tmp_path)
+    assert missing.returncode != 0 and "frozen-lakes" in missing.stderr, missing
+
+
+def not_webassembly(folder: Path) -> str:
+    (folder / "text.wasm").write_text("no component")
+    return "text.wasm"
+
+
+def broken(folder: Path) -> str:
+    (folder / "broken.wasm").write_bytes((PLUGINS / "frozen-lake.wasm").read_bytes()[:5000])
+    return "broken.wasm"
+
+
+@pytest.mark.parametrize(
+    "source", [lambda _: "nothing.wasm", lambda _: "nobody/nothing@^1", lambda _: "frozen-lake", not_webassembly, broken]
+)
+def test_errors_have_the_words_of_the_program(source: Callable[[Path], str], tmp_path, monkeypatch):
+    for name, value in folders(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(gk.LoadError) as raised:
+        gk.load(source(tmp_path))
+    refused = gymkhana("plugin", "inspect", source(tmp_path), home=tmp_path)
+    assert refused.returncode == 2
+    # The package's messages have one line.
+    words = re.sub(r"\n  because: ", ": ", refused.stderr)
+    hint = f"hint: {raised.value.hint}\n" if raised.value.hint else ""
+    assert words == f"error: {raised.value}\n{hint}"
 
 
 def test_plugins_are_inspected_and_tested(tmp_path):
@@ -67,8 +180,6 @@ def test_a_plugin_is_compiled_in_a_process_of_its_own(program, tmp_path):
     assert program(text).split() == ["True"]
 
 
-def test_a_component_that_is_none_is_refused_by_the_compilers_process(tmp_path):
-    import gymkhana_rl as gk
-
+def test_a_component_that_is_none_is_refused_by_the_compilers_process():
     with pytest.raises(gk.LoadError):
         gk.load(b"\0asm" + bytes(100))

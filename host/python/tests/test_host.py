@@ -1,4 +1,4 @@
-"""The program `host` and the package give the same records of the same episodes. The program's run writes them first."""
+"""The program `host` and the package give the same records of the same episodes. A run of the program writes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ evaluation = { tasks = 0 }
 policy = { tiny = { layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 2048 } }
 stages = [{ kind = "sft", steps = 2, batch = 3 }]
 """
-# Without rewards, which the run's reward plugins change.
 SAME = ("schema", "task", "seed", "opening", "turns", "ending", "environment_rewards", "extras", "privileged", "views",
         "failures", "exchanges")
 
@@ -64,13 +63,15 @@ def as_call(call: dict) -> gk.Call:
     [
         (["frozen-lake"], []),
         (["word-problems", "calculator", "answer-match"], ["success='answer-match.correct'"]),
+        (["kuhn-poker"], []),
     ],
-    ids=["messages", "calls"],
+    ids=["messages", "calls", "two seats"],
 )
 def test_the_same_actions_give_the_same_records(load, tmp_path, plugins, settings):
     records = demonstrations(tmp_path, plugins, *settings)
     assert len(records) == 6
     environment, tools = load(plugins[0]), [load(name) for name in plugins[1:2]]
+    rewards = [load(name).reward() for name in plugins[2:]]
     for record in records:
         env = environment.env(split=record["task"]["split"], tools=tools)
         env.reset(seed=record["seed"], task=record["task"]["index"])
@@ -79,3 +80,11 @@ def test_the_same_actions_give_the_same_records(load, tmp_path, plugins, setting
         own = env.record()
         for key in SAME:
             assert own[key] == record[key], f"{key} of {record['id']}"
+        if not rewards:
+            assert own["rewards"] == record["rewards"]
+        for reward in rewards:
+            messages = gk.Episode.from_bytes(env.record_bytes()).messages()
+            columns = {name: [value] for name, value in env.privileged().items()}
+            (total,) = reward(completions=[messages], **columns)
+            assert record["rewards"] == [own["rewards"][0] + total] and total != 0
+    assert any(reward for record in records for reward in record["rewards"])

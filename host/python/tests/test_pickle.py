@@ -21,6 +21,23 @@ def test_plugins(load):
     assert plugin.__reduce__()[1][2] == {"grants": None, "fuel": 10**9, "timeout_s": 2.0, "memory_mib": 32}
 
 
+def test_plugins_with_grants(load, tmp_path):
+    (tmp_path / "notes.txt").write_text("kept words")
+    grants = {
+        "assets": {"notes": str(tmp_path / "notes.txt")},
+        "model": {"script": ["granted"]},
+        "http": [{"allow": "https://example.org"}],
+    }
+    plugin = load("guest-asking-tool", grants=grants)
+    copied = there_and_back(plugin)
+    assert copied.__reduce__()[1][2]["grants"] == grants
+    answers = [one.tool().call("assets", {}) for one in (plugin, copied)]
+    assert answers[0] == answers[1] and "notes" in answers[0].content
+    (tmp_path / "notes.txt").unlink()
+    with pytest.raises(gk.LoadError, match="notes"):
+        there_and_back(plugin)
+
+
 def test_another_component_is_refused(load):
     source, _, keywords = load("frozen-lake").__reduce__()[1]
     with pytest.raises(gk.LoadError, match="its digest is"):

@@ -275,7 +275,7 @@ def test_plugins_that_do_not_fit_are_named(lake, load, serve):
     with pytest.raises(gk.PlayError, match="no plugin is an environment") as none:
         gk.play(load("calculator"), model=url, episodes=1)
     assert none.value.hint == "add one to plugins, such as word-problems.wasm"
-    with pytest.raises(gk.PlayError, match="`kuhn-poker` and `frozen-lake`|`frozen-lake` and `kuhn-poker`") as two:
+    with pytest.raises(gk.PlayError, match=r"`kuhn-poker` and `frozen-lake`|`frozen-lake` and `kuhn-poker`") as two:
         gk.play([lake, load("kuhn-poker")], model=url, episodes=1)
     assert two.value.hint == "remove one of them"
     with pytest.raises(gk.OptionError, match="`options` names `lake`") as wrong:

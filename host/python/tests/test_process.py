@@ -242,6 +242,51 @@ print(sum(env.step(env.advise())[2] for env in envs))
     assert out == "0\n"
 
 
+TOO_LITTLE = """
+import resource
+from pathlib import Path
+def limit(mib):
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    bytes = pages * resource.getpagesize() + (mib << 20) if mib else resource.RLIM_INFINITY
+    resource.setrlimit(resource.RLIMIT_AS, (bytes, resource.RLIM_INFINITY))
+"""
+
+
+def test_too_little_address_space_is_an_error_that_says_what_to_set(program):
+    out = program(TOO_LITTLE + """
+for mib in (1, 64, 256):
+    limit(mib)
+    try:
+        load("frozen-lake")
+    except gk.GymkhanaError as error:
+        print(str(error).split(":")[0], "`ulimit -v " in error.hint)
+limit(None)
+print(load("frozen-lake").name)
+""")
+    refused = "plugins cannot run in this process True\n"
+    assert out == 3 * refused + "gymkhana/frozen-lake\n"
+
+
+def test_environments_that_fill_the_address_space_end_with_an_error(program):
+    out = program(TOO_LITTLE + """
+lake = load("frozen-lake")
+limit(600)
+envs = []
+try:
+    while len(envs) < 10_000:
+        env = lake.env()
+        env.reset()
+        envs.append(env)
+except gk.GymkhanaError as error:
+    print(type(error).__name__, len(envs) > 8)
+envs[0].step("left")
+del envs[1:]
+env = lake.env()
+env.reset()
+""")
+    assert out == "PluginError True\n"
+
+
 def test_little_address_space_is_reserved(program):
     out = program("""
 from pathlib import Path
@@ -322,15 +367,20 @@ print("end", flush=True)
 
 def test_calls_at_the_end_are_errors(program):
     out = program("""
-import atexit
+import os
 env = load("frozen-lake").env()
 env.reset()
 class Late:
-    def __del__(self):
-        env.step("left")
+    def __del__(self, env=env, write=os.write, expected=gk.GymkhanaError):
+        try:
+            env.step("left")
+        except expected as error:
+            write(1, str(error).encode())
+        else:
+            write(1, b"the step was taken")
 late = Late()
 """)
-    assert out == ""
+    assert out == "no plugin can be called: the interpreter is shutting down"
 
 
 def test_threads_share_an_environment(lake):

@@ -61,5 +61,5 @@ def test_mistakes_say_what_to_do(folder, tmp_path):
         run.metrics("arrow")
     (folder / "metrics.jsonl").unlink()
     pytest.importorskip("polars")
-    with pytest.raises(runs.RunError, match="metrics.jsonl` cannot be read"):
+    with pytest.raises(runs.RunError, match=r"metrics\.jsonl` cannot be read"):
         run.metrics()

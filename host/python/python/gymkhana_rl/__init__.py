@@ -8,8 +8,8 @@
     reward = gk.load("gymkhana/math-verify").reward()  # (prompts, completions, **columns) -> list of floats
     runs = gk.play(plugin, model="http://127.0.0.1:8000/v1", episodes=64)  # whole rollouts with a served model
 
-Calls into plugins release the interpreter's lock, and end at their deadlines. Objects do not survive a fork: make them in
-the child, or pickle them.
+Calls into plugins release the interpreter's lock, and end at their deadlines. Objects do not survive a fork: make
+them in the child, or pickle them.
 """
 
 import atexit as _atexit
@@ -17,10 +17,10 @@ import sys as _sys
 from pathlib import Path as _Path
 
 from . import errors, runs
+from ._local import local
 from ._native import Env, Episode, Plugin, Reward, Segment, Tool, VectorEnv, __version__, load, step_many
 from ._native import compile_with as _compile_with
 from ._native import shut_down as _shut_down
-from ._local import local
 from ._play import Rollouts, play, play_async
 from ._types import Action, Call, Json, Options, Score, ToolAnswer
 from .errors import (
@@ -32,7 +32,6 @@ from .errors import (
     PluginError,
     StaleHandleError,
 )
-
 
 
 def _end() -> None:

@@ -290,7 +290,7 @@ class Episode:
         answers = list(info["calls"])
         seen = without_answers(self._observed(info), answers)
         if reply:
-            answers = [_named_by(call, answer) for call, answer in zip(reply.calls, answers)]
+            answers = [_named_by(call, answer) for call, answer in zip(reply.calls, answers, strict=False)]
         earned = info["rewards"].get(self.seat, 0.0)
         turn = replace(self._play_others([seen], earned, info, terminated, truncated), answers=answers)
         self.total += turn.reward

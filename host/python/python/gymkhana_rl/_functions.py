@@ -38,7 +38,7 @@ def functions_of(tool: Tool) -> dict[str, Callable[..., str]]:
 def function_of(
     schema: Mapping[str, Any], call: Callable[[str, dict[str, Any]], Any], returns: Any = str
 ) -> Callable[..., Any]:
-    """A function with the name, the parameters and the documentation of a schema. `call` gets the name and the arguments."""
+    """A function with the name, parameters and documentation of a schema. `call` gets the name and the arguments."""
     name = str(schema["name"])
     parameters = schema.get("parameters") or {}
     properties: Mapping[str, Any] = parameters.get("properties") or {}
@@ -80,7 +80,7 @@ def function_of(
     made.__module__ = __name__
     made.__doc__ = _docstring(str(schema.get("description") or name), [(p, properties[names[p]]) for p in ordered])
     made.__annotations__ = {**{python: annotations[python] for python in ordered}, "return": returns}
-    setattr(made, "__signature__", signature)
+    setattr(made, "__signature__", signature)  # noqa: B010 - the type of functions lacks it
     return made
 
 

@@ -19,8 +19,8 @@ def load(
 ) -> Plugin:
     """Loads a plugin: a name with versions such as "gymkhana/frozen-lake@^0.1", a path, or the bytes of a component.
 
-    grants: what the plugin may use, in the words of a run file's [plugins.NAME]: `assets`, `model`, `http`. `model` holds
-        the keys of [models.NAME].
+    grants: what the plugin may use, in the words of a run file's [plugins.NAME]: `assets`, `model`, `http`. `model`
+        holds the keys of [models.NAME].
     fuel: instructions of one call, equal on every machine; by default they are not counted.
     timeout_s: running time of one call in seconds, by default 1.
     memory_mib: memory of one live instance in MiB, by default 64.
@@ -198,8 +198,8 @@ class Reward:
     ) -> list[float | None]:
         """Scores completions, each alone; None where there is no score.
 
-        Prompts and completions are texts or lists of messages. Columns are the task's privileged fields and, with a dot in
-        their names, the final views of tools.
+        Prompts and completions are texts or lists of messages. Columns are the task's privileged fields and, with a dot
+        in their names, the final views of tools.
         """
     def score(
         self,
@@ -255,7 +255,7 @@ class Episode:
         """Seed, with which `Env.reset` begins the same episode."""
     @property
     def ending(self) -> str:
-        """Reason of the end: "terminated", "truncated", "turn-limit", "environment-failed", "dropped", or another limit."""
+        """Reason of the end: "terminated", "truncated", "turn-limit", "environment-failed", "dropped", or a limit."""
     @property
     def success(self) -> bool: ...
     @property

@@ -302,7 +302,8 @@ def _groups(episodes: int, group_size: int, tasks: Sequence[int] | None) -> int:
     groups = episodes // group_size
     if tasks is not None and len(tasks) != groups:
         raise OptionError(
-            f"`tasks` has {len(tasks)} tasks for {groups} groups", "give one task for each group of `group_size` episodes"
+            f"`tasks` has {len(tasks)} tasks for {groups} groups",
+            "give one task for each group of `group_size` episodes",
         )
     return groups
 

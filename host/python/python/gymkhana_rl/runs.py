@@ -72,7 +72,7 @@ class Run:
         return frames.concat([frames.read_parquet(part) for part in parts], ignore_index=True)
 
     def metrics(self, backend: Backend = "polars") -> Any:
-        """The metrics of all training steps, one step in a row: `stage`, `step`, `time`, and a column for each value."""
+        """The metrics of all training steps, one step in a row: `stage`, `step`, `time`, and a column per value."""
         frames = _frames(backend)
         rows = []
         for line in self._text("metrics.jsonl").splitlines():
@@ -86,7 +86,8 @@ class Run:
         try:
             return (self.path / name).read_text(encoding="utf-8")
         except OSError as error:
-            raise RunError(f"`{self.path / name}` cannot be read: {error.strerror}", "check the run's folder") from error
+            message = f"`{self.path / name}` cannot be read: {error.strerror}"
+            raise RunError(message, "check the run's folder") from error
 
 
 def _frames(backend: Backend) -> Any:

@@ -86,8 +86,9 @@ class PluginAgentLoop(AgentLoopBase):
     """Agent loop that plays an environment plugin. Rows (or their `extra_info`) name `task`, `split` and `seed`.
 
     The agent loop file has `name`, `_target_: gymkhana_rl.verl.PluginAgentLoop`, `plugin`, and optionally
-    `plugin_tools`, `split`, `seed`, `options` and `seat`. The chat template offers the functions; the model calls them
-    with `<tool_call>`, as Hermes and Qwen do.
+    `plugin_tools`, `split`, `seed`, `options`, `seat` and `record`, which adds the episode's record to the output's
+    extra fields, as `gymkhana_record`. The chat template offers the functions; the model calls them with
+    `<tool_call>`, as Hermes and Qwen do.
     """
 
     def __init__(
@@ -99,9 +100,11 @@ class PluginAgentLoop(AgentLoopBase):
         seed: int = 0,
         options: Mapping[str, Any] | None = None,
         seat: int | str = 0,
+        record: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
+        self.record = record
         self.episodes = EpisodeConfig(plugin, tuple(plugin_tools), split, seed, options, seat)
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
@@ -150,6 +153,7 @@ class PluginAgentLoop(AgentLoopBase):
             if len(merged[1]) >= self.rollout_config.response_length:
                 break
             tokens.update(merged)
+        record = {"gymkhana_record": episode.env.record()} if self.record else {}
         end = self.rollout_config.response_length
         return AgentLoopOutput(
             prompt_ids=tokens.ids[:prompt_length],
@@ -159,7 +163,7 @@ class PluginAgentLoop(AgentLoopBase):
             reward_score=episode.total,
             num_turns=len(messages) + 1,
             metrics=metrics,
-            extra_fields={"turn_scores": scores, "tool_rewards": []},
+            extra_fields={"turn_scores": scores, "tool_rewards": [], **record},
         )
 
 

@@ -82,7 +82,11 @@ def play(case: Case, actions: Sequence[Any] | None = None) -> Played:
 
 def record_of(env: Any) -> str:
     """The episode's record without the fields that the clock decides."""
-    record = env.record()
+    return comparable(env.record())
+
+
+def comparable(record: dict[str, Any]) -> str:
+    """A record without the fields that the clock decides."""
     record.pop("timing")
     for cost in record.get("costs", []):
         cost.pop("running_us")

@@ -30,6 +30,9 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(payload)
 
+    def do_GET(self) -> None:
+        self.send_error(404)
+
     def log_message(self, *_: Any) -> None:
         pass
 

@@ -4,8 +4,8 @@ import pytest
 
 pytest.importorskip("datasets", reason="datasets is not installed")
 
-from gymkhana_rl.datasets import rows, tasks  # noqa: E402
-from reference import Case, path, play  # noqa: E402
+from gymkhana_rl.datasets import rows, tasks
+from reference import Case, path, play
 
 
 def test_each_task_is_a_row_with_its_first_observation() -> None:

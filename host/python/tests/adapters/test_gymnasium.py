@@ -5,10 +5,10 @@ import pytest
 
 gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed")
 
-from gymnasium.utils.env_checker import check_env  # noqa: E402
+from gymnasium.utils.env_checker import check_env
 
-from gymkhana_rl.gymnasium import Env, VectorEnv, register  # noqa: E402
-from reference import CASES, Case, as_text, path, play  # noqa: E402
+from gymkhana_rl.gymnasium import Env, VectorEnv, register
+from reference import CASES, Case, as_text, path, play
 
 WORDS = ("left", "down", "right", "up")
 

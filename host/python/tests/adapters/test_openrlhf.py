@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("openrlhf.utils.agent", reason="openrlhf is not installed")
 pytest.importorskip("torch", reason="torch is not installed")
 
-import tiny  # noqa: E402
-from gymkhana_rl.openrlhf import CHATML, label  # noqa: E402
-from reference import Case, Played, as_text  # noqa: E402
+import tiny
+from gymkhana_rl.openrlhf import CHATML, label
+from reference import Case, Played, as_text
 
 
 class Engine:

@@ -1,4 +1,4 @@
-"""The Python blocks of the adapters' pages run, from top to bottom, in a folder of their own."""
+"""The Python blocks of the package's pages run, from top to bottom, in a folder of their own; versions are locked ones."""
 
 import importlib.util
 import os
@@ -25,14 +25,17 @@ MODULES = {
     "trl": ["datasets"],
     "verifiers": ["verifiers"],
     "verl": ["verl", "ray", "torch"],
+    "../use-from-python": ["polars"],
 }
+LOCK = ROOT / "xtask" / "requirements" / "adapters.txt"
 BLOCK = re.compile(r"(<!-- not run: [^\n]* -->\n)?```python\n(.*?)```", re.DOTALL)
 
 
 def source(page: str) -> str:
     """The blocks that run, with the plugins of the tests in the place of registry names."""
     blocks = [block for skipped, block in BLOCK.findall((PAGES / f"{page}.md").read_text()) if not skipped]
-    return re.sub(r'"gymkhana/([a-z-]+)"', lambda name: repr(path(name[1])), "\n".join(blocks))
+    names = r'"(?:gymkhana/([a-z-]+)(?:@[^"]*)?|target/plugins/([a-z-]+)\.wasm)"'
+    return re.sub(names, lambda name: repr(path(name[1] or name[2])), "\n".join(blocks))
 
 
 def classes() -> str:
@@ -62,3 +65,14 @@ def test_the_page_runs(page: str, tmp_path: Path) -> None:
             env={**os.environ, "PYTHONPATH": modules},
         )
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.skipif(not PAGES.is_dir(), reason="the pages are in the repository")
+def test_the_tables_name_the_locked_versions() -> None:
+    locked = dict(line.split(" ")[0].lower().split("==") for line in LOCK.read_text().splitlines() if "==" in line)
+    rows = []
+    for page in PAGES.glob("*.md"):
+        _, _, table = page.read_text().partition("## Versions tested")
+        rows += [(page.stem, *row) for row in re.findall(r"^\| ([a-z-]+) \| ([0-9][^ ]*) \|", table, re.MULTILINE)]
+    assert len(rows) > 12
+    assert [row for row in rows if locked.get(row[1]) != row[2]] == []

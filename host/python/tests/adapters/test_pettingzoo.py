@@ -4,10 +4,10 @@ import pytest
 
 pytest.importorskip("pettingzoo", reason="pettingzoo is not installed")
 
-from pettingzoo.test import api_test, parallel_api_test, seed_test  # noqa: E402
+from pettingzoo.test import api_test, parallel_api_test, seed_test
 
-from gymkhana_rl.pettingzoo import env, parallel_env  # noqa: E402
-from reference import Case, path  # noqa: E402
+from gymkhana_rl.pettingzoo import env, parallel_env
+from reference import Case, path
 
 POKER = {"plugin": path("kuhn-poker"), "examples": ("check", "bet", "fold", "call", "?")}
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -109,7 +109,7 @@ def through_tinker(case: Case, played: Played) -> Result:
 
 
 def through_the_shared_episode(case: Case, played: Played) -> Result:
-    """The path of verl's agent loop and of verifiers' environment, whose own tests check their messages."""
+    """The path of verl's agent loop and of verifiers' environment, whose own tests compare the records, too."""
     episode = EpisodeConfig(case.plugin, case.tools).episode()
     texts = [episode.start_row(case.row)]
     turns = [episode.reply(as_text(action)) for action in played.actions]

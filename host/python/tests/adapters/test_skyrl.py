@@ -4,8 +4,8 @@ import pytest
 
 skyrl_gym = pytest.importorskip("skyrl_gym", reason="skyrl-gym is not installed")
 
-from gymkhana_rl.skyrl import register  # noqa: E402
-from reference import CASES, Case, Played, as_text, play  # noqa: E402
+from gymkhana_rl.skyrl import register
+from reference import CASES, Case, Played, as_text, play
 
 
 def test_make_init_step_and_metrics(case: Case, played: Played, request: pytest.FixtureRequest) -> None:

@@ -7,14 +7,14 @@ import pytest
 
 pytest.importorskip("tinker_cookbook", reason="tinker-cookbook is not installed")
 
-from tinker_cookbook import renderers  # noqa: E402
-from tinker_cookbook.completers import TokensWithLogprobs  # noqa: E402
-from tinker_cookbook.rl.rollouts import do_group_rollout  # noqa: E402
+from tinker_cookbook import renderers
+from tinker_cookbook.completers import TokensWithLogprobs
+from tinker_cookbook.rl.rollouts import do_group_rollout
 
-import gymkhana_rl.tinker as adapter  # noqa: E402
-import tiny  # noqa: E402
-from gymkhana_rl._adapter import EpisodeConfig  # noqa: E402
-from reference import CASES, Case, Played, as_text, path, play  # noqa: E402
+import gymkhana_rl.tinker as adapter
+import tiny
+from gymkhana_rl._adapter import EpisodeConfig
+from reference import CASES, Case, Played, as_text, path, play
 
 
 @pytest.fixture(autouse=True)

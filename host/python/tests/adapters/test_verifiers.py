@@ -1,6 +1,5 @@
 """verifiers' own evaluation plays the taskset against a scripted OpenAI server, with the in-process harness."""
 
-import asyncio
 import itertools
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +9,11 @@ import pytest
 
 pytest.importorskip("verifiers.v1", reason="verifiers 0.4 is not installed")
 
-from verifiers.v1.cli.eval.runner import run_eval  # noqa: E402
-from verifiers.v1.configs.cli.eval import EvalConfig  # noqa: E402
+import gymkhana_rl
+import verifiers_runs
+from reference import CASES, Case, as_message, comparable, path, play
+from scripted import Answer, chat_completion, serve
 
-import gymkhana_rl  # noqa: E402
-from reference import CASES, Case, as_message, path, play  # noqa: E402
-from scripted import Answer, chat_completion, serve  # noqa: E402
 
 @pytest.fixture
 def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list]:
@@ -23,24 +21,9 @@ def evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., l
     monkeypatch.setenv("SCRIPTED_KEY", "none")
     monkeypatch.setenv("PRIME_DISABLE_VERSION_CHECK", "1")
 
-    def run(answer: Answer, case: Case, *, player: dict[str, Any] | None = None, **taskset: Any) -> list:
-        names = {"id": "gymkhana_verifiers", "plugin": case.plugin, "tools": list(case.tools)}
+    def run(answer: Answer, case: Case, **settings: Any) -> list:
         with serve(lambda request: chat_completion(answer(request))) as url:
-            config = EvalConfig(
-                env={
-                    "taskset": {**names, "split": case.split, "seed": case.seed, **taskset},
-                    "record": True,
-                    "player": player or {},
-                },
-                model="scripted",
-                client={"type": "eval", "base_url": f"{url}/v1", "api_key_var": "SCRIPTED_KEY"},
-                num_rollouts=1,
-                max_concurrent=32,
-                push=False,
-                rich=None,
-                output_dir=tmp_path / "out",
-            )
-            return asyncio.run(run_eval(config))
+            return verifiers_runs.episodes(url, case, tmp_path / "out", **settings)
 
     return run
 
@@ -51,10 +34,8 @@ def answers_of(request: dict[str, Any]) -> int:
 
 def test_two_hundred_episodes_are_played_by_the_oracles_answers(evaluate: Callable[..., list]) -> None:
     case = CASES["messages"]
-    scripts = {}
-    for task in range(200):
-        played = play(Case(case.plugin, task=task, split=case.split, seed=case.seed))
-        scripts[played.texts[0]] = played
+    plays = [play(Case(case.plugin, task=task, split=case.split, seed=case.seed)) for task in range(200)]
+    scripts = {played.texts[0]: played for played in plays}
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         played = scripts[request["messages"][0]["content"]]
@@ -63,7 +44,10 @@ def test_two_hundred_episodes_are_played_by_the_oracles_answers(evaluate: Callab
     episodes = evaluate(answer, case, tasks=200)
     assert len(episodes) == 200
     assert all(episode.ok for episode in episodes), [episode.errors for episode in episodes if not episode.ok][:1]
-    assert {trace.reward for episode in episodes for trace in episode.traces} == {1.0}
+    traces = [trace for episode in episodes for trace in episode.traces]
+    assert {trace.reward for trace in traces} == {1.0}
+    records = {comparable(trace.info["gymkhana"]["record"]) for trace in traces}
+    assert records == {played.record for played in plays}
 
 
 def test_functions_are_offered_and_their_answers_return(evaluate: Callable[..., list]) -> None:
@@ -84,7 +68,7 @@ def test_functions_are_offered_and_their_answers_return(evaluate: Callable[..., 
     assert [message["tool_call_id"] for message in answered] == ["model-0"]
     assert answered[0]["content"] in played.texts[1]
     assert (trace.reward, trace.num_turns) == (sum(played.rewards), len(played.actions))
-    assert trace.info["gymkhana"]["record"]
+    assert comparable(trace.info["gymkhana"]["record"]) == played.record
 
 
 def test_a_limit_of_turns_stops_the_rollout_without_an_error(evaluate: Callable[..., list]) -> None:

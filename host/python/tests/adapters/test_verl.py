@@ -10,24 +10,24 @@ import pytest
 pytest.importorskip("verl", reason="verl is not installed")
 pytest.importorskip("verl.experimental.agent_loop.agent_loop", reason="verl's agent loop cannot be imported")
 
-import hydra  # noqa: E402
-import numpy  # noqa: E402
-import torch  # noqa: E402
-from omegaconf import OmegaConf  # noqa: E402
-from tensordict import TensorDict  # noqa: E402
-from verl import DataProto  # noqa: E402
-from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap  # noqa: E402
-from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop  # noqa: E402
-from verl.tools.tool_registry import initialize_tools_from_config  # noqa: E402
-from verl.utils.dataset.rl_dataset import RLHFDataset  # noqa: E402
-from verl.workers.reward_manager.naive import NaiveRewardManager  # noqa: E402
-from verl.workers.rollout.replica import TokenOutput  # noqa: E402
+import hydra
+import numpy
+import torch
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from verl import DataProto
+from verl.experimental.agent_loop.agent_loop import DictConfigWrap, ToolListWrap
+from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
+from verl.tools.tool_registry import initialize_tools_from_config
+from verl.utils.dataset.rl_dataset import RLHFDataset
+from verl.workers.reward_manager.naive import NaiveRewardManager
+from verl.workers.rollout.replica import TokenOutput
 
-import gymkhana_rl  # noqa: E402
-import tiny  # noqa: E402
-from gymkhana_rl._adapter import EpisodeConfig  # noqa: E402
-from gymkhana_rl.verl import compute_score  # noqa: E402
-from reference import CASES, Case, Played, as_text, path, play  # noqa: E402
+import gymkhana_rl
+import tiny
+from gymkhana_rl._adapter import EpisodeConfig
+from gymkhana_rl.verl import compute_score
+from reference import CASES, Case, Played, as_text, comparable, path, play
 
 
 class Server:
@@ -72,7 +72,12 @@ def arguments(server: Server, response_length: int = 8192, **multi_turn: Any) ->
 def run_loop(case: Case, server: Server, **limits: Any) -> Any:
     """Opens the agent loop from the configuration of an agent loop file, as verl's worker does."""
     entry = OmegaConf.create(
-        {"_target_": "gymkhana_rl.verl.PluginAgentLoop", "plugin": case.plugin, "plugin_tools": list(case.tools)}
+        {
+            "_target_": "gymkhana_rl.verl.PluginAgentLoop",
+            "plugin": case.plugin,
+            "plugin_tools": list(case.tools),
+            "record": True,
+        }
     )
 
     async def run() -> Any:
@@ -90,6 +95,7 @@ def test_the_agent_loop_plays_an_episode(case: Case, played: Played, log_probs: 
     output = run_loop(case, server)
     assert output.reward_score == sum(played.rewards)
     assert output.extra_fields["turn_scores"] == played.rewards
+    assert comparable(output.extra_fields["gymkhana_record"]) == played.record
     assert played.texts[0] in server.prompts[0]
     for prompt, text in zip(server.prompts[1:], played.texts[1:-1], strict=True):
         assert text in prompt.rsplit("<|im_end|>", 2)[1]
