@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -16,12 +17,17 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+import answer_match
 import gymkhana_rl as gk
 import gymnasium
 from jupyter_client.manager import start_new_kernel
 
 PLUGINS = Path(os.environ["GYMKHANA_PLUGINS"])
-MOVES = ("right", "down", "left", "down", "right", "up")
+# Gymnasium's numbers of these words, and the moves of all environments.
+WORDS = ("left", "down", "right", "up")
+MOVES = random.Random(1).choices(range(4), k=997)
+# Gymnasium's default: the map 4x4, slippery, at most 100 turns.
+LAKE = {"map": "4x4", "slippery": True}
 LINE = "print(6*7)"
 LIMIT_OF_IMPORTS_MS = 150.0
 
@@ -49,7 +55,8 @@ def cost(run: Callable[[], int], rounds: int, clock: Callable[[], float] = time.
 def our_steps(env: gk.Env, count: int) -> int:
     env.reset()
     for number in range(count):
-        if env.step(MOVES[number % len(MOVES)])[2]:
+        _, _, terminated, truncated, _ = env.step(WORDS[MOVES[number % len(MOVES)]])
+        if terminated or truncated:
             env.reset()
     return count
 
@@ -57,27 +64,29 @@ def our_steps(env: gk.Env, count: int) -> int:
 def their_steps(env: gymnasium.Env, count: int) -> int:
     env.reset()
     for number in range(count):
-        if env.step(number % 4)[2]:
+        _, _, terminated, truncated, _ = env.step(MOVES[number % len(MOVES)])
+        if terminated or truncated:
             env.reset()
     return count
 
 
 def steps(rounds: int, count: int) -> None:
-    """Steps of FrozenLake, resets included."""
-    lake, theirs = load("frozen-lake"), gymnasium.make("FrozenLake-v1")
-    env = lake.env(seed=1)
+    """Steps of FrozenLake with the same map, rules and moves, resets included."""
+    lake, theirs = load("frozen-lake"), gymnasium.make("FrozenLake-v1", map_name="4x4", is_slippery=True)
+    env = lake.env(seed=1, options=LAKE)
     ours_us, theirs_us = [], []
     for _ in range(rounds):
         ours_us.append(cost(lambda: our_steps(env, count), 1))
         theirs_us.append(cost(lambda: their_steps(theirs, count), 1))
     show("python-step", median(ours_us), "µs", "Gymnasium's FrozenLake", median(theirs_us))
     places = 512
-    vector = lake.vector_env(places, seed=1)
+    vector = lake.vector_env(places, seed=1, options=LAKE)
     vector.reset()
+    turns = [[WORDS[MOVES[(number + 31 * place) % len(MOVES)]] for place in range(places)] for number in range(8)]
 
     def batch() -> int:
-        for number in range(8):
-            vector.step([MOVES[number % len(MOVES)]] * places)
+        for actions in turns:
+            vector.step(actions)
         return 8 * places
 
     wall = cost(batch, rounds, time.perf_counter)
@@ -124,11 +133,15 @@ def tools(rounds: int, count: int) -> None:
 
 
 def rewards(rounds: int) -> None:
-    """512 completions, scored by a plugin and by a function."""
+    """512 completions, scored by a plugin and by the same function in Python."""
     reward = load("answer-match").reward()
+    messages, wanted, matches = zip(*answer_match.CASES, strict=True)
+    assert reward(completions=messages, answer=wanted) == list(matches)
+    assert [answer_match.score(*pair) for pair in zip(messages, wanted, strict=True)] == list(matches)
     prompts, answers = ["2+2?"] * 512, [str(number) for number in range(512)]
     completions = [f"The answer is {number % 300}." for number in range(512)]
-    expected = [float(answer in completion.rstrip(".").split()) for answer, completion in zip(answers, completions)]
+    pairs = list(zip(completions, answers, strict=True))
+    expected = [answer_match.score(*pair) for pair in pairs]
     assert reward(prompts=prompts, completions=completions, answer=answers) == expected
 
     def ours() -> int:
@@ -136,12 +149,12 @@ def rewards(rounds: int) -> None:
         return 512
 
     def function() -> int:
-        for answer, completion in zip(answers, completions, strict=True):
-            float(answer in completion.rstrip(".").split())
+        for completion, answer in pairs:
+            answer_match.score(completion, answer)
         return 512
 
     value = cost(ours, rounds, time.perf_counter)
-    show("python-reward", value, "µs", "a function in Python", cost(function, rounds, time.perf_counter))
+    show("python-reward", value, "µs", "the same function in Python", cost(function, rounds, time.perf_counter))
 
 
 def resident_kb() -> float:
