@@ -26,7 +26,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped", []) if NO_SKIPS and reporter else []
     if skipped and session.exitstatus == pytest.ExitCode.OK:
-        reporter.write_line(f"{len(skipped)} tests were skipped, and GYMKHANA_NO_SKIPS is set", red=True)
+        reporter.write_line(f"\n{len(skipped)} tests were skipped, and GYMKHANA_NO_SKIPS is set", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
