@@ -2,7 +2,7 @@
 
 use gymkhana_algorithm::Precision;
 
-use crate::model::shapes;
+use crate::model::{OUTPUT_LAYER, shapes};
 use crate::{ModelConfig, Settings, engine};
 
 /// Bytes of a float32 number.
@@ -43,7 +43,9 @@ impl Footprint {
         let merges = settings.lora.is_some() && settings.learns;
         let is_copied = |name: &str| {
             let part = |part: &&str| name.contains(*part);
-            bytes != FLOAT
+            // A float32 output layer reads the weights themselves.
+            let is_read = name == OUTPUT_LAYER && settings.output_precision == Some(Precision::Float32);
+            (bytes != FLOAT && !is_read)
                 || ["q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"].iter().any(|name| part(name))
                 || (merges && ["o_proj", "down_proj"].iter().any(|name| part(name)))
         };

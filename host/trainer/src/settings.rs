@@ -26,6 +26,8 @@ pub struct Settings {
     pub device: Accelerator,
     /// Number format of forward and backward passes. Weights and optimiser state stay in float32.
     pub precision: Precision,
+    /// Number format of the output layer; `precision` when absent.
+    pub output_precision: Option<Precision>,
     /// Logits that the output layer computes at once, in MiB of float32; 32 on a processor and 1,024 on a GPU when
     /// absent. Changes memory and speed, not the result.
     pub logits_chunk_mib: Option<usize>,
@@ -45,6 +47,7 @@ impl Default for Settings {
             seed: Seed(0),
             device: Accelerator::Cpu,
             precision: Precision::Float32,
+            output_precision: None,
             logits_chunk_mib: None,
             lora: None,
         }
@@ -69,6 +72,8 @@ impl Settings {
         require(context >= 2, "context", context, "at least 2")?;
         let chunk = self.logits_chunk_mib.unwrap_or(1);
         require((1..=65_536).contains(&chunk), "logits_chunk_mib", chunk, "from 1 to 65536")?;
+        let finer = self.output_precision != Some(Precision::Bfloat16) || self.precision == Precision::Bfloat16;
+        require(finer, "output_precision", "bfloat16", "left out when `precision` is float32")?;
         self.lora.as_ref().map_or(Ok(()), Lora::check)?;
         let on_cpu = !self.deterministic || self.device == Accelerator::Cpu;
         require(on_cpu, "device", self.device, "`cpu` when `deterministic` is true: GPUs sum in varying order")?;

@@ -160,6 +160,7 @@ pub(crate) fn settings(file: &RunFile, slots: usize) -> Settings {
         seed: Seed(file.seed).child("trainer"),
         device: file.policy.device,
         precision: file.policy.precision,
+        output_precision: file.policy.output_precision,
         logits_chunk_mib: file.policy.logits_chunk_mib,
         lora: file.policy.lora.clone(),
         ..Settings::default()

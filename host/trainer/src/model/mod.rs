@@ -32,6 +32,7 @@ pub struct Model {
     adapters: Option<Adapters>,
     rotary: Rotary,
     kind: Kind,
+    output_kind: Kind,
     /// Maximum number of logits that the output layer computes at once.
     chunk_logits: i64,
 }
@@ -57,7 +58,8 @@ impl Model {
         let positions = positions.min(config.positions());
         let rotary = Rotary::new(&config, positions, device).map_err(torch())?;
         let chunk_logits = chunk_logits(None, device);
-        Ok(Self { config, parameters, adapters: None, rotary, kind: Kind::Float, chunk_logits })
+        let (kind, output_kind) = (Kind::Float, Kind::Float);
+        Ok(Self { config, parameters, adapters: None, rotary, kind, output_kind, chunk_logits })
     }
 
     /// Draws random weights: matrices from normal distributions, biases 0, norms 1. The numbers depend only on `seed`.
@@ -109,6 +111,7 @@ impl Model {
     /// trained. A model that is not trained gets no adapters.
     pub(crate) fn set_up(&mut self, settings: &Settings) -> Result<(), TrainerError> {
         self.kind = device::kind(settings.precision);
+        self.output_kind = settings.output_precision.map_or(self.kind, device::kind);
         self.chunk_logits = chunk_logits(settings.logits_chunk_mib, self.device());
         let Some(lora) = settings.lora.as_ref().filter(|_| settings.learns) else { return Ok(()) };
         let adapters = Adapters::new(lora.clone(), &self.parameters, self.device(), settings.seed.child("lora"));
@@ -160,7 +163,7 @@ impl Model {
         for (name, tensor) in self.merged() {
             copy.parameters.set(name, &tensor).map_err(TrainerError::torch("copied a model"))?;
         }
-        Ok(Self { kind: self.kind, ..copy })
+        Ok(Self { kind: self.kind, output_kind: self.output_kind, ..copy })
     }
 
     /// Number format of forward and backward passes; weights stay in float32.
@@ -205,12 +208,12 @@ impl Model {
     }
 
     fn source<'a>(&'a self, trained: &'a Parameters, merged: bool) -> Source<'a> {
-        let (config, kind) = (&self.config, self.kind);
+        let (config, kind, output_kind) = (&self.config, self.kind, self.output_kind);
         match &self.adapters {
-            None => Source { config, parameters: trained, adapters: None, merged, kind },
+            None => Source { config, parameters: trained, adapters: None, merged, kind, output_kind },
             Some(Adapters { lora, .. }) => {
                 let adapters = Some((trained, lora.scale()));
-                Source { config, parameters: &self.parameters, adapters, merged, kind }
+                Source { config, parameters: &self.parameters, adapters, merged, kind, output_kind }
             }
         }
     }
@@ -359,4 +362,34 @@ fn normals(seed: Seed, count: usize, deviation: f64) -> Vec<f32> {
     }
     values.truncate(count);
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Precision, TinyModel, tiny};
+
+    /// Logits of a bfloat16 output layer are bfloat16 numbers; those of a float32 one are not, in models with and without
+    /// an output layer of their own.
+    #[test]
+    fn the_output_layer_has_a_number_format_of_its_own() {
+        let size = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 32 };
+        for tied in [true, false] {
+            let mut config = tiny::config(&size).expect("a model");
+            config.tie_word_embeddings = tied;
+            let mut model = Model::zeros(config, 32, Device::Cpu).expect("a model");
+            model.randomise(Seed(1)).expect("weights");
+            let mut rounded = |output_precision| {
+                let settings = Settings { precision: Precision::Bfloat16, output_precision, ..Settings::default() };
+                model.set_up(&settings).expect("no adapters");
+                let logits = model.logits(&[65, 66, 67]).expect("logits");
+                assert_eq!(logits.kind(), Kind::Float);
+                (logits.to_kind(Kind::BFloat16).to_kind(Kind::Float) == logits, logits)
+            };
+            let (all, coarse) = rounded(None);
+            let (none, fine) = rounded(Some(Precision::Float32));
+            assert!(all && !none, "tied: {tied}");
+            assert!((coarse - fine).abs().max().double_value(&[]) < 0.1, "tied: {tied}");
+        }
+    }
 }

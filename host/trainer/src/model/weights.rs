@@ -35,7 +35,7 @@ impl Weights {
 
     /// Logits in float32, `[N, V]`, from the residual stream after the last layer, `[N, C]`.
     pub(crate) fn logits(&self, hidden_NC: &Tensor) -> Tensor {
-        product(hidden_NC, &self.head_VC, None).to_kind(Kind::Float)
+        product(&hidden_NC.to_kind(self.head_VC.kind()), &self.head_VC, None).to_kind(Kind::Float)
     }
 }
 
@@ -82,14 +82,19 @@ pub(super) struct Source<'a> {
     pub merged: bool,
     /// Number format of the pass.
     pub kind: Kind,
+    /// Number format of the output layer.
+    pub output_kind: Kind,
 }
 
 impl Source<'_> {
     /// Weights of a forward pass. With gradients enabled, gradients reach the parameters, unless adapters are merged.
     pub fn weights(&self) -> Weights {
         let embedding_VC = self.get(EMBEDDING);
-        let tied = self.config.tie_word_embeddings;
-        let head_VC = if tied { embedding_VC.shallow_clone() } else { self.get(OUTPUT_LAYER) };
+        let head_VC = match self.config.tie_word_embeddings {
+            true if self.output_kind == self.kind => embedding_VC.shallow_clone(),
+            true => self.get_as(EMBEDDING, self.output_kind),
+            false => self.get_as(OUTPUT_LAYER, self.output_kind),
+        };
         let layers =
             (0..self.config.num_hidden_layers).map(|index| self.layer(&format!("model.layers.{index}"))).collect();
         Weights { layers, norm_C: self.get("model.norm.weight"), embedding_VC, head_VC }
@@ -157,12 +162,16 @@ impl Source<'_> {
 
     /// A tensor of [`shapes`], in the number format of the pass.
     fn get(&self, name: &str) -> Tensor {
+        self.get_as(name, self.kind)
+    }
+
+    fn get_as(&self, name: &str, kind: Kind) -> Tensor {
         let plain = || self.parameters.get(name).map_or_else(Tensor::new, Tensor::shallow_clone);
         let adapted = self.adapters.filter(|_| self.merged).and_then(|(adapters, scale)| {
             let halves = lora::low_rank(adapters, name)?;
             Some(lora::merged(self.parameters.get(name)?, halves, scale))
         });
-        adapted.unwrap_or_else(plain).to_kind(self.kind)
+        adapted.unwrap_or_else(plain).to_kind(kind)
     }
 }
 

@@ -79,6 +79,10 @@ pub struct PolicySection {
     pub device: Accelerator,
     /// Number format of forward and backward passes; weights and optimiser state stay in float32.
     pub precision: Precision,
+    /// Number format of the output layer; `float32` makes probabilities under `precision = "bfloat16"` finer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`precision`"))]
+    pub output_precision: Option<Precision>,
     /// Low-rank adapters; when set, only they are trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lora: Option<Lora>,
@@ -108,6 +112,7 @@ impl Default for PolicySection {
             max_concurrent_sequences: 64,
             device: Accelerator::default(),
             precision: Precision::default(),
+            output_precision: None,
             lora: None,
             max_behaviour_divergence: 0.1,
             micro_batch_tokens: SftSettings::default().micro_batch_tokens,
@@ -130,6 +135,11 @@ impl PolicySection {
         check_range("policy.micro_batch_tokens", self.micro_batch_tokens, 1..=1 << 24, "a number from 1 to 16777216")?;
         let chunk = self.logits_chunk_mib.unwrap_or(1);
         check_range("policy.logits_chunk_mib", chunk, 1..=65_536, "a number from 1 to 65536")?;
+        if self.output_precision == Some(Precision::Bfloat16) && self.precision == Precision::Float32 {
+            let message = "policy.output_precision is bfloat16, but policy.precision is float32\nhint: remove \
+                           output_precision, or set precision = \"bfloat16\"";
+            return Err(RunFileError::Contradiction(message.to_owned()));
+        }
         if let Some(lora) = &self.lora {
             lora.check().map_err(|error| RunFileError::Contradiction(format!("policy: {error}")))?;
         }
