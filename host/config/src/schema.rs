@@ -7,6 +7,8 @@ use crate::RunFile;
 
 /// Words for the range of a key, where numbers cannot express it. The page shows them; the schema omits them.
 pub(crate) const RANGE: &str = "x-range";
+/// Definition that flags share with other sections. The preset never gives a part of it, so its keys stay required.
+const SHARED: &str = "WeightSchedule";
 /// Words for the default of a key whose default is not a constant.
 pub(crate) const DEFAULT: &str = "x-default";
 
@@ -100,7 +102,7 @@ fn relax_flags(schema: &mut Value) {
     algorithm.shift_remove("required");
     let mut tables = Vec::new();
     for flag in algorithm.get_mut("properties").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
-        tables.extend(target(flag).map(str::to_owned));
+        tables.extend(target(flag).filter(|name| *name != SHARED).map(str::to_owned));
         let Value::Object(own) = flag else { continue };
         let notes: Vec<_> =
             ["description", "default"].into_iter().filter_map(|key| own.shift_remove_entry(key)).collect();
