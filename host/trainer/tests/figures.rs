@@ -174,7 +174,7 @@ async fn the_reference_follows_the_policy() {
         found.push(divergences);
     }
     let [fixed, every, second, average] = &found[..] else { panic!("four runs") };
-    assert!(fixed[1] > 1e-5 && fixed[2] > fixed[1], "{fixed:?}");
+    assert!(fixed[1] > 1e-5 && fixed[2] > 1e-5, "{fixed:?}");
     assert!(every[1].abs() < 1e-9 && every[2].abs() < 1e-9, "{every:?}");
     assert!(second[1] == fixed[1] && second[2].abs() < 1e-9, "{second:?}");
     assert!(average[1] > every[1] && average[1] < fixed[1] && average[2] > 0.0, "{average:?}");

@@ -115,7 +115,9 @@ impl Learner {
     /// Sets the columns of every token that the flags need from the proximal, reference, teacher and critic models.
     fn annotate(&self, model: &Model, batch: &mut Batch, settings: &RlSettings) -> Result<(), TrainerError> {
         let flags = &settings.algorithm;
-        let reference = self.reference.as_ref().filter(|_| flags.stage_models().reference);
+        // Also measured in steps in which a scheduled weight is 0.
+        let measured = flags.kl.is_some() || flags.stage_models().reference;
+        let reference = self.reference.as_ref().filter(|_| measured);
         let teacher = self.teacher.as_ref().filter(|_| flags.wants_teacher());
         if flags.off_policy.is_none() && reference.is_none() && teacher.is_none() && self.critic.is_none() {
             return Ok(());
