@@ -370,7 +370,7 @@ fn output_folders() {
     desk.write("out/thesis.txt", "ten years of work");
     messages.add("a folder with other things", &desk.run(WORD_PROBLEMS, &[]));
     messages.add("resume a folder with other things", &desk.run(WORD_PROBLEMS, &["--resume"]));
-    assert_eq!(crate::common::files_below(&desk.path("out")), [("thesis.txt".to_owned(), 17)]);
+    assert_eq!(files_below(&desk.path("out")), [("thesis.txt".to_owned(), 17)]);
     fs::remove_dir_all(desk.path("out")).expect("a folder can be removed");
     desk.run(WORD_PROBLEMS, &[]).succeeded();
     messages.add("a folder that holds a run", &desk.run(WORD_PROBLEMS, &[]));

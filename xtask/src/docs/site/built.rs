@@ -77,10 +77,10 @@ impl Html {
                 None => value.split_at(value.find(|sign: char| sign == '>' || sign.is_whitespace()).unwrap_or(0)),
             };
             let value = value.replace("&amp;", "&");
-            match name {
-                "id" => drop(self.ids.insert(value)),
-                "href" | "src" => drop(self.links.insert(value)),
-                _ => {}
+            if name == "id" {
+                self.ids.insert(value);
+            } else if matches!(name, "href" | "src") {
+                self.links.insert(value);
             }
             rest = after;
         }
@@ -96,7 +96,7 @@ fn broken(site: &Site) -> Vec<String> {
     let mut findings = Vec::new();
     for (file, html) in site.iter().filter_map(|(file, html)| Some((file, html.as_ref()?))) {
         for link in html.links.iter().filter(|link| !is_absolute(link) && !link.starts_with("data:")) {
-            let (path, fragment) = link.split_once('#').unwrap_or((link, ""));
+            let (path, fragment) = link.split_once('#').unwrap_or((link.as_str(), ""));
             let target = if path.is_empty() { Some(file.clone()) } else { resolve(file, path) };
             let problem = match target.and_then(|target| site.get(&target)) {
                 None => "no such file",

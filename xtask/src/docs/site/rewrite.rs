@@ -18,9 +18,7 @@ use crate::checks::links::{is_absolute, resolve};
 pub fn links(text: &str, file: &Path, files: &Files) -> anyhow::Result<String> {
     let mut edits: Vec<(Range<usize>, String)> = Vec::new();
     for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
-        let (Event::Start(Tag::Link { dest_url, .. }) | Event::Start(Tag::Image { dest_url, .. })) = &event else {
-            continue;
-        };
+        let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = &event else { continue };
         if is_absolute(dest_url) || dest_url.starts_with('#') {
             continue;
         }
