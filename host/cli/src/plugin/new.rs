@@ -7,7 +7,7 @@ use gymkhana_registry::PluginName;
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::{KindArg, Language, NewArgs};
-use crate::plugin::build::{JS_SETUP, PYTHON_SETUP};
+use crate::plugin::build::tools::{JS_SETUP, PYTHON_SETUP};
 use crate::plugin::sdk::{self, Sdk};
 use crate::printer::Printer;
 

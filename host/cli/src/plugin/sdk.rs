@@ -13,8 +13,8 @@ use crate::plugin::project::description_file;
 /// Checkout that built this host.
 pub const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// Schemes of git URLs that cargo and pip read.
-const GIT_SCHEMES: [&str; 5] = ["https", "http", "ssh", "git", "file"];
+/// Schemes of git URLs that cargo and pip read. A URL of a file is a path of one machine.
+const GIT_SCHEMES: [&str; 4] = ["https", "http", "ssh", "git"];
 
 /// Place of an SDK.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,7 +157,7 @@ mod tests {
         );
         let told = found("https://git.example/gymkhana.git#v1", Language::Rust).expect_err("a revision").to_string();
         assert!(told.contains("names a revision"), "{told}");
-        for given in ["nowhere", "git@host:gymkhana.git", "ftp://host/gymkhana"] {
+        for given in ["nowhere", "git@host:gymkhana.git", "ftp://host/gymkhana", "file:///srv/gymkhana.git"] {
             let told = found(given, Language::Python).expect_err(given).to_string();
             assert!(told.contains("`pyproject.toml` is missing"), "{told}");
         }
