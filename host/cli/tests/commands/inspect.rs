@@ -90,11 +90,12 @@ fn a_plugin_is_described_with_given_inputs() {
     desk.write("own.jsonl", question("train") + &question("train").replace('?', "!") + &question("test"));
     let asset = ["--asset", "prompts.jsonl=own.jsonl"];
     let shown = inspect("prompts", &asset).succeeded();
-    assert!(shown.contains("    splits  train: 2 tasks\n            test: 1 task\n"), "{shown}");
+    assert!(shown.contains("    splits  test: 1 task\n            train: 2 tasks\n"), "{shown}");
     assert!(shown.contains("privileged  answer\n"), "{shown}");
     let programs = inspect("prompts", &[&asset[..], &["--json"]].concat()).succeeded();
     let parsed: serde_json::Value = serde_json::from_str(&programs).expect("JSON");
-    assert_eq!(parsed["description"]["environment"]["splits"][0]["tasks"], 2, "{programs}");
+    let splits = serde_json::json!([{ "name": "test", "tasks": 1 }, { "name": "train", "tasks": 2 }]);
+    assert_eq!(parsed["description"]["environment"]["splits"], splits, "{programs}");
 
     let small = inspect("frozen-lake", &["--option", "size=5"]).succeeded();
     assert_ne!(small, inspect("frozen-lake", &[]).succeeded());
