@@ -5,10 +5,11 @@ mod common;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use common::{DAY, Made, NOW, acme, add, by, key, pinned, registry, root, said};
+use common::{DAY, Made, NOW, acme, add, add_file, by, key, pinned, registry, root, said};
 use gymkhana_registry::{
-    AcceptedCheckpoint, CheckpointError, Digest, KeyFileError, KeyHolder, PublicKey, Purpose, RegistryCheckpoint,
-    RegistryFolder, Release, ReleaseError, Rotation, SecretKey, Signature, SignedText, SignedTextError,
+    AcceptedCheckpoint, Answered, CheckpointError, Digest, FunctionDescription, KeyFileError, KeyHolder, PublicKey,
+    Purpose, RegistryCheckpoint, RegistryFolder, Release, ReleaseError, Rotation, SecretKey, SelfDescription,
+    Signature, SignedText, SignedTextError, ToolDescription,
 };
 
 /// First test vector of RFC 8032, and a signature made with its key by OpenSSL.
@@ -99,6 +100,63 @@ fn release_binds_component_and_signer() {
     let other_purpose = SignedText::new(Purpose::Checkpoint, &made.release(), &[&acme()]).expect("JSON").file();
     let error = Release::read(&other_purpose, Some(&acme().public())).expect_err("another purpose");
     assert!(matches!(error, ReleaseError::Signature(SignedTextError::InvalidSignature(_))), "{error}");
+}
+
+/// A tool that describes one function with a text of this length.
+fn described(length: usize) -> SelfDescription {
+    let text = "x".repeat(length);
+    let function = FunctionDescription {
+        seat: None,
+        name: "add".to_owned(),
+        description: text,
+        parameters: serde_json::json!({ "type": "object" }),
+        cost: 0.0,
+    };
+    let (summary, functions) = ("Adds.".to_owned(), Answered::Given(vec![function]));
+    let tool = ToolDescription { summary, options: vec![], functions, offers: vec!["snapshots".to_owned()] };
+    SelfDescription { tool: Some(tool), ..SelfDescription::default() }
+}
+
+#[test]
+fn a_release_carries_a_description_of_limited_size() {
+    let made = Made::version("1.0.0");
+    let read = |release: &Release| Release::read(release.sign(Some(&acme())).expect("JSON"), Some(&acme().public()));
+    let with = |description| Release { description: Some(description), ..made.release() };
+    let empty = serde_json::to_string(&described(0)).expect("JSON").len();
+    let largest = with(described((256 << 10) - empty));
+    assert_eq!(read(&largest).expect("within the limit"), largest);
+    let error = read(&with(described((256 << 10) - empty + 1))).expect_err("a byte too large");
+    assert!(matches!(error, ReleaseError::DescriptionTooLarge(262_145)), "{error}");
+    // Keys that this host does not know are ignored, and count.
+    let inserted = |key: &str, size: usize| {
+        let text = serde_json::to_string(&with(described(0))).expect("JSON");
+        let value = format!("\"{key}\":\"{}\",", "y".repeat(size));
+        let text = text.replacen("\"description\":{\"", &format!("\"description\":{{{value}\""), 1);
+        let signature = acme().sign(Purpose::Release, text.as_bytes());
+        let file = format!("{text}\n{{\"key\":\"{}\",\"signature\":\"{signature}\"}}\n", acme().public());
+        Release::read(file, Some(&acme().public()))
+    };
+    assert_eq!(inserted("later", 10).expect("read"), with(described(0)));
+    assert!(matches!(inserted("later", 300_000), Err(ReleaseError::DescriptionTooLarge(_))));
+    // A release of an older host has none, and its text is unchanged.
+    assert!(!made.signed().contains("\"functions\""));
+    assert_eq!(Release::read(made.signed(), None).expect("valid").description, None);
+}
+
+#[test]
+fn a_registry_refuses_a_release_with_a_large_description() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let registry = registry(&folder.path().join("r"));
+    let made = Made::version("1.0.0");
+    let add = |description| {
+        let release = Release { description: Some(description), ..made.release() };
+        let file = release.sign(Some(&acme())).expect("JSON");
+        add_file(&registry, &file, &made.component(), by(&root()))
+    };
+    let error = add(described(256 << 10)).expect_err("too large");
+    assert!(said(&error).contains("the self-description in the release has 26"), "{}", said(&error));
+    let row = add(described(100)).expect("added");
+    assert_eq!(registry.release(&row).expect("a release").description, Some(described(100)));
 }
 
 #[test]

@@ -29,11 +29,13 @@ pub fn trainer() -> CliError {
 
 fn exec() -> CliResult<Infallible> {
     let libtorch = find_libtorch(std::env::var_os("LIBTORCH").map(PathBuf::from)).map_err(CliError::user)?;
+    // The file itself where the program was started through a link.
     let own = std::env::current_exe().user_context("`host` cannot find its own file")?;
     let program = own.with_file_name(TRAINER);
     let mut command = Command::new(&program);
-    // Help and messages show the name that was typed.
-    command.arg0("host").args(std::env::args_os().skip(1)).env(LIBRARY_PATH, library_path(&libtorch));
+    // Help and messages show the name that was typed: `host` or `gymkhana`.
+    let typed = std::env::args_os().next().unwrap_or_else(|| "host".into());
+    command.arg0(typed).args(std::env::args_os().skip(1)).env(LIBRARY_PATH, library_path(&libtorch));
     if std::env::var_os(WAIT_POLICY.0).is_none() {
         command.env(WAIT_POLICY.0, WAIT_POLICY.1);
     }

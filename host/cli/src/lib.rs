@@ -16,6 +16,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
 
 use crate::args::{Cli, Command, RewardCommand};
 use crate::error::CliResult;
@@ -34,8 +35,22 @@ pub fn main() -> ExitCode {
 /// process for help and wrong arguments.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let cli = Cli::parse_from(arguments);
+    let cli = Cli::try_parse_from(arguments).unwrap_or_else(|error| without_far_suggestions(error).exit());
     finish(&Printer::default(), |printer| dispatch(cli.command, printer))
+}
+
+/// Removes suggestions of commands that are unlike what was typed: clap suggests `yank` for `man`.
+fn without_far_suggestions(mut error: clap::Error) -> clap::Error {
+    let typed = error.get(ContextKind::InvalidSubcommand);
+    let suggested = error.get(ContextKind::SuggestedSubcommand);
+    if let (Some(ContextValue::String(typed)), Some(ContextValue::Strings(suggested))) = (typed, suggested) {
+        let near = gymkhana_nearest::nearest(typed, suggested.iter().map(String::as_str)).map(str::to_owned);
+        error.remove(ContextKind::SuggestedSubcommand);
+        if let Some(near) = near {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near]));
+        }
+    }
+    error
 }
 
 /// Runs a command, prints its error and returns the exit code.

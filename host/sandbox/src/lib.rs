@@ -37,10 +37,7 @@ pub use calls::reward::{Scorer, Trajectory, score};
 pub use calls::tool::{Answer, ToolSession};
 pub use compiler::{Compiler, CompilerProgram, compile_as_asked, compile_with, run_as_compiler};
 pub use config::{CompilerEffort, DEFAULT_CACHE_BYTES, Limits, ProcessOwner, SandboxConfig};
-pub use description::{
-    Answered, ComponentDescription, EnvironmentDescription, FirstTask, FunctionDescription, Inspection,
-    OptionDescription, RewardDescription, SelfDescription, SplitDescription, ToolDescription,
-};
+pub use description::{Inspection, describe};
 pub use error::{CallError, CallFuture, PluginErrorKind, SandboxError};
 pub use grants::{Grants, Refusal};
 pub use guest_threads::{GUEST_THREAD_NAME, GuestThreads, run_on};

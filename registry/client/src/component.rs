@@ -11,7 +11,8 @@ use crate::backend::Backend;
 use crate::client::RegistryClient;
 use crate::config::Trust;
 use crate::error::RegistryClientError;
-use crate::remote::Remote;
+use crate::remote::{Remote, UnreachableState};
+use crate::trust::utc;
 
 /// Maximum number of components fetched concurrently.
 const MAX_CONCURRENT: usize = 4;
@@ -79,9 +80,15 @@ impl RegistryClient {
         pinned: &LockEntry,
         key: &PublicKey,
     ) -> Result<ReleaseStatus, RegistryClientError> {
-        let (status, failure) = remote.release_status(pinned.name.namespace(), key, self.access).await;
-        if let Some(why) = failure.and_then(|why| why.split("\nhint: ").next()) {
-            self.add_notice(format!("cannot check for revoked keys, using the last known state: {why}"));
+        let (status, unreachable) = remote.release_status(pinned.name.namespace(), key, self.access).await;
+        if let Some(UnreachableState { why, last }) = unreachable {
+            let why = why.split("\nhint: ").next().unwrap_or(why);
+            let registry = &remote.name;
+            let used = match last {
+                Some(issued) => format!("using its state of {}", utc(issued)),
+                None => "and no earlier state of it is known".to_owned(),
+            };
+            self.add_notice(format!("cannot check registry `{registry}` for revoked keys, {used}: {why}"));
         }
         match status.unwrap_or(ReleaseStatus::UnknownKey) {
             ReleaseStatus::Revoked => {
@@ -131,8 +138,11 @@ impl RegistryClient {
         Ok(row.signer)
     }
 
-    /// Index row and verified release of a pinned plugin.
-    async fn release(&self, pinned: &LockEntry) -> Result<(IndexRow, Release), RegistryClientError> {
+    /// Index row and verified release of a pinned plugin, without its component.
+    ///
+    /// # Errors
+    /// If the release cannot be fetched or fails verification.
+    pub async fn release(&self, pinned: &LockEntry) -> Result<(IndexRow, Release), RegistryClientError> {
         let (registry, backend) = self.registry_of(pinned.name.namespace())?;
         match backend {
             Backend::Remote(remote) => {

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use gymkhana_registry::{
     Authority, ContentStoreError, FolderError, IndexRow, Namespace, PluginName, PublicKey, RegistryFolder, Release,
-    Report, RuleViolation, SecretKey, check_release, read_manifest,
+    Report, RuleViolation, SecretKey, SelfDescription, check_release, read_manifest,
 };
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, StatusCode};
@@ -41,6 +41,8 @@ pub struct PublishRequest<'a> {
     pub component: &'a [u8],
     /// Conformance report.
     pub report: Option<Report>,
+    /// Answers of the plugin about itself.
+    pub description: Option<SelfDescription>,
 }
 
 /// A checked and signed release with its registry.
@@ -100,7 +102,7 @@ impl RegistryClient {
     /// # Errors
     /// As for [`publish`](Self::publish).
     pub async fn check_before_suite(&self, component: &[u8], secrets: &Secrets) -> Result<(), RegistryClientError> {
-        match self.check_publish(PublishRequest { component, report: None }, secrets).await {
+        match self.check_publish(PublishRequest { component, report: None, description: None }, secrets).await {
             Err(RegistryClientError::Rule(violation)) if matches!(*violation, RuleViolation::NoReport { .. }) => Ok(()),
             checked => checked.map(drop),
         }
@@ -112,7 +114,9 @@ impl RegistryClient {
         request: PublishRequest<'_>,
         secrets: &Secrets,
     ) -> Result<PreparedRelease<'_>, RegistryClientError> {
-        let release = Release::of(request.component, request.report).map_err(RegistryClientError::NotAPlugin)?;
+        let PublishRequest { component, report, description } = request;
+        let release = Release::of(component, report).map_err(RegistryClientError::NotAPlugin)?;
+        let release = Release { description, ..release };
         let name = &release.manifest.name;
         let (registry, backend) = self.registry_of(name.namespace())?;
         let key = signing_key(registry, backend, secrets)?;
@@ -122,6 +126,12 @@ impl RegistryClient {
         }
         self.check_rules(&release, registry, backend).await?;
         let file = release.sign(key)?;
+        // A release that no reader accepts is not sent.
+        Release::read(&file, signer.as_ref()).map_err(|source| RegistryClientError::Release {
+            name: name.clone(),
+            version: release.manifest.version.clone(),
+            source: Box::new(source),
+        })?;
         let row = IndexRow::new(&release, &file, signer);
         Ok(PreparedRelease { registry, backend, release, file, row })
     }

@@ -45,6 +45,15 @@ pub(crate) struct RemoteState {
     pub accepted: AcceptedCheckpoint,
 }
 
+/// A state that could not be refreshed for a revocation check.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UnreachableState<'a> {
+    /// Reason.
+    pub why: &'a str,
+    /// Time at which the last seen state was signed, in seconds since 1970; `None` if none was seen.
+    pub last: Option<u64>,
+}
+
 /// Location of a registry's files.
 #[derive(Debug)]
 pub(crate) enum Location {
@@ -93,7 +102,7 @@ impl Remote {
         namespace: &str,
         key: &PublicKey,
         access: Access,
-    ) -> (Option<ReleaseStatus>, Option<&str>) {
+    ) -> (Option<ReleaseStatus>, Option<UnreachableState<'_>>) {
         let failure = self.refresh_failure.get_or_init(|| async {
             match tokio::time::timeout(REFRESH_TIMEOUT, self.state(access)).await {
                 Ok(Ok(_)) => None,
@@ -103,13 +112,13 @@ impl Remote {
         });
         let failure = failure.await.as_deref().filter(|_| !access.offline);
         let status = |accepted: &AcceptedCheckpoint| accepted.checkpoint.release_status(namespace, key);
+        if let Some(state) = self.state.get() {
+            return (Some(status(&state.accepted)), None);
+        }
         // Without a usable record there is no status; `failure` then holds the error.
-        let last = || self.seen.as_ref()?.last().ok()?;
-        let status = match self.state.get() {
-            Some(state) => Some(status(&state.accepted)),
-            None => last().map(|last| status(&last.accepted)),
-        };
-        (status, failure)
+        let last = self.seen.as_ref().and_then(|seen| seen.last().ok().flatten()).map(|last| last.accepted);
+        let issued = last.as_ref().map(|last| last.checkpoint.issued);
+        (last.as_ref().map(status), failure.map(|why| UnreachableState { why, last: issued }))
     }
 
     async fn fetch_state(&self, access: Access) -> Result<RemoteState, RegistryClientError> {

@@ -98,7 +98,7 @@ impl RegistryServer {
             changes: Arc::new(Semaphore::new(limits.max_concurrent_changes)),
             uploads: ConnectionLimit::new(limits.max_uploads_per_token),
             limits,
-            page: PageCache::default(),
+            pages: PageCache::default(),
         };
         service.folder.state(Some(&service.root.public()))?;
         service.folder.clean_up(STALE_AFTER, service.authority())?;

@@ -49,8 +49,8 @@ pub(crate) struct RegistryService {
     /// Concurrent uploads by token.
     pub uploads: Arc<ConnectionLimit<String>>,
     pub limits: ServerLimits,
-    /// The page at `/`.
-    pub page: PageCache,
+    /// Rendered pages for browsers.
+    pub pages: PageCache,
 }
 
 impl RegistryService {

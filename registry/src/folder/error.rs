@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use semver::Version;
+
 use crate::{
     CheckpointError, ContentStoreError, IndexError, KeyHolder, Namespace, PluginName, PublicKey, ReleaseError,
     RuleViolation,
@@ -57,6 +59,18 @@ pub enum FolderReadError {
         name: String,
         /// Cause.
         source: IndexError,
+    },
+    /// Rejected release file.
+    #[error("cannot use the release of `{name}` {version} in the registry `{path}`")]
+    Release {
+        /// Folder.
+        path: PathBuf,
+        /// Plugin.
+        name: PluginName,
+        /// Version.
+        version: Version,
+        /// Cause.
+        source: Box<ReleaseError>,
     },
 }
 

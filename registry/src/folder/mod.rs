@@ -18,7 +18,7 @@ pub use error::{FolderError, FolderReadError};
 use crate::content_store::{disk, read_up_to};
 use crate::{
     AcceptedCheckpoint, CatalogueRow, ContentFile, ContentStore, ContentStoreError, IndexError, IndexRow,
-    MAX_CHECKPOINT_BYTES, PluginName, PublicKey, read_catalogue, read_index,
+    MAX_CHECKPOINT_BYTES, PluginName, PublicKey, Release, read_catalogue, read_index,
 };
 
 /// Name of the checkpoint file.
@@ -105,6 +105,20 @@ impl RegistryFolder {
         let Some(digest) = state.checkpoint.index.get(name) else { return Ok(Vec::new()) };
         let bytes = self.bytes(&ContentFile::Index(name.clone(), *digest))?;
         read_index(name, &bytes).map_err(|source| self.bad_index(name.to_string(), source))
+    }
+
+    /// Release of an index row, with a valid signature of the row's signer.
+    ///
+    /// # Errors
+    /// If the release file is missing, modified or damaged.
+    pub fn release(&self, row: &IndexRow) -> Result<Release, FolderReadError> {
+        let file = self.bytes(&ContentFile::Release(row.release))?;
+        Release::read(&file, row.signer.as_ref()).map_err(|source| FolderReadError::Release {
+            path: self.path().to_owned(),
+            name: row.name.clone(),
+            version: row.version.clone(),
+            source: Box::new(source),
+        })
     }
 
     /// Catalogue of the registry.

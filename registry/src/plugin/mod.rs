@@ -2,12 +2,17 @@
 
 mod capability;
 mod component;
+mod description;
 mod manifest;
 mod name;
 mod structure;
 
 pub use capability::{Capability, Kind};
 pub use component::{ComponentError, MAX_PLUGIN_BYTES, exports, imports, structure};
+pub use description::{
+    Answered, ComponentDescription, EnvironmentDescription, FirstTask, FunctionDescription, MAX_DESCRIPTION_BYTES,
+    OptionDescription, RewardDescription, SelfDescription, SplitDescription, ToolDescription,
+};
 pub use manifest::{
     ContractError, ContractStamp, MANIFEST_MAGIC, MANIFEST_SCHEMA, MANIFEST_SECTION, Manifest, ManifestError,
     RewardRange, parse_manifest_section, read_manifest,

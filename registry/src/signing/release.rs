@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{PublicKey, Purpose, SecretKey, SignedText, SignedTextError};
-use crate::{Digest, Manifest, ManifestError, Report, exports, read_manifest};
+use crate::{Digest, MAX_DESCRIPTION_BYTES, Manifest, ManifestError, Report, SelfDescription, exports, read_manifest};
 
 /// Release schema that this crate reads.
 pub const RELEASE_SCHEMA: u32 = 1;
@@ -29,6 +29,10 @@ pub struct Release {
     pub exports: BTreeSet<String>,
     /// Conformance report, if one was made.
     pub report: Option<Report>,
+    /// Answers of the plugin about itself under default options; absent in releases of older hosts and of plugins that
+    /// cannot be asked. The publisher states it, and no check compares it with the component.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<SelfDescription>,
 }
 
 /// A release was rejected. The caller names the release.
@@ -40,6 +44,12 @@ pub enum ReleaseError {
     /// Unsupported schema.
     #[error("the release file has schema {0}, but this host reads {RELEASE_SCHEMA}\nhint: use a newer host")]
     Schema(u32),
+    /// The self-description exceeds [`MAX_DESCRIPTION_BYTES`].
+    #[error(
+        "the self-description in the release has {0} bytes, but the limit is {MAX_DESCRIPTION_BYTES}\nhint: shorten the \
+         texts and schemas of the plugin's options and functions"
+    )]
+    DescriptionTooLarge(usize),
     /// Missing or invalid signature.
     #[error("the release signature was rejected\nhint: report this to its publisher")]
     Signature(#[source] SignedTextError),
@@ -80,6 +90,7 @@ impl Release {
             manifest,
             exports: interfaces(component)?,
             report,
+            description: None,
         })
     }
 
@@ -94,19 +105,25 @@ impl Release {
     /// Parses a release file and verifies the signature of `signer`; `None` skips the verification for unsigned registries.
     ///
     /// # Errors
-    /// If the file is damaged or the signature is missing or invalid.
+    /// If the file is damaged, the signature is missing or invalid, or the self-description is too large.
     pub fn read(file: impl AsRef<[u8]>, signer: Option<&PublicKey>) -> Result<Self, ReleaseError> {
         let signed = SignedText::parse(file).map_err(ReleaseError::Damaged)?;
         if let Some(signer) = signer {
             signed.verify(Purpose::Release, signer).map_err(ReleaseError::Signature)?;
         }
         #[derive(Deserialize)]
-        struct Schema {
+        struct Head {
             schema: u32,
+            /// Measured as it was written: with the keys that this host does not know.
+            description: Option<serde_json::Value>,
         }
-        match signed.read_unverified().map_err(ReleaseError::Damaged)? {
-            Schema { schema: RELEASE_SCHEMA } => signed.read_unverified().map_err(ReleaseError::Damaged),
-            Schema { schema } => Err(ReleaseError::Schema(schema)),
+        let Head { schema, description } = signed.read_unverified().map_err(ReleaseError::Damaged)?;
+        if schema != RELEASE_SCHEMA {
+            return Err(ReleaseError::Schema(schema));
+        }
+        match description.map_or(0, |description| description.to_string().len()) {
+            0..=MAX_DESCRIPTION_BYTES => signed.read_unverified().map_err(ReleaseError::Damaged),
+            bytes => Err(ReleaseError::DescriptionTooLarge(bytes)),
         }
     }
 

@@ -6,8 +6,12 @@ pub mod plugins;
 mod registry;
 
 use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
+
+use anyhow::Context;
 
 use crate::step::{UserError, cargo, execute, output_of, step};
 use crate::workspace::Workspace;
@@ -16,6 +20,12 @@ const TARGET: &str = "wasm32-wasip2";
 
 /// Selection of the host's programs: the launcher and the program that it starts.
 pub const HOST: [&str; 4] = ["--bin", "host", "--bin", "gymkhana-train"];
+
+/// The launcher.
+const PROGRAM: &str = "host";
+
+/// Second name of the program: many systems have a DNS tool called `host`.
+const SECOND_NAME: &str = "gymkhana";
 
 /// Checks the platform and the C++ compiler; adds Rust's WebAssembly target.
 fn check_tools() -> anyhow::Result<()> {
@@ -61,9 +71,22 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
     // The whole workspace is selected because cargo unites the features of packages built together: `cargo test
     // --workspace` then reuses libtorch's binding and wasmtime.
     step("host", || {
-        run_cargo(workspace, &[&["build", "--release", "--workspace", "--exclude", "xtask"], &HOST[..]].concat())
+        run_cargo(workspace, &[&["build", "--release", "--workspace", "--exclude", "xtask"], &HOST[..]].concat())?;
+        link_second_name(&workspace.target.join("release"))
     })?;
     registry::run(workspace)
+}
+
+/// Links the program's second name in the folder of the build, so that either name can be put on a user's path.
+fn link_second_name(folder: &Path) -> anyhow::Result<()> {
+    let link = folder.join(SECOND_NAME);
+    if fs::read_link(&link).is_ok_and(|target| target == Path::new(PROGRAM)) {
+        return Ok(());
+    }
+    // The rename replaces an older link without a time in which there is none.
+    let temporary = folder.join(format!("{SECOND_NAME}.{}.tmp", std::process::id()));
+    symlink(PROGRAM, &temporary)?;
+    fs::rename(&temporary, &link).with_context(|| format!("cannot link `{}`", link.display()))
 }
 
 /// Runs cargo in the repository.
@@ -74,4 +97,34 @@ pub fn run_cargo(workspace: &Workspace, arguments: &[&str]) -> anyhow::Result<()
 /// Runs cargo in the repository with these environment variables.
 pub fn run_cargo_with(workspace: &Workspace, arguments: &[&str], variables: &[(&str, &OsStr)]) -> anyhow::Result<()> {
     execute(cargo().args(arguments).envs(variables.iter().copied()).current_dir(&workspace.root))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_name_is_a_link_to_the_program() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let link = folder.path().join("gymkhana");
+        fs::write(folder.path().join("host"), "#!/bin/sh\necho \"$0\"").expect("written");
+        for before in ["nothing", "the link", "an older link", "a file"] {
+            match before {
+                "an older link" => {
+                    fs::remove_file(&link).expect("removed");
+                    symlink("elsewhere", &link).expect("linked");
+                }
+                "a file" => {
+                    fs::remove_file(&link).expect("removed");
+                    fs::write(&link, "an older copy").expect("written");
+                }
+                _ => {}
+            }
+            link_second_name(folder.path()).expect(before);
+            assert_eq!(fs::read_link(&link).expect(before), Path::new("host"), "{before}");
+            let found = fs::canonicalize(&link).expect(before);
+            assert_eq!(found.file_name(), Some(OsStr::new("host")), "{before}");
+            assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "{before}");
+        }
+    }
 }

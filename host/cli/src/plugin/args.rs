@@ -37,8 +37,8 @@ pub struct NewArgs {
     /// Namespace of the publisher
     #[arg(long, value_name = "NAME", default_value = "your-name")]
     pub namespace: String,
-    /// Folder of the SDK, such as `gymkhana/sdk/rust`
-    #[arg(long, value_name = "DIR")]
+    /// SDK: folder such as `gymkhana/sdk/rust`, or git URL
+    #[arg(long, value_name = "DIR|URL")]
     pub sdk: Option<PathBuf>,
 }
 
@@ -186,10 +186,34 @@ pub struct BenchArgs {
 pub struct InspectArgs {
     /// Component, folder of a plugin, or registry name
     pub plugin: PathBuf,
+    /// Inputs.
+    #[command(flatten)]
+    pub given: GivenInputs,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
     /// Offline: use cached data only
     #[arg(long)]
     pub offline: bool,
+}
+
+/// Inputs that answers of a plugin depend on: its splits, functions, facts and privileged fields.
+#[derive(Debug, Default, Args)]
+pub struct GivenInputs {
+    /// Set an option, such as `difficulty=3`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub option: Vec<String>,
+    /// Companion plugins: tools that the oracle calls
+    #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
+    pub with: Vec<PathBuf>,
+    /// Mount a file
+    #[arg(long, value_name = "NAME=FILE")]
+    pub asset: Vec<String>,
+}
+
+impl GivenInputs {
+    /// Whether nothing is given, so that the answers are those of default options.
+    pub fn is_empty(&self) -> bool {
+        self.option.is_empty() && self.with.is_empty() && self.asset.is_empty()
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use gymkhana_sandbox::{
+use gymkhana_registry::{
     Answered, ComponentDescription, EnvironmentDescription, FirstTask, FunctionDescription, OptionDescription,
     SelfDescription, SplitDescription,
 };
@@ -13,16 +13,16 @@ use crate::units::counted;
 /// Rows of a plugin's page: a name and its lines.
 pub type Rows = Vec<(&'static str, Vec<String>)>;
 
-/// Rows of a self-description.
-pub fn rows(described: &SelfDescription) -> Rows {
+/// Rows of a self-description that was given under `options`, such as `default options`.
+pub fn rows(described: &SelfDescription, options: &str) -> Rows {
     let mut rows = Rows::new();
     if let Some(environment) = &described.environment {
-        rows.extend(environment_rows(environment));
+        rows.extend(environment_rows(environment, options));
     }
     if let Some(tool) = &described.tool {
         rows.push(("summary", vec![escape_line(&tool.summary)]));
         rows.push(("options", option_lines(&tool.options)));
-        rows.push(("functions", answer_lines(&tool.functions, |functions| function_lines(functions))));
+        rows.push(("functions", answer_lines(&tool.functions, options, |functions| function_lines(functions))));
         rows.push(("offers", offer_lines(&tool.offers)));
     }
     if let Some(reward) = &described.reward {
@@ -40,7 +40,7 @@ pub fn rows(described: &SelfDescription) -> Rows {
     rows
 }
 
-fn environment_rows(environment: &EnvironmentDescription) -> Rows {
+fn environment_rows(environment: &EnvironmentDescription, options: &str) -> Rows {
     let split = |split: &SplitDescription| match split.tasks {
         Some(tasks) => format!("{}: {}", split.name, counted(tasks, "task")),
         None => format!("{}: endless", split.name),
@@ -51,19 +51,19 @@ fn environment_rows(environment: &EnvironmentDescription) -> Rows {
         ("seats", or_none(environment.seats.iter())),
         ("rewards", vec![format!("{} per seat and episode", range_line(environment.rewards))]),
         ("options", option_lines(&environment.options)),
-        ("splits", answer_lines(&environment.splits, |splits| or_none(splits.iter().map(split)))),
-        ("functions", answer_lines(&environment.first_task, |first| function_lines(&first.functions))),
-        ("privileged", answer_lines(&environment.first_task, privileged)),
-        ("facts", answer_lines(&environment.facts, |facts| or_none(facts.iter()))),
+        ("splits", answer_lines(&environment.splits, options, |splits| or_none(splits.iter().map(split)))),
+        ("functions", answer_lines(&environment.first_task, options, |first| function_lines(&first.functions))),
+        ("privileged", answer_lines(&environment.first_task, options, privileged)),
+        ("facts", answer_lines(&environment.facts, options, |facts| or_none(facts.iter()))),
         ("offers", offer_lines(&environment.offers)),
     ]
 }
 
-/// Lines of an answer, or one line with the reason.
-fn answer_lines<T>(answer: &Answered<T>, lines: impl FnOnce(&T) -> Vec<String>) -> Vec<String> {
+/// Lines of an answer that was given under `options`, or one line with the reason.
+fn answer_lines<T>(answer: &Answered<T>, options: &str, lines: impl FnOnce(&T) -> Vec<String>) -> Vec<String> {
     match answer {
         Answered::Given(answer) => lines(answer),
-        Answered::Failed { error } => vec![format!("not known with default options: {}", escape_line(error))],
+        Answered::Failed { error } => vec![format!("not known with {options}: {}", escape_line(error))],
     }
 }
 
@@ -87,8 +87,8 @@ fn function_lines(functions: &[FunctionDescription]) -> Vec<String> {
     or_none(functions.iter().map(line))
 }
 
-fn offer_lines(offers: &[&'static str]) -> Vec<String> {
-    if offers.is_empty() { vec!["none".to_owned()] } else { vec![offers.join(", ")] }
+fn offer_lines(offers: &[String]) -> Vec<String> {
+    if offers.is_empty() { vec!["none".to_owned()] } else { vec![escape_line(&offers.join(", "))] }
 }
 
 /// One escaped line for each item, or `none`.

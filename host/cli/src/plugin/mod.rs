@@ -3,18 +3,21 @@
 mod args;
 mod bench;
 pub mod build;
+mod companions;
 mod describe;
+mod facts;
 mod inspect;
 mod log;
 mod new;
 mod play;
 mod plugin_inputs;
 mod project;
+mod sdk;
 mod test;
 
-pub use args::PluginCommand;
+pub use args::{GivenInputs, PluginCommand};
 pub use build::build_folder;
-pub use inspect::{PluginPage, list, print_rows};
+pub use inspect::{PluginPage, describe_component, list, one_line, print_rows};
 pub use new::is_template_description;
 pub use project::Project;
 pub use test::report_for_publishing;

@@ -1,14 +1,14 @@
 //! `host plugin new`: creates a plugin that builds and passes its tests.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gymkhana_registry::PluginName;
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::{KindArg, Language, NewArgs};
-use crate::plugin::build::{JS_SETUP, PYTHON_SETUP};
-use crate::plugin::project::description_file;
+use crate::plugin::build::tools::{JS_SETUP, PYTHON_SETUP};
+use crate::plugin::sdk::{self, Sdk};
 use crate::printer::Printer;
 
 /// A file of a template: the template's folder, the path below it and the text.
@@ -21,19 +21,18 @@ struct TemplateFile {
 // `TEMPLATES`: the files below `templates/`, collected by `build.rs`.
 include!(concat!(env!("OUT_DIR"), "/templates.rs"));
 
-/// Checkout that built this host.
-const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-
 /// Runs the command.
 pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
     let name = PluginName::new(&args.namespace, &args.name).user_error();
     let name = name.map_err(|error| with_valid_name(error, &args.namespace, &args.name))?;
-    let template = format!("{}-{}", language(args.lang), kind(args.kind));
+    let template = format!("{}-{}", sdk::name(args.lang), kind(args.kind));
     let files: Vec<&TemplateFile> = TEMPLATES.iter().filter(|file| file.template == template).collect();
     if files.is_empty() {
         return Err(CliError::user(format!("this host has no template `{template}`\nhint: build a newer host")));
     }
-    let sdk = sdk(args)?;
+    let sdk = Sdk::find(args.sdk.as_deref(), args.lang)?;
+    let here = fs::canonicalize(".").user_context("the working folder cannot be opened\nhint: use another folder")?;
+    let sdk = sdk.dependency(args.lang, &here, &args.name);
     let folder = Path::new(&args.name);
     if folder.exists() {
         let message = format!("`{}` already exists\nhint: choose another name or another folder", folder.display());
@@ -42,7 +41,7 @@ pub fn new(args: &NewArgs, printer: &Printer) -> CliResult<()> {
     for file in files {
         // Stored without the dot, because git would apply it here.
         let path = folder.join(file.path.replace("gitignore", ".gitignore"));
-        let text = fill(file.text, &name, &sdk.to_string_lossy());
+        let text = fill(file.text, &name, &sdk);
         let write = || {
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
             fs::write(&path, text)
@@ -85,36 +84,12 @@ fn fill(text: &str, name: &PluginName, sdk: &str) -> String {
     filled.replace("{{module}}", &name.name().replace('-', "_")).replace("{{sdk}}", sdk)
 }
 
-fn language(language: Language) -> &'static str {
-    match language {
-        Language::Rust => "rust",
-        Language::Python => "python",
-        Language::Js => "js",
-    }
-}
-
 fn kind(kind: KindArg) -> &'static str {
     match kind {
         KindArg::Environment => "environment",
         KindArg::Tool => "tool",
         KindArg::Reward => "reward",
     }
-}
-
-/// Folder of the language's SDK. The SDK is unreleased, so a new plugin refers to it by path.
-fn sdk(args: &NewArgs) -> CliResult<PathBuf> {
-    let language = language(args.lang);
-    let marker = description_file(args.lang);
-    let given = args.sdk.clone();
-    let folder = given.unwrap_or_else(|| Path::new(CHECKOUT).join("sdk").join(language));
-    let hint =
-        format!("give the folder `sdk/{language}` of a Gymkhana checkout, as in `--sdk ../gymkhana/sdk/{language}`");
-    if !folder.join(marker).is_file() {
-        let message = format!("the {language} SDK is not at `{}`: `{marker}` is missing", folder.display());
-        return Err(CliError::user(message).with_hint(hint));
-    }
-    fs::canonicalize(&folder)
-        .user_context(format!("the {language} SDK at `{}` cannot be opened\nhint: {hint}", folder.display()))
 }
 
 #[cfg(test)]
@@ -125,7 +100,8 @@ mod tests {
 
     #[test]
     fn new_plugins_are_built_as_ours_are() {
-        let ours = fs::read_to_string(Path::new(CHECKOUT).join("rust-toolchain.toml")).expect("a pinned toolchain");
+        let ours =
+            fs::read_to_string(Path::new(sdk::CHECKOUT).join("rust-toolchain.toml")).expect("a pinned toolchain");
         let channel = |text: &str| text.lines().find(|line| line.starts_with("channel")).map(str::to_owned);
         let pinned: Vec<_> = TEMPLATES.iter().filter(|file| file.path == "rust-toolchain.toml").collect();
         assert_eq!(pinned.len(), 3);

@@ -19,8 +19,7 @@ use gymkhana_orchestration::groups;
 pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
     // Published components are tested as optimised code; a folder is tested after each edit.
     let (file, effort) = if args.plugin.is_dir() {
-        build::test_folder(&args.plugin, printer)?;
-        (build::build_folder(&args.plugin, None, printer)?, CompilerEffort::Quick)
+        (build::test_and_build(&args.plugin, printer)?, CompilerEffort::Quick)
     } else {
         (args.plugin.clone(), CompilerEffort::Optimised)
     };

@@ -54,16 +54,7 @@ pub enum RegistryCommand {
         fetch: FetchArgs,
     },
     /// Describe a released plugin and its versions
-    Info {
-        /// Plugin, such as `gymkhana/calculator@^1` or `calculator`
-        plugin: Requirement,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-        /// Offline: use cached data only
-        #[arg(long)]
-        offline: bool,
-    },
+    Info(InfoArgs),
     /// Create a signing key
     Keygen(KeygenArgs),
     /// Publish a plugin to its namespace's registry
@@ -103,6 +94,19 @@ pub struct AddArgs {
 /// `host list` and `host outdated`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Offline: use cached data only
+    #[arg(long)]
+    pub offline: bool,
+}
+
+/// `host info` and `host registry info`.
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    /// Plugin, such as `gymkhana/calculator@^1` or `calculator`
+    pub plugin: Requirement,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -254,6 +258,8 @@ pub enum ServingCommand {
         #[command(flatten)]
         signing: SigningArgs,
     },
+    /// Describe a released plugin and its versions
+    Info(InfoArgs),
     /// Copy a registry into a folder
     Mirror {
         /// Name in gymkhana-registries.toml

@@ -5,19 +5,28 @@ use gymkhana_registry_client::{PluginVersion, PluginVersions};
 use serde_json::json;
 
 use super::RegistrySession;
+use super::args::InfoArgs;
 use crate::error::{CliError, CliResult};
-use crate::plugin::{PluginPage, list, print_rows};
+use crate::plugin::{GivenInputs, PluginPage, list, print_rows};
 use crate::printer::Printer;
 
-/// Runs `host info`. The component is verified and cached before it is opened.
-pub fn info(wanted: &Requirement, offline: bool, as_json: bool, printer: &Printer) -> CliResult<()> {
-    let session = RegistrySession::new(offline)?;
+/// Runs `host info`. A signed release that describes the plugin suffices; otherwise, and to describe it with given
+/// inputs, the component is verified and cached before it is opened.
+pub fn info(args: &InfoArgs, given: &GivenInputs, printer: &Printer) -> CliResult<()> {
+    let wanted = &args.plugin;
+    let session = RegistrySession::new(args.offline)?;
     let found = session.wait(printer, session.client.versions(&wanted.name))?;
     let row = found.best(&wanted.versions).ok_or_else(|| no_version(&found, wanted))?;
-    let component = session.wait(printer, session.client.component(&row.pin()))?;
-    let mut page = PluginPage::of(&format!("plugin `{}` {}", row.name, row.version), component, printer)?;
+    let (_, release) = session.wait(printer, session.client.release(&row.pin()))?;
+    let mut page = match release.description {
+        Some(_) if given.is_empty() => PluginPage::of_release(release)?,
+        _ => {
+            let component = session.wait(printer, session.client.component(&row.pin()))?;
+            PluginPage::of(&format!("plugin `{}` {}", row.name, row.version), component, given, printer)?
+        }
+    };
     let publisher = row.signer.map(|key| key.to_string());
-    if as_json {
+    if args.json {
         page.json["release"] = json!({
             "registry": found.registry,
             "publisher": publisher,

@@ -23,6 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use gymkhana_registry_client::RegistryClient;
 
 use crate::error::{Classify, CliResult};
+use crate::plugin::GivenInputs;
 use crate::printer::Printer;
 use args::{RegistryCommand, ServingCommand};
 
@@ -41,7 +42,7 @@ pub fn run(command: RegistryCommand, printer: &Printer) -> CliResult<()> {
         RegistryCommand::Outdated(args) => list::outdated(&args, printer),
         RegistryCommand::Verify { dir, fetch } => verify::verify(dir.as_deref(), fetch, printer),
         RegistryCommand::Search { words, json, fetch } => search::search(&words, json, fetch, printer),
-        RegistryCommand::Info { plugin, json, offline } => info(&plugin, offline, json, printer),
+        RegistryCommand::Info(args) => info(&args, &GivenInputs::default(), printer),
         RegistryCommand::Keygen(args) => publish::keygen(&args, printer),
         RegistryCommand::Publish(args) => publish::publish(&args, printer),
         RegistryCommand::Yank(args) => publish::yank(&args, printer),

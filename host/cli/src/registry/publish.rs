@@ -5,15 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gymkhana_registry::{
-    KeyHolder, PluginName, Report, Requirement, RequirementName, Rotation, SecretKey, read_manifest, read_plugin_file,
-    write_atomically,
+    KeyHolder, PluginName, Report, Requirement, RequirementName, Rotation, SecretKey, SelfDescription, read_manifest,
+    read_plugin_file, write_atomically,
 };
 use gymkhana_registry_client::{PublishRequest, Secrets};
 
 use super::args::{KeyArgs, KeygenArgs, PublishArgs, YankArgs};
 use super::{RegistrySession, days};
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::{Project, build_folder, is_template_description, report_for_publishing};
+use crate::plugin::{
+    Project, build_folder, describe_component, is_template_description, one_line, report_for_publishing,
+};
 use crate::printer::Printer;
 
 /// Runs `host keygen`.
@@ -59,7 +61,8 @@ pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
         Some(path) => read_report(path)?,
         None => report_for_publishing(&file, printer)?,
     };
-    let publishing = PublishRequest { component: &component, report: Some(report) };
+    let description = description(&component, printer);
+    let publishing = PublishRequest { component: &component, report: Some(report), description };
     if args.dry_run {
         let (registry, row) = session.wait(printer, session.client.check_publish(publishing, &secrets))?;
         printer
@@ -80,6 +83,17 @@ fn check_description(component: &[u8]) -> CliResult<()> {
             manifest.name, manifest.description
         ))),
         Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Answers of the plugin about itself under default options. A plugin that cannot be asked is published without them.
+fn description(component: &[u8], printer: &Printer) -> Option<SelfDescription> {
+    match describe_component(component.to_vec(), printer) {
+        Ok(description) => Some(description),
+        Err(error) => {
+            printer.warn(format!("warning: the release will not describe options and functions: {}", one_line(&error)));
+            None
+        }
     }
 }
 

@@ -9,8 +9,9 @@ use gymkhana_registry_server::{PublishTokens, RegistryServer, ServerLimits};
 
 use super::args::{InitArgs, ServingCommand, SigningArgs};
 use super::project::listed;
-use super::{RegistrySession, days, now};
+use super::{RegistrySession, days, info, now};
 use crate::error::{Classify, CliError, CliResult};
+use crate::plugin::GivenInputs;
 use crate::printer::Printer;
 use crate::units::counted;
 
@@ -71,6 +72,7 @@ pub fn run(command: ServingCommand, printer: &Printer) -> CliResult<()> {
         ServingCommand::Serve { dir, listen, behind_proxy, signing } => {
             serve(&dir, listen, ServerLimits { behind_proxy, ..ServerLimits::default() }, &signing, printer)
         }
+        ServingCommand::Info(args) => info(&args, &GivenInputs::default(), printer),
         ServingCommand::Mirror { registry, dir } => mirror(&registry, &dir, printer),
     }
 }

@@ -79,6 +79,7 @@ fn mistakes_of_authors() {
     };
     tell(&["new", "Bad_Name", "--kind", "tool"]);
     tell(&["new", "good", "--kind", "tool", "--sdk", "nowhere"]);
+    tell(&["new", "good", "--kind", "tool", "--lang", "js", "--sdk", "https://git.example.org/gymkhana.git"]);
     tell(&["build", "empty"]);
     tell(&["build", "nowhere"]);
     tell(&["test", "nothing.wasm"]);
@@ -92,6 +93,46 @@ fn mistakes_of_authors() {
     tell(&["play", "plugins/tic-tac-toe.wasm", "--seat", "2"]);
     tell(&["play", "plugins/guest-two-seats.wasm", "--seat", "1"]);
     insta::assert_snapshot!("mistakes-of-authors", told);
+}
+
+#[test]
+fn a_plugin_whose_source_is_shared_names_no_path_of_this_machine() {
+    let desk = Desk::new();
+    let new = |folder: &str, arguments: &[&str]| {
+        let mut command = desk.command(&[&["plugin", "new"], arguments].concat());
+        finish(command.current_dir(desk.path(folder))).succeeded()
+    };
+    let read = |file: &str| fs::read_to_string(desk.path(file)).expect("a file");
+    let url = "https://git.example.org/gymkhana.git";
+    new("", &["far", "--kind", "tool", "--sdk", url]);
+    assert!(read("far/Cargo.toml").contains(&format!("gymkhana-sdk = {{ git = \"{url}\" }}\n")));
+    new("", &["far-py", "--kind", "tool", "--lang", "python", "--sdk", url]);
+    let line = format!("\ngymkhana-sdk[build] @ git+{url}#subdirectory=sdk/python\n");
+    assert!(read("far-py/requirements.txt").contains(&line));
+
+    // One repository with the SDKs and the plugins.
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (language, marker) in [("rust", "Cargo.toml"), ("python", "pyproject.toml"), ("js", "package.json")] {
+        let sdk = format!("work/gymkhana/sdk/{language}");
+        fs::create_dir_all(desk.path(&sdk)).expect("a folder");
+        let from = repository.join("sdk").join(language).join(marker);
+        fs::copy(from, desk.path(&sdk).join(marker)).expect("copied");
+    }
+    fs::create_dir_all(desk.path("work/.git")).expect("a folder");
+    fs::create_dir_all(desk.path("work/plugins")).expect("a folder");
+    for (language, file, dependency) in [
+        ("rust", "Cargo.toml", "gymkhana-sdk = { path = \"../../gymkhana/sdk/rust\" }\n"),
+        ("python", "requirements.txt", "\n../../gymkhana/sdk/python[build]\n"),
+        ("js", "package.json", "\"@gymkhana/sdk\": \"file:../../gymkhana/sdk/js\""),
+    ] {
+        let name = format!("near-{language}");
+        let sdk = format!("../gymkhana/sdk/{language}");
+        new("work/plugins", &[&name, "--kind", "tool", "--lang", language, "--sdk", &sdk]);
+        let text = read(&format!("work/plugins/{name}/{file}"));
+        assert!(text.contains(dependency), "{text}");
+        let found = desk.path("work/plugins").join(&name).join(format!("../../gymkhana/sdk/{language}"));
+        assert!(found.is_dir(), "the path leads to the SDK");
+    }
 }
 
 #[test]

@@ -47,6 +47,7 @@ fn help_of_every_command() {
         "registry sign",
         "registry token",
         "registry serve",
+        "registry info",
         "registry mirror",
         "cache",
         "cache list",
@@ -92,10 +93,27 @@ fn completions_name_the_commands() {
         }
     }
     desk.write("host.bash", desk.host(&["completions", "bash"]).succeeded());
-    let reply = "source ./host.bash; COMP_WORDS=(host do); COMP_CWORD=1; _host host do host; echo \"${COMPREPLY[@]}\"";
-    let bash = finish(Command::new("bash").args(["-c", reply]).current_dir(desk.path("")));
-    assert_eq!(bash.succeeded(), "doctor\n");
+    for name in ["host", "gymkhana"] {
+        // The function that bash calls for this program.
+        let reply = format!(
+            "source ./host.bash; COMP_WORDS=({name} do); COMP_CWORD=1; \
+             $(complete -p {name} | sed 's/.*-F \\([^ ]*\\).*/\\1/') {name} do {name}; echo \"${{COMPREPLY[@]}}\""
+        );
+        let bash = finish(Command::new("bash").args(["-c", &reply]).current_dir(desk.path("")));
+        assert_eq!(bash.succeeded(), "doctor\n", "{name}");
+    }
+    let zsh = desk.host(&["completions", "zsh"]).succeeded();
+    assert!(zsh.starts_with("#compdef host gymkhana\n") && zsh.contains("compdef _gymkhana gymkhana"), "{zsh:.200}");
     assert!(desk.host(&["completions", "tcsh"]).mistake("another shell").contains("invalid value 'tcsh'"));
+}
+
+#[test]
+fn a_similar_command_is_suggested_and_an_unlike_one_is_not() {
+    let desk = Desk::new();
+    let told = desk.host(&["man"]).mistake("man");
+    assert!(told.contains("unrecognized subcommand 'man'") && !told.contains("tip:"), "{told}");
+    let told = desk.host(&["doctr"]).mistake("doctr");
+    assert!(told.contains("a similar subcommand exists: 'doctor'"), "{told}");
 }
 
 #[test]

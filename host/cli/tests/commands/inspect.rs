@@ -77,6 +77,45 @@ fn tools_and_rewards_describe_functions_and_components() {
     assert!(tooled.contains("facts  not known with default options: its oracle calls `calculate`"), "{tooled}");
 }
 
+/// Splits, functions and facts that depend on options, assets and tools.
+#[test]
+fn a_plugin_is_described_with_given_inputs() {
+    let desk = Desk::new();
+    let inspect = |plugin: &str, more: &[&str]| {
+        desk.host(&[&["plugin", "inspect", &format!("plugins/{plugin}.wasm")], more].concat())
+    };
+    let bare = inspect("prompts", &[]).succeeded();
+    assert!(bare.contains("    splits  not known with default options: "), "{bare}");
+    let question = |split: &str| format!("{{\"prompt\": \"{split}?\", \"answer\": \"3\", \"split\": \"{split}\"}}\n");
+    desk.write("own.jsonl", question("train") + &question("train").replace('?', "!") + &question("test"));
+    let asset = ["--asset", "prompts.jsonl=own.jsonl"];
+    let shown = inspect("prompts", &asset).succeeded();
+    assert!(shown.contains("    splits  test: 1 task\n            train: 2 tasks\n"), "{shown}");
+    assert!(shown.contains("privileged  answer\n"), "{shown}");
+    let programs = inspect("prompts", &[&asset[..], &["--json"]].concat()).succeeded();
+    let parsed: serde_json::Value = serde_json::from_str(&programs).expect("JSON");
+    let splits = serde_json::json!([{ "name": "test", "tasks": 1 }, { "name": "train", "tasks": 2 }]);
+    assert_eq!(parsed["description"]["environment"]["splits"], splits, "{programs}");
+
+    let small = inspect("frozen-lake", &["--option", "size=5"]).succeeded();
+    assert_ne!(small, inspect("frozen-lake", &[]).succeeded());
+    let told = inspect("frozen-lake", &["--option", "siz=5"]).succeeded();
+    assert!(told.contains("    splits  not known with these options: ") && told.contains("`siz`"), "{told}");
+
+    let tooled = inspect("guest-experts", &["--with", "plugins/calculator.wasm"]).succeeded();
+    assert!(tooled.contains("     facts  success\n"), "{tooled}");
+    let other = inspect("guest-experts", &["--with", "plugins/answer-match.wasm"]).succeeded();
+    assert!(other.contains("facts  not known with these options: its oracle calls `calculate`, which no"), "{other}");
+    for (plugin, more, reason) in [
+        ("calculator", &["--with", "plugins/answer-match.wasm"][..], "--with needs an environment"),
+        ("prompts", &["--asset", "prompts.jsonl=absent"], "asset `prompts.jsonl` cannot be read"),
+        ("frozen-lake", &["--option", "size"], "--option `size` has no `=`"),
+    ] {
+        let told = inspect(plugin, more).mistake(plugin);
+        assert!(told.contains(reason), "{told}");
+    }
+}
+
 #[test]
 fn a_folder_is_inspected_once_it_is_built() {
     let desk = Desk::new();

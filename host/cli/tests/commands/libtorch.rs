@@ -91,3 +91,20 @@ fn a_host_without_its_trainer_says_what_is_missing() {
     assert!(outcome.talk.contains("gymkhana-train` cannot be started"), "{}", outcome.talk);
     assert!(outcome.talk.contains("cargo xtask setup"), "{}", outcome.talk);
 }
+
+/// An installation has the program under a second name, as a link, here in a folder of the user's search path.
+#[test]
+fn the_program_works_through_a_link_of_another_name() {
+    let desk = Desk::new();
+    let link = desk.path("gymkhana");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_host"), &link).expect("a link");
+    let through_link =
+        |arguments: &[&str]| finish(desk.command_of(&link, arguments).env("LIBTORCH", env!("GYMKHANA_LIBTORCH")));
+    // The program with libtorch is beside the link's target, and reports under the name that was typed.
+    let outcome = through_link(&NEEDS_MODEL);
+    assert!(outcome.talk.contains("`no-model` is neither a folder nor a model on a hub"), "{outcome:?}");
+    assert!(through_link(&["eval", "--help"]).succeeded().contains("Usage: gymkhana eval "));
+    // A plugin is compiled by another process of the same program.
+    let described = through_link(&["plugin", "inspect", "plugins/calculator.wasm"]).succeeded();
+    assert!(described.contains("functions  calculate: "), "{described}");
+}

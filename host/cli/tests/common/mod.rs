@@ -149,7 +149,12 @@ impl Desk {
 
     /// A command in this folder without a terminal.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_host"));
+        self.command_of(Path::new(env!("CARGO_BIN_EXE_host")), arguments)
+    }
+
+    /// As `command`, with another file of the program.
+    pub fn command_of(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(arguments);
         self.settle(&mut command);
         command

@@ -1,10 +1,14 @@
 //! Descriptions, versions and yanked pins, dry runs, and messages of the registry commands.
 
+use std::path::Path;
+
+use gymkhana_registry::Digest;
+
 use crate::common::{Desk, finish};
 use crate::registry::report as report_of;
 use crate::{Market, searcher};
 
-/// `host info` and `host plugin inspect NAME` describe a release from its verified component.
+/// `host info` and `host plugin inspect NAME` describe a release.
 #[test]
 fn a_released_plugin_is_described_with_its_versions() {
     let market = Market::new();
@@ -16,6 +20,7 @@ fn a_released_plugin_is_described_with_its_versions() {
     );
     assert!(shown.contains("\n  versions  0.1.0\n") && shown.contains(" functions  calculate: "), "{shown}");
     assert_eq!(market.host(&["plugin", "inspect", "gymkhana/calculator", "--offline"]).succeeded(), shown);
+    assert_eq!(market.host(&["registry", "info", "calculator"]).succeeded(), shown);
     let told = market.host(&["info", "calculator@^2"]).mistake("no such version");
     assert!(
         told.contains("no version of `gymkhana/calculator` that matches `^2`\nhint: its versions are 0.1.0"),
@@ -28,6 +33,82 @@ fn a_released_plugin_is_described_with_its_versions() {
     assert_eq!(parsed["release"]["versions"][0]["version"], "0.1.0");
     assert_eq!(parsed["description"]["tool"]["functions"][0]["name"], "calculate");
     market.host(&["info", "calculatr"]).mistake("misspelt");
+}
+
+/// A release that describes its plugin is printed without a download; the component is opened for other options, and for
+/// a release without a description.
+#[test]
+fn a_description_needs_no_component() {
+    let market = Market::new();
+    market.publish_built("answer-match");
+    let outcome = market.publish("searcher", &searcher("1.0.0", r#"["log"]"#));
+    assert!(outcome.talk.contains("warning: the release will not describe options and functions: "), "{outcome:?}");
+    // The component that cannot be opened is fetched, and the reason is told.
+    let shown = market.host(&["info", "searcher"]).succeeded();
+    assert!(shown.contains("  options  not known: ") && shown.contains("\n   imports  "), "{shown}");
+    for component in std::fs::read_dir(market.desk.path("shop/components")).expect("components").flatten() {
+        std::fs::remove_file(component.path()).expect("removed");
+    }
+    let shown = market.host(&["info", "answer-match"]).succeeded();
+    assert!(shown.contains("components  correct: 1 if the final message contains the answer, else 0\n"), "{shown}");
+    let printed = market.host(&["info", "answer-match", "--json"]).succeeded();
+    let parsed: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
+    // The description is that of the component.
+    let component = market.host(&["plugin", "inspect", "plugins/answer-match.wasm", "--json"]).succeeded();
+    let component: serde_json::Value = serde_json::from_str(&component).expect("JSON");
+    assert_eq!(parsed["description"], component["description"]);
+    let told = market.host(&["plugin", "inspect", "answer-match", "--option", "mode=exact"]).mistake("no component");
+    assert!(told.contains("components/") && told.contains("registry `shop`"), "{told}");
+}
+
+/// A folder is built, checked and published by one command; the version exists then.
+#[test]
+fn a_folder_is_built_and_published_once() {
+    let market = Market::new();
+    market.host(&["plugin", "new", "notebook", "--kind", "tool", "--namespace", "acme"]).succeeded();
+    let manifest = std::fs::read_to_string(market.desk.path("notebook/Cargo.toml")).expect("a manifest");
+    let described = manifest.replace("Notes that an agent keeps during an episode", "Words that an agent writes down");
+    assert_ne!(described, manifest);
+    market.desk.write("notebook/Cargo.toml", described);
+    // This repository's lock file, so that no index of crates is needed.
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
+    std::fs::copy(lock, market.desk.path("notebook/Cargo.lock")).expect("a lock file");
+    let publish = || {
+        let mut command = market.desk.command(&["publish", "notebook", "--key", "acme.key"]);
+        command.env("GYMKHANA_SHOP_TOKEN", &market.token);
+        finish(command.env("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/authors")))
+    };
+    let outcome = publish();
+    assert_eq!(outcome.talk.matches("building notebook\n").count(), 1, "{outcome:?}");
+    assert_eq!(outcome.talk.matches("running the conformance suite on").count(), 1, "{outcome:?}");
+    assert_eq!(outcome.succeeded(), "published acme/notebook 0.1.0 in registry `shop`\n");
+    let built = std::fs::read(market.desk.path("notebook/notebook.wasm")).expect("a component");
+    let shown = market.host(&["info", "acme/notebook"]).succeeded();
+    assert!(shown.contains(&Digest::of(&built).to_string()) && shown.contains(" functions  "), "{shown}");
+    assert!(publish().mistake("again").contains("`acme/notebook` 0.1.0 is already published"));
+    assert!(shown.contains("\n  versions  0.1.0\n"), "{shown}");
+}
+
+/// The command of the README, in a new project with the registry that set-up made in this repository.
+#[test]
+fn the_readmes_add_works_with_the_registry_of_set_up() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(repository.join("README.md")).expect("README.md");
+    let line = readme.lines().find_map(|line| line.strip_prefix("$ host add ")).expect("the command");
+    let plugin = line.split_whitespace().next().expect("a plugin");
+    assert_eq!(plugin, "gymkhana/calculator@^0.1");
+    let home = repository.join(".registry");
+    let mapping =
+        std::fs::read_to_string(home.join("gymkhana-registries.toml")).expect("run `cargo xtask setup` first");
+    let files = format!("folder = \"{}\"", home.join("files").display());
+    let desk = Desk::new();
+    desk.write("gymkhana-registries.toml", mapping.replace("folder = \"files\"", &files));
+    let added = desk.host(&["add", plugin]).succeeded();
+    assert!(added.starts_with("gymkhana/calculator 0.1."), "{added}");
+    let verified = desk.host(&["verify"]).succeeded();
+    assert!(verified.contains("gymkhana/calculator 0.1.") && verified.contains("signed by ed25519:"), "{verified}");
+    let shown = desk.host(&["info", "calculator"]).succeeded();
+    assert!(shown.contains(" functions  calculate: "), "{shown}");
 }
 
 /// `list`, `outdated` and `update` tell what is newer; the commands that use a yanked version warn.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use gymkhana_driver::Bound as BoundPlugin;
 use gymkhana_record::Seed;
-use gymkhana_sandbox::{CallError, Inspection, Plugin as Loaded, SelfDescription};
+use gymkhana_registry::SelfDescription;
+use gymkhana_sandbox::{CallError, Inspection, Plugin as Loaded, describe};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -130,7 +131,7 @@ impl Plugin {
     fn describe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (host, loaded) = (host()?, self.loaded()?);
         let json = py.detach(|| {
-            let described = host.block_on(SelfDescription::of(loaded));
+            let described = host.block_on(describe(loaded, &[]));
             let described = match &self.recipe {
                 Recipe::Class(..) => class_description(loaded, described),
                 Recipe::Component(component) => {

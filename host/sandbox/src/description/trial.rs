@@ -1,7 +1,7 @@
 //! Trials that show what the contract does not declare: the facts of an episode's end, and whether a reward needs
 //! privileged fields.
 
-use gymkhana_record::{Ending, Part, Seed, TaskRef, Turn};
+use gymkhana_record::{Ending, NamedValue, Part, Seed, TaskRef, Turn};
 
 use crate::{Action, Advice, CallError, EnvironmentEpisode, OptionalInterface, Plugin, Trajectory, score};
 
@@ -12,14 +12,18 @@ const MAX_TURNS: u32 = 300;
 ///
 /// # Errors
 /// The reason why no end was reached.
-pub(super) async fn facts(plugin: &Plugin, task: Option<&TaskRef>) -> Result<Vec<String>, String> {
+pub(super) async fn facts(
+    plugin: &Plugin,
+    options: &[NamedValue],
+    task: Option<&TaskRef>,
+) -> Result<Vec<String>, String> {
     let Some(task) = task.filter(|_| plugin.offers(OptionalInterface::Oracle)) else {
         return Err(
             "it has no oracle that reaches an end; `host plugin play` shows them when an episode ends".to_owned()
         );
     };
     let failed = |error: CallError| error.message;
-    let (mut episode, started) = EnvironmentEpisode::start(plugin, task, &[], Seed(0)).await.map_err(failed)?;
+    let (mut episode, started) = EnvironmentEpisode::start(plugin, task, options, Seed(0)).await.map_err(failed)?;
     let own = started.opening.functions.iter().flat_map(|offered| &offered.functions);
     let own: Vec<String> = own.map(|function| function.name.clone()).collect();
     let mut seat = started.seat;
@@ -44,7 +48,7 @@ pub(super) async fn facts(plugin: &Plugin, task: Option<&TaskRef>) -> Result<Vec
 }
 
 /// Reason why the reward does not score an episode without privileged fields, if it does not.
-pub(super) async fn unscored_without_fields(plugin: &Plugin) -> Option<String> {
+pub(super) async fn unscored_without_fields(plugin: &Plugin, options: &[NamedValue]) -> Option<String> {
     let task = TaskRef { split: "train".to_owned(), index: 0 };
     let turns = [Turn::Message { seat: 0, content: vec![Part::Text("0".to_owned())] }];
     let bare = Trajectory {
@@ -56,5 +60,5 @@ pub(super) async fn unscored_without_fields(plugin: &Plugin) -> Option<String> {
         privileged: &[],
         views: &[],
     };
-    score(plugin, &[bare], &[], 0, Seed(0)).await.err().map(|error| error.message)
+    score(plugin, &[bare], options, 0, Seed(0)).await.err().map(|error| error.message)
 }

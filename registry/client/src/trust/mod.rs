@@ -2,6 +2,8 @@
 
 mod provenance;
 mod seen;
+mod utc;
 
 pub(crate) use provenance::{ProvenanceStore, SourceId};
 pub(crate) use seen::{SeenCheckpoint, SeenCheckpoints};
+pub(crate) use utc::utc;

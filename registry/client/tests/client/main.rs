@@ -8,6 +8,7 @@ mod consent;
 mod contact;
 mod limits;
 mod oci;
+mod pages;
 mod revoked;
 mod serving;
 mod sources;

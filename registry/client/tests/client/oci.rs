@@ -118,7 +118,7 @@ async fn publish(
     key: gymkhana_registry::SecretKey,
 ) -> Result<(), RegistryClientError> {
     let component = made.component();
-    let publishing = PublishRequest { component: &component, report: Some(made.report()) };
+    let publishing = PublishRequest { component: &component, report: Some(made.report()), description: None };
     client.publish(publishing, &Secrets { key: Some(key), ..Secrets::default() }).await.map(|_| ())
 }
 

@@ -96,12 +96,17 @@ async fn unreachable_registry_does_not_block_cached_plugins() {
     let client = || user.client_of(&folder, |_| ());
     client().component(&pinned).await.expect("fetched");
     let checkpoint = shop.registry.path().join("checkpoint.json");
-    let state = std::fs::read(&checkpoint).expect("a checkpoint");
+    let (signed, state) = (shop.state(), std::fs::read(&checkpoint).expect("a checkpoint"));
     std::fs::remove_file(&checkpoint).expect("removed");
     let alone = client();
     alone.component(&pinned).await.expect("the last seen state is used");
     let notices = alone.take_notices().concat();
-    assert!(notices.contains("cannot check for revoked keys, using the last known state"), "{notices}");
+    // The time at which the last state was signed, by the system's own calendar.
+    let issued = signed.checkpoint.issued;
+    let date = std::process::Command::new("date").args(["-u", "-d", &format!("@{issued}"), "+%F %H:%M UTC"]).output();
+    let date = String::from_utf8(date.expect("`date`").stdout).expect("text");
+    let told = format!("cannot check registry `shop` for revoked keys, using its state of {}: ", date.trim());
+    assert!(notices.contains(&told), "{notices}");
     assert!(notices.contains("is not a registry"), "why: {notices}");
     std::fs::write(&checkpoint, state).expect("written");
     // A registry that was never seen gives no provenance.

@@ -56,7 +56,7 @@ async fn publish(shop: &Shop, line: SocketAddr, made: &Made) -> Result<(), Regis
         settings.variable = |_| Some(SHOWN.with_borrow(Clone::clone));
     });
     let component = made.component();
-    let publishing = PublishRequest { component: &component, report: Some(made.report()) };
+    let publishing = PublishRequest { component: &component, report: Some(made.report()), description: None };
     client.publish(publishing, &Secrets { key: Some(acme()), ..Secrets::default() }).await.map(|_| ())
 }
 

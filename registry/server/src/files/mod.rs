@@ -1,4 +1,4 @@
-//! Files of the registry: the mutable checkpoint, the immutable content-addressed files, and a page for browsers.
+//! Files of the registry: the mutable checkpoint, the immutable content-addressed files, and pages for browsers.
 
 pub(crate) mod page;
 
@@ -18,6 +18,7 @@ use tokio_util::io::ReaderStream;
 
 use crate::http_error::HttpError;
 use crate::service::RegistryService;
+use page::Page;
 
 /// Size of a read from a file, in bytes.
 const CHUNK: usize = 64 << 10;
@@ -39,8 +40,8 @@ pub(crate) async fn serve(
         }
     };
     let path = request.uri().path().trim_start_matches('/');
-    if path.is_empty() {
-        return page::serve(service, with_body).await;
+    if let Some(page) = Page::from_path(path) {
+        return page::serve(service, page, with_body).await;
     }
     if path == CHECKPOINT_FILE {
         return checkpoint(&service, request.headers(), with_body).await;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::finding::Finding;
 use super::programs::{first_line, major_minor};
-use crate::plugin::build::NODE_MISSING;
+use crate::plugin::build::tools::NODE_MISSING;
 
 const CHECK: &str = "node";
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::finding::Finding;
 use super::programs::{first_line, major_minor};
-use crate::plugin::build::{PYTHON_MISSING, PYTHON_SETUP};
+use crate::plugin::build::tools::{PYTHON_MISSING, PYTHON_SETUP};
 
 const CHECK: &str = "python";
 

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::finding::Finding;
 use super::programs::first_line;
-use crate::plugin::build::{RUST_MISSING, TARGET};
+use crate::plugin::build::TARGET;
+use crate::plugin::build::tools::RUST_MISSING;
 
 const CHECK: &str = "rust";
 

@@ -14,11 +14,11 @@ use gymkhana_sandbox::{
     Advice, CallError, EnvironmentEpisode, Image, OptionalInterface, Plugin, StepResult, Trajectory,
 };
 
-use super::companions::Companions;
 use super::lines::{Lines, Typed};
 use super::scores;
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::PlayArgs;
+use crate::plugin::companions::Companions;
 
 const HELP: &str = "any text           say it\nsay TEXT           say it, even if it is one of these words\ncall NAME {json}   call a function of the environment or a tool\nfunctions          the functions that may be called\noracle             what the expert would do\nfollow             do what the expert would do\nprivileged         what rewards and teachers see\nrender             a picture\nundo               take the last turn back\nquit               end";
 

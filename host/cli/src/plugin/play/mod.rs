@@ -1,7 +1,6 @@
 //! `host plugin play`: a person plays an environment or calls a tool. Every line that is typed is a command or, to an
 //! environment, a message; it works the same when the lines come from a file.
 
-mod companions;
 mod episode;
 mod input;
 mod lines;
@@ -13,10 +12,10 @@ use gymkhana_registry::Kind;
 
 use crate::error::{CliError, CliResult};
 use crate::plugin::args::PlayArgs;
+use crate::plugin::companions::Companions;
 use crate::plugin::log;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::Printer;
-use companions::Companions;
 use lines::Lines;
 
 /// Plays.

@@ -6,8 +6,8 @@ use gymkhana_driver::{ExchangeRecorder, RewardTools, ToolCaller, with_recorder};
 use gymkhana_record::{Score, Seed};
 use gymkhana_sandbox::{CallError, Plugin, Trajectory, score};
 
-use super::companions::Companions;
 use super::lines::Lines;
+use crate::plugin::companions::Companions;
 
 /// Maximum number of tool calls of a reward.
 const MAX_CALLS: u32 = 100;

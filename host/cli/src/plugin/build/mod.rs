@@ -1,8 +1,11 @@
 //! `host plugin build`: builds a plugin's folder to a component with the tools of its language.
 
+mod together;
+pub mod tools;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use gymkhana_registry::write_atomically;
 
@@ -11,6 +14,7 @@ use crate::plugin::args::{BuildArgs, Language};
 use crate::plugin::plugin_inputs::PluginInputs;
 use crate::plugin::project::Project;
 use crate::printer::Printer;
+use tools::{Interpreter, RUST_MISSING, cargo};
 
 /// Rust's target for components.
 pub const TARGET: &str = "wasm32-wasip2";
@@ -42,14 +46,9 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliRes
             ))?;
             Ok(out)
         }
-        Language::Python => {
-            let (mut command, out) = (python_with_sdk(dir)?, out()?);
-            finish(command.args(["-m", "gymkhana_sdk.build", "."]).arg("--out").arg(absolute(&out)?), dir)?;
-            Ok(out)
-        }
-        Language::Js => {
-            let (mut command, out) = (node_with_sdk(dir)?, out()?);
-            finish(command.arg(JS_BUILD).arg(".").arg("--out").arg(absolute(&out)?), dir)?;
+        Language::Python | Language::Js => {
+            let (interpreter, out) = (Interpreter::find(&project)?, out()?);
+            finish(&mut interpreter.build(&out)?, dir)?;
             Ok(out)
         }
     }
@@ -68,26 +67,20 @@ pub fn built_component(dir: &Path) -> CliResult<PathBuf> {
     Err(CliError::user(format!("`{dir}` has no `{file}`\nhint: build it with `host plugin build {dir}`")))
 }
 
-/// Runs a folder's own tests.
-pub fn test_folder(dir: &Path, printer: &Printer) -> CliResult<()> {
-    printer.status(format!("running the tests of {}", dir.display()));
-    match Project::open(dir)?.language {
+/// Runs a folder's own tests and builds it; returns the component's file.
+pub fn test_and_build(dir: &Path, printer: &Printer) -> CliResult<PathBuf> {
+    let project = Project::open(dir)?;
+    if project.language == Language::Rust {
+        // cargo runs one build of a folder at a time.
+        printer.status(format!("running the tests of {}", dir.display()));
         // The profile shares its macros with the build of the component; native code is only needed for the tests.
-        Language::Rust => {
-            finish(cargo(dir)?.args(["test", "--release"]).env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"), dir)
-        }
-        Language::Python => finish(python_with_sdk(dir)?.args(["-m", "unittest"]), dir),
-        // Without a terminal, Node.js would print TAP.
-        Language::Js => finish(node_with_sdk(dir)?.args(["--test", "--test-reporter=spec"]), dir),
+        finish(cargo(dir)?.args(["test", "--release"]).env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"), dir)?;
+        return build_folder(dir, None, printer);
     }
-}
-
-/// Absolute path; resolves links if it exists.
-fn absolute(path: &Path) -> CliResult<PathBuf> {
-    if let Ok(path) = fs::canonicalize(path) {
-        return Ok(path);
-    }
-    std::path::absolute(path).user_context(format!("`{}` is not a path", path.display()))
+    let (interpreter, out) = (Interpreter::find(&project)?, project.component()?);
+    printer.status(format!("running the tests of {} and building it", dir.display()));
+    together::run(interpreter.tests(), interpreter.build(&out)?, dir)?;
+    Ok(out)
 }
 
 /// Builds with cargo; returns the file that cargo reports.
@@ -129,83 +122,26 @@ fn has_target(dir: &Path) -> CliResult<()> {
     Err(CliError::user(format!("Rust target {TARGET} is not installed\nhint: run `rustup target add {TARGET}`")))
 }
 
-/// Installs Python's SDK and compiler into a plugin's folder.
-pub const PYTHON_SETUP: &str = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt";
-
-/// Installs those of JavaScript.
-pub const JS_SETUP: &str = "npm install";
-
-/// Build program of JavaScript's SDK in a plugin's folder.
-const JS_BUILD: &str = "node_modules/@gymkhana/sdk/build.mjs";
-
-/// Message about a missing Rust.
-pub const RUST_MISSING: &str =
-    "Rust is not installed\nhint: install it with `curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh`";
-
-/// Message about a missing Python.
-pub const PYTHON_MISSING: &str =
-    "Python is not installed\nhint: on Debian or Ubuntu run `apt-get install python3 python3-venv`";
-
-/// Message about a missing Node.js.
-pub const NODE_MISSING: &str = "Node.js is not installed\nhint: on Debian or Ubuntu run `apt-get install nodejs npm`";
-
-fn cargo(dir: &Path) -> CliResult<Command> {
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    program_in(dir, program.as_ref(), RUST_MISSING)
-}
-
-/// Python of the folder's environment, else the system's.
-fn python(dir: &Path) -> CliResult<Command> {
-    let own = dir.join(".venv/bin/python");
-    let program = if own.exists() { absolute_link(&own)? } else { PathBuf::from("python3") };
-    program_in(dir, &program, PYTHON_MISSING)
-}
-
-/// A Python with the SDK.
-fn python_with_sdk(dir: &Path) -> CliResult<Command> {
-    let probe = python(dir)?.args(["-c", "import gymkhana_sdk"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if probe.user_context("python3 cannot be started")?.success() {
-        return python(dir);
-    }
-    Err(CliError::user(format!(
-        "the Python of `{}` lacks the SDK\nhint: run `{PYTHON_SETUP}` in that folder",
-        dir.display()
-    )))
-}
-
-/// Absolute path without resolving links: Python finds its environment by the link's path.
-fn absolute_link(path: &Path) -> CliResult<PathBuf> {
-    std::path::absolute(path).user_context(format!("`{}` is not a path", path.display()))
-}
-
-/// Node.js, in a folder with the SDK.
-fn node_with_sdk(dir: &Path) -> CliResult<Command> {
-    if !dir.join(JS_BUILD).is_file() {
-        let message = format!("`{}` has no `{JS_BUILD}`\nhint: run `{JS_SETUP}` in it", dir.display());
-        return Err(CliError::user(message));
-    }
-    program_in(dir, Path::new("node"), NODE_MISSING)
-}
-
-/// An installed program, run in a folder; `missing` is the error if it is not installed.
-fn program_in(dir: &Path, program: &Path, missing: &str) -> CliResult<Command> {
-    let probe = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    probe.user_context(missing)?;
-    let mut command = Command::new(program);
-    command.current_dir(dir);
-    Ok(command)
-}
-
 /// Runs a program to its end; its output goes to standard error.
 fn finish(command: &mut Command, dir: &Path) -> CliResult<()> {
-    let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
-    let shown = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
-    let status = command.stdout(std::io::stderr()).status().user_context(format!("`{shown}` cannot be started"))?;
-    if status.success() {
-        return Ok(());
-    }
-    let message = format!("`{shown}` failed in `{}` ({status})\nhint: fix the errors above", dir.display());
-    Err(CliError::user(message))
+    let status = command.stdout(std::io::stderr()).status().user_context(not_started(command))?;
+    if status.success() { Ok(()) } else { Err(failed(command, status, dir)) }
+}
+
+/// Message about a program that cannot be started.
+fn not_started(command: &Command) -> String {
+    format!("`{}` cannot be started", shown(command))
+}
+
+/// Error of a program that was run in a folder and failed.
+fn failed(command: &Command, status: ExitStatus, dir: &Path) -> CliError {
+    let message = format!("`{}` failed in `{}` ({status})\nhint: fix the errors above", shown(command), dir.display());
+    CliError::user(message)
+}
+
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
