@@ -15,6 +15,16 @@ use crate::plugin::PluginCommand;
 use crate::registry::args::{FetchArgs, RegistryCommand};
 use crate::units::parse_age;
 
+/// Help on episode ids.
+const EPISODE_IDS: &str = "\
+Episode ids:
+  STAGE.PHASE.STEP.GROUP.MEMBER.ATTEMPT, such as 1.train.12.3.5.0
+  All numbers start at 0. STEP is the training step; ATTEMPT counts repetitions after faults.
+  demo                      played by the oracle
+  train                     sampled for training
+  before, during, after     held-out tasks, greedy decoding
+  before~, during~, after~  held-out tasks, sampled decoding";
+
 /// Train language-model agents on WebAssembly plugins.
 #[derive(Debug, Parser)]
 #[command(name = "host", version, max_term_width = 100)]
@@ -31,8 +41,10 @@ pub enum Command {
     #[command(flatten)]
     Model(ModelCommand),
     /// Replay recorded episodes and compare plugin output
+    #[command(after_help = EPISODE_IDS)]
     Replay(ReplayArgs),
     /// Print a run or one episode
+    #[command(after_help = EPISODE_IDS)]
     Show(ShowArgs),
     /// Score recorded episodes with other rewards
     Rescore(RescoreArgs),

@@ -86,7 +86,7 @@ pub(crate) fn made_up(seed: Seed) -> Vec<(String, Vec<FinishedEpisode>)> {
     ] {
         let finished =
             FinishedEpisode { ending, ..FinishedEpisode::made(vec![shows(0, "What is 6 times 7?"), says(0, "42")]) };
-        groups.push((format!("an episode that ended as {ending:?}"), vec![finished]));
+        groups.push((format!("an episode that ended as {ending}"), vec![finished]));
     }
     groups.push(("a group of all shapes".to_owned(), shapes().into_iter().map(|(_, finished)| finished).collect()));
     groups.push(("a group of eight equal episodes".to_owned(), equal_episodes()));
@@ -226,4 +226,18 @@ fn calls(seat: u32, id: &str, arguments: &str) -> Turn {
 
 fn answers(seat: u32, id: &str, text: &str, failed: bool) -> Turn {
     Turn::Answer { seat, id: id.to_owned(), content: content(text), failed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_named_with_the_words_of_records() {
+        let names: Vec<String> = made_up(Seed(0)).into_iter().map(|(name, _)| name).collect();
+        for ending in ["truncated", "turn-limit", "early-stopped", "environment-failed"] {
+            let name = format!("an episode that ended as {ending}");
+            assert!(names.contains(&name), "{name}: {names:?}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use gymkhana_record::NamedValue;
+use gymkhana_record::{NamedValue, Value};
 use gymkhana_sandbox::{Assets, Limits, LogSink, Plugin};
 
 use crate::FinishedEpisode;
@@ -76,6 +76,22 @@ pub fn limits(settings: &Settings) -> Limits {
         fuel_per_call: Some(settings.most_fuel.saturating_mul(2)),
         memory_bytes: usize::try_from(settings.most_memory.saturating_mul(2)).unwrap_or(usize::MAX),
         ..Limits::default()
+    }
+}
+
+/// An option as `NAME=VALUE`.
+pub(crate) struct Assignment<'a>(pub(crate) &'a NamedValue);
+
+impl std::fmt::Display for Assignment<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let NamedValue { name, value } = self.0;
+        match value {
+            Value::Flag(flag) => write!(f, "{name}={flag}"),
+            Value::Integer(integer) => write!(f, "{name}={integer}"),
+            Value::Number(amount) => write!(f, "{name}={amount:?}"),
+            Value::Text(text) | Value::Other(text) => write!(f, "{name}={text:?}"),
+            Value::Bytes(bytes) => write!(f, "{name}=[{} bytes]", bytes.len()),
+        }
     }
 }
 

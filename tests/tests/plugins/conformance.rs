@@ -105,17 +105,20 @@ async fn an_environment_that_asks_is_judged_by_what_it_does() {
 }
 
 /// Guests with one defect at a time: package, option, defect, and the check that must fail.
-const CROOKS: [(&str, &str, &str, &str); 45] = [
+const CROOKS: [(&str, &str, &str, &str); 48] = [
     ("guest-crooked-environment", "crook", "missing-task", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "extra-task", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "same-splits", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "reversed-splits", "splits-and-tasks"),
+    ("guest-crooked-environment", "crook", "third-split", "splits-and-tasks"),
+    ("guest-crooked-environment", "crook", "endless-reversed", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "bad-schema", "parameters"),
     ("guest-crooked-environment", "crook", "idle-schema", "parameters"),
     ("guest-crooked-environment", "crook", "counts-starts", "same-seed-same-bytes"),
     ("guest-crooked-environment", "crook", "talks-across", "isolation"),
     ("guest-crooked-environment", "crook", "forgets", "snapshots"),
     ("guest-crooked-environment", "crook", "trusting", "bad-snapshots"),
+    ("guest-crooked-environment", "crook", "refuses-restore", "snapshots"),
     ("guest-crooked-environment", "crook", "one-key", "state-keys"),
     ("guest-crooked-environment", "crook", "counting-key", "state-keys"),
     ("guest-crooked-environment", "crook", "restless", "read-only"),
@@ -163,12 +166,13 @@ async fn each_defect_fails_its_check_and_honest_guests_pass() {
     let sandbox = sandbox(&settings);
     for (name, option, honest) in [
         ("guest-crooked-environment", "crook", "none"),
+        ("guest-crooked-environment", "crook", "endless-train"),
         ("guest-crooked-tool", "crook", "none"),
         ("guest-hostile-reward", "behaviour", "good"),
     ] {
         let settings = Settings { options: text(option, honest), ..settings.clone() };
         let report = check(&sandbox, name, &read(name), settings).await;
-        assert_eq!(report.failures().collect::<Vec<_>>(), [], "{name} is honest by itself");
+        assert_eq!(report.failures().collect::<Vec<_>>(), [], "{name} with {honest} is honest");
     }
     for (name, option, misdeed, expected) in CROOKS {
         let settings = Settings { options: text(option, misdeed), ..settings.clone() };
@@ -269,6 +273,39 @@ async fn differences_are_shown_as_values() {
     let why = report.failures().find(|(name, _)| *name == "same-seed-same-bytes").map(|(_, why)| why);
     let shown = "observations[0].content: \"The word ends in ";
     assert!(why.is_some_and(|why| why.contains(shown) && why.contains("\", then \"The word")), "{report:?}");
+}
+
+/// Messages name tasks, endings and remedies in words, without the forms of this program's own types.
+#[tokio::test(flavor = "multi_thread")]
+async fn findings_are_written_for_authors() {
+    let settings = narrow();
+    let sandbox = sandbox(&settings);
+    for (crook, check_name, words) in [
+        (
+            "third-split",
+            "splits-and-tasks",
+            &["the first 6 tasks of `dev` are tasks of `train` too, such as \"The word ends in "][..],
+        ),
+        ("endless-reversed", "splits-and-tasks", &["the first 6 tasks of `test` are tasks of `train` too, such as"]),
+        ("lost-oracle", "oracle", &["the oracle's episode of task train/0 with seed ", " ended as truncated; "]),
+        (
+            "refuses-restore",
+            "snapshots",
+            &[
+                "its own snapshot in front of step 0 of ",
+                " could not be restored: ",
+                "no state can be restored",
+                "`restore` refuses what `snapshot` wrote: correct one of them",
+            ],
+        ),
+    ] {
+        let settings = Settings { options: text("crook", crook), ..settings.clone() };
+        let name = "guest-crooked-environment";
+        let report = check(&sandbox, name, &read(name), settings).await;
+        let why = report.failures().find(|(name, _)| *name == check_name).map(|(_, why)| why);
+        let is_told = |why: &str| words.iter().all(|word| why.contains(word)) && !why.contains(" { ");
+        assert!(why.is_some_and(is_told), "{crook}: {why:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,7 @@ mod conformance;
 mod games;
 #[path = "../common/model.rs"]
 mod model;
+mod prompts;
 mod python_tool;
 mod reward_sum;
 mod rewards;

@@ -1,4 +1,4 @@
-//! Colours of the words that people look for, on terminals only.
+//! Colours of the words that people look for and of an episode's seats, on terminals only.
 
 use std::borrow::Cow;
 use std::io::IsTerminal;
@@ -6,6 +6,9 @@ use std::io::IsTerminal;
 /// Words at the start of a line, and the attributes with which they are shown.
 const MARKS: [(&str, &str); 6] =
     [("error:", "1;31"), ("FAILED", "1;31"), ("warning:", "33"), ("ok  ", "32"), ("hint:", "36"), ("next:", "36")];
+
+/// Attributes of the seats in order; further seats repeat them. Red is for errors.
+const SEATS: [&str; 5] = ["36", "35", "33", "32", "34"];
 
 /// Whether output to `stream` is coloured: it is a terminal, and `NO_COLOR` is unset or empty.
 pub fn is_wanted(stream: &impl IsTerminal) -> bool {
@@ -27,6 +30,14 @@ pub fn paint(text: &str, coloured: bool) -> Cow<'_, str> {
     Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
 }
 
+/// Colours a text of a seat.
+pub fn paint_seat(text: &str, seat: u32, coloured: bool) -> Cow<'_, str> {
+    if !coloured {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("\u{1b}[{}m{text}\u{1b}[0m", SEATS[seat as usize % SEATS.len()]))
+}
+
 /// The mark of a line: its position, itself and its attributes.
 fn mark(line: &str) -> Option<(usize, &'static str, &'static str)> {
     let rest = line.trim_start_matches(' ');
@@ -46,6 +57,14 @@ mod tests {
         assert_eq!(paint("FAILED  cost", true), "\u{1b}[1;31mFAILED\u{1b}[0m  cost");
         assert_eq!(paint("    ok  cost", true), "    \u{1b}[32mok  \u{1b}[0mcost");
         assert_eq!(paint("it FAILED; ok", true), "it FAILED; ok");
+    }
+
+    #[test]
+    fn each_seat_has_its_colour() {
+        assert_eq!(paint_seat("seat 0", 0, true), "\u{1b}[36mseat 0\u{1b}[0m");
+        assert_eq!(paint_seat("seat 1", 1, true), "\u{1b}[35mseat 1\u{1b}[0m");
+        assert_eq!(paint_seat("seat 5", 5, true), paint_seat("seat 5", 0, true));
+        assert_eq!(paint_seat("seat 0", 0, false), "seat 0");
     }
 
     #[test]

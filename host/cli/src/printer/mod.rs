@@ -27,6 +27,9 @@ pub use line::ProgressLine;
 /// Size of a component whose compilation takes a noticeable time, in bytes.
 const LARGE_COMPONENT: usize = 1_000_000;
 
+/// Columns of the labels of results.
+const LABEL: usize = 21;
+
 /// Amount of status output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verbosity {
@@ -78,6 +81,18 @@ impl Printer {
         let shown = escape_terminal(&text);
         let shown = colour::paint(&shown, self.colours.0);
         self.keep_unprinted(self.above_progress(|| writeln!(stdout(), "{shown}")));
+    }
+
+    /// Prints a result with a label, which has the colour of its seat, if it belongs to one. Further lines of the text
+    /// are indented.
+    pub fn labelled(&self, label: &str, seat: Option<u32>, text: &str) {
+        let label = format!("{:>LABEL$}", escape_terminal(label));
+        let label = match seat {
+            Some(seat) => colour::paint_seat(&label, seat, self.colours.0),
+            None => label.into(),
+        };
+        let text = escape_terminal(text).replace('\n', &format!("\n{:LABEL$}  ", ""));
+        self.keep_unprinted(self.above_progress(|| writeln!(stdout(), "{label}  {text}")));
     }
 
     /// Prints a result in JSON.

@@ -178,6 +178,7 @@ fn mistakes() {
         ("no such split", &[model, "run.toml", "--plugins", PLUGINS, "--split", "tset"]),
         ("greedy and several", &[model, "run.toml", "--plugins", PLUGINS, "--temperature", "0", "--samples", "2"]),
         ("no such run", &[model, "plugins"]),
+        ("no such path", &[model, "nothere"]),
     ] {
         messages.push_str(&desk.host(&[&["eval"], arguments].concat()).mistake(title));
     }

@@ -12,7 +12,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 const EDITOR_BEGINS: &[u8] = b"\x1b[?2004h";
 
 /// Runs a command in a terminal of `width` columns. Each text of `typed` is typed once the command edits a line. Returns
-/// what it wrote.
+/// what it wrote. `NO_COLOR` has an effect only if the command sets it.
 pub fn in_terminal(mut command: Command, width: u16, typed: &[&str]) -> String {
     let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&controller).expect("granted");
@@ -21,7 +21,10 @@ pub fn in_terminal(mut command: Command, width: u16, typed: &[&str]) -> String {
     let name = ptsname(&controller, Vec::new()).expect("a name");
     let terminal = rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("opened");
     let clone = || terminal.try_clone().expect("a descriptor");
-    command.stdin(clone()).stdout(clone()).stderr(clone()).env("TERM", "xterm").env_remove("NO_COLOR");
+    command.stdin(clone()).stdout(clone()).stderr(clone()).env("TERM", "xterm");
+    if command.get_envs().all(|(name, _)| name != "NO_COLOR") {
+        command.env_remove("NO_COLOR");
+    }
     let mut child = command.spawn().expect("the command can be started");
     // The output ends when no process has the terminal open.
     drop((command, terminal));

@@ -137,3 +137,43 @@ fn what_cannot_score_is_refused_by_name() {
         refused(&["rescore", "out", "--out", "no/folder/file"]).contains("--out `no/folder/file` cannot be written")
     );
 }
+
+/// Frozen lakes have no privileged `answer`: not one of the episodes can be scored by `answer-match`.
+#[test]
+fn a_reward_that_can_score_no_episode_is_an_error() {
+    let desk = Desk::with_run_file(
+        r#"
+success = "environment.success"
+
+[policy]
+max_concurrent_sequences = 8
+tiny = { layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }
+
+[limits]
+turns = 3
+reply_tokens = 8
+
+[evaluation]
+tasks = 0
+
+[[stages]]
+kind = "rl"
+steps = 1
+groups = 2
+group_size = 2
+"#,
+    );
+    desk.run("plugins/frozen-lake.wasm", &[]).succeeded();
+    let arguments = ["rescore", "out", "--plugins", answer_match(), "--out", "scores.jsonl"];
+    for more in [vec![], vec!["--json"]] {
+        let message = desk.host(&[&arguments[..], &more].concat()).mistake("nothing can be scored");
+        assert!(
+            message.contains("no episode could be scored: ") && message.contains("privileged `answer`"),
+            "{message}"
+        );
+        assert!(message.contains("\nhint: check the options of the reward and the fields that it needs"), "{message}");
+    }
+    // The file lists each failure.
+    let lines = std::fs::read_to_string(desk.path("scores.jsonl")).expect("lines");
+    assert!(lines.lines().count() == 4 && lines.lines().all(|line| line.contains("privileged `answer`")), "{lines}");
+}

@@ -28,6 +28,7 @@ fn check(name: &str, text: &str) {
             (r"\d+ s\b", "[SECONDS] s"),
             (r"[\d.]+/s", "[RATE]/s"),
             (r"[▁▂▃▄▅▆▇█]+  [\d.]+ % to [\d.]+ % in", "[CURVE] [SHARE] to [SHARE] in"),
+            (r"(training \S+ of rl:) -?[\d.]+ to -?[\d.]+", "$1 [FIRST] to [LAST]"),
             (r"\d+ tokens", "[COUNT] tokens"),
             (r"(success|sampled) [\d.]+( %)? to [\d.]+( %)?", "$1 [SHARE] to [SHARE]"),
             (r"success [\d.]+ % on", "success [SHARE] on"),
@@ -294,6 +295,27 @@ fn show_prints_a_run_at_a_glance() {
     assert_eq!(view["plugins"].as_array().map(Vec::len), Some(3));
     let newest = view["checkpoints"].as_array().and_then(|all| all.last()?.as_str()).expect("a checkpoint");
     assert!(desk.path(newest).is_dir(), "{newest}");
+    // Rewards and components, recomputed from the stored episodes.
+    let [training] = &view["curves"].as_array().expect("a list")[..] else { panic!("one stage has a success: {view}") };
+    let records = desk.episodes();
+    let mean = |step: u64, value: &dyn Fn(&EpisodeRecord) -> f64| {
+        let of_step = records.iter().filter(|record| (record.id.phase, record.id.step) == (Phase::Train, step));
+        let values: Vec<f64> = of_step.map(value).collect();
+        values.iter().sum::<f64>() / values.len() as f64
+    };
+    let steps = |value: &dyn Fn(&EpisodeRecord) -> f64| [0, 1].map(|step| mean(step, value));
+    let is_near = |found: &Value, expected: f64| (found.as_f64().expect("a number") - expected).abs() < 1e-12;
+    for (step, expected) in steps(&|record| record.rewards[0]).into_iter().enumerate() {
+        assert!(is_near(&training["reward"][step], expected), "step {step}: {expected} in {training}");
+    }
+    let components = training["components"].as_array().expect("a list");
+    let names: Vec<&str> = components.iter().filter_map(|component| component["name"].as_str()).collect();
+    assert_eq!(names, ["answer-match.calls", "answer-match.correct", "answer-match.cost"]);
+    let [first, last] = steps(&|record| {
+        let parts = &record.scores[0].scores[0].components;
+        parts.iter().find(|part| part.name == "cost").expect("a component").value
+    });
+    assert!(is_near(&components[2]["first"], first) && is_near(&components[2]["last"], last), "{training}");
     // A run is not a model; the message names the newest.
     let told = desk.host(&["generate", "out", "hello"]).mistake("a run as a model");
     assert!(told.contains(&format!("its newest model is `{newest}`")), "{told}");

@@ -113,7 +113,8 @@ fn separate_seats_are_trained_side_by_side_each_from_its_own_tokens() {
     let both = |record: &&EpisodeRecord| record.id.phase == Phase::Train && record.segments.len() == 2;
     let id = records.iter().find(both).expect("a game in which both move").id.to_string();
     let shown = desk.host(&["show", "out", "--episode", &id]).succeeded();
-    assert!(shown.contains("by weight version 30 (seat 0), ") && shown.contains(" (seat 1)"), "{shown}");
+    assert!(shown.contains(" sampled by the weights after 30 updates (seat 0), "), "{shown}");
+    assert!(shown.contains(" updates (seat 1)\n"), "{shown}");
 }
 
 #[test]

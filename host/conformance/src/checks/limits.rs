@@ -12,7 +12,7 @@ use super::Run;
 use crate::checks::option_limits::values_at_limits;
 use crate::finding::{Defect, Finding, Stop, passed};
 use crate::fixture::Fixture;
-use crate::settings::with;
+use crate::settings::{Assignment, with};
 
 const REFUSED: &str = "correct the limits in the option's description, or accept the value";
 
@@ -26,15 +26,8 @@ struct OptionSetting {
 
 impl std::fmt::Display for OptionSetting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (number, NamedValue { name, value }) in self.options.iter().enumerate() {
-            let gap = if number > 0 { " " } else { "" };
-            match value {
-                Value::Flag(flag) => write!(f, "{gap}{name}={flag}")?,
-                Value::Integer(integer) => write!(f, "{gap}{name}={integer}")?,
-                Value::Number(amount) => write!(f, "{gap}{name}={amount:?}")?,
-                Value::Text(text) | Value::Other(text) => write!(f, "{gap}{name}={text:?}")?,
-                Value::Bytes(bytes) => write!(f, "{gap}{name}=[{} bytes]", bytes.len())?,
-            }
+        for (number, option) in self.options.iter().enumerate() {
+            write!(f, "{}{}", if number > 0 { " " } else { "" }, Assignment(option))?;
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ pub(crate) mod limits;
 pub(crate) mod option_limits;
 pub(crate) mod options;
 pub(crate) mod oracle;
+mod overlap;
 pub(crate) mod parameters;
 pub(crate) mod scores;
 pub(crate) mod splits;

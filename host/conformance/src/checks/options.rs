@@ -6,7 +6,7 @@ use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionInfo, ToolSession, s
 
 use crate::finding::{CheckPhase, Finding, Stop, passed, stop};
 use crate::fixture::Fixture;
-use crate::settings::with;
+use crate::settings::{Assignment, with};
 
 /// Name that no plugin uses for an option.
 const UNKNOWN: &str = "no-such-option";
@@ -19,7 +19,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         let shown = if option.name == UNKNOWN {
             format!("the unknown option `{UNKNOWN}`")
         } else {
-            format!("the option `{}` as {:?}", option.name, option.value)
+            format!("the option {}", Assignment(option))
         };
         for (call, answer) in calls(fixture, &options).await {
             match answer {

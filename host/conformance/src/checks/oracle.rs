@@ -27,7 +27,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
             played += 1;
             if finished.ending != Ending::Terminated {
                 let seen =
-                    format!("the oracle's episode of task {task} with seed {} ended as {:?}", seed.0, finished.ending);
+                    format!("the oracle's episode of task {task} with seed {} ended as {}", seed.0, finished.ending);
                 return Err(stop(seen, "make the oracle's advice end the episode within the environment's limits"));
             }
             if let Some(success) = success(fixture, &finished, &task).await? {

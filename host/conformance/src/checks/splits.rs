@@ -1,18 +1,12 @@
 //! Splits and tasks: an environment starts the tasks that it lists and refuses others.
 
-use std::collections::BTreeSet;
-
 use gymkhana_record::{FailureKind, TaskRef};
 use gymkhana_registry::Kind;
-use gymkhana_sandbox::{EnvironmentEpisode, SplitInfo};
+use gymkhana_sandbox::{EnvironmentEpisode, Started};
 
-use crate::finding::{CheckPhase, Finding, Stop, failed, passed, short, skipped, stop};
+use super::overlap;
+use crate::finding::{CheckPhase, Finding, Stop, failed, passed, skipped, stop};
 use crate::fixture::Fixture;
-
-/// Tasks of a split that are looked for in another.
-const COMPARED: u64 = 12;
-/// Tasks of a split among which they are looked for.
-const SEARCHED: u64 = 256;
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
     if !fixture.is(Kind::Environment) {
@@ -29,7 +23,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     }
     let tasks = fixture.some_tasks(&fixture.splits);
     for task in &tasks {
-        opening(fixture, task).await?;
+        start(fixture, task).await?;
     }
     refused(fixture, TaskRef { split: "no-such-split".to_owned(), index: 0 }).await?;
     for split in &fixture.splits {
@@ -38,9 +32,8 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         }
     }
     // At the limits of an option there can be few different tasks.
-    let pairs = fixture.splits.iter().zip(fixture.splits.iter().skip(1)).filter(|_| !fixture.is_brief());
-    for (one, other) in pairs {
-        differ(fixture, one, other).await?;
+    if !fixture.is_brief() {
+        overlap::check(fixture).await?;
     }
     let shown = fixture.splits.iter().map(|split| match split.tasks {
         Some(count) => format!("{} with {count}", split.name),
@@ -49,10 +42,10 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     passed(format!("{}; {} tasks were started", shown.collect::<Vec<_>>().join(", "), tasks.len()))
 }
 
-async fn opening(fixture: &Fixture, task: &TaskRef) -> Result<String, Stop> {
+/// Starts a promised task.
+pub(super) async fn start(fixture: &Fixture, task: &TaskRef) -> Result<(EnvironmentEpisode, Started), Stop> {
     let start = EnvironmentEpisode::start(&fixture.plugin, task, &fixture.options, fixture.seed("opening")).await;
-    let (_, started) = start.during(format!("task {task}, which `splits` promises, could not be started"))?;
-    Ok(format!("{:?}", started.opening))
+    start.during(format!("task {task}, which `splits` promises, could not be started"))
 }
 
 async fn refused(fixture: &Fixture, task: TaskRef) -> Result<(), Stop> {
@@ -65,42 +58,4 @@ async fn refused(fixture: &Fixture, task: TaskRef) -> Result<(), Stop> {
             "refuse it with `Error::NotFound`, or correct the number of tasks",
         )),
     }
-}
-
-/// Checks that two splits differ. A few equal openings are allowed; if all tasks open alike, as in some games, openings
-/// do not identify tasks and the check does not apply.
-async fn differ(fixture: &Fixture, one: &SplitInfo, other: &SplitInfo) -> Result<(), Stop> {
-    for (sampled, whole) in [(one, other), (other, one)] {
-        let sample = openings(fixture, sampled, COMPARED).await?;
-        // Generated splits may repeat a task by chance, so that only equal places count.
-        let listed = one.tasks.is_some() && other.tasks.is_some();
-        let found = openings(fixture, whole, if listed { SEARCHED } else { COMPARED }).await?;
-        let is_found = |(place, opening): (usize, &String)| match listed {
-            true => found.contains(opening),
-            false => found.get(place) == Some(opening),
-        };
-        let distinct: BTreeSet<&String> = sample.iter().collect();
-        if sample.len() > 2 && distinct.len() > sample.len() / 2 && sample.iter().enumerate().all(is_found) {
-            return Err(stop(
-                format!(
-                    "the first {} tasks of `{}` are tasks of `{}` too, such as {}",
-                    sample.len(),
-                    sampled.name,
-                    whole.name,
-                    short(&sample[0])
-                ),
-                "derive them from the split's name too: training tasks must not be evaluation tasks",
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Openings of the first tasks of a split, at most `most`.
-async fn openings(fixture: &Fixture, split: &SplitInfo, most: u64) -> Result<Vec<String>, Stop> {
-    let mut openings = Vec::new();
-    for index in 0..most.min(split.tasks.unwrap_or(most)) {
-        openings.push(opening(fixture, &TaskRef { split: split.name.clone(), index }).await?);
-    }
-    Ok(openings)
 }

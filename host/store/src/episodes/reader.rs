@@ -103,14 +103,25 @@ impl EpisodeReader {
 
     /// Reads all episodes, a part at a time, in the order in which they were stored.
     pub fn read_all(&self) -> impl Iterator<Item = Result<EpisodeRecord, StoreError>> + '_ {
-        let stored = self.parts.iter().flat_map(|(number, ids)| match read_part(&part_path(&self.folder, *number)) {
+        self.read_where(|_| true)
+    }
+
+    /// Reads the episodes whose ids meet a condition, in the order in which they were stored. Parts without such an
+    /// episode are not opened.
+    pub fn read_where<'a>(
+        &'a self,
+        is_wanted: impl Fn(&EpisodeId) -> bool + Copy + 'a,
+    ) -> impl Iterator<Item = Result<EpisodeRecord, StoreError>> + 'a {
+        let wanted_parts = self.parts.iter().filter(move |(_, ids)| ids.iter().any(is_wanted));
+        let stored = wanted_parts.flat_map(move |(number, ids)| match read_part(&part_path(&self.folder, *number)) {
             Ok(mut records) => {
-                records.retain(|record| ids.contains(&record.id));
+                records.retain(|record| is_wanted(&record.id) && ids.contains(&record.id));
                 records.into_iter().map(Ok).collect()
             }
             Err(error) => vec![Err(error)],
         });
-        stored.chain(self.journalled.iter().map(|entry| Ok(entry.record.clone())))
+        let journalled = self.journalled.iter().map(|entry| &entry.record).filter(move |record| is_wanted(&record.id));
+        stored.chain(journalled.map(|record| Ok(record.clone())))
     }
 }
 

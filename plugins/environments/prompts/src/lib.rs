@@ -2,6 +2,7 @@
 //!
 //! The first message ends the episode. A reward judges it by the privileged fields, such as `answer`.
 
+mod message;
 mod question;
 
 use std::cell::RefCell;
@@ -54,7 +55,7 @@ impl Environment for Prompts {
         let question = question.ok_or_else(|| {
             Error::not_found(format!("split `{}` has {} tasks, not task {}", task.split, questions.len(), task.index))
         })?;
-        let started = Started::observe(&question.prompt);
+        let started = Started::observe(question.observation());
         Ok((Self { question: question.clone(), answered: false }, started))
     }
 

@@ -1,15 +1,19 @@
-//! One line of the file: a prompt, its split, and facts for rewards.
+//! One line of the file: a prompt with its examples, its split, and facts for rewards.
 
 use std::collections::{BTreeMap, HashMap};
 
 use gymkhana_sdk::{NamedValue, Value, hash, named};
 use serde_json::{Map, Value as Json};
 
+use crate::message::Message;
+
 /// Question of one line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// Text that the agent sees.
+    /// Question to the agent.
     pub prompt: String,
+    /// Messages in front of the prompt.
+    messages: Vec<Message>,
     /// Split that the line names.
     pub split: Option<String>,
     /// All other columns.
@@ -30,17 +34,27 @@ impl Question {
             Some(Json::Null) | None => None,
             Some(_) => return Err("`split` is not a text, or is empty".to_owned()),
         };
-        if facts.contains_key("messages") {
-            return Err("`messages` is not supported; write examples into `prompt`".to_owned());
-        }
+        let messages = facts.remove("messages").map_or(Ok(vec![]), |column| Message::parse_all(&column))?;
         facts.retain(|_, value| !value.is_null());
-        Ok(Self { prompt, split, facts })
+        Ok(Self { prompt, messages, split, facts })
+    }
+
+    /// Text that the agent sees: the prompt, or the messages and the prompt as the last message of the user.
+    pub fn observation(&self) -> String {
+        if self.messages.is_empty() {
+            return self.prompt.clone();
+        }
+        let messages = self.messages.iter().map(Message::text).chain([Message::user(&self.prompt).text()]);
+        messages.collect::<Vec<_>>().join("\n\n")
     }
 
     /// The question as a line.
     pub fn line(&self) -> String {
         let mut columns = self.facts.clone();
         columns.insert("prompt".to_owned(), Json::from(self.prompt.as_str()));
+        if !self.messages.is_empty() {
+            columns.insert("messages".to_owned(), self.messages.iter().map(Message::json).collect());
+        }
         if let Some(split) = &self.split {
             columns.insert("split".to_owned(), Json::from(split.as_str()));
         }
@@ -52,7 +66,7 @@ impl Question {
         self.facts.get("answer").map(|answer| answer.as_str().map_or_else(|| answer.to_string(), str::to_owned))
     }
 
-    /// All columns but `prompt` and `split`, by name.
+    /// All columns but `prompt`, `messages` and `split`, by name.
     pub fn facts(&self) -> Vec<NamedValue> {
         let mut facts: Vec<NamedValue> = self.facts.iter().map(|(name, fact)| named(name, value(fact))).collect();
         facts.sort_by(|one, other| one.name.cmp(&other.name));
@@ -115,13 +129,27 @@ mod tests {
     }
 
     #[test]
+    fn messages_come_before_the_prompt() {
+        let line = r#"{"prompt": "2 + 2?", "answer": 4, "messages": [{"role": "system", "content": "Add."},
+            {"role": "user", "content": "1 + 1?"}, {"role": "assistant", "content": "2"}]}"#;
+        let question = Question::parse(line).expect("a question");
+        assert_eq!(question.observation(), "Add.\n\nUser: 1 + 1?\n\nAssistant: 2\n\nUser: 2 + 2?");
+        assert_eq!((question.prompt.as_str(), question.facts()), ("2 + 2?", vec![named("answer", 4)]));
+        assert_eq!(Question::parse(&question.line()), Ok(question));
+        for none in [r#"{"prompt": "2 + 2?", "messages": []}"#, r#"{"prompt": "2 + 2?", "messages": null}"#] {
+            assert_eq!(Question::parse(none).map(|question| question.observation()), Ok("2 + 2?".to_owned()));
+        }
+    }
+
+    #[test]
     fn wrong_lines_are_named_by_number() {
         let wrong = |text: &str| parse_all("q.jsonl", text.as_bytes(), 10).expect_err("a wrong line");
         let first = "{\"prompt\": \"a\", \"split\": \"train\"}\n\n";
         assert!(wrong(&format!("{first}[1]")).starts_with("asset `q.jsonl`, line 3: no object"));
         assert!(wrong(&format!("{first}{{\"answer\": \"b\"}}")).ends_with("line 3: there is no `prompt`"));
         assert!(wrong(&format!("{first}{{\"prompt\": 5}}")).contains("line 3: `prompt` is not a text"));
-        assert!(wrong(&format!("{first}{{\"prompt\": \"b\", \"messages\": []}}")).contains("line 3: `messages`"));
+        let messages = wrong(&format!("{first}{{\"prompt\": \"b\", \"messages\": \"c\"}}"));
+        assert!(messages.ends_with("line 3: `messages` is not a list"), "{messages}");
         let repeated = wrong(&format!("{first}{{\"prompt\": \"a\", \"split\": \"test\"}}"));
         assert!(repeated.ends_with("line 3: split `test` repeats the prompt of line 1, split `train`"), "{repeated}");
         assert!(wrong("\n").contains("has no lines"));

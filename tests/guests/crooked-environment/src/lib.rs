@@ -13,18 +13,22 @@ use gymkhana_sdk::{
 };
 
 /// Defects; the first option value is `none`.
-const CROOKS: [&str; 24] = [
+const CROOKS: [&str; 28] = [
     "none",
     "missing-task",
     "extra-task",
     "same-splits",
     "reversed-splits",
+    "third-split",
+    "endless-train",
+    "endless-reversed",
     "bad-schema",
     "idle-schema",
     "counts-starts",
     "talks-across",
     "forgets",
     "trusting",
+    "refuses-restore",
     "one-key",
     "counting-key",
     "restless",
@@ -46,11 +50,21 @@ const TURNS: u64 = 30;
 const LATE: u64 = 20;
 /// Greatest value of the option `size`.
 const MOST_SIZE: i64 = 5;
-/// Splits of six tasks each.
-const SPLITS: [&str; 2] = ["train", "test"];
+/// Splits of six tasks each. The last exists for one defect only, and some have an endless first split.
+const SPLITS: [&str; 3] = ["train", "test", "dev"];
 
 static STARTS: AtomicU64 = AtomicU64::new(0);
 static STEPS: AtomicU64 = AtomicU64::new(0);
+
+/// Names of the splits.
+fn names(crook: &str) -> &'static [&'static str] {
+    if crook == "third-split" { &SPLITS } else { &SPLITS[..2] }
+}
+
+/// Whether the first split is endless.
+fn is_endless(crook: &str) -> bool {
+    crook.starts_with("endless")
+}
 
 /// Hides a word of the task and shows a counter; the episode ends when the agent names the word.
 pub struct Crooked {
@@ -80,8 +94,12 @@ impl Environment for Crooked {
             .rewards(0.0, 1.0)
     }
 
-    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
-        Ok(SPLITS.map(|split| Split::of(split, 6)).into())
+    fn splits(options: &Options) -> Result<Vec<Split>, Error> {
+        let crook = options.text("crook");
+        let split = |name: &&str| {
+            if *name == "train" && is_endless(crook) { Split::endless(*name) } else { Split::of(*name, 6) }
+        };
+        Ok(names(crook).iter().map(split).collect())
     }
 
     fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
@@ -90,23 +108,26 @@ impl Environment for Crooked {
         if (crook == "refuses-least" && size == 1) || (crook == "refuses-both" && is_both) {
             return Err(Error::invalid("there is no such size"));
         }
-        if !SPLITS.contains(&task.split.as_str()) {
-            return Err(Error::no_split(task, &SPLITS));
+        if !names(&crook).contains(&task.split.as_str()) {
+            return Err(Error::no_split(task, names(&crook)));
         }
         let tasks = match crook.as_str() {
             "missing-task" => 5,
             "extra-task" => 7,
+            _ if task.split == "train" && is_endless(&crook) => u64::MAX,
             _ => 6,
         };
         if task.index >= tasks {
             return Err(Error::not_found("there are six tasks"));
         }
-        let (split, index) = match crook.as_str() {
-            "same-splits" => ("train", task.index),
-            "reversed-splits" if task.split != "train" => ("train", 5 - task.index),
-            _ => (task.split.as_str(), task.index),
+        let (split, index) = match (crook.as_str(), task.split.as_str()) {
+            ("same-splits", _) | ("third-split", "dev") => ("train", task.index),
+            ("reversed-splits" | "endless-reversed", "test") => ("train", 5 - task.index),
+            (_, split) => (split, task.index),
         };
-        let word = hash(format!("{split}/{index}").as_bytes()) % 1000;
+        // An endless split would soon have every word of three digits.
+        let words = if is_endless(&crook) { 1_000_000_000 } else { 1000 };
+        let word = hash(format!("{split}/{index}").as_bytes()) % words;
         let starts = STARTS.fetch_add(1, Ordering::Relaxed);
         let shown = if crook == "counts-starts" { starts } else { word % 10 };
         let mut function = Function::new("guess", "Guesses the word.", Parameters::new().text("word", "three digits"));
@@ -162,6 +183,9 @@ impl Snapshot for Crooked {
         let mut reader = Reader::new(snapshot);
         let (crook, word, turns) = (reader.text()?.to_owned(), reader.integer()?, reader.integer()?);
         reader.end()?;
+        if crook == "refuses-restore" {
+            return Err(Error::bad_snapshot("no state can be restored"));
+        }
         assert!(crook != "trusting" || word < 1000, "the host gives back what it was given");
         Ok(Self { crook, word, turns, looks: Cell::new(0) })
     }

@@ -77,6 +77,9 @@ fn command_section(page: &mut String, parent: &str, command: &Command) {
             append(page, &argument_row(argument));
         }
     }
+    if let Some(more) = command.get_after_help() {
+        append(page, &format!("\n```text\n{more}\n```\n"));
+    }
     for inner in visible(command) {
         command_section(page, &name, inner);
     }

@@ -3,105 +3,106 @@
 use std::collections::BTreeSet;
 
 use gymkhana_config::RunFile;
-use gymkhana_record::{EpisodeRecord, NamedValue, SeatFunctions, Segment, Turn, Value, text_of};
+use gymkhana_record::{EpisodeRecord, NamedValue, Phase, SeatFunctions, Segment, Turn, Value, text_of};
 use gymkhana_store::RunReader;
 
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
+use crate::units::counted;
 
 /// Prints an episode of a run.
 pub(super) fn show(run: &RunReader, record: &EpisodeRecord, printer: &Printer) -> CliResult<()> {
     printer.result(format!("episode {}  task {}  ended: {}", record.id, record.task, record.ending));
     let file = RunFile::parse(&run.run_text()?, "run.toml", &[]).user_error()?;
     if !record.unsandboxed.is_empty() {
-        printer.result(line("without sandbox", &record.unsandboxed.join(", ")));
+        printer.labelled("without sandbox", None, &record.unsandboxed.join(", "));
     }
     if let Some(system) = &file.policy.system {
-        printer.result(line("system", system));
+        printer.labelled("system", None, system);
     }
     for SeatFunctions { seat, functions } in &record.opening.functions {
         if !functions.is_empty() {
             let names: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
-            printer.result(line(&format!("functions of seat {seat}"), &names.join(", ")));
+            printer.labelled(&format!("functions of seat {seat}"), Some(*seat), &names.join(", "));
         }
     }
     for (place, turn) in record.turns.iter().enumerate() {
         show_notes(record, place, printer);
-        printer.result(match turn {
-            Turn::Observation { seat, content } => line(&format!("environment to seat {seat}"), &text_of(content)),
-            Turn::Message { seat, content } => line(&format!("seat {seat}"), &text_of(content)),
-            Turn::Call { seat, call, .. } => {
-                line(&format!("seat {seat} calls"), &format!("{} {}", call.name, call.arguments))
-            }
-            Turn::MalformedCall { seat, text, .. } => line(&format!("seat {seat} calls (malformed)"), text),
-            Turn::Answer { content, failed, .. } => {
-                line(if *failed { "answer (failed)" } else { "answer" }, &text_of(content))
-            }
-        });
+        show_turn(turn, printer);
     }
     show_notes(record, record.turns.len(), printer);
     for score in record.scores.iter().flat_map(|plugin| plugin.scores.iter().map(move |score| (plugin, score))) {
         let (plugin, score) = score;
         let parts: Vec<String> = score.components.iter().map(|part| format!("{} {}", part.name, part.value)).collect();
-        printer.result(line(&plugin.plugin, &format!("{} ({})", score.total, parts.join(", "))));
+        printer.labelled(&plugin.plugin, None, &format!("{} ({})", score.total, parts.join(", ")));
     }
     let rewards: Vec<String> = record.rewards.iter().map(ToString::to_string).collect();
-    printer.result(line("reward", &rewards.join(", ")));
+    printer.labelled("reward", None, &rewards.join(", "));
     for (name, by_seat) in [("by turns", &record.turn_rewards), ("gains", &record.turn_gains)] {
         if by_seat.iter().flatten().any(|reward| *reward != 0.0) {
             let seat = |rewards: &Vec<f64>| rewards.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            printer.result(line(name, &by_seat.iter().map(seat).collect::<Vec<_>>().join("; ")));
+            printer.labelled(name, None, &by_seat.iter().map(seat).collect::<Vec<_>>().join("; "));
         }
     }
-    printer.result(line("success", if record.success { "yes" } else { "no" }));
+    printer.labelled("success", None, if record.success { "yes" } else { "no" });
     for (name, facts) in [("facts", &record.extras), ("privileged", &record.privileged), ("tool views", &record.views)]
     {
         if !facts.is_empty() {
-            printer.result(line(name, &facts.iter().map(fact).collect::<Vec<_>>().join(", ")));
+            printer.labelled(name, None, &facts.iter().map(fact).collect::<Vec<_>>().join(", "));
         }
     }
     for entry in &record.logs {
-        printer.result(line("log", &format!("{}, {}: {}", entry.origin(), entry.level, entry.text.trim_end())));
+        printer.labelled("log", None, &format!("{}, {}: {}", entry.origin(), entry.level, entry.text.trim_end()));
     }
     for failure in &record.failures {
-        printer.result(line("failure", &failure.to_string()));
+        printer.labelled("failure", None, &failure.to_string());
     }
     let tokens: usize = record.segments.iter().map(Segment::len).sum();
-    printer.result(line(
-        "tokens",
-        &format!("{tokens}, {} sampled, by weight version {}", record.sampled_tokens(), versions(record)),
-    ));
+    printer.labelled("tokens", None, &format!("{tokens}, {} {}", record.sampled_tokens(), author(record)));
     Ok(())
+}
+
+fn show_turn(turn: &Turn, printer: &Printer) {
+    let (seat, label, text) = match turn {
+        Turn::Observation { seat, content } => (seat, format!("environment to seat {seat}"), text_of(content)),
+        Turn::Message { seat, content } => (seat, format!("seat {seat}"), text_of(content)),
+        Turn::Call { seat, call, .. } => {
+            (seat, format!("seat {seat} calls"), format!("{} {}", call.name, call.arguments))
+        }
+        Turn::MalformedCall { seat, text, .. } => (seat, format!("seat {seat} calls (malformed)"), text.clone()),
+        Turn::Answer { seat, content, failed, .. } => {
+            (seat, if *failed { "answer (failed)" } else { "answer" }.to_owned(), text_of(content))
+        }
+    };
+    printer.labelled(&label, Some(*seat), &text);
 }
 
 /// Prints the notes of policies at this position of the transcript.
 fn show_notes(record: &EpisodeRecord, place: usize, printer: &Printer) {
     for turn in record.policy_turns.iter().filter(|turn| turn.transcript as usize == place) {
         if let Some(note) = &turn.note {
-            printer.result(line(&format!("seat {} notes", turn.seat), note));
+            printer.labelled(&format!("seat {} notes", turn.seat), Some(turn.seat), note);
         }
     }
 }
 
-/// The newest weight version that sampled; per seat if there are several.
-fn versions(record: &EpisodeRecord) -> String {
+/// Author of the replies: the oracle, or the newest weights that sampled, for each seat if there are several.
+fn author(record: &EpisodeRecord) -> String {
+    if record.id.phase == Phase::Demonstration {
+        return "written by the oracle".to_owned();
+    }
     let newest = |segments: &mut dyn Iterator<Item = &Segment>| {
-        segments.flat_map(|segment| segment.versions().iter().copied()).max().unwrap_or(0)
+        counted(segments.flat_map(|segment| segment.versions().iter().copied()).max().unwrap_or(0), "update")
     };
     let seats: BTreeSet<u32> = record.segments.iter().map(Segment::seat).collect();
     if seats.len() < 2 {
-        return newest(&mut record.segments.iter()).to_string();
+        return format!("sampled by the weights after {}", newest(&mut record.segments.iter()));
     }
     let of_seat = |seat: u32| {
-        let version = newest(&mut record.segments.iter().filter(|segment| segment.seat() == seat));
-        format!("{version} (seat {seat})")
+        let updates = newest(&mut record.segments.iter().filter(|segment| segment.seat() == seat));
+        format!("{updates} (seat {seat})")
     };
-    seats.into_iter().map(of_seat).collect::<Vec<_>>().join(", ")
-}
-
-/// A labelled line; further lines of text are indented.
-fn line(label: &str, text: &str) -> String {
-    format!("{label:>21}  {}", text.replace('\n', "\n                       "))
+    format!("sampled by the weights after {}", seats.into_iter().map(of_seat).collect::<Vec<_>>().join(", "))
 }
 
 fn fact(fact: &NamedValue) -> String {

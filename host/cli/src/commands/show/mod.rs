@@ -5,6 +5,7 @@ mod episode;
 mod episodes;
 mod prompt;
 mod run;
+mod training;
 
 use gymkhana_store::RunReader;
 

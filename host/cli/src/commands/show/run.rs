@@ -1,23 +1,21 @@
-//! Summary of a run: its state, stages, curves, episodes, checkpoints and plugins.
+//! Summary of a run: its state, stages, training, episodes, checkpoints and plugins.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use gymkhana_config::{RunFile, Stage};
 use gymkhana_record::{EpisodeId, Phase};
 use gymkhana_store::{RunReader, Summary};
 use serde::Serialize;
 
-use super::curve::blocks;
+use super::training::{Training, training};
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
 use crate::units::counted;
 
 /// Schema number of the JSON output.
 const SCHEMA: u32 = 1;
-/// Maximum width of a curve in characters.
-const CURVE_WIDTH: usize = 60;
 
-/// Whether a run continues.
+/// State of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum RunState {
@@ -34,18 +32,11 @@ struct RunView {
     schema: u32,
     state: RunState,
     summary: Option<Summary>,
-    curves: Vec<Curve>,
+    curves: Vec<Training>,
     episodes: Vec<Episodes>,
     /// Paths of the checkpoints, the newest last.
     checkpoints: Vec<String>,
     plugins: Vec<PluginView>,
-}
-
-/// Share of solved training episodes by step of a stage.
-#[derive(Serialize)]
-struct Curve {
-    stage: String,
-    success: Vec<f64>,
 }
 
 /// Number of episodes of one purpose, with the first.
@@ -90,7 +81,7 @@ impl RunView {
             schema: SCHEMA,
             state,
             summary,
-            curves: curves(run)?,
+            curves: training(run)?,
             episodes: episodes(run)?,
             checkpoints: run.checkpoints()?.iter().map(|path| path.display().to_string()).collect(),
             plugins: plugins.collect(),
@@ -105,16 +96,7 @@ impl RunView {
             }
             (RunState::Finished, Some(summary)) => print_summary(summary, printer),
         }
-        for Curve { stage, success } in &self.curves {
-            let (first, last) = (success.first().unwrap_or(&0.0), success.last().unwrap_or(&0.0));
-            printer.result(format!(
-                "training success of {stage}: {}  {:.1} % to {:.1} % in {}",
-                blocks(success, CURVE_WIDTH),
-                100.0 * first,
-                100.0 * last,
-                counted(success.len(), "step")
-            ));
-        }
+        self.curves.iter().for_each(|stage| stage.print(printer));
         if !self.episodes.is_empty() {
             printer.result(
                 "episodes, each kind with its first id (stage.phase.step.group.member.attempt, `~` if sampled):",
@@ -123,9 +105,7 @@ impl RunView {
         for Episodes { count, first } in &self.episodes {
             printer.result(format!("{:>16} like {first}", counted(*count, "episode")));
         }
-        if let Some(newest) = self.checkpoints.last() {
-            printer.result(format!("newest of {}: {newest}", counted(self.checkpoints.len(), "checkpoint")));
-        }
+        print_checkpoints(&self.checkpoints, printer);
         for PluginView { name, version, digest } in &self.plugins {
             printer.result(format!("plugin {name} {version} {digest}"));
         }
@@ -147,18 +127,12 @@ fn print_summary(summary: &Summary, printer: &Printer) {
     printer.result(format!("success {success} on held-out tasks, {:.0} s", summary.seconds));
 }
 
-/// Curves of the stages whose metrics have a success.
-fn curves(run: &RunReader) -> CliResult<Vec<Curve>> {
-    let file = RunFile::parse(&run.run_text()?, "run.toml", &[]).user_error()?;
-    let mut success: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for line in run.metrics()? {
-        if let Some(share) = line.values.get("success").and_then(serde_json::Value::as_f64) {
-            success.entry(line.stage).or_default().push(share);
-        }
-    }
-    let name =
-        |stage: u32| file.stages.get(stage as usize).map_or_else(|| stage.to_string(), |it| Stage::name(it).to_owned());
-    Ok(success.into_iter().map(|(stage, success)| Curve { stage: name(stage), success }).collect())
+/// Prints the names of the checkpoints, then the path of the newest.
+fn print_checkpoints(paths: &[String], printer: &Printer) {
+    let Some(newest) = paths.last() else { return };
+    let names = paths.iter().filter_map(|path| Path::new(path).file_name()).map(|name| name.to_string_lossy());
+    printer.result(format!("checkpoints: {}", names.collect::<Vec<_>>().join(", ")));
+    printer.result(format!("newest checkpoint: {newest}"));
 }
 
 fn episodes(run: &RunReader) -> CliResult<Vec<Episodes>> {

@@ -1,0 +1,113 @@
+//! Training of each stage: success and reward by step, and components of the rewards in the first and the last step.
+
+use std::collections::BTreeMap;
+
+use gymkhana_config::{RunFile, Stage};
+use gymkhana_record::{EpisodeRecord, Phase};
+use gymkhana_store::{MetricsLine, RunReader};
+use serde::Serialize;
+
+use super::curve::blocks;
+use crate::error::{Classify, CliResult};
+use crate::printer::Printer;
+use crate::units::counted;
+
+/// Maximum width of a curve in characters.
+const CURVE_WIDTH: usize = 60;
+
+/// Training of one stage.
+#[derive(Debug, Serialize)]
+pub(super) struct Training {
+    /// Name of the stage.
+    stage: String,
+    /// Share of solved episodes by step, 0 to 1.
+    success: Vec<f64>,
+    /// Mean reward by step.
+    reward: Vec<f64>,
+    /// Components of the rewards.
+    components: Vec<ComponentMeans>,
+}
+
+/// Means of one component over the episodes and seats of a step.
+#[derive(Debug, PartialEq, Serialize)]
+struct ComponentMeans {
+    /// Name as `REWARD.COMPONENT`.
+    name: String,
+    first: f64,
+    last: f64,
+}
+
+impl Training {
+    /// Prints a line for each measure.
+    pub(super) fn print(&self, printer: &Printer) {
+        let Self { stage, success, reward, components } = self;
+        if let (Some(first), Some(last)) = (success.first(), success.last()) {
+            printer.result(format!(
+                "training success of {stage}: {}  {:.1} % to {:.1} % in {}",
+                blocks(success, CURVE_WIDTH),
+                100.0 * first,
+                100.0 * last,
+                counted(success.len(), "step")
+            ));
+        }
+        if let (Some(first), Some(last)) = (reward.first(), reward.last()) {
+            printer.result(format!("training reward of {stage}: {first:.3} to {last:.3}"));
+        }
+        for ComponentMeans { name, first, last } in components {
+            printer.result(format!("training {name} of {stage}: {first:.3} to {last:.3}"));
+        }
+    }
+}
+
+/// Training of the stages whose metrics have a success.
+pub(super) fn training(run: &RunReader) -> CliResult<Vec<Training>> {
+    let file = RunFile::parse(&run.run_text()?, "run.toml", &[]).user_error()?;
+    let mut stages: BTreeMap<u32, Vec<MetricsLine>> = BTreeMap::new();
+    for line in run.metrics()?.into_iter().filter(|line| line.values.contains_key("success")) {
+        stages.entry(line.stage).or_default().push(line);
+    }
+    let of_stage = |(stage, lines): (u32, Vec<MetricsLine>)| -> CliResult<Training> {
+        let values = |name: &str| lines.iter().filter_map(|line| line.values.get(name)?.as_f64()).collect();
+        let steps = [lines.first(), lines.last()].map(|line| line.map_or(0, |line| line.step));
+        let name = file.stages.get(stage as usize).map_or_else(|| stage.to_string(), |it| Stage::name(it).to_owned());
+        let components = components(run, stage, steps)?;
+        Ok(Training { stage: name, success: values("success"), reward: values("reward"), components })
+    };
+    stages.into_iter().map(of_stage).collect()
+}
+
+/// Means of the components that the training episodes of both steps have.
+fn components(run: &RunReader, stage: u32, [first, last]: [u64; 2]) -> CliResult<Vec<ComponentMeans>> {
+    let mut values = [BTreeMap::new(), BTreeMap::new()];
+    let episodes = run.episodes()?;
+    let of_steps = episodes
+        .read_where(|id| (id.stage, id.phase) == (stage, Phase::Train) && (id.step == first || id.step == last));
+    for record in of_steps {
+        let record = record?;
+        for (step, values) in [first, last].into_iter().zip(&mut values) {
+            if record.id.step == step {
+                collect(&record, values);
+            }
+        }
+    }
+    let [in_first, in_last] = values;
+    let both = in_first.into_iter().filter_map(|(name, first)| {
+        let (first, last) = (mean(&first), mean(in_last.get(&name)?));
+        Some(ComponentMeans { name, first, last })
+    });
+    Ok(both.collect())
+}
+
+/// Adds the components of an episode to the values by name.
+fn collect(record: &EpisodeRecord, values: &mut BTreeMap<String, Vec<f64>>) {
+    for reward in &record.scores {
+        for part in reward.scores.iter().flat_map(|score| &score.components) {
+            values.entry(format!("{}.{}", reward.plugin, part.name)).or_default().push(part.value);
+        }
+    }
+}
+
+/// Mean of at least one value.
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
