@@ -1,6 +1,7 @@
 //! Files of the registry: the mutable checkpoint, the immutable content-addressed files, and a page for browsers.
 
-pub(crate) mod page;
+mod page;
+pub(crate) mod page_cache;
 
 use std::io;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@
 //! page could load or run.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{
@@ -21,21 +21,6 @@ const MAX_PLUGINS: usize = 1000;
 /// Maximum number of versions shown for a plugin.
 const MAX_VERSIONS: usize = 20;
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-/// The rendered page of the last state that was asked for.
-#[derive(Debug, Default)]
-pub(crate) struct PageCache(Mutex<Option<(u64, Arc<str>)>>);
-
-impl PageCache {
-    fn get(&self, sequence: u64) -> Option<Arc<str>> {
-        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        cached.as_ref().filter(|(of, _)| *of == sequence).map(|(_, page)| Arc::clone(page))
-    }
-
-    fn put(&self, sequence: u64, page: Arc<str>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((sequence, page));
-    }
-}
 
 /// Serves the page.
 pub(super) async fn serve(service: Arc<RegistryService>, with_body: bool) -> Result<Response, HttpError> {
