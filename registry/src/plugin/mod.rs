@@ -2,16 +2,20 @@
 
 mod capability;
 mod component;
+mod component_error;
 mod manifest;
 mod name;
+mod quantity;
 mod structure;
 
 pub use capability::{Capability, Kind};
-pub use component::{ComponentError, MAX_PLUGIN_BYTES, exports, imports, structure};
+pub use component::{exports, imports, structure};
+pub use component_error::{ComponentError, MAX_PLUGIN_BYTES};
 pub use manifest::{
     ContractError, ContractStamp, MANIFEST_MAGIC, MANIFEST_SCHEMA, MANIFEST_SECTION, Manifest, ManifestError,
     RewardRange, parse_manifest_section, read_manifest,
 };
 pub(crate) use name::is_valid_word;
 pub use name::{Namespace, ParseNameError, ParseNamespaceError, PluginName};
-pub use structure::{Quantity, Structure};
+pub use quantity::Quantity;
+pub use structure::Structure;
