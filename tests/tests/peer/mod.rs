@@ -196,8 +196,9 @@ impl Peer {
         *self.shared.refuses_weights.lock().expect("unpoisoned") = refuses;
     }
 
-    /// Forgets the loaded weights, like a restarted server.
+    /// Forgets the loaded weights and a pause, like a restarted server.
     pub fn restart(&self) {
+        *self.shared.paused.lock().expect("unpoisoned") = false;
         self.shared.loaded.lock().expect("unpoisoned").truncate(1);
         *self.shared.version.lock().expect("unpoisoned") = "default".to_owned();
     }
