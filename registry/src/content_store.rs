@@ -124,6 +124,14 @@ impl PendingFile {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// The bytes written so far.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn read(&self) -> Result<Vec<u8>, ContentStoreError> {
+        fs::read(&self.path).map_err(disk("read", &self.path))
+    }
 }
 
 impl ContentStore {

@@ -41,7 +41,7 @@ pub use publish::{
     MAX_REPORT_FUEL, MAX_REPORT_MEMORY, MIN_REPORT_ACTIONS, RuleViolation, TooSmallBump, VersionBump,
     check as check_release, check_namespace, is_confusable, is_confusable_namespace, suite_checks,
 };
-pub use report::{Check, Outcome, REPORT_SCHEMA, Report, SUITE};
+pub use report::{Check, CheckOutcome, REPORT_SCHEMA, Report, SUITE};
 pub use resolve::{ParseRequirementError, Requirement, RequirementName, ResolveError, choose, without_consent};
 pub use signing::{
     AcceptedCheckpoint, CHECKPOINT_SCHEMA, CheckpointError, KeyFileError, KeyHolder, MAX_CHECKPOINT_BYTES,

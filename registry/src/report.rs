@@ -48,7 +48,7 @@ pub struct Check {
     /// Check name, such as `same-seed-same-bytes`.
     pub name: String,
     /// Outcome.
-    pub outcome: Outcome,
+    pub outcome: CheckOutcome,
     /// Name of the earlier check that failed for the same cause and describes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_cause_as: Option<String>,
@@ -57,7 +57,7 @@ pub struct Check {
 /// Outcome of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum CheckOutcome {
     /// Passed, with a description of the evidence.
     Passed(String),
     /// Failed, with the observation and the required change.
@@ -70,8 +70,8 @@ impl Report {
     /// Failed checks: name and reason.
     pub fn failures(&self) -> impl Iterator<Item = (&str, &str)> {
         self.checks.iter().filter_map(|check| match &check.outcome {
-            Outcome::Failed(why) => Some((check.name.as_str(), why.as_str())),
-            Outcome::Passed(_) | Outcome::Skipped(_) => None,
+            CheckOutcome::Failed(why) => Some((check.name.as_str(), why.as_str())),
+            CheckOutcome::Passed(_) | CheckOutcome::Skipped(_) => None,
         })
     }
 }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Made, add, by, key, name, registry, root};
 use gymkhana_registry::{
-    Capability, Check, ContractStamp, Digest, FolderError, IndexRow, LockEntry, Outcome, ParseRequirementError,
+    Capability, Check, CheckOutcome, ContractStamp, Digest, FolderError, IndexRow, LockEntry, ParseRequirementError,
     RegistryFolder, Report, Requirement, ResolveError, RuleViolation, SUITE, check_release, choose, without_consent,
 };
 
@@ -103,7 +103,7 @@ fn refused(made: &Made, change: &dyn Fn(&mut Report)) -> RuleViolation {
     check_release(&release, &[], [].iter()).expect_err("a bad report")
 }
 
-fn outcome<'a>(report: &'a mut Report, name: &str) -> &'a mut Outcome {
+fn outcome<'a>(report: &'a mut Report, name: &str) -> &'a mut CheckOutcome {
     let check = report.checks.iter_mut().find(|check| check.name == name);
     &mut check.unwrap_or_else(|| panic!("no check `{name}`")).outcome
 }
@@ -113,7 +113,7 @@ fn report_must_match_the_component() {
     let made = Made::version("1.0.0");
     assert_eq!(check_release(&made.release(), &[], [].iter()), Ok(()));
     let refused = |change: &dyn Fn(&mut Report)| refused(&made, change);
-    let failed = refused(&|report| *outcome(report, "fuzz") = Outcome::Failed("2 is above 1".to_owned()));
+    let failed = refused(&|report| *outcome(report, "fuzz") = CheckOutcome::Failed("2 is above 1".to_owned()));
     assert_eq!(failed, RuleViolation::Failed(vec!["fuzz: 2 is above 1".to_owned()]));
     assert!(matches!(refused(&|report| report.digest = Digest::of(b"")), RuleViolation::InvalidReport(_)));
     assert!(matches!(refused(&|report| report.suite = SUITE - 1), RuleViolation::InvalidReport(_)));
@@ -126,7 +126,7 @@ fn report_must_match_the_component() {
     let mut later = made.release();
     let report = later.report.as_mut().expect("a report");
     report.suite = SUITE + 1;
-    let outcome = Outcome::Passed("well".to_owned());
+    let outcome = CheckOutcome::Passed("well".to_owned());
     report.checks.push(Check { name: "new".to_owned(), outcome, same_cause_as: None });
     assert_eq!(check_release(&later, &[], [].iter()), Ok(()));
 }
@@ -165,7 +165,7 @@ fn required_check_cannot_be_skipped() {
         for check in made.report().checks {
             let mut release = made.release();
             let skipped = outcome(release.report.as_mut().expect("a report"), &check.name);
-            *skipped = Outcome::Skipped("not applicable".to_owned());
+            *skipped = CheckOutcome::Skipped("not applicable".to_owned());
             let refused = matches!(check_release(&release, &[], [].iter()), Err(RuleViolation::Skipped { .. }));
             let name = check.name.as_str();
             assert_eq!(refused, always.contains(&name) || needed.contains(&name), "{:?}: {name}", made.exports);

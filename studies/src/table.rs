@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use futures::future::try_join_all;
 use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
 use gymkhana_record::{
-    Call, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Part, Phase, PolicyTurn, Sampled, SeatFunctions,
-    Seed, Segment, StepMetrics, TaskRef, Timing, Turn,
+    Call, Ending, EpisodeId, EpisodeRecord, Part, Phase, PolicyTurn, Sampled, SeatFunctions, Seed, Segment,
+    StepMetrics, TaskRef, Turn,
 };
 use gymkhana_trainer::{Algorithm, Optimizer, Preset, RlSettings, Settings, TinyModel, Trainer};
 
@@ -231,35 +231,13 @@ impl<'a> Table<'a> {
 
 fn record(step: u64, group: u32, member: u32) -> EpisodeRecord {
     EpisodeRecord {
-        schema: EPISODE_SCHEMA,
-        id: EpisodeId { stage: 0, phase: Phase::Train, step, group, member, attempt: 0 },
-        task: TaskRef { split: "train".to_owned(), index: 0 },
-        seed: Seed(0),
-        forks: vec![],
         turn_limit: 64,
-        guidance: None,
-        training_step: step,
-        opening: Opening::default(),
-        turns: vec![],
-        policy_turns: vec![],
         segments: (0..SEATS).map(Segment::new).collect(),
-        ending: Ending::Terminated,
-        environment_rewards: vec![],
-        extras: vec![],
-        privileged: vec![],
-        views: vec![],
-        hint: None,
-        scores: vec![],
-        rewards: vec![],
-        turn_rewards: vec![],
-        turn_gains: vec![],
-        success: false,
-        selected: true,
-        failures: vec![],
-        exchanges: vec![],
-        costs: vec![],
-        logs: vec![],
-        unsandboxed: vec![],
-        timing: Timing::default(),
+        ..EpisodeRecord::new(
+            EpisodeId { stage: 0, phase: Phase::Train, step, group, member, attempt: 0 },
+            TaskRef { split: "train".to_owned(), index: 0 },
+            Seed(0),
+            Ending::Terminated,
+        )
     }
 }

@@ -66,7 +66,7 @@ pub enum Command {
     },
     /// Check texts for archaic phrases
     LintProse,
-    /// Check crate dependencies and file sizes
+    /// Check dependencies of crates and modules, and sizes
     Arrows {
         /// Update the table in ARCHITECTURE.md
         #[arg(long)]

@@ -51,9 +51,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::GpuPack => measure::gpu_pack::run(&workspace),
         Command::Study { name, seeds, smoke } => measure::study::run(&workspace, name, seeds, smoke),
         Command::LintProse => checks::prose::run(&workspace),
-        Command::Arrows { write } => {
-            checks::arrows::run(&workspace, write).and_then(|()| checks::layout::run(&workspace))
-        }
+        Command::Arrows { write } => checks::arrows::run(&workspace, write)
+            .and_then(|()| checks::cycles::run(&workspace))
+            .and_then(|()| checks::layout::run(&workspace)),
         Command::Links => checks::links::run(&workspace),
         Command::Docs => docs::run(&workspace),
         Command::Fuzz { seconds } => fuzz::run(&workspace, seconds),

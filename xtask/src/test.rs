@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::checks::{arrows, deny, features, layout, locks, prose};
+use crate::checks::{arrows, cycles, deny, features, layout, locks, prose};
 use crate::measure::{bench, gpu_pack, study};
 use crate::publish::package;
 use crate::reference::{self, Reference};
@@ -31,6 +31,7 @@ pub fn run(workspace: &Workspace, reference: Option<Option<Reference>>) -> anyho
 fn run_all(workspace: &Workspace) -> anyhow::Result<()> {
     step("format", || run_cargo(workspace, &["fmt", "--all", "--check"]))?;
     arrows::run(workspace, false)?;
+    cycles::run(workspace)?;
     layout::run(workspace)?;
     locks::run(workspace)?;
     features::run(workspace)?;

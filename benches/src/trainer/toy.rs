@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use futures::future::try_join_all;
 use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling};
-use gymkhana_record::{
-    EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Phase, Seed, Segment, TaskRef, Timing,
-};
+use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Seed, Segment, TaskRef};
 
 use gymkhana_trainer::{
     Aggregation, Algorithm, Baseline, Optimizer, Precision, RlSettings, Scale, Settings, TinyModel, Trainer,
@@ -130,35 +128,11 @@ async fn say(
 
 fn record(id: EpisodeId, task: u32, segment: Segment, rewards: [f64; 2]) -> EpisodeRecord {
     EpisodeRecord {
-        schema: EPISODE_SCHEMA,
-        id,
-        task: TaskRef { split: "train".to_owned(), index: task.into() },
-        seed: Seed(0),
-        forks: vec![],
         turn_limit: 2,
-        guidance: None,
-        training_step: id.step,
-        opening: Opening::default(),
-        turns: vec![],
-        policy_turns: vec![],
         segments: vec![segment],
-        ending: Ending::Terminated,
-        environment_rewards: vec![],
-        extras: vec![],
-        privileged: vec![],
-        views: vec![],
-        hint: None,
-        scores: vec![],
         rewards: vec![rewards.iter().sum()],
         turn_rewards: vec![rewards.to_vec()],
-        turn_gains: vec![],
         success: rewards.iter().any(|reward| *reward > 0.0),
-        selected: true,
-        failures: vec![],
-        exchanges: vec![],
-        costs: vec![],
-        logs: vec![],
-        unsandboxed: vec![],
-        timing: Timing::default(),
+        ..EpisodeRecord::new(id, TaskRef { split: "train".to_owned(), index: task.into() }, Seed(0), Ending::Terminated)
     }
 }

@@ -16,7 +16,7 @@ use gymkhana_record::Function;
 
 use crate::byte_table::TokenBytes;
 use crate::error::ChatError;
-use crate::message::{Message, Role};
+use crate::message::{Message, ReplyPiece, Role};
 use crate::prompt_cache::{Memo, ToolList, ToolLists};
 use crate::template::{self, Placeholders, TemplatePiece, placeholder};
 use crate::tool_call::{CallPiece, NewCall, ParsedReply, ToolFormat};
@@ -308,15 +308,6 @@ impl ChatFormat {
         stop.extend(eos.filter(|eos| !stop.contains(eos)));
         if stop.is_empty() { Err(ChatError::NoReply) } else { Ok(stop) }
     }
-}
-
-/// A piece of a reply that the host writes for the policy, as an oracle's demonstration.
-#[derive(Debug, Clone, Copy)]
-pub enum ReplyPiece<'a> {
-    /// Marks of the format, tokenised with control tokens.
-    Frame(&'a str),
-    /// Text from outside, which cannot become control tokens.
-    Plain(&'a str),
 }
 
 /// The roles of the messages, and the texts of the placeholders: first the functions' texts, then the messages'.

@@ -12,7 +12,7 @@ mod template;
 pub mod tool_call;
 
 pub use error::ChatError;
-pub use format::{ChatFiles, ChatFormat, Extension, Rendered, ReplyPiece};
-pub use message::{Message, Role};
+pub use format::{ChatFiles, ChatFormat, Extension, Rendered};
+pub use message::{Message, ReplyPiece, Role};
 pub use stop_texts::StopTexts;
 pub use tool_call::{CallPiece, NewCall, ParsedReply, ToolFormat};

@@ -1,4 +1,4 @@
-//! A conversation's messages, as the chat template takes them.
+//! A conversation's messages, as the chat template takes them, and the pieces of replies that the host writes.
 
 /// The author of a message, from the policy's point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,4 +42,13 @@ impl Message {
     pub fn of_text(role: Role, text: impl Into<String>) -> Self {
         Self { role, text: text.into(), tokens: vec![] }
     }
+}
+
+/// A piece of a reply that the host writes for the policy, as an oracle's demonstration.
+#[derive(Debug, Clone, Copy)]
+pub enum ReplyPiece<'a> {
+    /// Marks of the format, tokenised with control tokens.
+    Frame(&'a str),
+    /// Text from outside, which cannot become control tokens.
+    Plain(&'a str),
 }

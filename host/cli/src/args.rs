@@ -166,7 +166,7 @@ pub struct RunArgs {
     #[arg(long, conflicts_with = "resume")]
     pub overwrite: bool,
     /// Serve Prometheus metrics, such as at `127.0.0.1:9464`
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = crate::parse::address)]
     pub metrics: Option<SocketAddr>,
     /// Append JSON spans to FILE
     #[arg(long, value_name = "FILE")]
@@ -418,9 +418,4 @@ pub struct DiffArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// Parses an address to listen on.
-pub fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:9464".to_owned())
 }

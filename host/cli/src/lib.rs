@@ -7,6 +7,7 @@ pub mod error;
 mod escape;
 mod launch;
 mod libtorch;
+mod parse;
 mod plugin;
 pub mod printer;
 pub mod registry;

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use gymkhana_record::FailureKind;
-use gymkhana_registry::Outcome;
+use gymkhana_registry::CheckOutcome;
 use gymkhana_sandbox::CallError;
 
 /// Reason for which a check ends early.
@@ -86,16 +86,16 @@ impl Display for Defect {
 }
 
 /// Result of a check.
-pub(crate) type Finding = Result<Outcome, Stop>;
+pub(crate) type Finding = Result<CheckOutcome, Stop>;
 
 /// The check passed; `seen` describes what was checked.
 pub(crate) fn passed(seen: impl Display) -> Finding {
-    Ok(Outcome::Passed(seen.to_string()))
+    Ok(CheckOutcome::Passed(seen.to_string()))
 }
 
 /// The check does not apply, for this reason.
 pub(crate) fn skipped(why: impl Display) -> Finding {
-    Ok(Outcome::Skipped(why.to_string()))
+    Ok(CheckOutcome::Skipped(why.to_string()))
 }
 
 /// The check failed: what was observed, and what to change.

@@ -6,7 +6,7 @@ use gymkhana_record::Cost;
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{Plugin, Scorer};
 
-use crate::action::Chooser;
+use crate::action::chooser::Chooser;
 use crate::driver::{Driver, Start};
 use crate::finding::{CheckPhase, Defect, Stop};
 use crate::finished_episode::equal_episodes;

@@ -3,7 +3,8 @@
 use gymkhana_record::{NamedValue, Seed};
 use gymkhana_sandbox::Plugin;
 
-use crate::action::{Chooser, ScriptedAction};
+use crate::action::ScriptedAction;
+use crate::action::chooser::Chooser;
 use crate::driver::{Driver, Start};
 use crate::finding::{CheckPhase, Stop};
 use crate::fixture::Fixture;

@@ -1,7 +1,7 @@
 //! The suite: the checks in order, and the report of their results.
 
 use gymkhana_registry::{
-    Check, ComponentError, ContractError, Digest, Manifest, ManifestError, Outcome, REPORT_SCHEMA, Report, SUITE,
+    Check, CheckOutcome, ComponentError, ContractError, Digest, Manifest, ManifestError, REPORT_SCHEMA, Report, SUITE,
     imports, read_manifest,
 };
 use gymkhana_sandbox::{CallError, Grants, LoadError, Plugin, Sandbox};
@@ -190,10 +190,10 @@ impl Causes {
     fn failed(&mut self, info: CheckInfo, defect: Defect) -> Check {
         let name = info.name.to_owned();
         if let Some((first, _)) = self.0.iter().find(|(_, earlier)| defect.has_cause_of(earlier)) {
-            let outcome = Outcome::Failed(format!("same cause as `{first}`: {}", defect.seen()));
+            let outcome = CheckOutcome::Failed(format!("same cause as `{first}`: {}", defect.seen()));
             return Check { name, outcome, same_cause_as: Some((*first).to_owned()) };
         }
-        let outcome = Outcome::Failed(defect.to_string());
+        let outcome = CheckOutcome::Failed(defect.to_string());
         self.0.push((info.name, defect));
         Check { name, outcome, same_cause_as: None }
     }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use gymkhana_sandbox::{Snapshot, Spent};
+use gymkhana_sandbox::Snapshot;
 use serde::{Deserialize, Serialize};
 
 use crate::data::EpisodeData;
 use crate::limits::quota::Usage;
 use crate::recorder::ExchangeRecorder;
+use crate::saved_session::{NotSaved, SavedSession};
 use crate::snapshot::EpisodeSnapshot;
 use crate::tool_set::{Bound, ToolSet};
 use crate::toolbox::ToolboxSnapshot;
@@ -19,38 +20,6 @@ pub struct SavedEpisode {
     environment: Snapshot,
     used: Usage,
     tools: Vec<SavedSession>,
-}
-
-/// Session of a tool without the tool.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct SavedSession {
-    pub(crate) tool: String,
-    pub(crate) used: Usage,
-    pub(crate) setup: Option<Vec<u8>>,
-    pub(crate) restarts: u32,
-    pub(crate) spent: Spent,
-    pub(crate) live: Option<Snapshot>,
-}
-
-/// A saved episode does not belong to the tools that it is opened with.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotSaved {
-    /// Their number differs.
-    #[error("the episode was saved with {saved} tools, and {given} are given")]
-    Tools {
-        /// Number of tools at the snapshot.
-        saved: usize,
-        /// Number of tools given.
-        given: usize,
-    },
-    /// Another tool is at its place.
-    #[error("the episode was saved with the tool `{saved}`, and `{given}` is given in its place")]
-    Tool {
-        /// Tool at the snapshot.
-        saved: String,
-        /// Tool given.
-        given: String,
-    },
 }
 
 impl SavedEpisode {

@@ -214,10 +214,10 @@ impl ServerPolicy {
                 fix: match settings.protocol {
                     Protocol::Vllm => {
                         "start it with VLLM_SERVER_DEV_MODE=1, which opens its update calls, where it can read the run's \
-                         folder; then run again with --resume"
+                         folder; then run again, with --resume if the run has begun"
                     }
                     Protocol::Sglang | Protocol::Openai => {
-                        "start it where it can read the run's folder; then run again with --resume"
+                        "start it where it can read the run's folder; then run again, with --resume if the run has begun"
                     }
                 },
             }
@@ -255,7 +255,7 @@ impl ServerPolicy {
             let _weights = self.weights.read().await;
             self.scored(text).await
         };
-        let fix = "check its log, then run again with --resume";
+        let fix = "check its log, then run again, with --resume if the run has begun";
         let found = found.map_err(|error| self.failed("score a text", error, fix))?;
         let (difference, limit) = (mean_difference(&found, expected), self.settings.max_divergence);
         // A difference that is not a number exceeds every maximum.
@@ -265,13 +265,13 @@ impl ServerPolicy {
         let cause = match self.settings.protocol {
             Protocol::Vllm => {
                 "vLLM may have kept the output layer of a model with tied embeddings\nhint: start vLLM with a copy from \
-                 `host export`, then run again with --resume; for a server in 16 bits set a larger \
-                 policy.server.max_divergence in a new run"
+                 `host export`, then run again, with --resume if the run has begun; for a server in 16 bits set \
+                 a larger policy.server.max_divergence in a new run"
             }
             Protocol::Sglang | Protocol::Openai => {
                 "the server may have loaded only a part of the weights\nhint: start it with the model of \
-                 policy.checkpoint, then run again with --resume; for a server in 16 bits set a larger \
-                 policy.server.max_divergence in a new run"
+                 policy.checkpoint, then run again, with --resume if the run has begun; for a server in 16 bits \
+                 set a larger policy.server.max_divergence in a new run"
             }
         };
         let (url, version) = (self.settings.url.clone(), self.weight_version());

@@ -136,6 +136,43 @@ pub struct EpisodeRecord {
 }
 
 impl EpisodeRecord {
+    /// A record without turns, segments, scores and costs.
+    #[must_use]
+    pub fn new(id: EpisodeId, task: TaskRef, seed: Seed, ending: Ending) -> Self {
+        Self {
+            schema: EPISODE_SCHEMA,
+            id,
+            task,
+            seed,
+            forks: vec![],
+            turn_limit: 0,
+            guidance: None,
+            hint: None,
+            selected: true,
+            training_step: id.step,
+            opening: Opening::default(),
+            turns: vec![],
+            policy_turns: vec![],
+            segments: vec![],
+            ending,
+            environment_rewards: vec![],
+            extras: vec![],
+            privileged: vec![],
+            views: vec![],
+            scores: vec![],
+            rewards: vec![],
+            turn_rewards: vec![],
+            turn_gains: vec![],
+            success: false,
+            failures: vec![],
+            exchanges: vec![],
+            costs: vec![],
+            logs: vec![],
+            unsandboxed: vec![],
+            timing: Timing::default(),
+        }
+    }
+
     /// Number of tokens that the policies sampled.
     #[must_use]
     pub fn sampled_tokens(&self) -> usize {

@@ -8,10 +8,18 @@ use gymkhana_registry::Digest;
 use gymkhana_store::{EpisodeReader, RunFolder};
 use gymkhana_trainer::CHECKSUMS_FILE;
 
-use crate::resume::lost_state;
 use crate::seats::SeatPolicies;
 use crate::state::{SavedCheckpoint, State};
 use gymkhana_orchestration::{Classify, RunError, RunResult};
+
+/// Error of a `state.json` that is missing or disagrees with the other files.
+pub(crate) fn lost_state(folder: &RunFolder, problem: &str) -> RunError {
+    let out = folder.reader().path().display();
+    RunError::user(format!(
+        "`{out}/state.json` {problem}\nhint: restore the file, or start a new run in another --out; `host show` and \
+         `host replay` still read this one"
+    ))
+}
 
 /// Checks the position against the stages of the run and against the last line of the metrics before it.
 pub(crate) fn position(folder: &RunFolder, state: &State, stages: &[Stage]) -> RunResult<()> {

@@ -13,7 +13,6 @@
 mod agreement;
 mod banner;
 mod checkpoint_name;
-mod checks;
 pub mod evaluate;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -40,7 +39,7 @@ pub use gymkhana_store::StageSummary;
 
 pub use metrics::metrics_page;
 pub use plan::{FirstPrompt, RunPlan};
-pub use session::{Finished, Outcome};
+pub use stages::run::{Finished, Outcome};
 pub use stages::tally::FailureTally;
 pub use start::{Prepared, RunRequest, prepare};
 pub use stop::{StopRequest, Stopped};

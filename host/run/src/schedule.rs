@@ -2,9 +2,18 @@
 
 use std::time::Duration;
 
-use crate::evaluate::points::EvalPoint;
-use crate::session::Session;
+use crate::state::Progress;
+use gymkhana_config::RunFile;
 use gymkhana_orchestration::Later;
+
+/// Point in a stage at which success is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EvalPoint {
+    Before,
+    /// After this number of training steps.
+    During(u64),
+    After,
+}
 
 /// Decoding in a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +70,16 @@ impl Durations {
         *kept = Some(took.as_secs_f64());
     }
 
+    /// Expected time of the run after this part of the current stage. Training of later stages is unknown.
+    pub fn after(self, part: StagePart, file: &RunFile, progress: &Progress) -> Later {
+        let stages = file.stages.len().saturating_sub(progress.stage);
+        let greedy = file.evaluation.tasks > 0;
+        let sampled = greedy && file.evaluation.sampled;
+        let at_most = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let evaluations = at_most(evaluations_ahead(file, progress));
+        self.later(Following::of(part, at_most(stages as u64), evaluations, greedy, sampled))
+    }
+
     fn later(self, following: Following) -> Later {
         let parts = [(self.greedy, following.greedy), (self.sampled, following.sampled)];
         let known = parts.iter().map(|(seconds, count)| seconds.unwrap_or(0.0) * f64::from(*count));
@@ -69,24 +88,12 @@ impl Durations {
     }
 }
 
-impl Session {
-    /// Expected time of the run after this part of the current stage. Training of later stages is unknown.
-    pub(crate) fn later(&self, part: StagePart) -> Later {
-        let stages = self.file.stages.len().saturating_sub(self.progress.stage);
-        let greedy = self.file.evaluation.tasks > 0;
-        let sampled = greedy && self.file.evaluation.sampled;
-        let at_most = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        let following = Following::of(part, at_most(stages as u64), at_most(self.evaluations_ahead()), greedy, sampled);
-        self.durations.later(following)
-    }
-
-    /// Number of evaluations between training steps that the current stage may still make.
-    fn evaluations_ahead(&self) -> u64 {
-        let (every, done) = (self.file.evaluation.every, self.steps_done());
-        let Some(stage) = self.file.stages.get(self.progress.stage).filter(|_| every > 0) else { return 0 };
-        // The evaluation after the last step counts as the one after the stage.
-        (stage.steps().saturating_sub(1) / every).saturating_sub(done / every)
-    }
+/// Number of evaluations between training steps that the current stage may still make.
+fn evaluations_ahead(file: &RunFile, progress: &Progress) -> u64 {
+    let (every, done) = (file.evaluation.every, progress.steps_done());
+    let Some(stage) = file.stages.get(progress.stage).filter(|_| every > 0) else { return 0 };
+    // The evaluation after the last step counts as the one after the stage.
+    (stage.steps().saturating_sub(1) / every).saturating_sub(done / every)
 }
 
 #[cfg(test)]

@@ -1,52 +1,27 @@
-//! A run in progress: runs its stages and records them, so that the run can be resumed and replayed.
+//! A run in progress: its models, files and position, and what it saves so that it can be resumed and replayed.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use gymkhana_config::{RunFile, Stage};
+use gymkhana_config::RunFile;
 use gymkhana_record::Seed;
+use gymkhana_registry::Digest;
 use gymkhana_rollout::Rollout;
 use gymkhana_sandbox::{GuestThreads, Sandbox};
-use gymkhana_store::{EpisodeStore, Metrics, MetricsExtent, RunFolder, Summary};
-use gymkhana_trainer::StageModels;
+use gymkhana_store::{EpisodeStore, Metrics, MetricsExtent, RunFolder};
+use gymkhana_trainer::CHECKSUMS_FILE;
 use tokio::task::JoinSet;
 
 use crate::agreement;
-use crate::evaluate::points;
+use crate::checkpoint_name::CheckpointName;
 use crate::metrics::{Listener, ReadState, RunState};
 use crate::resume::{begun_as, growth};
-use crate::schedule::Durations;
+use crate::schedule::{Durations, StagePart};
 use crate::seats::SeatPolicies;
-use crate::stages::tally::FailureTally;
-use crate::state::{self, Progress, SavedCheckpoint, State};
+use crate::state::{Progress, SavedCheckpoint, State, remove_checkpoints};
 use crate::stop::{Halt, StopRequest, Stopped};
-use gymkhana_orchestration::Reporter;
-use gymkhana_orchestration::{Classify, RunResult};
-
-/// The end of a run without an error.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// All stages are complete.
-    Finished(Box<Finished>),
-    /// A stop was requested; the run can be resumed.
-    Stopped(Stopped),
-}
-
-/// Result of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Finished {
-    /// Success and cost of each stage.
-    pub summary: Summary,
-    /// Number of recorded episodes.
-    pub episodes: usize,
-    /// The run's folder.
-    pub folder: PathBuf,
-    /// Folder of the newest checkpoint.
-    pub checkpoint: Option<PathBuf>,
-    /// Failures of the whole run, including those of episodes that a resumption played again.
-    pub failures: FailureTally,
-}
+use gymkhana_orchestration::{Classify, Later, Reporter, RunError, RunResult};
 
 /// State of a run in progress.
 pub(crate) struct Session {
@@ -100,7 +75,7 @@ impl Session {
         // A run that died while writing or removing a checkpoint has left parts of it.
         let checkpoints = folder.reader().checkpoints_path();
         let newest = checkpoint.as_ref().map(|saved| saved.name);
-        state::remove_checkpoints(&checkpoints, progress.stage, newest, &progress.kept(&file.checkpoints))?;
+        remove_checkpoints(&checkpoints, progress.stage, newest, &progress.kept(&file.checkpoints))?;
         progress.rewind(&mut episodes, &mut metrics, &lines)?;
         growth::store(&folder, &file)?;
         let begun = progress.begun_before(Instant::now());
@@ -131,33 +106,6 @@ impl Session {
         Ok(session)
     }
 
-    /// Runs the remaining stages, or until a stop is requested.
-    pub(crate) async fn run(&mut self) -> RunResult<Outcome> {
-        if let Some(last) = self.file.stages.last().filter(|_| self.progress.stage == self.file.stages.len()) {
-            let (out, name) = (self.folder.reader().path().display(), last.name());
-            self.reporter.status(&format!(
-                "the run in `{out}` is finished\nhint: continue it with more steps, such as `host run --resume {out} \
-                 --set stages.{name}.steps={}`",
-                last.steps().saturating_mul(2)
-            ));
-        }
-        match self.stages().await {
-            Ok(()) => self.finish().map(|finished| Outcome::Finished(Box::new(finished))),
-            Err(Halt::Stopped) => self.save_stopped().await.map(Outcome::Stopped),
-            Err(Halt::Failed(error)) => Err(error),
-        }
-    }
-
-    async fn stages(&mut self) -> Result<(), Halt> {
-        let stages = self.file.stages.clone();
-        self.progress.finished.iter().for_each(|stage| self.reporter.stage_finished(stage));
-        while let Some(stage) = stages.get(self.progress.stage) {
-            self.check_stop()?;
-            self.stage(stage).await?;
-        }
-        Ok(())
-    }
-
     /// Serves the metrics until the returned set is dropped.
     pub(crate) fn serve_metrics(&self, listener: Listener, sandbox: Sandbox) -> JoinSet<()> {
         self.reporter.status(&format!("serving metrics at {}", listener.url()));
@@ -172,56 +120,89 @@ impl Session {
         served
     }
 
-    async fn stage(&mut self, stage: &Stage) -> Result<(), Halt> {
-        if self.progress.current.is_none() {
-            // The stage before has evaluated the same weights on the same tasks.
-            let before = match self.progress.finished.last() {
-                Some(last) => points::Success { greedy: last.success_after, sampled: last.success_after_sampled },
-                None => self.evaluate(points::EvalPoint::Before).await?,
-            };
-            let keeps = match stage {
-                Stage::Sft(_) => StageModels::default(),
-                Stage::Rl(stage) => StageModels {
-                    teacher: stage.teacher.clone(),
-                    ..stage.settings().user_error()?.algorithm.stage_models()
-                },
-            };
-            for model in self.seats.trained() {
-                model.trainer.begin_stage(keeps.clone()).await.internal()?;
-            }
-            self.progress.begin(stage.name(), before);
-            self.checkpoint().await?;
-        }
-        match stage {
-            Stage::Sft(stage) => self.sft(stage).await?,
-            Stage::Rl(stage) => self.rl(stage).await?,
-        }
-        let after = self.evaluate(points::EvalPoint::After).await?;
-        let summary = self.progress.finish(after, self.begun.elapsed());
-        self.reporter.stage_finished(&summary);
-        self.episodes.commit()?;
-        Ok(self.write_state()?)
-    }
-
-    fn finish(&mut self) -> RunResult<Finished> {
-        let last = self.progress.finished.last();
-        let summary = Summary {
-            schema: gymkhana_store::SUMMARY_SCHEMA,
-            success: last.and_then(|stage| stage.success_after),
-            success_sampled: last.and_then(|stage| stage.success_after_sampled),
-            stages: self.progress.finished.clone(),
-            seconds: self.begun.elapsed().as_secs_f64(),
-        };
-        self.folder.write_summary(&summary)?;
-        let (episodes, folder) = (self.episodes.stored().len(), self.folder.reader().path().to_owned());
-        let checkpoints = self.folder.reader().checkpoints_path();
-        let checkpoint = self.checkpoint.as_ref().map(|saved| checkpoints.join(saved.name.to_string()));
-        let failures = self.progress.tally.clone();
-        Ok(Finished { summary, episodes, folder, checkpoint, failures })
-    }
-
     /// Parent of all episode seeds, which depend on the episode's name alone.
     pub(crate) fn episode_seeds(&self) -> Seed {
         self.seed.child("episode")
+    }
+
+    /// Number of training steps that the stage has taken.
+    pub(crate) fn steps_done(&self) -> u64 {
+        self.progress.steps_done()
+    }
+
+    /// Expected time of the run after this part of the current stage.
+    pub(crate) fn later(&self, part: StagePart) -> Later {
+        self.durations.after(part, &self.file, &self.progress)
+    }
+
+    /// Adds a training step to the counters.
+    pub(crate) fn count_step(&mut self, episodes: usize, tokens: usize) {
+        if let Some(current) = &mut self.progress.current {
+            current.step += 1;
+            current.episodes += episodes as u64;
+            current.tokens += tokens as u64;
+        }
+    }
+
+    /// Saves the weights, writes the state, then removes those older checkpoints of the stage that the run file does not
+    /// keep.
+    pub(crate) async fn checkpoint(&mut self) -> RunResult<()> {
+        let name = CheckpointName { stage: self.progress.stage, step: self.steps_done() };
+        let folder = self.folder.reader().checkpoints_path();
+        let mut models = BTreeMap::new();
+        for model in self.seats.trained() {
+            let part = model.checkpoint(&name.to_string());
+            let path = folder.join(&part);
+            if path.exists() {
+                // A run that died between the checkpoint and its state gets here again.
+                std::fs::remove_dir_all(&path).internal()?;
+            }
+            let full =
+                format!("the checkpoint `{}` cannot be written\nhint: free space, then use --resume", path.display());
+            model.trainer.save(&path, &name.position()).await.user_context(full)?;
+            models.insert(part, Digest::of(&std::fs::read(path.join(CHECKSUMS_FILE)).internal()?));
+        }
+        self.episodes.commit()?;
+        self.checkpoint = Some(SavedCheckpoint { name, models });
+        self.write_state()?;
+        remove_checkpoints(&folder, name.stage, Some(name), &self.progress.kept(&self.file.checkpoints))
+    }
+
+    /// Saves the position, with a checkpoint if the last one is that of another position.
+    pub(crate) async fn save(&mut self) -> RunResult<()> {
+        let here = CheckpointName { stage: self.progress.stage, step: self.steps_done() };
+        if self.checkpoint.as_ref().is_none_or(|saved| saved.name != here) {
+            return self.checkpoint().await;
+        }
+        self.episodes.commit()?;
+        self.write_state()
+    }
+
+    /// Writes the position; its weights are those of the last checkpoint.
+    pub(crate) fn write_state(&mut self) -> RunResult<()> {
+        self.progress.seconds = self.begun.elapsed().as_secs_f64();
+        let checkpoint = self.checkpoint.clone().ok_or_else(|| RunError::internal("no checkpoint was written yet"))?;
+        let (metrics, frozen) = (self.metrics.extent(), self.seats.frozen.clone());
+        Ok(self.folder.write_state(&State { checkpoint, metrics, frozen, progress: self.progress.clone() })?)
+    }
+
+    /// Halts if a stop was requested.
+    pub(crate) fn check_stop(&self) -> Result<(), Halt> {
+        if self.stop.is_requested() { Err(Halt::Stopped) } else { Ok(()) }
+    }
+
+    /// Stores what a resumed run continues from. Before the first checkpoint this is nothing: the first evaluation is
+    /// repeated.
+    pub(crate) async fn save_stopped(&mut self) -> RunResult<Stopped> {
+        self.episodes.commit()?;
+        let (stage, step) = (self.progress.stage, self.steps_done());
+        if self.progress.current.is_some() {
+            self.save().await?;
+        } else if self.checkpoint.is_some() {
+            self.write_state()?;
+        }
+        let at = self.file.stages.get(stage).ok_or_else(|| RunError::internal("a run stopped after its last stage"))?;
+        let folder = self.folder.reader().path().to_owned();
+        Ok(Stopped { stage: at.name().to_owned(), step, steps: at.steps(), folder })
     }
 }

@@ -7,18 +7,14 @@ use std::time::{Duration, Instant};
 use gymkhana_record::Phase;
 use gymkhana_registry::Digest;
 use gymkhana_store::{EpisodeStore, Metrics, MetricsExtent, StageSummary, StepEvaluation, best_evaluation};
-use gymkhana_trainer::CHECKSUMS_FILE;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint_name::CheckpointName;
-use crate::evaluate::points::Success;
 use crate::seats::checkpoint_of;
 use crate::seats::frozen::Frozen;
-use crate::session::Session;
-use crate::stages::batch::Failures;
-use crate::stages::tally::FailureTally;
+use crate::stages::tally::{FailureTally, Failures};
 use gymkhana_config::{CheckpointsSection, Stage};
-use gymkhana_orchestration::{Classify, RunError, RunResult};
+use gymkhana_orchestration::{Classify, RunResult};
 
 /// Content of `state.json`, written last, after the checkpoint that it names is complete.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -62,6 +58,16 @@ pub(crate) struct Progress {
     pub tally: FailureTally,
     /// Wall-clock time so far, in seconds.
     pub seconds: f64,
+}
+
+/// Success rates on held-out tasks, 0 to 1; absent if not measured.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Success {
+    /// Greedy decoding.
+    pub greedy: Option<f64>,
+    /// Sampled decoding at temperature 1.
+    pub sampled: Option<f64>,
 }
 
 /// A started stage.
@@ -139,6 +145,11 @@ impl Current {
 }
 
 impl Progress {
+    /// Number of training steps that the current stage has taken.
+    pub fn steps_done(&self) -> u64 {
+        self.current.as_ref().map_or(0, |current| current.step)
+    }
+
     /// Position of the last checkpoint of a run that is here; `None` before the first.
     fn position(&self, stages: &[Stage]) -> Option<CheckpointName> {
         match &self.current {
@@ -248,59 +259,6 @@ impl Progress {
         self.finished.push(summary.clone());
         self.stage += 1;
         summary
-    }
-}
-
-impl Session {
-    /// Adds a training step to the counters.
-    pub(crate) fn count_step(&mut self, episodes: usize, tokens: usize) {
-        if let Some(current) = &mut self.progress.current {
-            current.step += 1;
-            current.episodes += episodes as u64;
-            current.tokens += tokens as u64;
-        }
-    }
-
-    /// Saves the weights, writes the state, then removes those older checkpoints of the stage that the run file does not
-    /// keep.
-    pub(crate) async fn checkpoint(&mut self) -> RunResult<()> {
-        let name = CheckpointName { stage: self.progress.stage, step: self.steps_done() };
-        let folder = self.folder.reader().checkpoints_path();
-        let mut models = BTreeMap::new();
-        for model in self.seats.trained() {
-            let part = model.checkpoint(&name.to_string());
-            let path = folder.join(&part);
-            if path.exists() {
-                // A run that died between the checkpoint and its state gets here again.
-                std::fs::remove_dir_all(&path).internal()?;
-            }
-            let full =
-                format!("the checkpoint `{}` cannot be written\nhint: free space, then use --resume", path.display());
-            model.trainer.save(&path, &name.position()).await.user_context(full)?;
-            models.insert(part, Digest::of(&std::fs::read(path.join(CHECKSUMS_FILE)).internal()?));
-        }
-        self.episodes.commit()?;
-        self.checkpoint = Some(SavedCheckpoint { name, models });
-        self.write_state()?;
-        remove_checkpoints(&folder, name.stage, Some(name), &self.progress.kept(&self.file.checkpoints))
-    }
-
-    /// Saves the position, with a checkpoint if the last one is that of another position.
-    pub(crate) async fn save(&mut self) -> RunResult<()> {
-        let here = CheckpointName { stage: self.progress.stage, step: self.steps_done() };
-        if self.checkpoint.as_ref().is_none_or(|saved| saved.name != here) {
-            return self.checkpoint().await;
-        }
-        self.episodes.commit()?;
-        self.write_state()
-    }
-
-    /// Writes the position; its weights are those of the last checkpoint.
-    pub(crate) fn write_state(&mut self) -> RunResult<()> {
-        self.progress.seconds = self.begun.elapsed().as_secs_f64();
-        let checkpoint = self.checkpoint.clone().ok_or_else(|| RunError::internal("no checkpoint was written yet"))?;
-        let (metrics, frozen) = (self.metrics.extent(), self.seats.frozen.clone());
-        Ok(self.folder.write_state(&State { checkpoint, metrics, frozen, progress: self.progress.clone() })?)
     }
 }
 

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use gymkhana_store::StoreError;
 use tokio::sync::watch;
 
-use crate::session::Session;
-use gymkhana_orchestration::{RunError, RunResult};
+use gymkhana_orchestration::RunError;
 
 /// A request to stop a run at its next safe point: after the training step in progress, or at once during evaluations
 /// and demonstrations. Clones share the request.
@@ -69,28 +68,6 @@ impl From<RunError> for Halt {
 impl From<StoreError> for Halt {
     fn from(error: StoreError) -> Self {
         Self::Failed(error.into())
-    }
-}
-
-impl Session {
-    /// Halts if a stop was requested.
-    pub(crate) fn check_stop(&self) -> Result<(), Halt> {
-        if self.stop.is_requested() { Err(Halt::Stopped) } else { Ok(()) }
-    }
-
-    /// Stores what a resumed run continues from. Before the first checkpoint this is nothing: the first evaluation is
-    /// repeated.
-    pub(crate) async fn save_stopped(&mut self) -> RunResult<Stopped> {
-        self.episodes.commit()?;
-        let (stage, step) = (self.progress.stage, self.steps_done());
-        if self.progress.current.is_some() {
-            self.save().await?;
-        } else if self.checkpoint.is_some() {
-            self.write_state()?;
-        }
-        let at = self.file.stages.get(stage).ok_or_else(|| RunError::internal("a run stopped after its last stage"))?;
-        let folder = self.folder.reader().path().to_owned();
-        Ok(Stopped { stage: at.name().to_owned(), step, steps: at.steps(), folder })
     }
 }
 

@@ -32,7 +32,8 @@ mod sandbox;
 pub mod unsandboxed;
 
 pub use cache::{CacheEntry, CacheError, CacheFolder};
-pub use calls::environment::{Action, Advice, EnvironmentEpisode, Image, Snapshot, Started, StepResult};
+pub use calls::environment::{Action, Advice, EnvironmentEpisode, Image, Snapshot};
+pub use calls::environment_results::{Started, StepResult};
 pub use calls::reward::{Scorer, Trajectory, score};
 pub use calls::tool::{Answer, ToolSession};
 pub use compiler::{Compiler, CompilerProgram, compile_as_asked, compile_with, run_as_compiler};

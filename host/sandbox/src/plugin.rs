@@ -13,13 +13,12 @@ use gymkhana_registry::{
 use tokio::sync::OnceCell;
 use wasmtime::component::InstancePre;
 
-use crate::compiler::CompilerFailure;
+use crate::compiler::{CompileError, CompilerFailure};
 use crate::engine::{TABLES_PER_PLACE, Weight};
 use crate::exports::{EnvironmentExports, ExportIndices, ToolExports};
 use crate::grants::{self, Refusal};
 use crate::instance::shared::SharedInstances;
 use crate::instance::store_data::StoreData;
-use crate::sandbox::CompileError;
 use crate::unsandboxed::Unsandboxed;
 use crate::{
     Assets, CacheError, CallError, EnvironmentInfo, Grants, Limits, LogSink, OptionalInterface, Outbound, RewardInfo,

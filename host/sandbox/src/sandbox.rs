@@ -9,11 +9,11 @@ use std::time::Duration;
 use gymkhana_registry::Digest;
 use wasmtime::component::{Component, InstancePre};
 
-use crate::compiler::CompilerFailure;
+use crate::compiler::CompileError;
 use crate::engine::{CodeForm, Profile, Weight};
 use crate::instance::pool::{InstancePool, max_map_count, places_for};
 use crate::instance::store_data::StoreData;
-use crate::{CacheError, Compiler, CompilerEffort, Limits, ProcessOwner, SandboxConfig, SandboxError};
+use crate::{Compiler, CompilerEffort, Limits, ProcessOwner, SandboxConfig, SandboxError};
 
 /// Counters of a sandbox, for reports and tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,24 +219,4 @@ impl Sandbox {
 
 fn borrowed(cache: Option<&(PathBuf, u64)>) -> Option<(&Path, u64)> {
     cache.map(|(folder, max_bytes)| (folder.as_path(), *max_bytes))
-}
-
-/// Failure to compile, link or cache a component, or to set up its engine.
-pub(crate) enum CompileError {
-    Engine(wasmtime::Error),
-    Compiler(CompilerFailure),
-    Cache(CacheError),
-    Sandbox(SandboxError),
-}
-
-impl From<wasmtime::Error> for CompileError {
-    fn from(error: wasmtime::Error) -> Self {
-        Self::Engine(error)
-    }
-}
-
-impl From<CacheError> for CompileError {
-    fn from(error: CacheError) -> Self {
-        Self::Cache(error)
-    }
 }

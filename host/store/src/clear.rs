@@ -7,8 +7,7 @@ use std::path::Path;
 use gymkhana_registry::{Digest, LOCK_FILE};
 
 use crate::StoreError;
-use crate::folder::{STATE_FILE, SUMMARY_FILE};
-use crate::fs::names_in;
+use crate::fs::{STATE_FILE, SUMMARY_FILE, names_in};
 use crate::metrics::METRICS_FILE;
 
 /// Whether a name in a folder is that of a run's file.

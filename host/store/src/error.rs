@@ -7,7 +7,7 @@ use gymkhana_record::EpisodeId;
 use gymkhana_registry::{Digest, LOCK_FILE, LockError, PluginFileError};
 
 use crate::episodes::reader::is_journal;
-use crate::folder::{RUN_FILE, STATE_FILE, SUMMARY_FILE};
+use crate::fs::{RUN_FILE, STATE_FILE, SUMMARY_FILE};
 use crate::metrics::METRICS_FILE;
 
 /// The run's folder is unusable, or reading or writing a file in it failed.

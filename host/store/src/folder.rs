@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::clear;
-use crate::fs::{names_in, write};
+use crate::fs::{RUN_FILE, STATE_FILE, SUMMARY_FILE, names_in, write};
 use crate::metrics::{METRICS_FILE, lines_before, read_lines};
 use crate::sealed;
 use crate::summary::SUMMARY_SCHEMA;
@@ -24,10 +24,7 @@ use crate::{EpisodeReader, EpisodeStore, Metrics, MetricsExtent, MetricsLine, St
 /// Schema number of `state.json`.
 pub const STATE_SCHEMA: u32 = 2;
 
-pub(crate) const RUN_FILE: &str = "run.toml";
 const PROCESS_LOCK: &str = ".lock";
-pub(crate) const STATE_FILE: &str = "state.json";
-pub(crate) const SUMMARY_FILE: &str = "summary.json";
 
 /// Read access to a run's folder. The run may still be active.
 #[derive(Debug, Clone)]

@@ -209,7 +209,7 @@ impl RegistryClient {
             Backend::Remote(remote) => remote.component(&content, row.size, &self.cache, self.access).await?,
             Backend::Oci(oci) => oci.component(row, &self.cache, self.access).await?,
         };
-        let bytes = read_pending(pending.path())?;
+        let bytes = pending.read()?;
         check_component(row, release, &bytes)?;
         self.cache.commit(&pending, &content)?;
         self.record_provenance(row)?;
@@ -245,12 +245,6 @@ pub(crate) fn check_component(row: &IndexRow, release: &Release, bytes: &[u8]) -
         version: row.version.clone(),
         source: Box::new(source),
     })
-}
-
-/// Reads a downloaded file.
-pub(crate) fn read_pending(path: &std::path::Path) -> Result<Vec<u8>, ContentStoreError> {
-    let failed = |source| ContentStoreError::Disk { operation: "read", path: path.to_owned(), source };
-    std::fs::read(path).map_err(failed)
 }
 
 /// The row of a pinned version, whose digest must be the pinned one.

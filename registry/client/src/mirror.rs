@@ -7,7 +7,7 @@ use gymkhana_registry::{ContentFile, ContentStore, IndexRow, PluginName, Registr
 
 use crate::backend::Backend;
 use crate::client::RegistryClient;
-use crate::component::{check_component, read_pending};
+use crate::component::check_component;
 use crate::error::RegistryClientError;
 use crate::remote::Remote;
 
@@ -130,7 +130,7 @@ impl RegistryClient {
         }
         // The component goes directly into the mirror and not through the user's cache.
         let pending = remote.component(&item, row.size, mirror, self.access).await?;
-        check_component(row, &release, &read_pending(pending.path())?)?;
+        check_component(row, &release, &pending.read()?)?;
         mirror.commit(&pending, &item)?;
         Ok(true)
     }

@@ -20,6 +20,7 @@ mod publish_tokens;
 mod rate_limit;
 mod release_head;
 mod request_log;
+mod routes;
 mod server;
 mod service;
 mod stall_timeout;

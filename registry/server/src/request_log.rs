@@ -1,13 +1,11 @@
 //! One log entry per request. Entries never contain tokens.
 
 use std::net::IpAddr;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use axum::extract::Request;
 use axum::response::Response;
 use serde::Serialize;
-
-use crate::service::now;
 
 /// Receiver of log entries.
 pub type RequestLog = Box<dyn Fn(&RequestLogEntry) + Send + Sync>;
@@ -82,4 +80,9 @@ impl RequestLogEntry {
         self.what = response.extensions_mut().remove::<LogDetail>().map(|LogDetail(what)| what);
         self
     }
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -22,12 +22,13 @@ use tower::ServiceExt;
 
 use crate::client_address::{ClientAddress, network_of};
 use crate::connection_limit::ConnectionLimit;
-use crate::files::page::PageCache;
+use crate::files::page_cache::PageCache;
 use crate::limits::ServerLimits;
 use crate::publish_tokens::{PublishTokens, TokenError};
 use crate::rate_limit::RateLimiter;
 use crate::request_log::RequestLog;
-use crate::service::{RegistryService, router};
+use crate::routes::router;
+use crate::service::RegistryService;
 use crate::stall_timeout::{StallTimeout, TimedStream};
 
 /// Age of temporary files of crashed processes that are deleted at the start.

@@ -1,39 +1,21 @@
-//! Routes, authentication and rate limiting of the registry.
+//! Shared state of all requests, and the renewal of the checkpoint.
 
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use axum::extract::{Request, State};
-use axum::http::header::AUTHORIZATION;
-use axum::http::{HeaderMap, Method, StatusCode};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
-use axum::routing::put;
-use axum::{Extension, Router};
-use gymkhana_registry::{Authority, FolderError, MAX_PLUGIN_BYTES, MAX_RELEASE_BYTES, RegistryFolder, SecretKey};
+use gymkhana_registry::{Authority, FolderError, RegistryFolder, SecretKey};
 use tokio::sync::Semaphore;
-use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::limit::RequestBodyLimitLayer;
-use tower_http::trace::TraceLayer;
 
-use crate::client_address::{ClientAddress, forwarded_for, network_of};
 use crate::connection_limit::ConnectionLimit;
-use crate::files::page::PageCache;
-use crate::http_error::HttpError;
+use crate::files::page_cache::PageCache;
 use crate::limits::ServerLimits;
-use crate::publish_tokens::{PublishTokens, Publisher};
-use crate::rate_limit::{ClientKey, RateLimiter};
-use crate::request_log::{LogToken, RequestLog, RequestLogEntry};
+use crate::publish_tokens::PublishTokens;
+use crate::rate_limit::RateLimiter;
+use crate::request_log::{RequestLog, RequestLogEntry, now};
 use crate::stall_timeout::StallTimeout;
-use crate::{changes, files};
 
 /// Interval of the check whether the checkpoint needs a renewal.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(600);
-/// Size limit of a publish request in bytes: release file, empty line, component.
-const MAX_PUBLISH_BYTES: usize = MAX_RELEASE_BYTES as usize + 1 + MAX_PLUGIN_BYTES;
-/// Size limit of a yank request in bytes.
-const MAX_YANK_BYTES: usize = 4096;
 
 /// Shared state of all requests.
 pub(crate) struct RegistryService {
@@ -82,112 +64,4 @@ impl RegistryService {
             }
         }
     }
-
-    /// Counts an invalid token and returns the error of its request.
-    fn unauthorized(&self, credential: &Credential, peer: IpAddr) -> HttpError {
-        if matches!(credential, Credential::Invalid) && !self.limiter.allows_invalid_token(peer) {
-            return HttpError::too_many_requests("too many invalid tokens\nhint: wait some minutes");
-        }
-        let message = "a valid token of this registry is required\nhint: send `authorization: Bearer TOKEN`; the registry's \
-                       maintainer creates tokens";
-        HttpError::new(StatusCode::UNAUTHORIZED, message)
-    }
-}
-
-/// Routes of the registry. The extension [`ClientAddress`] of a request holds the address of its connection.
-pub(crate) fn router(service: Arc<RegistryService>) -> Router {
-    let publish = put(changes::publish).fallback(files::serve).layer(RequestBodyLimitLayer::new(MAX_PUBLISH_BYTES));
-    let yank = put(changes::yank).fallback(files::serve).layer(RequestBodyLimitLayer::new(MAX_YANK_BYTES));
-    Router::new()
-        .route("/publish", publish)
-        .route("/yank", yank)
-        .fallback(files::serve)
-        .layer(from_fn_with_state(Arc::clone(&service), admit))
-        .layer(CatchPanicLayer::new())
-        .layer(from_fn_with_state(Arc::clone(&service), log_request))
-        .layer(TraceLayer::new_for_http())
-        .with_state(service)
-}
-
-/// Determines the client's address and writes the log entry.
-async fn log_request(
-    State(service): State<Arc<RegistryService>>,
-    Extension(ClientAddress(connection)): Extension<ClientAddress>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let forwarded = if service.limits.behind_proxy { forwarded_for(request.headers()) } else { None };
-    let peer = forwarded.unwrap_or(connection);
-    request.extensions_mut().insert(ClientAddress(peer));
-    let entry = RequestLogEntry::of_request(&request, peer);
-    let mut response = next.run(request).await;
-    (service.log)(&entry.complete(&mut response));
-    response
-}
-
-/// Authenticates, then applies the rate limits: a valid token is not affected by anonymous clients of its network.
-async fn admit(
-    State(service): State<Arc<RegistryService>>,
-    Extension(ClientAddress(peer)): Extension<ClientAddress>,
-    mut request: Request,
-    next: Next,
-) -> Result<Response, HttpError> {
-    let credential = Credential::of(request.headers(), &service.tokens)?;
-    let client = match &credential {
-        Credential::Valid(publisher) => ClientKey::Token(publisher.number.clone()),
-        Credential::Missing | Credential::Invalid => ClientKey::Anonymous(network_of(peer)),
-    };
-    if !service.limiter.allows_request(client) {
-        return Err(HttpError::too_many_requests("too many requests\nhint: wait a moment"));
-    }
-    if request.method() != Method::PUT {
-        return Ok(next.run(request).await);
-    }
-    let Credential::Valid(publisher) = credential else { return Err(service.unauthorized(&credential, peer)) };
-    let token = LogToken(publisher.number.clone());
-    let mut response = match admit_change(&service, &publisher) {
-        Ok(_permit) => {
-            request.extensions_mut().insert(publisher);
-            next.run(request).await
-        }
-        Err(error) => error.into_response(),
-    };
-    response.extensions_mut().insert(token);
-    Ok(response)
-}
-
-/// Applies the limits of a token's changes. The returned permit covers the upload, so a slow upload occupies only its own
-/// token's permits.
-fn admit_change(
-    service: &RegistryService,
-    publisher: &Publisher,
-) -> Result<crate::connection_limit::ConnectionPermit<String>, HttpError> {
-    if !service.limiter.allows_change(&publisher.number) {
-        return Err(HttpError::too_many_requests("too many changes with this token\nhint: wait a minute"));
-    }
-    let permit = service.uploads.try_acquire(publisher.number.clone());
-    permit.ok_or_else(|| {
-        HttpError::too_many_requests("too many concurrent uploads with this token\nhint: wait until one has finished")
-    })
-}
-
-/// Credential of a request.
-enum Credential {
-    Missing,
-    Invalid,
-    Valid(Publisher),
-}
-
-impl Credential {
-    fn of(headers: &HeaderMap, tokens: &PublishTokens) -> Result<Self, HttpError> {
-        let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let Some(token) = header.and_then(|header| header.strip_prefix("Bearer ")) else { return Ok(Self::Missing) };
-        let publisher = tokens.find(token.trim()).map_err(|error| HttpError::internal(&error))?;
-        Ok(publisher.map_or(Self::Invalid, Self::Valid))
-    }
-}
-
-/// Seconds since 1970.
-pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

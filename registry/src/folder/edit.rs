@@ -6,7 +6,7 @@ use std::path::Path;
 
 use semver::Version;
 
-use super::cleanup::Replaced;
+use super::replaced::Replaced;
 use super::{CHECKPOINT_FILE, FolderError, RegistryFolder};
 use crate::content_store::{disk, read_up_to};
 use crate::publish;
@@ -270,7 +270,7 @@ impl RegistryFolder {
     /// Writes the new state and releases the lock.
     fn finish(&self, mut draft: Draft, authority: Authority<'_>) -> Result<(), FolderError> {
         self.commit(&mut draft.checkpoint, authority)?;
-        self.delete_unreferenced(draft);
+        self.delete_unreferenced(&draft.checkpoint, draft.listed, draft.replaced);
         Ok(())
     }
 

@@ -7,6 +7,7 @@
 mod cleanup;
 mod edit;
 mod error;
+mod replaced;
 
 use std::fs;
 use std::io;

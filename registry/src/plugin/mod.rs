@@ -2,13 +2,16 @@
 
 mod capability;
 mod component;
+mod component_error;
 mod description;
 mod manifest;
 mod name;
+mod quantity;
 mod structure;
 
 pub use capability::{Capability, Kind};
-pub use component::{ComponentError, MAX_PLUGIN_BYTES, exports, imports, structure};
+pub use component::{exports, imports, structure};
+pub use component_error::{ComponentError, MAX_PLUGIN_BYTES};
 pub use description::{
     Answered, ComponentDescription, EnvironmentDescription, FirstTask, FunctionDescription, MAX_DESCRIPTION_BYTES,
     OptionDescription, RewardDescription, SelfDescription, SplitDescription, ToolDescription,
@@ -19,4 +22,5 @@ pub use manifest::{
 };
 pub(crate) use name::is_valid_word;
 pub use name::{Namespace, ParseNameError, ParseNamespaceError, PluginName};
-pub use structure::{Quantity, Structure};
+pub use quantity::Quantity;
+pub use structure::Structure;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::RuleViolation;
-use crate::{Check, Kind, Outcome, REPORT_SCHEMA, Release, Report, SUITE};
+use crate::{Check, CheckOutcome, Kind, REPORT_SCHEMA, Release, Report, SUITE};
 
 /// Minimum number of random and fuzzed actions of a report.
 pub const MIN_REPORT_ACTIONS: u64 = 1000;
@@ -142,7 +142,7 @@ fn check_settings(report: &Report, release: &Release) -> Result<(), RuleViolatio
 
 /// Checks that the report contains every check of the suite once and skips no required one.
 fn check_completeness(report: &Report, release: &Release) -> Result<(), RuleViolation> {
-    let mut outcomes: BTreeMap<&str, &Outcome> = BTreeMap::new();
+    let mut outcomes: BTreeMap<&str, &CheckOutcome> = BTreeMap::new();
     for Check { name, outcome, .. } in &report.checks {
         if outcomes.insert(name, outcome).is_some() {
             return invalid(format!("contains the check `{name}` twice"));
@@ -151,7 +151,7 @@ fn check_completeness(report: &Report, release: &Release) -> Result<(), RuleViol
     for (name, applicability) in CHECKS {
         match outcomes.get(name) {
             None => return invalid(format!("lacks the check `{name}`")),
-            Some(Outcome::Skipped(why)) if applicability.is_required(release) => {
+            Some(CheckOutcome::Skipped(why)) if applicability.is_required(release) => {
                 return Err(RuleViolation::Skipped { check: name.to_owned(), why: why.clone() });
             }
             Some(_) => {}

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::Path;
 
 use gymkhana_registry::{
-    Authority, Check, FolderError, IndexRow, Outcome, PluginName, PublicKey, REPORT_SCHEMA, RegistryFolder, Release,
-    Report, SUITE, SecretKey, contract, read_manifest, suite_checks,
+    Authority, Check, CheckOutcome, FolderError, IndexRow, PluginName, PublicKey, REPORT_SCHEMA, RegistryFolder,
+    Release, Report, SUITE, SecretKey, contract, read_manifest, suite_checks,
 };
 
 use super::plugins::{component, export, import, manifest_section, nested_module};
@@ -107,7 +107,7 @@ pub fn report(component: &[u8]) -> Report {
     let manifest = read_manifest(component).expect("a plugin");
     let passed = |name: &str| Check {
         name: name.to_owned(),
-        outcome: Outcome::Passed("20 steps".to_owned()),
+        outcome: CheckOutcome::Passed("20 steps".to_owned()),
         same_cause_as: None,
     };
     Report {

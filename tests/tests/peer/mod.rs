@@ -4,13 +4,13 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 mod completion;
+mod http;
 mod old_head;
 pub mod shape;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use gymkhana_chat::{ChatFiles, ChatFormat};
 use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, Sampling, ScoreRequest, Stop};
@@ -18,8 +18,9 @@ use gymkhana_policy_server::Protocol;
 use gymkhana_record::Seed;
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+use self::http::{request, write};
 
 /// Name of the server's model.
 pub const MODEL: &str = "tiny";
@@ -50,6 +51,8 @@ struct Shared {
     root: Mutex<String>,
     /// Whether updates leave the output layer of the first model in place.
     keeps_head: Mutex<bool>,
+    /// Whether updates fail.
+    refuses_weights: Mutex<bool>,
     /// All loaded models; the last one generates.
     loaded: Mutex<Vec<Trainer>>,
     version: Mutex<String>,
@@ -106,6 +109,7 @@ impl Peer {
             first: folder.to_owned(),
             root: Mutex::new(MODEL.to_owned()),
             keeps_head: Mutex::default(),
+            refuses_weights: Mutex::default(),
             loaded: Mutex::new(vec![trainer]),
             version: Mutex::new("default".to_owned()),
             paused: Mutex::new(false),
@@ -187,8 +191,14 @@ impl Peer {
         *self.shared.keeps_head.lock().expect("unpoisoned") = keeps;
     }
 
-    /// Forgets the loaded weights, like a restarted server.
+    /// Refuses updates, like a server that cannot read their folder.
+    pub fn refuse_weights(&self, refuses: bool) {
+        *self.shared.refuses_weights.lock().expect("unpoisoned") = refuses;
+    }
+
+    /// Forgets the loaded weights and a pause, like a restarted server.
     pub fn restart(&self) {
+        *self.shared.paused.lock().expect("unpoisoned") = false;
         self.shared.loaded.lock().expect("unpoisoned").truncate(1);
         *self.shared.version.lock().expect("unpoisoned") = "default".to_owned();
     }
@@ -216,38 +226,6 @@ async fn serve(shared: Arc<Shared>, mut stream: TcpStream) {
         Some(Mischief::Edits(edit)) => edit(&mut answer),
     }
     write(&mut stream, status, "", &answer.to_string(), None).await;
-}
-
-/// Reads one request.
-async fn request(stream: &mut TcpStream) -> Option<(String, Value, Option<String>)> {
-    let mut bytes = vec![];
-    loop {
-        let text = String::from_utf8_lossy(&bytes);
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length =
-                head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
-            if body.len() >= length.unwrap_or(0) {
-                let path = head.split(' ').nth(1)?.to_owned();
-                let key = head.lines().find_map(|line| line.strip_prefix("authorization: ")).map(str::to_owned);
-                return Some((path, serde_json::from_str(body).unwrap_or(Value::Null), key));
-            }
-        }
-        let mut buffer = [0; 4096];
-        match stream.read(&mut buffer).await {
-            Ok(0) | Err(_) => return None,
-            Ok(read) => bytes.extend_from_slice(&buffer[..read]),
-        }
-    }
-}
-
-/// Writes an answer, or its first bytes.
-async fn write(stream: &mut TcpStream, status: u16, headers: &str, body: &str, only: Option<usize>) {
-    let head = format!("HTTP/1.1 {status} S\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n", body.len());
-    let body = &body.as_bytes()[..only.unwrap_or(body.len()).min(body.len())];
-    // The client may have disconnected.
-    let _ = stream.write_all(&[head.as_bytes(), body].concat()).await;
-    let _ = stream.shutdown().await;
-    tokio::time::sleep(Duration::from_millis(1)).await;
 }
 
 type Answered = Result<(u16, Value), String>;
@@ -309,6 +287,9 @@ impl Shared {
     fn load(&self, folder: &str) -> Result<(), String> {
         if !Path::new(folder).is_absolute() {
             return Err(format!("`{folder}` is not a folder on this machine"));
+        }
+        if *self.refuses_weights.lock().expect("unpoisoned") {
+            return Err(format!("`{folder}` cannot be read"));
         }
         let keeps_head = *self.keeps_head.lock().expect("unpoisoned");
         let mixed = keeps_head.then(|| old_head::mixed(&self.first, Path::new(folder))).transpose();

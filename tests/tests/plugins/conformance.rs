@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use gymkhana_conformance::{Settings, all_checks, check_plugin, limits};
 use gymkhana_record::{NamedValue, Value};
-use gymkhana_registry::{Check, Outcome, Report, suite_checks};
+use gymkhana_registry::{Check, CheckOutcome, Report, suite_checks};
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::{component, root};
 
@@ -249,7 +249,7 @@ async fn one_cause_is_described_once() {
     let settings = Settings { options: text("behaviour", "trap-step"), ..narrow() };
     let name = "guest-hostile-environment";
     let report = check(&sandbox(&settings), name, &read(name), settings).await;
-    let mut failures = report.checks.iter().filter(|check| matches!(check.outcome, Outcome::Failed(_)));
+    let mut failures = report.checks.iter().filter(|check| matches!(check.outcome, CheckOutcome::Failed(_)));
     let describes = |check: &&Check| format!("{:?}", check.outcome).contains("a panic, as asked");
     let first = failures.find(describes).expect("a check that describes the panic");
     assert_eq!(first.same_cause_as, None, "{first:?}");
@@ -317,7 +317,7 @@ async fn options_are_tried_at_their_limits() {
         let report = check(&sandbox, name, &read(name), Settings { options, most_settings, ..settings.clone() }).await;
         report.checks.into_iter().find(|check| check.name == "option-limits").expect("every report has it").outcome
     };
-    let passed = |seen: &str| Outcome::Passed(seen.to_owned());
+    let passed = |seen: &str| CheckOutcome::Passed(seen.to_owned());
     // At size=1 and size=5, with doubled=true, and with both size=5 and doubled=true.
     let all = "4 settings of 2 options were tried; without limits: spare-option-x";
     assert_eq!(outcome(text("crook", "none"), 32).await, passed(all));
@@ -328,7 +328,7 @@ async fn options_are_tried_at_their_limits() {
     assert_eq!(outcome(text("crook", "refuses-both"), 32).await, passed(combination));
 
     let why = async |crook: &str| match outcome(text("crook", crook), 32).await {
-        Outcome::Failed(why) => why,
+        CheckOutcome::Failed(why) => why,
         other => panic!("{crook}: {other:?}"),
     };
     let alone = why("breaks-at-most").await;
@@ -352,7 +352,7 @@ async fn checks_without_their_input_are_skipped() {
     let sandbox = sandbox(&settings);
     let skipped = |report: &Report, name: &str| {
         let found = report.checks.iter().find(|check| check.name == name).expect("every report has every check");
-        matches!(found.outcome, Outcome::Skipped(_))
+        matches!(found.outcome, CheckOutcome::Skipped(_))
     };
     let wants = Settings { options: text("crook", "wants-setup"), ..settings.clone() };
     let tool = "guest-crooked-tool";
@@ -384,11 +384,11 @@ async fn a_reward_decides_whether_an_environments_oracle_succeeds() {
         |report: &Report| report.checks.iter().find(|check| check.name == "oracle").map(|check| check.outcome.clone());
     let alone = check(&sandbox, "word-problems", &read("word-problems"), settings.clone()).await;
     let words = "train: 8 of 8 ended, success unknown";
-    assert!(matches!(oracle(&alone), Some(Outcome::Passed(seen)) if seen.contains(words)), "{alone:?}");
+    assert!(matches!(oracle(&alone), Some(CheckOutcome::Passed(seen)) if seen.contains(words)), "{alone:?}");
     let beside = Settings { beside: vec![load("answer-match"), load("calculator")], ..settings.clone() };
     let judged = check(&sandbox, "word-problems", &read("word-problems"), beside).await;
     let words = "train: success at 8 of 8, test: success at 8 of 8";
-    assert!(matches!(oracle(&judged), Some(Outcome::Passed(seen)) if seen == words), "{judged:?}");
+    assert!(matches!(oracle(&judged), Some(CheckOutcome::Passed(seen)) if seen == words), "{judged:?}");
     // Conversely, the environment produces the reward's episodes.
     let beside = Settings { beside: vec![load("word-problems"), load("calculator")], ..settings };
     let scored = check(&sandbox, "answer-match", &read("answer-match"), beside).await;

@@ -1,12 +1,14 @@
 //! Checks of the repository that compile nothing but xtask, and the check of all dependencies.
 
 pub mod arrows;
+pub mod cycles;
 pub mod deny;
 pub mod features;
 pub mod layout;
 pub mod links;
 pub mod locks;
 pub mod prose;
+mod source;
 
 use anyhow::bail;
 

@@ -9,8 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-use super::bench::PROGRAM;
-use super::build_program;
+use super::{BENCHES, build_program};
 use crate::setup;
 use crate::step::{UserError, step};
 use crate::tools::ensure_python;
@@ -47,7 +46,7 @@ pub fn run(workspace: &Workspace, folder: &Path) -> anyhow::Result<()> {
     setup::run(workspace)?;
     let python = step("baselines' Python", || ensure_python(&workspace.root, "baselines", REQUIREMENTS))?;
     step("bench trainer", || {
-        let ours = build_program(workspace, PROGRAM)?;
+        let ours = build_program(workspace, BENCHES)?;
         let mut costs: Vec<(&str, Vec<f64>)> = Vec::new();
         for _ in 0..ROUNDS {
             for mode in MODES {

@@ -3,16 +3,13 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{Bench, baselines, build_program, name};
+use super::{BENCHES, Bench, baselines, build_program, name};
 use crate::foreign;
 use crate::python_package;
 use crate::setup;
 use crate::step::{UserError, execute, execute_for_result, step};
 use crate::tools::ensure_python;
 use crate::workspace::Workspace;
-
-/// The bin target of the benches.
-pub const PROGRAM: &str = "gymkhana-benches";
 
 /// Packages that the bench `tools` compares with.
 const IPYKERNEL: &str = include_str!("../../requirements/ipykernel.txt");
@@ -45,7 +42,7 @@ pub fn run_built(workspace: &Workspace, names: &[Bench], smoke: bool) -> anyhow:
         python_package::make_environment(workspace, "python-bench", PYTHON)?;
     }
     step(if smoke { "benches: one round" } else { "benches" }, || {
-        let mut command = Command::new(build_program(workspace, PROGRAM)?);
+        let mut command = Command::new(build_program(workspace, BENCHES)?);
         command.arg("run").args(names.iter().map(name)).current_dir(&workspace.root);
         if smoke { execute(command.arg("--smoke")) } else { execute_for_result(&mut command) }
     })

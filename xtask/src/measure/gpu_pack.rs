@@ -7,9 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
-use super::bench::PROGRAM;
-use super::build_program;
 use super::demo::PLUGINS;
+use super::{BENCHES, build_program};
 use crate::setup;
 use crate::step::{execute, step};
 use crate::workspace::Workspace;
@@ -105,7 +104,7 @@ fn assemble(workspace: &Workspace, folder: &Path) -> anyhow::Result<()> {
     for plugin in PLUGINS {
         copy(workspace.component(plugin), folder.join("plugins").join(format!("{plugin}.wasm")))?;
     }
-    let benches = build_program(workspace, PROGRAM)?;
+    let benches = build_program(workspace, BENCHES)?;
     let programs = PROGRAMS.map(|name| workspace.target.join("release").join(name));
     for program in programs.into_iter().chain([benches]) {
         let name = program.file_name().context("a program has no name")?.to_owned();

@@ -21,6 +21,9 @@ use clap::ValueEnum;
 use crate::setup::run_cargo;
 use crate::workspace::Workspace;
 
+/// The bin target of the benches.
+const BENCHES: &str = "gymkhana-benches";
+
 /// Name of a bench or a study on the command line.
 fn name(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())

@@ -15,7 +15,7 @@ mod qwen_coder;
 use gymkhana_record::{Function, WrittenCall};
 use serde::{Deserialize, Serialize};
 
-use crate::format::ReplyPiece;
+use crate::message::ReplyPiece;
 
 /// A reply split into its message and its calls.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use gymkhana_registry::Kind;
 use gymkhana_sandbox::{Plugin, Sandbox};
 
 use crate::error::{Classify, CliError, CliResult};
+use crate::plugin::build;
 use crate::plugin::log;
-use crate::plugin::plugin_inputs::{self, PluginInputs};
+use crate::plugin::plugin_inputs::PluginInputs;
 use crate::printer::Printer;
 
 /// Plugins beside the environment, with default options.
@@ -25,7 +26,7 @@ impl Companions {
     pub async fn load(plugins: &[PathBuf], sandbox: &Sandbox, printer: &Printer) -> CliResult<Self> {
         let (mut tools, mut rewards) = (ToolSet::default(), vec![]);
         for path in plugins {
-            let inputs = PluginInputs::read(&plugin_inputs::component(path, printer)?)?;
+            let inputs = PluginInputs::read(&build::component(path, printer)?)?;
             let (name, kinds) = (&inputs.manifest.name, &inputs.manifest.kinds);
             if kinds.contains(&Kind::Environment) {
                 let message = format!("--with `{name}` is an environment, but an episode has one environment");

@@ -1,6 +1,6 @@
 //! Inputs of `host plugin` commands: the plugin's file, options, assets and setup.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use gymkhana_conformance::MOST_MEMORY;
@@ -9,7 +9,6 @@ use gymkhana_registry::{Manifest, read_manifest, read_plugin_file};
 use gymkhana_sandbox::{Assets, Grants, Limits, Plugin, Sandbox, SandboxConfig};
 
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::build;
 use crate::printer::Printer;
 use gymkhana_orchestration::{code_cache, named_values};
 
@@ -39,11 +38,6 @@ impl PluginInputs {
         let grants = Grants(self.manifest.capabilities.clone());
         Plugin::from_bytes(sandbox, &self.origin, &self.bytes, &grants).user_error()
     }
-}
-
-/// The component of a plugin: the file itself, or what the folder builds.
-pub fn component(plugin: &Path, printer: &Printer) -> CliResult<PathBuf> {
-    if plugin.is_dir() { build::build_folder(plugin, None, printer) } else { Ok(plugin.to_owned()) }
 }
 
 /// Parses `NAME=VALUE` options. A value is TOML; other text is a string.

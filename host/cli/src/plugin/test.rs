@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gymkhana_conformance::{FinishedEpisode, Settings, check_plugin, limits};
-use gymkhana_registry::{Check, Outcome, Report, write_atomically};
+use gymkhana_registry::{Check, CheckOutcome, Report, write_atomically};
 use gymkhana_sandbox::{CompilerEffort, Sandbox, SandboxConfig};
 use gymkhana_store::RunReader;
 
@@ -37,7 +37,7 @@ pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
         ))?;
     }
     no_failure(&report)?;
-    let passed = report.checks.iter().filter(|check| matches!(check.outcome, Outcome::Passed(_))).count();
+    let passed = report.checks.iter().filter(|check| matches!(check.outcome, CheckOutcome::Passed(_))).count();
     let Report { name, version, steps, .. } = &report;
     printer.result(format!("{name} {version} conforms: {passed} checks passed, {steps} calls made"));
     Ok(())
@@ -50,7 +50,7 @@ pub fn report_for_publishing(file: &Path, printer: &Printer) -> CliResult<Report
     let sandbox = sandbox(&settings, CompilerEffort::Optimised, printer)?;
     printer.status(format!("running the conformance suite on `{}`", file.display()));
     let print_failure = |check: &Check| {
-        if matches!(check.outcome, Outcome::Failed(_)) {
+        if matches!(check.outcome, CheckOutcome::Failed(_)) {
             printer.status(line(check));
         }
     };
@@ -112,9 +112,9 @@ fn recorded(dir: &Path) -> CliResult<Vec<Vec<FinishedEpisode>>> {
 /// A check as a row; further lines of its text are indented below the first.
 fn line(check: &Check) -> String {
     let (mark, words) = match &check.outcome {
-        Outcome::Passed(seen) => ("ok", seen),
-        Outcome::Failed(why) => ("FAILED", why),
-        Outcome::Skipped(why) => ("-", why),
+        CheckOutcome::Passed(seen) => ("ok", seen),
+        CheckOutcome::Failed(why) => ("FAILED", why),
+        CheckOutcome::Skipped(why) => ("-", why),
     };
     let indent = format!("\n{:35}", "");
     format!("{mark:>6}  {:<26} {}", check.name, words.replace('\n', &indent))
@@ -136,7 +136,7 @@ fn no_failure(report: &Report) -> CliResult<()> {
 
 /// Failed checks by cause: each check that describes one, with the other checks that failed for it.
 fn causes(checks: &[Check]) -> Vec<String> {
-    let failed = || checks.iter().filter(|check| matches!(check.outcome, Outcome::Failed(_)));
+    let failed = || checks.iter().filter(|check| matches!(check.outcome, CheckOutcome::Failed(_)));
     let first = failed().filter(|check| check.same_cause_as.is_none());
     first
         .map(|check| {
@@ -155,22 +155,22 @@ fn causes(checks: &[Check]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn check(name: &str, outcome: Outcome, same_cause_as: Option<&str>) -> Check {
+    fn check(name: &str, outcome: CheckOutcome, same_cause_as: Option<&str>) -> Check {
         Check { name: name.to_owned(), outcome, same_cause_as: same_cause_as.map(str::to_owned) }
     }
 
     #[test]
     fn further_lines_of_a_check_stand_below_the_first() {
-        let cost = check("cost", Outcome::Passed("start: 1 µs\nstep: 2 µs".to_owned()), None);
+        let cost = check("cost", CheckOutcome::Passed("start: 1 µs\nstep: 2 µs".to_owned()), None);
         let below = " ".repeat(35);
         assert_eq!(line(&cost), format!("    ok  cost                       start: 1 µs\n{below}step: 2 µs"));
     }
 
     #[test]
     fn checks_that_fail_for_one_cause_are_named_together() {
-        let failed = || Outcome::Failed("it panicked".to_owned());
+        let failed = || CheckOutcome::Failed("it panicked".to_owned());
         let checks = [
-            check("loads", Outcome::Passed("12 bytes".to_owned()), None),
+            check("loads", CheckOutcome::Passed("12 bytes".to_owned()), None),
             check("snapshots", failed(), None),
             check("oracle", failed(), None),
             check("isolation", failed(), Some("snapshots")),

@@ -249,7 +249,7 @@ pub enum ServingCommand {
         /// Folder of the registry
         dir: PathBuf,
         /// Address, such as `127.0.0.1:8080`
-        #[arg(long, value_name = "ADDRESS", value_parser = crate::args::address)]
+        #[arg(long, value_name = "ADDRESS", value_parser = crate::parse::address)]
         listen: SocketAddr,
         /// Trust the last entry of `X-Forwarded-For`
         #[arg(long)]

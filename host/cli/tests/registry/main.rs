@@ -13,7 +13,7 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use common::{Desk, Outcome, SMALL_RUN, finish};
-use gymkhana_registry::{Check, Outcome as CheckOutcome, contract};
+use gymkhana_registry::{Check, CheckOutcome, contract};
 use gymkhana_tests::component;
 use registry::report as report_of;
 

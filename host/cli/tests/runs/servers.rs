@@ -238,6 +238,51 @@ fn vllm_with_a_tied_model_is_refused_before_anything_is_written() {
     desk.host(&arguments).succeeded();
 }
 
+/// The weights pass through the run's folder, which does not exist before the server has loaded them.
+#[test]
+fn a_server_that_cannot_take_weights_leaves_no_folder() {
+    for (protocol, name) in [(Protocol::Vllm, "vllm"), (Protocol::Sglang, "sglang")] {
+        let desk = desk(RUN);
+        let peer = peer(&desk, protocol);
+        desk.write("run.toml", served(RUN, &peer.url(), name));
+        let arguments = ["run", "run.toml", "--plugins", WORD_PROBLEMS, "--out", "runs/first"];
+        peer.refuse_weights(true);
+        let told = desk.host(&arguments).mistake("refused weights");
+        for words in [peer.url().as_str(), "cannot load the new weights", "cannot be read", "hint: start it"] {
+            assert!(told.contains(words), "`{told}` does not say `{words}`");
+        }
+        assert!(!desk.path("runs").exists(), "neither the folder nor its parent stays");
+        // vLLM stays in the pause of an update that failed.
+        peer.restart();
+        // The folder of an earlier, empty attempt stays as it was.
+        std::fs::create_dir_all(desk.path("runs/first")).expect("a folder");
+        desk.host(&arguments).mistake("refused weights");
+        assert_eq!(names_in(&desk.path("runs/first")), Vec::<String>::new());
+        peer.refuse_weights(false);
+        peer.restart();
+        desk.host(&arguments).succeeded();
+        assert!(!desk.path("runs/first/served").exists());
+        // A resumed run that the server refuses stays as it is.
+        let kept = names_in(&desk.path("runs/first"));
+        peer.refuse_weights(true);
+        let resumed = ["run", "--resume", "runs/first", "--set", "stages.rl.steps=3"];
+        desk.host(&resumed).mistake("refused weights");
+        assert_eq!(names_in(&desk.path("runs/first")), kept);
+        peer.refuse_weights(false);
+        peer.restart();
+        desk.host(&resumed).succeeded();
+    }
+}
+
+/// Sorted names of a folder's entries.
+fn names_in(folder: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.expect("an entry").file_name().into_string();
+    let mut names: Vec<String> = entries.map(|entry| name(entry).expect("text")).collect();
+    names.sort();
+    names
+}
+
 fn same_episode(found: &EpisodeRecord, expected: &EpisodeRecord) {
     assert_eq!(found.id, expected.id);
     assert_eq!(found.rewards, expected.rewards, "{}", found.id);

@@ -80,21 +80,28 @@ impl LimitsSection {
         Ok(())
     }
 
-    /// Sets the context length if it is unset, so that a replay needs no model.
+    /// Checks that a model of this context length, in tokens, has room for the run file's contexts.
     ///
     /// # Errors
     /// If the run file exceeds the model's context length.
-    pub fn fit_model(&mut self, context: usize) -> Result<(), RunFileError> {
+    pub fn check_model(&self, context: usize) -> Result<(), RunFileError> {
         match self.context_tokens {
             Some(wanted) if wanted > context => Err(RunFileError::Contradiction(format!(
                 "limits.context_tokens is {wanted}, but the model's context length is {context} tokens\nhint: lower it \
                  or remove it"
             ))),
-            _ => {
-                self.context_tokens.get_or_insert(context);
-                Ok(())
-            }
+            _ => Ok(()),
         }
+    }
+
+    /// Sets the context length if it is unset, so that a replay needs no model.
+    ///
+    /// # Errors
+    /// If the run file exceeds the model's context length.
+    pub fn fit_model(&mut self, context: usize) -> Result<(), RunFileError> {
+        self.check_model(context)?;
+        self.context_tokens.get_or_insert(context);
+        Ok(())
     }
 }
 

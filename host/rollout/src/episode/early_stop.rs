@@ -1,9 +1,6 @@
 //! Early stopping of episodes that repeat states or fail calls (ActiveVLN).
 
-use std::collections::HashMap;
-
 use gymkhana_record::{Ending, Failure, Turn};
-use gymkhana_registry::Digest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,13 +20,6 @@ pub struct EarlyStop {
     pub failed_calls: Option<u32>,
 }
 
-/// The number of visits of each state.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct StateCounts {
-    /// Visits by the digest of the state key.
-    states: HashMap<Digest, u32>,
-}
-
 impl EpisodeState<'_> {
     /// Whether the rule ends the episode.
     pub(crate) async fn should_stop_early(&mut self) -> Result<bool, Failure> {
@@ -39,9 +29,7 @@ impl EpisodeState<'_> {
         }
         let Some(limit) = rule.repeats else { return Ok(false) };
         let Some(state) = self.state_digest().await? else { return Ok(false) };
-        let times = self.policy.seen.states.entry(state).or_default();
-        *times += 1;
-        Ok(*times > limit)
+        Ok(self.policy.seen.visit(state) > limit)
     }
 
     /// Number of consecutive failed calls at the end.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use gymkhana_driver::StartFailure;
-use gymkhana_record::{CallSite, EPISODE_SCHEMA, Ending, EpisodeRecord, Failure, Opening, Timing};
+use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, Timing};
 use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, OptionalInterface};
 use serde::Serialize;
 
@@ -91,35 +91,9 @@ pub(crate) fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) 
     let fault = failures.iter().any(|failure| failure.kind.is_hosts());
     let ending = if fault { Ending::Dropped } else { ending };
     EpisodeRecord {
-        schema: EPISODE_SCHEMA,
-        id: plan.id,
-        task: plan.task.clone(),
-        seed: plan.seed,
-        forks: vec![],
         turn_limit: plan.turns.unwrap_or(0),
         guidance: plan.guidance.clone(),
-        hint: None,
-        selected: true,
-        training_step: plan.id.step,
-        opening: Opening::default(),
-        turns: vec![],
-        policy_turns: vec![],
-        segments: vec![],
-        ending,
-        environment_rewards: vec![],
-        extras: vec![],
-        privileged: vec![],
-        views: vec![],
-        scores: vec![],
-        rewards: vec![],
-        turn_rewards: vec![],
-        turn_gains: vec![],
-        success: false,
         failures,
-        exchanges: vec![],
-        costs: vec![],
-        logs: vec![],
-        unsandboxed: vec![],
-        timing: Timing::default(),
+        ..EpisodeRecord::new(plan.id, plan.task.clone(), plan.seed, ending)
     }
 }

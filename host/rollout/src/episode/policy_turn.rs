@@ -6,7 +6,7 @@ use gymkhana_record::{Ending, PolicyTurn};
 use crate::RolloutError;
 use crate::episode::generate::SampledReply;
 use crate::episode::state::{EpisodeState, hooks};
-use crate::episode::state_key::short_digest;
+use crate::episode::visited::short_digest;
 
 impl EpisodeState<'_> {
     /// Takes the turn of the seat to move. Returns the ending if the episode ends with it.

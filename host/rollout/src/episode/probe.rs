@@ -9,16 +9,13 @@ use std::sync::Arc;
 use futures::future::try_join;
 use gymkhana_chat::ChatError;
 use gymkhana_policy::{Policy, PolicyError, ScoreRequest};
-use gymkhana_record::{
-    CallSite, EpisodeRecord, Failure, FailureKind, NamedValue, PolicyTurn, ProbeScore, Sampled, Seed, TaskRef, Value,
-};
-use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionalInterface};
+use gymkhana_record::{EpisodeRecord, NamedValue, PolicyTurn, ProbeScore, Sampled, Seed, TaskRef, Value};
+use gymkhana_sandbox::OptionalInterface;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::episode::state::{EpisodeState, hooks};
+use crate::Rollout;
 use crate::listing::listed;
-use crate::{Rollout, RolloutError};
 
 /// Turn probe: the policy scores a text in each turn, and each turn except the last gets a gain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -169,28 +166,6 @@ pub(crate) async fn read_feedback(
     })
 }
 
-impl EpisodeState<'_> {
-    /// Reads the right answer, if the run's probe scores it.
-    pub(crate) async fn find_answer(&mut self) -> Result<Result<(), Failure>, RolloutError> {
-        let Some(TurnProbe::Answer(probe)) = &self.rollout.probe else { return Ok(Ok(())) };
-        let hooks = hooks(self.rollout, &mut self.policy.contexts);
-        let read = EnvironmentEpisode::privileged;
-        let fields = match self.episode.read(&hooks, OptionalInterface::Privileged, CallSite::Probe, read).await {
-            Some(Ok(fields)) => fields,
-            Some(Err(failure)) => return Ok(Err(failure)),
-            // `Rollout::with_probe` refuses such an environment.
-            None => return Ok(Ok(())),
-        };
-        self.policy.answer = self.rollout.answer(probe, &fields)?;
-        if self.policy.answer.is_none() {
-            let message = self.rollout.no_field(probe, &fields).to_string();
-            let error = CallError::new(FailureKind::Malformed, message);
-            return Ok(Err(self.episode.failure(CallSite::Probe, error)));
-        }
-        Ok(Ok(()))
-    }
-}
-
 impl Rollout {
     /// Sets the probe.
     ///
@@ -231,7 +206,8 @@ impl Rollout {
         }
     }
 
-    fn no_field(&self, probe: &AnswerProbe, fields: &[NamedValue]) -> ProbeError {
+    /// The error of a view without the scored field.
+    pub(super) fn no_field(&self, probe: &AnswerProbe, fields: &[NamedValue]) -> ProbeError {
         ProbeError::NoField {
             environment: self.plugins.environment.plugin.name().to_owned(),
             field: probe.field.clone(),
@@ -239,7 +215,8 @@ impl Rollout {
         }
     }
 
-    fn answer(&self, probe: &AnswerProbe, fields: &[NamedValue]) -> Result<Option<Answer>, ChatError> {
+    /// The right answer in a privileged view; `None` without a text or number in the field.
+    pub(super) fn answer(&self, probe: &AnswerProbe, fields: &[NamedValue]) -> Result<Option<Answer>, ChatError> {
         let field = fields.iter().find(|field| field.name == probe.field);
         let text = match field.map(|field| &field.value) {
             Some(Value::Text(text)) => text.clone(),

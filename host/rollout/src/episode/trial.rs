@@ -12,7 +12,8 @@ use gymkhana_registry::Capability;
 use gymkhana_sandbox::{Advice, OptionalInterface};
 
 use crate::Rollout;
-use crate::episode::state::{Actor, EpisodePlan, play};
+use crate::episode::play::play;
+use crate::episode::state::{Actor, EpisodePlan};
 use crate::reward::{EndedEpisode, EpisodeEnd, RuleError};
 
 /// Maximum number of turns of a trial: those that the conformance suite allows an oracle.

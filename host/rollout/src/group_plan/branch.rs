@@ -11,7 +11,8 @@ use tracing::{Instrument, info_span};
 
 use super::{GroupPlan, PlanError, require};
 use crate::episode::generate::Generation;
-use crate::episode::state::{Actor, EpisodeState, Started};
+use crate::episode::play::Started;
+use crate::episode::state::{Actor, EpisodeState};
 use crate::replay::overrides::ReplayOverrides;
 use crate::{ForkError, Rollout};
 

@@ -12,7 +12,8 @@ use gymkhana_record::{EpisodeId, EpisodeRecord, Failure, Fork};
 use tracing::{Instrument, info_span};
 
 use crate::episode::finish::so_far;
-use crate::episode::state::{Actor, EpisodePlan, EpisodeState, PolicyData, Started, plugin_seeds};
+use crate::episode::play::Started;
+use crate::episode::state::{Actor, EpisodePlan, EpisodeState, PolicyData, plugin_seeds};
 use crate::replay::overrides::{ReplayOverrides, turns_taken};
 use crate::{Difference, Rollout, RolloutError};
 

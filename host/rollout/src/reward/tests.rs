@@ -1,8 +1,8 @@
 //! Sums computed by hand.
 
 use gymkhana_record::{
-    Component, EPISODE_SCHEMA, Ending, EpisodeId, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn, Score,
-    SeatRewards, Seed, TaskRef, Timing, Turn, Value,
+    Component, Ending, EpisodeId, NamedValue, Part, Phase, PluginScore, PolicyTurn, Score, SeatRewards, Seed, TaskRef,
+    Turn, Value,
 };
 
 use super::*;
@@ -10,36 +10,13 @@ use super::*;
 /// A record with default values.
 fn record() -> EpisodeRecord {
     EpisodeRecord {
-        schema: EPISODE_SCHEMA,
-        id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 },
-        task: TaskRef { split: "train".to_owned(), index: 0 },
-        seed: Seed(0),
-        forks: vec![],
         turn_limit: 8,
-        guidance: None,
-        training_step: 0,
-        opening: Opening::default(),
-        turns: vec![],
-        policy_turns: vec![],
-        segments: vec![],
-        ending: Ending::Terminated,
-        environment_rewards: vec![],
-        extras: vec![],
-        privileged: vec![],
-        views: vec![],
-        hint: None,
-        scores: vec![],
-        rewards: vec![],
-        turn_rewards: vec![],
-        turn_gains: vec![],
-        success: false,
-        selected: true,
-        failures: vec![],
-        exchanges: vec![],
-        costs: vec![],
-        logs: vec![],
-        unsandboxed: vec![],
-        timing: Timing::default(),
+        ..EpisodeRecord::new(
+            EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 },
+            TaskRef { split: "train".to_owned(), index: 0 },
+            Seed(0),
+            Ending::Terminated,
+        )
     }
 }
 

@@ -6,7 +6,8 @@ use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, PluginScore, Sco
 use gymkhana_sandbox::CallError;
 use tracing::{Instrument, info_span};
 
-use crate::episode::state::{Actor, EpisodePlan, Started, milliseconds, play};
+use crate::episode::play::{Started, play};
+use crate::episode::state::{Actor, EpisodePlan, milliseconds};
 use crate::metrics::WaitKind;
 use crate::plugins::Reward;
 use crate::replay::overrides::ReplayOverrides;

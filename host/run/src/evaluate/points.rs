@@ -6,33 +6,13 @@ use gymkhana_policy::Sampling;
 use gymkhana_record::step_metrics::evaluation;
 use gymkhana_record::{EpisodeRecord, Phase, StepMetrics};
 use gymkhana_store::{StepEvaluation, best_evaluation};
-use serde::{Deserialize, Serialize};
 
-use crate::schedule::{Decoding, StagePart};
+use crate::schedule::{Decoding, EvalPoint, StagePart};
 use crate::session::Session;
-use crate::state::Current;
+use crate::state::{Current, Success};
 use crate::stop::Halt;
 use gymkhana_orchestration::Work;
 use gymkhana_orchestration::scheduler::Batch;
-
-/// Point in a stage at which success is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EvalPoint {
-    Before,
-    /// After this number of training steps.
-    During(u64),
-    After,
-}
-
-/// Success rates on held-out tasks, 0 to 1; absent if not measured.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Success {
-    /// Greedy decoding.
-    pub greedy: Option<f64>,
-    /// Sampled decoding at temperature 1.
-    pub sampled: Option<f64>,
-}
 
 impl Session {
     /// Evaluates on the held-out tasks, greedily and, if the run file asks for it, sampled.

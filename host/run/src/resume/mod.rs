@@ -4,40 +4,37 @@ mod differences;
 pub(crate) mod growth;
 pub(crate) mod taken;
 
-use std::path::Path;
-
 use gymkhana_config::RunFile;
 use gymkhana_record::{EpisodeId, Phase};
 use gymkhana_registry::{LOCK_FILE, Lock};
 use gymkhana_store::{RunFolder, RunReader};
 
-use crate::agreement;
+use crate::agreement::lost_state;
 use crate::checkpoint_name::CheckpointName;
 use crate::seats;
 use crate::state::{self, State};
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 
-/// Opens the folder of a run with the same plugins.
-pub(crate) fn reopen(out: &Path, lock: &Lock) -> RunResult<(RunFolder, Option<State>)> {
-    let folder = RunFolder::open_for_resume(out)?;
-    folder.reader().run_text()?;
-    let state = folder.reader().state::<State>()?;
-    if state.is_none() && !died_early(folder.reader())? {
-        return Err(lost_state(&folder, "is missing, although the run has later episodes or checkpoints"));
+/// Rejects a missing state, unless the run died before its first one.
+pub(crate) fn state_is_there(folder: &RunFolder, state: Option<&State>) -> RunResult<()> {
+    if state.is_some() || died_early(folder.reader())? {
+        return Ok(());
     }
+    Err(lost_state(folder, "is missing, although the run has later episodes or checkpoints"))
+}
+
+/// Rejects other plugins than those of the run, which a run that died before its first state may not have stored.
+pub(crate) fn same_plugins(folder: &RunFolder, state: Option<&State>, lock: &Lock) -> RunResult<()> {
+    let out = folder.reader().path();
     let died_early = state.is_none() && !out.join(LOCK_FILE).exists();
-    if !died_early && folder.reader().lock()? != *lock {
-        let out = out.display();
-        return Err(RunError::user(format!(
-            "the run in `{out}` was started with other plugins\nhint: leave out --plugins to use those of \
-             `{out}/gymkhana.lock`"
-        )));
+    if died_early || folder.reader().lock()? == *lock {
+        return Ok(());
     }
-    // A run file that this host cannot parse differs from the given one, which is reported later.
-    if let Some((state, begun)) = state.as_ref().zip(begun_as(&folder)) {
-        agreement::position(&folder, state, &begun.stages)?;
-    }
-    Ok((folder, state))
+    let out = out.display();
+    Err(RunError::user(format!(
+        "the run in `{out}` was started with other plugins\nhint: leave out --plugins to use those of \
+         `{out}/gymkhana.lock`"
+    )))
 }
 
 /// Reports whether the run died before its first state: the folder holds at most the first evaluation and the first
@@ -48,14 +45,6 @@ fn died_early(run: &RunReader) -> RunResult<bool> {
     let named = checkpoints.iter().filter(|name| !name.starts_with('.'));
     let start = CheckpointName { stage: 0, step: 0 }.to_string();
     Ok(run.episodes()?.ids().iter().all(first) && named.into_iter().all(|name| seats::is_part_of(name, &start)))
-}
-
-pub(crate) fn lost_state(folder: &RunFolder, problem: &str) -> RunError {
-    let out = folder.reader().path().display();
-    RunError::user(format!(
-        "`{out}/state.json` {problem}\nhint: restore the file, or start a new run in another --out; `host show` and \
-         `host replay` still read this one"
-    ))
 }
 
 /// Rejects a run file that differs from the one at the start of the run in more than stages that take more steps.

@@ -55,13 +55,37 @@ pub(crate) async fn update(seats: &SeatPolicies, run: &Path) -> RunResult<()> {
     let served = run.join(FOLDER);
     remove_folder(&served)?;
     let folder = served.join(format!("{version:06}"));
-    let full = format!("the weights `{}` cannot be written\nhint: free space, then use --resume", folder.display());
+    let full = format!(
+        "the weights `{}` cannot be written\nhint: free space, then run again, with --resume if the run has begun",
+        folder.display()
+    );
     seats.policy().export(&folder).await.user_context(full)?;
     // The server has another working directory.
     let folder = folder.canonicalize().user_context(format!("`{}` cannot be opened", folder.display()))?;
     server.push(&folder, version).await.user_error()?;
     verify(seats, server).await?;
     remove_folder(&served)
+}
+
+/// Pushes the first weights of this process, before the run's folder is written. Leaves no file in `run`: folders that
+/// did not exist are removed again.
+///
+/// # Errors
+/// If the server does not load the weights or does not compute with them.
+pub(crate) async fn push_first(seats: &SeatPolicies, run: &Path) -> RunResult<()> {
+    if seats.server().is_none() {
+        return Ok(());
+    }
+    let missing: Vec<&Path> = run.ancestors().take_while(|folder| !folder.exists()).collect();
+    let pushed = update(seats, run).await;
+    let removed = remove_folder(&run.join(FOLDER));
+    for folder in missing {
+        // A folder that holds files of another process stays.
+        if std::fs::remove_dir(folder).is_err() {
+            break;
+        }
+    }
+    pushed.and(removed)
 }
 
 /// Compares the server's log-probabilities of a fixed text with the trainer's.

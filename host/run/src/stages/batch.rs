@@ -4,71 +4,17 @@ use std::sync::Arc;
 
 use gymkhana_record::{EpisodeRecord, Phase};
 use gymkhana_rollout::{FailedForks, PluginSet, SamplingPlan};
-use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
 use crate::seats::{SeatPolicies, weight_sync};
 use crate::session::Session;
-use crate::stages::tally::{FailureTally, LastFailure};
+use crate::stages::tally::{FailureTally, Failures, LastFailure, failed_figure, too_many};
 use crate::stop::Halt;
 use gymkhana_config::{RunFile, Stage};
 use gymkhana_orchestration::places::{check_group, most_in_flight};
 use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use gymkhana_orchestration::{Progress, ProgressFigures, SuccessRate};
 use gymkhana_orchestration::{RunError, RunResult};
-
-/// Minimum number of episodes before the share of failures is checked.
-const MIN_EPISODES: u64 = 20;
-
-/// Number of failed episodes among those played.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Failures {
-    failed: u64,
-    played: u64,
-}
-
-impl Failures {
-    pub fn count(&mut self, record: &EpisodeRecord) {
-        self.failed += u64::from(!record.failures.is_empty());
-        self.played += 1;
-    }
-
-    fn add(&mut self, more: Self) {
-        self.failed += more.failed;
-        self.played += more.played;
-    }
-
-    /// A warning that names the last failure.
-    fn described(self, (id, failure): &LastFailure) -> String {
-        format!("{} of {} episodes failed; last failure, in episode {id}: {failure}", self.failed, self.played)
-    }
-
-    /// Fails if the share of failed episodes exceeds `limit`.
-    pub fn judge(self, limit: f64, last: Option<LastFailure>) -> RunResult<()> {
-        if self.exceed(limit) { Err(self.too_many("episodes", limit, last)) } else { Ok(()) }
-    }
-
-    /// Error for too many failures; `of` names the episodes.
-    fn too_many(self, of: &str, limit: f64, last: Option<LastFailure>) -> RunError {
-        let Self { failed, played } = self;
-        let last = last.map(|(id, failure)| format!("\nlast failure, in episode {id}: {failure}"));
-        RunError::user(format!(
-            "too many failures: {failed} of {played} {of} failed, above failures.limit = {limit}{}",
-            last.unwrap_or_default()
-        ))
-    }
-
-    /// Reports whether enough episodes were played and more than the share `limit` of them failed.
-    fn exceed(self, limit: f64) -> bool {
-        self.played >= MIN_EPISODES && self.failed as f64 > limit * self.played as f64
-    }
-}
-
-/// The number of failed episodes, for a progress line; empty without any.
-pub(crate) fn failed_figure(episodes: u64) -> Vec<String> {
-    if episodes == 0 { vec![] } else { vec![format!("{episodes} failed")] }
-}
 
 impl Session {
     /// Plays a batch; returns its groups in the order of its tasks. A requested stop halts it at once: its finished
@@ -213,13 +159,6 @@ fn check_plans(file: &RunFile, plugins: &PluginSet) -> RunResult<()> {
     }
 }
 
-/// Finds failures above the limit: those of the stage, or those of the batch alone, because earlier successes would
-/// hide a plugin that breaks late. The text names the episodes.
-fn too_many(stage: Failures, batch: Failures, limit: f64) -> Option<(Failures, &'static str)> {
-    let judged = [(stage, "episodes of this stage"), (batch, "episodes of the last batch")];
-    judged.into_iter().find(|(failures, _)| failures.exceed(limit))
-}
-
 /// Rejects stages whose groups cannot have all plugins alive in `places` instances.
 pub(crate) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> RunResult<()> {
     file.stages.iter().try_for_each(|stage| {
@@ -229,20 +168,4 @@ pub(crate) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> 
         };
         check_group(&format!("stage `{}`", stage.name()), group, plugins, places)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_plugin_that_breaks_late_is_noticed_at_once() {
-        let failures = |failed, played| Failures { failed, played };
-        let judged = |stage, batch| too_many(stage, batch, 0.2).map(|(failures, _)| failures);
-        assert_eq!(judged(failures(20, 2000), failures(20, 40)), Some(failures(20, 40)));
-        assert_eq!(judged(failures(8, 2000), failures(8, 40)), None, "as many as the limit allows");
-        // Small batches are judged by the stage.
-        assert_eq!(judged(failures(10, 19), failures(4, 4)), None);
-        assert_eq!(judged(failures(10, 20), failures(4, 4)), Some(failures(10, 20)));
-    }
 }

@@ -4,6 +4,7 @@ pub(crate) mod batch;
 pub(crate) mod groups;
 pub(crate) mod pipeline;
 mod rl;
+pub(crate) mod run;
 mod sft;
 mod signal;
 pub(crate) mod tally;

@@ -14,9 +14,8 @@ use gymkhana_rollout::RolloutMetrics;
 
 use crate::seats::SeatPolicies;
 use crate::session::Session;
-use crate::stages::batch::Failures;
 use crate::stages::groups::rewards_differ;
-use crate::stages::tally::FailureTally;
+use crate::stages::tally::{FailureTally, Failures};
 use gymkhana_config::RlStage;
 use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, InFlight, Scheduler};
 use gymkhana_orchestration::tasks::TaskSampler;

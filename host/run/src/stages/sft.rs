@@ -185,11 +185,6 @@ impl Session {
         Ok((measured, tokens))
     }
 
-    /// Number of training steps that the stage has taken.
-    pub(crate) fn steps_done(&self) -> u64 {
-        self.progress.current.as_ref().map_or(0, |current| current.step)
-    }
-
     /// The next training step, after the evaluation that may be due before it; `None` after the last.
     pub(crate) async fn next_training_step(&mut self, steps: u64) -> Result<Option<u64>, Halt> {
         if self.steps_done() < steps {

@@ -62,7 +62,7 @@ fn turns_differ(group: &[EpisodeRecord]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use gymkhana_record::{EPISODE_SCHEMA, Ending, EpisodeId, Opening, Phase, Seed, TaskRef, Timing};
+    use gymkhana_record::{Ending, EpisodeId, Phase, Seed, TaskRef};
     use gymkhana_trainer::{GroupBy, Preset};
 
     use super::*;
@@ -127,36 +127,14 @@ mod tests {
 
     fn episode(rewards: &[f64]) -> EpisodeRecord {
         EpisodeRecord {
-            schema: EPISODE_SCHEMA,
-            id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 },
-            task: TaskRef { split: "train".to_owned(), index: 0 },
-            seed: Seed(0),
-            forks: vec![],
             turn_limit: 8,
-            guidance: None,
-            training_step: 0,
-            opening: Opening::default(),
-            turns: vec![],
-            policy_turns: vec![],
-            segments: vec![],
-            ending: Ending::Terminated,
-            environment_rewards: vec![],
-            extras: vec![],
-            privileged: vec![],
-            views: vec![],
-            hint: None,
-            scores: vec![],
             rewards: rewards.to_vec(),
-            turn_rewards: vec![],
-            turn_gains: vec![],
-            success: false,
-            selected: true,
-            failures: vec![],
-            exchanges: vec![],
-            costs: vec![],
-            logs: vec![],
-            unsandboxed: vec![],
-            timing: Timing::default(),
+            ..EpisodeRecord::new(
+                EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 },
+                TaskRef { split: "train".to_owned(), index: 0 },
+                Seed(0),
+                Ending::Terminated,
+            )
         }
     }
 }

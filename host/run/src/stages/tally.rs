@@ -1,9 +1,13 @@
-//! Failures of many episodes: failed calls counted by owner and kind, and the last failure.
+//! Failures of many episodes: failed calls counted by owner and kind, the last failure, and the limit of their share.
 
 use std::collections::BTreeMap;
 
-use gymkhana_record::{EpisodeId, Failure};
+use gymkhana_orchestration::{RunError, RunResult};
+use gymkhana_record::{EpisodeId, EpisodeRecord, Failure};
 use serde::{Deserialize, Serialize};
+
+/// Minimum number of episodes before the share of failures is checked.
+const MIN_EPISODES: u64 = 20;
 
 /// A failure and its episode.
 pub(crate) type LastFailure = (EpisodeId, Failure);
@@ -47,6 +51,67 @@ impl FailureTally {
     }
 }
 
+/// Number of failed episodes among those played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Failures {
+    /// Episodes with a failure.
+    pub failed: u64,
+    /// Episodes played.
+    pub played: u64,
+}
+
+impl Failures {
+    /// Counts an episode.
+    pub fn count(&mut self, record: &EpisodeRecord) {
+        self.failed += u64::from(!record.failures.is_empty());
+        self.played += 1;
+    }
+
+    /// Adds the counts of later episodes.
+    pub fn add(&mut self, more: Self) {
+        self.failed += more.failed;
+        self.played += more.played;
+    }
+
+    /// A warning that names the last failure.
+    pub fn described(self, (id, failure): &LastFailure) -> String {
+        format!("{} of {} episodes failed; last failure, in episode {id}: {failure}", self.failed, self.played)
+    }
+
+    /// Fails if the share of failed episodes exceeds `limit`.
+    pub fn judge(self, limit: f64, last: Option<LastFailure>) -> RunResult<()> {
+        if self.exceed(limit) { Err(self.too_many("episodes", limit, last)) } else { Ok(()) }
+    }
+
+    /// Error for too many failures; `of` names the episodes.
+    pub fn too_many(self, of: &str, limit: f64, last: Option<LastFailure>) -> RunError {
+        let Self { failed, played } = self;
+        let last = last.map(|(id, failure)| format!("\nlast failure, in episode {id}: {failure}"));
+        RunError::user(format!(
+            "too many failures: {failed} of {played} {of} failed, above failures.limit = {limit}{}",
+            last.unwrap_or_default()
+        ))
+    }
+
+    /// Reports whether enough episodes were played and more than the share `limit` of them failed.
+    fn exceed(self, limit: f64) -> bool {
+        self.played >= MIN_EPISODES && self.failed as f64 > limit * self.played as f64
+    }
+}
+
+/// The number of failed episodes, for a progress line; empty without any.
+pub(crate) fn failed_figure(episodes: u64) -> Vec<String> {
+    if episodes == 0 { vec![] } else { vec![format!("{episodes} failed")] }
+}
+
+/// Finds failures above the limit: those of the stage, or those of the batch alone, because earlier successes would
+/// hide a plugin that breaks late. The text names the episodes.
+pub(crate) fn too_many(stage: Failures, batch: Failures, limit: f64) -> Option<(Failures, &'static str)> {
+    let judged = [(stage, "episodes of this stage"), (batch, "episodes of the last batch")];
+    judged.into_iter().find(|(failures, _)| failures.exceed(limit))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,5 +147,16 @@ mod tests {
         assert_eq!(tally.last.as_ref().map(|(id, failure)| (id.group, failure.message.as_str())), Some((3, "three")));
         let text = serde_json::to_string(&tally).expect("JSON");
         assert_eq!(serde_json::from_str::<FailureTally>(&text).expect("a tally"), tally);
+    }
+
+    #[test]
+    fn a_plugin_that_breaks_late_is_noticed_at_once() {
+        let failures = |failed, played| Failures { failed, played };
+        let judged = |stage, batch| too_many(stage, batch, 0.2).map(|(failures, _)| failures);
+        assert_eq!(judged(failures(20, 2000), failures(20, 40)), Some(failures(20, 40)));
+        assert_eq!(judged(failures(8, 2000), failures(8, 40)), None, "as many as the limit allows");
+        // Small batches are judged by the stage.
+        assert_eq!(judged(failures(10, 19), failures(4, 4)), None);
+        assert_eq!(judged(failures(10, 20), failures(4, 4)), Some(failures(10, 20)));
     }
 }

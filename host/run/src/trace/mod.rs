@@ -27,20 +27,30 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Appends the spans of this process to the file from now on. With the feature `otel` it also exports them if the
-    /// environment names a collector.
-    pub fn start(file: Option<&Path>) -> RunResult<Self> {
-        let trace = Self {
+    /// Opens the file to append to it. With the feature `otel`, also sets up the export if the environment names a
+    /// collector.
+    ///
+    /// # Errors
+    /// If the file cannot be written or the export cannot be set up.
+    pub fn open(file: Option<&Path>) -> RunResult<Self> {
+        Ok(Self {
             file: file.map(TraceFile::open).transpose()?,
             #[cfg(feature = "otel")]
             export: otel::SpanExport::from_environment()?,
-        };
-        let layers = trace.layers();
-        if !layers.is_empty() {
-            let subscriber = Registry::default().with(layers).with(LevelFilter::INFO);
-            tracing::subscriber::set_global_default(subscriber).internal()?;
+        })
+    }
+
+    /// Hands the spans of this process to the receivers from now on.
+    ///
+    /// # Errors
+    /// If the process has another subscriber.
+    pub fn start(&self) -> RunResult<()> {
+        let layers = self.layers();
+        if layers.is_empty() {
+            return Ok(());
         }
-        Ok(trace)
+        let subscriber = Registry::default().with(layers).with(LevelFilter::INFO);
+        tracing::subscriber::set_global_default(subscriber).internal()
     }
 
     fn layers(&self) -> Vec<SpanLayer> {

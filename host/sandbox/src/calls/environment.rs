@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use gymkhana_record::{Call, Content, Cost, NamedValue, Opening, Part, Seed, TaskRef};
+use gymkhana_record::{Call, Content, Cost, NamedValue, Part, Seed, TaskRef};
 use gymkhana_registry::Kind;
 use serde::{Deserialize, Serialize};
 use wasmtime::Store;
 use wasmtime::component::Instance;
 
-use super::environment_results::{accept_start, accept_step, check_totals};
+use super::environment_results::{Started, StepResult, accept_start, accept_step, check_totals};
 use super::exported;
 use crate::bindings::exports::gymkhana::plugin::{environment, environment_oracle, environment_render};
 use crate::convert::ContentParam;
@@ -17,15 +17,6 @@ use crate::instance::slot::{CallKind, HostState, Slot};
 use crate::instance::store_data::StoreData;
 use crate::unsandboxed::Unsandboxed;
 use crate::{CallError, CallFuture, EnvironmentInfo, OptionalInterface, Plugin, SplitInfo, convert, info};
-
-/// Start of an episode.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Started {
-    /// Initial observations, offered functions and tool set-ups.
-    pub opening: Opening,
-    /// Seat to move.
-    pub seat: u32,
-}
 
 /// Action of the seat to move.
 #[derive(Debug, Clone, Copy)]
@@ -36,23 +27,6 @@ pub enum Action<'a> {
     Call(&'a Call),
     /// Anything else.
     Other(&'a [Part]),
-}
-
-/// Result of a step.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StepResult {
-    /// Observations: seat and content.
-    pub observations: Vec<(u32, Content)>,
-    /// Rewards: seat and reward.
-    pub rewards: Vec<(u32, f64)>,
-    /// Whether the episode has terminated.
-    pub terminated: bool,
-    /// Whether the episode was truncated.
-    pub truncated: bool,
-    /// Facts for records and rewards; policies do not receive them.
-    pub extras: Vec<NamedValue>,
-    /// Seat to move; any number after the end of the episode.
-    pub seat: u32,
 }
 
 /// Next turn of the expert.

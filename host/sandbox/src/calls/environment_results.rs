@@ -1,12 +1,37 @@
-//! Checks of an environment's results against the contract and the environment's description.
+//! Results of an environment: their types, and their checks against the contract and the environment's description.
 
 use std::collections::BTreeSet;
 
-use gymkhana_record::{Content, Opening, SeatFunctions};
+use gymkhana_record::{Content, NamedValue, Opening, SeatFunctions};
 
-use super::environment::{Started, StepResult};
 use crate::bindings::exports::gymkhana::plugin::environment;
 use crate::{EnvironmentInfo, convert, info};
+
+/// Start of an episode.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Started {
+    /// Initial observations, offered functions and tool set-ups.
+    pub opening: Opening,
+    /// Seat to move.
+    pub seat: u32,
+}
+
+/// Result of a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepResult {
+    /// Observations: seat and content.
+    pub observations: Vec<(u32, Content)>,
+    /// Rewards: seat and reward.
+    pub rewards: Vec<(u32, f64)>,
+    /// Whether the episode has terminated.
+    pub terminated: bool,
+    /// Whether the episode was truncated.
+    pub truncated: bool,
+    /// Facts for records and rewards; policies do not receive them.
+    pub extras: Vec<NamedValue>,
+    /// Seat to move; any number after the end of the episode.
+    pub seat: u32,
+}
 
 pub(super) fn accept_start(started: environment::Started, info: &EnvironmentInfo) -> Result<(u32, Started), String> {
     let environment::Started { episode, observations, functions, setup, seat } = started;

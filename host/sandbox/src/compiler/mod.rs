@@ -4,6 +4,7 @@
 //! it. The program therefore starts itself as a compiler, for components that are not in the code cache.
 
 mod child;
+mod error;
 mod program;
 
 use std::ffi::OsString;
@@ -13,9 +14,8 @@ use std::sync::OnceLock;
 use wasmtime::Engine;
 
 use crate::engine::CodeForm;
-use crate::sandbox::CompileError;
 
-pub(crate) use program::CompilerFailure;
+pub(crate) use error::{CompileError, CompilerFailure};
 pub use program::CompilerProgram;
 
 /// First argument of a program that is started as a compiler.

@@ -12,9 +12,9 @@ use std::time::Duration;
 use gymkhana_registry::Digest;
 
 use super::child::Job;
+use super::error::{CompileError, CompilerFailure};
 use super::{COMPILE_COMMAND, OUT_OF_MEMORY, REJECTED};
 use crate::engine::CodeForm;
-use crate::sandbox::CompileError;
 
 /// Time for the compilation of one component. The largest plugin that we build takes a tenth of it on two slow cores.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -61,17 +61,6 @@ impl Default for CompilerProgram {
             deadline: DEADLINE,
         }
     }
-}
-
-/// Limit of a compilation that was reached, or another way in which its process failed.
-#[derive(Debug)]
-pub(crate) enum CompilerFailure {
-    /// The deadline passed.
-    Time(Duration),
-    /// The process was refused memory.
-    Memory(u64),
-    /// The process could not be started, or ended in another way.
-    Process(String),
 }
 
 /// Output of a compiler's process that has ended.

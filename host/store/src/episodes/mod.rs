@@ -1,5 +1,6 @@
 //! Stores episodes exactly once: first in a journal, then in immutable Parquet parts.
 
+mod cells;
 mod columns;
 mod entry;
 mod journal;

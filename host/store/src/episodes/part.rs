@@ -10,10 +10,8 @@ use std::sync::Arc;
 
 use arrow_array::builder::{BooleanBuilder, Float32Builder, ListBuilder, StringBuilder, UInt32Builder};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{ArrowPrimitiveType, Float32Type, UInt32Type};
-use arrow_array::{
-    ArrayRef, BooleanArray, Float64Array, ListArray, RecordBatch, StringArray, UInt32Array, UInt64Array,
-};
+use arrow_array::types::{Float32Type, UInt32Type};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use bytes::Bytes;
 use gymkhana_record::{EPISODE_SCHEMA, EpisodeId, EpisodeRecord, Segment};
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
@@ -23,6 +21,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
 use crate::StoreError;
+use crate::episodes::cells::{Cause, list, text, values};
 use crate::episodes::columns::JoinedColumns;
 use crate::episodes::entry::Entry;
 use crate::episodes::old_record::{self, BadRecord};
@@ -35,8 +34,6 @@ pub const PART_SCHEMA: u32 = 3;
 
 const SCHEMA_KEY: &str = "gymkhana:schema";
 const CHECKSUM_KEY: &str = "gymkhana:checksum";
-
-pub(crate) type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Writes a part atomically.
 pub(crate) fn write_part(path: &Path, entries: &[Entry]) -> Result<(), StoreError> {
@@ -318,20 +315,4 @@ fn decode_segments(batch: &RecordBatch, row: usize, front: JoinedColumns) -> Res
         return Err(format!("row {row} has tokens after its last segment").into());
     }
     Ok(segments)
-}
-
-pub(crate) fn text<'a>(batch: &'a RecordBatch, column: &str, row: usize) -> Result<&'a str, Cause> {
-    let texts = batch.column_by_name(column).and_then(|array| array.as_string_opt::<i32>());
-    Ok(texts.ok_or_else(|| format!("text column `{column}` is missing"))?.value(row))
-}
-
-fn list(batch: &RecordBatch, column: &str, row: usize) -> Result<ArrayRef, Cause> {
-    let lists: Option<&ListArray> = batch.column_by_name(column).and_then(|array| array.as_list_opt());
-    Ok(lists.ok_or_else(|| format!("list column `{column}` is missing"))?.value(row))
-}
-
-fn values<T: ArrowPrimitiveType>(batch: &RecordBatch, column: &str, row: usize) -> Result<Vec<T::Native>, Cause> {
-    let array = list(batch, column, row)?;
-    let values = array.as_primitive_opt::<T>().ok_or_else(|| format!("column `{column}` has another number type"))?;
-    Ok(values.values().to_vec())
 }

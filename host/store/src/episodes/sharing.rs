@@ -9,8 +9,8 @@ use arrow_array::types::UInt32Type;
 use arrow_array::{Array, RecordBatch};
 use gymkhana_record::{EpisodeId, EpisodeRecord};
 
+use crate::episodes::cells::{Cause, text};
 use crate::episodes::columns::JoinedColumns;
-use crate::episodes::part::{Cause, text};
 
 /// Beginning of a row that is stored in an earlier row of the part.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //! segments, comparison of seats, staleness and the entropy band.
 
 use gymkhana_record::{
-    Call, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Function, Opening, Part, Phase, PolicyTurn, Sampled,
-    SeatFunctions, Seed, Segment, TaskRef, Timing, Turn,
+    Call, Ending, EpisodeId, EpisodeRecord, Function, Part, Phase, PolicyTurn, Sampled, SeatFunctions, Seed, Segment,
+    TaskRef, Turn,
 };
 
 use super::layout::Batch;
@@ -28,36 +28,15 @@ fn text(words: &str) -> Vec<Part> {
 /// An episode of seat 0 that was offered no tools, with an empty transcript.
 pub(super) fn episode(member: u32, segments: Vec<Segment>, rewards: &[f64]) -> EpisodeRecord {
     EpisodeRecord {
-        schema: EPISODE_SCHEMA,
-        id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member, attempt: 0 },
-        task: TaskRef { split: "train".to_owned(), index: 7 },
-        seed: Seed(0),
-        forks: vec![],
         turn_limit: 16,
-        guidance: None,
-        training_step: 0,
-        opening: Opening::default(),
-        turns: vec![],
-        policy_turns: vec![],
         segments,
-        ending: Ending::Terminated,
-        environment_rewards: vec![],
-        extras: vec![],
-        privileged: vec![],
-        views: vec![],
-        hint: None,
-        scores: vec![],
         rewards: rewards.to_vec(),
-        turn_rewards: vec![],
-        turn_gains: vec![],
-        success: false,
-        selected: true,
-        failures: vec![],
-        exchanges: vec![],
-        costs: vec![],
-        logs: vec![],
-        unsandboxed: vec![],
-        timing: Timing::default(),
+        ..EpisodeRecord::new(
+            EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member, attempt: 0 },
+            TaskRef { split: "train".to_owned(), index: 7 },
+            Seed(0),
+            Ending::Terminated,
+        )
     }
 }
 

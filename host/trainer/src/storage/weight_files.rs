@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::model::{Model, OUTPUT_LAYER};
+use crate::model::Model;
 use crate::storage::{tensor_file, weight_header};
 use crate::{ModelConfig, TrainerError};
 
@@ -82,19 +82,13 @@ fn paths(folder: &Path) -> Result<Vec<PathBuf>, TrainerError> {
 pub(crate) fn fill(folder: &Path, model: &Model) -> Result<(), TrainerError> {
     for path in paths(folder)? {
         for (name, values) in tensor_file::read(&path)? {
-            if is_left_over(&name, model.config()) {
+            if weight_header::is_left_over(&name, model.config()) {
                 continue;
             }
             model.parameters().set(&name, &values).map_err(TrainerError::torch("copied weights from a file"))?;
         }
     }
     Ok(())
-}
-
-/// Whether a tensor is redundant and ignored: an output layer that shares the embedding, or a table of frequencies.
-/// Some tools write them.
-pub(crate) fn is_left_over(name: &str, config: &ModelConfig) -> bool {
-    (config.tie_word_embeddings && name == OUTPUT_LAYER) || name.ends_with(".rotary_emb.inv_freq")
 }
 
 #[cfg(test)]

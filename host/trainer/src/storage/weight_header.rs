@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use safetensors::SafeTensorError;
 use safetensors::tensor::Metadata;
 
-use crate::model::shapes;
-use crate::storage::weight_files;
+use crate::model::{OUTPUT_LAYER, shapes};
 use crate::{ModelConfig, TrainerError};
 
 /// Bytes of a header. One of a model with a hundred thousand tensors takes about ten million.
@@ -26,7 +25,7 @@ pub(crate) fn check(files: &[PathBuf], index: &Path, config: &ModelConfig) -> Re
     let mut found: BTreeMap<String, (Vec<i64>, &Path)> = BTreeMap::new();
     for path in files.iter().map(PathBuf::as_path) {
         for (name, shape) in read(path)? {
-            if weight_files::is_left_over(&name, config) {
+            if is_left_over(&name, config) {
                 continue;
             }
             if found.insert(name.clone(), (shape, path)).is_some() {
@@ -48,6 +47,12 @@ pub(crate) fn check(files: &[PathBuf], index: &Path, config: &ModelConfig) -> Re
         None => Ok(()),
         Some((name, (_, path))) => Err(weights(path, format!("unknown tensor `{name}`"))),
     }
+}
+
+/// Whether a tensor is redundant and ignored: an output layer that shares the embedding, or a table of frequencies.
+/// Some tools write them.
+pub(crate) fn is_left_over(name: &str, config: &ModelConfig) -> bool {
+    (config.tie_word_embeddings && name == OUTPUT_LAYER) || name.ends_with(".rotary_emb.inv_freq")
 }
 
 /// Compares the sizes of the config with those of the tensors that have them, so that the error names the key.

@@ -4,10 +4,7 @@
 use std::sync::Arc;
 
 use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
-use gymkhana_record::{
-    EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Opening, Phase, Sampled, Seed, Segment, StepMetrics, TaskRef,
-    Timing,
-};
+use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Sampled, Seed, Segment, StepMetrics, TaskRef};
 use gymkhana_trainer::{Estimator, Kl, KlPlace, TinyModel, Trainer};
 
 /// Size of a model that answers in microseconds.
@@ -74,36 +71,16 @@ pub fn figure(metrics: &StepMetrics, name: &str) -> f64 {
 /// An episode of one segment.
 pub fn episode(group: u32, member: u32, segment: Segment, reward: f64) -> EpisodeRecord {
     EpisodeRecord {
-        schema: EPISODE_SCHEMA,
-        id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group, member, attempt: 0 },
-        task: TaskRef { split: "train".to_owned(), index: 0 },
-        seed: Seed(0),
-        forks: Vec::new(),
         turn_limit: 16,
-        guidance: None,
-        training_step: 0,
-        opening: Opening::default(),
-        turns: Vec::new(),
-        policy_turns: Vec::new(),
         segments: vec![segment],
-        ending: Ending::Terminated,
-        environment_rewards: Vec::new(),
-        extras: Vec::new(),
-        privileged: Vec::new(),
-        views: Vec::new(),
-        hint: None,
-        scores: Vec::new(),
         rewards: vec![reward],
-        turn_rewards: Vec::new(),
-        turn_gains: Vec::new(),
         success: reward > 0.0,
-        selected: true,
-        failures: Vec::new(),
-        exchanges: vec![],
-        costs: vec![],
-        logs: vec![],
-        unsandboxed: vec![],
-        timing: Timing::default(),
+        ..EpisodeRecord::new(
+            EpisodeId { stage: 0, phase: Phase::Train, step: 0, group, member, attempt: 0 },
+            TaskRef { split: "train".to_owned(), index: 0 },
+            Seed(0),
+            Ending::Terminated,
+        )
     }
 }
 

@@ -24,7 +24,6 @@ use semver::{Version, VersionReq};
 use serde::Deserialize;
 use url::Url;
 
-use crate::component::read_pending;
 use crate::error::RegistryClientError;
 use crate::remote::Access;
 use crate::transport::{FetchError, HttpResponse, HttpTransport, RequestParts, below};
@@ -229,7 +228,7 @@ impl OciRegistry {
         }
         budget.component_bytes.charge(size).map_err(|error| self.rejected(name, error))?;
         let pending = self.blob(name, digest, size, cache).await?;
-        let file = derive(&read_pending(pending.path())?)?;
+        let file = derive(&pending.read()?)?;
         cache.commit(&pending, &content)?;
         Ok(file)
     }

@@ -1,6 +1,7 @@
 //! Files of the registry: the mutable checkpoint, the immutable content-addressed files, and pages for browsers.
 
-pub(crate) mod page;
+mod page;
+pub(crate) mod page_cache;
 
 use std::io;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use tokio_util::io::ReaderStream;
 
 use crate::http_error::HttpError;
 use crate::service::RegistryService;
-use page::Page;
+use page_cache::Page;
 
 /// Size of a read from a file, in bytes.
 const CHUNK: usize = 64 << 10;

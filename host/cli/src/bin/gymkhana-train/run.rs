@@ -81,7 +81,7 @@ fn start(args: &RunArgs, stop: StopRequest, printer: &Printer) -> CliResult<RunR
         plugins,
         lock,
         metrics: args.metrics,
-        trace: args.trace.clone(),
+        trace: trace_file(args),
         stop,
     })
 }
@@ -109,9 +109,14 @@ fn resume(args: &RunArgs, folder: &Path, stop: StopRequest, printer: &Printer) -
         plugins,
         lock,
         metrics: args.metrics,
-        trace: args.trace.clone(),
+        trace: trace_file(args),
         stop,
     })
+}
+
+/// The file for spans; a dry run writes none.
+fn trace_file(args: &RunArgs) -> Option<PathBuf> {
+    args.trace.clone().filter(|_| !args.dry_run)
 }
 
 fn folder_of(run_file: &Path) -> PathBuf {

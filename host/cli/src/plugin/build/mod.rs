@@ -54,6 +54,11 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliRes
     }
 }
 
+/// The component of a plugin: the file itself, or what the folder builds.
+pub fn component(plugin: &Path, printer: &Printer) -> CliResult<PathBuf> {
+    if plugin.is_dir() { build_folder(plugin, None, printer) } else { Ok(plugin.to_owned()) }
+}
+
 /// The component that `host plugin build` wrote into a plugin's folder.
 ///
 /// # Errors

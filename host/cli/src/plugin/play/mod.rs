@@ -20,7 +20,7 @@ use lines::Lines;
 
 /// Plays.
 pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
-    let given = PluginInputs::read(&plugin_inputs::component(&args.plugin, printer)?)?;
+    let given = PluginInputs::read(&build::component(&args.plugin, printer)?)?;
     let kinds = &given.manifest.kinds;
     let is_environment = kinds.contains(&Kind::Environment);
     if !is_environment && !kinds.contains(&Kind::Tool) {

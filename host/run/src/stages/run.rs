@@ -1,0 +1,115 @@
+//! The order of a run: its remaining stages, each between two evaluations, and the result.
+
+use std::path::PathBuf;
+
+use gymkhana_config::Stage;
+use gymkhana_orchestration::{Classify, RunResult};
+use gymkhana_store::Summary;
+use gymkhana_trainer::StageModels;
+
+use crate::schedule::EvalPoint;
+use crate::session::Session;
+use crate::stages::tally::FailureTally;
+use crate::state::Success;
+use crate::stop::{Halt, Stopped};
+
+/// The end of a run without an error.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// All stages are complete.
+    Finished(Box<Finished>),
+    /// A stop was requested; the run can be resumed.
+    Stopped(Stopped),
+}
+
+/// Result of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finished {
+    /// Success and cost of each stage.
+    pub summary: Summary,
+    /// Number of recorded episodes.
+    pub episodes: usize,
+    /// The run's folder.
+    pub folder: PathBuf,
+    /// Folder of the newest checkpoint.
+    pub checkpoint: Option<PathBuf>,
+    /// Failures of the whole run, including those of episodes that a resumption played again.
+    pub failures: FailureTally,
+}
+
+impl Session {
+    /// Runs the remaining stages, or until a stop is requested.
+    pub(crate) async fn run(&mut self) -> RunResult<Outcome> {
+        if let Some(last) = self.file.stages.last().filter(|_| self.progress.stage == self.file.stages.len()) {
+            let (out, name) = (self.folder.reader().path().display(), last.name());
+            self.reporter.status(&format!(
+                "the run in `{out}` is finished\nhint: continue it with more steps, such as `host run --resume {out} \
+                 --set stages.{name}.steps={}`",
+                last.steps().saturating_mul(2)
+            ));
+        }
+        match self.stages().await {
+            Ok(()) => self.finish().map(|finished| Outcome::Finished(Box::new(finished))),
+            Err(Halt::Stopped) => self.save_stopped().await.map(Outcome::Stopped),
+            Err(Halt::Failed(error)) => Err(error),
+        }
+    }
+
+    async fn stages(&mut self) -> Result<(), Halt> {
+        let stages = self.file.stages.clone();
+        self.progress.finished.iter().for_each(|stage| self.reporter.stage_finished(stage));
+        while let Some(stage) = stages.get(self.progress.stage) {
+            self.check_stop()?;
+            self.stage(stage).await?;
+        }
+        Ok(())
+    }
+
+    async fn stage(&mut self, stage: &Stage) -> Result<(), Halt> {
+        if self.progress.current.is_none() {
+            // The stage before has evaluated the same weights on the same tasks.
+            let before = match self.progress.finished.last() {
+                Some(last) => Success { greedy: last.success_after, sampled: last.success_after_sampled },
+                None => self.evaluate(EvalPoint::Before).await?,
+            };
+            let keeps = match stage {
+                Stage::Sft(_) => StageModels::default(),
+                Stage::Rl(stage) => StageModels {
+                    teacher: stage.teacher.clone(),
+                    ..stage.settings().user_error()?.algorithm.stage_models()
+                },
+            };
+            for model in self.seats.trained() {
+                model.trainer.begin_stage(keeps.clone()).await.internal()?;
+            }
+            self.progress.begin(stage.name(), before);
+            self.checkpoint().await?;
+        }
+        match stage {
+            Stage::Sft(stage) => self.sft(stage).await?,
+            Stage::Rl(stage) => self.rl(stage).await?,
+        }
+        let after = self.evaluate(EvalPoint::After).await?;
+        let summary = self.progress.finish(after, self.begun.elapsed());
+        self.reporter.stage_finished(&summary);
+        self.episodes.commit()?;
+        Ok(self.write_state()?)
+    }
+
+    fn finish(&mut self) -> RunResult<Finished> {
+        let last = self.progress.finished.last();
+        let summary = Summary {
+            schema: gymkhana_store::SUMMARY_SCHEMA,
+            success: last.and_then(|stage| stage.success_after),
+            success_sampled: last.and_then(|stage| stage.success_after_sampled),
+            stages: self.progress.finished.clone(),
+            seconds: self.begun.elapsed().as_secs_f64(),
+        };
+        self.folder.write_summary(&summary)?;
+        let (episodes, folder) = (self.episodes.stored().len(), self.folder.reader().path().to_owned());
+        let checkpoints = self.folder.reader().checkpoints_path();
+        let checkpoint = self.checkpoint.as_ref().map(|saved| checkpoints.join(saved.name.to_string()));
+        let failures = self.progress.tally.clone();
+        Ok(Finished { summary, episodes, folder, checkpoint, failures })
+    }
+}

@@ -1,0 +1,259 @@
+//! Checks at the start of a run: an ordered list per phase, one function per check.
+//!
+//! A check reads its phase and returns the first problem that the user must fix. The run's folder is not written before
+//! the last list has passed.
+
+use std::pin::Pin;
+
+use gymkhana_config::{RlStage, Stage};
+use gymkhana_nearest::did_you_mean;
+use gymkhana_record::{Seed, TaskRef};
+use gymkhana_rollout::{ContextStrategy, ProbeError, SeatPlayer, TurnProbe};
+use gymkhana_trainer::Requirement;
+
+use super::phases::{Assembled, Opened, Pinned, Prepared, Resolved, Resumed, Seated};
+use super::request::RunRequest;
+use crate::agreement;
+use crate::oracle;
+use crate::resume::{self, taken};
+use crate::seats::weight_sync;
+use crate::stages::{batch, tasks};
+use gymkhana_orchestration::rewards;
+use gymkhana_orchestration::scheduler::SeatPlayers;
+use gymkhana_orchestration::seats;
+use gymkhana_orchestration::{Classify, RunError, RunResult};
+
+/// Result of a check that waits for a plugin or a server.
+type Checked<'a> = Pin<Box<dyn Future<Output = RunResult<()>> + Send + 'a>>;
+
+/// A check of the phase `T`.
+pub(crate) enum Check<T> {
+    /// Compares what is there.
+    Read(fn(&T) -> RunResult<()>),
+    /// Calls a plugin or a server.
+    Call(for<'a> fn(&'a T) -> Checked<'a>),
+}
+
+/// Checks before anything is opened.
+pub(crate) const REQUESTED: [Check<RunRequest>; 1] = [Check::Read(folder_is_free)];
+
+/// Checks of the run file by itself.
+pub(crate) const RESOLVED: [Check<Resolved>; 2] = [Check::Read(learns_from_server), Check::Read(teachers_exist)];
+
+/// Checks of the run file against the plugins.
+pub(crate) const ASSEMBLED: [Check<Assembled>; 5] = [
+    Check::Call(splits_exist),
+    Check::Read(seats_exist),
+    Check::Read(groups_fit),
+    Check::Read(deterministic_places),
+    Check::Read(companions_present),
+];
+
+/// Checks of the folder of a resumed run.
+pub(crate) const REOPENED: [Check<Resumed>; 4] = [
+    Check::Read(run_file_is_intact),
+    Check::Read(state_is_there),
+    Check::Read(same_plugins),
+    Check::Read(position_agrees),
+];
+
+/// Checks before models are opened.
+pub(crate) const PINNED: [Check<Pinned>; 1] = [Check::Read(same_seats)];
+
+/// Checks of the models and the inference server.
+pub(crate) const SEATED: [Check<Seated>; 2] = [Check::Read(served_model_is_updated), Check::Read(context_fits)];
+
+/// Checks of the run file against the models and, when resuming, against the run's folder. The last ones start episodes
+/// of the first training task.
+pub(crate) const OPENED: [Check<Opened>; 7] = [
+    Check::Read(run_file_holds),
+    Check::Read(same_run),
+    Check::Read(checkpoint_agrees),
+    Check::Read(policies_can_score),
+    Check::Call(task_has_answer),
+    Check::Call(oracle_has_functions),
+    Check::Call(facts_exist),
+];
+
+/// Checks of a run that is about to train. A plan of a run leaves them out, because they change the server.
+pub(crate) const PREPARED: [Check<Prepared>; 1] = [Check::Call(server_takes_weights)];
+
+/// Runs a list of checks in order.
+///
+/// # Errors
+/// The first error of a check.
+pub(crate) async fn pass<T>(phase: &T, checks: &[Check<T>]) -> RunResult<()> {
+    for check in checks {
+        match check {
+            Check::Read(check) => check(phase)?,
+            Check::Call(check) => check(phase).await?,
+        }
+    }
+    Ok(())
+}
+
+fn folder_is_free(request: &RunRequest) -> RunResult<()> {
+    if request.resume { Ok(()) } else { taken::check(&request.out, request.overwrite) }
+}
+
+fn learns_from_server(run: &Resolved) -> RunResult<()> {
+    run.request.file.check_learns_from_server().user_error()
+}
+
+/// Checks teachers early, because they are opened only when their stage begins.
+fn teachers_exist(run: &Resolved) -> RunResult<()> {
+    for stage in &run.request.file.stages {
+        if let Stage::Rl(RlStage { name, teacher: Some(folder), .. }) = stage
+            && !folder.join("config.json").is_file()
+        {
+            return Err(RunError::user(format!(
+                "the teacher of stage `{name}`, `{}`, is not a model: config.json is missing\nhint: name a \
+                 checkpoint's folder",
+                folder.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn splits_exist(run: &Assembled) -> Checked<'_> {
+    Box::pin(tasks::check_splits(&run.file, &run.set))
+}
+
+fn seats_exist(run: &Assembled) -> RunResult<()> {
+    seats::check(&run.file, &run.set)
+}
+
+fn groups_fit(run: &Assembled) -> RunResult<()> {
+    batch::check_places(&run.file, &run.set, run.places)
+}
+
+fn deterministic_places(run: &Assembled) -> RunResult<()> {
+    batch::deterministic_places(&run.file, &run.set).map(|_| ())
+}
+
+fn run_file_is_intact(run: &Resumed) -> RunResult<()> {
+    Ok(run.folder.reader().run_text().map(drop)?)
+}
+
+fn state_is_there(run: &Resumed) -> RunResult<()> {
+    resume::state_is_there(&run.folder, run.state.as_ref())
+}
+
+fn same_plugins(run: &Resumed) -> RunResult<()> {
+    resume::same_plugins(&run.folder, run.state.as_ref(), &run.lock)
+}
+
+/// A run file that this host cannot parse differs from the given one, which is reported later.
+fn position_agrees(run: &Resumed) -> RunResult<()> {
+    match run.state.as_ref().zip(resume::begun_as(&run.folder)) {
+        Some((state, begun)) => agreement::position(&run.folder, state, &begun.stages),
+        None => Ok(()),
+    }
+}
+
+fn same_seats(run: &Pinned) -> RunResult<()> {
+    match run.resumed.as_ref().zip(run.begun.as_ref()) {
+        Some((resumed, begun)) => resume::same_seats(&resumed.folder, begun, &run.file, resumed.state.as_ref()),
+        None => Ok(()),
+    }
+}
+
+fn served_model_is_updated(run: &Seated) -> RunResult<()> {
+    weight_sync::check_served(&run.seats, &run.file)
+}
+
+fn context_fits(run: &Seated) -> RunResult<()> {
+    run.file.limits.check_model(run.seats.context()).user_error()
+}
+
+fn run_file_holds(run: &Opened) -> RunResult<()> {
+    run.file.check().user_error()
+}
+
+fn same_run(run: &Opened) -> RunResult<()> {
+    run.folder.as_ref().map_or(Ok(()), |folder| resume::same_run_file(folder, run.state.as_ref(), &run.file))
+}
+
+fn checkpoint_agrees(run: &Opened) -> RunResult<()> {
+    match run.folder.as_ref().zip(run.state.as_ref()) {
+        Some((folder, state)) => agreement::checkpoint(folder, &state.checkpoint, &run.seats),
+        None => Ok(()),
+    }
+}
+
+fn policies_can_score(run: &Opened) -> RunResult<()> {
+    for (seat, player) in run.seats.seats.iter().zip(run.seats.players()) {
+        if let SeatPlayer::Policy(policy) = player {
+            run.rollout.check_policy(seat, policy).user_error()?;
+        }
+    }
+    Ok(())
+}
+
+/// A preset that needs a companion (a probe, a plan, a gate …) would train something else without it.
+fn companions_present(run: &Assembled) -> RunResult<()> {
+    for stage in &run.file.stages {
+        let Stage::Rl(stage) = stage else { continue };
+        let preset = stage.preset().user_error()?;
+        if let Some(missing) = preset.requires().iter().find(|needed| !is_met(**needed, stage, run)) {
+            let (stage, algorithm) = (&stage.name, &stage.algorithm);
+            return Err(RunError::user(format!(
+                "stage `{stage}`: algorithm `{algorithm}` needs {}",
+                missing.description()
+            ))
+            .with_hint(format!("add lines such as\n{}", missing.example())));
+        }
+    }
+    Ok(())
+}
+
+fn is_met(needed: Requirement, stage: &RlStage, run: &Assembled) -> bool {
+    let file = &run.file;
+    match needed {
+        Requirement::AnswerProbe => matches!(file.probe, Some(TurnProbe::Answer(_))),
+        Requirement::BranchPlan => stage.plan.kind() == "branch",
+        Requirement::OversamplePlan => stage.plan.kind() == "oversample",
+        Requirement::TurnSchedule => stage.turns.is_some(),
+        Requirement::RewardGate => {
+            file.environment.gate.is_some() || file.rewards.values().any(|reward| reward.gate.is_some())
+        }
+        Requirement::CallEfficiencyReward => run.set.reward_names().any(|name| name == "tool-efficiency"),
+        Requirement::SummaryContext => matches!(file.context, ContextStrategy::Summary(_)),
+    }
+}
+
+/// The first training task.
+fn first_task(run: &Opened) -> TaskRef {
+    TaskRef { split: run.file.environment.train.clone(), index: 0 }
+}
+
+/// The task must have the field that the probe scores.
+fn task_has_answer(run: &Opened) -> Checked<'_> {
+    Box::pin(async {
+        run.rollout.check_answer(&first_task(run), Seed(run.file.seed)).await.map_err(|error| {
+            let near = match &error {
+                ProbeError::NoField { field, known, .. } => did_you_mean(field, known.iter().map(String::as_str)),
+                ProbeError::CannotScore { .. } | ProbeError::NoView { .. } => String::new(),
+            };
+            RunError::user(format!("{error}{near}"))
+        })
+    })
+}
+
+fn oracle_has_functions(run: &Opened) -> Checked<'_> {
+    Box::pin(async { oracle::has_functions(&run.file, &run.rollout, &first_task(run), run.reporter.as_ref()).await })
+}
+
+/// A mistyped fact is found here and not after an evaluation, if the environment has an oracle.
+fn facts_exist(run: &Opened) -> Checked<'_> {
+    Box::pin(async {
+        let checked = run.rollout.check_oracle_facts(&first_task(run), Seed(run.file.seed)).await;
+        checked.map_err(|error| rewards::with_nearest_name(&error))
+    })
+}
+
+/// A server that cannot take weights is found here and not after the first stage.
+fn server_takes_weights(run: &Prepared) -> Checked<'_> {
+    Box::pin(weight_sync::push_first(&run.opened.seats, &run.out))
+}

@@ -1,0 +1,126 @@
+//! The start of a run in phases: requested → resolved → assembled → reopened → pinned → seated → opened → prepared.
+//!
+//! Each phase owns the inputs of the next one and ends with its list of checks. Only [`Prepared::train`] writes, after
+//! the last list: all user errors are found before that.
+
+mod checks;
+mod phases;
+mod request;
+
+use std::sync::Arc;
+
+use gymkhana_registry::Lock;
+use gymkhana_store::RunFolder;
+use gymkhana_trainer::Trainer;
+
+pub use phases::Prepared;
+pub use request::RunRequest;
+
+use crate::banner::Banner;
+use crate::metrics::Listener;
+use crate::progress::ProgressMeter;
+use crate::resume::taken;
+use crate::session::Session;
+use crate::setup::chat::chat_files;
+use crate::stages::run::Outcome;
+use crate::trace::Trace;
+use checks::pass;
+use gymkhana_orchestration::chat::write_chat_files;
+use gymkhana_orchestration::places;
+use gymkhana_orchestration::plugins::PluginFile;
+use gymkhana_orchestration::{Classify, Reporter, RunResult};
+use phases::{Opened, Resolved};
+
+/// Runs all checks, from the run file to the models.
+///
+/// # Errors
+/// The first failed check, in the order of the phases. Nothing has been written to `request.out`.
+pub async fn prepare(request: RunRequest, reporter: Arc<dyn Reporter>) -> RunResult<Prepared> {
+    pass(&request, &checks::REQUESTED).await?;
+    let resolved = phases::resolve(request)?;
+    pass(&resolved, &checks::RESOLVED).await?;
+    let Resolved { request, assets } = resolved;
+    let listener = match request.metrics {
+        Some(address) => Some(Listener::bind(address).await?),
+        None => None,
+    };
+    let assembled = phases::assemble(request.file.clone(), &request.plugins, &assets, &reporter).await?;
+    pass(&assembled, &checks::ASSEMBLED).await?;
+    let (sandbox, places) = (assembled.sandbox.clone(), assembled.places);
+    if let Some(fewer) = places::fewer_in_flight(&assembled.file, &assembled.set, places) {
+        reporter.warn(&fewer);
+    }
+    let resumed = if request.resume { Some(phases::reopen(&request)?) } else { None };
+    if let Some(resumed) = &resumed {
+        pass(resumed, &checks::REOPENED).await?;
+    }
+    let pinned = phases::pin(assembled, resumed, &reporter).await?;
+    pass(&pinned, &checks::PINNED).await?;
+    let seated = phases::seat(pinned, &reporter).await?;
+    pass(&seated, &checks::SEATED).await?;
+    let opened = phases::open(seated, &reporter)?;
+    pass(&opened, &checks::OPENED).await?;
+    let trace = Trace::open(request.trace.as_deref())?;
+    let RunRequest { out, overwrite, plugins, lock, stop, .. } = request;
+    Ok(Prepared { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop })
+}
+
+impl Prepared {
+    /// Model, plugins, stages and folder in words.
+    pub(crate) fn banner(&self) -> String {
+        let Opened { file, seats, folder, state, .. } = &self.opened;
+        let resumed = folder
+            .as_ref()
+            .zip(state.as_ref())
+            .map(|(folder, state)| folder.reader().checkpoints_path().join(state.checkpoint.name.to_string()));
+        let banner = Banner {
+            policy: &file.policy,
+            parameters: seats.policy().parameter_count(),
+            resumed: resumed.as_deref(),
+            lock: &self.lock,
+            stages: &file.stages,
+            out: &self.out,
+        };
+        banner.to_string()
+    }
+
+    /// Trains: creates or reopens the run's folder and runs the stages, or until a stop is requested.
+    ///
+    /// # Errors
+    /// If the inference server does not take the weights, the folder cannot be written, a plugin or a model fails too
+    /// often, or the trainer fails.
+    pub async fn train(self) -> RunResult<Outcome> {
+        pass(&self, &checks::PREPARED).await?;
+        let banner = self.banner();
+        let Self { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop } = self;
+        let Opened { file, rollout, seats, folder, state, reporter } = opened;
+        trace.start()?;
+        let folder = match folder {
+            Some(folder) => folder,
+            None => taken::create(&out, overwrite, &file.resolved().internal()?)?,
+        };
+        fill(&folder, &plugins, &lock, seats.policy())?;
+        reporter.status(&banner);
+        assets.store(&folder)?;
+        let session = Session::new(file, Arc::clone(&reporter), folder, rollout, seats, state, places)?;
+        let mut session = Session { stop, ..session };
+        // The page and the meter end when they are dropped.
+        let _page = listener.map(|listener| session.serve_metrics(listener, sandbox.clone()));
+        let metrics = Arc::clone(session.rollout.metrics());
+        let _meter = ProgressMeter::start(metrics, move || sandbox.counters(), Arc::clone(&reporter))?;
+        let outcome = session.run().await;
+        let traced = trace.finish(reporter.as_ref()).await;
+        let outcome = outcome?;
+        traced?;
+        Ok(outcome)
+    }
+}
+
+/// Writes the plugins, the lock and the chat format into the run's folder, or those that a crash left missing.
+fn fill(folder: &RunFolder, files: &[PluginFile], lock: &Lock, trainer: &Trainer) -> RunResult<()> {
+    for plugin in files {
+        folder.add_plugin(&plugin.bytes)?;
+    }
+    folder.write_lock(lock)?;
+    write_chat_files(folder.reader().path(), &chat_files(trainer.files()))
+}

@@ -1,0 +1,168 @@
+//! Phases of a start: the inputs that each one owns, and the step that leads to it.
+//!
+//! A step only opens and builds. What the user can have got wrong is checked between the steps, by the lists of
+//! [`checks`](super::checks).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use gymkhana_config::RunFile;
+use gymkhana_registry::Lock;
+use gymkhana_rollout::{PluginSet, RewardSum, Rollout};
+use gymkhana_sandbox::Sandbox;
+use gymkhana_store::{RunFolder, RunReader};
+
+use super::request::RunRequest;
+use crate::metrics::Listener;
+use crate::resume::begun_as;
+use crate::seats::{self, SeatPolicies, weight_sync};
+use crate::setup::chat::chat_format;
+use crate::setup::models::Models;
+use crate::stages::batch;
+use crate::state::State;
+use crate::stop::StopRequest;
+use crate::trace::Trace;
+use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
+use gymkhana_orchestration::plugins::{self, PluginFile};
+use gymkhana_orchestration::{Classify, Reporter, RunResult, rewards, rollout};
+
+/// A request whose assets are pinned.
+pub(crate) struct Resolved {
+    pub request: RunRequest,
+    pub assets: AssetFiles,
+}
+
+/// A run whose plugins are compiled and bound.
+pub(crate) struct Assembled {
+    pub file: RunFile,
+    pub set: PluginSet,
+    /// Capacity for live plugin instances.
+    pub places: u32,
+    pub sandbox: Sandbox,
+    pub rewards: RewardSum,
+}
+
+/// The folder of a resumed run.
+pub(crate) struct Resumed {
+    pub folder: RunFolder,
+    /// Absent if the run died before its first state.
+    pub state: Option<State>,
+    /// Pins of the plugins that the run is resumed with.
+    pub lock: Lock,
+}
+
+/// A run whose models are in local folders.
+pub(crate) struct Pinned {
+    pub file: RunFile,
+    pub set: PluginSet,
+    pub rewards: RewardSum,
+    pub models: Models,
+    pub resumed: Option<Resumed>,
+    /// The run file at the start of a resumed run, if it can be read.
+    pub begun: Option<RunFile>,
+}
+
+/// A run whose models are open and whose server is connected.
+pub(crate) struct Seated {
+    pub file: RunFile,
+    pub set: PluginSet,
+    pub rewards: RewardSum,
+    pub seats: SeatPolicies,
+    pub resumed: Option<Resumed>,
+    /// Number of episodes that a deterministic run generates concurrently.
+    pub places: Option<usize>,
+}
+
+/// A run that can play episodes.
+pub(crate) struct Opened {
+    pub file: RunFile,
+    pub rollout: Rollout,
+    pub seats: SeatPolicies,
+    /// The folder of a resumed run.
+    pub folder: Option<RunFolder>,
+    pub state: Option<State>,
+    pub reporter: Arc<dyn Reporter>,
+}
+
+/// A run that has passed the checks of every phase and has written nothing.
+pub struct Prepared {
+    pub(crate) opened: Opened,
+    pub(crate) out: PathBuf,
+    pub(crate) overwrite: bool,
+    pub(crate) plugins: Vec<PluginFile>,
+    pub(crate) lock: Lock,
+    pub(crate) assets: AssetFiles,
+    pub(crate) sandbox: Sandbox,
+    pub(crate) places: u32,
+    pub(crate) listener: Option<Listener>,
+    pub(crate) trace: Trace,
+    pub(crate) stop: StopRequest,
+}
+
+/// Pins the assets of the run file.
+pub(crate) fn resolve(mut request: RunRequest) -> RunResult<Resolved> {
+    let resumed = request.resume.then(|| RunReader::open(&request.out).ok()).flatten();
+    let assets = AssetFiles::pin(&mut request.file, &request.base, resumed.as_ref())?;
+    Ok(Resolved { request, assets })
+}
+
+/// Compiles and binds the plugins.
+pub(crate) async fn assemble(
+    file: RunFile,
+    files: &[PluginFile],
+    assets: &AssetFiles,
+    reporter: &Arc<dyn Reporter>,
+) -> RunResult<Assembled> {
+    let sandbox = plugins::sandbox(&file, reporter)?;
+    let set = plugins::assemble(&file, &sandbox, files, assets, OutboundMode::Live).await?;
+    let rewards = rewards::reward_sum(&file, &set)?;
+    let places = sandbox.counters().places;
+    Ok(Assembled { file, set, places, sandbox, rewards })
+}
+
+/// Opens the folder of a run for writing.
+pub(crate) fn reopen(request: &RunRequest) -> RunResult<Resumed> {
+    let folder = RunFolder::open_for_resume(&request.out)?;
+    let state = folder.reader().state::<State>()?;
+    Ok(Resumed { folder, state, lock: request.lock.clone() })
+}
+
+/// Downloads the models of the run file.
+pub(crate) async fn pin(
+    assembled: Assembled,
+    resumed: Option<Resumed>,
+    reporter: &Arc<dyn Reporter>,
+) -> RunResult<Pinned> {
+    let Assembled { mut file, set, rewards, .. } = assembled;
+    let begun = resumed.as_ref().and_then(|resumed| begun_as(&resumed.folder));
+    let has_state = resumed.as_ref().is_some_and(|resumed| resumed.state.is_some());
+    let models = Models::pin(&mut file, begun.as_ref(), has_state, reporter).await?;
+    Ok(Pinned { file, set, rewards, models, resumed, begun })
+}
+
+/// Opens the models of the run file, or those of the last checkpoint, and connects the inference server.
+pub(crate) async fn seat(pinned: Pinned, reporter: &Arc<dyn Reporter>) -> RunResult<Seated> {
+    let Pinned { file, set, rewards, models, resumed, .. } = pinned;
+    let places = batch::deterministic_places(&file, &set)?;
+    let slots = places.map_or(file.policy.max_concurrent_sequences, |places| places * set.seats());
+    let left_off = resumed.as_ref().and_then(|Resumed { folder, state, .. }| {
+        let name = state.as_ref()?.checkpoint.name.to_string();
+        Some((folder.reader().checkpoints_path(), name))
+    });
+    let left_off = left_off.as_ref().map(|(folder, name)| (folder.as_path(), name.as_str()));
+    let state = resumed.as_ref().and_then(|resumed| resumed.state.as_ref());
+    let frozen = state.map(|state| state.frozen.clone()).unwrap_or_default();
+    let mut seats = seats::start(&file, &models, &set, &seats::settings(&file, slots), left_off, &frozen)?;
+    weight_sync::connect(&mut seats, &file, reporter).await?;
+    Ok(Seated { file, set, rewards, seats, resumed, places })
+}
+
+/// Builds the rollout.
+pub(crate) fn open(seated: Seated, reporter: &Arc<dyn Reporter>) -> RunResult<Opened> {
+    let Seated { mut file, set, rewards, seats, resumed, places } = seated;
+    file.limits.fit_model(seats.context()).user_error()?;
+    let chat = chat_format(seats.policy())?;
+    let rollout = rollout::rollout(&file, set, chat, rewards, places)?;
+    let (folder, state) = resumed.map_or((None, None), |Resumed { folder, state, .. }| (Some(folder), state));
+    Ok(Opened { file, rollout, seats, folder, state, reporter: Arc::clone(reporter) })
+}
