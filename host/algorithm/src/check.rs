@@ -3,7 +3,7 @@
 use crate::error::require;
 use crate::{
     Aggregation, Algorithm, Baseline, Bounds, Credit, Kl, KlPlace, Mask, Ratio, Replay, RewardScale, Scale,
-    ScheduleError, SettingError, Surrogate, WeightSchedule, Whiten,
+    SettingError, Surrogate, WeightSchedule, Whiten,
 };
 
 type Checked = Result<(), SettingError>;
@@ -39,12 +39,7 @@ fn bounds(bounds: Option<Bounds>, low_key: &'static str, high_key: &'static str,
 /// Refuses a schedule with a value out of range, or that ends at a negative weight.
 fn schedule(schedule: Option<WeightSchedule>, key: &'static str) -> Checked {
     let Some(schedule) = schedule else { return Ok(()) };
-    let expected = |ScheduleError { key: part, allowed }| SettingError::Range {
-        key,
-        value: format!("a schedule with another `{part}`"),
-        expected: allowed,
-    };
-    schedule.check().map_err(expected)?;
+    schedule.check().map_err(|source| SettingError::Schedule { key, source })?;
     require(schedule.to >= 0.0, key, format!("a schedule to {}", schedule.to), "one whose `to` is at least 0")
 }
 

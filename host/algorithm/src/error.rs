@@ -13,6 +13,14 @@ pub enum SettingError {
         /// The values allowed.
         expected: &'static str,
     },
+    /// A schedule with an invalid key.
+    #[error("invalid `{key}`: {source}")]
+    Schedule {
+        /// The schedule's key in the run file.
+        key: &'static str,
+        /// The invalid key of the schedule, with a hint.
+        source: crate::ScheduleError,
+    },
     /// A setting without effect.
     #[error(
         "unused `{key}`: it has an effect only when {when}\nhint: remove it, or write \"off\" if the preset sets it"

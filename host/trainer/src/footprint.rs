@@ -46,8 +46,8 @@ impl Footprint {
             // A float32 output layer reads the weights themselves.
             let is_read = name == OUTPUT_LAYER && settings.output_precision == Some(Precision::Float32);
             (bytes != FLOAT && !is_read)
-                || ["q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"].iter().any(|name| part(name))
-                || (merges && ["o_proj", "down_proj"].iter().any(|name| part(name)))
+                || ["q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"].iter().any(&part)
+                || (merges && ["o_proj", "down_proj"].iter().any(part))
         };
         let width = (config.num_key_value_heads * config.head_size()).unsigned_abs();
         let rows = (settings.max_concurrent_sequences * engine::cached_positions(context)) as u64;

@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use semver::Version;
-
 use crate::{
     CheckpointError, ContentStoreError, IndexError, KeyHolder, Namespace, PluginName, PublicKey, ReleaseError,
     RuleViolation,
@@ -61,14 +59,12 @@ pub enum FolderReadError {
         source: IndexError,
     },
     /// Rejected release file.
-    #[error("cannot use the release of `{name}` {version} in the registry `{path}`")]
+    #[error("cannot use the release of {release} in the registry `{path}`")]
     Release {
         /// Folder.
         path: PathBuf,
-        /// Plugin.
-        name: PluginName,
-        /// Version.
-        version: Version,
+        /// Plugin and version.
+        release: String,
         /// Cause.
         source: Box<ReleaseError>,
     },

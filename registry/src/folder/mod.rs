@@ -116,8 +116,7 @@ impl RegistryFolder {
         let file = self.bytes(&ContentFile::Release(row.release))?;
         Release::read(&file, row.signer.as_ref()).map_err(|source| FolderReadError::Release {
             path: self.path().to_owned(),
-            name: row.name.clone(),
-            version: row.version.clone(),
+            release: format!("`{}` {}", row.name, row.version),
             source: Box::new(source),
         })
     }

@@ -47,7 +47,6 @@ impl Request {
         tasks: Option<Vec<u64>>,
         out: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let py = file.py();
         let wrong = |error: &dyn std::error::Error| Fault::Option(error.to_string());
         let py = file.py();
         let text = toml::to_string(&to_json("an argument", file)?).map_err(|error| wrong(&error))?;

@@ -141,7 +141,8 @@ mod tests {
     #[tokio::test]
     #[ignore = "started by the other tests with an environment"]
     async fn traced_process() {
-        let trace = Trace::start(None).unwrap();
+        let trace = Trace::open(None).unwrap();
+        trace.start().unwrap();
         info_span!("episode", task = "train/7")
             .in_scope(|| info_span!("tool_call", tool = "calculator").in_scope(|| ()));
         trace.finish(&Strict).await.unwrap();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use gymkhana_registry::PluginName;
 
 /// Folder of the plugins' pages in a URL.
-const PLUGINS: &str = "plugins/";
+pub(super) const PLUGINS: &str = "plugins/";
 /// Size limit of the rendered pages that are kept, in bytes (16 MiB).
 const MAX_CACHE: usize = 16 << 20;
 

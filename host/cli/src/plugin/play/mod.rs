@@ -12,6 +12,7 @@ use gymkhana_registry::Kind;
 
 use crate::error::{CliError, CliResult};
 use crate::plugin::args::PlayArgs;
+use crate::plugin::build;
 use crate::plugin::companions::Companions;
 use crate::plugin::log;
 use crate::plugin::plugin_inputs::{self, PluginInputs};

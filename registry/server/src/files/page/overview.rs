@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use gymkhana_registry::{AcceptedCheckpoint, FolderReadError, IndexRow};
 
 use super::html::{document, escape, joined};
-use super::{PLUGINS, shown_version};
+use super::shown_version;
+use crate::files::page_cache::PLUGINS;
 use crate::service::RegistryService;
 
 /// Maximum number of plugins on the page: each costs a read of its index file.
