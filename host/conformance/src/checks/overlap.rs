@@ -6,10 +6,9 @@ use std::collections::BTreeSet;
 
 use gymkhana_record::{Content, Opening, TaskRef, text_of};
 use gymkhana_registry::Digest;
-use gymkhana_sandbox::SplitInfo;
+use gymkhana_sandbox::{EnvironmentEpisode, SplitInfo, Started};
 
-use super::splits::start;
-use crate::finding::{Stop, short, stop};
+use crate::finding::{CheckPhase, Stop, short, stop};
 use crate::fixture::Fixture;
 
 /// First tasks of a split that are looked for in the others.
@@ -18,6 +17,12 @@ const SAMPLED: u64 = 12;
 const SEARCHED: (usize, usize) = (256, 4096);
 /// Instructions after which a search ends between these bounds; about one second's worth.
 const SEARCH_FUEL: u64 = 1_000_000_000;
+
+/// Starts a promised task.
+pub(super) async fn start(fixture: &Fixture, task: &TaskRef) -> Result<(EnvironmentEpisode, Started), Stop> {
+    let start = EnvironmentEpisode::start(&fixture.plugin, task, &fixture.options, fixture.seed("opening")).await;
+    start.during(format!("task {task}, which `splits` promises, could not be started"))
+}
 
 /// First tasks of a split.
 struct Sample<'a> {

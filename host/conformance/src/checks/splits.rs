@@ -2,10 +2,10 @@
 
 use gymkhana_record::{FailureKind, TaskRef};
 use gymkhana_registry::Kind;
-use gymkhana_sandbox::{EnvironmentEpisode, Started};
+use gymkhana_sandbox::EnvironmentEpisode;
 
-use super::overlap;
-use crate::finding::{CheckPhase, Finding, Stop, failed, passed, skipped, stop};
+use super::overlap::{self, start};
+use crate::finding::{Finding, Stop, failed, passed, skipped, stop};
 use crate::fixture::Fixture;
 
 pub(crate) async fn check(fixture: &Fixture) -> Finding {
@@ -40,12 +40,6 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         None => format!("{} (generated)", split.name),
     });
     passed(format!("{}; {} tasks were started", shown.collect::<Vec<_>>().join(", "), tasks.len()))
-}
-
-/// Starts a promised task.
-pub(super) async fn start(fixture: &Fixture, task: &TaskRef) -> Result<(EnvironmentEpisode, Started), Stop> {
-    let start = EnvironmentEpisode::start(&fixture.plugin, task, &fixture.options, fixture.seed("opening")).await;
-    start.during(format!("task {task}, which `splits` promises, could not be started"))
 }
 
 async fn refused(fixture: &Fixture, task: TaskRef) -> Result<(), Stop> {

@@ -73,7 +73,7 @@ fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
     }
     if let Some(path) = args.run.as_deref().filter(|path| !path.exists()) {
         return Err(CliError::user(format!(
-            "there is no run file or run folder `{}`\nhint: check the path",
+            "the run file or run folder `{}` does not exist\nhint: check the path",
             path.display()
         )));
     }
