@@ -97,8 +97,12 @@ fn a_plugin_is_described_with_given_inputs() {
     let splits = serde_json::json!([{ "name": "test", "tasks": 1 }, { "name": "train", "tasks": 2 }]);
     assert_eq!(parsed["description"]["environment"]["splits"], splits, "{programs}");
 
-    let small = inspect("frozen-lake", &["--option", "size=5"]).succeeded();
-    assert_ne!(small, inspect("frozen-lake", &[]).succeeded());
+    // No map of size 2 is held out.
+    let small = inspect("frozen-lake", &["--option", "size=2"]).succeeded();
+    assert!(
+        !small.contains(" test: ") && inspect("frozen-lake", &[]).succeeded().contains(" test: 256 tasks"),
+        "{small}"
+    );
     let told = inspect("frozen-lake", &["--option", "siz=5"]).succeeded();
     assert!(told.contains("    splits  not known with these options: ") && told.contains("`siz`"), "{told}");
 
