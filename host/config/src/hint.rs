@@ -9,7 +9,7 @@ const NO_KEYS: &str = "but the section has no other keys";
 pub(crate) fn explain(message: &str) -> String {
     // Some types give a hint of their own.
     if message.contains("\nhint: ") {
-        return message.to_owned();
+        return message.trim_end().to_owned();
     }
     let message = message.trim_end().replace("there are no fields", NO_KEYS);
     let hint = hint_on(&message);
