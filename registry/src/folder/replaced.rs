@@ -36,8 +36,8 @@ struct ReplacedJson {
 }
 
 impl Replaced {
-    /// Parses an entry. Whoever can write in the folder can write any path into the list, so only paths of replaceable
-    /// files are accepted: the error is the rejected path.
+    /// Parses an entry. A program that writes in the folder can write any path into the list, so only paths of
+    /// replaceable files are accepted: the error is the rejected path.
     fn parse(ReplacedJson { by, path }: ReplacedJson) -> Result<Self, String> {
         match ContentFile::from_path(&path) {
             Some(file @ (ContentFile::Index(..) | ContentFile::Catalogue(_))) => Ok(Self { by, file }),

@@ -43,7 +43,7 @@ fn a_description_needs_no_component() {
     market.publish_built("answer-match");
     let outcome = market.publish("searcher", &searcher("1.0.0", r#"["log"]"#));
     assert!(outcome.talk.contains("warning: the release will not describe options and functions: "), "{outcome:?}");
-    // The component that cannot be opened is fetched, and the reason is told.
+    // The component that cannot be opened is fetched, and the page gives the reason.
     let shown = market.host(&["info", "searcher"]).succeeded();
     assert!(shown.contains("  options  not known: ") && shown.contains("\n   imports  "), "{shown}");
     for component in std::fs::read_dir(market.desk.path("shop/components")).expect("components").flatten() {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use gymkhana_registry::{Digest, MAX_PLUGIN_BYTES, ManifestError, exports, imports};
 use serde::{Deserialize, Serialize};
 
+use crate::trust::date;
+
 /// Media type of a manifest.
 pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// Media type of a component's config.
@@ -121,15 +123,7 @@ pub(super) fn config(component: &[u8], now: u64) -> Result<Result<Vec<u8>, serde
 /// Formats seconds since 1970 as RFC 3339 in UTC.
 fn rfc3339(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Hinnant's algorithm: years start on 1 March, so that a leap day is the last day of its year.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (year, month, day) = date(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }

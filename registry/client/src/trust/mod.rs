@@ -6,4 +6,4 @@ mod utc;
 
 pub(crate) use provenance::{ProvenanceStore, SourceId};
 pub(crate) use seen::{SeenCheckpoint, SeenCheckpoints};
-pub(crate) use utc::utc;
+pub(crate) use utc::{date, utc};

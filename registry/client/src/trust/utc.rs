@@ -7,8 +7,8 @@ pub(crate) fn utc(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
 }
 
-/// Year, month and day of a day since 1 January 1970, in the Gregorian calendar.
-fn date(days: u64) -> (u64, u64, u64) {
+/// Year, month (1 to 12) and day (1 to 31) of a day since 1 January 1970, in the Gregorian calendar.
+pub(crate) fn date(days: u64) -> (u64, u64, u64) {
     // Years begin in March here, so that the leap day is the last of its year; 1970-01-01 is day 719468 since 0000-03-01.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
