@@ -35,6 +35,9 @@ pub fn ensure_tool(root: &Path, tool: &Tool) -> anyhow::Result<PathBuf> {
                 .args(["install", name, "--version", version, "--locked", "--debug", "--root"])
                 .arg(&home)
                 .args(["--config", "profile.dev.debug=0"])
+                // The tools share crates.
+                .arg("--target-dir")
+                .arg(root.join("target").join("tools"))
                 .args(*arguments)
                 .current_dir(root),
         )?;

@@ -176,6 +176,12 @@ impl Fixture {
         self.use_up(Used { call, cost: driver.cost });
     }
 
+    /// Instructions of all calls so far.
+    pub(crate) fn instructions(&self) -> u64 {
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        used.iter().filter_map(|used| used.cost.fuel).sum()
+    }
+
     /// Records the usage of a call.
     pub(crate) fn use_up(&self, used: Used) {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).push(used);

@@ -25,13 +25,13 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     process::watch_forks();
-    module.add_class::<plugin::handle::Plugin>()?;
+    module.add_class::<plugin::handle::PyPlugin>()?;
     module.add_class::<environment::env::Env>()?;
     module.add_class::<environment::vector::VectorEnv>()?;
-    module.add_class::<tool::Tool>()?;
+    module.add_class::<tool::PyTool>()?;
     module.add_class::<reward::Reward>()?;
     module.add_class::<play::Episode>()?;
-    module.add_class::<play::Segment>()?;
+    module.add_class::<play::PySegment>()?;
     module.add_function(wrap_pyfunction!(play::play, module)?)?;
     module.add_function(wrap_pyfunction!(plugin::methods::load, module)?)?;
     module.add_function(wrap_pyfunction!(environment::vector::step_many, module)?)?;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gymkhana_driver::{Bound as BoundPlugin, RewardTools, Tool as DriverTool, ToolCaller, ToolSet};
+use gymkhana_driver::{Bound as BoundPlugin, RewardTools, Tool, ToolCaller, ToolSet};
 use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{Call, FailureKind, Function, NamedValue, Reply, Seed, text_of};
 use gymkhana_registry::Kind;
@@ -20,16 +20,16 @@ use crate::environment::env::schemas;
 use crate::environment::spec::check_kind;
 use crate::errors::{Fault, PluginFailure};
 use crate::options;
-use crate::plugin::handle::Plugin;
+use crate::plugin::handle::PyPlugin;
 use crate::process::Owned;
 use crate::runtime::host;
 
 /// One session of a tool. A session that fails begins again without its state, as in an episode.
-#[pyclass(frozen, module = "gymkhana_rl", weakref)]
-pub struct Tool {
+#[pyclass(name = "Tool", frozen, module = "gymkhana_rl", weakref)]
+pub struct PyTool {
     /// The plugin that it was made from.
     #[pyo3(get)]
-    plugin: Py<Plugin>,
+    plugin: Py<PyPlugin>,
     /// Seed of the session.
     #[pyo3(get)]
     seed: u64,
@@ -45,12 +45,12 @@ struct Core {
     session: Mutex<Option<Arc<RewardTools>>>,
 }
 
-impl Tool {
+impl PyTool {
     /// Opens a tool; its session begins with the first call.
     ///
     /// # Errors
     /// If the plugin is not a tool, does not know an option, or fails.
-    pub fn open(plugin: &Bound<'_, Plugin>, seed: u64, given: Vec<NamedValue>) -> PyResult<Self> {
+    pub fn open(plugin: &Bound<'_, PyPlugin>, seed: u64, given: Vec<NamedValue>) -> PyResult<Self> {
         let (host, loaded) = (host()?, plugin.get().loaded()?.clone());
         check_kind(&loaded, Kind::Tool)?;
         let options = given.clone();
@@ -60,7 +60,7 @@ impl Tool {
                 let info = loaded.tool_info().await.map_err(failed)?;
                 let options = options::checked(loaded.name(), options, &info.options)?;
                 let bound = BoundPlugin { plugin: loaded.clone(), options };
-                let described = DriverTool::describe(bound.clone()).await.map_err(failed)?;
+                let described = Tool::describe(bound.clone()).await.map_err(failed)?;
                 let functions = described.functions.clone();
                 let mut set = ToolSet::default();
                 set.add(described).map_err(|same| Fault::Option(same.to_string()))?;
@@ -83,7 +83,7 @@ impl Tool {
 }
 
 #[pymethods]
-impl Tool {
+impl PyTool {
     /// Functions: names, descriptions and JSON Schemas of their parameters.
     #[getter]
     fn schemas<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {

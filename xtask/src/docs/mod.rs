@@ -26,7 +26,11 @@ pub fn run_built(workspace: &Workspace) -> anyhow::Result<()> {
     let out = workspace.target.join("docs");
     step("docs: Rust", || {
         let mut command = cargo();
-        command.args(["doc", "--release", "--workspace", "--no-deps"]).current_dir(&workspace.root);
+        command.args(["doc", "--release", "--no-deps"]).current_dir(&workspace.root);
+        let documented = workspace.packages.iter().filter(|package| is_documented(&package.folder));
+        documented.for_each(|package| {
+            command.args(["--package", &package.name]);
+        });
         execute(command.env("RUSTDOCFLAGS", "-D warnings"))
     })?;
     step("docs: Python", || document_python(workspace, &out.join("python")))?;
@@ -34,6 +38,11 @@ pub fn run_built(workspace: &Workspace) -> anyhow::Result<()> {
     step("docs: generated reference", || check_reference(workspace))?;
     links::run(workspace)?;
     step("docs: site", || site::build(workspace, &out.join("site")))
+}
+
+/// Whether others use the package in this folder as a library: the SDK, the registry and the crates of the host.
+fn is_documented(folder: &Path) -> bool {
+    ["sdk", "registry", "host"].iter().any(|library| folder.starts_with(library))
 }
 
 fn document_python(workspace: &Workspace, out: &Path) -> anyhow::Result<()> {

@@ -57,6 +57,10 @@ fn a_description_needs_no_component() {
     let component = market.host(&["plugin", "inspect", "plugins/answer-match.wasm", "--json"]).succeeded();
     let component: serde_json::Value = serde_json::from_str(&component).expect("JSON");
     assert_eq!(parsed["description"], component["description"]);
+    // The other desks' cache may hold the component.
+    let mut inspect = market.desk.command(&["plugin", "inspect", "answer-match", "--option", "mode=exact"]);
+    let told = finish(inspect.env("XDG_CACHE_HOME", market.desk.path("cache"))).mistake("no component");
+    assert!(told.contains("components/") && told.contains("registry `shop`"), "{told}");
 }
 
 /// A folder is built, checked and published by one command; the version exists then.

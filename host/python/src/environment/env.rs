@@ -16,7 +16,7 @@ use crate::environment::saved;
 use crate::environment::transition::{self, Transition};
 use crate::errors::Fault;
 use crate::options;
-use crate::plugin::handle::Plugin;
+use crate::plugin::handle::PyPlugin;
 use crate::process::Owned;
 use crate::runtime::host;
 
@@ -25,7 +25,7 @@ use crate::runtime::host;
 pub struct Env {
     /// The plugin that it was made from.
     #[pyo3(get)]
-    plugin: Py<Plugin>,
+    plugin: Py<PyPlugin>,
     /// The tools that were given with it.
     #[pyo3(get)]
     tools: Py<PyTuple>,
@@ -34,7 +34,7 @@ pub struct Env {
 
 impl Env {
     /// An environment.
-    pub fn new(plugin: Py<Plugin>, tools: Py<PyTuple>, play: Play) -> Self {
+    pub fn new(plugin: Py<PyPlugin>, tools: Py<PyTuple>, play: Play) -> Self {
         Self { plugin, tools, play: Owned::new(Mutex::new(Some(play))) }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::{Bound, Tool as DriverTool, ToolSet};
+use gymkhana_driver::{Bound, Tool, ToolSet};
 use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{Function, NamedValue, Seed, TaskRef};
 use gymkhana_registry::Kind;
@@ -50,7 +50,7 @@ impl Spec {
         let mut set = ToolSet::default();
         for tool in tools {
             let name = tool.plugin.name().to_owned();
-            let described = DriverTool::describe(tool).await.map_err(|error| PluginFailure::of(&name, error))?;
+            let described = Tool::describe(tool).await.map_err(|error| PluginFailure::of(&name, error))?;
             set.add(described).map_err(|same| Fault::Option(same.to_string()))?;
         }
         let environment = Bound { plugin, options };

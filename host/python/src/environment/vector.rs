@@ -17,7 +17,7 @@ use crate::environment::episode::{Begin, Play, Step};
 use crate::environment::spec::Spec;
 use crate::environment::transition::{self, Outcome, Transition};
 use crate::errors::Fault;
-use crate::plugin::handle::Plugin;
+use crate::plugin::handle::PyPlugin;
 use crate::process::Owned;
 use crate::runtime::{Host, host};
 
@@ -106,7 +106,7 @@ fn check_lengths(envs: usize, actions: usize) -> Result<(), Fault> {
 pub struct VectorEnv {
     /// The plugin that it was made from.
     #[pyo3(get)]
-    plugin: Py<Plugin>,
+    plugin: Py<PyPlugin>,
     /// Number of environments.
     #[pyo3(get)]
     num_envs: usize,
@@ -132,7 +132,7 @@ impl VectorEnv {
     /// # Errors
     /// If the split does not exist, or there are too many.
     pub fn new(
-        plugin: Py<Plugin>,
+        plugin: Py<PyPlugin>,
         spec: &Arc<Spec>,
         num_envs: usize,
         split: Option<&str>,

@@ -8,12 +8,12 @@ mod results;
 use std::sync::Arc;
 
 use gymkhana_registry::{ContractStamp, Digest, Kind, Manifest, PluginName};
-use gymkhana_sandbox::Plugin as Loaded;
+use gymkhana_sandbox::Plugin;
 use pyo3::prelude::*;
 
 use crate::errors::Fault;
 use crate::local::code::PythonCode;
-use crate::plugin::handle::Plugin;
+use crate::plugin::handle::PyPlugin;
 
 /// Namespace of their names.
 const NAMESPACE: &str = "local";
@@ -28,12 +28,12 @@ pub fn local(
     of: &str,
     offered: Vec<String>,
     source: &str,
-) -> PyResult<Plugin> {
+) -> PyResult<PyPlugin> {
     let manifest = manifest(name, of)?;
     let code = Arc::new(PythonCode::new(code, offered));
     let unsandboxed = Arc::clone(&code);
-    let loaded = Loaded::unsandboxed(manifest, Digest::of(source.as_bytes()), unsandboxed);
-    Ok(Plugin::local(kind, code, loaded))
+    let loaded = Plugin::unsandboxed(manifest, Digest::of(source.as_bytes()), unsandboxed);
+    Ok(PyPlugin::local(kind, code, loaded))
 }
 
 fn manifest(name: &str, kind: &str) -> Result<Manifest, Fault> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_record::{EpisodeRecord, Segment as Recorded, Turn, text_of};
+use gymkhana_record::{EpisodeRecord, Segment, Turn, text_of};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
@@ -19,9 +19,9 @@ pub struct Episode {
 }
 
 /// Tokens that a policy saw and extended.
-#[pyclass(frozen, module = "gymkhana_rl")]
-pub struct Segment {
-    segment: Recorded,
+#[pyclass(name = "Segment", frozen, module = "gymkhana_rl")]
+pub struct PySegment {
+    segment: Segment,
 }
 
 impl Episode {
@@ -195,7 +195,7 @@ impl Episode {
     /// Token sequences of all seats, in the order in which they began.
     #[getter]
     fn segments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.record.segments.iter().map(|segment| Segment { segment: segment.clone() }))
+        PyTuple::new(py, self.record.segments.iter().map(|segment| PySegment { segment: segment.clone() }))
     }
 
     /// Conversation of a seat as messages in OpenAI's form.
@@ -253,7 +253,7 @@ impl Episode {
 }
 
 #[pymethods]
-impl Segment {
+impl PySegment {
     /// Seat whose context this is.
     #[getter]
     fn seat(&self) -> u32 {

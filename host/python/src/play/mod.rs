@@ -6,7 +6,7 @@ mod interrupt;
 mod request;
 mod run;
 
-pub use episode::{Episode, Segment};
+pub use episode::{Episode, PySegment};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 
 use crate::errors::Fault;
-use crate::plugin::handle::Plugin;
+use crate::plugin::handle::PyPlugin;
 use crate::runtime::{Host, host};
 use interrupt::interruptible;
 use request::Request;
@@ -43,7 +43,7 @@ impl Reporter for Warnings {
 #[pyo3(signature = (plugins, file, *, tasks=None, out=None, interrupted=None))]
 pub fn play(
     py: Python<'_>,
-    plugins: Vec<Py<Plugin>>,
+    plugins: Vec<Py<PyPlugin>>,
     file: &Bound<'_, PyAny>,
     tasks: Option<Vec<u64>>,
     out: Option<PathBuf>,

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use gymkhana_config::RunFile;
 use gymkhana_orchestration::plugins::{PluginFile, pin, short_names_differ};
 use gymkhana_registry::Lock;
-use gymkhana_sandbox::Plugin as Loaded;
+use gymkhana_sandbox::Plugin;
 use pyo3::prelude::*;
 
 use crate::convert::to_json;
 use crate::errors::Fault;
 use crate::local::code::PythonCode;
 use crate::plugin::grants::Granted;
-use crate::plugin::handle::{Plugin, Recipe};
+use crate::plugin::handle::{PyPlugin, Recipe};
 
 /// Name of the arguments in errors of the run file.
 const ORIGIN: &str = "the arguments of play";
@@ -22,7 +22,7 @@ const ORIGIN: &str = "the arguments of play";
 pub struct Request {
     pub file: RunFile,
     /// Plugins, sorted by name as in `lock`.
-    pub plugins: Vec<Loaded>,
+    pub plugins: Vec<Plugin>,
     /// Classes among them, which belong to this rollout alone.
     pub classes: Vec<Arc<PythonCode>>,
     /// Components of the others.
@@ -42,7 +42,7 @@ impl Request {
     /// # Errors
     /// If the run file is malformed or contradicts itself, two plugins share a name, or one was loaded before a fork.
     pub fn new(
-        plugins: Vec<Py<Plugin>>,
+        plugins: Vec<Py<PyPlugin>>,
         file: &Bound<'_, PyAny>,
         tasks: Option<Vec<u64>>,
         out: Option<PathBuf>,
@@ -61,7 +61,7 @@ impl Request {
                 }
                 Recipe::Class(_, code) => {
                     let own = Arc::new(code.again(py)?);
-                    one = Loaded::unsandboxed(one.manifest().clone(), one.digest(), Arc::<PythonCode>::clone(&own));
+                    one = Plugin::unsandboxed(one.manifest().clone(), one.digest(), Arc::<PythonCode>::clone(&own));
                     classes.push(own);
                 }
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gymkhana_sandbox::{Limits, Plugin as Loaded};
+use gymkhana_sandbox::{Limits, Plugin};
 use pyo3::prelude::*;
 use serde_json::Value as Json;
 
@@ -21,9 +21,9 @@ const MEMORY_MIB: std::ops::RangeInclusive<usize> = 1..=4096;
 const MAX_TIMEOUT: f64 = 86_400.0;
 
 /// A loaded plugin.
-#[pyclass(frozen, module = "gymkhana_rl")]
-pub struct Plugin {
-    loaded: Owned<Loaded>,
+#[pyclass(name = "Plugin", frozen, module = "gymkhana_rl")]
+pub struct PyPlugin {
+    loaded: Owned<Plugin>,
     /// What makes it again in another process.
     pub(super) recipe: Recipe,
     pub(super) facts: Facts,
@@ -62,7 +62,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    fn of(loaded: &Loaded) -> Self {
+    fn of(loaded: &Plugin) -> Self {
         let manifest = loaded.manifest();
         Self {
             name: manifest.name.to_string(),
@@ -114,7 +114,7 @@ impl Limited {
     }
 }
 
-impl Plugin {
+impl PyPlugin {
     /// Name with its namespace.
     pub fn name(&self, _py: Python<'_>) -> &str {
         &self.facts.name
@@ -124,7 +124,7 @@ impl Plugin {
     ///
     /// # Errors
     /// In a forked child of the process that loaded it.
-    pub fn loaded(&self) -> Result<&Loaded, Fault> {
+    pub fn loaded(&self) -> Result<&Plugin, Fault> {
         self.loaded.get()
     }
 
@@ -134,7 +134,7 @@ impl Plugin {
     }
 
     /// The plugin of a class.
-    pub fn local(class: Py<PyAny>, code: Arc<PythonCode>, loaded: Loaded) -> Self {
+    pub fn local(class: Py<PyAny>, code: Arc<PythonCode>, loaded: Plugin) -> Self {
         let facts = Facts::of(&loaded);
         Self { loaded: Owned::new(loaded), recipe: Recipe::Class(class, code), facts }
     }
@@ -147,7 +147,7 @@ impl Plugin {
         let Fetched { origin, bytes, pinned } = fetched;
         let granted = Granted::of(&grants)?;
         let sandbox = host.sandbox(limits.limits()?)?;
-        let loaded = Loaded::from_bytes(&sandbox, &origin, &bytes, &granted.capabilities()).map_err(Fault::load)?;
+        let loaded = Plugin::from_bytes(&sandbox, &origin, &bytes, &granted.capabilities()).map_err(Fault::load)?;
         let loaded = granted.grant(&loaded, host)?;
         let facts = Facts::of(&loaded);
         let recipe = Recipe::Component(Component { bytes: bytes.into(), pinned, grants, limits });

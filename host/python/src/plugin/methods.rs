@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gymkhana_driver::Bound as BoundPlugin;
 use gymkhana_record::Seed;
 use gymkhana_registry::SelfDescription;
-use gymkhana_sandbox::{CallError, Inspection, Plugin as Loaded, describe};
+use gymkhana_sandbox::{CallError, Inspection, Plugin, describe};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -22,11 +22,11 @@ use crate::environment::spec::Spec;
 use crate::environment::vector::VectorEnv;
 use crate::errors::Fault;
 use crate::options;
-use crate::plugin::handle::{Component, Facts, Limited, Plugin, Recipe};
+use crate::plugin::handle::{Component, Facts, Limited, PyPlugin, Recipe};
 use crate::plugin::source::Source;
 use crate::reward::Reward;
 use crate::runtime::host;
-use crate::tool::Tool;
+use crate::tool::PyTool;
 
 /// Loads a plugin.
 ///
@@ -39,7 +39,7 @@ pub fn load(
     fuel: Option<u64>,
     timeout_s: Option<f64>,
     memory_mib: Option<usize>,
-) -> PyResult<Plugin> {
+) -> PyResult<PyPlugin> {
     let py = plugin.py();
     let source = if let Ok(bytes) = plugin.cast::<PyBytes>() {
         Source::Bytes(bytes.as_bytes().to_vec())
@@ -55,7 +55,7 @@ pub fn load(
     };
     let limits = Limited { fuel, timeout_s, memory_mib };
     let host = host()?;
-    let made = py.detach(|| Plugin::new(source.fetch(host)?, grants, limits, host));
+    let made = py.detach(|| PyPlugin::new(source.fetch(host)?, grants, limits, host));
     for warning in host.take_warnings() {
         PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &std::ffi::CString::new(warning)?, 1)?;
     }
@@ -83,9 +83,9 @@ pub fn bound_tools<'py>(
     };
     let mut bound = Vec::new();
     for tool in given.iter() {
-        if let Ok(tool) = tool.cast::<Tool>() {
+        if let Ok(tool) = tool.cast::<PyTool>() {
             bound.push(tool.get().bound()?);
-        } else if let Ok(plugin) = tool.cast::<Plugin>() {
+        } else if let Ok(plugin) = tool.cast::<PyPlugin>() {
             bound.push(BoundPlugin { plugin: plugin.get().loaded()?.clone(), options: vec![] });
         } else {
             let kind = tool.get_type().name()?;
@@ -96,7 +96,7 @@ pub fn bound_tools<'py>(
 }
 
 #[pymethods]
-impl Plugin {
+impl PyPlugin {
     /// Name with its namespace, such as "gymkhana/frozen-lake".
     #[getter(name)]
     fn full_name(&self) -> &str {
@@ -211,9 +211,9 @@ impl Plugin {
 
     /// A session of a tool.
     #[pyo3(signature = (*, seed=0, options=None))]
-    fn tool(slf: &Bound<'_, Self>, seed: u64, options: Option<&Bound<'_, PyAny>>) -> PyResult<Tool> {
+    fn tool(slf: &Bound<'_, Self>, seed: u64, options: Option<&Bound<'_, PyAny>>) -> PyResult<PyTool> {
         let options = options::read(options)?;
-        Tool::open(slf, seed, options)
+        PyTool::open(slf, seed, options)
     }
 
     /// A reward function with these options.
@@ -251,7 +251,7 @@ impl Plugin {
 }
 
 /// A class's description, in the form of an [`Inspection`].
-fn class_description(loaded: &Loaded, described: Result<SelfDescription, CallError>) -> serde_json::Result<Json> {
+fn class_description(loaded: &Plugin, described: Result<SelfDescription, CallError>) -> serde_json::Result<Json> {
     let (description, error) = match described {
         Ok(description) => (Some(description), None),
         Err(error) => (None, Some(error.message)),

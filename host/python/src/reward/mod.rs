@@ -16,7 +16,7 @@ use crate::convert::from_named;
 use crate::environment::spec::check_kind;
 use crate::errors::{Fault, PluginFailure};
 use crate::options;
-use crate::plugin::handle::Plugin;
+use crate::plugin::handle::PyPlugin;
 use crate::process::Owned;
 use crate::reward::scoring::{Judge, Scored};
 use crate::reward::trajectory::{Attempt, cell};
@@ -27,7 +27,7 @@ use crate::runtime::host;
 pub struct Reward {
     /// The plugin that it was made from.
     #[pyo3(get)]
-    plugin: Py<Plugin>,
+    plugin: Py<PyPlugin>,
     /// Seed of its random numbers.
     #[pyo3(get)]
     seed: u64,
@@ -42,7 +42,7 @@ impl Reward {
     ///
     /// # Errors
     /// If the plugin is not a reward, does not know an option, or fails.
-    pub fn open(plugin: &Bound<'_, Plugin>, seed: u64, given: Vec<NamedValue>) -> PyResult<Self> {
+    pub fn open(plugin: &Bound<'_, PyPlugin>, seed: u64, given: Vec<NamedValue>) -> PyResult<Self> {
         let (host, loaded) = (host()?, plugin.get().loaded()?.clone());
         check_kind(&loaded, Kind::Reward)?;
         let info = plugin.py().detach(|| host.block_on(loaded.reward_info()));
