@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 
 use crate::setup::{self, run_cargo_with};
-use crate::step::{execute, step};
+use crate::step::{both, execute, step};
 use crate::workspace::Workspace;
 
 /// The folder of the targets, one file each.
@@ -36,7 +36,7 @@ shift
 case "$*" in
 *"--crate-name build_script"* | *"--crate-type proc-macro"* | *"-vV"*) exec "$rustc" "$@" ;;
 esac
-exec "$rustc" "$@" --cfg fuzzing -Cdebug-assertions=on -Coverflow-checks=on -Cpasses=sancov-module \
+exec "$rustc" "$@" --cfg fuzzing -Copt-level=1 -Cdebug-assertions=on -Coverflow-checks=on -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares
 "#;
@@ -52,7 +52,11 @@ pub fn run_built(workspace: &Workspace, seconds: u64) -> anyhow::Result<()> {
     let names = targets(&workspace.root)?;
     step("fuzz: build", || build(workspace, &names))?;
     let each = (seconds / names.len() as u64).max(1);
-    names.iter().try_for_each(|name| step(&format!("fuzz: {name}"), || fuzz(workspace, name, each)))
+    let run = |name: &str| step(&format!("fuzz: {name}"), || fuzz(workspace, name, each));
+    // A target uses one core.
+    let (first, second) = names.split_at(names.len() / 2);
+    let all = |names: &[String]| names.iter().try_for_each(|name| run(name));
+    both(|| all(first), || all(second))
 }
 
 /// Names of the targets, sorted.

@@ -1,7 +1,9 @@
 //! Steps of a command: progress on standard error, a summary with durations, and other programs.
 
+use std::panic::resume_unwind;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -48,6 +50,19 @@ pub fn step<T>(name: &str, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::
         Err(_) => add_line(Some(seconds), &format!("{name}: FAILED")),
     }
     done
+}
+
+/// Runs two chains of steps side by side, so that one computes while the other waits, and returns the first's failure
+/// before the second's. Their lines on standard error mix.
+pub fn both(
+    first: impl FnOnce() -> anyhow::Result<()>,
+    second: impl FnOnce() -> anyhow::Result<()> + Send,
+) -> anyhow::Result<()> {
+    let (first, second) = thread::scope(|scope| {
+        let second = scope.spawn(second);
+        (first(), second.join())
+    });
+    first.and(second.unwrap_or_else(|panic| resume_unwind(panic)))
 }
 
 /// Reports a skipped check, at once and in the summary.
@@ -100,9 +115,21 @@ pub fn output_of(command: &mut Command) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// Beginnings of the variables with which `cargo run` describes this program to it.
+const ABOUT_THIS_PROGRAM: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_NAME", "CARGO_CRATE_NAME"];
+
 /// The cargo that runs this program.
+///
+/// It does not see the variables that describe this program: some build scripts run again when they change, and with them
+/// everything that uses the network would be compiled again, each time that a developer calls cargo directly.
 pub fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        if ABOUT_THIS_PROGRAM.iter().any(|beginning| name.to_string_lossy().starts_with(beginning)) {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 fn words(command: &Command) -> String {
@@ -115,6 +142,39 @@ fn words(command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chains_run_side_by_side_and_each_can_fail() {
+        let (to_second, from_first) = std::sync::mpsc::channel();
+        let (to_first, from_second) = std::sync::mpsc::channel();
+        // Neither ends without the other.
+        both(
+            || {
+                to_second.send(1)?;
+                assert_eq!(from_second.recv()?, 2);
+                Ok(())
+            },
+            move || {
+                assert_eq!(from_first.recv()?, 1);
+                to_first.send(2)?;
+                Ok(())
+            },
+        )
+        .expect("both succeed");
+        let fails = |name: &'static str| move || bail!("{name}");
+        assert_eq!(both(fails("first"), || Ok(())).unwrap_err().to_string(), "first");
+        assert_eq!(both(|| Ok(()), fails("second")).unwrap_err().to_string(), "second");
+        assert_eq!(both(fails("first"), fails("second")).unwrap_err().to_string(), "first");
+    }
+
+    #[test]
+    fn cargo_does_not_see_the_description_of_this_program() {
+        let command = cargo();
+        let removed = |name: &str| command.get_envs().any(|(key, value)| key == name && value.is_none());
+        // Cargo sets both for this test.
+        assert!(removed("CARGO_PKG_NAME") && removed("CARGO_MANIFEST_DIR"));
+        assert!(!removed("CARGO") && !removed("PATH"));
+    }
 
     #[test]
     fn failures_name_the_command() {

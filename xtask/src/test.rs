@@ -7,7 +7,7 @@ use crate::measure::{bench, gpu_pack, study};
 use crate::publish::package;
 use crate::reference::{self, Reference};
 use crate::setup::run_cargo;
-use crate::step::{print_summary, step};
+use crate::step::{both, print_summary, step};
 use crate::workspace::Workspace;
 use crate::{docs, foreign, fuzz, python_package, setup};
 
@@ -27,7 +27,7 @@ pub fn run(workspace: &Workspace, reference: Option<Option<Reference>>) -> anyho
     done
 }
 
-/// Cheap checks come first.
+/// Cheap checks come first. Chains whose steps wait or use one core run beside others.
 fn run_all(workspace: &Workspace) -> anyhow::Result<()> {
     step("format", || run_cargo(workspace, &["fmt", "--all", "--check"]))?;
     arrows::run(workspace, false)?;
@@ -36,19 +36,18 @@ fn run_all(workspace: &Workspace) -> anyhow::Result<()> {
     locks::run(workspace)?;
     features::run(workspace)?;
     prose::run(workspace)?;
-    setup::run(workspace)?;
-    foreign::build(workspace)?;
-    foreign::test(workspace)?;
+    setup::build(workspace)?;
+    let foreign = || foreign::build(workspace).and_then(|()| foreign::test(workspace));
+    both(|| setup::registry::run(workspace), foreign)?;
+    both(|| lint_and_test(workspace), || deny::run(workspace).and_then(|()| docs::run_built(workspace)))?;
+    both(|| python_package::test(workspace), || fuzz::run_built(workspace, FUZZ_SECONDS))?;
+    let benches = || bench::run_built(workspace, &[], true).and_then(|()| gpu_pack::rehearse(workspace));
+    both(|| study::run_smoke(workspace, None).and_then(|()| package::run(workspace)), benches)
+}
+
+fn lint_and_test(workspace: &Workspace) -> anyhow::Result<()> {
     // The optional feature costs seconds here, but its tests would be a second build of the host.
     let lints = ["clippy", "--release", "--workspace", "--all-targets", "--features", "gymkhana-cli/otel"];
     step("lints", || run_cargo(workspace, &[&lints[..], &["--", "-D", "warnings"]].concat()))?;
-    deny::run(workspace)?;
-    docs::run_built(workspace)?;
-    step("tests", || run_cargo(workspace, &["test", "--release", "--workspace"]))?;
-    python_package::test(workspace)?;
-    fuzz::run_built(workspace, FUZZ_SECONDS)?;
-    bench::run_built(workspace, &[], true)?;
-    gpu_pack::rehearse(workspace)?;
-    study::run_smoke(workspace, None)?;
-    package::run(workspace)
+    step("tests", || run_cargo(workspace, &["test", "--release", "--workspace"]))
 }

@@ -24,8 +24,13 @@ pub(crate) async fn push(
                 "method": "reload_weights",
                 "kwargs": { "weights_path": folder, "is_checkpoint_format": true },
             });
-            api.post("/collective_rpc", &reload, policy, anything).await?;
-            api.post("/resume", &json!({}), policy, anything).await
+            let reloaded = api.post("/collective_rpc", &reload, policy, anything).await;
+            if let Err(error @ JsonClientError::Failed { .. }) = reloaded {
+                return Err(error);
+            }
+            // A server that refused the weights answers its other clients again, and the next run.
+            let resumed = api.post("/resume", &json!({}), policy, anything).await;
+            reloaded.and(resumed)
         }
         Protocol::Sglang => {
             let update = json!({

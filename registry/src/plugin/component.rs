@@ -59,7 +59,7 @@ impl<'a> ComponentInspection<'a> {
                     for export in section {
                         let export = export.map_err(damaged)?;
                         if export.kind == ComponentExternalKind::Instance {
-                            inspection.exports.push(export.name.0);
+                            inspection.exports.push(export.name.name);
                         }
                     }
                 }
@@ -67,7 +67,7 @@ impl<'a> ComponentInspection<'a> {
                     for import in section {
                         let import = import.map_err(damaged)?;
                         if matches!(import.ty, ComponentTypeRef::Instance(_)) {
-                            inspection.imports.push(import.name.0);
+                            inspection.imports.push(import.name.name);
                         }
                     }
                 }

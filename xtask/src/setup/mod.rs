@@ -3,7 +3,7 @@
 pub mod compiler;
 pub mod libtorch;
 pub mod plugins;
-mod registry;
+pub mod registry;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -65,6 +65,12 @@ fn add_wasm_target() -> anyhow::Result<()> {
 
 /// Checks the tools, fetches libtorch, builds the plugins and the host, and publishes the plugins in a local registry.
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
+    build(workspace)?;
+    registry::run(workspace)
+}
+
+/// As [`run`], without the registry.
+pub fn build(workspace: &Workspace) -> anyhow::Result<()> {
     step("tools", check_tools)?;
     step("libtorch", || libtorch::ensure(&workspace.root))?;
     plugins::build(workspace)?;
@@ -73,8 +79,7 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
     step("host", || {
         run_cargo(workspace, &[&["build", "--release", "--workspace", "--exclude", "xtask"], &HOST[..]].concat())?;
         link_second_name(&workspace.target.join("release"))
-    })?;
-    registry::run(workspace)
+    })
 }
 
 /// Links the program's second name in the folder of the build, so that either name can be put on a user's path.
