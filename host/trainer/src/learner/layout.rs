@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Segment};
 use serde::{Deserialize, Serialize};
 
+use super::rl::RlData;
 use super::turns::turn_parts;
 use crate::TrainerError;
 use crate::advantage::AdvantageInput;
@@ -52,24 +53,30 @@ pub(crate) struct Batch {
 impl Batch {
     /// Lays out groups of episodes. Dropped episodes are left out, as if the group had been smaller, and so are seats
     /// that are not trained on.
-    pub fn new(groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> Self {
-        let mut batch = Self { groups: groups.len(), ..Self::default() };
-        for (group, records) in groups.iter().enumerate() {
+    pub fn of(data: &RlData<'_>, settings: &RlSettings) -> Self {
+        let mut batch = Self { groups: data.groups.len(), ..Self::default() };
+        for (group, records) in data.groups.iter().enumerate() {
             let counted: Vec<&EpisodeRecord> =
                 records.iter().filter(|record| record.ending != Ending::Dropped).collect();
             let mut found = BTreeMap::new();
             for record in &counted {
-                batch.add(record, group, settings, &mut found);
+                batch.add(record, (group, data), settings, &mut found);
             }
             batch.link_shared_turns(&counted, &found, settings.algorithm.shared_turns);
         }
         batch
     }
 
+    /// Lays out groups whose replies all ended by themselves.
+    #[cfg(test)]
+    pub fn new(groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> Self {
+        Self::of(&groups.into(), settings)
+    }
+
     fn add(
         &mut self,
         record: &EpisodeRecord,
-        group: usize,
+        (group, data): (usize, &RlData<'_>),
         settings: &RlSettings,
         found: &mut BTreeMap<(EpisodeId, u32), usize>,
     ) {
@@ -81,7 +88,8 @@ impl Batch {
                 SharedTurns::Once => record.shared_turns(seat),
                 SharedTurns::PerEpisode => 0,
             };
-            let (input, own) = lay_out_seat(record, (seat, *reward), shared, index);
+            let (mut input, own) = lay_out_seat(record, (seat, *reward), shared, index);
+            mark_cut_replies(&mut input, record, data);
             contexts.extend(own);
             found.insert((record.id, seat), index);
             self.inputs.push(AdvantageInput { group, episode, ..input });
@@ -206,6 +214,17 @@ fn lay_out_seat(
         position.token += input.turns[position.turn].tokens.start;
     }
     (input, contexts)
+}
+
+/// Marks the turns of a seat whose reply a limit of tokens cut.
+fn mark_cut_replies(input: &mut AdvantageInput, record: &EpisodeRecord, data: &RlData<'_>) {
+    for segment in record.segments.iter().filter(|segment| segment.seat() == input.seat) {
+        for reply in segment.replies().filter(|reply| (data.is_cut)(&segment.tokens()[reply.clone()])) {
+            if let Some(turn) = input.turns.get_mut(segment.turns()[reply.start] as usize) {
+                turn.cut = true;
+            }
+        }
+    }
 }
 
 /// The context of a segment. Its trained tokens are appended to their turns in `by_turn`, and positions index into the

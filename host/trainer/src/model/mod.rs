@@ -136,11 +136,17 @@ impl Model {
 
     /// Weights under the names of the checkpoint, with the adapters' terms added.
     pub(crate) fn merged(&self) -> impl Iterator<Item = (&str, Tensor)> {
-        self.parameters.named().map(|(name, tensor)| {
+        self.merged_with(self.trained())
+    }
+
+    /// As [`Model::merged`], with a copy of the parameters of [`Model::trained`].
+    pub(crate) fn merged_with<'a>(&'a self, trained: &'a Parameters) -> impl Iterator<Item = (&'a str, Tensor)> {
+        let all = if self.adapters.is_some() { &self.parameters } else { trained };
+        all.named().map(move |(name, tensor)| {
             let halves = self
                 .adapters
                 .as_ref()
-                .and_then(|adapters| Some((lora::low_rank(&adapters.parameters, name)?, adapters.lora.scale())));
+                .and_then(|adapters| Some((lora::low_rank(trained, name)?, adapters.lora.scale())));
             let merged = halves.map(|(halves, scale)| lora::merged(tensor, halves, scale));
             (name, merged.unwrap_or_else(|| tensor.shallow_clone()))
         })
