@@ -10,7 +10,7 @@ use gymkhana_trainer::adamw::AdamW;
 use gymkhana_trainer::advantage::Comparison;
 use gymkhana_trainer::parameters::Parameters;
 use gymkhana_trainer::rope::Rope;
-use gymkhana_trainer::{Baseline, Optimizer, Precision, Scale, Settings, Surrogate, Trainer, WhenClipped, loss};
+use gymkhana_trainer::{Baseline, Optimizer, Scale, Settings, Surrogate, Trainer, WhenClipped, loss};
 use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 
@@ -170,42 +170,6 @@ async fn scores_equal_the_log_softmax_of_transformers_logits() {
         let entropy = -(row.exp() * row).sum(Kind::Double).double_value(&[]);
         assert!((f64::from(scored.entropies[index]) - entropy).abs() < 1e-4);
     }
-}
-
-/// Mean difference of the log-probabilities of a golden prompt from those of transformers in float32.
-async fn error_of(name: &str, settings: &Settings) -> f64 {
-    let trainer = Trainer::open(&golden(name), settings).expect("a model");
-    let prompts = json(&format!("{name}/golden.json"))["prompts"].clone();
-    let logits = Tensor::read_safetensors(golden(name).join("golden.safetensors")).expect("logits");
-    let (mut sum, mut count) = (0.0, 0);
-    for (index, prompt) in prompts.as_array().expect("a list").iter().map(tokens).enumerate() {
-        if prompt.len() < 2 {
-            continue;
-        }
-        let (_, logits_SV) = logits.iter().find(|(key, _)| *key == format!("logits.{index}")).expect("logits");
-        let expected_SV = logits_SV.log_softmax(-1, Kind::Double);
-        let request = ScoreRequest { prefix: Arc::from(&prompt[..1]), continuation: Arc::from(&prompt[1..]) };
-        let found = trainer.score(request).await.expect("scores").log_probs;
-        for (row, (found, token)) in (0..).zip(found.iter().zip(&prompt[1..])) {
-            sum += (f64::from(*found) - expected_SV.double_value(&[row, i64::from(*token)])).abs();
-            count += 1;
-        }
-    }
-    sum / f64::from(count)
-}
-
-/// Rounding logits to bfloat16 adds errors to those of the layers below.
-#[tokio::test]
-async fn a_float32_output_layer_is_nearer_to_transformers_than_a_bfloat16_one() {
-    let (mut fine, mut coarse) = (0.0, 0.0);
-    for name in MODELS {
-        let with =
-            |output_precision| Settings { precision: Precision::Bfloat16, output_precision, ..Settings::default() };
-        let errors = [error_of(name, &with(Some(Precision::Float32))).await, error_of(name, &with(None)).await];
-        println!("{name}: {errors:?}");
-        (fine, coarse) = (fine + errors[0], coarse + errors[1]);
-    }
-    assert!(fine < 0.9 * coarse, "{fine} beside {coarse}");
 }
 
 #[test]

@@ -6,8 +6,7 @@ use gymkhana_record::{
     TaskRef, Turn,
 };
 
-use super::layout::Batch;
-use super::rl::RlData;
+use super::layout::{Batch, RlData};
 use crate::advantage::{self, Memory};
 use crate::token_stats::Column;
 use gymkhana_algorithm::RlSettings;

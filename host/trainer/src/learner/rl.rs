@@ -1,7 +1,6 @@
 //! One reinforcement learning step: annotate every token, compute advantages, then take minibatch steps.
 #![allow(non_snake_case)]
 
-mod data;
 mod supervised;
 #[cfg(test)]
 mod tests;
@@ -10,7 +9,6 @@ use gymkhana_record::step_metrics::rl;
 use gymkhana_record::{Seed, StepMetrics, Stream};
 use tch::Tensor;
 
-pub use data::RlData;
 use supervised::Supervised;
 pub(super) use supervised::accumulate_supervised;
 
@@ -233,12 +231,8 @@ impl Learner {
             sums.add(&found);
             on_policy.add(&found);
         }
-        let supervised = match demonstrations.is_empty() {
-            true => None,
-            false => {
-                Some(demonstrations.accumulate(model, Pass { temperature: 1.0, entropies: false, ..pass(settings) })?)
-            }
-        };
+        let supervised =
+            demonstrations.accumulate(model, Pass { temperature: 1.0, entropies: false, ..pass(settings) });
         drop(teacher);
         if !trained.is_empty() || supervised.is_some() {
             let Some(norm) = self.optimizer_step(model, &settings.optimizer)? else {

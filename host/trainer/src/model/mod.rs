@@ -376,7 +376,7 @@ mod tests {
     use crate::{Precision, TinyModel, tiny};
 
     /// Logits of a bfloat16 output layer are bfloat16 numbers; those of a float32 one are not, in models with and without
-    /// an output layer of their own.
+    /// an output layer of their own. Only the latter equal the product in double precision of the same residual stream.
     #[test]
     fn the_output_layer_has_a_number_format_of_its_own() {
         let size = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 32 };
@@ -390,11 +390,17 @@ mod tests {
                 model.set_up(&settings).expect("no adapters");
                 let logits = model.logits(&[65, 66, 67]).expect("logits");
                 assert_eq!(logits.kind(), Kind::Float);
-                (logits.to_kind(Kind::BFloat16).to_kind(Kind::Float) == logits, logits)
+                let hidden_1SC = model.causal_hidden(&model.weights(), &token_tensor(&[65, 66, 67]).unsqueeze(0));
+                let name = if tied { EMBEDDING } else { OUTPUT_LAYER };
+                let head_VC = model.parameters().get(name).expect("known").to_kind(Kind::Double);
+                let exact_SV = hidden_1SC.squeeze_dim(0).to_kind(Kind::Double).matmul(&head_VC.tr());
+                let error = (logits.to_kind(Kind::Double) - exact_SV).abs().max().double_value(&[]);
+                (logits.to_kind(Kind::BFloat16).to_kind(Kind::Float) == logits, logits, error)
             };
-            let (all, coarse) = rounded(None);
-            let (none, fine) = rounded(Some(Precision::Float32));
+            let (all, coarse, rounding) = rounded(None);
+            let (none, fine, error) = rounded(Some(Precision::Float32));
             assert!(all && !none, "tied: {tied}");
+            assert!(error < 1e-5 && rounding > 1e-3, "tied: {tied}: {error}, {rounding}");
             assert!((coarse - fine).abs().max().double_value(&[]) < 0.1, "tied: {tied}");
         }
     }

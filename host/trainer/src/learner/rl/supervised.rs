@@ -2,7 +2,6 @@
 
 use tch::{Kind, Tensor};
 
-use crate::TrainerError;
 use crate::batch::{Packed, Sequence, parts};
 use crate::learner::forward::{Pass, accumulate};
 use crate::loss::{Objective, PerToken};
@@ -28,18 +27,13 @@ impl Supervised {
         Self { sequences, weight }
     }
 
-    /// Whether there is no such loss.
-    pub fn is_empty(&self) -> bool {
-        self.sequences.is_empty()
-    }
-
-    /// Adds the gradients to those of the model. Returns the loss without its weight.
-    ///
-    /// # Errors
-    /// If libtorch fails.
-    pub fn accumulate(&self, model: &Model, pass: Pass) -> Result<f64, TrainerError> {
+    /// Adds the gradients to those of the model. Returns the loss without its weight; `None` if there is no such loss.
+    pub fn accumulate(&self, model: &Model, pass: Pass) -> Option<f64> {
+        if self.sequences.is_empty() {
+            return None;
+        }
         let [loss, _] = accumulate_supervised(model, &self.sequences, pass);
-        Ok(loss / self.weight)
+        Some(loss / self.weight)
     }
 }
 
