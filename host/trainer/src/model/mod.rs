@@ -386,6 +386,7 @@ mod tests {
             let mut model = Model::zeros(config, 32, Device::Cpu).expect("a model");
             model.randomise(Seed(1)).expect("weights");
             let mut rounded = |output_precision| {
+                let _guard = no_grad_guard();
                 let settings = Settings { precision: Precision::Bfloat16, output_precision, ..Settings::default() };
                 model.set_up(&settings).expect("no adapters");
                 let logits = model.logits(&[65, 66, 67]).expect("logits");
