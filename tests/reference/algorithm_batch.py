@@ -40,12 +40,14 @@ class Trajectory:
 
 @dataclasses.dataclass
 class Turn:
-    """Turn `index` of its trajectory, and the indices of its tokens. `is_shared`: they belong to an earlier episode."""
+    """Turn `index` of its trajectory, and the indices of its tokens. `is_shared`: they belong to an earlier episode. `cut`: a
+    limit of tokens cut the reply."""
     trajectory: Trajectory
     index: int
     anchor: str
     tokens: list
     is_shared: bool
+    cut: bool = False
 
     @property
     def is_last(self):
@@ -140,7 +142,8 @@ def read_trajectory(place, content, tokens, owner):
         else:
             places = list(range(len(tokens), len(tokens) + len(turn["tokens"])))
             tokens.extend(turn["tokens"])
-        trajectory.turns.append(Turn(trajectory, index, turn["anchor"], places, index < shared))
+        trajectory.turns.append(
+            Turn(trajectory, index, turn["anchor"], places, index < shared, turn.get("cut", False)))
     first = 0
     for count in content.get("contexts", [len(turns)]):
         trajectory.contexts.append([place for turn in trajectory.turns[first:first + count] for place in turn.tokens])

@@ -113,6 +113,13 @@ def with_zero_gains(fixture):
     return fixture
 
 
+def with_cut_replies(fixture):
+    """The fixture with three replies that a limit of tokens cut, two of them in one episode."""
+    for group, episode, turn in ((0, 1, 1), (1, 1, 0), (1, 1, 3)):
+        fixture["groups"][group][episode]["seats"][0]["turns"][turn]["cut"] = True
+    return fixture
+
+
 def with_shares(fixture):
     """The fixture with the turns of a tree that an earlier episode owns."""
     for (group, episode), shares in TREE_SHARES.items():
@@ -136,4 +143,5 @@ def make_fixtures():
     return {"solo": solo(), "duo": make_fixture("duo", 29, DUO, DUO_REWARDS),
             "mixed": with_unfinished(make_fixture("mixed", 7, MIXED, MIXED_REWARDS), MIXED_UNFINISHED),
             "tree": with_shares(make_fixture("tree", 11, TREE, TREE_REWARDS)),
-            "contexts": with_contexts(solo()), "zeros": with_zero_gains(solo()), "equal": with_equal_rewards(solo())}
+            "contexts": with_contexts(solo()), "zeros": with_zero_gains(solo()), "equal": with_equal_rewards(solo()),
+            "cut": with_cut_replies(solo())}

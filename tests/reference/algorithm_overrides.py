@@ -2,7 +2,7 @@
 import torch
 
 from algorithm_batch import (
-    Update, by_trajectory, centre, clip, first_tokens, k1, k2, k3, normalise, normalise_population, over_turns,
+    Update, by_trajectory, centre, clip, first_tokens, k1, k2, k3, leave_one_out, normalise, normalise_population, over_turns,
     penalise_divergence, pools, returns, seat_weights, sequence_weights, token_ratios, token_weights, turn_gae,
     turn_ratios, within)
 from algorithm_presets import (
@@ -96,6 +96,64 @@ def vl_dac_token_penalty(batch, s):
     return Update(advantages, trained, (token_weights(batch, trained) * losses).sum(), value_loss)
 
 
+def with_clipped_rewards(preset):
+    """A preset on rewards within bounds."""
+    def clipped(batch, s):
+        for trajectory in batch.trajectories:
+            bound = s["reward_clip"]
+            trajectory.reward = min(max(trajectory.reward, bound["low"]), bound["high"])
+        return PRESETS[preset](batch, s)
+    return clipped
+
+
+def with_scaled_rewards(preset):
+    """A preset on rewards divided by the deviation of their seat's rewards, those of turns included."""
+    def scaled(batch, s):
+        for seat in {trajectory.seat for trajectory in batch.trajectories}:
+            own = [trajectory for trajectory in batch.trajectories if trajectory.seat == seat]
+            deviation = torch.tensor([trajectory.reward for trajectory in own]).std().item()
+            for trajectory in own:
+                trajectory.reward /= deviation
+                trajectory.turn_rewards = [reward / deviation for reward in trajectory.turn_rewards]
+                trajectory.gains = [gain / deviation for gain in trajectory.gains]
+        return PRESETS[preset](batch, s)
+    return scaled
+
+
+def loop_clipped(batch, s):
+    """LOOP with advantages within bounds."""
+    bound, trained = s["advantage_clip"], batch.everything
+    advantages = compared(batch, leave_one_out).clamp(bound["low"], bound["high"])
+    losses = clip(token_ratios(batch), advantages, **bounds(s))
+    return Update(advantages, trained, (token_weights(batch, trained) * losses).sum())
+
+
+def grpo_importance_weights(batch, s):
+    """GRPO on older weights: weights per token, trajectory or their geometric mean; above the cap, the cap or 0."""
+    off_policy, older, trained = s["off_policy"], batch.proximal - batch.behaviour, batch.everything
+    logs = older
+    if off_policy["level"] != "token":
+        mean = off_policy["level"] == "geometric"
+        sums = [older[each.tokens].mean() if mean else older[each.tokens].sum() for each in batch.trajectories]
+        logs = batch.from_trajectories(torch.stack(sums))
+    weights, cap = torch.exp(logs), off_policy["cap"]
+    weights = torch.where(weights > cap, 0.0, weights) if off_policy.get("mode") == "mask" else weights.clamp(max=cap)
+    advantages = compared(batch, normalise)
+    losses = weights * clip(torch.exp(batch.current - batch.proximal), advantages, **bounds(s)) + drift(batch, s)
+    return Update(advantages, trained, (sequence_weights(batch, trained) * losses).sum())
+
+
+def grpo_without_cut(batch, s):
+    """GRPO without the replies that a limit cut, or without the episodes that have one."""
+    advantages, trained = compared(batch, normalise), batch.everything.clone()
+    for turn in batch.turns:
+        if turn.cut:
+            places = turn.tokens if s["masks"] == ["cut-reply"] else turn.trajectory.tokens
+            trained[places] = False
+    losses = clip(token_ratios(batch), advantages, **bounds(s)) + drift(batch, s)
+    return Update(advantages, trained, (sequence_weights(batch, trained) * losses).sum())
+
+
 # The readings of released implementations.
 
 def gigpo_means(batch, s):
@@ -176,6 +234,18 @@ def extra_cases():
             ("ppo", "solo", k1_reward, ppo_reward_penalty),
             ("ppo", "solo", k1_tokens, ppo_token_penalty),
             ("vl-dac", "solo", k1_tokens, vl_dac_token_penalty),
+            # Bounds and scale of rewards and advantages.
+            *((name, fixture, {"reward_clip": {"low": -0.1, "high": 0.8}}, with_clipped_rewards(name))
+              for name, fixture in (("grpo", "solo"), ("igpo", "solo"), ("mars", "duo"))),
+            *((name, fixture, {"reward_scale": "running"}, with_scaled_rewards(name))
+              for name, fixture in (("loop", "solo"), ("igpo", "solo"), ("loop", "duo"))),
+            ("loop", "solo", {"advantage_clip": {"low": -0.4, "high": 0.5}}, loop_clipped),
+            # Importance weights at every level, truncated and masked.
+            *(("grpo", "solo", {"off_policy": {"cap": 1.05, "level": level} | mode}, grpo_importance_weights)
+              for level, mode in (("token", {}), ("token", {"mode": "mask"}), ("sequence", {"mode": "mask"}),
+                                  ("geometric", {}), ("geometric", {"mode": "mask"}))),
+            ("grpo", "cut", {"masks": ["cut-reply"]}, grpo_without_cut),
+            ("grpo", "cut", {"masks": ["cut-episode"]}, grpo_without_cut),
             # Weights, discounts and temperatures other than the neutral ones.
             ("gigpo", "solo", {"credit": {"kind": "anchors", "discount": 0.7, "weight": 0.4}}, gigpo),
             ("igpo", "solo", {"credit": {"kind": "rewards", "discount": 0.8, "jointly": True}}, igpo),

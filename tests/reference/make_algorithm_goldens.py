@@ -8,6 +8,7 @@ import json
 import pathlib
 import sys
 
+import numpy
 import torch
 
 from algorithm_batch import Batch
@@ -110,6 +111,26 @@ def make_distillation():
             "gradients": [gradient_of(loss, tokens["current"]) for tokens in episodes]}
 
 
+def make_distributions():
+    """Divergence of a policy's distributions from a teacher's, whole or over the teacher's most probable tokens."""
+    random = numpy.random.default_rng(17)
+    own, others = (numpy.round(2 * random.normal(size=(5, 9)), 4) for _ in range(2))
+    weights, cases = torch.tensor([0.3, 0.1, 0.25, 0.05, 0.3]), []
+    for direction in ("forward", "reverse"):
+        for top_k in (None, 4):
+            logits = torch.tensor(own, requires_grad=True)
+            policy, teacher = torch.softmax(logits, -1), torch.softmax(torch.tensor(others), -1)
+            if top_k:
+                places = torch.argsort(teacher, dim=-1, descending=True)[:, :top_k]
+                policy, teacher = (rows.gather(-1, places) for rows in (policy, teacher))
+                policy, teacher = (rows / rows.sum(-1, keepdim=True) for rows in (policy, teacher))
+            one, other = (teacher, policy) if direction == "forward" else (policy, teacher)
+            divergences = (one * torch.log(one / other)).sum(-1)
+            cases.append({"direction": direction, "top_k": top_k, "divergences": divergences.tolist(),
+                          "gradient": gradient_of((weights * divergences).sum(), logits)})
+    return {"policy": own.tolist(), "teacher": others.tolist(), "weights": weights.tolist(), "cases": cases}
+
+
 def random_tokens(count, *others):
     """Log-probabilities of some tokens under the current weights and under similar ones."""
     current = torch.round(-2 - 2 * torch.rand(count), decimals=6)
@@ -127,5 +148,5 @@ if __name__ == "__main__":
     cases = make_cases(fixtures) + make_tree_cases(fixtures, make_case)
     numbers = {"fixtures": fixtures, "cases": cases, "pairs": make_pairs(), "regression": make_regression(random_tokens),
                "distillation": make_distillation(), "replay": make_replay(fixtures["solo"]),
-               "replies": make_replies(fixtures["tree"])}
+               "replies": make_replies(fixtures["tree"]), "distributions": make_distributions()}
     (folder / "algorithms.json").write_text(json.dumps(numbers) + "\n")

@@ -3,7 +3,9 @@
 
 make_step_goldens.py FOLDER writes FOLDER/steps.json. The model is tests/golden/qwen2-tied, by transformers in double
 precision; advantages and losses are those of the presets' functions. `updates` has three numbers for each parameter: the
-norm of its change, and the products of the change with cos(0), cos(1), cos(2) … and with sin(0), sin(0.7), sin(1.4) …"""
+norm of its change, and the products of the change with cos(0), cos(1), cos(2) … and with sin(0), sin(0.7), sin(1.4) …
+`average` has the same numbers for the moving average of the weights. A setting "off" removes one of the preset."""
+import dataclasses
 import json
 import pathlib
 import sys
@@ -12,7 +14,7 @@ import numpy
 import torch
 import transformers
 
-from algorithm_batch import Batch
+from algorithm_batch import Batch, k3, sequence_weights
 from algorithm_constants import CONSTANTS
 from algorithm_presets import PRESETS
 from algorithm_steps import arpo_once
@@ -30,37 +32,90 @@ PLAIN = [[("terminated", 1.0, "0a:2+3 0b:2+2"), ("terminated", 0.0, "0a:2+2 1c:1
          [("terminated", 0.2, "0a:3+2 0b:1+3"), ("truncated", 0.9, "0d:3+3"), ("terminated", 0.0, "0a:3+2 0b:1+1")]]
 # The second episode begins with the first turn of the first one.
 TREE = [[("terminated", 1.0, "0a:2+3 0b:2+2"), ("terminated", -0.5, "0a:2+3 0b:2+4"), ("terminated", 0.0, "0a:2+2")]]
-CASES = [("grpo", PLAIN, {}), ("gigpo", PLAIN, {}), ("mini-o3", PLAIN, {}), ("arpo", TREE, {}),
-         ("ppo", PLAIN, {"critic": CRITIC, "minibatches": 1})]
 STEPS, EPOCHS = 2, 2
+
+
+@dataclasses.dataclass
+class Case:
+    """A training: `overrides` are flags of the algorithm, `optimizer` settings of the optimiser."""
+    preset: str
+    shape: list
+    overrides: dict = dataclasses.field(default_factory=dict)
+    optimizer: dict = dataclasses.field(default_factory=dict)
+    demonstrations: dict | None = None
+    teacher: str | None = None
+    steps: int = STEPS
+
+
+def linear(to, over):
+    """A schedule along a line from the first step on."""
+    return {"shape": "linear", "to": to, "begin": 0, "over": over}
+
+
+def distil(direction, **more):
+    """Flags of the divergence from a teacher's distributions."""
+    return {"credit": {"kind": "episode"}, "ratio": "off",
+            "surrogate": {"kind": "distillation", "direction": direction} | more}
+
+
+K3 = {"beta": 0.04, "estimator": "k3", "place": "loss"}
+GROUPS = [{"of": ["embeddings"], "rate": 0.5}, {"of": ["norms", "biases"], "rate": 2.0, "weight_decay": 0.3},
+          {"of": ["matrices"], "weight_decay": 0.02}]
+CASES = [Case("grpo", PLAIN), Case("gigpo", PLAIN), Case("mini-o3", PLAIN), Case("arpo", TREE),
+         Case("ppo", PLAIN, {"critic": CRITIC, "minibatches": 1}),
+         Case("grpo", PLAIN, {"kl": K3 | {"schedule": linear(0.4, 2)}}, steps=3),
+         Case("grpo", PLAIN, {"kl": K3 | {"adaptive": {"target": 0.5, "horizon": 8.0}}}, steps=3),
+         Case("ppo", PLAIN, {"critic": CRITIC | {"schedule": linear(0.005, 1)}, "minibatches": 1}, steps=3),
+         Case("grpo", PLAIN, optimizer={"groups": GROUPS, "ema": 0.6}),
+         Case("loop", PLAIN, demonstrations={"batch": 3, "weight": 0.5, "schedule": linear(0.1, 1)}),
+         Case("distill", PLAIN, distil("reverse"), teacher="qwen2-untied"),
+         Case("distill", PLAIN, distil("forward", top_k=20), teacher="qwen2-untied")]
+# Demonstrations, in the form of the episodes.
+SHOWN = [("terminated", 1.0, "0a:2+3 0b:1+2"), ("terminated", 1.0, "0c:3+2"), ("terminated", 1.0, "0d:1+4")]
 
 
 class Policy(torch.nn.Module):
     """The golden model in double precision, with a head for values if it is a critic."""
 
-    def __init__(self, with_head=False):
+    def __init__(self, with_head=False, name=MODEL):
         super().__init__()
-        self.model = transformers.AutoModelForCausalLM.from_pretrained(GOLDEN / MODEL, dtype=torch.float64)
+        self.model = transformers.AutoModelForCausalLM.from_pretrained(GOLDEN / name, dtype=torch.float64)
         self.head = torch.nn.Parameter(torch.zeros(1, self.model.config.hidden_size)) if with_head else None
+
+    def distributions(self, tokens, targets):
+        """Log-probabilities of all tokens at the targets."""
+        return self.model(torch.tensor([tokens])).logits[0].log_softmax(-1)[[at - 1 for at in targets]]
 
     def log_probs(self, tokens, targets):
         """Log-probabilities of the tokens at the targets."""
-        logits = self.model(torch.tensor([tokens])).logits[0]
-        return logits.log_softmax(-1)[[at - 1 for at in targets], [tokens[at] for at in targets]]
+        return self.distributions(tokens, targets)[range(len(targets)), [tokens[at] for at in targets]]
 
     def values(self, tokens, targets):
         """Values before the targets; a target may be the position after the last token."""
         hidden = self.model.model(torch.tensor([tokens])).last_hidden_state[0]
         return (hidden @ self.head[0])[[at - 1 for at in targets]]
 
-    def optimizer(self, learning_rate):
-        """AdamW whose decay leaves out norms, biases and embeddings."""
-        named = list(self.named_parameters())
-        decays = [each for name, each in named if each.dim() > 1 and not name.endswith("embed_tokens.weight")]
-        others = [each for name, each in named if each.dim() == 1 or name.endswith("embed_tokens.weight")]
-        groups = [{"params": decays, "weight_decay": OPTIMIZER["weight_decay"]}, {"params": others, "weight_decay": 0.0}]
-        return torch.optim.AdamW(groups, lr=learning_rate, betas=(OPTIMIZER["beta1"], OPTIMIZER["beta2"]),
-                                 eps=OPTIMIZER["epsilon"])
+    def optimizer(self, learning_rate, groups=()):
+        """AdamW with a group for each parameter. Without other groups, the decay leaves out norms, biases and embeddings."""
+        chosen = {kind: group for group in groups for kind in group["of"]}
+        settings = []
+        for name, parameter in self.named_parameters():
+            kind = kind_of(name, parameter)
+            group = chosen.get(kind, {})
+            decay = group.get("weight_decay", OPTIMIZER["weight_decay"] if kind in ("matrices", "value-head") else 0.0)
+            settings.append({"params": [parameter], "lr": learning_rate * group.get("rate", 1.0), "weight_decay": decay})
+        return torch.optim.AdamW(settings, betas=(OPTIMIZER["beta1"], OPTIMIZER["beta2"]), eps=OPTIMIZER["epsilon"])
+
+
+def kind_of(name, parameter):
+    """Kind of a parameter."""
+    if name.endswith("embed_tokens.weight"):
+        return "embeddings"
+    if name == "head":
+        return "value-head"
+    if parameter.dim() > 1:
+        return "matrices"
+    return "biases" if name.endswith(".bias") else "norms"
 
 
 def step(module, optimizer, loss):
@@ -154,28 +209,94 @@ def fixture_of(records, reference, critic):
     return {"groups": groups, "history": [], "averages": []}, sequences
 
 
-def train(preset, shape, overrides, seed):
+def at(start, schedule, number):
+    """A scheduled number in a step: along a line, then constant."""
+    return start if schedule is None else start + (schedule["to"] - start) * min(number / schedule["over"], 1.0)
+
+
+def adapted(kl, beta, divergence, episodes):
+    """The penalty's weight after a step (Ziegler et al. 2019)."""
+    error = min(max(divergence / kl["adaptive"]["target"] - 1, -0.2), 0.2)
+    return beta * (1 + error * episodes / kl["adaptive"]["horizon"])
+
+
+def distillation(policy, teacher, batch, sequences, surrogate):
+    """Mean over episodes of the mean divergence of the distributions at their tokens."""
+    divergences = []
+    for each in sequences:
+        own, others = policy.distributions(*each), teacher.distributions(*each).detach()
+        if "top_k" in surrogate:
+            places = others.topk(surrogate["top_k"], dim=-1).indices
+            own, others = (rows.gather(-1, places).log_softmax(-1) for rows in (own, others))
+        if surrogate["direction"] == "forward":
+            own, others = others, own
+        divergences.append((own.exp() * (own - others)).sum(-1))
+    return (sequence_weights(batch, batch.everything) * torch.cat(divergences)).sum()
+
+
+def imitation(policy, records):
+    """Mean negative log-probability of the tokens that the demonstrations sampled."""
+    shown = [sequence(record) for record in records]
+    return -torch.cat([policy.log_probs(tokens, sum(targets, [])) for tokens, targets in shown]).mean()
+
+
+def train(case, seed):
     """Records, and the changes of all parameters."""
     policy, reference = Policy(), Policy()
-    critic = Policy(with_head=True) if "critic" in CONSTANTS[preset] else None
-    records, settings = make_records(seed, policy, shape), CONSTANTS[preset] | overrides
-    optimizer = policy.optimizer(OPTIMIZER["learning_rate"])
+    teacher = Policy(name=case.teacher) if case.teacher else None
+    critic = Policy(with_head=True) if "critic" in CONSTANTS.get(case.preset, {}) else None
+    records, settings = make_records(seed, policy, case.shape), CONSTANTS.get(case.preset, {}) | case.overrides
+    optimizer = policy.optimizer(OPTIMIZER["learning_rate"], case.optimizer.get("groups", ()))
     critics = critic.optimizer(CRITIC["learning_rate"]) if critic else None
-    function = arpo_once if shape is TREE else PRESETS[preset]
-    for _ in range(STEPS):
+    average = {name: each.detach().clone() for name, each in policy.model.named_parameters()}
+    shown = make_records(100 + seed, policy, [SHOWN])[0] if case.demonstrations else []
+    function = arpo_once if case.shape is TREE else PRESETS.get(case.preset)
+    kl, demonstrations = settings.get("kl", {}), case.demonstrations or {}
+    beta = kl.get("beta")
+    for number in range(case.steps):
         fixture, sequences = fixture_of(records, reference, critic)
+        if "adaptive" not in kl:
+            beta = at(kl.get("beta"), kl.get("schedule"), number)
+        now = settings | ({"kl": kl | {"beta": beta}} if kl else {})
+        if critic:
+            rate = at(CRITIC["learning_rate"], settings["critic"].get("schedule"), number)
+            for group in critics.param_groups:
+                group["lr"] = rate
+        measured = []
         for _ in range(EPOCHS):
             batch = Batch(fixture)
             if critic:
                 batch.value_now = torch.cat([critic.values(*each) for each in sequences])
             batch.current = torch.cat([policy.log_probs(*each) for each in sequences])
-            update = function(batch, settings)
+            if teacher:
+                loss = distillation(policy, teacher, batch, sequences, settings["surrogate"])
+            else:
+                update = function(batch, now)
+                loss = update.loss
+            measured.append(k3(batch.current, batch.reference).mean().item())
             if critic:
                 step(critic, critics, update.value_loss)
-            step(policy, optimizer, update.loss)
+            if shown:
+                weight = at(demonstrations["weight"], demonstrations["schedule"], number)
+                loss = loss + weight * imitation(policy, shown)
+            step(policy, optimizer, loss)
+            for name, each in policy.model.named_parameters():
+                average[name].lerp_(each.detach(), 1 - case.optimizer.get("ema", 0.0))
+        if "adaptive" in kl:
+            beta = adapted(kl, beta, sum(measured) / len(measured), sum(map(len, records)))
     begun = dict(reference.model.named_parameters())
     updates = {name: numbers_of((each - begun[name]).detach()) for name, each in policy.model.named_parameters()}
-    return {"preset": preset, "overrides": overrides, "groups": records, "updates": updates}
+    found = {"preset": case.preset, "overrides": case.overrides, "groups": records, "updates": updates}
+    if case.steps != STEPS:
+        found["steps"] = case.steps
+    if case.optimizer:
+        found["optimizer"] = OPTIMIZER | case.optimizer
+        found["average"] = {name: numbers_of((each - begun[name]).detach()) for name, each in average.items()}
+    if shown:
+        found["demonstrations"] = {"settings": case.demonstrations, "records": shown}
+    if teacher:
+        found["teacher"] = case.teacher
+    return found
 
 
 def numbers_of(change):
@@ -190,6 +311,6 @@ if __name__ == "__main__":
     torch.set_default_dtype(torch.float64)
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    cases = [train(*case, seed) for seed, case in enumerate(CASES)]
+    cases = [train(case, seed) for seed, case in enumerate(CASES)]
     numbers = {"model": MODEL, "optimizer": OPTIMIZER, "steps": STEPS, "epochs": EPOCHS, "cases": cases}
     (folder / "steps.json").write_text(json.dumps(numbers) + "\n")

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Trains a generated Qwen3 model of 30 million parameters by SFT and RL, beside the same training in transformers and PEFT.
 
-train_beside.py --repo ROOT. Once with all weights and once with adapters. Each step's loss and gradient norm, and the
-change of the weights after all steps, must agree within the bounds below. Stops with an error at the first difference."""
+train_beside.py --repo ROOT. Once with all weights and once with adapters. The loss and the gradient norm of each step, and
+the change of the weights up to each step, must agree within the bounds below. Stops with an error at the first
+difference."""
 import argparse
 import json
 import pathlib
@@ -102,18 +103,38 @@ def loss_of(model, step):
 
 
 def train(model, steps):
-    """Loss and gradient norm of each step."""
+    """Trains; yields the loss and the gradient norm of each step after it."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(parameters, lr=RATE, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.0)
-    measured = []
     for step in steps:
         loss = loss_of(model, step)
         optimizer.zero_grad()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(parameters, OPTIMIZER["gradient_clip"])
         optimizer.step()
-        measured.append((loss.item(), norm.item()))
-    return measured
+        yield loss.item(), norm.item()
+
+
+def weights_of(model):
+    """The model's weights by their names in a checkpoint, with the adapters' products added."""
+    if not isinstance(model, PeftModel):
+        return model.state_dict()
+    prefix, state = "base_model.model.", {}
+    for name, tensor in model.state_dict().items():
+        if ".base_layer." in name:
+            layer, _ = name.split(".base_layer.")
+            tensor = tensor + model.get_submodule(layer).get_delta_weight("default")
+        state[name.removeprefix(prefix).replace(".base_layer", "")] = tensor
+    return state
+
+
+def compare_weights(before, own, theirs):
+    """Norm of the change of the weights, and the difference of both programs as a share of it."""
+    difference, change = 0.0, 0.0
+    for key, old in before.items():
+        difference += ((own[key].double() - theirs[key].double()) ** 2).sum().item()
+        change += ((theirs[key].double() - old.double()) ** 2).sum().item()
+    return change ** 0.5, (difference / change) ** 0.5
 
 
 def compare(name, scratch, program, folder, lora):
@@ -130,24 +151,17 @@ def compare(name, scratch, program, folder, lora):
         model = start
     model.eval()
     before = load_file(out / "before" / "model.safetensors")
-    theirs = train(model, steps)
-    for number, (own, (loss, norm)) in enumerate(zip(ours, theirs, strict=True)):
+    for number, (own, (loss, norm)) in enumerate(zip(ours, train(model, steps), strict=True)):
         kind = "sft" if number % 2 == 0 else "rl"
         print(f"{name}, step {number} ({kind}): loss {own['loss']:.6f} and {loss:.6f}, gradient {own['gradient_norm']:.6f} "
               f"and {norm:.6f}")
         assert abs(own["loss"] - loss) <= LOSS * max(1.0, abs(loss)), "loss"
         assert abs(own["gradient_norm"] - norm) <= GRADIENT * norm, "gradient norm"
-    after = load_file(out / "after" / "model.safetensors")
-    merged = model.merge_and_unload() if lora else model
-    state = merged.state_dict()
-    difference, change = 0.0, 0.0
-    for key, old in before.items():
-        if key in state:
-            difference += ((after[key].double() - state[key].double()) ** 2).sum().item()
-            change += ((state[key].double() - old.double()) ** 2).sum().item()
-    share = (difference / change) ** 0.5
-    print(f"{name}: the weights changed by {change**0.5:.5f} in the norm; the difference is {share:.2%} of that")
-    assert change > 0 and share <= CHANGE, "weights"
+        with torch.no_grad():
+            after = load_file(out / f"step-{number}" / "model.safetensors")
+            change, share = compare_weights(before, after, weights_of(model))
+        print(f"  the weights changed by {change:.5f} in the norm; the difference is {share:.3%} of that")
+        assert change > 0 and share <= CHANGE, "weights"
 
 
 if __name__ == "__main__":

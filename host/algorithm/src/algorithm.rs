@@ -231,7 +231,13 @@ impl Algorithm {
     /// Whether the stage needs a teacher.
     #[must_use]
     pub fn wants_teacher(&self) -> bool {
-        self.credit == Credit::Teacher {}
+        self.credit == Credit::Teacher {} || self.distils()
+    }
+
+    /// Whether the loss is the divergence from the teacher's distributions.
+    #[must_use]
+    pub fn distils(&self) -> bool {
+        matches!(self.surrogate, Surrogate::Distillation { .. })
     }
 
     /// Whether the baseline compares the episodes of a group.

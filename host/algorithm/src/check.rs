@@ -169,6 +169,8 @@ impl Algorithm {
             set(self.reward_scale != RewardScale::None, "reward_scale"),
             set(self.reward_clip.is_some(), "reward_clip"),
             set(self.advantage_clip.is_some(), "advantage_clip"),
+            set(self.covariance_clip.is_some(), "covariance_clip"),
+            set(self.penalty().is_some_and(|kl| kl.place != KlPlace::Loss), "kl.place"),
         ];
         let (unused, when): (&[&str], _) = if self.pairs() {
             let all = &[
@@ -182,6 +184,22 @@ impl Algorithm {
                 "advantage_clip",
             ];
             (all, "`surrogate` is neither regression nor preference")
+        } else if self.distils() {
+            let all = &[
+                "reward_temperature",
+                "group_by",
+                "whiten",
+                "entropy_advantage",
+                "masks",
+                "length_penalty",
+                "replay",
+                "reward_scale",
+                "reward_clip",
+                "advantage_clip",
+                "covariance_clip",
+                "kl.place",
+            ];
+            (all, "`surrogate` is not distillation, which uses no advantages")
         } else if self.critic.is_some() {
             (&["reward_temperature", "group_by"], "`baseline` is not critic")
         } else if self.wants_teacher() {
@@ -211,6 +229,13 @@ impl Algorithm {
                 require(summed, "aggregation", "another", "constant with `constant_tokens = 1` for pairs")?;
                 None
             }
+            Surrogate::Distillation { top_k, .. } => {
+                let plain = self.credit == Credit::Episode {} && self.baseline == Baseline::None;
+                require(plain, "baseline", "set", "none, without `credit`, when `surrogate` is distillation")?;
+                let top_k = top_k.unwrap_or(2);
+                require(top_k >= 2, "surrogate.top_k", top_k, "at least 2")?;
+                None
+            }
             Surrogate::Importance {} | Surrogate::Plain {} => None,
         };
         let factor = match self.surrogate {
@@ -225,7 +250,7 @@ impl Algorithm {
             require(low > 0.0 && low <= 1.0, "surrogate.low", low, "above 0 and at most 1")?;
             require(positive(high), "surrogate.high", high, "above 0")?;
         }
-        let has_ratio = !self.pairs() && self.surrogate != Surrogate::Plain {};
+        let has_ratio = !self.pairs() && !self.distils() && self.surrogate != Surrogate::Plain {};
         only(self.ratio.is_some(), has_ratio, "ratio", "`surrogate` has a ratio")?;
         let own_token = !matches!(self.surrogate, Surrogate::Cispo { .. }) || self.ratio == Some(Ratio::Token);
         require(own_token, "ratio", "another", "token when `surrogate` is cispo")?;
@@ -309,7 +334,7 @@ fn check_weight_of(kl: Kl) -> Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AdaptiveKl, Critic, Estimator, Level, ReferenceUpdate, WeightShape};
+    use crate::{AdaptiveKl, Critic, Direction, Estimator, Level, ReferenceUpdate, WeightShape};
 
     fn kl(beta: f64, place: KlPlace, first_turns: Option<u32>) -> Kl {
         Kl { beta, schedule: None, adaptive: None, estimator: Estimator::K3, place, first_turns }
@@ -323,7 +348,7 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_by_name() {
-        let wrong: [(&str, Spoil); 29] = [
+        let wrong: [(&str, Spoil); 33] = [
             ("low", |flags| flags.surrogate = Surrogate::Cispo { low: 1.5, high: 0.2 }),
             ("high", |flags| flags.surrogate = Surrogate::Cispo { low: 0.2, high: f64::NAN }),
             ("beta", |flags| {
@@ -378,6 +403,23 @@ mod tests {
             ("kl.adaptive.target", |flags| {
                 let adaptive = Some(AdaptiveKl { target: 0.0, horizon: 10.0 });
                 flags.kl = Some(Kl { adaptive, ..kl(0.1, KlPlace::Loss, None) });
+            }),
+            ("ratio", |flags| {
+                flags.baseline = Baseline::None;
+                flags.surrogate = Surrogate::Distillation { direction: Direction::Reverse, top_k: None };
+            }),
+            ("baseline", |flags| {
+                flags.ratio = None;
+                flags.surrogate = Surrogate::Distillation { direction: Direction::Reverse, top_k: None };
+            }),
+            ("surrogate.top_k", |flags| {
+                (flags.ratio, flags.baseline) = (None, Baseline::None);
+                flags.surrogate = Surrogate::Distillation { direction: Direction::Forward, top_k: Some(1) };
+            }),
+            ("kl.place", |flags| {
+                (flags.ratio, flags.baseline) = (None, Baseline::None);
+                flags.surrogate = Surrogate::Distillation { direction: Direction::Forward, top_k: None };
+                flags.kl = Some(kl(0.1, KlPlace::Tokens, None));
             }),
             ("entropy_schedule", |flags| flags.entropy_schedule = Some(WeightSchedule { over: 0, ..falls_to(0.1) })),
             ("reference", |flags| flags.reference = Some(ReferenceUpdate { every: Some(2), ema: None })),

@@ -222,6 +222,11 @@ pub enum Mask {
     VoidTurn,
     /// Episodes that a limit cut short: one of the run, or the environment's own (ending `truncated`).
     OverLong,
+    /// Replies that a limit of tokens cut: `limits.reply_tokens` or the context. Other replies of the episode stay in the
+    /// loss.
+    CutReply,
+    /// Episodes with such a reply (DAPO's overlong filtering).
+    CutEpisode,
     /// Groups of equal rewards (zero variance).
     ZeroVariance,
     /// Episodes whose advantages are all 0.
@@ -304,6 +309,27 @@ pub enum Surrogate {
         #[schemars(extend("exclusiveMinimum" = 0))]
         beta: f64,
     },
+    /// Divergence between the policy's and the teacher's distributions at each sampled token, over the whole vocabulary;
+    /// rewards are not used. Requires `baseline = "none"`, `credit.kind = "episode"` and a `teacher`.
+    Distillation {
+        /// Order of the two distributions.
+        direction: Direction,
+        /// Number of the teacher's most probable tokens to which both distributions are restricted and normalised; all
+        /// tokens if unset.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schemars(range(min = 2))]
+        top_k: Option<u32>,
+    },
+}
+
+/// Order of the distributions in the divergence from a teacher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// `Σ teacher · log(teacher / policy)`: the policy covers all that the teacher may write.
+    Forward,
+    /// `Σ policy · log(policy / teacher)`: the policy avoids what the teacher would not write.
+    Reverse,
 }
 
 /// Tokens whose log-ratios the regression compares.

@@ -21,7 +21,7 @@ pub use algorithm::{Algorithm, StageModels};
 pub use device::{Accelerator, Precision};
 pub use error::{SettingError, require};
 pub use flags::{
-    Aggregation, BandMode, BandUnit, Baseline, Bounds, CovarianceClip, Credit, Critic, EntropyBand, GroupBy,
+    Aggregation, BandMode, BandUnit, Baseline, Bounds, CovarianceClip, Credit, Critic, Direction, EntropyBand, GroupBy,
     LengthPenalty, Level, Mask, Ratio, RegressionOver, Replay, RewardScale, Scale, SharedTurns, Surrogate, WhenClipped,
     Whiten,
 };
@@ -30,6 +30,6 @@ pub use lora::{Lora, Module};
 pub use off_policy::{AboveCap, CapLevel, OffPolicy};
 pub use presets::Preset;
 pub use requirement::Requirement;
-pub use settings::{Optimizer, RlSettings, Schedule, SftSettings};
+pub use settings::{Demonstrations, Optimizer, ParameterGroup, ParameterKind, RlSettings, Schedule, SftSettings};
 pub use tiny::TinyModel;
 pub use weight::{ScheduleError, Weight, WeightSchedule, WeightShape};

@@ -12,8 +12,8 @@ pub struct Weight {
     pub schedule: Option<WeightSchedule>,
 }
 
-/// Schedule that changes a weight from its first value to `to`: `weight` of a reward, `kl.beta`, `entropy_bonus` or
-/// `critic.learning_rate`. Steps are counted from 0 within the stage.
+/// Schedule that changes a weight from its first value to `to`: `weight` of a reward or of `demonstrations`, `kl.beta`,
+/// `entropy_bonus` or `critic.learning_rate`. Steps are counted from 0 within the stage.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WeightSchedule {

@@ -194,6 +194,7 @@ impl RunFile {
         self.models.iter().try_for_each(|(name, model)| model.check(name, &self.plugins))?;
         self.failures.check()?;
         self.evaluation.check()?;
+        self.evaluation.check_weights(&self.stages, self.policy.server.is_some())?;
         self.checkpoints.check()?;
         for (index, stage) in self.stages.iter().enumerate() {
             if self.stages[..index].iter().any(|before| before.name() == stage.name()) {
@@ -221,7 +222,7 @@ impl RunFile {
         if !self.context.asks_for_notes() {
             return Ok(());
         }
-        let stage = self.stages.iter().find(|stage| matches!(stage, Stage::Sft(_)));
+        let stage = self.stages.iter().find(|stage| stage.has_demonstrations());
         let stage = stage.map(|stage| format!("stage `{}` learns from", stage.name()));
         let seat = self.seats.iter().find(|(_, section)| section.policy == SeatBinding::Oracle);
         let seat = seat.map(|(name, _)| format!("seats.{name} is played by"));

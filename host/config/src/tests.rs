@@ -1,6 +1,6 @@
 //! Tests of rejected run files and their messages.
 
-use gymkhana_algorithm::Preset;
+use gymkhana_algorithm::{ParameterKind, Preset};
 
 use crate::{RunFile, Stage, TurnSchedule};
 
@@ -340,4 +340,41 @@ fn blocks_of_the_documentation_parse() {
         table.extend(toml::from_str::<toml::Table>(block).expect("TOML"));
         RunFile::parse(&table.to_string(), block, &[]).unwrap_or_else(|error| panic!("{block}\n{error}"));
     }
+}
+
+/// Text of a run file whose first stage has this optimiser, with other keys before and in the stage.
+fn averaging(keys: &str, optimizer: &str, stage: &str) -> String {
+    let stage = format!("{{ kind = \"rl\", optimizer = {{ {optimizer} }}{stage} }}");
+    format!("success = \"environment.success\"\nevaluation = {{ weights = \"average\"{keys} }}\nstages = [{stage}]")
+}
+
+#[test]
+fn the_average_of_weights_is_evaluated_where_there_is_one_and_nothing_else_generates() {
+    let error = |text: &str| RunFile::parse(text, "run.toml", &[]).unwrap_err().to_string();
+    RunFile::parse(&averaging("", "ema = 0.99", ", max_staleness = 1"), "run.toml", &[]).unwrap();
+    RunFile::parse(&averaging(", every = 5", "ema = 0.99", ""), "run.toml", &[]).unwrap();
+    let none = error(&averaging("", "", ""));
+    assert!(none.contains("no stage has an average\nhint: set optimizer.ema"), "{none}");
+    let overlap = error(&averaging(", every = 5", "ema = 0.99", ", max_staleness = 1"));
+    assert!(overlap.contains("episodes of stage `rl` are in flight"), "{overlap}");
+    let server =
+        "policy = { checkpoint = \"m\", server = { url = \"http://h\", protocol = \"vllm\", name = \"m\" } }\n";
+    let served = error(&format!("{server}{}", averaging("", "ema = 0.99", "")));
+    assert!(served.contains("policy.server generates with the weights in training"), "{served}");
+}
+
+/// Groups and demonstrations are read from the file and written out again.
+#[test]
+fn parameter_groups_and_demonstrations_reach_the_trainer() {
+    let text = "success = \"environment.success\"\n[[stages]]\nkind = \"rl\"\n\
+                demonstrations = { batch = 4, weight = 0.2 }\n[[stages.optimizer.groups]]\nof = [\"lora-b\"]\nrate = 16.0\n";
+    let file = RunFile::parse(text, "run.toml", &[]).unwrap();
+    assert_eq!(RunFile::parse(&file.resolved().unwrap(), "run.toml", &[]).unwrap(), file);
+    let Stage::Rl(stage) = &file.stages[0] else { panic!("no `rl` stage") };
+    let settings = stage.settings().unwrap();
+    assert_eq!(settings.optimizer.of_kind(ParameterKind::LoraB), (16.0, 0.0));
+    assert_eq!(settings.demonstrations.map(|shown| (shown.batch, shown.weight)), Some((4, 0.2)));
+    let unknown = text.replace("lora-b", "lora-c");
+    let error = RunFile::parse(&unknown, "run.toml", &[]).unwrap_err().to_string();
+    assert!(error.contains("lora-c"), "{error}");
 }

@@ -86,6 +86,7 @@ pub mod rl {
             but `limits.reply_tokens` or the context";
         CUT_SHORT = "cut_short", "share, 0 to 1", "share of the step's episodes that a limit cut short: one of the \
             run, or the environment's own";
+        DEMONSTRATIONS = "demonstrations", "episodes", "demonstrations that met `success`; only with `demonstrations`";
         CALLS = "calls", "calls per episode", "mean number of function calls, without malformed ones";
         MALFORMED_CALLS = "malformed_calls", "calls per episode", "mean number of calls that could not be parsed";
         FAILURES = "failures", "episodes", "episodes with at least one recorded failure";
@@ -136,6 +137,10 @@ pub mod rl {
             the policy before the update and the behaviour policy, over tokens of staleness 0 (of the first minibatch, \
             or all with `off_policy`); about 0 if the generating side computes as the trainer does; only with such \
             tokens";
+        DEMONSTRATION_LOSS = "demonstration_loss", "nats per token", "mean negative log-probability of the oracle's \
+            tokens in the step's demonstrations, over its optimiser steps; only with `demonstrations`";
+        DEMONSTRATION_WEIGHT = "demonstration_weight", "", "weight of this loss in the step; only with \
+            `demonstrations`";
         VALUE_LOSS = "value_loss", "", "mean loss of the critic's optimiser steps; only with a critic";
         EXPLAINED_VARIANCE = "explained_variance", "", "share of the variance of returns that the critic's values \
             before the step explain, 1 at best: 1 - var(target - value) / var(target); only with a critic, and if \

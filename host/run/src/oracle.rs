@@ -50,7 +50,7 @@ pub(crate) async fn has_functions(
 
 /// Whether the oracle gives demonstrations or plays a seat.
 fn asks_oracle(file: &RunFile) -> bool {
-    file.stages.iter().any(|stage| matches!(stage, Stage::Sft(_)))
+    file.stages.iter().any(Stage::has_demonstrations)
         || file.seats.values().any(|seat| seat.policy == SeatBinding::Oracle)
 }
 

@@ -92,6 +92,7 @@ fn stage(stage: &Stage) -> RunResult<String> {
 fn memory(file: &RunFile, seats: &SeatPolicies) -> RunResult<Vec<(String, u64)>> {
     let mut stages = StageMemory { adapted: file.policy.lora.is_some(), ..StageMemory::default() };
     for stage in &file.stages {
+        stages.average |= stage.optimizer().ema.is_some();
         if let Stage::Rl(stage) = stage {
             let models = stage.settings().user_error()?.algorithm.stage_models();
             stages.reference |= models.reference;
@@ -122,6 +123,8 @@ struct StageMemory {
     adapted: bool,
     reference: bool,
     critic: bool,
+    /// Whether a moving average of the weights is kept.
+    average: bool,
     /// Bytes of the teacher's weights.
     teacher: u64,
 }
@@ -138,6 +141,7 @@ impl StageMemory {
             ("moments of AdamW", if_any(full, weights.saturating_mul(2))),
             // Adapters are switched off to compute the reference.
             ("reference policy", if_any(full && self.reference, weights)),
+            ("moving average of the weights", if_any(full && self.average, weights)),
             ("critic, its gradients and moments", if_any(trained && self.critic, weights.saturating_mul(4))),
             ("teacher", if_any(trained, self.teacher)),
             ("copies for generation", generation),
@@ -183,6 +187,7 @@ mod tests {
         let all = StageMemory { reference: true, critic: true, teacher: 30, ..plain };
         assert_eq!((sum(plain, false), sum(all, false)), (112, 112));
         assert_eq!(sum(all, true), 412 + 100 + 400 + 30);
+        assert_eq!(sum(StageMemory { average: true, ..plain }, true), 412 + 100);
         // Adapters have no gradients of the weights, and no copy for the reference.
         assert_eq!(sum(StageMemory { adapted: true, ..all }, true), 112 + 400 + 30);
         assert_eq!(

@@ -1,8 +1,8 @@
 //! Trains a model on batches from a file, for comparison with other trainers.
 //!
-//! Usage: `train_batches MODEL BATCHES.json OUT`. Prints the metrics of each step as a line of JSON, and writes
-//! checkpoints before and after all steps to `OUT/before` and `OUT/after`. `tests/reference/train_beside.py` writes the
-//! batches and trains on them with transformers.
+//! Usage: `train_batches MODEL BATCHES.json OUT`. Prints the metrics of each step as a line of JSON, and writes a
+//! checkpoint before all steps to `OUT/before` and the model after step N to `OUT/step-N`.
+//! `tests/reference/train_beside.py` writes the batches and trains on them with transformers.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let Batches { lora, threads, steps } = serde_json::from_slice(&std::fs::read(batches)?)?;
     let trainer = Trainer::open(model, &Settings { lora, threads, ..Settings::default() })?;
     trainer.save(&out.join("before"), &serde_json::Value::Null).await?;
-    for step in steps {
+    for (number, step) in steps.into_iter().enumerate() {
         let measured = match step {
             Step::Sft { settings, demonstrations } => trainer.sft_step(&demonstrations, &settings).await?,
             Step::Rl { settings, groups } => trainer.rl_step(&groups, &settings).await?,
@@ -44,6 +44,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let values: serde_json::Map<String, serde_json::Value> =
             measured.iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
         println!("{}", serde_json::Value::Object(values));
+        trainer.export(&out.join(format!("step-{number}"))).await?;
     }
-    Ok(trainer.save(&out.join("after"), &serde_json::Value::Null).await?)
+    Ok(())
 }

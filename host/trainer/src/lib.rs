@@ -32,11 +32,13 @@ pub use error::TrainerError;
 pub use footprint::Footprint;
 pub use gymkhana_algorithm::{
     AboveCap, Accelerator, AdaptiveKl, Aggregation, Algorithm, BandMode, BandUnit, Baseline, Bounds, CapLevel,
-    CovarianceClip, Credit, Critic, EntropyBand, Estimator, GroupBy, Kl, KlPlace, LengthPenalty, Level, Lora, Mask,
-    Module, OffPolicy, Optimizer, Precision, Preset, Ratio, ReferenceUpdate, RegressionOver, Replay, Requirement,
-    RewardScale, RlSettings, Scale, Schedule, SettingError, SftSettings, SharedTurns, StageModels, Surrogate,
-    TinyModel, WeightSchedule, WeightShape, WhenClipped, Whiten,
+    CovarianceClip, Credit, Critic, Demonstrations, Direction, EntropyBand, Estimator, GroupBy, Kl, KlPlace,
+    LengthPenalty, Level, Lora, Mask, Module, OffPolicy, Optimizer, ParameterGroup, ParameterKind, Precision, Preset,
+    Ratio, ReferenceUpdate, RegressionOver, Replay, Requirement, RewardScale, RlSettings, Scale, Schedule,
+    SettingError, SftSettings, SharedTurns, StageModels, Surrogate, TinyModel, WeightSchedule, WeightShape,
+    WhenClipped, Whiten,
 };
+pub use learner::RlData;
 pub use settings::Settings;
 pub use storage::checkpoint::{export_model, open_model};
 pub use storage::checksums::FILE as CHECKSUMS_FILE;

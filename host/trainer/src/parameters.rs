@@ -3,6 +3,7 @@
 //! With one buffer, the optimiser, the gradient norm and copies need a handful of operations, whatever the number of
 //! tensors.
 
+use gymkhana_algorithm::ParameterKind;
 use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
 
 /// Alignment of views in elements (64 bytes), for vector code.
@@ -21,16 +22,25 @@ struct Place {
 pub(crate) struct Gradient {
     /// Offset of the parameter in the flat buffer.
     pub offset: i64,
-    /// Whether weight decay applies to the parameter.
-    pub decays: bool,
+    /// Kind of the parameter.
+    pub kind: ParameterKind,
     /// The gradient, `[N]`.
     pub values: Tensor,
 }
 
 impl Place {
-    /// Whether weight decay applies: to matrices, but not to embeddings, norms and biases.
-    fn decays(&self) -> bool {
-        self.shape.len() > 1 && !self.name.ends_with("embed_tokens.weight")
+    fn kind(&self) -> ParameterKind {
+        let kinds = [
+            ("embed_tokens.weight", ParameterKind::Embeddings),
+            ("lm_head.weight", ParameterKind::OutputLayer),
+            ("lora_A.weight", ParameterKind::LoraA),
+            ("lora_B.weight", ParameterKind::LoraB),
+            ("value_head.weight", ParameterKind::ValueHead),
+            (".bias", ParameterKind::Biases),
+        ];
+        let named = kinds.into_iter().find(|(ending, _)| self.name.ends_with(ending)).map(|(_, kind)| kind);
+        // The only vectors that are not biases are the scales of norms.
+        named.unwrap_or(if self.shape.len() > 1 { ParameterKind::Matrices } else { ParameterKind::Norms })
     }
 
     fn view(&self, flat: &Tensor) -> Result<Tensor, TchError> {
@@ -88,6 +98,17 @@ impl Parameters {
         self.flat.f_lerp_(&other.flat, share).map(drop)
     }
 
+    /// Exchanges all values with those of another copy.
+    ///
+    /// # Errors
+    /// If the sizes differ.
+    pub(crate) fn exchange(&mut self, other: &mut Self) -> Result<(), TchError> {
+        let _guard = no_grad_guard();
+        let own = self.flat.copy();
+        self.flat.f_copy_(&other.flat)?;
+        other.flat.f_copy_(&own)
+    }
+
     /// Freezes the tensors: gradients are no longer computed for them.
     pub(crate) fn freeze(&mut self) {
         for tensor in &mut self.tensors {
@@ -140,7 +161,7 @@ impl Parameters {
             let gradient = tensor.f_grad()?;
             if gradient.defined() {
                 let values = gradient.f_reshape([-1])?;
-                gradients.push(Gradient { offset: place.offset, decays: place.decays(), values });
+                gradients.push(Gradient { offset: place.offset, kind: place.kind(), values });
             }
         }
         Ok(gradients)

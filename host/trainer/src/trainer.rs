@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::engine::{Engine, Waiting};
 use crate::error::chain;
-use crate::learner::{Batch, Learner, check_segment, demonstration_sequences};
+use crate::learner::{Batch, Learner, RlData, check_segment, demonstration_sequences};
 use crate::model::Model;
 use crate::storage::checkpoint::{self, Opened, Snapshot};
 use crate::{
@@ -205,6 +205,7 @@ impl Trainer {
     /// If there is not enough memory, or the thread is gone.
     pub async fn begin_stage(&self, models: StageModels) -> Result<(), TrainerError> {
         self.run(move |worker| {
+            worker.use_average(false)?;
             let teacher = checkpoint::open_teacher(&models, worker.model.device())?;
             worker.learner = Learner::new(&worker.model, models, teacher)?;
             Ok(())
@@ -230,6 +231,7 @@ impl Trainer {
         let sequences = demonstration_sequences(demonstrations, settings)?;
         let settings = settings.clone();
         self.run(move |worker| {
+            worker.use_average(false)?;
             let metrics = worker.learner.sft_step(&mut worker.model, &sequences, &settings)?;
             if metrics.get(sft::SKIPPED_UPDATES.name()) == Some(0.0) {
                 worker.publish_weights();
@@ -251,15 +253,31 @@ impl Trainer {
         groups: &[Vec<EpisodeRecord>],
         settings: &RlSettings,
     ) -> Result<StepMetrics, TrainerError> {
+        self.rl_step_on(groups.into(), settings).await
+    }
+
+    /// As [`Trainer::rl_step`], with demonstrations and the replies that a limit cut.
+    ///
+    /// # Errors
+    /// As [`Trainer::rl_step`].
+    pub async fn rl_step_on(&self, data: RlData<'_>, settings: &RlSettings) -> Result<StepMetrics, TrainerError> {
         settings.check()?;
-        for episode in groups.iter().flatten() {
+        for episode in data.groups.iter().flatten() {
             for segment in episode.segments.iter().filter(|segment| settings.learns(segment.seat())) {
                 self.check_segment(segment, || format!("episode {}", episode.id))?;
             }
         }
-        let batch = Batch::new(groups, settings);
+        for (index, segment) in data.demonstrations.iter().enumerate() {
+            self.check_segment(segment, || format!("demonstration {index}"))?;
+        }
+        let demonstrations = match data.demonstrations {
+            [] => Vec::new(),
+            all => demonstration_sequences(all, &SftSettings { other_tokens: 0.0, ..SftSettings::default() })?,
+        };
+        let batch = Batch::of(&data, settings);
         let settings = settings.clone();
         self.run(move |worker| {
+            worker.use_average(false)?;
             let (needs, models) = (settings.algorithm.stage_models(), worker.learner.stage_models());
             let taught = !settings.algorithm.wants_teacher() || models.teacher.is_some();
             if (needs.reference && !models.reference) || (needs.critic && !models.critic) || !taught {
@@ -271,13 +289,23 @@ impl Trainer {
                 .into());
             }
             let (seed, version) = (worker.settings.seed, worker.version.load(Ordering::Acquire));
-            let metrics = worker.learner.rl_step(&mut worker.model, batch, &settings, seed, version)?;
+            let metrics =
+                worker.learner.rl_step(&mut worker.model, (batch, demonstrations), &settings, seed, version)?;
             if metrics.get(rl::UPDATES.name()).is_some_and(|updates| updates > 0.0) {
                 worker.publish_weights();
             }
             Ok(metrics)
         })
         .await
+    }
+
+    /// Generates and scores with the moving average of the weights from now on if `average`, and with the weights
+    /// themselves otherwise. Without an average, nothing changes. Training steps and checkpoints use the weights.
+    ///
+    /// # Errors
+    /// If the thread is gone.
+    pub async fn use_average(&self, average: bool) -> Result<(), TrainerError> {
+        self.run(move |worker| worker.use_average(average)).await
     }
 
     /// Writes a checkpoint to a new folder, atomically. [`Trainer::position`] returns `position` after opening it.
@@ -287,6 +315,7 @@ impl Trainer {
     pub async fn save(&self, folder: &Path, position: &serde_json::Value) -> Result<(), TrainerError> {
         let (folder, position) = (folder.to_owned(), position.clone());
         self.run(move |worker| {
+            worker.use_average(false)?;
             let snapshot = Snapshot {
                 model: &worker.model,
                 learner: &worker.learner,
@@ -440,6 +469,14 @@ impl Worker {
             Message::Release(conversation) => self.engine.release(conversation),
             Message::Run(job) => job(self),
         }
+    }
+
+    /// Exchanges the weights and their average, if the other ones are in use.
+    fn use_average(&mut self, average: bool) -> Result<(), TrainerError> {
+        if self.learner.average.exchange(&mut self.model, average)? {
+            self.engine.update(&self.model, self.version.load(Ordering::Acquire));
+        }
+        Ok(())
     }
 
     fn publish_weights(&mut self) {

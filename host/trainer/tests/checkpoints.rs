@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::{near, score, segment, smallest, written};
 use gymkhana_record::Seed;
-use gymkhana_trainer::{Settings, SftSettings, TinyModel, Trainer, TrainerError};
+use gymkhana_trainer::{Lora, Module, Optimizer, Settings, SftSettings, TinyModel, Trainer, TrainerError};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -94,6 +94,51 @@ async fn the_models_weights_are_the_only_tensors_at_the_top_of_a_checkpoint() {
     assert_eq!(tensors, ["model.safetensors"]);
     let list = std::fs::read_to_string(folder.join("SHA256SUMS")).expect("a list");
     assert!(list.contains("  trainer/state.safetensors\n"), "{list}");
+}
+
+/// Steps on a demonstration with a moving average of the weights.
+async fn averaging_steps(trainer: &Trainer, count: usize) {
+    let optimizer = Optimizer { learning_rate: 1e-2, ema: Some(0.5), ..Optimizer::default() };
+    let settings = SftSettings { optimizer, ..SftSettings::default() };
+    for _ in 0..count {
+        trainer.sft_step(&[segment(&[1, 2], &written(&[3, 4]))], &settings).await.expect("a step");
+    }
+}
+
+/// A run that goes on from a checkpoint has the weights and the average of one that was never interrupted, bit by bit. The
+/// averaged model is one of its own, which generation may use for a while.
+#[tokio::test]
+async fn the_average_of_the_weights_survives_a_resume_and_is_a_model_of_its_own() {
+    let root = tempfile::tempdir().expect("a folder");
+    let lora = Lora { rank: 2, alpha: 4.0, modules: vec![Module::QProj, Module::UpProj] };
+    for (name, lora) in [("all", None), ("adapters", Some(lora))] {
+        let settings = Settings { seed: Seed(1), lora, ..Settings::default() };
+        let path = |step: &str| root.path().join(name).join(step);
+        let trainer = Trainer::create(&smallest(), &settings).expect("a model");
+        averaging_steps(&trainer, 2).await;
+        trainer.save(&path("2"), &Value::Null).await.expect("saved");
+        let [prefix, reply] = [[1, 2], [3, 4]];
+        let own = score(&trainer, &prefix, &reply).await.log_probs;
+        trainer.use_average(true).await.expect("the average");
+        let averaged = score(&trainer, &prefix, &reply).await.log_probs;
+        assert!(own.iter().zip(&averaged).all(|(own, averaged)| own > averaged), "the average lags behind");
+        let alone = Trainer::open(&path("2/average"), &Settings::default()).expect("a model");
+        near(&score(&alone, &prefix, &reply).await.log_probs, &averaged, 1e-5);
+        // The next step continues from the weights, and so does a resumed run.
+        averaging_steps(&trainer, 1).await;
+        trainer.use_average(true).await.expect("the average");
+        trainer.save(&path("3"), &Value::Null).await.expect("saved");
+        let resumed = Trainer::open(&path("2"), &settings).expect("a checkpoint");
+        assert_eq!(score(&resumed, &prefix, &reply).await.log_probs, own);
+        averaging_steps(&resumed, 1).await;
+        resumed.save(&path("again"), &Value::Null).await.expect("saved");
+        for file in ["model.safetensors", "average/model.safetensors", "trainer/state.safetensors"] {
+            let [found, expected] = ["again", "3"].map(|step| std::fs::read(path(step).join(file)).expect("a file"));
+            assert!(found == expected, "{name}: {file}");
+        }
+        let list = std::fs::read_to_string(path("3/SHA256SUMS")).expect("a list");
+        assert!(list.contains("  average/model.safetensors\n") && list.contains("  average/config.json\n"), "{list}");
+    }
 }
 
 /// Schema 4 kept the optimiser's state next to the weights.

@@ -5,8 +5,8 @@ mod common;
 use common::{episode, figure, score, segment, smallest, written};
 use gymkhana_record::{EpisodeRecord, Sampled, Seed};
 use gymkhana_trainer::{
-    AdaptiveKl, Algorithm, Estimator, Kl, KlPlace, Optimizer, Preset, ReferenceUpdate, RlSettings, Settings, Trainer,
-    WeightSchedule, WeightShape,
+    AdaptiveKl, Algorithm, Demonstrations, Estimator, Kl, KlPlace, Mask, Optimizer, Preset, ReferenceUpdate, RlData,
+    RlSettings, Settings, Trainer, WeightSchedule, WeightShape,
 };
 
 const PROMPT: [u32; 2] = [257, 65];
@@ -79,6 +79,37 @@ async fn the_divergence_from_the_reference_is_measured_wherever_the_penalty_stan
         let metrics = trainer.rl_step(&groups, &settings).await.expect("a step");
         let found = figure(&metrics, "reference_divergence");
         assert!(found != 0.0 && (found / expected - 1.0).abs() < 1e-2, "{place:?}: {found} is not {expected}");
+    }
+}
+
+/// The weight falls from 0.8 over 0.4 to 0. The loss is the mean negative log-probability before each step. Without a token
+/// in the loss of the episodes, the demonstrations have an optimiser step of their own, unless their weight is 0.
+#[tokio::test]
+async fn demonstrations_are_learned_with_their_weight() {
+    let falls = WeightSchedule { shape: WeightShape::Linear, to: 0.0, begin: 0, over: 2, every: None };
+    for masks in [vec![], vec![Mask::CutEpisode]] {
+        let trainer = trainer();
+        let demonstrations = Some(Demonstrations { batch: 1, weight: 0.8, schedule: Some(falls) });
+        let algorithm = Algorithm { masks: masks.clone(), ..Algorithm::default() };
+        let optimizer = Optimizer { learning_rate: 1e-2, ..Optimizer::default() };
+        let settings = RlSettings { algorithm, demonstrations, optimizer, ..RlSettings::default() };
+        let groups = [moving_group(&trainer).await];
+        let shown = [segment(&PROMPT, &written(&[70, 71]))];
+        let data = RlData { demonstrations: &shown, is_cut: &|_| true, ..RlData::from(&groups[..]) };
+        let mut last = f64::INFINITY;
+        for weight in [0.8, 0.4] {
+            let log_probs = score(&trainer, &PROMPT, &[70, 71]).await.log_probs;
+            let metrics = trainer.rl_step_on(data, &settings).await.expect("a step");
+            near(figure(&metrics, "demonstration_weight"), weight);
+            let loss = figure(&metrics, "demonstration_loss");
+            near(loss, -f64::from(log_probs[0] + log_probs[1]) / 2.0);
+            assert_eq!(figure(&metrics, "updates"), 1.0, "{masks:?}");
+            assert!(loss < last, "{loss}");
+            last = loss;
+        }
+        let metrics = trainer.rl_step_on(data, &settings).await.expect("a step");
+        assert_eq!(metrics.get("demonstration_loss"), None);
+        assert_eq!(figure(&metrics, "updates"), if masks.is_empty() { 1.0 } else { 0.0 });
     }
 }
 

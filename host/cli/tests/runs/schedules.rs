@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use crate::common::{Desk, WORD_PROBLEMS};
-use gymkhana_record::{EpisodeRecord, Phase};
+use gymkhana_record::{Ending, EpisodeRecord, Phase};
 use serde_json::Value;
 
 const LAKE: &str = "plugins/frozen-lake.wasm";
@@ -59,6 +59,33 @@ fn rewards_differ(group: &[&EpisodeRecord]) -> bool {
 
 fn tokens(groups: &[&Vec<&EpisodeRecord>]) -> f64 {
     groups.iter().flat_map(|group| group.iter()).map(|record| record.sampled_tokens()).sum::<usize>() as f64
+}
+
+/// The weight falls from 0.5 over 0.25 to 0: two steps have three demonstrations each, of the tasks of their first groups.
+#[test]
+fn demonstrations_are_played_as_long_as_they_have_a_weight() {
+    let shown = "demonstrations = { batch = 3, weight = 0.5, schedule = { shape = \"linear\", to = 0.0, over = 2 } }";
+    let desk = desk(&format!("{shown}\noptimizer = {{ learning_rate = 1e-3, ema = 0.9 }}"));
+    desk.run(WORD_PROBLEMS, &[]).succeeded();
+    let (shown, played): (Vec<_>, Vec<_>) =
+        desk.episodes().into_iter().partition(|record| record.id.phase == Phase::Demonstration);
+    for step in 0..4 {
+        let tasks = |records: &[EpisodeRecord]| -> BTreeSet<u64> {
+            let of_step = records.iter().filter(|record| record.id.step == step);
+            of_step.filter(|record| record.id.group < 3).map(|record| record.task.index).collect()
+        };
+        let expected = if step < 2 { tasks(&played) } else { BTreeSet::new() };
+        assert_eq!(tasks(&shown), expected, "step {step}");
+    }
+    assert_eq!(figures(&desk, "demonstrations"), [3.0, 3.0, 0.0, 0.0]);
+    assert_eq!(figures(&desk, "demonstration_weight"), [0.5, 0.25, 0.0, 0.0]);
+    for (step, share) in (0..).zip(figures(&desk, "cut_short")) {
+        let of_step: Vec<_> = played.iter().filter(|record| record.id.step == step).collect();
+        let cut = of_step.iter().filter(|record| record.ending == Ending::TurnLimit).count();
+        assert_eq!(share, cut as f64 / of_step.len() as f64, "step {step}");
+    }
+    let average = desk.path("out/checkpoints/0-000004/average/model.safetensors");
+    assert!(average.exists(), "{}", average.display());
 }
 
 #[test]

@@ -81,6 +81,8 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::of(3, "Supervised fine-tuning: `kind = \"sft\"`", &["SftStage"]),
     Section::of(3, "Reinforcement learning: `kind = \"rl\"`, `\"dpo\"` or `\"distill\"`", &["RlStage"]),
     Section::of(3, "Optimizer", &["Optimizer"]),
+    Section::of(4, "Parameter groups", &["ParameterGroup"]),
+    Section::of(3, "Demonstrations in reinforcement learning", &["Demonstrations"]),
     Section::of(3, "Turn schedule", &["TurnSchedule"]),
     Section::of(3, "Sampling plans", &["SamplingPlan"]),
     Section::new(3, "Presets", Body::Presets, PRESETS),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
 use crate::range::check_range;
+use crate::sections::stages::Stage;
 
 /// Evaluation on held-out tasks before and after each stage, and between its training steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -22,11 +23,25 @@ pub struct EvaluationSection {
     /// Requires `every`.
     #[schemars(range(max = 1_000_000))]
     pub patience: u64,
+    /// Weights that are evaluated. Stages without `optimizer.ema` have no average.
+    pub weights: EvaluatedWeights,
+}
+
+/// Weights that evaluations use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EvaluatedWeights {
+    /// The weights in training.
+    #[default]
+    Current,
+    /// Their moving average, where the stage has one. Excludes `policy.server`, and `every` with `max_staleness` above 0:
+    /// episodes in flight would use the average, too.
+    Average,
 }
 
 impl Default for EvaluationSection {
     fn default() -> Self {
-        Self { tasks: 200, sampled: true, every: 0, patience: 0 }
+        Self { tasks: 200, sampled: true, every: 0, patience: 0, weights: EvaluatedWeights::Current }
     }
 }
 
@@ -44,6 +59,35 @@ impl EvaluationSection {
             Self { every: 1.., tasks: 0, .. } => needed("every", "tasks", "set evaluation.tasks to 1 or more"),
             Self { every: 0, patience: 1.., .. } => needed("patience", "every", "set evaluation.every to 1 or more"),
             _ => Ok(()),
+        }
+    }
+
+    /// Rejects the average of weights where no stage has one, or where others would generate with it.
+    pub(crate) fn check_weights(&self, stages: &[Stage], has_server: bool) -> Result<(), RunFileError> {
+        if self.weights == EvaluatedWeights::Current {
+            return Ok(());
+        }
+        let contradiction = |problem: String, hint: &str| {
+            let message = format!("evaluation.weights is \"average\", but {problem}\nhint: {hint}");
+            Err(RunFileError::Contradiction(message))
+        };
+        if stages.iter().all(|stage| stage.optimizer().ema.is_none()) {
+            return contradiction("no stage has an average".to_owned(), "set optimizer.ema in a stage");
+        }
+        if has_server {
+            let problem = "policy.server generates with the weights in training".to_owned();
+            return contradiction(
+                problem,
+                "evaluate the model in the folder `average` of a checkpoint with `host eval`",
+            );
+        }
+        let overlaps = |stage: &&Stage| matches!(stage, Stage::Rl(stage) if stage.max_staleness > 0);
+        match stages.iter().find(overlaps).filter(|_| self.every > 0) {
+            Some(stage) => {
+                let problem = format!("episodes of stage `{}` are in flight during evaluations", stage.name());
+                contradiction(problem, "set max_staleness = 0 in the stage, or evaluation.every = 0")
+            }
+            None => Ok(()),
         }
     }
 

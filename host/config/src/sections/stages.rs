@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 
 use gymkhana_algorithm::{
-    Algorithm, GroupBy, KlPlace, Optimizer, Preset, Replay, RlSettings, SftSettings, SharedTurns,
+    Algorithm, Demonstrations, GroupBy, KlPlace, Optimizer, Preset, Replay, RlSettings, SftSettings, SharedTurns,
 };
 use gymkhana_policy::Sampling;
 use gymkhana_rollout::SamplingPlan;
@@ -12,6 +12,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::preset_flags::{OFF, lay_over};
+use super::turn_schedule::TurnSchedule;
 use crate::error::RunFileError;
 use crate::learning_rate::check_schedule;
 use crate::range::check_range;
@@ -134,29 +135,6 @@ impl SftStage {
     }
 }
 
-/// Curriculum on turns: the limit grows from step to step up to `limits.turns` (ScalingInter-RL).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TurnSchedule {
-    /// Turns per seat in the first steps.
-    #[schemars(range(min = 1, max = 100_000))]
-    pub from: u32,
-    /// Turns added at each increase, up to `limits.turns`.
-    pub by: u32,
-    /// Steps between increases.
-    #[schemars(range(min = 1))]
-    pub every: u64,
-}
-
-impl TurnSchedule {
-    /// Turn limit at a step, at most `most`.
-    #[must_use]
-    pub fn at(self, step: u64, most: u32) -> u32 {
-        let added = u64::from(self.by).saturating_mul(step / self.every);
-        u32::try_from(u64::from(self.from).saturating_add(added)).unwrap_or(u32::MAX).min(most)
-    }
-}
-
 /// Dynamic sampling (DAPO): zero-variance groups are replaced by groups of other tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -238,6 +216,9 @@ pub struct RlStage {
     /// Minimum probability of a sampled token relative to the most probable one; 0 disables the cut.
     #[schemars(range(min = 0, max = 1))]
     pub min_p: f32,
+    /// Supervised loss on demonstrations in every step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub demonstrations: Option<Demonstrations>,
     /// Steps between checkpoints; the last step always writes one.
     #[schemars(range(min = 1))]
     pub checkpoint_every: u64,
@@ -266,6 +247,7 @@ impl Default for RlStage {
             top_k: 0,
             top_p: 1.0,
             min_p: 0.0,
+            demonstrations: None,
             checkpoint_every: 1,
             shuffle_rewards: false,
             optimizer: RlSettings::default().optimizer,
@@ -374,7 +356,8 @@ impl RlStage {
             contradiction(refusal.unwrap_or_else(|| hint::explain(error.message())))
         })?;
         let (optimizer, temperature) = (self.optimizer.clone(), f64::from(self.temperature));
-        let settings = RlSettings { optimizer, algorithm, temperature, ..RlSettings::default() };
+        let demonstrations = self.demonstrations;
+        let settings = RlSettings { optimizer, algorithm, demonstrations, temperature, ..RlSettings::default() };
         settings.check().map_err(|error| contradiction(error.to_string()))?;
         let forks = matches!(self.plan, SamplingPlan::Branch(_) | SamplingPlan::Prefixes(_));
         let whole = settings.algorithm.length_penalty.is_some()
@@ -419,6 +402,15 @@ impl Stage {
         match self {
             Self::Sft(stage) => &stage.name,
             Self::Rl(stage) => &stage.name,
+        }
+    }
+
+    /// Whether the stage learns from demonstrations by the environment's oracle.
+    #[must_use]
+    pub fn has_demonstrations(&self) -> bool {
+        match self {
+            Self::Sft(_) => true,
+            Self::Rl(stage) => stage.demonstrations.is_some(),
         }
     }
 

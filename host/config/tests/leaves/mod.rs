@@ -17,7 +17,7 @@ pub struct Place {
 }
 
 /// Settings without which a key is refused whatever its value is, by the beginning of its path.
-const COMPANIONS: [(&str, &str, &str); 40] = [
+const COMPANIONS: [(&str, &str, &str); 44] = [
     ("policy.server", "policy.checkpoint", "\"model\""),
     ("policy.tiny", "policy.tiny.heads", "1"),
     ("policy.tiny", "policy.tiny.kv_heads", "1"),
@@ -58,6 +58,10 @@ const COMPANIONS: [(&str, &str, &str); 40] = [
     ("stages.0.settings.surrogate:preference", "stages.0.settings.aggregation", "\"constant\""),
     ("stages.0.settings.surrogate:preference", "stages.0.settings.constant_tokens", "1"),
     ("stages.0.settings.surrogate:preference", "stages.0.settings.ratio", "\"off\""),
+    ("stages.0.settings.surrogate:distillation", "stages.0.settings.baseline", "\"none\""),
+    ("stages.0.settings.surrogate:distillation", "stages.0.settings.ratio", "\"off\""),
+    ("stages.0.settings.surrogate:distillation", "stages.0.teacher", "\"model\""),
+    ("stages.0.demonstrations.schedule.every", "stages.0.demonstrations.schedule.shape", "\"steps\""),
 ];
 
 /// Keys of a flag's tables that exclude others or require them.
@@ -67,7 +71,8 @@ impl Place {
     /// Whether the parser refuses numbers that the schema accepts: flags and rewards share the type of a schedule, and
     /// rewards may be negative.
     pub fn is_stricter(&self, value: &Value) -> bool {
-        let in_flag = self.path.starts_with("stages.0.settings.") && self.path.ends_with("schedule.to");
+        let of_stage = ["stages.0.settings.", "stages.0.demonstrations."];
+        let in_flag = of_stage.iter().any(|table| self.path.starts_with(table)) && self.path.ends_with("schedule.to");
         in_flag && value.as_f64().is_some_and(|number| number < 0.0)
     }
 

@@ -11,8 +11,9 @@ use crate::schedule::{Decoding, EvalPoint, StagePart};
 use crate::session::Session;
 use crate::state::{Current, Success};
 use crate::stop::Halt;
-use gymkhana_orchestration::Work;
+use gymkhana_config::EvaluatedWeights;
 use gymkhana_orchestration::scheduler::Batch;
+use gymkhana_orchestration::{Classify, RunResult, Work};
 
 impl Session {
     /// Evaluates on the held-out tasks, greedily and, if the run file asks for it, sampled.
@@ -90,10 +91,22 @@ impl Session {
         let progress = self.reporter.progress(Work { later, ..Work::new(self.work_name(point, decoding), count) });
         let begun = Instant::now();
         let batch = Batch::of_single_episodes(phase, step, tasks, sampling);
-        let groups = self.play(&batch, Some(&*progress)).await?;
+        // Weights in training come back before a stop or an error can save them.
+        self.use_average(self.file.evaluation.weights == EvaluatedWeights::Average).await?;
+        let groups = self.play(&batch, Some(&*progress)).await;
+        self.use_average(false).await?;
+        let groups = groups?;
         self.durations.measured(decoding, begun.elapsed());
         let solved = groups.iter().flatten().filter(|record: &&EpisodeRecord| record.success).count();
         Ok(solved as f64 / count as f64)
+    }
+
+    /// Whether the models generate with the moving averages of their weights.
+    async fn use_average(&self, average: bool) -> RunResult<()> {
+        for model in self.seats.trained() {
+            model.trainer.use_average(average).await.internal()?;
+        }
+        Ok(())
     }
 
     /// Name of a measurement on the progress line; one within or after a stage names the stage.

@@ -1,6 +1,7 @@
 //! Stages of a run: batches of groups, prefetching steps, training.
 
 pub(crate) mod batch;
+mod demonstrations;
 pub(crate) mod groups;
 pub(crate) mod pipeline;
 mod rl;

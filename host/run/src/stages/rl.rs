@@ -6,13 +6,14 @@ use std::time::Instant;
 use gymkhana_record::step_metrics::rl;
 use gymkhana_record::{EpisodeRecord, Segment, StepMetrics};
 use gymkhana_rollout::{Rollout, WaitKind};
-use gymkhana_trainer::RlSettings;
+use gymkhana_trainer::{RlData, RlSettings};
 use tracing::{Instrument, info_span};
 
 use crate::schedule::StagePart;
 use crate::seats::SeatPolicies;
 use crate::seats::weight_sync;
 use crate::session::Session;
+use crate::stages::demonstrations::{FailedDemonstrations, MAX_FAILED, demonstrations, solved};
 use crate::stages::groups::{compared_seats, reward_of};
 use crate::stages::pipeline::{Prefetcher, Staleness};
 use crate::stages::signal::{SignalWatch, has_signal};
@@ -36,11 +37,13 @@ impl Session {
             later: self.later(StagePart::Training),
             ..Work::new(format!("{}: training", stage.name), stage.steps)
         });
+        let mut failed = FailedDemonstrations::default();
         let mut watch = SignalWatch::new(&settings.algorithm);
         while let Some(step) = self.next_training_step(stage.steps).await? {
             let since = Instant::now();
             prefetcher.begin(step);
             let mut groups = self.await_step(&mut prefetcher, step).await?;
+            let shown = self.demonstrate(stage, step, &mut failed).await?;
             let played = since.elapsed().as_secs_f64();
             let figures = Figures::of(&groups, self.seats.own_seats(), &self.rollout);
             let rewards = seat_rewards(&groups, &self.seats.seats);
@@ -65,7 +68,8 @@ impl Session {
             let span = info_span!("train", stage = stage.name, step);
             let run = self.folder.reader().path().to_owned();
             let learning = async {
-                let measured = learn(&seats, &groups, &settings, max_behaviour_divergence).instrument(span).await?;
+                let data = StepData { groups: &groups, shown: &shown, rollout: &rollout };
+                let measured = learn(&seats, data, &settings, max_behaviour_divergence).instrument(span).await?;
                 // Episodes in flight and the next step sample with the new weights.
                 if step + 1 < stage.steps {
                     weight_sync::update(&seats, &run).await?;
@@ -77,6 +81,9 @@ impl Session {
             let trained = since.elapsed().as_secs_f64();
             self.count_step(figures.episodes, self.trained_tokens(&groups));
             measured.append(rewards);
+            if stage.demonstrations.is_some() {
+                measured.push(rl::DEMONSTRATIONS, solved(&shown) as f64);
+            }
             measured.append(StepMetrics::from([
                 (rl::REWARD, figures.reward),
                 (rl::SUCCESS, figures.success),
@@ -103,6 +110,31 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Episodes by the oracle for the supervised loss of a step; none without one, or if its weight is 0. Their tasks begin
+    /// with those of the step's groups.
+    async fn demonstrate(
+        &mut self,
+        stage: &RlStage,
+        step: u64,
+        failed: &mut FailedDemonstrations,
+    ) -> Result<Vec<Vec<EpisodeRecord>>, Halt> {
+        let wanted = stage.demonstrations.filter(|demonstrations| demonstrations.weight_at(step) > 0.0);
+        let Some(demonstrations) = wanted else { return Ok(Vec::new()) };
+        let count = u64::from(demonstrations.batch);
+        let first = self.tasks_seen_before() + step * stage.tasks_of_step();
+        let tasks = self.tasks(&self.file.environment.train).await?.take(first, count);
+        let shown = self.play_oracle(step, tasks).await?;
+        if solved(&shown) > 0 {
+            *failed = FailedDemonstrations::default();
+            return Ok(shown);
+        }
+        failed.add(&shown);
+        if failed.played() >= MAX_FAILED {
+            return Err(self.no_demonstrations(failed).into());
+        }
+        Ok(shown)
     }
 
     /// Number of tokens sampled by trained models.
@@ -135,18 +167,29 @@ impl Session {
     }
 }
 
+/// Episodes of a step: those of the policy, and those of the oracle.
+struct StepData<'a> {
+    groups: &'a [Vec<EpisodeRecord>],
+    shown: &'a [Vec<EpisodeRecord>],
+    rollout: &'a Rollout,
+}
+
 /// Trains every trained model on its seats; returns the metrics. A divergence from the behaviour policy above
 /// `max_divergence` is an error.
 async fn learn(
     seats: &SeatPolicies,
-    groups: &[Vec<EpisodeRecord>],
+    StepData { groups, shown, rollout }: StepData<'_>,
     settings: &RlSettings,
     max_divergence: f64,
 ) -> RunResult<StepMetrics> {
     let mut measured = StepMetrics::default();
     for model in seats.trained() {
         let settings = RlSettings { seats: Some(model.seats.clone()), ..settings.clone() };
-        let own = model.trainer.rl_step(groups, &settings).await.internal()?;
+        let own = demonstrations(shown, &model.seats);
+        let has_tokens = own.iter().any(|segment| segment.sampled_len() > 0);
+        let demonstrations = if has_tokens { &own[..] } else { &[] };
+        let data = RlData { groups, demonstrations, is_cut: &|reply| rollout.is_cut(reply) };
+        let own = model.trainer.rl_step_on(data, &settings).await.internal()?;
         check_divergence(&own, max_divergence)?;
         measured.append(model.named(own));
     }
@@ -182,6 +225,11 @@ fn seat_rewards(groups: &[Vec<EpisodeRecord>], seats: &[String]) -> StepMetrics 
 fn mean(groups: &[Vec<EpisodeRecord>], value: impl Fn(&EpisodeRecord) -> f64) -> f64 {
     let values: Vec<f64> = groups.iter().flatten().map(value).collect();
     values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Share of the episodes that a limit cut short.
+fn cut_short(groups: &[Vec<EpisodeRecord>]) -> f64 {
+    mean(groups, |record| f64::from(u8::from(record.ending.is_cut_short())))
 }
 
 /// Statistics of a step's episodes.
@@ -224,7 +272,7 @@ impl Figures {
             reply_tokens: length as f64 / count.max(1) as f64,
             cut_replies: cut as f64 / count.max(1) as f64,
             success: mean(groups, |record| f64::from(u8::from(record.success))),
-            cut_short: mean(groups, |record| f64::from(u8::from(record.ending.is_cut_short()))),
+            cut_short: cut_short(groups),
             calls: mean(groups, |record| (record.calls() - record.malformed_calls()) as f64),
             malformed_calls: mean(groups, |record| record.malformed_calls() as f64),
         }
@@ -233,7 +281,22 @@ impl Figures {
 
 #[cfg(test)]
 mod tests {
+    use gymkhana_record::{Ending, EpisodeId, Phase, Seed, TaskRef};
+
     use super::*;
+
+    /// A turn limit of the run and the environment's own limit cut two of five episodes short.
+    #[test]
+    fn episodes_that_a_limit_ended_were_cut_short() {
+        let endings = [Ending::Terminated, Ending::Truncated, Ending::TurnLimit, Ending::EnvironmentFailed];
+        let record = |(member, ending)| {
+            let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member, attempt: 0 };
+            EpisodeRecord::new(id, TaskRef { split: "train".to_owned(), index: 0 }, Seed(0), ending)
+        };
+        let groups = [(0..).zip(endings).map(record).collect(), vec![record((0, Ending::Terminated))]];
+        assert!((cut_short(&groups) - 0.4).abs() < 1e-12);
+        assert_eq!(cut_short(&[]), 0.0);
+    }
 
     #[test]
     fn divergences_above_the_limit_are_refused_with_both_numbers() {

@@ -1,89 +1,24 @@
 //! Supervised fine-tuning stage: the oracle plays, the model imitates.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
-use gymkhana_policy::Sampling;
 use gymkhana_record::step_metrics::sft;
-use gymkhana_record::{Ending, EpisodeRecord, Failure, Phase, Segment, StepMetrics};
+use gymkhana_record::{Ending, EpisodeRecord, Segment, StepMetrics};
 use gymkhana_rollout::WaitKind;
 use gymkhana_trainer::SftSettings;
 use tracing::{Instrument, info_span};
 
 use crate::schedule::StagePart;
 use crate::session::Session;
+use crate::stages::demonstrations::{FailedDemonstrations, LONGER_CONTEXT, MAX_FAILED, demonstrations, solved};
 use crate::stop::Halt;
 use gymkhana_config::{PolicySection, SftStage};
-use gymkhana_orchestration::scheduler::Batch;
-use gymkhana_orchestration::{Classify, RunError, RunResult};
+use gymkhana_orchestration::{Classify, RunResult};
 use gymkhana_orchestration::{ProgressFigures, Work};
-
-/// Number of failed demonstrations in a row after which a run ends. Fewer may be chance: an environment may lack
-/// demonstrations for some tasks.
-const MAX_FAILED: u64 = 100;
-
-/// Hint for demonstrations that exceed the context.
-const LONGER_CONTEXT: &str = "raise policy.tiny.context or limits.context_tokens, or shorten policy.system";
-
-/// Failed demonstrations of consecutive steps.
-#[derive(Default)]
-struct FailedDemonstrations {
-    endings: HashMap<Ending, u64>,
-    failure: Option<Failure>,
-}
-
-impl FailedDemonstrations {
-    fn add(&mut self, groups: &[Vec<EpisodeRecord>]) {
-        for record in groups.iter().flatten() {
-            *self.endings.entry(record.ending).or_default() += 1;
-            self.failure = self.failure.take().or_else(|| record.failures.first().cloned());
-        }
-    }
-
-    fn played(&self) -> u64 {
-        self.endings.values().sum()
-    }
-
-    /// Error that names the most frequent ending, with a hint for it; `context` is the context limit in tokens.
-    fn error(&self, environment: &str, context: usize) -> RunError {
-        let played = self.played();
-        let commonest = self.endings.iter().max_by_key(|(_, count)| **count).map(|(ending, count)| (*ending, *count));
-        let (ending, count) = commonest.unwrap_or((Ending::Dropped, 0));
-        let hint = match ending {
-            Ending::TurnLimit => "raise limits.turns, or add the tools that the oracle calls to --plugins",
-            Ending::ContextLimit => LONGER_CONTEXT,
-            Ending::CallLimit => "raise limits.calls",
-            Ending::EarlyStopped => "loosen limits.early_stop",
-            Ending::TimeLimit => "raise limits.seconds",
-            Ending::Terminated | Ending::Truncated => {
-                "check that --plugins includes the tools that the oracle calls and that `success` is reachable, or \
-                 raise `batch`"
-            }
-            Ending::EnvironmentFailed | Ending::Dropped => "fix the failure",
-        };
-        let failure = self.failure.as_ref().map(|failure| format!("\nfirst failure: {failure}")).unwrap_or_default();
-        let ended = match ending {
-            Ending::ContextLimit => format!("exceeded the context of {context} tokens"),
-            other => format!("ended as `{other}`"),
-        };
-        let message = format!(
-            "no demonstrations: 0 of {played} oracle episodes of `{environment}` met `success`, and {count} \
-             {ended}{failure}"
-        );
-        RunError::user(message).with_hint(hint)
-    }
-}
 
 /// Number of demonstrations that exceed the context.
 fn too_long(groups: &[Vec<EpisodeRecord>]) -> u64 {
     groups.iter().flatten().filter(|record| record.ending == Ending::ContextLimit).count() as u64
-}
-
-/// Segments of these seats in the episodes that the oracle solved.
-fn demonstrations(groups: &[Vec<EpisodeRecord>], seats: &[u32]) -> Vec<Segment> {
-    let solved = groups.iter().flatten().filter(|record| record.success);
-    let segments = solved.flat_map(|record| &record.segments);
-    segments.filter(|segment| seats.contains(&segment.seat())).cloned().collect()
 }
 
 impl Session {
@@ -100,12 +35,11 @@ impl Session {
         });
         while let Some(step) = self.next_training_step(stage.steps).await? {
             let tasks = tasks.take(step * u64::from(stage.batch), u64::from(stage.batch));
-            let batch = Batch::of_single_episodes(Phase::Demonstration, step, tasks, Sampling::GREEDY);
             let since = Instant::now();
-            let groups = self.play(&batch, None).await?;
+            let groups = self.play_oracle(step, tasks).await?;
             self.rollout.metrics().trainer_waited(since.elapsed());
             let left_out = too_long(&groups);
-            let solved = groups.iter().flatten().filter(|record| record.success).count();
+            let solved = solved(&groups);
             // Without any demonstration, the run ends with an error that says so.
             if left_out > 0 && solved > 0 && !has_warned {
                 has_warned = true;
@@ -116,8 +50,7 @@ impl Session {
                 let at_last =
                     step + 1 == stage.steps && self.progress.current.as_ref().is_none_or(|it| it.episodes == 0);
                 if failed.played() >= MAX_FAILED || at_last {
-                    let name = self.rollout.plugins().environment().plugin.name();
-                    return Err(failed.error(name, self.context_tokens()).into());
+                    return Err(self.no_demonstrations(&failed).into());
                 }
                 self.count_step(0, 0);
                 self.record_step(step, &[(sft::DEMONSTRATIONS, 0.0), (sft::LEFT_OUT, left_out as f64)].into())?;
@@ -143,11 +76,6 @@ impl Session {
             }
         }
         Ok(self.report_left_out(stage)?)
-    }
-
-    /// Length limit of a demonstration, in tokens.
-    fn context_tokens(&self) -> usize {
-        self.file.limits.context_tokens.unwrap_or(usize::MAX)
     }
 
     /// Reports demonstrations that the stage has left out, over all of its steps.

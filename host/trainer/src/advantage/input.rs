@@ -40,6 +40,9 @@ pub struct TurnPart {
     pub anchor: u64,
     /// Whether the turn neither called a tool, where one was offered, nor ended the episode.
     pub void: bool,
+    /// Whether a limit of tokens cut the reply.
+    #[serde(default)]
+    pub cut: bool,
     /// In a tree of episodes, the input of the batch that trains on this turn for all episodes that share it.
     pub shared_with: Option<usize>,
     /// Tokens of the turn in [`AdvantageInput::tokens`].

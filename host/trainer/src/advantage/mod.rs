@@ -21,7 +21,7 @@ pub use input::{AdvantageInput, TurnPart};
 pub use memory::Memory;
 
 use crate::token_stats::Column;
-use gymkhana_algorithm::{Algorithm, Baseline, KlPlace, Mask, RewardScale, Scale, Whiten};
+use gymkhana_algorithm::{Algorithm, Baseline, Credit, KlPlace, Mask, RewardScale, Scale, Whiten};
 
 /// Sets advantages, loss masks, corrections and value targets of every token of a batch. `version` is the weight version
 /// at the start of the step; `stream` supplies randomness to the flags that sample.
@@ -145,7 +145,7 @@ fn credit_turns(batch: &mut [AdvantageInput], flags: &Algorithm, memory: &mut Me
 /// Advantages that differ between the tokens of a turn: a teacher's, and the divergence that is still to come.
 fn token_terms(input: &mut AdvantageInput, flags: &Algorithm) {
     let tokens = &mut input.tokens;
-    if flags.wants_teacher() {
+    if flags.credit == (Credit::Teacher {}) {
         for token in 0..tokens.len() {
             let advantage = tokens.get(Column::Teacher, token) - tokens.get(Column::Behaviour, token);
             tokens.set(Column::Advantage, token, advantage);

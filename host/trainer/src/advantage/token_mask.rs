@@ -19,8 +19,14 @@ const LITERAL_PENALTY: f64 = 0.1;
 pub(super) fn mask_tokens(batch: &mut [AdvantageInput], flags: &Algorithm, version: u32) {
     for input in batch.iter_mut() {
         let void = flags.masks(Mask::VoidTurn) && input.turns.iter().any(|turn| turn.void);
-        if void || (flags.masks(Mask::OverLong) && !input.finished) {
+        let cut = flags.masks(Mask::CutEpisode) && input.turns.iter().any(|turn| turn.cut);
+        if void || cut || (flags.masks(Mask::OverLong) && !input.finished) {
             input.mask_all();
+        }
+        if flags.masks(Mask::CutReply) {
+            for turn in input.turns.iter().filter(|turn| turn.cut) {
+                input.tokens.fill(Column::LossMask, turn.tokens.clone(), 0.0);
+            }
         }
     }
     if let Some(share) = flags.entropy_quantile {

@@ -8,8 +8,9 @@ use tch::{Kind, TchError, Tensor, no_grad_guard};
 
 use crate::TrainerError;
 use crate::batch::{Packed, Sequence, parts};
-use crate::loss::{self, Inputs, Objective};
+use crate::loss::{self, Inputs, Objective, PerToken};
 use crate::model::{Angles, Model, Weights};
+use gymkhana_algorithm::{Direction, Surrogate};
 
 /// Settings of a pass.
 #[derive(Debug, Clone, Copy)]
@@ -29,8 +30,41 @@ impl Pass {
         loss::tempered(weights.logits(hidden_NC), self.temperature)
     }
 
-    fn token_log_probs(self, hidden_NC: &Tensor, targets_N: &Tensor, weights: &Weights) -> (Tensor, Option<Tensor>) {
-        loss::token_log_probs(&self.logits(hidden_NC, weights), targets_N, self.entropies)
+    fn log_probs(self, hidden_NC: &Tensor, weights: &Weights) -> Tensor {
+        self.logits(hidden_NC, weights).log_softmax(-1, Kind::Float)
+    }
+}
+
+/// A teacher whose distributions the loss compares with the policy's.
+#[derive(Debug)]
+pub(super) struct TeacherPass<'a> {
+    model: &'a Model,
+    weights: Weights,
+    direction: Direction,
+    top_k: Option<u32>,
+}
+
+impl<'a> TeacherPass<'a> {
+    /// `None` for a surrogate that does not compare distributions.
+    pub fn new(model: &'a Model, surrogate: Surrogate) -> Option<Self> {
+        let Surrogate::Distillation { direction, top_k } = surrogate else { return None };
+        let _guard = no_grad_guard();
+        Some(Self { model, weights: model.weights(), direction, top_k })
+    }
+
+    /// The teacher's residual stream where targets are predicted, `[N, C]`.
+    fn hidden(&self, packed: &Packed) -> Tensor {
+        let _guard = no_grad_guard();
+        target_hidden(self.model, &self.weights, packed)
+    }
+
+    /// Divergence of each target, `[N]`, from the teacher's residual stream and the policy's log-probabilities.
+    fn divergences(&self, hidden_NC: &Tensor, log_probs_NV: &Tensor, pass: Pass) -> Tensor {
+        let teacher_NV = {
+            let _guard = no_grad_guard();
+            pass.log_probs(hidden_NC, &self.weights)
+        };
+        loss::distillation(log_probs_NV, &teacher_NV, self.direction, self.top_k.map(i64::from))
     }
 }
 
@@ -98,50 +132,49 @@ fn layer(model: &Model, weights: &Weights, packed: &Packed, angles: &Angles, ind
 }
 
 /// Adds the gradients of a part to the parameters and returns the sums that the objective reports. A separable
-/// objective is a sum over independent tokens.
+/// objective is a sum over independent tokens. A teacher adds divergences to the terms.
 pub(super) fn accumulate(
     model: &Model,
     packed: &Packed,
     inputs: &Inputs,
     pass: Pass,
+    teacher: Option<&TeacherPass<'_>>,
     separable: bool,
-    objective: &dyn Fn(&Tensor, Option<&Tensor>, &Inputs) -> Objective,
+    objective: &dyn Fn(&PerToken, &Inputs) -> Objective,
 ) -> Tensor {
     let weights = model.weights();
+    let taught = teacher.map(|teacher| (teacher, teacher.hidden(packed)));
     let (hidden_NC, trunk) = TrunkBackward::forward(model, &weights, packed, pass.activation_checkpointing);
     let leaf_NC = hidden_NC.set_requires_grad(true);
     let chunks: Vec<(i64, i64)> = model.logits_chunks(packed.targets_N.size()[0]).collect();
     let compute = |(start, length): (i64, i64)| {
-        pass.token_log_probs(&leaf_NC.narrow(0, start, length), &packed.targets_N.narrow(0, start, length), &weights)
+        let log_probs_NV = pass.log_probs(&leaf_NC.narrow(0, start, length), &weights);
+        let divergences_N = taught
+            .as_ref()
+            .map(|(teacher, hidden_NC)| teacher.divergences(&hidden_NC.narrow(0, start, length), &log_probs_NV, pass));
+        let terms = PerToken::of(&log_probs_NV, &packed.targets_N.narrow(0, start, length), pass.entropies);
+        PerToken { divergences_N, ..terms }
     };
     let sums: Vec<Tensor> = if separable || chunks.len() == 1 {
         let each = chunks.iter().map(|(start, length)| {
-            let (log_probs_N, entropies_N) = compute((*start, *length));
-            let found = objective(&log_probs_N, entropies_N.as_ref(), &inputs.narrow(*start, *length));
+            let found = objective(&compute((*start, *length)), &inputs.narrow(*start, *length));
             found.loss.backward();
             found.sums
         });
         each.collect()
     } else {
         // First all log-probabilities and the gradient by each; then each chunk again, with gradients.
-        let (log_probs_N, entropies_N) = without_gradients(&chunks, compute);
-        let log_probs_N = log_probs_N.set_requires_grad(true);
-        let entropies_N = entropies_N.map(|entropies_N| entropies_N.set_requires_grad(true));
-        let found = objective(&log_probs_N, entropies_N.as_ref(), inputs);
+        let leaves = without_gradients(&chunks, compute).map(|values_N| values_N.set_requires_grad(true));
+        let found = objective(&leaves, inputs);
         found.loss.backward();
         for chunk in chunks {
-            let pull = |leaf: &Tensor, values: &Tensor| {
-                let gradient = leaf.grad();
-                gradient.defined().then(|| (values * gradient.narrow(0, chunk.0, chunk.1)).sum(Kind::Float))
-            };
-            let (log_probs, entropies) = compute(chunk);
-            let mut pulled = pull(&log_probs_N, &log_probs);
-            if let (Some(leaf), Some(entropies)) = (&entropies_N, &entropies)
-                && let Some(more) = pull(leaf, entropies)
-            {
-                pulled = Some(pulled.map_or(more.shallow_clone(), |pulled| pulled + more));
-            }
-            if let Some(pulled) = pulled {
+            let values = compute(chunk);
+            let pulled = leaves.each().zip(values.each()).filter_map(|(leaf, values)| {
+                let gradient = leaf?.grad();
+                let pull = |values: &Tensor| (values * gradient.narrow(0, chunk.0, chunk.1)).sum(Kind::Float);
+                values.filter(|_| gradient.defined()).map(pull)
+            });
+            if let Some(pulled) = pulled.reduce(|sum, more| sum + more) {
                 pulled.backward();
             }
         }
@@ -151,14 +184,9 @@ pub(super) fn accumulate(
     Tensor::stack(&sums, 0).sum_dim_intlist(0, false, Kind::Float)
 }
 
-fn without_gradients(
-    chunks: &[(i64, i64)],
-    compute: impl Fn((i64, i64)) -> (Tensor, Option<Tensor>),
-) -> (Tensor, Option<Tensor>) {
+fn without_gradients(chunks: &[(i64, i64)], compute: impl Fn((i64, i64)) -> PerToken) -> PerToken {
     let _guard = no_grad_guard();
-    let (log_probs, entropies): (Vec<Tensor>, Vec<Option<Tensor>>) = chunks.iter().map(|chunk| compute(*chunk)).unzip();
-    let entropies: Option<Vec<Tensor>> = entropies.into_iter().collect();
-    (Tensor::cat(&log_probs, 0), entropies.map(|entropies| Tensor::cat(&entropies, 0)))
+    PerToken::cat(&chunks.iter().map(|chunk| compute(*chunk)).collect::<Vec<_>>())
 }
 
 /// One number for each target of each sequence, without gradients; `compute` returns `[N]` for a part.
@@ -210,14 +238,13 @@ pub(super) fn log_probs(
 /// Log-probability of each target of a part, `[N]`, without gradients.
 fn log_probs_of(model: &Model, weights: &Weights, packed: &Packed, pass: Pass) -> Tensor {
     let _guard = no_grad_guard();
-    let pass = Pass { entropies: false, ..pass };
     let hidden_NC = target_hidden(model, weights, packed);
     let chunks: Vec<(i64, i64)> = model.logits_chunks(packed.targets_N.size()[0]).collect();
     let compute = |(start, length): (i64, i64)| {
         let [hidden_NC, targets_N] = [&hidden_NC, &packed.targets_N].map(|tensor| tensor.narrow(0, start, length));
-        pass.token_log_probs(&hidden_NC, &targets_N, weights)
+        PerToken::of(&pass.log_probs(&hidden_NC, weights), &targets_N, false)
     };
-    without_gradients(&chunks, compute).0
+    without_gradients(&chunks, compute).log_probs_N
 }
 
 /// The sums that the objective reports for a part without a gradient.
@@ -226,10 +253,10 @@ pub(super) fn measure(
     packed: &Packed,
     inputs: &Inputs,
     pass: Pass,
-    objective: &dyn Fn(&Tensor, Option<&Tensor>, &Inputs) -> Objective,
+    objective: &dyn Fn(&PerToken, &Inputs) -> Objective,
 ) -> Tensor {
     let _guard = no_grad_guard();
-    objective(&log_probs_of(model, &model.weights(), packed, pass), None, inputs).sums
+    objective(&log_probs_of(model, &model.weights(), packed, pass).into(), inputs).sums
 }
 
 #[cfg(test)]

@@ -6,12 +6,12 @@ use gymkhana_record::{
     TaskRef, Turn,
 };
 
-use super::layout::Batch;
+use super::layout::{Batch, RlData};
 use crate::advantage::{self, Memory};
 use crate::token_stats::Column;
 use gymkhana_algorithm::RlSettings;
 use gymkhana_algorithm::{
-    AboveCap, Algorithm, BandMode, BandUnit, Bounds, CapLevel, Credit, EntropyBand, GroupBy, OffPolicy, Preset,
+    AboveCap, Algorithm, BandMode, BandUnit, Bounds, CapLevel, Credit, EntropyBand, GroupBy, Mask, OffPolicy, Preset,
     RewardScale, Scale,
 };
 
@@ -174,6 +174,30 @@ fn over_long_masks_episodes_that_any_limit_cut_short_and_compares_with_them() {
         near(&found[1], &[0.0, 0.0]);
         assert_eq!(found[2], [None, None], "{name}, {ending}");
     }
+}
+
+/// The first member's second reply has no stop token, 3.
+#[test]
+fn replies_that_a_limit_cut_are_masked_alone_or_with_their_episode() {
+    let mut cut = segment(0, 0..2, 1.0);
+    cut.append_given(&[1], 2);
+    let sampled = Sampled { tokens: vec![2], log_probs: vec![-1.0], entropies: vec![1.0], versions: vec![2] };
+    cut.append_sampled(&sampled, 2).expect("equal columns");
+    let group = [episode(0, vec![cut], &[1.0]), episode(1, vec![segment(0, 0..1, 1.0)], &[0.0])];
+    let in_loss = |masks: Vec<Mask>| {
+        let algorithm = Algorithm { masks, ..Algorithm::default() };
+        let settings = RlSettings { algorithm: algorithm.clone(), ..RlSettings::default() };
+        let groups = [group.to_vec()];
+        let data = RlData { is_cut: &|reply| reply.last() != Some(&3), ..RlData::from(&groups[..]) };
+        let mut batch = Batch::of(&data, &settings);
+        advantage::compute(&mut batch.inputs, &algorithm, &mut Memory::default(), VERSION, &mut Seed(1).stream());
+        let advantages = batch.inputs.iter().map(|input| input.tokens.get(Column::Advantage, 0)).collect::<Vec<_>>();
+        assert_eq!(advantages, [1.0, -1.0], "masked episodes are compared");
+        batch.inputs.iter().map(|input| input.tokens.in_loss().collect::<Vec<_>>()).collect::<Vec<_>>()
+    };
+    assert_eq!(in_loss(vec![]), [vec![0, 1, 2, 3, 4], vec![0, 1]]);
+    assert_eq!(in_loss(vec![Mask::CutReply]), [vec![0, 1, 2, 3], vec![0, 1]]);
+    assert_eq!(in_loss(vec![Mask::CutEpisode]), [vec![], vec![0, 1]]);
 }
 
 #[test]

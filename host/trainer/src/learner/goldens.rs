@@ -1,5 +1,6 @@
 //! Every preset against numbers of an independent program, `tests/reference/make_algorithm_goldens.py`: advantages, losses
 //! and their gradients.
+#![allow(non_snake_case)]
 
 use gymkhana_record::Seed;
 use serde_json::Value;
@@ -11,7 +12,7 @@ use super::pairs::compare;
 use super::replay::Buffer;
 use crate::advantage::{self, AdvantageInput, Memory, TurnPart};
 use crate::batch::{Packed, Sequence, Target, parts};
-use crate::loss::{objective, value_loss};
+use crate::loss::{PerToken, distillation, objective, value_loss};
 use crate::token_stats::{Column, TokenStats};
 use gymkhana_algorithm::RlSettings;
 use gymkhana_algorithm::{Algorithm, Preset, RegressionOver, SharedTurns, Surrogate};
@@ -136,6 +137,7 @@ fn turn_part(value: &Value) -> TurnPart {
         reward: number(value, "reward") + number(value, "gain"),
         anchor: value["anchor"].as_str().expect("a name").bytes().fold(7, |sum, byte| sum * 31 + u64::from(byte)),
         void: value["void"].as_bool().expect("a flag"),
+        cut: value["cut"].as_bool().unwrap_or(false),
         ..TurnPart::default()
     }
 }
@@ -215,8 +217,9 @@ fn check(case: &Value, fixture: &Value) {
     let packed = packed(&sequences);
     let current = column(&packed.targets, &tokens, "current");
     let entropies = column(&packed.targets, &tokens, "entropy");
-    let entropies_wanted = (flags.entropy_bonus > 0.0).then_some(&entropies);
-    let found = objective(&flags, &current, entropies_wanted, &packed.inputs(flags.ratio));
+    let entropies_wanted = (flags.entropy_bonus > 0.0).then(|| entropies.shallow_clone());
+    let terms = PerToken { entropies_N: entropies_wanted, ..PerToken::from(current.shallow_clone()) };
+    let found = objective(&flags, &terms, &packed.inputs(flags.ratio));
     found.loss.backward();
     near(found.loss.double_value(&[]), number(case, "loss"), 1.0, &format!("{name}: loss"));
     for (leaf, key) in [(&current, "gradient"), (&entropies, "entropy_gradient")] {
@@ -317,7 +320,7 @@ fn gradients(batch: &Batch, flags: &Algorithm, tokens: &[Value], factor: f64) ->
     let sequences = sequences(batch, &episodes, flags, factor);
     let packed = packed(&sequences);
     let current = column(&packed.targets, tokens, "current");
-    let found = objective(flags, &current, None, &packed.inputs(flags.ratio));
+    let found = objective(flags, &current.shallow_clone().into(), &packed.inputs(flags.ratio));
     found.loss.backward();
     (found.loss.double_value(&[]), spread(&current, &packed.targets, tokens.len()))
 }
@@ -400,6 +403,25 @@ fn distillation_is_that_of_the_formula() {
     let (loss, found) = gradients(&batch, &flags, &tokens, 1.0);
     near(loss, number(golden, "loss"), 1.0, "loss of distillation");
     all_near(&found, &leaves(&golden["gradients"]), "gradient");
+}
+
+#[test]
+fn divergences_of_distributions_are_those_of_the_formula() {
+    let golden = &golden()["distributions"];
+    let rows = |value: &Value| Tensor::from_slice(&leaves(value)).view([list(value).len() as i64, -1]);
+    let teacher_NV = rows(&golden["teacher"]).log_softmax(-1, Kind::Double);
+    let weights_N = Tensor::from_slice(&leaves(&golden["weights"]));
+    for case in list(&golden["cases"]) {
+        let logits_NV = rows(&golden["policy"]).set_requires_grad(true);
+        let direction = serde_json::from_value(case["direction"].clone()).expect("a direction");
+        let own_NV = logits_NV.log_softmax(-1, Kind::Double);
+        let found_N = distillation(&own_NV, &teacher_NV, direction, case["top_k"].as_i64());
+        (&found_N * &weights_N).sum(Kind::Double).backward();
+        let numbers = |tensor: &Tensor| Vec::<f64>::try_from(tensor.to_kind(Kind::Double).view([-1])).expect("numbers");
+        let what = format!("{} {}", case["direction"], case["top_k"]);
+        all_near(&numbers(&found_N.detach()), &leaves(&case["divergences"]), &what);
+        all_near(&numbers(&logits_NV.grad()), &leaves(&case["gradient"]), &format!("{what}: gradient"));
+    }
 }
 
 /// SPEAR's replay at a later step, alone, with an off-policy correction, and with a covariance clip after it.

@@ -12,6 +12,37 @@ use crate::batch::{Sequence, Target};
 use crate::token_stats::{Column, TokenStats};
 use gymkhana_algorithm::{RlSettings, SftSettings, SharedTurns};
 
+/// Whether a limit of tokens cut a reply, given its tokens.
+type IsCut<'a> = &'a (dyn Fn(&[u32]) -> bool + Sync);
+
+/// Data of one reinforcement-learning step.
+#[derive(Clone, Copy)]
+pub struct RlData<'a> {
+    /// Groups of episodes. Dropped episodes are excluded.
+    pub groups: &'a [Vec<EpisodeRecord>],
+    /// Demonstrations of the supervised loss, if the settings have one.
+    pub demonstrations: &'a [Segment],
+    /// Whether a limit of tokens cut a reply, for the masks `cut-reply` and `cut-episode`.
+    pub is_cut: IsCut<'a>,
+}
+
+impl std::fmt::Debug for RlData<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (groups, demonstrations) = (self.groups.len(), self.demonstrations.len());
+        f.debug_struct("RlData")
+            .field("groups", &groups)
+            .field("demonstrations", &demonstrations)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> From<&'a [Vec<EpisodeRecord>]> for RlData<'a> {
+    /// Groups without demonstrations, whose replies all ended by themselves.
+    fn from(groups: &'a [Vec<EpisodeRecord>]) -> Self {
+        Self { groups, demonstrations: &[], is_cut: &|_| false }
+    }
+}
+
 /// Position of a sampled token.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TokenPos {
@@ -52,24 +83,30 @@ pub(crate) struct Batch {
 impl Batch {
     /// Lays out groups of episodes. Dropped episodes are left out, as if the group had been smaller, and so are seats
     /// that are not trained on.
-    pub fn new(groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> Self {
-        let mut batch = Self { groups: groups.len(), ..Self::default() };
-        for (group, records) in groups.iter().enumerate() {
+    pub fn of(data: &RlData<'_>, settings: &RlSettings) -> Self {
+        let mut batch = Self { groups: data.groups.len(), ..Self::default() };
+        for (group, records) in data.groups.iter().enumerate() {
             let counted: Vec<&EpisodeRecord> =
                 records.iter().filter(|record| record.ending != Ending::Dropped).collect();
             let mut found = BTreeMap::new();
             for record in &counted {
-                batch.add(record, group, settings, &mut found);
+                batch.add(record, (group, data), settings, &mut found);
             }
             batch.link_shared_turns(&counted, &found, settings.algorithm.shared_turns);
         }
         batch
     }
 
+    /// Lays out groups whose replies all ended by themselves.
+    #[cfg(test)]
+    pub fn new(groups: &[Vec<EpisodeRecord>], settings: &RlSettings) -> Self {
+        Self::of(&groups.into(), settings)
+    }
+
     fn add(
         &mut self,
         record: &EpisodeRecord,
-        group: usize,
+        (group, data): (usize, &RlData<'_>),
         settings: &RlSettings,
         found: &mut BTreeMap<(EpisodeId, u32), usize>,
     ) {
@@ -81,7 +118,8 @@ impl Batch {
                 SharedTurns::Once => record.shared_turns(seat),
                 SharedTurns::PerEpisode => 0,
             };
-            let (input, own) = lay_out_seat(record, (seat, *reward), shared, index);
+            let (mut input, own) = lay_out_seat(record, (seat, *reward), shared, index);
+            mark_cut_replies(&mut input, record, data);
             contexts.extend(own);
             found.insert((record.id, seat), index);
             self.inputs.push(AdvantageInput { group, episode, ..input });
@@ -206,6 +244,17 @@ fn lay_out_seat(
         position.token += input.turns[position.turn].tokens.start;
     }
     (input, contexts)
+}
+
+/// Marks the turns of a seat whose reply a limit of tokens cut.
+fn mark_cut_replies(input: &mut AdvantageInput, record: &EpisodeRecord, data: &RlData<'_>) {
+    for segment in record.segments.iter().filter(|segment| segment.seat() == input.seat) {
+        for reply in segment.replies().filter(|reply| (data.is_cut)(&segment.tokens()[reply.clone()])) {
+            if let Some(turn) = input.turns.get_mut(segment.turns()[reply.start] as usize) {
+                turn.cut = true;
+            }
+        }
+    }
 }
 
 /// The context of a segment. Its trained tokens are appended to their turns in `by_turn`, and positions index into the

@@ -37,7 +37,7 @@ pub(super) fn weigh(batch: &Batch, episodes: &[usize], settings: &RlSettings, fa
     let parts = batch.inputs.iter().enumerate().filter(is_counted).count();
     let kl = flags.penalty_in(KlPlace::Loss);
     let first_turns = kl.and_then(|kl| kl.first_turns).unwrap_or(u32::MAX);
-    let only_surrogate = settings.skip_idle && kl.is_none() && flags.entropy_bonus == 0.0;
+    let only_surrogate = settings.skip_idle && kl.is_none() && flags.entropy_bonus == 0.0 && !flags.distils();
     let mut weighed = Minibatch::default();
     for episode in &counted {
         let share = |input: usize| match flags.aggregation {

@@ -1,6 +1,7 @@
 //! Training steps: from demonstrations or groups of episodes to moved weights.
 #![allow(non_snake_case)]
 
+mod average;
 mod critic;
 mod forward;
 #[cfg(test)]
@@ -18,20 +19,22 @@ mod turns;
 
 use std::path::PathBuf;
 
+use average::Average;
 use critic::Critic;
-use forward::{Pass, accumulate};
-use gymkhana_algorithm::{SftSettings, StageModels};
+use forward::Pass;
+use gymkhana_algorithm::{Optimizer, SftSettings, StageModels};
 use gymkhana_record::StepMetrics;
 use gymkhana_record::step_metrics::sft;
+pub use layout::RlData;
 pub(crate) use layout::{Batch, check_segment, demonstration_sequences};
+use rl::accumulate_supervised;
 use serde::{Deserialize, Serialize};
-use tch::{Kind, Tensor};
+use tch::Tensor;
 
 use crate::TrainerError;
 use crate::adamw::AdamW;
 use crate::advantage::Memory;
-use crate::batch::{Packed, Sequence, parts, positions};
-use crate::loss::Objective;
+use crate::batch::{Sequence, parts, positions};
 use crate::model::Model;
 use crate::parameters::Parameters;
 use crate::token_stats::{Column, TokenStats};
@@ -42,6 +45,7 @@ pub(crate) struct Learner {
     pub optimizer: AdamW,
     pub reference: Option<Parameters>,
     pub critic: Option<Critic>,
+    pub average: Average,
     teacher: Option<Teacher>,
     pub state: StageState,
 }
@@ -77,6 +81,8 @@ pub(crate) struct StageState {
     pub steps: u64,
     /// Optimiser steps of the critic.
     pub critic_steps: u64,
+    /// Whether there is a moving average of the weights.
+    has_average: bool,
     /// Optimiser steps skipped since the last one that was taken.
     skipped_steps: u32,
     /// As `skipped_steps`, of the critic.
@@ -95,6 +101,7 @@ impl Learner {
             optimizer: AdamW::default(),
             reference: models.reference.then(|| model.trained().frozen_copy()).transpose().map_err(torch())?,
             critic: models.critic.then(|| Critic::new(model)).transpose()?,
+            average: Average::default(),
             teacher: models
                 .teacher
                 .zip(teacher)
@@ -104,8 +111,12 @@ impl Learner {
         })
     }
 
-    /// Allocates the optimisers' state, to be filled through the tensors of [`Learner::named`].
-    pub fn begin(&mut self, model: &Model) -> Result<(), TrainerError> {
+    /// Allocates the optimisers' state and the average that `state` has, to be filled through the tensors of
+    /// [`Learner::named`].
+    pub fn begin(&mut self, model: &Model, state: &StageState) -> Result<(), TrainerError> {
+        if state.has_average {
+            self.average.begin(model)?;
+        }
         let torch = || TrainerError::torch("prepared a stage");
         self.optimizer.begin(model.trained()).map_err(torch())?;
         if let Some(critic) = &mut self.critic {
@@ -136,24 +147,10 @@ impl Learner {
             micro_batch_tokens: settings.micro_batch_tokens,
             activation_checkpointing: settings.activation_checkpointing,
         };
-        let parts = parts(sequences, settings.micro_batch_tokens, true);
         model.trained_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
-        let mut sums = [0.0; 2];
-        for part in &parts {
-            let packed = Packed::new(part, model.device());
-            let inputs = packed.inputs(None);
-            let found = accumulate(model, &packed, &inputs, pass, true, &|log_probs_N, _, inputs| {
-                let of = |column| inputs.get_or_neutral(column, log_probs_N);
-                let losses_N = -log_probs_N * of(Column::LossWeight);
-                let by_expert = (&losses_N * of(Column::Advantage)).sum(Kind::Float);
-                let loss = losses_N.sum(Kind::Float);
-                let sums = Tensor::stack(&[&loss, &by_expert], 0).detach();
-                Objective { loss, sums }
-            });
-            (0..2).for_each(|index| sums[index] += found.double_value(&[index as i64]));
-        }
+        let sums = accumulate_supervised(model, sequences, pass);
         let learning_rate = settings.optimizer.learning_rate_at(self.optimizer.steps());
-        let norm = self.optimizer.step(model.trained(), &settings.optimizer)?;
+        let norm = self.optimizer_step(model, &settings.optimizer)?;
         let sampled =
             |stats: &TokenStats| stats.column(Column::Advantage).iter().filter(|by_expert| **by_expert > 0.0).count();
         let tokens: usize = sequences.iter().map(|sequence| sampled(&sequence.stats)).sum();
@@ -166,9 +163,22 @@ impl Learner {
             (sft::SKIPPED_UPDATES, f64::from(u8::from(norm.is_none()))),
             (sft::LEARNING_RATE, learning_rate),
             (sft::TOKENS, tokens as f64),
-            (sft::POSITIONS, positions(&parts) as f64),
+            (sft::POSITIONS, positions(&parts(sequences, settings.micro_batch_tokens, true)) as f64),
         ]));
         Ok(metrics)
+    }
+
+    /// One step of the policy's optimiser, which the moving average follows. Returns the gradient norm; `None` if the
+    /// step was skipped.
+    fn optimizer_step(&mut self, model: &Model, settings: &Optimizer) -> Result<Option<f64>, TrainerError> {
+        if settings.ema.is_some() {
+            self.average.begin(model)?;
+        }
+        let norm = self.optimizer.step(model.trained(), settings)?;
+        if let (Some(_), Some(decay)) = (norm, settings.ema) {
+            self.average.follow(model, decay)?;
+        }
+        Ok(norm)
     }
 
     /// Names and tensors of the state, for a checkpoint.
@@ -181,6 +191,9 @@ impl Learner {
         };
         if let Some(reference) = &self.reference {
             named.extend(kept(reference, "reference"));
+        }
+        if let Some(average) = self.average.parameters() {
+            named.extend(kept(average, "average"));
         }
         if let Some(critic) = &self.critic {
             named.extend(kept(critic.model.parameters(), "critic"));
@@ -195,6 +208,7 @@ impl Learner {
         let critic = self.critic.as_ref().map(|critic| &critic.optimizer);
         StageState {
             critic_steps: critic.map_or(0, AdamW::steps),
+            has_average: self.average.parameters().is_some(),
             skipped_steps: self.optimizer.skipped(),
             critic_skipped_steps: critic.map_or(0, AdamW::skipped),
             ..self.state.clone()

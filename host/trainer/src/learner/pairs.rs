@@ -89,7 +89,11 @@ fn of_pair(surrogate: Surrogate, difference: f64, reward_difference: f64) -> (f6
             let misfit = difference / eta - reward_difference;
             (misfit * misfit, 2.0 * misfit / eta)
         }
-        Surrogate::Clip { .. } | Surrogate::Cispo { .. } | Surrogate::Importance {} | Surrogate::Plain {} => (0.0, 0.0),
+        Surrogate::Clip { .. }
+        | Surrogate::Cispo { .. }
+        | Surrogate::Importance {}
+        | Surrogate::Plain {}
+        | Surrogate::Distillation { .. } => (0.0, 0.0),
     }
 }
 

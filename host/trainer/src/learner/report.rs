@@ -56,6 +56,8 @@ pub(super) struct Report {
     pub on_policy: OnPolicy,
     /// Sum of the critic's losses and number of its steps.
     pub values: Option<(f64, f64)>,
+    /// Supervised losses of the optimiser steps, without their weight.
+    pub supervised: Vec<f64>,
     /// Number of replayed episodes.
     pub replayed: Option<f64>,
     /// Number of groups that got a stored success.
@@ -102,6 +104,10 @@ impl Report {
         }
         if let Some(explained) = explained_variance(batch) {
             metrics.push(rl::EXPLAINED_VARIANCE, explained);
+        }
+        if !self.supervised.is_empty() {
+            let mean = self.supervised.iter().sum::<f64>() / self.supervised.len() as f64;
+            metrics.push(rl::DEMONSTRATION_LOSS, mean);
         }
         if let Some(replayed) = self.replayed {
             metrics.push(rl::REPLAYED, replayed);

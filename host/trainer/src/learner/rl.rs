@@ -1,6 +1,7 @@
 //! One reinforcement learning step: annotate every token, compute advantages, then take minibatch steps.
 #![allow(non_snake_case)]
 
+mod supervised;
 #[cfg(test)]
 mod tests;
 
@@ -8,7 +9,10 @@ use gymkhana_record::step_metrics::rl;
 use gymkhana_record::{Seed, StepMetrics, Stream};
 use tch::Tensor;
 
-use super::forward::{Pass, accumulate, log_probs, measure};
+use supervised::Supervised;
+pub(super) use supervised::accumulate_supervised;
+
+use super::forward::{Pass, TeacherPass, accumulate, log_probs, measure};
 use super::layout::Batch;
 use super::minibatch::{Minibatch, tokens_in_loss, value_sequences, weigh};
 use super::on_policy::{self, OnPolicy};
@@ -18,18 +22,18 @@ use super::{Learner, Teacher};
 use crate::TrainerError;
 use crate::advantage;
 use crate::batch::{Packed, Sequence, parts, positions};
-use crate::loss::{Inputs, Objective, objective};
+use crate::loss::{Inputs, Objective, PerToken, objective};
 use crate::model::Model;
 use crate::token_stats::Column;
-use gymkhana_algorithm::{Algorithm, Ratio, Replay, RlSettings};
+use gymkhana_algorithm::{Algorithm, Credit, Ratio, Replay, RlSettings};
 
 impl Learner {
     /// Trains on a batch of episodes: one optimiser step for each minibatch of each epoch that has tokens in the loss.
-    /// `version` is the current weight version.
+    /// Each of them adds the supervised loss on the demonstrations. `version` is the current weight version.
     pub fn rl_step(
         &mut self,
         model: &mut Model,
-        mut batch: Batch,
+        (mut batch, demonstrations): (Batch, Vec<Sequence>),
         settings: &RlSettings,
         seed: Seed,
         version: u32,
@@ -40,6 +44,10 @@ impl Learner {
         let flags = &settings.algorithm;
         let chance = |name: &str| seed.child(name).child(step).stream();
         let mut report = Report { entropy: batch.mean_entropy(), ..Report::default() };
+        let weight = settings.demonstrations.map_or(0.0, |demonstrations| demonstrations.weight_at(step));
+        let demonstrations = Supervised::new(demonstrations, weight);
+        let warms_up = flags.critic.is_some_and(|critic| step < critic.warmup_steps);
+        let mut has_stepped = false;
         if let Some(Replay::Backfill { capacity, success }) = flags.replay {
             report.backfilled = Some(self.state.buffer.backfill(&mut batch, capacity, success, version));
         }
@@ -62,7 +70,7 @@ impl Learner {
         for _ in 0..flags.epochs {
             for minibatch in minibatches(&batch, settings, &mut shuffle) {
                 self.critic_step(&batch, &minibatch, settings, &mut report)?;
-                if flags.critic.is_some_and(|critic| step < critic.warmup_steps) {
+                if warms_up {
                     continue;
                 }
                 let (before, updates) = (report.sums.loss, report.updates);
@@ -74,14 +82,16 @@ impl Learner {
                 }
                 let mut weighed = weigh(&batch, &minibatch, settings, 1.0);
                 weighed.append(&mut again);
-                self.minibatch(model, &weighed, settings, version, &mut report)?;
+                has_stepped = true;
+                self.minibatch(model, (&weighed, &demonstrations), settings, version, &mut report)?;
                 if let Some(loss) = pair_loss.filter(|_| report.updates > updates) {
                     report.sums.loss = before + loss;
                 }
             }
         }
-        // Replayed sequences join the first minibatch; without one they are a minibatch by themselves.
-        self.minibatch(model, &again, settings, version, &mut report)?;
+        // Replayed sequences join the first minibatch; without one they and the demonstrations are a minibatch.
+        let alone = if has_stepped || warms_up { &Supervised::default() } else { &demonstrations };
+        self.minibatch(model, (&again, alone), settings, version, &mut report)?;
         self.state.steps += 1;
         if let Some(kl) = flags.kl
             && let Some(adaptive) = kl.adaptive
@@ -97,6 +107,9 @@ impl Learner {
         }
         if flags.entropy_bonus > 0.0 || flags.entropy_schedule.is_some() {
             metrics.push(rl::ENTROPY_WEIGHT, flags.entropy_bonus);
+        }
+        if settings.demonstrations.is_some() {
+            metrics.push(rl::DEMONSTRATION_WEIGHT, weight);
         }
         Ok(metrics)
     }
@@ -118,7 +131,7 @@ impl Learner {
         // Also measured in steps in which a scheduled weight is 0.
         let measured = flags.kl.is_some() || flags.stage_models().reference;
         let reference = self.reference.as_ref().filter(|_| measured);
-        let teacher = self.teacher.as_ref().filter(|_| flags.wants_teacher());
+        let teacher = self.teacher.as_ref().filter(|_| flags.credit == (Credit::Teacher {}));
         if flags.off_policy.is_none() && reference.is_none() && teacher.is_none() && self.critic.is_none() {
             return Ok(());
         }
@@ -187,7 +200,7 @@ impl Learner {
     fn minibatch(
         &mut self,
         model: &mut Model,
-        minibatch: &Minibatch,
+        (minibatch, demonstrations): (&Minibatch, &Supervised),
         settings: &RlSettings,
         version: u32,
         report: &mut Report,
@@ -197,17 +210,18 @@ impl Learner {
         let separable = matches!(flags.ratio, Some(Ratio::Token) | None);
         // The first pass still has the weights that sampled. With a correction, all tokens were compared before.
         let compares = report.updates == 0.0 && flags.off_policy.is_none();
-        let evaluate = |own: &Tensor, entropies: Option<&Tensor>, inputs: &Inputs| {
-            let Objective { loss, sums } = objective(flags, own, entropies, inputs);
-            Objective { loss, sums: Tensor::cat(&[sums, on_policy::sums(own, inputs, version)], 0) }
+        let evaluate = |terms: &PerToken, inputs: &Inputs| {
+            let Objective { loss, sums } = objective(flags, terms, inputs);
+            Objective { loss, sums: Tensor::cat(&[sums, on_policy::sums(&terms.log_probs_N, inputs, version)], 0) }
         };
+        let teacher = self.teacher.as_ref().and_then(|teacher| TeacherPass::new(&teacher.model, flags.surrogate));
         let (mut sums, mut on_policy) = (Sums::default(), OnPolicy::default());
         model.trained_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
         let with_gradient = parts(trained, settings.micro_batch_tokens, settings.share_beginnings);
         for part in &with_gradient {
             let packed = Packed::new(part, model.device());
             let inputs = packed.inputs(flags.ratio);
-            let found = accumulate(model, &packed, &inputs, pass(settings), separable, &evaluate);
+            let found = accumulate(model, &packed, &inputs, pass(settings), teacher.as_ref(), separable, &evaluate);
             sums.add(&found);
             on_policy.add(&found);
         }
@@ -217,14 +231,18 @@ impl Learner {
             sums.add(&found);
             on_policy.add(&found);
         }
-        if !trained.is_empty() {
-            let Some(norm) = self.optimizer.step(model.trained(), &settings.optimizer)? else {
+        let supervised =
+            demonstrations.accumulate(model, Pass { temperature: 1.0, entropies: false, ..pass(settings) });
+        drop(teacher);
+        if !trained.is_empty() || supervised.is_some() {
+            let Some(norm) = self.optimizer_step(model, &settings.optimizer)? else {
                 report.skipped += 1.0;
                 return Ok(());
             };
             report.gradient_norm += norm;
             report.updates += 1.0;
             report.positions += positions(&with_gradient) as f64;
+            report.supervised.extend(supervised);
         }
         report.sums += sums;
         report.tokens += trained.iter().chain(idle).map(|sequence| sequence.stats.originals()).sum::<usize>() as f64;

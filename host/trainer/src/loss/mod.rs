@@ -5,11 +5,15 @@
 //! without changing its loss.
 #![allow(non_snake_case)]
 
+mod distillation;
 mod objective;
+mod per_token;
 mod surrogate;
 mod value;
 
+pub use distillation::distillation;
 pub use objective::{Inputs, Objective, objective};
+pub use per_token::PerToken;
 pub use surrogate::{clipped, ratios, surrogate};
 use tch::{Kind, Tensor};
 pub use value::value_loss;

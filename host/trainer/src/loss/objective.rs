@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tch::{Kind, Tensor};
 
-use super::{clipped, divergence, k3_divergence, ratios, surrogate};
+use super::{PerToken, clipped, divergence, k3_divergence, ratios, surrogate};
 use crate::token_stats::Column;
 use gymkhana_algorithm::{Algorithm, Estimator, KlPlace, Ratio};
 
@@ -54,16 +54,20 @@ pub struct Objective {
     pub sums: Tensor,
 }
 
-/// Loss of a micro-batch. `entropies_N` is required where the flags use the entropy.
-pub fn objective(flags: &Algorithm, log_probs_N: &Tensor, entropies_N: Option<&Tensor>, inputs: &Inputs) -> Objective {
+/// Loss of a micro-batch. The terms must hold entropies or divergences where the flags use them.
+pub fn objective(flags: &Algorithm, terms: &PerToken, inputs: &Inputs) -> Objective {
+    let (log_probs_N, entropies_N) = (&terms.log_probs_N, terms.entropies_N.as_ref());
     let units_N = inputs.units_N.as_ref().filter(|_| flags.ratio.is_some_and(|ratio| ratio != Ratio::Token));
     let of = |column| inputs.get_or_neutral(column, log_probs_N);
     let (proximal_N, advantages_N) = (of(Column::Proximal), of(Column::Advantage));
     let weights_N = of(Column::LossWeight);
     let ratios_N = ratios(log_probs_N, &proximal_N, units_N);
-    let mut terms = vec![];
-    let surrogate_N = surrogate(flags.surrogate, log_probs_N, &ratios_N, &advantages_N);
-    terms.push(match inputs.get(Column::Correction) {
+    let mut losses = vec![];
+    let surrogate_N = match &terms.divergences_N {
+        Some(divergences_N) => divergences_N.shallow_clone(),
+        None => surrogate(flags.surrogate, log_probs_N, &ratios_N, &advantages_N),
+    };
+    losses.push(match inputs.get(Column::Correction) {
         Some(correction_N) => surrogate_N * correction_N,
         None => surrogate_N,
     });
@@ -77,16 +81,16 @@ pub fn objective(flags: &Algorithm, log_probs_N: &Tensor, entropies_N: Option<&T
         let divergence_N = divergence(log_probs_N, reference_N, estimator);
         from_reference = sum(&divergence_N);
         if let Some(kl) = flags.penalty_in(KlPlace::Loss) {
-            terms.push(match inputs.get(Column::KlWeight) {
+            losses.push(match inputs.get(Column::KlWeight) {
                 Some(kl_weights_N) => divergence_N * kl_weights_N * kl.beta,
                 None => divergence_N * kl.beta,
             });
         }
     }
     if let Some(entropies_N) = entropies_N {
-        terms.push(entropies_N * -flags.entropy_bonus);
+        losses.push(entropies_N * -flags.entropy_bonus);
     }
-    let summed: Tensor = terms.iter().map(|term_N| (term_N * &weights_N).sum(Kind::Float)).sum();
+    let summed: Tensor = losses.iter().map(|losses_N| (losses_N * &weights_N).sum(Kind::Float)).sum();
     let left_band = [Column::BandSlope, Column::BandOffset].iter().any(|column| inputs.get(*column).is_some());
     let loss = match (flags.entropy_band, entropies_N) {
         (Some(band), Some(entropies_N)) if left_band => {

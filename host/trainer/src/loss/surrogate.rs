@@ -23,6 +23,8 @@ pub fn surrogate(kind: Surrogate, log_probs_N: &Tensor, ratios_N: &Tensor, advan
             -(log_probs_N * advantages_N)
         }
         Surrogate::Importance {} => -(ratios_N * advantages_N),
+        // A divergence of whole distributions takes its place.
+        Surrogate::Distillation { .. } => log_probs_N.zeros_like(),
         Surrogate::Cispo { low, high } => {
             -(ratios_N.detach().clamp(1.0 - low, 1.0 + high) * advantages_N * log_probs_N)
         }
@@ -62,7 +64,8 @@ pub fn clipped(kind: Surrogate, ratios_N: &Tensor, advantages_N: &Tensor) -> Ten
         Surrogate::Importance {}
         | Surrogate::Plain {}
         | Surrogate::Regression { .. }
-        | Surrogate::Preference { .. } => {
+        | Surrogate::Preference { .. }
+        | Surrogate::Distillation { .. } => {
             return ratios_N.zeros_like();
         }
     };

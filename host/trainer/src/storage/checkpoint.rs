@@ -1,7 +1,8 @@
 //! Checkpoints: a folder that transformers loads, with additional files for resuming training.
 //!
 //! `config.json`, `model.safetensors` and the tokenizer's files form a Hugging Face model. `trainer/state.safetensors`
-//! holds the optimiser's state. `trainer.json` holds counters and the caller's position. `SHA256SUMS` holds the digest
+//! holds the optimiser's state. `average` holds the moving average of the weights, if there is one, as a model of its
+//! own. `trainer.json` holds counters and the caller's position. `SHA256SUMS` holds the digest
 //! of every other file, and is written last. The folder gets its name only when all files are on disk, so it is either
 //! complete or refused.
 
@@ -36,6 +37,8 @@ const STATE: &str = "trainer.json";
 const REQUIRED: [&str; 3] = [CONFIG, WEIGHTS, STATE];
 /// Adapters have a folder of their own, because transformers loads a folder with an adapter in it as an adapter only.
 const ADAPTER: &str = "adapter";
+/// Folder of the averaged model.
+const AVERAGE: &str = "average";
 const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
 const ADAPTER_CONFIG: &str = "adapter_config.json";
 
@@ -127,6 +130,19 @@ fn write_model(
     tensor_file::write(&partial.join(WEIGHTS), weights)
 }
 
+/// Writes the moving average of the weights as a model of its own. Returns the names of its files.
+fn write_average(partial: &Path, snapshot: &Snapshot<'_>) -> Result<Vec<String>, TrainerError> {
+    let Some(average) = snapshot.learner.average.parameters() else { return Ok(Vec::new()) };
+    let folder = partial.join(AVERAGE);
+    std::fs::create_dir(&folder).map_err(TrainerError::file("create", &folder))?;
+    let weights: Vec<(String, Tensor)> =
+        snapshot.model.merged_with(average).map(|(name, tensor)| (name.to_owned(), tensor)).collect();
+    write_model(&folder, snapshot.model.config(), &weights, snapshot.files)?;
+    sync_folder(&folder)?;
+    let names = snapshot.files.iter().map(|(name, _)| name).chain([CONFIG, WEIGHTS]);
+    Ok(names.map(|name| format!("{AVERAGE}/{name}")).collect())
+}
+
 /// Writes the adapters separately, for PEFT to load with the model from which training began.
 fn write_adapter(partial: &Path, model: &Model, lora: &Lora) -> Result<(), TrainerError> {
     let folder = partial.join(ADAPTER);
@@ -153,6 +169,7 @@ fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError
     let mut names: BTreeSet<String> = snapshot.files.iter().map(|(name, _)| name.to_owned()).collect();
     names.extend(REQUIRED.map(ToOwned::to_owned));
     names.insert(STATE_TENSORS.to_owned());
+    names.extend(write_average(partial, snapshot)?);
     if let Some(lora) = model.lora() {
         write_adapter(partial, model, lora)?;
         names.extend([ADAPTER_WEIGHTS, ADAPTER_CONFIG].map(|name| format!("{ADAPTER}/{name}")));
@@ -201,7 +218,7 @@ pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result
     let mut learner = Learner::new(&model, models, teacher)?;
     let Some(state) = state else { return Ok(Opened { model, learner, files, weight_version: 0, position: None }) };
     if goes_on {
-        learner.begin(&model)?;
+        learner.begin(&model, &state.stage_state)?;
         read_learner(&folder.join(state.tensors()), &model, &learner)?;
         learner.optimizer.set_steps(state.optimizer_steps);
         learner.restore(state.stage_state);

@@ -1,10 +1,16 @@
 //! Settings of training steps, checked before anything is computed.
 
+mod demonstrations;
+mod parameter_group;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::require;
 use crate::{Algorithm, SettingError};
+
+pub use demonstrations::Demonstrations;
+pub use parameter_group::{ParameterGroup, ParameterKind};
 
 /// Learning rate schedule after the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -63,8 +69,8 @@ pub struct Optimizer {
     /// Term added to the root of the mean square.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub epsilon: f64,
-    /// Decoupled weight decay, multiplied by the learning rate. It applies to matrices, but not to embeddings, norms and
-    /// biases.
+    /// Decoupled weight decay, multiplied by the learning rate. Without `groups` it applies to matrices, but not to
+    /// embeddings, norms and biases.
     #[schemars(range(min = 0))]
     pub weight_decay: f64,
     /// Maximum gradient norm; larger gradients are rescaled.
@@ -72,6 +78,15 @@ pub struct Optimizer {
     pub gradient_clip: f64,
     /// Optimiser steps in a row that are skipped because their gradient is not finite; one more ends the run.
     pub max_skipped_steps: u32,
+    /// Parameter groups: other learning rates and weight decays for some kinds of parameters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if)]
+    pub groups: Vec<ParameterGroup>,
+    /// Decay of a moving average of the trained weights: after each optimiser step it is `ema` times itself plus `1 - ema`
+    /// times the weights. Checkpoints hold the averaged model in the folder `average`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
+    pub ema: Option<f64>,
 }
 
 impl Default for Optimizer {
@@ -89,6 +104,8 @@ impl Default for Optimizer {
             weight_decay: 0.0,
             gradient_clip: 1.0,
             max_skipped_steps: 3,
+            groups: Vec::new(),
+            ema: None,
         }
     }
 }
@@ -108,6 +125,9 @@ impl Optimizer {
         require(decay >= 0.0 && decay.is_finite(), "weight_decay", decay, "at least 0")?;
         require(above_0(self.gradient_clip), "gradient_clip", self.gradient_clip, "above 0")?;
         require((0.0..1.0).contains(&self.floor), "floor", self.floor, "at least 0 and below 1")?;
+        parameter_group::check(&self.groups)?;
+        let decay = self.ema.unwrap_or(0.5);
+        require(decay > 0.0 && decay < 1.0, "ema", decay, "above 0 and below 1")?;
         self.check_schedule()
     }
 
@@ -133,6 +153,12 @@ impl Optimizer {
                 require(fits, "decay_steps", steps, "at least 1, and at most `total_steps` less `warmup_steps`")
             }
         }
+    }
+
+    /// Factor of the learning rate, and weight decay, of a kind of parameters.
+    #[must_use]
+    pub fn of_kind(&self, kind: ParameterKind) -> (f64, f64) {
+        parameter_group::of_kind(&self.groups, kind, self.weight_decay)
     }
 
     /// The learning rate of an optimiser step, counted from 0.
@@ -208,6 +234,8 @@ pub struct RlSettings {
     pub optimizer: Optimizer,
     /// The algorithm's flags.
     pub algorithm: Algorithm,
+    /// Supervised loss on the step's demonstrations.
+    pub demonstrations: Option<Demonstrations>,
     /// Sampling temperature of the episodes; above 0. Ratios, divergences and entropies use the distribution at this
     /// temperature.
     pub temperature: f64,
@@ -231,9 +259,11 @@ impl Default for RlSettings {
         let (algorithm, temperature, micro_batch_tokens) = (Algorithm::default(), 1.0, MICRO_TOKENS);
         let (share_beginnings, skip_idle) = (true, true);
         let (seats, activation_checkpointing) = (None, false);
+        let demonstrations = None;
         Self {
             optimizer,
             algorithm,
+            demonstrations,
             temperature,
             seats,
             micro_batch_tokens,
@@ -258,6 +288,7 @@ impl RlSettings {
     pub fn check(&self) -> Result<(), SettingError> {
         self.optimizer.check()?;
         self.algorithm.check()?;
+        self.demonstrations.map_or(Ok(()), |demonstrations| demonstrations.check())?;
         let above_0 = self.temperature > 0.0 && self.temperature.is_finite();
         require(above_0, "temperature", self.temperature, "above 0")?;
         require(self.micro_batch_tokens >= 1, "micro_batch_tokens", self.micro_batch_tokens, "at least 1")
@@ -269,6 +300,28 @@ mod tests {
     use super::*;
 
     type Spoil = fn(&mut Optimizer);
+
+    use ParameterKind::{Biases, Embeddings, LoraB, Matrices, Norms};
+
+    fn group(of: &[ParameterKind]) -> ParameterGroup {
+        ParameterGroup { of: of.to_vec(), rate: 1.0, weight_decay: None }
+    }
+
+    /// LoRA+: B learns 16 times as fast. Norms decay only where their group says so.
+    #[test]
+    fn groups_replace_the_rate_and_the_decay_of_their_kinds() {
+        let optimizer = Optimizer { weight_decay: 0.1, ..Optimizer::default() };
+        let of = |optimizer: &Optimizer| [Matrices, LoraB, Norms, Embeddings].map(|kind| optimizer.of_kind(kind));
+        assert_eq!(of(&optimizer), [(1.0, 0.1), (1.0, 0.1), (1.0, 0.0), (1.0, 0.0)]);
+        let groups = vec![
+            ParameterGroup { rate: 16.0, ..group(&[LoraB]) },
+            ParameterGroup { weight_decay: Some(0.3), ..group(&[Norms, Biases]) },
+            ParameterGroup { rate: 0.5, weight_decay: Some(0.0), ..group(&[Matrices]) },
+        ];
+        let optimizer = Optimizer { groups, ..optimizer };
+        optimizer.check().expect("three groups");
+        assert_eq!(of(&optimizer), [(0.5, 0.0), (16.0, 0.1), (1.0, 0.3), (1.0, 0.0)]);
+    }
 
     #[test]
     fn the_learning_rate_rises_and_falls() {
@@ -294,7 +347,7 @@ mod tests {
 
     #[test]
     fn wrong_values_are_refused_by_name() {
-        let wrong: [(&str, Spoil); 13] = [
+        let wrong: [(&str, Spoil); 18] = [
             ("learning_rate", |optimizer| optimizer.learning_rate = 0.0),
             ("beta1", |optimizer| optimizer.beta1 = 1.0),
             ("beta2", |optimizer| optimizer.beta2 = -0.1),
@@ -312,6 +365,13 @@ mod tests {
             ("decay_steps", |optimizer| {
                 (optimizer.schedule, optimizer.total_steps) = (Schedule::WarmupStableDecay, Some(3));
                 optimizer.decay_steps = Some(4);
+            }),
+            ("ema", |optimizer| optimizer.ema = Some(1.0)),
+            ("groups.of", |optimizer| optimizer.groups = vec![group(&[])]),
+            ("groups.of", |optimizer| optimizer.groups = vec![group(&[Norms]), group(&[Biases, Norms])]),
+            ("groups.rate", |optimizer| optimizer.groups = vec![ParameterGroup { rate: -1.0, ..group(&[Norms]) }]),
+            ("groups.weight_decay", |optimizer| {
+                optimizer.groups = vec![ParameterGroup { weight_decay: Some(f64::NAN), ..group(&[Norms]) }];
             }),
         ];
         for (key, spoil) in wrong {
