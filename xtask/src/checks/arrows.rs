@@ -16,20 +16,21 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 33] = [
+const ALLOWED: [Allowed; 34] = [
     ("nearest", &[]),
     ("registry", &["nearest"]),
     ("net", &[]),
     ("record", &[]),
     ("policy", &["record"]),
     ("chat", &["record", "policy"]),
+    ("gateway", &["record", "policy", "chat"]),
     ("sandbox", &["record", "registry", "nearest"]),
     ("egress", &["record", "sandbox", "net"]),
     ("hub", &["net"]),
     ("driver", &["record", "registry", "sandbox"]),
     ("conformance", &["record", "registry", "sandbox", "driver"]),
     ("algorithm", &[]),
-    ("rollout", &["record", "registry", "sandbox", "driver", "policy", "chat", "nearest", "algorithm"]),
+    ("rollout", &["record", "registry", "sandbox", "driver", "policy", "chat", "gateway", "nearest", "algorithm"]),
     ("trainer", &["algorithm", "record", "policy"]),
     ("policy-server", &["record", "policy", "chat", "net"]),
     ("store", &["record", "registry"]),
