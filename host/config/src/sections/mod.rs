@@ -1,5 +1,6 @@
 //! Sections of a run file: keys, defaults and ranges.
 
+mod agent;
 mod environment;
 mod evaluation;
 mod failures;
@@ -14,6 +15,7 @@ mod seats;
 mod stages;
 mod tools;
 
+pub use agent::{AgentSandbox, AgentSection};
 pub use environment::{EnvironmentSection, Options};
 pub use evaluation::EvaluationSection;
 pub use failures::FailuresSection;
