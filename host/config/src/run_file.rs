@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gymkhana_rollout::{ContextStrategy, TurnProbe};
+use gymkhana_rollout::{ContextStrategy, SamplingPlan, TurnProbe};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +14,9 @@ use crate::error::RunFileError;
 use crate::range::check_range;
 use crate::refusal::{NO_STAGE, Refusal};
 use crate::sections::{
-    CheckpointsSection, EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, ModelSection,
-    PluginSection, PolicySection, RewardSection, SandboxSection, SeatBinding, SeatSection, Stage, ToolSection,
+    AgentSection, CheckpointsSection, EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection,
+    ModelSection, PluginSection, PolicySection, RewardSection, SandboxSection, SeatBinding, SeatSection, Stage,
+    ToolSection,
 };
 use crate::{hint, overlay, pretrained};
 
@@ -53,6 +54,9 @@ pub struct RunFile {
     /// Options and weights of rewards, by plugin name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rewards: BTreeMap<String, RewardSection>,
+    /// Agent program that plays the episodes of the policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentSection>,
     /// Limits of an episode.
     #[serde(default)]
     pub limits: LimitsSection,
@@ -203,7 +207,8 @@ impl RunFile {
             }
             stage.check(self.deterministic)?;
         }
-        self.check_notes()
+        self.check_notes()?;
+        self.check_agent()
     }
 
     /// Rejects training stages that cannot learn from the responses of the policy's server.
@@ -231,6 +236,27 @@ impl RunFile {
                 "{who} an oracle, which writes no summaries\nhint: choose another context.strategy, or remove the \
                  oracle"
             ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Rejects what an agent program excludes: it decides itself about its context and its tools, it starts at the
+    /// beginning, and its timing is its own.
+    fn check_agent(&self) -> Result<(), RunFileError> {
+        let Some(agent) = &self.agent else { return Ok(()) };
+        agent.check()?;
+        let plain = |stage: &&Stage| match stage {
+            Stage::Sft(_) => true,
+            Stage::Rl(stage) => !matches!(stage.plan, SamplingPlan::Branch(_) | SamplingPlan::Prefixes(_)),
+        };
+        let excluded = [
+            (self.deterministic, "deterministic = true", "set deterministic = false"),
+            (self.context != ContextStrategy::default(), "another context strategy than `append`", "remove [context]"),
+            (self.probe.is_some(), "[probe]", "remove [probe]"),
+            (!self.stages.iter().all(|stage| plain(&stage)), "a plan that forks episodes", "choose another plan.kind"),
+        ];
+        match excluded.into_iter().find(|(found, _, _)| *found) {
+            Some((_, what, hint)) => Err(RunFileError::Contradiction(format!("[agent] excludes {what}\nhint: {hint}"))),
             None => Ok(()),
         }
     }

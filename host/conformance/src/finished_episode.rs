@@ -83,6 +83,7 @@ pub(crate) fn made_up(seed: Seed) -> Vec<(String, Vec<FinishedEpisode>)> {
         Ending::TimeLimit,
         Ending::EarlyStopped,
         Ending::EnvironmentFailed,
+        Ending::AgentFailed,
     ] {
         let finished =
             FinishedEpisode { ending, ..FinishedEpisode::made(vec![shows(0, "What is 6 times 7?"), says(0, "42")]) };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gymkhana_chat::ChatFormat;
 use gymkhana_config::RunFile;
-use gymkhana_rollout::{PluginSet, RewardSum, Rollout};
+use gymkhana_rollout::{AgentHarness, PluginSet, RewardSum, Rollout};
 use gymkhana_store::RunReader;
 
 use crate::chat::read_chat_files;
@@ -39,6 +39,48 @@ pub fn rollout(
         Some(places) => rollout.with_deterministic_places(places),
         None => rollout,
     })
+}
+
+/// The rollout with the agent program of the run file, if it has one. Starts the gateway.
+///
+/// # Errors
+/// If the program does not exist, or the gateway cannot start.
+pub fn with_agent(rollout: Rollout, file: &RunFile) -> RunResult<Rollout> {
+    let Some(agent) = &file.agent else { return Ok(rollout) };
+    let harness = AgentHarness::start(agent.settings(&file.limits.stop)).user_error()?;
+    Ok(rollout.with_agent(harness))
+}
+
+/// Rejects a run whose plugins an agent program cannot play: it plays one seat, calls no tools of the run, and its file
+/// must exist.
+///
+/// # Errors
+/// The first problem.
+pub fn check_agent(file: &RunFile, set: &PluginSet) -> RunResult<()> {
+    let Some(agent) = &file.agent else { return Ok(()) };
+    let environment = set.environment().plugin.name();
+    if set.seats() > 1 {
+        let message = format!("[agent] plays one seat, and environment `{environment}` has {}", set.seats());
+        return Err(RunError::user(message).with_hint("remove [agent], or choose another environment"));
+    }
+    if let Some(tool) = set.tool_names().next() {
+        let message = format!("[agent] cannot call tools of the run, such as `{tool}`: the program has its own");
+        return Err(RunError::user(message).with_hint("remove the tools from --plugins, or remove [agent]"));
+    }
+    match agent.command.first() {
+        Some(program) if !exists(program) => {
+            let message = format!("agent.command: there is no program `{program}`");
+            Err(RunError::user(message).with_hint("name a file, or a program of PATH"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a program is a file, or in a folder of PATH.
+fn exists(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut candidates = std::env::split_paths(&path).map(|folder| folder.join(program));
+    if program.contains('/') { std::path::Path::new(program).is_file() } else { candidates.any(|file| file.is_file()) }
 }
 
 /// A rollout over the recorded episodes of `run` with these plugins, and the capacity of its sandbox.

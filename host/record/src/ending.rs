@@ -25,6 +25,8 @@ pub enum Ending {
     EarlyStopped,
     /// The environment failed; the episode gets the run's failure reward.
     EnvironmentFailed,
+    /// The agent program failed; the episode gets the run's failure reward.
+    AgentFailed,
     /// The host, the model or the registry failed in every attempt; the episode is excluded from training.
     Dropped,
 }
@@ -55,6 +57,7 @@ impl fmt::Display for Ending {
             Self::TimeLimit => "time-limit",
             Self::EarlyStopped => "early-stopped",
             Self::EnvironmentFailed => "environment-failed",
+            Self::AgentFailed => "agent-failed",
             Self::Dropped => "dropped",
         })
     }

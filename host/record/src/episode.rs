@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Boundary, CallCost, Content, Ending, EpisodeId, Exchange, Failure, Fork, Function, LogEntry, NamedValue,
+    AgentRun, Boundary, CallCost, Content, Ending, EpisodeId, Exchange, Failure, Fork, Function, LogEntry, NamedValue,
     PolicyTurn, Score, Seed, Segment, TaskRef, Turn,
 };
 
@@ -131,6 +131,9 @@ pub struct EpisodeRecord {
     /// Full names of the plugins that ran without a sandbox, such as `local/guess`: environment, tools, rewards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsandboxed: Vec<String>,
+    /// The run of the agent program, if one played the episode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentRun>,
     /// Wall-clock times.
     pub timing: Timing,
 }
@@ -169,6 +172,7 @@ impl EpisodeRecord {
             costs: vec![],
             logs: vec![],
             unsandboxed: vec![],
+            agent: None,
             timing: Timing::default(),
         }
     }

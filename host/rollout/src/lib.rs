@@ -6,6 +6,7 @@
 mod context;
 mod episode;
 mod group_plan;
+mod harness;
 mod listing;
 mod metrics;
 mod plugins;
@@ -32,6 +33,8 @@ pub use episode::probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
 pub use episode::state::{Actor, EpisodePlan, SeatPlayer};
 pub use group_plan::{Branch, GroupPlan, Guided, Oversample, PlanError, Prefixes, Probe, SamplingPlan, Selection};
 pub use gymkhana_driver::{Bound, DEFAULT_EPISODE_BYTES};
+pub use gymkhana_gateway::server::GatewayError;
+pub use harness::{AgentHarness, AgentSettings};
 pub use metrics::{Buckets, RolloutMetrics, Timer, WaitKind};
 pub use plugins::{BoundReward, PluginSet, PluginSetError, RefusedOption};
 pub use replay::compare::Difference;
@@ -71,7 +74,9 @@ pub struct Rollout {
     /// Bytes of all live episodes.
     pub(crate) live: Arc<LiveBytes>,
     /// The id of the next conversation: no two conversations of a rollout share a cache.
-    pub(crate) conversations: AtomicU64,
+    pub(crate) conversations: Arc<AtomicU64>,
+    /// The program that plays the policy's episodes; absent if the host does.
+    pub(crate) agent: Option<AgentHarness>,
 }
 
 impl Rollout {
@@ -102,7 +107,8 @@ impl Rollout {
             deterministic_places: vec![],
             failed_forks: std::sync::Mutex::default(),
             metrics: Arc::default(),
-            conversations: AtomicU64::new(0),
+            conversations: Arc::default(),
+            agent: None,
         }
     }
 
@@ -125,6 +131,13 @@ impl Rollout {
     #[must_use]
     pub fn with_stop_texts(mut self, texts: &[String]) -> Self {
         self.stop_texts = StopTexts::new(texts, &self.chat).map(|texts| Arc::new(texts) as Arc<dyn StopCondition>);
+        self
+    }
+
+    /// Lets an agent program play the episodes of the policy. Oracles play as without it.
+    #[must_use]
+    pub fn with_agent(mut self, agent: AgentHarness) -> Self {
+        self.agent = Some(agent);
         self
     }
 

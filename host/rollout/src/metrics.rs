@@ -126,7 +126,7 @@ pub struct RolloutMetrics {
 }
 
 /// Names of the boundaries at which failures are counted.
-const FAILURES: [&str; 5] = ["environment", "tool", "reward", "model", "host"];
+const FAILURES: [&str; 6] = ["environment", "tool", "reward", "model", "host", "agent"];
 
 impl Default for RolloutMetrics {
     fn default() -> Self {
@@ -169,6 +169,7 @@ impl RolloutMetrics {
                 Boundary::Reward(_) => 2,
                 Boundary::Model => 3,
                 Boundary::Host => 4,
+                Boundary::Agent => 5,
             };
             self.failures[place].fetch_add(1, Ordering::Relaxed);
         }
@@ -290,6 +291,7 @@ mod tests {
         assert_eq!(watch.times(WaitKind::Environment).counts.iter().sum::<u64>(), 4000);
         assert_eq!(watch.episodes(), 4000);
         let failures: Vec<_> = watch.failures().collect();
-        assert_eq!(failures, [("environment", 0), ("tool", 4000), ("reward", 0), ("model", 4000), ("host", 0)]);
+        let expected = [("environment", 0), ("tool", 4000), ("reward", 0), ("model", 4000), ("host", 0), ("agent", 0)];
+        assert_eq!(failures, expected);
     }
 }

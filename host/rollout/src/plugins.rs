@@ -174,6 +174,11 @@ impl PluginSet {
         &self.environment
     }
 
+    /// Names of the tool plugins.
+    pub fn tool_names(&self) -> impl Iterator<Item = &str> {
+        self.tools.tools().iter().map(|tool| tool.name())
+    }
+
     /// Names of the reward plugins, in the order in which they score.
     pub fn reward_names(&self) -> impl Iterator<Item = &str> {
         self.rewards.iter().map(|reward| reward.bound.plugin.name())

@@ -113,7 +113,7 @@ impl From<Ending> for reward::Ending {
             Ending::ContextLimit => Self::TokenLimit,
             Ending::CallLimit => Self::CallLimit,
             Ending::TimeLimit => Self::TimeLimit,
-            Ending::EnvironmentFailed => Self::Failed,
+            Ending::EnvironmentFailed | Ending::AgentFailed => Self::Failed,
             Ending::EarlyStopped | Ending::Dropped => Self::Other,
         }
     }

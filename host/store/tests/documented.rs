@@ -76,6 +76,7 @@ fn the_fields_of_a_record_are_documented() {
         ("Scores", &["scores", "[]", "scores", "[]"]),
         ("Failures", &["failures", "[]"]),
         ("Exchanges", &["exchanges", "[]"]),
+        ("Agent runs", &["agent"]),
         ("Costs", &["costs", "[]"]),
         ("Logs", &["logs", "[]"]),
         ("Timing", &["timing"]),

@@ -67,6 +67,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::new(3, "Gates", Body::Text, GATES),
     Section::of(2, "`[tools.NAME]`", &["ToolSection"]),
     Section::of(2, "`[rewards.NAME]`", &["RewardSection"]),
+    Section::of(2, "`[agent]`", &["AgentSection"]),
     Section::of(2, "`[limits]`", &["LimitsSection"]),
     Section::of(2, "`[context]`", &["ContextStrategy"]),
     Section::of(2, "`[probe]`", &["TurnProbe"]),

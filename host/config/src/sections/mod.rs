@@ -1,5 +1,6 @@
 //! Sections of a run file: keys, defaults and ranges.
 
+mod agent;
 mod environment;
 mod evaluation;
 mod failures;
@@ -15,6 +16,7 @@ mod stages;
 mod tools;
 mod turn_schedule;
 
+pub use agent::{AgentSandbox, AgentSection};
 pub use environment::{EnvironmentSection, Options};
 pub use evaluation::{EvaluatedWeights, EvaluationSection};
 pub use failures::FailuresSection;

@@ -17,7 +17,8 @@ pub struct Place {
 }
 
 /// Settings without which a key is refused whatever its value is, by the beginning of its path.
-const COMPANIONS: [(&str, &str, &str); 44] = [
+const COMPANIONS: [(&str, &str, &str); 45] = [
+    ("agent", "agent.command", "[\"program\"]"),
     ("policy.server", "policy.checkpoint", "\"model\""),
     ("policy.tiny", "policy.tiny.heads", "1"),
     ("policy.tiny", "policy.tiny.kv_heads", "1"),

@@ -73,7 +73,9 @@ impl Served {
         let format = || ChatFormat::new(&chat).user_error();
         let policy = OnHost::new(Arc::new(server::connect(section, size, format()?, reporter).await?));
         file.limits.fit_model(policy.context()).user_error()?;
-        let rollout = Arc::new(rollout::rollout(&file, set, format()?, rewards, None)?);
+        rollout::check_agent(&file, &set)?;
+        let rollout = rollout::rollout(&file, set, format()?, rewards, None)?;
+        let rollout = Arc::new(rollout::with_agent(rollout, &file)?);
         Ok(Self { file, rollout, seats: ServedSeats { policy, oracle }, chat })
     }
 }

@@ -57,6 +57,7 @@ fn record(live: &Live, closing: Closing, group: u32) -> EpisodeRecord {
         costs: data.costs,
         logs: data.logs.into_entries(),
         unsandboxed: vec![],
+        agent: None,
         timing: Timing { total_ms: closing.total_ms, ..data.timing },
     }
 }

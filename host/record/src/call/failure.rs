@@ -14,6 +14,8 @@ pub enum Boundary {
     Tool(String),
     /// The reward of this name.
     Reward(String),
+    /// The agent program of the run.
+    Agent,
     /// The policy.
     Model,
     /// The host itself.
@@ -26,7 +28,7 @@ impl Boundary {
     pub fn plugin(&self) -> Option<&str> {
         match self {
             Self::Environment(name) | Self::Tool(name) | Self::Reward(name) => Some(name),
-            Self::Model | Self::Host => None,
+            Self::Agent | Self::Model | Self::Host => None,
         }
     }
 }
@@ -37,6 +39,7 @@ impl std::fmt::Display for Boundary {
             Self::Environment(name) => write!(f, "environment `{name}`"),
             Self::Tool(name) => write!(f, "tool `{name}`"),
             Self::Reward(name) => write!(f, "reward `{name}`"),
+            Self::Agent => f.write_str("the agent program"),
             Self::Model => f.write_str("the model"),
             Self::Host => f.write_str("the host"),
         }

@@ -34,6 +34,8 @@ pub enum CallSite {
     FinalView,
     /// The policy's reply of this number in one seat, from 0.
     Generate(u32),
+    /// The run of the agent program.
+    Agent,
     /// A reward's verdict on an episode.
     Score,
     /// A reward's scoring of this number in one group, from 0; a group is scored again when a member fails.
@@ -63,6 +65,7 @@ impl std::fmt::Display for CallSite {
             Self::Tool { id } => f.write_str(id),
             Self::FinalView => f.write_str("final view"),
             Self::Generate(turn) => write!(f, "turn {turn}"),
+            Self::Agent => f.write_str("its run"),
             Self::Score => f.write_str("score"),
             Self::Scoring(number) => write!(f, "scoring {number}"),
         }

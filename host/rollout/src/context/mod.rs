@@ -240,6 +240,17 @@ impl Context {
         self.segments.last().map_or(0, Segment::len)
     }
 
+    /// The messages so far.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.entries.iter().map(|entry| &entry.message)
+    }
+
+    /// Replaces the segments by those of an agent program, which took this number of turns.
+    pub(crate) fn replace(&mut self, segments: Vec<Segment>, turns: u32) {
+        self.segments = segments;
+        self.turns = turns;
+    }
+
     /// Segments so far.
     pub(crate) fn segments(&self) -> &[Segment] {
         &self.segments

@@ -44,6 +44,7 @@ impl EpisodeState<'_> {
             unsandboxed: self.rollout.plugins.unsandboxed(),
             timing: Timing { total_ms: milliseconds(policy.begun), ..data.timing },
             forks: policy.forks,
+            agent: policy.agent,
             hint,
             turn_limit,
             ..ended(&policy.plan, ending, data.failures)

@@ -1,5 +1,6 @@
 //! One episode from its start to its record: state, turns, limits, early stop, the turn probe, and trials before a run.
 
+pub(crate) mod agent;
 pub(crate) mod early_stop;
 pub(crate) mod finish;
 pub(crate) mod generate;

@@ -13,7 +13,9 @@ use crate::episode::generate::{self, Generation};
 use crate::episode::limits::{Limits, Usage};
 use crate::episode::live_bytes::{START_WAIT, TURN_WAIT};
 use crate::episode::probe::TurnProbe;
-use crate::episode::state::{Actor, EpisodePlan, EpisodeState, PolicyData, hooks, milliseconds, plugin_seeds};
+use crate::episode::state::{
+    Actor, EpisodePlan, EpisodeState, PolicyData, SeatPlayer, hooks, milliseconds, plugin_seeds,
+};
 use crate::replay::overrides::ReplayOverrides;
 use crate::{Rollout, RolloutError};
 
@@ -113,6 +115,14 @@ impl<'a> EpisodeState<'a> {
 
     /// Plays to the end and writes the record.
     pub(crate) async fn to_end(mut self: Box<Self>, actor: Actor<'_>) -> Result<EpisodeRecord, RolloutError> {
+        if let Some(play) = self.policy.overrides.agent.clone() {
+            return self.replay_agent(play).await;
+        }
+        if let (Some(harness), SeatPlayer::Policy(policy)) = (&self.rollout.agent, actor.player(0))
+            && !self.policy.overrides.is_replay()
+        {
+            return self.to_end_by_agent(harness, policy).await;
+        }
         let ending = loop {
             if let Some(ending) = self.advance(actor).await? {
                 break ending;

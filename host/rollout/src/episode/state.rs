@@ -8,7 +8,7 @@ use std::time::Instant;
 use gymkhana_chat::Role;
 use gymkhana_driver::{Episode, EpisodeSeeds, Hooks, TimedCall};
 use gymkhana_policy::{Conversation, Policy, Sampling};
-use gymkhana_record::{Call, Content, EpisodeId, Fork, PolicyTurn, Seed, TaskRef, Turn, text_of};
+use gymkhana_record::{AgentRun, Call, Content, EpisodeId, Fork, PolicyTurn, Seed, TaskRef, Turn, text_of};
 
 use crate::Rollout;
 use crate::context::Context;
@@ -98,6 +98,8 @@ pub(crate) struct PolicyData {
     pub(crate) state: StateDigest,
     /// The text that the run's probe scores.
     pub(crate) answer: Option<Answer>,
+    /// The run of the agent program, once it has ended.
+    pub(crate) agent: Option<AgentRun>,
 }
 
 impl PolicyData {
@@ -113,6 +115,7 @@ impl PolicyData {
             seen: StateCounts::default(),
             state: StateDigest::default(),
             answer: None,
+            agent: None,
         }
     }
 

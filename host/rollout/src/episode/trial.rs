@@ -78,9 +78,9 @@ impl Rollout {
     }
 
     /// The tokens that a policy with this context reads before the first reply to a task. `None` if a plugin fails or can
-    /// make outbound calls, or the episode has no turn of a policy.
+    /// make outbound calls, an agent program plays, or the episode has no turn of a policy.
     pub async fn first_prompt(&self, task: &TaskRef, seed: Seed, context: usize) -> Option<Vec<u32>> {
-        if self.calls_out() {
+        if self.calls_out() || self.agent.is_some() {
             return None;
         }
         let seen = OnceLock::new();

@@ -118,6 +118,11 @@ impl Rollout {
         policy: &ReplayedPolicy,
         taken: u32,
     ) -> Result<Box<EpisodeState<'_>>, ForkError> {
+        if record.agent.is_some() {
+            return Err(ForkError::Diverged(
+                "an agent program played it, and a program starts at the beginning".to_owned(),
+            ));
+        }
         let mut play = match self.begin_replay(record).await? {
             Started::Running(play) => play,
             Started::Finished(over) => return Err(ForkError::Diverged(format!("it ended at once: {:?}", over.ending))),
@@ -220,7 +225,8 @@ impl Rollout {
     }
 
     /// Forks a recorded episode by snapshot before each of its turns and continues every fork with the recorded replies:
-    /// each must reach the recorded end, byte by byte. Stops at the first difference. An episode whose plugins offer no snapshots is only replayed.
+    /// each must reach the recorded end, byte by byte. Stops at the first difference. An episode whose plugins offer no snapshots is only replayed, and one
+    /// of an agent program has no forks.
     ///
     /// # Errors
     /// If the replay fails.
@@ -228,6 +234,9 @@ impl Rollout {
         let expected = unscored(record);
         let policy = ReplayedPolicy::of(record);
         let mut check = ForkCheck::default();
+        if record.agent.is_some() {
+            return Ok(check);
+        }
         let Started::Running(mut base) = self.begin_replay(record).await? else { return Ok(check) };
         for turn in 0..turns_taken(record) {
             if base.episode.can_be_copied() {

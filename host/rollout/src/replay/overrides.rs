@@ -6,6 +6,8 @@ use std::sync::Arc;
 use gymkhana_driver::CallOverrides;
 use gymkhana_record::{Boundary, CallSite, Ending, EpisodeRecord, Failure, ProbeScore};
 
+use crate::replay::agent_play::AgentPlay;
+
 /// Recorded results of an episode; empty for an episode that is not a replay.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReplayOverrides {
@@ -17,6 +19,8 @@ pub(crate) struct ReplayOverrides {
     out_of_time: bool,
     /// Whether the recorded episode reached its context limit.
     out_of_context: bool,
+    /// What the agent program contributed, if one played the recorded episode.
+    pub(crate) agent: Option<AgentPlay>,
     /// Scores of the probe, by seat and turn.
     probe_scores: HashMap<(u32, u32), ProbeScore>,
 }
@@ -32,6 +36,7 @@ impl ReplayOverrides {
             turns: Some(turns_taken(record)),
             out_of_time: record.ending == Ending::TimeLimit,
             out_of_context: record.ending == Ending::ContextLimit,
+            agent: AgentPlay::of(record),
             probe_scores: probe_scores.collect(),
         }
     }

@@ -85,6 +85,7 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     let set = plugins::assemble(&file, &sandbox, &plugins, &assets, OutboundMode::Live).await?;
     let rewards = rewards::reward_sum(&file, &set)?;
     gymkhana_orchestration::seats::check(&file, &set)?;
+    rollout::check_agent(&file, &set)?;
     let most = tasks.unwrap_or(file.evaluation.tasks.max(1));
     let count = tasks::count_tasks(&set, &split).await?.map_or(most, |count| count.min(most));
     let places = sandbox.counters().places;
@@ -102,7 +103,8 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     file.limits.fit_model(seats.context()).user_error()?;
     let in_flight = file.policy.max_concurrent_sequences.min(places::most_in_flight(&set, places));
     let permits = Arc::new(Semaphore::new(in_flight));
-    let rollout = Arc::new(rollout::rollout(&file, set, chat_format(seats.policy())?, rewards, ordered)?);
+    let rollout = rollout::rollout(&file, set, chat_format(seats.policy())?, rewards, ordered)?;
+    let rollout = Arc::new(rollout::with_agent(rollout, &file)?);
     let guests = GuestThreads::start().internal()?;
     let seeds = Seed(file.seed).child("episode");
     let runner = GroupRunner { rollout, seats, seeds, stage: 0, guests: guests.handle().clone(), permits };

@@ -51,7 +51,7 @@ impl FailedDemonstrations {
                 "check that --plugins includes the tools that the oracle calls and that `success` is reachable, or \
                  raise `batch`"
             }
-            Ending::EnvironmentFailed | Ending::Dropped => "fix the failure",
+            Ending::EnvironmentFailed | Ending::AgentFailed | Ending::Dropped => "fix the failure",
         };
         let failure = self.failure.as_ref().map(|failure| format!("\nfirst failure: {failure}")).unwrap_or_default();
         let ended = match ending {

@@ -19,6 +19,7 @@ use crate::resume::{self, taken};
 use crate::seats::weight_sync;
 use crate::stages::{batch, tasks};
 use gymkhana_orchestration::rewards;
+use gymkhana_orchestration::rollout;
 use gymkhana_orchestration::scheduler::SeatPlayers;
 use gymkhana_orchestration::seats;
 use gymkhana_orchestration::{Classify, RunError, RunResult};
@@ -41,12 +42,13 @@ pub(crate) const REQUESTED: [Check<RunRequest>; 1] = [Check::Read(folder_is_free
 pub(crate) const RESOLVED: [Check<Resolved>; 2] = [Check::Read(learns_from_server), Check::Read(teachers_exist)];
 
 /// Checks of the run file against the plugins.
-pub(crate) const ASSEMBLED: [Check<Assembled>; 5] = [
+pub(crate) const ASSEMBLED: [Check<Assembled>; 6] = [
     Check::Call(splits_exist),
     Check::Read(seats_exist),
     Check::Read(groups_fit),
     Check::Read(deterministic_places),
     Check::Read(companions_present),
+    Check::Read(agent_can_play),
 ];
 
 /// Checks of the folder of a resumed run.
@@ -130,6 +132,10 @@ fn groups_fit(run: &Assembled) -> RunResult<()> {
 
 fn deterministic_places(run: &Assembled) -> RunResult<()> {
     batch::deterministic_places(&run.file, &run.set).map(|_| ())
+}
+
+fn agent_can_play(run: &Assembled) -> RunResult<()> {
+    rollout::check_agent(&run.file, &run.set)
 }
 
 fn run_file_is_intact(run: &Resumed) -> RunResult<()> {

@@ -162,7 +162,7 @@ pub(crate) fn open(seated: Seated, reporter: &Arc<dyn Reporter>) -> RunResult<Op
     let Seated { mut file, set, rewards, seats, resumed, places } = seated;
     file.limits.fit_model(seats.context()).user_error()?;
     let chat = chat_format(seats.policy())?;
-    let rollout = rollout::rollout(&file, set, chat, rewards, places)?;
+    let rollout = rollout::with_agent(rollout::rollout(&file, set, chat, rewards, places)?, &file)?;
     let (folder, state) = resumed.map_or((None, None), |Resumed { folder, state, .. }| (Some(folder), state));
     Ok(Opened { file, rollout, seats, folder, state, reporter: Arc::clone(reporter) })
 }

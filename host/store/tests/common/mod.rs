@@ -2,11 +2,11 @@
 #![allow(dead_code, reason = "each test file uses some of these")]
 
 use gymkhana_record::{
-    Boundary, Call, CallCost, CallSite, Component, Content, Cost, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord,
-    Evidence, Exchange, Failure, FailureKind, Function, HttpRequest, HttpResponse, LogEntry, LogLevel, Media,
-    ModelMessage, ModelReply, ModelRequest, ModelRole, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn,
-    ProbeScore, Question, Refused, Reply, Score, SeatFunctions, SeatRewards, Seed, Segment, SegmentColumns, Stream,
-    TaskRef, Timing, Turn, Value,
+    AgentRun, Boundary, Call, CallCost, CallSite, Component, Content, Cost, EPISODE_SCHEMA, Ending, EpisodeId,
+    EpisodeRecord, Evidence, Exchange, Failure, FailureKind, Function, HttpRequest, HttpResponse, LogEntry, LogLevel,
+    Media, ModelMessage, ModelReply, ModelRequest, ModelRole, NamedValue, Opening, Part, Phase, PluginScore,
+    PolicyTurn, ProbeScore, Question, Refused, Reply, Score, SeatFunctions, SeatRewards, Seed, Segment, SegmentColumns,
+    Stream, TaskRef, Timing, Turn, Value,
 };
 
 /// Id of the `number`-th episode of a run: eight members per group, four groups per step.
@@ -62,7 +62,19 @@ pub fn record(number: u64) -> EpisodeRecord {
         costs: several(random, cost),
         logs: several(random, log_entry),
         unsandboxed: several(random, words),
+        agent: (random.below(2) == 0).then(|| agent_run(random)),
         timing: Timing { total_ms: double(random), policy_ms: double(random), ..Timing::default() },
+    }
+}
+
+fn agent_run(random: &mut Stream) -> AgentRun {
+    AgentRun {
+        answer: Some(words(random)),
+        exit: Some(random.bits() as i32),
+        begin: 1,
+        turns: random.bits() as u32,
+        stderr: words(random),
+        ..AgentRun::default()
     }
 }
 

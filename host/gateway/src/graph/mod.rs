@@ -1,0 +1,174 @@
+//! The message graph of an episode: each reply with the tokens before it, and the segments that they form.
+//!
+//! A request continues an earlier reply if its messages begin with that reply's request and the reply itself, compared
+//! by meaning, and if the chat template appends to the earlier tokens. Every other request is a root with tokens of its
+//! own. A reply that several requests continue has one continuation in its segment; the others begin segments in which
+//! the common tokens are given. So each sampled token is trained on once, in the context in which it was sampled.
+
+mod key;
+
+use std::collections::HashMap;
+
+use gymkhana_chat::Rendered;
+use gymkhana_policy::Conversation;
+use gymkhana_record::{Function, Sampled, Segment, SegmentError};
+
+use crate::dialect::InputMessage;
+pub use key::Key;
+
+/// A reply of the policy with the tokens before it.
+#[derive(Debug, Clone)]
+pub struct GraphTurn {
+    /// The reply whose tokens precede `given`; none for a root.
+    pub parent: Option<usize>,
+    /// Tokens of the prompt after the parent's tokens.
+    pub given: Vec<u32>,
+    /// The reply.
+    pub sampled: Sampled,
+    /// Whether the reply ends with a stop token.
+    pub stopped: bool,
+    /// The rendered conversation of the request.
+    pub rendered: Rendered,
+    /// The policy's name for the tokens.
+    pub conversation: Conversation,
+    /// Whether the program received the reply.
+    pub delivered: bool,
+}
+
+impl GraphTurn {
+    /// The sampled tokens without the stop token.
+    fn spoken(&self) -> &[u32] {
+        &self.sampled.tokens[..self.sampled.tokens.len().saturating_sub(usize::from(self.stopped))]
+    }
+}
+
+/// The replies of an episode, in the order in which they were sampled.
+#[derive(Debug, Default)]
+pub struct Graph {
+    turns: Vec<GraphTurn>,
+    /// The last reply with this history, the reply included.
+    by_history: HashMap<Key, usize>,
+    /// The last reply of this meaning.
+    by_reply: HashMap<Key, usize>,
+}
+
+/// The reply that a request continues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Continued {
+    /// The reply.
+    pub turn: usize,
+    /// Number of the request's messages up to the reply, the reply included.
+    pub messages: usize,
+}
+
+impl Graph {
+    /// Number of replies.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// Whether there is no reply.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.turns.is_empty()
+    }
+
+    /// A reply.
+    #[must_use]
+    pub fn turn(&self, turn: usize) -> &GraphTurn {
+        &self.turns[turn]
+    }
+
+    /// All replies.
+    #[must_use]
+    pub fn turns(&self) -> &[GraphTurn] {
+        &self.turns
+    }
+
+    /// The key of a request's history, and the reply with the longest history that the request continues.
+    #[must_use]
+    pub fn locate(&self, functions: &[Function], messages: &[InputMessage]) -> (Key, Option<Continued>) {
+        let mut history = Key::of_functions(functions);
+        let mut continued = None;
+        for (index, message) in messages.iter().enumerate() {
+            history = history.then(Key::of_message(message));
+            if let Some(turn) = self.by_history.get(&history) {
+                continued = Some(Continued { turn: *turn, messages: index + 1 });
+            }
+        }
+        (history, continued)
+    }
+
+    /// The sampled tokens of a message of the assistant, without the stop token, if the policy sampled it.
+    #[must_use]
+    pub fn sampled_as(&self, message: &InputMessage) -> Option<&[u32]> {
+        self.by_reply.get(&Key::of_message(message)).map(|turn| self.turns[*turn].spoken())
+    }
+
+    /// All tokens up to a reply and with it.
+    #[must_use]
+    pub fn tokens(&self, turn: usize) -> Vec<u32> {
+        let mut path = vec![];
+        let mut next = Some(turn);
+        while let Some(at) = next {
+            path.push(at);
+            next = self.turns[at].parent;
+        }
+        let mut tokens = vec![];
+        for at in path.into_iter().rev() {
+            tokens.extend_from_slice(&self.turns[at].given);
+            tokens.extend_from_slice(&self.turns[at].sampled.tokens);
+        }
+        tokens
+    }
+
+    /// Adds a reply: `history` is the key of its request, `reply` the message as the program receives it.
+    pub fn add(&mut self, history: Key, reply: &InputMessage, turn: GraphTurn) -> usize {
+        let (number, meaning) = (self.turns.len(), Key::of_message(reply));
+        self.by_history.insert(history.then(meaning), number);
+        self.by_reply.insert(meaning, number);
+        self.turns.push(turn);
+        number
+    }
+
+    /// Records that the program received a reply.
+    pub fn deliver(&mut self, turn: usize) {
+        self.turns[turn].delivered = true;
+    }
+
+    /// The segments of the episode. A reply that the program neither received nor continued is left out: it had no effect.
+    ///
+    /// # Errors
+    /// If the policy's reply has columns of different length.
+    pub fn segments(&self, seat: u32) -> Result<Vec<Segment>, SegmentError> {
+        let mut kept: Vec<bool> = self.turns.iter().map(|turn| turn.delivered).collect();
+        for turn in (0..self.turns.len()).rev().filter(|turn| self.turns[*turn].parent.is_some()) {
+            if let Some(parent) = self.turns[turn].parent.filter(|_| kept[turn]) {
+                kept[parent] = true;
+            }
+        }
+        let mut segments: Vec<Segment> = vec![];
+        // The segment that ends with a reply.
+        let mut ends: HashMap<usize, usize> = HashMap::new();
+        for (number, turn) in self.turns.iter().enumerate().filter(|(number, _)| kept[*number]) {
+            let at = number as u32;
+            let open = turn.parent.and_then(|parent| ends.remove(&parent));
+            let place = open.unwrap_or_else(|| {
+                let mut segment = Segment::new(seat);
+                if let Some(parent) = turn.parent {
+                    segment.append_given(&self.tokens(parent), at);
+                }
+                segments.push(segment);
+                segments.len() - 1
+            });
+            segments[place].append_given(&turn.given, at);
+            segments[place].append_sampled(&turn.sampled, at)?;
+            ends.insert(number, place);
+        }
+        Ok(segments)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! Tests of the graph by itself: every sampled token lies in one segment, for any tree of replies.
+
+use gymkhana_policy::certain;
+use proptest::prelude::*;
+
+use super::*;
+
+fn turn(parent: Option<usize>, number: usize, delivered: bool) -> GraphTurn {
+    let number = number as u32;
+    GraphTurn {
+        parent,
+        given: vec![10_000 + number],
+        sampled: certain(vec![number, number]),
+        stopped: false,
+        rendered: Rendered::default(),
+        conversation: Conversation { id: 0, place: 0 },
+        delivered,
+    }
+}
+
+proptest! {
+    #[test]
+    fn each_reply_is_sampled_in_one_segment_behind_its_own_path(
+        tree in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>(), any::<bool>()), 1..24),
+    ) {
+        let mut graph = Graph::default();
+        let mut history = Key::of_functions(&[]);
+        for (number, (parent, is_root, delivered)) in tree.iter().enumerate() {
+            let parent = (number > 0 && !is_root).then(|| parent.index(number));
+            history = history.then(history);
+            let reply = InputMessage::of_text(gymkhana_chat::Role::Assistant, number.to_string());
+            graph.add(history, &reply, turn(parent, number, *delivered));
+        }
+        let continued = |turn: usize| {
+            let mut reached = vec![false; graph.len()];
+            for other in (0..graph.len()).rev() {
+                reached[other] |= graph.turn(other).delivered;
+                if let Some(parent) = graph.turn(other).parent.filter(|_| reached[other]) {
+                    reached[parent] = true;
+                }
+            }
+            reached[turn]
+        };
+        let mut seen = vec![0; graph.len()];
+        for segment in graph.segments(0).expect("equal columns") {
+            for place in segment.replies() {
+                let reply = segment.turns()[place.start] as usize;
+                seen[reply] += 1;
+                prop_assert_eq!(&segment.tokens()[..place.end], &graph.tokens(reply)[..]);
+            }
+        }
+        for (turn, count) in seen.into_iter().enumerate() {
+            prop_assert_eq!(count, usize::from(continued(turn)), "turn {}", turn);
+        }
+    }
+}

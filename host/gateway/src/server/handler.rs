@@ -1,0 +1,207 @@
+//! One request: authorised, read, handed to its session, and answered whole or as a stream.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use axum::routing::any;
+use bytes::Bytes;
+use futures::Stream;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+use tokio::sync::oneshot;
+
+use super::endpoint::Endpoint;
+use super::sessions::{Entry, Sessions};
+use crate::dialect::{ApiError, Dialect, ErrorClass, KEEP_ALIVE, SseEvent};
+use crate::session::{Answer, Ask, Incoming, RequestIdentity};
+
+/// Largest body in bytes.
+const MAX_BODY: usize = 32 << 20;
+/// Time in which a body must arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time after which a stream begins without its answer. An error before it has a status of its own.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// Time between the comments that keep a stream alive.
+const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(5);
+
+/// The routes.
+pub(super) fn router(sessions: Arc<Sessions>) -> Router {
+    Router::new().route("/s/{session}/{*path}", any(handle)).fallback(unknown).with_state(sessions)
+}
+
+async fn unknown(request: Request) -> Response {
+    let message = "there is no such address\nhint: use the base URL of the session";
+    let dialect = Endpoint::dialect(request.uri().path(), request.headers());
+    failed(dialect, &ApiError::new(ErrorClass::NotFound, message))
+}
+
+async fn handle(
+    State(sessions): State<Arc<Sessions>>,
+    Path((session, path)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    let dialect = Endpoint::dialect(&path, request.headers());
+    match answer(&sessions, &session, &path, request).await {
+        Ok(response) => response,
+        Err(error) => failed(dialect, &error),
+    }
+}
+
+async fn answer(sessions: &Sessions, session: &str, path: &str, request: Request) -> Result<Response, ApiError> {
+    let (method, headers) = (request.method().clone(), request.headers().clone());
+    let entry = authorise(sessions, session, &headers)?;
+    let Some(endpoint) = Endpoint::of(&method, path, &headers) else {
+        let known = "chat/completions, responses, messages, messages/count_tokens, responses/input_tokens, models";
+        let message = format!("`{method} {path}` is not supported; known: {known}");
+        return Err(ApiError::new(ErrorClass::NotFound, message));
+    };
+    match endpoint {
+        Endpoint::Models(dialect) => Ok(json(200, &dialect.models(&entry.models))),
+        Endpoint::Model(dialect, name) if entry.models.is_empty() || entry.models.contains(&name) => {
+            Ok(json(200, &dialect.model(&name)))
+        }
+        Endpoint::Model(_, name) => Err(ApiError::new(ErrorClass::NotFound, format!("there is no model `{name}`"))),
+        Endpoint::Count(dialect) => {
+            let (identity, is_retry, body) = read(path, request).await?;
+            let ask = Ask::Count(Box::new(dialect.parse_count(&body)?));
+            let waiting = hand_over(&entry, ask, identity, is_retry).await?;
+            received(waiting.await).map(|answer| body_of(dialect, &answer))
+        }
+        Endpoint::Reply(dialect) => {
+            let (identity, is_retry, body) = read(path, request).await?;
+            let asked = dialect.parse(&body)?;
+            let stream = asked.stream;
+            let mut waiting = hand_over(&entry, Ask::Reply(Box::new(asked)), identity, is_retry).await?;
+            if !stream {
+                return received(waiting.await).map(|answer| body_of(dialect, &answer));
+            }
+            match tokio::time::timeout(FIRST_WAIT, &mut waiting).await {
+                Ok(answer) => {
+                    let events = events_of(dialect, &received(answer)?);
+                    Ok(event_stream(Body::from(events)))
+                }
+                Err(_) => Ok(event_stream(Body::from_stream(late(dialect, waiting)))),
+            }
+        }
+    }
+}
+
+/// The session of a request with its key.
+fn authorise(sessions: &Sessions, session: &str, headers: &HeaderMap) -> Result<Entry, ApiError> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let bearer = text(AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer "));
+    let key = text("x-api-key").or(bearer).map(str::trim).ok_or_else(|| {
+        ApiError::new(ErrorClass::Unauthorized, "the request has no key\nhint: send the session's key as API key")
+    })?;
+    sessions.get(session).filter(|entry| entry.accepts(key)).ok_or_else(gone)
+}
+
+/// The error of an unknown session, of another session's key, and of a session that has ended.
+fn gone() -> ApiError {
+    let message = "the key opens no such session: it is wrong, or the session has ended";
+    ApiError::new(ErrorClass::Unauthorized, message)
+}
+
+/// Reads the body and the identity of a request.
+async fn read(path: &str, request: Request) -> Result<(RequestIdentity, bool, Bytes), ApiError> {
+    let (head, body) = request.into_parts();
+    let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+    let idempotency_key = header("idempotency-key").map(str::to_owned);
+    let is_retry = header("x-stainless-retry-count").is_some_and(|count| count.trim() != "0");
+    let body = Limited::new(body, MAX_BODY).collect();
+    let body = match tokio::time::timeout(BODY_TIMEOUT, body).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let message = format!("the body is larger than {MAX_BODY} bytes\nhint: send fewer or shorter messages");
+            return Err(ApiError::new(ErrorClass::TooLarge, message));
+        }
+        Ok(Err(error)) => return Err(ApiError::new(ErrorClass::Invalid, format!("the body broke off: {error}"))),
+        Err(_) => {
+            let message = format!("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs());
+            return Err(ApiError::new(ErrorClass::Invalid, message));
+        }
+    };
+    let mut digest = Sha256::new();
+    digest.update(path.as_bytes());
+    digest.update([0]);
+    digest.update(&body);
+    Ok((RequestIdentity { digest: digest.finalize().into(), idempotency_key }, is_retry, body))
+}
+
+/// Hands a request to its session.
+async fn hand_over(
+    entry: &Entry,
+    ask: Ask,
+    identity: RequestIdentity,
+    is_retry: bool,
+) -> Result<oneshot::Receiver<Result<Answer, ApiError>>, ApiError> {
+    let (reply, waiting) = oneshot::channel();
+    let sent = entry.requests.send(Incoming { ask, identity, is_retry, reply }).await;
+    sent.map_err(|_| gone())?;
+    Ok(waiting)
+}
+
+/// The answer of a session; a session that ends leaves its requests without one.
+fn received(answer: Result<Result<Answer, ApiError>, oneshot::error::RecvError>) -> Result<Answer, ApiError> {
+    answer.unwrap_or_else(|_| Err(gone()))
+}
+
+fn body_of(dialect: Dialect, answer: &Answer) -> Response {
+    match answer {
+        Answer::Reply(reply) => json(200, &dialect.reply(reply)),
+        Answer::Count(tokens) => json(200, &dialect.count(*tokens)),
+    }
+}
+
+fn events_of(dialect: Dialect, answer: &Answer) -> String {
+    match answer {
+        Answer::Reply(reply) => dialect.stream(reply).iter().map(SseEvent::text).collect(),
+        Answer::Count(tokens) => dialect.count(*tokens).to_string(),
+    }
+}
+
+/// A stream that began before its answer.
+fn late(
+    dialect: Dialect,
+    waiting: oneshot::Receiver<Result<Answer, ApiError>>,
+) -> impl Stream<Item = Result<Bytes, Infallible>> {
+    futures::stream::unfold(Some(waiting), move |waiting| async move {
+        let mut waiting = waiting?;
+        match tokio::time::timeout(KEEP_ALIVE_EVERY, &mut waiting).await {
+            Err(_) => Some((Ok(Bytes::from_static(KEEP_ALIVE.as_bytes())), Some(waiting))),
+            Ok(answer) => {
+                let text = match received(answer) {
+                    Ok(answer) => events_of(dialect, &answer),
+                    Err(error) => dialect.stream_error(&error).text().to_owned(),
+                };
+                Some((Ok(Bytes::from(text)), None))
+            }
+        }
+    })
+}
+
+fn event_stream(body: Body) -> Response {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+fn json(status: u16, body: &Json) -> Response {
+    let mut response = Response::new(Body::from(body.to_string()));
+    // Every status of this crate is a valid one.
+    *response.status_mut() = hyper::StatusCode::from_u16(status).unwrap_or_default();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn failed(dialect: Dialect, error: &ApiError) -> Response {
+    json(error.status(), &dialect.error(error))
+}

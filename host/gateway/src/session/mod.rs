@@ -1,0 +1,396 @@
+//! The requests of one episode: answered by a policy, and ordered into turns.
+//!
+//! The owner of an episode calls [`Session::serve`] in the task of the episode. The server hands requests over in a
+//! channel, so that the policy needs no other thread, and a dropped episode cancels its generations.
+
+mod answer;
+mod prompt;
+mod repeats;
+mod settings;
+mod transcript;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use gymkhana_chat::{ChatFormat, Role};
+use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError};
+use gymkhana_record::{PolicyTurn, Segment, SegmentError, Turn};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::dialect::{ApiError, ErrorClass, InputMessage, ModelReply, ModelRequest};
+use crate::graph::Graph;
+use prompt::Prompt;
+use repeats::{Known, Repeats};
+pub use settings::{ConversationIds, SamplingRule, SessionLimits, SessionSettings, StopCache};
+use transcript::Transcript;
+
+/// Requests beyond the limit of turns that a session answers: token counts, side models and repeats.
+const FURTHER_REQUESTS: u32 = 1024;
+
+/// What a request asks for.
+#[derive(Debug)]
+pub enum Ask {
+    /// A reply.
+    Reply(Box<ModelRequest>),
+    /// The number of the prompt's tokens.
+    Count(Box<ModelRequest>),
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// A reply.
+    Reply(Arc<ModelReply>),
+    /// The number of tokens.
+    Count(usize),
+}
+
+/// Receiver of an answer. It is gone if the program has disconnected.
+pub type Reply = oneshot::Sender<Result<Answer, ApiError>>;
+
+/// Identity of a request, by which repeats are found.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RequestIdentity {
+    /// SHA-256 of the address and the body.
+    pub digest: [u8; 32],
+    /// The header `Idempotency-Key`.
+    pub idempotency_key: Option<String>,
+}
+
+/// A request that the server hands over.
+#[derive(Debug)]
+pub struct Incoming {
+    /// The request.
+    pub ask: Ask,
+    /// Its identity.
+    pub identity: RequestIdentity,
+    /// Whether the client says that it repeats the request, as SDKs do in `x-stainless-retry-count`.
+    pub is_retry: bool,
+    /// Receiver of the answer.
+    pub reply: Reply,
+}
+
+/// The reason for which [`Session::serve`] returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Served<T> {
+    /// The program ended.
+    Ended(T),
+    /// The program's own time is used up. Waiting for the policy is not its time.
+    ProgramTime,
+    /// The episode's time is used up.
+    EpisodeTime,
+}
+
+/// Numbers of requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RequestCounts {
+    /// Requests that an earlier answer answered.
+    pub repeats: u32,
+    /// Requests that are no turns: token counts, side models, probes of one token.
+    pub side: u32,
+    /// Requests that were refused.
+    pub refused: u32,
+}
+
+/// A limit of the run that refused a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpentLimit {
+    /// The limit of turns.
+    Turns,
+    /// The limit of tokens of a context.
+    Context,
+}
+
+/// What a finished session contributes to the record.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Messages, calls and answers, in their order.
+    pub transcript: Vec<Turn>,
+    /// The turns of the policy; `transcript` counts from the session's first entry.
+    pub policy_turns: Vec<PolicyTurn>,
+    /// The tokens.
+    pub segments: Vec<Segment>,
+    /// Text of the last reply that the program received.
+    pub last_text: Option<String>,
+    /// Numbers of requests.
+    pub counts: RequestCounts,
+    /// The limit that refused a request, if any did.
+    pub spent: Option<SpentLimit>,
+    /// The policy's failure, if it failed.
+    pub fault: Option<String>,
+    /// Time in which a request waited for the policy.
+    pub policy_time: Duration,
+}
+
+/// A generation that has ended.
+struct Finished {
+    request: Box<ModelRequest>,
+    identity: RequestIdentity,
+    prompt: Prompt,
+    is_turn: bool,
+    generated: Result<Generated, PolicyError>,
+}
+
+/// The requests of one episode.
+pub struct Session<'a> {
+    chat: &'a ChatFormat,
+    policy: &'a dyn Policy,
+    settings: SessionSettings,
+    graph: Graph,
+    transcript: Transcript,
+    repeats: Repeats,
+    /// Histories that a later request may continue by the id of the reply.
+    stored: HashMap<String, Vec<InputMessage>>,
+    counts: RequestCounts,
+    /// Number of generations begun, turns and others.
+    turns_begun: u32,
+    requests: u32,
+    spent: Option<SpentLimit>,
+    fault: Option<String>,
+    last_text: Option<String>,
+    running: FuturesUnordered<BoxFuture<'a, Finished>>,
+    /// Conversations of the running generations.
+    busy: BTreeSet<Conversation>,
+    policy_time: Duration,
+}
+
+impl<'a> Session<'a> {
+    /// A session without requests.
+    #[must_use]
+    pub fn new(chat: &'a ChatFormat, policy: &'a dyn Policy, settings: SessionSettings) -> Self {
+        Self {
+            chat,
+            policy,
+            repeats: Repeats::new(settings.retry_window),
+            settings,
+            graph: Graph::default(),
+            transcript: Transcript::default(),
+            stored: HashMap::new(),
+            counts: RequestCounts::default(),
+            turns_begun: 0,
+            requests: 0,
+            spent: None,
+            fault: None,
+            last_text: None,
+            running: FuturesUnordered::new(),
+            busy: BTreeSet::new(),
+            policy_time: Duration::ZERO,
+        }
+    }
+
+    /// Answers requests until the program ends or a time is used up.
+    pub async fn serve<T>(
+        &mut self,
+        incoming: &mut mpsc::Receiver<Incoming>,
+        program: impl Future<Output = T>,
+    ) -> Served<T> {
+        let begun = Instant::now();
+        let mut program = std::pin::pin!(program);
+        let mut open = true;
+        loop {
+            let idle = self.running.is_empty();
+            let own =
+                self.settings.limits.program_time.saturating_sub(begun.elapsed().saturating_sub(self.policy_time));
+            let all = self.settings.limits.episode_time.saturating_sub(begun.elapsed());
+            let waited = Instant::now();
+            let step = tokio::select! {
+                biased;
+                ended = &mut program => return Served::Ended(ended),
+                () = tokio::time::sleep(all) => return Served::EpisodeTime,
+                () = tokio::time::sleep(own), if idle => return Served::ProgramTime,
+                Some(finished) = self.running.next(), if !idle => Some(Step::Finished(finished)),
+                next = incoming.recv(), if open => next.map(Step::Incoming),
+            };
+            if !idle {
+                self.policy_time += waited.elapsed();
+            }
+            match step {
+                Some(Step::Finished(finished)) => self.finish(finished),
+                Some(Step::Incoming(request)) => self.accept(request),
+                None => open = false,
+            }
+        }
+    }
+
+    /// Ends the session: releases the policy's caches, and returns what belongs into the record.
+    ///
+    /// # Errors
+    /// If a reply of the policy has columns of different length.
+    pub fn into_outcome(mut self) -> Result<Outcome, SegmentError> {
+        self.running.clear();
+        let mut conversations = std::mem::take(&mut self.busy);
+        conversations.extend(self.graph.turns().iter().map(|turn| turn.conversation));
+        conversations.into_iter().for_each(|conversation| self.policy.release(conversation));
+        let segments = self.graph.segments(0)?;
+        let (transcript, policy_turns) = self.transcript.into_parts();
+        Ok(Outcome {
+            transcript,
+            policy_turns,
+            segments,
+            last_text: self.last_text,
+            counts: self.counts,
+            spent: self.spent,
+            fault: self.fault,
+            policy_time: self.policy_time,
+        })
+    }
+
+    /// Answers a request at once, or begins a generation.
+    fn accept(&mut self, incoming: Incoming) {
+        let Incoming { ask, identity, is_retry, reply } = incoming;
+        self.requests = self.requests.saturating_add(1);
+        if self.requests > self.settings.limits.turns.saturating_add(FURTHER_REQUESTS) {
+            return self.refuse(reply, ApiError::new(ErrorClass::BudgetSpent, TOO_MANY));
+        }
+        match ask {
+            Ask::Count(request) => {
+                self.counts.side += 1;
+                let counted = self.complete(*request).and_then(|request| Ok(self.prompt(&request)?.tokens.len()));
+                let _ = reply.send(counted.map(Answer::Count));
+            }
+            Ask::Reply(request) => match self.repeats.find(&identity, is_retry) {
+                Some(Known::Answered(answer, turn)) => {
+                    self.counts.repeats += 1;
+                    let received = reply.send(Ok(Answer::Reply(answer.clone()))).is_ok();
+                    self.deliver(&answer, turn.filter(|_| received));
+                }
+                Some(Known::InFlight(waiting)) => {
+                    self.counts.repeats += 1;
+                    waiting.push(reply);
+                }
+                None => match self.begin(*request, &identity) {
+                    Ok(()) => self.repeats.begin(identity, reply),
+                    Err(error) => self.refuse(reply, error),
+                },
+            },
+        }
+    }
+
+    /// The program has received the reply of a turn.
+    fn deliver(&mut self, reply: &ModelReply, turn: Option<usize>) {
+        if let Some(turn) = turn {
+            self.graph.deliver(turn);
+            self.last_text = Some(reply.text.clone());
+        }
+    }
+
+    fn refuse(&mut self, reply: Reply, error: ApiError) {
+        self.counts.refused += 1;
+        let _ = reply.send(Err(error));
+    }
+
+    /// Puts the messages of an earlier reply before those of a request that names it.
+    fn complete(&self, mut request: ModelRequest) -> Result<ModelRequest, ApiError> {
+        let Some(previous) = request.previous.take() else { return Ok(request) };
+        let Some(earlier) = self.stored.get(&previous) else {
+            let message = format!("there is no reply `{previous}` in this session\nhint: send the messages as `input`");
+            return Err(ApiError::new(ErrorClass::NotFound, message));
+        };
+        let (instructions, new): (Vec<_>, Vec<_>) =
+            request.messages.into_iter().partition(|message| message.role == Role::System);
+        request.messages = instructions.into_iter().chain(earlier.iter().cloned()).chain(new).collect();
+        Ok(request)
+    }
+
+    /// Begins a generation.
+    fn begin(&mut self, request: ModelRequest, identity: &RequestIdentity) -> Result<(), ApiError> {
+        if let Some(fault) = &self.fault {
+            return Err(policy_failed(fault));
+        }
+        let is_turn = self.settings.is_turn(&request)?;
+        let request = self.complete(request)?;
+        let sampling = self.settings.sampling.for_request(request.sampling)?;
+        let limits = self.settings.limits;
+        if self.turns_begun >= limits.turns {
+            self.spent.get_or_insert(SpentLimit::Turns);
+            let message = format!("the episode's {} turns are used up\nhint: answer without the model", limits.turns);
+            return Err(ApiError::new(ErrorClass::BudgetSpent, message));
+        }
+        let prompt = self.prompt(&request)?;
+        self.transcript.charge(&request.messages, limits.bytes)?;
+        let context = limits.context_tokens.min(self.policy.context());
+        if prompt.tokens.len() >= context {
+            self.spent.get_or_insert(SpentLimit::Context);
+            return Err(context_full(prompt.tokens.len(), context));
+        }
+        let room = context - prompt.tokens.len();
+        let most = limits.reply_tokens.min(room).min(request.max_tokens.unwrap_or(usize::MAX));
+        let generate = GenerateRequest {
+            conversation: prompt.conversation,
+            tokens: prompt.tokens.clone(),
+            max_tokens: most,
+            stop: self.chat.stop().into(),
+            stop_texts: self.settings.stop_condition(&request.stop, self.chat),
+            sampling,
+            seed: self.settings.seed.child(self.turns_begun),
+            token_sink: None,
+        };
+        self.turns_begun += 1;
+        self.busy.insert(prompt.conversation);
+        let (policy, identity, request) = (self.policy, identity.clone(), Box::new(request));
+        self.running.push(Box::pin(async move {
+            let generated = policy.generate(generate).await;
+            Finished { request, identity, prompt, is_turn, generated }
+        }));
+        Ok(())
+    }
+
+    /// Answers the requests that waited for a generation.
+    fn finish(&mut self, finished: Finished) {
+        let Finished { request, identity, prompt, is_turn, generated } = finished;
+        let conversation = prompt.conversation;
+        self.busy.remove(&conversation);
+        let answer = match generated {
+            Ok(generated) => self.take(&request, prompt, is_turn, generated),
+            Err(PolicyError::ContextFull { tokens, context }) => {
+                self.spent.get_or_insert(SpentLimit::Context);
+                Err(context_full(tokens, context))
+            }
+            Err(error) => {
+                let message = error.to_string();
+                self.fault.get_or_insert(message.clone());
+                Err(policy_failed(&message))
+            }
+        };
+        if !self.graph.turns().iter().any(|turn| turn.conversation == conversation) {
+            self.policy.release(conversation);
+        }
+        let waiting = self.repeats.end(&identity);
+        match answer {
+            Ok((reply, turn)) => {
+                self.repeats.remember(identity, &reply, turn);
+                let received = waiting.into_iter().filter_map(|to| to.send(Ok(Answer::Reply(reply.clone()))).ok());
+                let received = received.count() > 0;
+                self.deliver(&reply, turn.filter(|_| received));
+            }
+            Err(error) => waiting.into_iter().for_each(|to| drop(to.send(Err(error.clone())))),
+        }
+    }
+}
+
+/// An event of [`Session::serve`].
+enum Step {
+    Finished(Finished),
+    Incoming(Incoming),
+}
+
+const TOO_MANY: &str = "the episode's requests are used up";
+
+fn policy_failed(reason: &str) -> ApiError {
+    ApiError::new(ErrorClass::Policy, format!("the policy failed: {reason}"))
+}
+
+fn context_full(tokens: usize, context: usize) -> ApiError {
+    let message = format!(
+        "prompt is too long: {tokens} tokens leave no room for a reply in the context of {context}\nhint: shorten the \
+         messages"
+    );
+    ApiError::new(ErrorClass::ContextFull, message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! The tokens of a request's prompt: an extension of an earlier reply's tokens, or a root.
+
+use std::sync::Arc;
+
+use gymkhana_chat::{CallPiece, ChatError, Extension, Message, NewCall, Rendered, ReplyPiece, Role};
+use gymkhana_policy::Conversation;
+
+use super::Session;
+use crate::dialect::{ApiError, ErrorClass, InputMessage, ModelRequest};
+use crate::graph::{Continued, GraphTurn, Key};
+
+/// A prompt.
+pub(super) struct Prompt {
+    /// Key of the request's history.
+    pub history: Key,
+    /// The reply that the tokens continue.
+    pub parent: Option<usize>,
+    /// Number of the request's messages up to the reply that it continues.
+    pub known_messages: usize,
+    /// Number of tokens before `given`.
+    pub before: usize,
+    /// Tokens after those of the parent.
+    pub given: Vec<u32>,
+    /// All tokens.
+    pub tokens: Arc<[u32]>,
+    /// The rendered conversation.
+    pub rendered: Rendered,
+    /// The policy's name for the tokens.
+    pub conversation: Conversation,
+}
+
+impl Session<'_> {
+    /// The prompt of a request.
+    pub(super) fn prompt(&self, request: &ModelRequest) -> Result<Prompt, ApiError> {
+        if request.messages.last().is_none_or(|message| message.role == Role::Assistant) {
+            let message = "the last message must not be the assistant's: the policy begins its replies itself";
+            return Err(ApiError::new(ErrorClass::Invalid, message));
+        }
+        let (history, continued) = self.graph.locate(&request.functions, &request.messages);
+        let messages = request.messages.iter().map(|message| self.message(message)).collect::<Result<Vec<_>, _>>();
+        let messages = messages.map_err(|error| refused(&error))?;
+        let (before, sampled_stop) = match continued {
+            Some(Continued { turn, .. }) => {
+                let turn = self.graph.turn(turn);
+                (turn.rendered.clone(), turn.stopped)
+            }
+            None => (Rendered::default(), false),
+        };
+        let extended = self.chat.extend(&before, &messages, &request.functions, sampled_stop);
+        let (extension, rendered) = extended.map_err(|error| refused(&error))?;
+        let known_messages = continued.map_or(0, |continued| continued.messages);
+        let (parent, prefix, given) = match (extension, continued) {
+            (Extension::Append(given), Some(Continued { turn, .. })) => (Some(turn), self.graph.tokens(turn), given),
+            (Extension::Append(given) | Extension::Restart(given), _) => (None, vec![], given),
+        };
+        let before = prefix.len();
+        let tokens: Arc<[u32]> = [prefix.as_slice(), given.as_slice()].concat().into();
+        let conversation = parent.map(|parent| self.graph.turn(parent).conversation);
+        // A branch has a conversation of its own, so that policies keep the cache of the first one.
+        let taken = |one: Conversation| {
+            let continued = |turn: &GraphTurn| turn.parent == parent && turn.conversation == one;
+            self.busy.contains(&one) || self.graph.turns().iter().any(continued)
+        };
+        let conversation =
+            conversation.filter(|one| !taken(*one)).unwrap_or_else(|| self.settings.conversations.next());
+        Ok(Prompt { history, parent, known_messages, before, given, tokens, rendered, conversation })
+    }
+
+    /// A message as the chat format takes it. A message of the assistant that the policy sampled keeps its tokens.
+    fn message(&self, message: &InputMessage) -> Result<Message, ChatError> {
+        let InputMessage { role, text, calls, .. } = message;
+        if *role != Role::Assistant {
+            return Ok(Message::of_text(*role, text.clone()));
+        }
+        if let Some(tokens) = self.graph.sampled_as(message) {
+            return Ok(Message { role: *role, text: text.clone(), tokens: tokens.to_vec() });
+        }
+        if calls.is_empty() {
+            return Ok(Message::of_text(*role, text.clone()));
+        }
+        let calls: Vec<NewCall<'_>> =
+            calls.iter().map(|call| NewCall { name: &call.name, arguments: &call.arguments }).collect();
+        let written = self.chat.tool_format().write(&calls);
+        let text_piece = (!text.is_empty()).then_some(ReplyPiece::Plain(text));
+        let pieces: Vec<ReplyPiece<'_>> =
+            text_piece.into_iter().chain(written.iter().map(CallPiece::as_reply)).collect();
+        let mut tokens = self.chat.encode_reply(&pieces)?;
+        // The template writes the stop token.
+        tokens.pop();
+        Ok(Message { role: *role, text: text.clone(), tokens })
+    }
+}
+
+/// A conversation that the chat format refuses.
+fn refused(error: &ChatError) -> ApiError {
+    let mut message = format!("the conversation cannot be rendered: {error}");
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        message.push_str(&format!(": {inner}"));
+        source = inner.source();
+    }
+    ApiError::new(ErrorClass::Invalid, message)
+}

@@ -1,0 +1,51 @@
+//! The agent program of a run: an unmodified program that plays the policy's episodes through the gateway.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gymkhana_gateway::program::AgentProgram;
+use gymkhana_gateway::server::{Gateway, GatewayError};
+use gymkhana_gateway::session::StopCache;
+
+/// Settings of an agent program.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentSettings {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Variables of the host's environment that the program sees, besides the basic ones.
+    pub env: Vec<String>,
+    /// Names of the policy; the first is the program's default.
+    pub models: Vec<String>,
+    /// Names of models whose requests are no turns.
+    pub side_models: Vec<String>,
+    /// The program's own time for one episode; waits for the policy do not count.
+    pub time: Duration,
+    /// Time after an answer in which the same request is a repeat.
+    pub retry_window: Duration,
+    /// Texts that end every reply.
+    pub stop_texts: Vec<String>,
+}
+
+/// A running gateway with the settings of the program that it serves.
+pub struct AgentHarness {
+    pub(crate) gateway: Gateway,
+    pub(crate) settings: AgentSettings,
+    pub(crate) stop_cache: Arc<StopCache>,
+}
+
+impl AgentHarness {
+    /// Starts a gateway on the loopback address.
+    ///
+    /// # Errors
+    /// If the system has no free port or no further threads.
+    pub fn start(settings: AgentSettings) -> Result<Self, GatewayError> {
+        let gateway = Gateway::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        Ok(Self { gateway, settings, stop_cache: Arc::default() })
+    }
+
+    /// The program.
+    pub(crate) fn program(&self) -> AgentProgram {
+        AgentProgram { command: self.settings.command.clone(), env: self.settings.env.clone() }
+    }
+}

@@ -1,0 +1,31 @@
+//! What an agent program contributed to an episode, played or recorded.
+
+use gymkhana_record::{AgentRun, CallSite, Ending, EpisodeRecord, Failure, PolicyTurn, Segment, Turn};
+
+/// What a program contributed to an episode.
+#[derive(Debug, Clone)]
+pub(crate) struct AgentPlay {
+    pub(crate) run: AgentRun,
+    pub(crate) transcript: Vec<Turn>,
+    /// The turns of the policy, with positions in `transcript`.
+    pub(crate) policy_turns: Vec<PolicyTurn>,
+    pub(crate) segments: Vec<Segment>,
+    /// The failure that ended the episode.
+    pub(crate) failure: Option<Failure>,
+    /// The ending, if the program has no answer.
+    pub(crate) ending: Option<Ending>,
+}
+
+impl AgentPlay {
+    /// What the program contributed to a recorded episode; `None` if none played it.
+    pub(crate) fn of(record: &EpisodeRecord) -> Option<Self> {
+        let run = record.agent.clone()?;
+        let begin = run.begin as usize;
+        let transcript = record.turns.get(begin..begin + run.turns as usize).unwrap_or_default().to_vec();
+        let mut policy_turns = record.policy_turns.clone();
+        policy_turns.iter_mut().for_each(|turn| turn.transcript = turn.transcript.saturating_sub(run.begin));
+        let failure = record.failures.iter().find(|failure| failure.call_site == CallSite::Agent).cloned();
+        let ending = run.answer.is_none().then_some(record.ending);
+        Some(Self { run, transcript, policy_turns, segments: record.segments.clone(), failure, ending })
+    }
+}
