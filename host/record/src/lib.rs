@@ -4,7 +4,6 @@
 //! things. What a plugin says, what a policy sampled, how an episode ended and whose fault a failure was are
 //! types here; the crates above move them about.
 
-mod agent_run;
 pub mod bytes;
 mod call;
 mod content;
@@ -20,7 +19,6 @@ mod size;
 pub mod step_metrics;
 mod transcript;
 
-pub use agent_run::AgentRun;
 pub use call::{
     Boundary, CallCost, CallSite, Cost, Exchange, Failure, FailureKind, HttpRequest, HttpResponse, LOG_TRUNCATED,
     LogBudget, LogEntry, LogLevel, ModelMessage, ModelReply, ModelRequest, ModelRole, Question, Refused, Reply,
@@ -28,7 +26,7 @@ pub use call::{
 };
 pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Value, WrittenCall, text_of};
 pub use ending::Ending;
-pub use episode::{EPISODE_SCHEMA, EpisodeRecord, Opening, PluginScore, SeatFunctions, SeatRewards, Timing};
+pub use episode::{AgentRun, EPISODE_SCHEMA, EpisodeRecord, Opening, PluginScore, SeatFunctions, SeatRewards, Timing};
 pub use fork::Fork;
 pub use id::{EpisodeId, ParseEpisodeIdError, Phase};
 pub use policy_turn::{PolicyTurn, ProbeScore};

@@ -14,7 +14,6 @@ mod sandbox;
 mod seats;
 mod stages;
 mod tools;
-mod turn_schedule;
 
 pub use agent::{AgentSandbox, AgentSection};
 pub use environment::{EnvironmentSection, Options};
@@ -27,6 +26,5 @@ pub use retention::CheckpointsSection;
 pub use rewards::RewardSection;
 pub use sandbox::SandboxSection;
 pub use seats::{SeatBinding, SeatSection};
-pub use stages::{DynamicSampling, RlStage, SftStage, Stage};
+pub use stages::{DynamicSampling, RlStage, SftStage, Stage, TurnSchedule};
 pub use tools::ToolSection;
-pub use turn_schedule::TurnSchedule;

@@ -1,5 +1,7 @@
 //! `[[stages]]`: training stages with their algorithm, length and sampling.
 
+mod turn_schedule;
+
 use std::borrow::Cow;
 use std::path::PathBuf;
 
@@ -11,8 +13,9 @@ use gymkhana_rollout::SamplingPlan;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+pub use turn_schedule::TurnSchedule;
+
 use super::preset_flags::{OFF, lay_over};
-use super::turn_schedule::TurnSchedule;
 use crate::error::RunFileError;
 use crate::learning_rate::check_schedule;
 use crate::range::check_range;

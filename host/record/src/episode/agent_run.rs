@@ -18,7 +18,7 @@ pub struct AgentRun {
     pub turns: u32,
     /// Requests that repeated another one and got its answer.
     pub repeats: u32,
-    /// Requests that are no turns: token counts, probes of one token, side models.
+    /// Requests that are not turns: token counts, probes of one token, side models.
     pub side_requests: u32,
     /// Requests that were refused, such as malformed ones and those beyond a limit.
     pub refused: u32,
