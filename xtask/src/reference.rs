@@ -9,7 +9,7 @@ use clap::ValueEnum;
 
 use crate::publish::wheel_test;
 use crate::step::{cargo, execute, step};
-use crate::tools::{ensure_python, ensure_python_as_listed};
+use crate::tools::{ensure_npm, ensure_python, ensure_python_as_listed};
 use crate::workspace::Workspace;
 
 /// Locked requirements of the Python programs, those of `host/store/tests` and `host/cli/tests` included.
@@ -17,6 +17,11 @@ const REQUIREMENTS: &str = "tests/reference/requirements.txt";
 
 /// Locked packages of a vLLM server on the CPU.
 const VLLM: &str = include_str!("../requirements/vllm.txt");
+
+/// Locked packages of the clients for Python, and Node.js.
+const CLIENTS: &str = include_str!("../requirements/clients.txt");
+/// Folder of the locked clients for JavaScript.
+const CLIENTS_NPM: &str = "clients-npm";
 
 /// The program that calls all others of `tests/reference`.
 const PROGRAM: &str = "tests/reference/run.py";
@@ -33,6 +38,8 @@ pub enum Reference {
     Training,
     /// A vLLM server on the CPU; needs 8 GB of disk and some minutes.
     Vllm,
+    /// The official OpenAI and Anthropic clients of Python and JavaScript against the gateway.
+    Clients,
     /// The wheel of the Python package, alone and beside Ray, TRL, verifiers and others; needs 10 GB of disk.
     Python,
 }
@@ -43,6 +50,7 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
         Reference::Programs => programs(workspace),
         Reference::Training => training(workspace),
         Reference::Vllm => vllm(workspace),
+        Reference::Clients => clients(workspace),
         Reference::Python => wheel_test::run(workspace),
     }
 }
@@ -64,6 +72,20 @@ fn vllm(workspace: &Workspace) -> anyhow::Result<()> {
     // The wheel asks for a build of torch that the index lacks; any build of that version serves it.
     let python = step("vllm: Python", || ensure_python_as_listed(&workspace.root, "vllm", VLLM))?;
     step("vllm: tests", || ignored_tests(workspace, &["vllm"], ("GYMKHANA_VLLM_PYTHON", &python)))
+}
+
+/// Runs the official clients against the gateway.
+fn clients(workspace: &Workspace) -> anyhow::Result<()> {
+    let root = &workspace.root;
+    let python = step("clients: Python", || ensure_python(root, "clients", CLIENTS))?;
+    let npm = step("clients: Node.js", || ensure_npm(root, &python, CLIENTS_NPM, &root.join("xtask").join(CLIENTS_NPM)))?;
+    let node = python.with_file_name("node");
+    step("clients: tests", || {
+        let mut command = cargo();
+        command.args(["test", "--release", "-p", "gymkhana-gateway", "--test", "clients", "--", "--ignored"]);
+        command.env("GYMKHANA_CLIENTS_PYTHON", &python).env("GYMKHANA_CLIENTS_NODE", &node);
+        execute(command.env("GYMKHANA_CLIENTS_NPM", &npm).current_dir(root))
+    })
 }
 
 /// The Python environment of `tests/reference`.

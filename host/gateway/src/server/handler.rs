@@ -10,7 +10,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use axum::routing::any;
 use bytes::Bytes;
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::Value as Json;
@@ -167,12 +167,13 @@ fn events_of(dialect: Dialect, answer: &Answer) -> String {
     }
 }
 
-/// A stream that began before its answer.
+/// A stream that began before its answer: a comment at once, which sends the head, and others until the answer comes.
 fn late(
     dialect: Dialect,
     waiting: oneshot::Receiver<Result<Answer, ApiError>>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
-    futures::stream::unfold(Some(waiting), move |waiting| async move {
+    let begun = futures::stream::once(async { Ok(Bytes::from_static(KEEP_ALIVE.as_bytes())) });
+    begun.chain(futures::stream::unfold(Some(waiting), move |waiting| async move {
         let mut waiting = waiting?;
         match tokio::time::timeout(KEEP_ALIVE_EVERY, &mut waiting).await {
             Err(_) => Some((Ok(Bytes::from_static(KEEP_ALIVE.as_bytes())), Some(waiting))),
@@ -184,7 +185,7 @@ fn late(
                 Some((Ok(Bytes::from(text)), None))
             }
         }
-    })
+    }))
 }
 
 fn event_stream(body: Body) -> Response {

@@ -1,0 +1,8 @@
+//! The gateway by HTTP: its errors and streams, recorded requests of real clients, and those clients themselves.
+//!
+//! `cargo xtask test --reference clients` runs the ignored tests. `recorded` is the same without the clients.
+
+mod http;
+mod real;
+mod recorded;
+mod served;
