@@ -28,7 +28,7 @@ fn read(path: &Path) -> Found {
             }
             Payload::End(_) => depth -= 1,
             Payload::ComponentExportSection(section) if depth == 1 => {
-                found.exports.extend(section.into_iter().map(|export| export.expect("an export").name.0.to_owned()));
+                found.exports.extend(section.into_iter().map(|export| export.expect("an export").name.name.to_owned()));
             }
             Payload::CustomSection(section) if section.name() == "gymkhana:manifest" => {
                 found.manifests.push(section.data().to_vec());

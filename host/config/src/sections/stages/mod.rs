@@ -24,6 +24,7 @@ use crate::{hint, refusal};
 /// A training stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", from = "Written")]
+#[allow(clippy::large_enum_variant, reason = "a run has few stages")]
 pub enum Stage {
     /// Supervised fine-tuning on demonstrations by the environment's oracle.
     Sft(SftStage),
