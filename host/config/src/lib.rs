@@ -24,8 +24,8 @@ pub use reference::run_file_page;
 pub use run_file::RunFile;
 pub use schema::json_schema;
 pub use sections::{
-    AgentSandbox, AgentSection, Checkpoint, CheckpointsSection, DynamicSampling, EnvironmentSection, EvaluationSection, FailuresSection,
-    HttpSection, HubModel, LimitsSection, ModelSection, Options, PluginSection, PolicySection, RewardSection, RlStage,
-    SandboxSection, SeatBinding, SeatSection, ServerSection, SftStage, Stage, ToolFormatChoice, ToolSection,
-    TurnSchedule,
+    AgentSandbox, AgentSection, Checkpoint, CheckpointsSection, DynamicSampling, EnvironmentSection, EvaluationSection,
+    FailuresSection, HttpSection, HubModel, LimitsSection, ModelSection, Options, PluginSection, PolicySection,
+    RewardSection, RlStage, SandboxSection, SeatBinding, SeatSection, ServerSection, SftStage, Stage, ToolFormatChoice,
+    ToolSection, TurnSchedule,
 };

@@ -14,8 +14,9 @@ use crate::error::RunFileError;
 use crate::range::check_range;
 use crate::refusal::{NO_STAGE, Refusal};
 use crate::sections::{
-    AgentSection, CheckpointsSection, EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection, ModelSection,
-    PluginSection, PolicySection, RewardSection, SandboxSection, SeatBinding, SeatSection, Stage, ToolSection,
+    AgentSection, CheckpointsSection, EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection,
+    ModelSection, PluginSection, PolicySection, RewardSection, SandboxSection, SeatBinding, SeatSection, Stage,
+    ToolSection,
 };
 use crate::{hint, overlay, pretrained};
 
@@ -254,9 +255,7 @@ impl RunFile {
             (!self.stages.iter().all(|stage| plain(&stage)), "a plan that forks episodes", "choose another plan.kind"),
         ];
         match excluded.into_iter().find(|(found, _, _)| *found) {
-            Some((_, what, hint)) => {
-                Err(RunFileError::Contradiction(format!("[agent] excludes {what}\nhint: {hint}")))
-            }
+            Some((_, what, hint)) => Err(RunFileError::Contradiction(format!("[agent] excludes {what}\nhint: {hint}"))),
             None => Ok(()),
         }
     }

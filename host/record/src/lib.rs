@@ -4,7 +4,6 @@
 //! things. What a plugin says, what a policy sampled, how an episode ended and whose fault a failure was are
 //! types here; the crates above move them about.
 
-mod agent_run;
 pub mod bytes;
 mod call;
 mod content;
@@ -20,11 +19,10 @@ mod size;
 pub mod step_metrics;
 mod transcript;
 
-pub use agent_run::AgentRun;
 pub use call::{
-    Boundary, CallCost, CallSite, Cost, Exchange, Failure, FailureKind, HttpRequest, HttpResponse, LOG_TRUNCATED,
-    LogBudget, LogEntry, LogLevel, ModelMessage, ModelReply, ModelRequest, ModelRole, Question, Refused, Reply,
-    ToolReply,
+    AgentRun, Boundary, CallCost, CallSite, Cost, Exchange, Failure, FailureKind, HttpRequest, HttpResponse,
+    LOG_TRUNCATED, LogBudget, LogEntry, LogLevel, ModelMessage, ModelReply, ModelRequest, ModelRole, Question, Refused,
+    Reply, ToolReply,
 };
 pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Value, WrittenCall, text_of};
 pub use ending::Ending;

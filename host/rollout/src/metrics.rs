@@ -291,8 +291,7 @@ mod tests {
         assert_eq!(watch.times(WaitKind::Environment).counts.iter().sum::<u64>(), 4000);
         assert_eq!(watch.episodes(), 4000);
         let failures: Vec<_> = watch.failures().collect();
-        let expected =
-            [("environment", 0), ("tool", 4000), ("reward", 0), ("model", 4000), ("host", 0), ("agent", 0)];
+        let expected = [("environment", 0), ("tool", 4000), ("reward", 0), ("model", 4000), ("host", 0), ("agent", 0)];
         assert_eq!(failures, expected);
     }
 }

@@ -91,9 +91,8 @@ pub(super) fn role(name: &str) -> Option<Role> {
 fn message(value: &Json, path: &str) -> Result<InputMessage, ApiError> {
     let fields = Fields::of(value, path)?;
     let name = fields.required_text("role")?;
-    let role = role(name).ok_or_else(|| {
-        fields.error("role", format!("is `{name}`; known: system, developer, user, assistant, tool"))
-    })?;
+    let role = role(name)
+        .ok_or_else(|| fields.error("role", format!("is `{name}`; known: system, developer, user, assistant, tool")))?;
     let text = fields.get("content").map(|content| content_text(content, &fields.path("content"), &TEXT));
     let text = match (text, role) {
         (Some(text), _) => text?,

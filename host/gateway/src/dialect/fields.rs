@@ -66,9 +66,7 @@ impl<'a> Fields<'a> {
 
     /// True or false; absent is false.
     pub(crate) fn flag(&self, key: &str) -> Result<bool, ApiError> {
-        self.get(key).map_or(Ok(false), |value| {
-            value.as_bool().ok_or_else(|| self.error(key, "must be true or false"))
-        })
+        self.get(key).map_or(Ok(false), |value| value.as_bool().ok_or_else(|| self.error(key, "must be true or false")))
     }
 
     /// A whole number from `least` up.

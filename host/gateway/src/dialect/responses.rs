@@ -224,8 +224,7 @@ fn stream_call(events: &mut Events, index: usize, item: &Json) {
         let delta = json!({"item_id": item["id"], "output_index": index, "delta": piece});
         events.push("response.function_call_arguments.delta", delta);
     }
-    let done =
-        json!({"item_id": item["id"], "output_index": index, "name": item["name"], "arguments": arguments});
+    let done = json!({"item_id": item["id"], "output_index": index, "name": item["name"], "arguments": arguments});
     events.push("response.function_call_arguments.done", done);
     events.push("response.output_item.done", json!({"output_index": index, "item": item}));
 }

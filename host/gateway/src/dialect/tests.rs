@@ -80,7 +80,10 @@ fn errors_name_the_field_in_the_protocols_form() {
     };
     let (chat, responses, messages) = (Dialect::ChatCompletions, Dialect::Responses, Dialect::Messages);
     for (error, field) in [
-        (text(chat, |body| body["messages"][1]["content"][0] = json!({"type": "image_url", "image_url": {}})), "messages[1].content[0]"),
+        (
+            text(chat, |body| body["messages"][1]["content"][0] = json!({"type": "image_url", "image_url": {}})),
+            "messages[1].content[0]",
+        ),
         (text(chat, |body| body["messages"][3]["role"] = "robot".into()), "messages[3].role"),
         (text(chat, |body| body["messages"] = "hello".into()), "messages"),
         (text(chat, |body| body["n"] = 2.into()), "n"),

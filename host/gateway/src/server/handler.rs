@@ -67,9 +67,7 @@ async fn answer(sessions: &Sessions, session: &str, path: &str, request: Request
         Endpoint::Model(dialect, name) if entry.models.is_empty() || entry.models.contains(&name) => {
             Ok(json(200, &dialect.model(&name)))
         }
-        Endpoint::Model(_, name) => {
-            Err(ApiError::new(ErrorClass::NotFound, format!("there is no model `{name}`")))
-        }
+        Endpoint::Model(_, name) => Err(ApiError::new(ErrorClass::NotFound, format!("there is no model `{name}`"))),
         Endpoint::Count(dialect) => {
             let (identity, is_retry, body) = read(path, request).await?;
             let ask = Ask::Count(Box::new(dialect.parse_count(&body)?));
@@ -151,9 +149,7 @@ async fn hand_over(
 }
 
 /// The answer of a session; a session that ends leaves its requests without one.
-fn received(
-    answer: Result<Result<Answer, ApiError>, oneshot::error::RecvError>,
-) -> Result<Answer, ApiError> {
+fn received(answer: Result<Result<Answer, ApiError>, oneshot::error::RecvError>) -> Result<Answer, ApiError> {
     answer.unwrap_or_else(|_| Err(gone()))
 }
 

@@ -41,7 +41,9 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// The address cannot be bound.
-    #[error("the gateway cannot listen on {address}: {source}\nhint: choose an address of this machine and a free port")]
+    #[error(
+        "the gateway cannot listen on {address}: {source}\nhint: choose an address of this machine and a free port"
+    )]
     Listen {
         /// The address.
         address: SocketAddr,

@@ -193,7 +193,8 @@ impl<'a> Session<'a> {
         let mut open = true;
         loop {
             let idle = self.running.is_empty();
-            let own = self.settings.limits.program_time.saturating_sub(begun.elapsed().saturating_sub(self.policy_time));
+            let own =
+                self.settings.limits.program_time.saturating_sub(begun.elapsed().saturating_sub(self.policy_time));
             let all = self.settings.limits.episode_time.saturating_sub(begun.elapsed());
             let waited = Instant::now();
             let step = tokio::select! {
@@ -201,14 +202,14 @@ impl<'a> Session<'a> {
                 ended = &mut program => return Served::Ended(ended),
                 () = tokio::time::sleep(all) => return Served::EpisodeTime,
                 () = tokio::time::sleep(own), if idle => return Served::ProgramTime,
-                Some(finished) = self.running.next(), if !idle => Some(Step::Finished(finished)),
+                Some(finished) = self.running.next(), if !idle => Some(Step::Finished(Box::new(finished))),
                 next = incoming.recv(), if open => next.map(Step::Incoming),
             };
             if !idle {
                 self.policy_time += waited.elapsed();
             }
             match step {
-                Some(Step::Finished(finished)) => self.finish(finished),
+                Some(Step::Finished(finished)) => self.finish(*finished),
                 Some(Step::Incoming(request)) => self.accept(request),
                 None => open = false,
             }
@@ -373,7 +374,7 @@ impl<'a> Session<'a> {
 
 /// An event of [`Session::serve`].
 enum Step {
-    Finished(Finished),
+    Finished(Box<Finished>),
     Incoming(Incoming),
 }
 

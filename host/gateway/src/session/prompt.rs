@@ -82,7 +82,8 @@ impl Session<'_> {
             calls.iter().map(|call| NewCall { name: &call.name, arguments: &call.arguments }).collect();
         let written = self.chat.tool_format().write(&calls);
         let text_piece = (!text.is_empty()).then_some(ReplyPiece::Plain(text));
-        let pieces: Vec<ReplyPiece<'_>> = text_piece.into_iter().chain(written.iter().map(CallPiece::as_reply)).collect();
+        let pieces: Vec<ReplyPiece<'_>> =
+            text_piece.into_iter().chain(written.iter().map(CallPiece::as_reply)).collect();
         let mut tokens = self.chat.encode_reply(&pieces)?;
         // The template writes the stop token.
         tokens.pop();

@@ -46,7 +46,12 @@ struct Client(mpsc::Sender<Incoming>);
 
 impl Client {
     /// Sends a body; the answer can be awaited later.
-    async fn send(&self, dialect: Dialect, body: &Json, key: Option<&str>) -> oneshot::Receiver<Result<Answer, ApiError>> {
+    async fn send(
+        &self,
+        dialect: Dialect,
+        body: &Json,
+        key: Option<&str>,
+    ) -> oneshot::Receiver<Result<Answer, ApiError>> {
         let bytes = body.to_string();
         let ask = Ask::Reply(Box::new(dialect.parse(bytes.as_bytes()).unwrap()));
         let mut digest = [0; 32];
@@ -143,8 +148,7 @@ async fn a_history_that_grows_is_one_segment_with_the_sampled_tokens() {
     let text = "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\none<|im_end|>\n<|im_start|>user\nb<|im_end|>\n\
                 <|im_start|>assistant\ntwo<|im_end|>";
     assert!(left.text(0).ends_with(text), "{}", left.text(0));
-    let turns: Vec<(u32, u32)> =
-        left.outcome.policy_turns.iter().map(|turn| (turn.turn, turn.transcript)).collect();
+    let turns: Vec<(u32, u32)> = left.outcome.policy_turns.iter().map(|turn| (turn.turn, turn.transcript)).collect();
     assert_eq!(turns, [(0, 1), (1, 3)]);
 }
 
@@ -231,7 +235,8 @@ async fn repeats_get_the_same_answer_and_sample_nothing() {
             client.send(Dialect::ChatCompletions, &same, None).await,
             client.send(Dialect::ChatCompletions, &same, None).await,
         );
-        let (Ok(Answer::Reply(first)), Ok(Answer::Reply(second))) = (first.await.unwrap(), second.await.unwrap()) else {
+        let (Ok(Answer::Reply(first)), Ok(Answer::Reply(second))) = (first.await.unwrap(), second.await.unwrap())
+        else {
             panic!("two replies")
         };
         assert_eq!(first, second);

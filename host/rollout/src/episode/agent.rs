@@ -128,11 +128,7 @@ fn text(answer: &str) -> Vec<Part> {
 }
 
 /// The contribution of a program that has ended or was ended.
-fn concluded(
-    outcome: Outcome,
-    served: Served<Result<ProgramEnd, StartError>>,
-    own_time: Duration,
-) -> AgentPlay {
+fn concluded(outcome: Outcome, served: Served<Result<ProgramEnd, StartError>>, own_time: Duration) -> AgentPlay {
     let failure = |kind, message: String| Failure { at: Boundary::Agent, kind, call_site: CallSite::Agent, message };
     let mut run = AgentRun {
         repeats: outcome.counts.repeats,

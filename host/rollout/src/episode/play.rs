@@ -13,7 +13,9 @@ use crate::episode::generate::{self, Generation};
 use crate::episode::limits::{Limits, Usage};
 use crate::episode::live_bytes::{START_WAIT, TURN_WAIT};
 use crate::episode::probe::TurnProbe;
-use crate::episode::state::{Actor, EpisodePlan, EpisodeState, PolicyData, SeatPlayer, hooks, milliseconds, plugin_seeds};
+use crate::episode::state::{
+    Actor, EpisodePlan, EpisodeState, PolicyData, SeatPlayer, hooks, milliseconds, plugin_seeds,
+};
 use crate::replay::overrides::ReplayOverrides;
 use crate::{Rollout, RolloutError};
 

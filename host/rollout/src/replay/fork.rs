@@ -119,7 +119,9 @@ impl Rollout {
         taken: u32,
     ) -> Result<Box<EpisodeState<'_>>, ForkError> {
         if record.agent.is_some() {
-            return Err(ForkError::Diverged("an agent program played it, and a program starts at the beginning".to_owned()));
+            return Err(ForkError::Diverged(
+                "an agent program played it, and a program starts at the beginning".to_owned(),
+            ));
         }
         let mut play = match self.begin_replay(record).await? {
             Started::Running(play) => play,

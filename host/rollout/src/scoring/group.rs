@@ -78,7 +78,8 @@ impl Rollout {
     /// Calls every reward and assembles the rewards. `recorded` holds the records of a replay and is empty otherwise.
     pub(crate) async fn score_group(&self, records: &mut [EpisodeRecord], recorded: &[EpisodeRecord]) {
         let playable = |record: &EpisodeRecord| {
-            !matches!(record.ending, Ending::Dropped | Ending::EnvironmentFailed | Ending::AgentFailed) && !record.segments.is_empty()
+            !matches!(record.ending, Ending::Dropped | Ending::EnvironmentFailed | Ending::AgentFailed)
+                && !record.segments.is_empty()
         };
         let present: Vec<usize> = (0..records.len()).filter(|&index| playable(&records[index])).collect();
         let mut failed: Vec<bool> = records.iter().map(|record| !playable(record)).collect();

@@ -2,11 +2,11 @@
 #![allow(dead_code, reason = "each test file uses some of these")]
 
 use gymkhana_record::{
-    AgentRun, Boundary, Call, CallCost, CallSite, Component, Content, Cost, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord,
-    Evidence, Exchange, Failure, FailureKind, Function, HttpRequest, HttpResponse, LogEntry, LogLevel, Media,
-    ModelMessage, ModelReply, ModelRequest, ModelRole, NamedValue, Opening, Part, Phase, PluginScore, PolicyTurn,
-    ProbeScore, Question, Refused, Reply, Score, SeatFunctions, SeatRewards, Seed, Segment, SegmentColumns, Stream,
-    TaskRef, Timing, Turn, Value,
+    AgentRun, Boundary, Call, CallCost, CallSite, Component, Content, Cost, EPISODE_SCHEMA, Ending, EpisodeId,
+    EpisodeRecord, Evidence, Exchange, Failure, FailureKind, Function, HttpRequest, HttpResponse, LogEntry, LogLevel,
+    Media, ModelMessage, ModelReply, ModelRequest, ModelRole, NamedValue, Opening, Part, Phase, PluginScore,
+    PolicyTurn, ProbeScore, Question, Refused, Reply, Score, SeatFunctions, SeatRewards, Seed, Segment, SegmentColumns,
+    Stream, TaskRef, Timing, Turn, Value,
 };
 
 /// Id of the `number`-th episode of a run: eight members per group, four groups per step.
