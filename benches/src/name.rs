@@ -19,6 +19,8 @@ pub enum Bench {
     Async,
     /// Replay of recorded episodes, byte by byte
     Replay,
+    /// CPU time of a request of an agent program
+    Gateway,
     /// Latency of an environment step
     Step,
     /// Latency of instantiating a plugin

@@ -78,7 +78,8 @@ fn vllm(workspace: &Workspace) -> anyhow::Result<()> {
 fn clients(workspace: &Workspace) -> anyhow::Result<()> {
     let root = &workspace.root;
     let python = step("clients: Python", || ensure_python(root, "clients", CLIENTS))?;
-    let npm = step("clients: Node.js", || ensure_npm(root, &python, CLIENTS_NPM, &root.join("xtask").join(CLIENTS_NPM)))?;
+    let npm =
+        step("clients: Node.js", || ensure_npm(root, &python, CLIENTS_NPM, &root.join("xtask").join(CLIENTS_NPM)))?;
     let node = python.with_file_name("node");
     step("clients: tests", || {
         let mut command = cargo();

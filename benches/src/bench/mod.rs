@@ -2,6 +2,7 @@
 
 pub mod async_rollouts;
 pub mod density;
+pub mod gateway;
 pub mod hung;
 pub mod neighbours;
 pub mod plugin_calls;

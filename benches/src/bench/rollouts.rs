@@ -267,7 +267,7 @@ impl Policy for Held {
 }
 
 /// CPU time of all threads of this process in seconds, with the resolution of the system's clock ticks.
-fn processor_seconds() -> Result<f64> {
+pub fn processor_seconds() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
     let (_, fields) = text.rsplit_once(')').context("the program's name is in parentheses")?;
     let ticks: Vec<f64> = fields.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;

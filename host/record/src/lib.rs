@@ -20,13 +20,13 @@ pub mod step_metrics;
 mod transcript;
 
 pub use call::{
-    Boundary, CallCost, CallSite, Cost, Exchange, Failure, FailureKind, HttpRequest, HttpResponse, LOG_TRUNCATED,
-    LogBudget, LogEntry, LogLevel, ModelMessage, ModelReply, ModelRequest, ModelRole, Question, Refused, Reply,
-    ToolReply,
+    AgentRun, Boundary, CallCost, CallSite, Cost, Exchange, Failure, FailureKind, HttpRequest, HttpResponse,
+    LOG_TRUNCATED, LogBudget, LogEntry, LogLevel, ModelMessage, ModelReply, ModelRequest, ModelRole, Question, Refused,
+    Reply, ToolReply,
 };
 pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Value, WrittenCall, text_of};
 pub use ending::Ending;
-pub use episode::{AgentRun, EPISODE_SCHEMA, EpisodeRecord, Opening, PluginScore, SeatFunctions, SeatRewards, Timing};
+pub use episode::{EPISODE_SCHEMA, EpisodeRecord, Opening, PluginScore, SeatFunctions, SeatRewards, Timing};
 pub use fork::Fork;
 pub use id::{EpisodeId, ParseEpisodeIdError, Phase};
 pub use policy_turn::{PolicyTurn, ProbeScore};

@@ -1,5 +1,6 @@
 //! Episodes over real components with scripted policies.
 
+mod agents;
 mod budgets;
 #[path = "../common/mod.rs"]
 mod common;

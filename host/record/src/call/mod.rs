@@ -1,11 +1,13 @@
-//! Calls of plugins and policies: their sites, costs, failures, log lines and outbound exchanges.
+//! Calls of plugins, policies and agent programs: their sites, costs, failures, log lines and outbound exchanges.
 
+mod agent_run;
 mod cost;
 mod exchange;
 mod failure;
 mod log;
 mod site;
 
+pub use agent_run::AgentRun;
 pub use cost::{CallCost, Cost};
 pub use exchange::{
     Exchange, HttpRequest, HttpResponse, ModelMessage, ModelReply, ModelRequest, ModelRole, Question, Refused, Reply,

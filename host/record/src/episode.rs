@@ -1,13 +1,9 @@
 //! The record of one episode, for storage, training, display and replay.
 
-mod agent_run;
-
 use serde::{Deserialize, Serialize};
 
-pub use agent_run::AgentRun;
-
 use crate::{
-    Boundary, CallCost, Content, Ending, EpisodeId, Exchange, Failure, Fork, Function, LogEntry, NamedValue,
+    AgentRun, Boundary, CallCost, Content, Ending, EpisodeId, Exchange, Failure, Fork, Function, LogEntry, NamedValue,
     PolicyTurn, Score, Seed, Segment, TaskRef, Turn,
 };
 

@@ -1,0 +1,159 @@
+//! CPU time of one request of an agent program through the gateway, with a policy that answers at once.
+//!
+//! Sessions ask concurrently over kept connections, each with a history that grows. The time is that of the whole process,
+//! so that it includes a small client of this bench. The comparison is the work that the built-in loop does as well:
+//! rendering the prompts and decoding the replies.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use super::rollouts::processor_seconds;
+use anyhow::{Context, Result, ensure};
+use futures::future::try_join_all;
+use gymkhana_benches::Effort;
+use gymkhana_benches::figures::{print_in, root};
+use gymkhana_chat::{ChatFiles, ChatFormat, Extension, Message, Rendered, Role};
+use gymkhana_gateway::server::Gateway;
+use gymkhana_gateway::session::{ConversationIds, SamplingRule, Served, Session, SessionLimits, SessionSettings};
+use gymkhana_policy::{GenerateRequest, Sampling, ScriptedPolicy};
+use gymkhana_record::Seed;
+use serde_json::{Value as Json, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Sessions that ask concurrently.
+const SESSIONS: usize = 500;
+/// Requests of one session, each with two more messages.
+const REQUESTS: usize = 8;
+/// A message of the program, about 60 tokens.
+const QUESTION: &str = "The file src/main.rs has 120 lines. The test in line 40 fails with a missing semicolon. Repair it, \
+                        run the tests again, and report the result in one short sentence.";
+const REPLY: &str = "I repaired line 40 and all tests pass now.";
+
+/// Runs the bench.
+pub fn run(effort: Effort) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let sessions = effort.pick(SESSIONS, 4);
+    runtime.block_on(async {
+        let chat = chat()?;
+        let requests = (sessions * REQUESTS) as f64;
+        let through = timed(async { through_gateway(&chat, sessions).await }).await?;
+        let alone = timed(async { (0..sessions).try_for_each(|_| rendering(&chat)) }).await?;
+        let each = |seconds: f64| seconds * 1e6 / requests;
+        print_in("µs", "gateway-request-cpu", each(through), "rendering alone", each(alone));
+        Ok(())
+    })
+}
+
+/// CPU time of this process in seconds that a piece of work takes.
+async fn timed(work: impl Future<Output = Result<()>>) -> Result<f64> {
+    let before = processor_seconds()?;
+    work.await?;
+    Ok(processor_seconds()? - before)
+}
+
+fn chat() -> Result<ChatFormat> {
+    let read = |name: &str| std::fs::read_to_string(root().join("tests/golden/chat").join(name));
+    let (tokenizer, config) = (read("tokenizer.json")?, read("tokenizer_config.json")?);
+    Ok(ChatFormat::new(&ChatFiles { tokenizer, config, template: Some(read("chat_template.jinja")?) })?)
+}
+
+fn settings() -> SessionSettings {
+    let time = Duration::from_secs(600);
+    SessionSettings {
+        sampling: SamplingRule::Fixed(Sampling::GREEDY),
+        seed: Seed(1),
+        limits: SessionLimits {
+            turns: 1000,
+            context_tokens: 1 << 20,
+            reply_tokens: 1000,
+            bytes: 1 << 30,
+            program_time: time,
+            episode_time: time,
+        },
+        models: vec![],
+        side_models: vec![],
+        retry_window: Duration::ZERO,
+        stop_texts: vec![],
+        stop_cache: Arc::default(),
+        conversations: ConversationIds::new(Arc::new(AtomicU64::new(0)), 0),
+    }
+}
+
+/// Plays all sessions at once.
+async fn through_gateway(chat: &ChatFormat, sessions: usize) -> Result<()> {
+    let reply = chat.encode_reply(&[gymkhana_chat::ReplyPiece::Plain(REPLY)])?;
+    let policy = ScriptedPolicy::new(1 << 20, |_: &GenerateRequest| reply.clone());
+    let gateway = Gateway::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+    let played = (0..sessions).map(|_| async {
+        let mut open = gateway.open(vec![]);
+        let path = open.openai_url();
+        let path = path.split_once("/s/").context("a session's address")?.1;
+        let client = converse(gateway.address(), format!("/s/{path}/chat/completions"), open.key().to_owned());
+        let mut session = Session::new(chat, &policy, settings());
+        let served = session.serve(&mut open.requests, client).await;
+        let Served::Ended(result) = served else { anyhow::bail!("a session ran out of time") };
+        result?;
+        let outcome = session.into_outcome()?;
+        ensure!(outcome.segments.len() == 1 && outcome.policy_turns.len() == REQUESTS, "one segment of all turns");
+        Ok(())
+    });
+    try_join_all(played).await.map(drop)
+}
+
+/// One program: asks over one connection, with a history that grows.
+async fn converse(address: SocketAddr, path: String, key: String) -> Result<()> {
+    let mut stream = TcpStream::connect(address).await?;
+    let mut messages: Vec<Json> = vec![];
+    let mut buffer = vec![];
+    for _ in 0..REQUESTS {
+        messages.push(json!({"role": "user", "content": QUESTION}));
+        let body = json!({"model": "policy", "messages": messages}).to_string();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all((head + &body).as_bytes()).await?;
+        ensure!(answer(&mut stream, &mut buffer).await?.contains(REPLY), "the reply");
+        messages.push(json!({"role": "assistant", "content": REPLY}));
+    }
+    Ok(())
+}
+
+/// Reads one answer.
+async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<String> {
+    loop {
+        let text = String::from_utf8_lossy(buffer).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let head = head.to_lowercase();
+            let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+            if body.len() >= length.context("a length")?.parse::<usize>()? {
+                buffer.clear();
+                return Ok(text);
+            }
+        }
+        ensure!(stream.read_buf(buffer).await? > 0, "the gateway closed the connection");
+    }
+}
+
+/// What the built-in loop does for the same conversation.
+fn rendering(chat: &ChatFormat) -> Result<()> {
+    let mut messages = vec![];
+    let (mut rendered, mut tokens) = (Rendered::default(), vec![]);
+    let reply = chat.encode_reply(&[gymkhana_chat::ReplyPiece::Plain(REPLY)])?;
+    for _ in 0..REQUESTS {
+        messages.push(Message::of_text(Role::User, QUESTION));
+        let (extension, now) = chat.extend(&rendered, &messages, &[], true)?;
+        let (Extension::Append(more) | Extension::Restart(more)) = extension;
+        tokens.extend(more);
+        tokens.extend(&reply);
+        let text = chat.decode_reply(&reply)?;
+        let spoken = reply[..reply.len() - 1].to_vec();
+        messages.push(Message { role: Role::Assistant, text, tokens: spoken });
+        rendered = now;
+    }
+    ensure!(!tokens.is_empty(), "tokens");
+    Ok(())
+}
