@@ -90,6 +90,8 @@ pub enum Command {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Generate the bindings of the Rust SDK from the contract
+    Bindings,
     /// Check and pack the publishable packages
     Package,
     /// Build the wheel of the Python package into target/wheels
