@@ -85,7 +85,8 @@ async fn the_output_of_a_program_is_the_action_and_a_replay_needs_no_program() {
     assert_eq!(record.scores.len(), 1, "the reward scored the record");
     // The same plugins without the program.
     let table = Table::new().reward("answer-match", &[]);
-    let replayed = crate::common::rollout(&table, limits()).await.replay_group(&[record.clone()]).await.unwrap();
+    let replayed =
+        crate::common::rollout(&table, limits()).await.replay_group(std::slice::from_ref(&record)).await.unwrap();
     assert_eq!(Difference::between(&record, &replayed[0]), None);
 }
 
@@ -108,7 +109,7 @@ async fn programs_that_fail_are_failures_of_the_agent() {
         assert_eq!(record.agent.as_ref().and_then(|run| run.answer.as_deref()), None);
         // What it sampled before is in the record, and a replay fails in the same way.
         assert_eq!(record.segments.len(), usize::from(kind == FailureKind::Trap));
-        let replayed = rollout.replay_group(&[record.clone()]).await.unwrap();
+        let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
         assert_eq!(Difference::between(&record, &replayed[0]), None);
     }
 }
