@@ -3,3 +3,4 @@
 pub(crate) mod compare;
 pub(crate) mod fork;
 pub(crate) mod overrides;
+pub(crate) mod transcript;
