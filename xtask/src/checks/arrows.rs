@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 33] = [
+const ALLOWED: [Allowed; 34] = [
     ("nearest", &[]),
     ("registry", &["nearest"]),
     ("net", &[]),
@@ -70,6 +70,10 @@ const ALLOWED: [Allowed; 33] = [
         ],
     ),
     (
+        "serve",
+        &["record", "chat", "sandbox", "driver", "rollout", "store", "config", "orchestration", "registry", "nearest"],
+    ),
+    (
         "run",
         &[
             "record",
@@ -106,6 +110,7 @@ const ALLOWED: [Allowed; 33] = [
             "algorithm",
             "config",
             "orchestration",
+            "serve",
             "run",
             "registry",
             "registry-client",
