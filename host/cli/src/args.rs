@@ -23,7 +23,8 @@ Episode ids:
   demo                      played by the oracle
   train                     sampled for training
   before, during, after     held-out tasks, greedy decoding
-  before~, during~, after~  held-out tasks, sampled decoding";
+  before~, during~, after~  held-out tasks, sampled decoding
+  served                    played through `host serve`";
 
 /// Train language-model agents on WebAssembly plugins.
 #[derive(Debug, Parser)]
@@ -48,6 +49,8 @@ pub enum Command {
     Show(ShowArgs),
     /// Score recorded episodes with other rewards
     Rescore(RescoreArgs),
+    /// Serve plugins to agents and trainers of others
+    Serve(ServeArgs),
     /// Compare reward plugins
     #[command(subcommand)]
     Reward(RewardCommand),
@@ -255,6 +258,29 @@ pub struct EvalArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `host serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Plugins: files or registry names [default: project's]
+    #[arg(value_name = "PLUGIN")]
+    pub plugins: Vec<PathBuf>,
+    /// Configuration, such as `serve.toml`
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Address and port; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8100")]
+    pub listen: SocketAddr,
+    /// Folder of the records of all sessions
+    #[arg(long, value_name = "DIR", default_value = "served")]
+    pub out: PathBuf,
+    /// Keep no records
+    #[arg(long, conflicts_with = "out")]
+    pub no_records: bool,
+    /// Options for plugins from registries.
+    #[command(flatten)]
+    pub fetch: FetchArgs,
 }
 
 /// `host export`.

@@ -72,6 +72,7 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<u8> {
         Command::Replay(args) => commands::replay::replay(&args, printer),
         Command::Show(args) => commands::show::show(&args, printer),
         Command::Rescore(args) => commands::rescore::score(&args, printer),
+        Command::Serve(args) => commands::serve::serve(&args, printer),
         Command::Reward(RewardCommand::Diff(args)) => commands::rescore::diff(&args, printer),
         Command::Plugin(command) => plugin::run(&command, printer),
         Command::Registry(command) => registry::run(command, printer),

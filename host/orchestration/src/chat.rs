@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use gymkhana_chat::ChatFiles;
+use serde_json::json;
 
 use crate::error::{Classify, RunError, RunResult};
 
@@ -39,6 +40,27 @@ pub fn remove_chat_files(run: &Path) -> RunResult<()> {
     Ok(())
 }
 
+/// The chat format of a folder whose episodes have no tokens. Its vocabulary is one token, so that it renders nothing.
+#[must_use]
+pub fn chat_files_without_tokens() -> ChatFiles {
+    let end = "<|end|>";
+    let added = json!({
+        "id": 0, "content": end, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+        "special": true,
+    });
+    let tokenizer = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [added], "normalizer": null,
+        "pre_tokenizer": null, "post_processor": null, "decoder": null,
+        "model": { "type": "WordLevel", "vocab": { end: 0 }, "unk_token": end },
+    });
+    let template = "{% for message in messages %}{{ message.content }}<|end|>{% endfor %}".to_owned();
+    ChatFiles {
+        tokenizer: tokenizer.to_string(),
+        config: json!({ "eos_token": end }).to_string(),
+        template: Some(template),
+    }
+}
+
 /// Reads the texts that `write_chat_files` stored.
 pub fn read_chat_files(run: &Path) -> RunResult<ChatFiles> {
     let folder = run.join(FOLDER);
@@ -58,4 +80,15 @@ pub fn model_chat_files(folder: &Path) -> RunResult<ChatFiles> {
 fn read(path: &Path, hint: &str) -> RunResult<String> {
     std::fs::read_to_string(path)
         .map_err(|error| RunError::user(format!("`{}` cannot be read: {error}\nhint: {hint}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_without_tokens_is_a_chat_format() {
+        let format = gymkhana_chat::ChatFormat::new(&chat_files_without_tokens()).unwrap();
+        assert_eq!((format.vocabulary(), format.stop()), (1, &[0][..]));
+    }
 }

@@ -17,6 +17,7 @@ pub mod rollout;
 mod schedule;
 pub mod seats;
 pub mod served;
+mod tools_only;
 
 pub use error::{Classify, ErrorKind, RunError, RunResult};
 pub use host_io::OnHost;
@@ -25,3 +26,4 @@ pub use recorded_groups::groups;
 pub use report::{Later, Progress, ProgressFigures, Reporter, Silent, SuccessRate, Work, describe};
 pub use schedule::{places, scheduler, tasks};
 pub use served::server;
+pub use tools_only::{TOOLS_ONLY, TOOLS_ONLY_SPLIT, is_tools_only, tools_only};

@@ -129,6 +129,20 @@ pub async fn assemble(
     assets: &AssetFiles,
     mode: OutboundMode,
 ) -> RunResult<PluginSet> {
+    bind_all(file, load(file, sandbox, files, assets, mode)?).await
+}
+
+/// Compiles the plugins with the grants and the sharing of the run file.
+///
+/// # Errors
+/// If a plugin is refused, or a section `[plugins.NAME]` has no plugin.
+pub fn load(
+    file: &RunFile,
+    sandbox: &Sandbox,
+    files: &[PluginFile],
+    assets: &AssetFiles,
+    mode: OutboundMode,
+) -> RunResult<Vec<Plugin>> {
     let mut plugins = Vec::new();
     for PluginFile { origin, name, bytes } in files {
         let grants = file.plugins.get(name).map(grants::grants).unwrap_or_default();
@@ -139,7 +153,7 @@ pub async fn assemble(
     for plugin in &mut plugins {
         *plugin = with_sharing(file, grants::grant(file, assets, mode, plugin)?)?;
     }
-    bind_all(file, plugins).await
+    Ok(plugins)
 }
 
 /// Binds loaded plugins, sorted by name, by their kinds as the run file says.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gymkhana_chat::ChatFormat;
 use gymkhana_config::RunFile;
+use gymkhana_registry::Kind;
 use gymkhana_rollout::{AgentHarness, PluginSet, RewardSum, Rollout};
 use gymkhana_store::RunReader;
 
@@ -13,6 +14,7 @@ use crate::grants::{AssetFiles, OutboundMode};
 use crate::plugins::{self, PluginFile};
 use crate::report::Reporter;
 use crate::rewards;
+use crate::tools_only::tools_only;
 
 /// A rollout under the run file's rules. `places` orders episodes for deterministic generation, see
 /// [`Rollout::with_deterministic_places`].
@@ -97,7 +99,12 @@ pub async fn recorded_rollout(
     check_sandboxed(run)?;
     let assets = AssetFiles::recorded(file, run)?;
     let sandbox = plugins::sandbox(file, reporter)?;
-    let set = plugins::assemble(file, &sandbox, plugins, &assets, mode).await?;
+    let mut loaded = plugins::load(file, &sandbox, plugins, &assets, mode)?;
+    if !loaded.iter().any(|plugin| plugin.manifest().kinds.contains(&Kind::Environment)) {
+        // Served tool sessions: their environment is the host's own.
+        loaded.push(tools_only()?);
+    }
+    let set = plugins::bind_all(file, loaded).await?;
     let rewards = rewards::reward_sum(file, &set)?;
     let chat = ChatFormat::new(&read_chat_files(run.path())?).user_error()?;
     Ok((rollout(file, set, chat, rewards, None)?, sandbox.counters().places))

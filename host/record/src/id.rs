@@ -22,9 +22,11 @@ pub enum Phase {
     After,
     /// Held-out tasks after the stage, sampled.
     AfterSampled,
+    /// Played by an agent from outside through `host serve`. Its record has a transcript and no tokens.
+    Served,
 }
 
-const PHASES: [(Phase, &str); 8] = [
+const PHASES: [(Phase, &str); 9] = [
     (Phase::Before, "before"),
     (Phase::BeforeSampled, "before~"),
     (Phase::Demonstration, "demo"),
@@ -33,6 +35,7 @@ const PHASES: [(Phase, &str); 8] = [
     (Phase::DuringSampled, "during~"),
     (Phase::After, "after"),
     (Phase::AfterSampled, "after~"),
+    (Phase::Served, "served"),
 ];
 
 /// The name of one attempt at one task, unique in a run. Written as `1.train.12.3.5.0`.

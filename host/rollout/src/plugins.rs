@@ -179,6 +179,23 @@ impl PluginSet {
         self.tools.tools().iter().map(|tool| tool.name())
     }
 
+    /// The tools.
+    #[must_use]
+    pub fn tools(&self) -> &Arc<ToolSet> {
+        &self.tools
+    }
+
+    /// The same set with other options of the environment.
+    ///
+    /// # Errors
+    /// If the environment refuses or does not know an option, or fails.
+    pub async fn with_environment_options(&self, options: Vec<NamedValue>) -> Result<Self, PluginSetError> {
+        let environment = Bound { options, ..self.environment.clone() };
+        let tools = self.tools.tools().iter().map(|tool| tool.bound.clone()).collect();
+        let reward = |reward: &Reward| BoundReward { bound: reward.bound.clone(), term: reward.term.clone() };
+        Self::assemble(environment, tools, self.rewards.iter().map(reward).collect()).await
+    }
+
     /// Names of the reward plugins, in the order in which they score.
     pub fn reward_names(&self) -> impl Iterator<Item = &str> {
         self.rewards.iter().map(|reward| reward.bound.plugin.name())

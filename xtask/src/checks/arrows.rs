@@ -71,6 +71,10 @@ const ALLOWED: [Allowed; 34] = [
         ],
     ),
     (
+        "serve",
+        &["record", "chat", "sandbox", "driver", "rollout", "store", "config", "orchestration", "registry", "nearest"],
+    ),
+    (
         "run",
         &[
             "record",
@@ -107,6 +111,7 @@ const ALLOWED: [Allowed; 34] = [
             "algorithm",
             "config",
             "orchestration",
+            "serve",
             "run",
             "registry",
             "registry-client",

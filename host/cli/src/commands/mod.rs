@@ -5,5 +5,6 @@ pub mod completions;
 pub mod doctor;
 pub mod replay;
 pub mod rescore;
+pub mod serve;
 pub mod show;
 pub mod version;

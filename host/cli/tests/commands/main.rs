@@ -14,4 +14,5 @@ mod machine;
 mod mistakes;
 #[path = "../../../../registry/tests/common/plugins.rs"]
 mod plugins;
+mod serve;
 mod tutorials;

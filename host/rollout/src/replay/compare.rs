@@ -1,6 +1,6 @@
 //! Compares a replayed episode with its record, byte by byte.
 
-use gymkhana_record::{Boundary, CallCost, CallSite, EpisodeRecord, Exchange, Failure, Timing};
+use gymkhana_record::{Boundary, CallCost, CallSite, EpisodeRecord, Exchange, Failure, Phase, Timing};
 use serde::Serialize;
 
 /// The first difference between a record and its replay.
@@ -18,7 +18,7 @@ impl Difference {
     /// First difference between a record and its replay; `None` if all compared bytes are equal. Times and logs are not
     /// compared: a replay repeats fewer calls, and a log decides nothing. Neither are costs and outbound calls of plugin
     /// calls that a replay does not repeat: calls that ended by the clock, calls of an oracle, and scorings, of which
-    /// there are fewer if a reward failed by the clock on some members. Costs of forks are not compared, because a copied
+    /// there are fewer if a reward failed by the clock on some members. Costs of forks and of served episodes, which may have been parked, are not compared, because a copied
     /// instance starts in the middle of an episode and a replayed one at its start. States are not compared with a record
     /// without any: it was written before records had them.
     #[must_use]
@@ -49,7 +49,7 @@ fn timeless(record: &EpisodeRecord) -> EpisodeRecord {
     let asked_again =
         |exchange: &&Exchange| exchange.call_site != CallSite::Advise && !clock(&exchange.at, &exchange.call_site);
     let exchanges = record.exchanges.iter().filter(asked_again).cloned().collect();
-    let whole = record.forks.is_empty();
+    let whole = record.forks.is_empty() && record.id.phase != Phase::Served;
     let mut costs: Vec<CallCost> = record.costs.iter().filter(again).filter(|_| whole).cloned().collect();
     costs.iter_mut().for_each(|call| call.cost.running_us = 0.0);
     EpisodeRecord { costs, exchanges, logs: vec![], timing: Timing::default(), ..record.clone() }

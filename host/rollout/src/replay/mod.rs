@@ -4,3 +4,4 @@ pub(crate) mod agent_play;
 pub(crate) mod compare;
 pub(crate) mod fork;
 pub(crate) mod overrides;
+pub(crate) mod transcript;

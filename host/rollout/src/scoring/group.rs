@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 
-use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, PluginScore, Score};
+use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, Phase, PluginScore, Score, Turn};
 use gymkhana_sandbox::CallError;
 use tracing::{Instrument, info_span};
 
@@ -61,6 +61,9 @@ impl Rollout {
     /// If the host itself fails.
     pub async fn replay_group(&self, recorded: &[EpisodeRecord]) -> Result<Vec<EpisodeRecord>, RolloutError> {
         let members = recorded.iter().map(|record| async move {
+            if record.id.phase == Phase::Served {
+                return Ok(self.replay_transcript(record).await);
+            }
             match self.begin_replay(record).await? {
                 Started::Running(play) => play.to_end(Actor::Policy(&ReplayedPolicy::of(record))).await,
                 Started::Finished(over) => Ok(*over),
@@ -77,12 +80,8 @@ impl Rollout {
 
     /// Calls every reward and assembles the rewards. `recorded` holds the records of a replay and is empty otherwise.
     pub(crate) async fn score_group(&self, records: &mut [EpisodeRecord], recorded: &[EpisodeRecord]) {
-        let playable = |record: &EpisodeRecord| {
-            !matches!(record.ending, Ending::Dropped | Ending::EnvironmentFailed | Ending::AgentFailed)
-                && !record.segments.is_empty()
-        };
-        let present: Vec<usize> = (0..records.len()).filter(|&index| playable(&records[index])).collect();
-        let mut failed: Vec<bool> = records.iter().map(|record| !playable(record)).collect();
+        let present: Vec<usize> = (0..records.len()).filter(|&index| is_scored(&records[index])).collect();
+        let mut failed: Vec<bool> = records.iter().map(|record| !is_sound(record)).collect();
         let overrides: Vec<ReplayOverrides> = recorded.iter().map(ReplayOverrides::of).collect();
         for reward in &self.plugins.rewards {
             let since = std::time::Instant::now();
@@ -125,6 +124,18 @@ impl Rollout {
             }
         }
     }
+}
+
+/// Whether nothing failed before the first turn or at the end. Served episodes have no tokens, and may have no turns.
+fn is_sound(record: &EpisodeRecord) -> bool {
+    let begun = record.id.phase == Phase::Served || !record.segments.is_empty();
+    begun && !matches!(record.ending, Ending::Dropped | Ending::EnvironmentFailed | Ending::AgentFailed)
+}
+
+/// Whether rewards are asked about the episode: it is sound, and a seat made a turn.
+fn is_scored(record: &EpisodeRecord) -> bool {
+    let is_turn = |turn: &Turn| matches!(turn, Turn::Message { .. }) || turn.caller().is_some();
+    is_sound(record) && (record.id.phase != Phase::Served || record.turns.iter().any(is_turn))
 }
 
 /// Outcome of one reward for each present member. If the reward fails on the group, each member is scored alone:
@@ -193,7 +204,7 @@ fn reward_failure(reward: &Reward, error: CallError) -> Failure {
 #[cfg(test)]
 mod tests {
     use gymkhana_policy::Sampling;
-    use gymkhana_record::{Boundary, EpisodeId, FailureKind, Phase, Seed, TaskRef};
+    use gymkhana_record::{Boundary, EpisodeId, FailureKind, Seed, TaskRef};
 
     use super::*;
     use crate::episode::finish::ended;

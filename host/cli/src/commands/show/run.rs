@@ -25,6 +25,8 @@ enum RunState {
     Running,
     /// The run can be resumed.
     Stopped,
+    /// All episodes were served, and no server has the folder open.
+    Served,
 }
 
 #[derive(Serialize)]
@@ -70,6 +72,7 @@ impl RunView {
         let state = match &summary {
             Some(_) => RunState::Finished,
             None if run.is_in_use()? => RunState::Running,
+            None if is_served(run)? => RunState::Served,
             None => RunState::Stopped,
         };
         let plugins = lock.entries().iter().map(|entry| PluginView {
@@ -91,6 +94,7 @@ impl RunView {
     fn print(&self, run: &RunReader, printer: &Printer) {
         match (self.state, &self.summary) {
             (RunState::Running, _) => printer.result("running: a process has the folder open"),
+            (RunState::Served, _) => printer.result("served: no server has the folder open"),
             (RunState::Stopped, _) | (RunState::Finished, None) => {
                 printer.result(format!("stopped; continue it with `host run --resume {}`", run.path().display()));
             }
@@ -110,6 +114,12 @@ impl RunView {
             printer.result(format!("plugin {name} {version} {digest}"));
         }
     }
+}
+
+/// Whether the folder holds the records of a server.
+fn is_served(run: &RunReader) -> CliResult<bool> {
+    let ids = run.episodes()?.ids();
+    Ok(!ids.is_empty() && ids.iter().all(|id| id.phase == Phase::Served))
 }
 
 fn print_summary(summary: &Summary, printer: &Printer) {

@@ -1,0 +1,82 @@
+//! `host serve`: serves plugins to agents and trainers of others.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gymkhana_sandbox::GuestThreads;
+use gymkhana_serve::catalog::Catalog;
+use gymkhana_serve::config::ServeFile;
+use gymkhana_serve::records::Records;
+use gymkhana_serve::server::Server;
+use gymkhana_serve::session::SessionTable;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::ServeArgs;
+use crate::error::{Classify, CliError, CliResult};
+use crate::printer::Printer;
+use crate::registry;
+use crate::units::counted;
+
+/// Runs the command.
+pub fn serve(args: &ServeArgs, printer: &Printer) -> CliResult<()> {
+    let config = args.config.as_deref().map(ServeFile::read).transpose()?.unwrap_or_default();
+    let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+    let (files, _) = registry::gather(&args.plugins, args.fetch, None, printer)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
+    let guests = GuestThreads::start().internal()?;
+    runtime.block_on(async {
+        let catalog = Catalog::load(&config, folder, files, &printer.reporter()).await?;
+        let records = Arc::new(open_records(args, &catalog, printer).await?);
+        let offer = format!(
+            "{} and {}",
+            counted(catalog.environments().len(), "environment"),
+            counted(catalog.tools().tools().len(), "tool")
+        );
+        let sessions = SessionTable::new(catalog, &config, Arc::clone(&records), guests.handle().clone());
+        let server = Server::start(sessions, &config, args.listen).user_error()?;
+        printer.status(format!("serving {offer} at {}", server.url()));
+        let stop = stop_signal(printer.clone())?;
+        server.serve(stop).await;
+        match records.take_problem() {
+            None => Ok(()),
+            Some(problem) => Err(CliError::user(format!("some records were not written: {problem}"))
+                .with_hint("free space on the disk of --out")),
+        }
+    })
+}
+
+/// Opens the records, and says what a killed server left.
+async fn open_records(args: &ServeArgs, catalog: &Catalog, printer: &Printer) -> CliResult<Records> {
+    if args.no_records {
+        return Ok(Records::none());
+    }
+    let (records, recovered) = Records::open(&args.out, catalog).await?;
+    if recovered.episodes > 0 {
+        let cut = if recovered.torn { "; a turn was lost while it was written" } else { "" };
+        printer.status(format!(
+            "the last server was killed: {} kept up to the last turn and marked as dropped{cut}",
+            counted(recovered.episodes, "unfinished episode")
+        ));
+    }
+    Ok(records)
+}
+
+/// Waits for the first signal. A second one ends the process at once.
+fn stop_signal(printer: Printer) -> CliResult<impl Future<Output = ()>> {
+    let mut interrupt = signal(SignalKind::interrupt()).internal()?;
+    let mut terminate = signal(SignalKind::terminate()).internal()?;
+    Ok(async move {
+        let code = tokio::select! {
+            _ = interrupt.recv() => 130,
+            _ = terminate.recv() => 143,
+        };
+        printer.status("answering the last requests and writing records; a second signal ends the server at once");
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            std::process::exit(code);
+        });
+    })
+}

@@ -1,0 +1,231 @@
+//! The plugins that a server offers: environments, tools and rewards, loaded once.
+
+mod environment;
+mod options;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use gymkhana_driver::ToolSet;
+use gymkhana_nearest::did_you_mean;
+use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
+use gymkhana_orchestration::plugins::{self, PluginFile, bind_all};
+use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult, TOOLS_ONLY, tools_only};
+use gymkhana_record::NamedValue;
+use gymkhana_registry::Kind;
+use gymkhana_rollout::PluginSet;
+use gymkhana_sandbox::{Plugin, Sandbox};
+
+use crate::config::{ServeFile, run_file};
+use crate::error::{ErrorKind, ServeError};
+
+pub use environment::{PluginFacts, ServedEnvironment};
+pub use options::named_values;
+
+/// Environments with other options than those of the configuration that a server keeps.
+const MAX_VARIANTS: usize = 64;
+
+/// The plugins of a server.
+pub struct Catalog {
+    /// Environments in the order of their names.
+    environments: Vec<Arc<ServedEnvironment>>,
+    /// The tools without an environment, for tool sessions; `None` if the server has no tools.
+    tools_only: Option<Arc<ServedEnvironment>>,
+    /// Environments with other options, by their folder's name.
+    variants: RwLock<HashMap<String, Arc<ServedEnvironment>>>,
+    /// The plugins' files, for the folders of records.
+    files: Vec<PluginFile>,
+    /// The assets of the plugins, for the folders of records.
+    assets: AssetFiles,
+    sandbox: Sandbox,
+}
+
+impl Catalog {
+    /// Loads plugins. Paths of assets are relative to `folder`.
+    ///
+    /// # Errors
+    /// If a plugin is refused, two tools offer one function, or a section of the configuration has no plugin.
+    pub async fn load(
+        config: &ServeFile,
+        folder: &Path,
+        files: Vec<PluginFile>,
+        reporter: &Arc<dyn Reporter>,
+    ) -> RunResult<Self> {
+        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+        let mut whole = run_file(config, "", &names)?;
+        whole.plugins.clone_from(&config.plugins);
+        let sandbox = plugins::sandbox(&whole, reporter)?;
+        let assets = AssetFiles::pin(&mut whole, folder, None)?;
+        let loaded = plugins::load(&whole, &sandbox, &files, &assets, OutboundMode::Live)?;
+        sections_have_plugins(config, &loaded)?;
+        // The run files of records name assets by their digest.
+        let config = &ServeFile { plugins: whole.plugins, ..config.clone() };
+        let mut catalog =
+            Self { environments: vec![], tools_only: None, variants: RwLock::default(), files, assets, sandbox };
+        let is = |plugin: &&Plugin, kind| plugin.manifest().kinds.contains(&kind);
+        for environment in loaded.iter().filter(|plugin| is(plugin, Kind::Environment)) {
+            let served = catalog.bind(config, environment.clone(), &loaded).await?;
+            catalog.environments.push(Arc::new(served));
+        }
+        if loaded.iter().any(|plugin| is(&plugin, Kind::Tool)) {
+            catalog.tools_only = Some(Arc::new(catalog.bind(config, tools_only()?, &loaded).await?));
+        }
+        if catalog.environments.is_empty() && catalog.tools_only.is_none() {
+            return Err(RunError::user("no plugin is an environment or a tool\nhint: name one that agents can use"));
+        }
+        Ok(catalog)
+    }
+
+    /// An environment with all tools and rewards.
+    async fn bind(&self, config: &ServeFile, environment: Plugin, loaded: &[Plugin]) -> RunResult<ServedEnvironment> {
+        let others = loaded.iter().filter(|plugin| !plugin.manifest().kinds.contains(&Kind::Environment));
+        let plugins: Vec<Plugin> = std::iter::once(environment.clone()).chain(others.cloned()).collect();
+        let names: Vec<&str> = plugins.iter().map(Plugin::name).collect();
+        let file = run_file(config, environment.name(), &names)?;
+        let set: PluginSet = bind_all(&file, plugins).await?;
+        ServedEnvironment::new(file, set).await
+    }
+
+    /// The environments, in the order of their names.
+    #[must_use]
+    pub fn environments(&self) -> &[Arc<ServedEnvironment>] {
+        &self.environments
+    }
+
+    /// The environment of this name, or the only one.
+    ///
+    /// # Errors
+    /// If there is no such environment, or several and no name.
+    pub fn environment(&self, name: Option<&str>) -> Result<&Arc<ServedEnvironment>, ServeError> {
+        let known = || self.environments.iter().map(|environment| environment.name());
+        let listed = || known().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let unknown = |message| Err(ServeError::agent(ErrorKind::UnknownName, message));
+        match (name, &self.environments[..]) {
+            (_, []) => unknown("this server has no environment, only tools".to_owned()),
+            (None, [only]) => Ok(only),
+            (None, _) => unknown(format!("several environments are served\nhint: name one of {}", listed())),
+            (Some(name), environments) => {
+                let is = |environment: &&Arc<ServedEnvironment>| {
+                    environment.name() == name || environment.facts().name == name
+                };
+                environments.iter().find(is).map_or_else(
+                    || {
+                        let near = did_you_mean(name, known());
+                        unknown(format!("there is no environment `{name}`\nhint: use {}{near}", listed()))
+                    },
+                    Ok,
+                )
+            }
+        }
+    }
+
+    /// The same environment with other options, which it keeps.
+    ///
+    /// # Errors
+    /// If the plugin does not know or refuses an option, or too many different options are in use.
+    pub async fn with_options(
+        &self,
+        environment: &Arc<ServedEnvironment>,
+        options: Vec<NamedValue>,
+    ) -> Result<Arc<ServedEnvironment>, ServeError> {
+        let options = options::checked(environment, options)?;
+        if options.is_empty() {
+            return Ok(Arc::clone(environment));
+        }
+        let key = environment.variant_key(&options);
+        let find = || self.variants.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some(known) = find() {
+            return Ok(known);
+        }
+        let made = Arc::new(environment.with_options(&key, options).await?);
+        let mut variants = self.variants.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = variants.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        if variants.len() >= MAX_VARIANTS {
+            let message = format!(
+                "environment `{}` cannot be opened: {MAX_VARIANTS} different sets of options are in use\nhint: use one \
+                 of them, or serve the environment with other options in its configuration",
+                environment.name()
+            );
+            return Err(ServeError::host(ErrorKind::Full, message));
+        }
+        variants.insert(key, Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// The tools as the environment of tool sessions.
+    ///
+    /// # Errors
+    /// If the server has no tools.
+    pub fn tools_only(&self) -> Result<&Arc<ServedEnvironment>, ServeError> {
+        let none = || ServeError::agent(ErrorKind::UnknownName, "this server has no tools, only environments");
+        self.tools_only.as_ref().ok_or_else(none)
+    }
+
+    /// All tools, in the order of their names; empty without tools.
+    #[must_use]
+    pub fn tools(&self) -> Arc<ToolSet> {
+        self.tools_only.as_ref().map(|served| Arc::clone(served.tools())).unwrap_or_default()
+    }
+
+    /// The plugins' files.
+    #[must_use]
+    pub fn files(&self) -> &[PluginFile] {
+        &self.files
+    }
+
+    /// The assets of the plugins.
+    #[must_use]
+    pub fn assets(&self) -> &AssetFiles {
+        &self.assets
+    }
+
+    /// The sandbox of all plugins.
+    #[must_use]
+    pub fn sandbox(&self) -> &Sandbox {
+        &self.sandbox
+    }
+
+    /// Number of sandbox places that one episode takes at most.
+    pub(crate) fn places_per_episode(&self) -> usize {
+        let all = self.environments.iter().chain(&self.tools_only);
+        all.map(|served| served.places()).max().unwrap_or(1)
+    }
+}
+
+/// Rejects sections without a plugin, because their settings would have no effect.
+fn sections_have_plugins(config: &ServeFile, loaded: &[Plugin]) -> RunResult<()> {
+    let of = |kind| {
+        loaded
+            .iter()
+            .filter(move |plugin| plugin.manifest().kinds.contains(&kind))
+            .map(Plugin::name)
+            .collect::<Vec<_>>()
+    };
+    let sections = [
+        ("environments", config.environments.keys().collect::<Vec<_>>(), of(Kind::Environment)),
+        ("tools", config.tools.keys().collect(), of(Kind::Tool)),
+        ("rewards", config.rewards.keys().collect(), of(Kind::Reward)),
+    ];
+    for (section, names, known) in sections {
+        if let Some(name) = names.into_iter().find(|name| !known.contains(&name.as_str())) {
+            let near = did_you_mean(name, known.iter().copied());
+            let message = format!("[{section}.{name}] is unused: no such plugin is served\nhint: remove it{near}");
+            return Err(RunError::user(message));
+        }
+    }
+    if config.environments.contains_key(TOOLS_ONLY) {
+        return Err(RunError::user(format!("[environments.{TOOLS_ONLY}] is unused\nhint: remove it")));
+    }
+    let unused = config
+        .models
+        .keys()
+        .find(|name| !config.plugins.values().any(|plugin| plugin.model.as_deref() == Some(name.as_str())));
+    match unused {
+        Some(name) => Err(RunError::user(format!("models.{name} is unused: no plugin refers to it\nhint: remove it")))
+            .user_error(),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,60 @@
+//! Options of environments from JSON, checked against what the plugin declares.
+
+use gymkhana_nearest::did_you_mean;
+use gymkhana_record::{NamedValue, Value};
+use serde_json::{Map, Value as Json};
+
+use super::ServedEnvironment;
+use crate::error::{ErrorKind, ServeError};
+
+/// Options of a JSON object, in the order of their names.
+#[must_use]
+pub fn named_values(options: &Map<String, Json>) -> Vec<NamedValue> {
+    let value = |json: &Json| match json {
+        Json::Bool(flag) => Value::Flag(*flag),
+        Json::String(text) => Value::Text(text.clone()),
+        Json::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(integer), _) => Value::Integer(integer),
+            (None, Some(number)) => Value::Number(number),
+            (None, None) => Value::Other(json.to_string()),
+        },
+        Json::Null | Json::Array(_) | Json::Object(_) => Value::Other(json.to_string()),
+    };
+    let mut named: Vec<_> =
+        options.iter().map(|(name, json)| NamedValue { name: name.clone(), value: value(json) }).collect();
+    named.sort_by(|one, other| one.name.cmp(&other.name));
+    named
+}
+
+/// Checks names, turns integers into numbers where the plugin declares a number, and leaves out the options that the
+/// environment has anyway.
+///
+/// # Errors
+/// If the plugin declares no option of a name.
+pub(super) fn checked(
+    environment: &ServedEnvironment,
+    options: Vec<NamedValue>,
+) -> Result<Vec<NamedValue>, ServeError> {
+    let declared = &environment.info().options;
+    let mut kept = Vec::new();
+    for NamedValue { name, value } in options {
+        let Some(info) = declared.iter().find(|info| info.name == name) else {
+            let known = || declared.iter().map(|option| option.name.as_str());
+            let listed = known().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let listed = if listed.is_empty() { "it has none".to_owned() } else { format!("it has {listed}") };
+            let near = did_you_mean(&name, known());
+            let plugin = environment.name();
+            let message = format!("plugin `{plugin}` has no option `{name}`\nhint: {listed}{near}");
+            return Err(ServeError::agent(ErrorKind::UnknownName, message));
+        };
+        let value = match (value, &info.default) {
+            (Value::Integer(integer), Value::Number(_)) => Value::Number(integer as f64),
+            (value, _) => value,
+        };
+        let named = NamedValue { name, value };
+        if !environment.options().contains(&named) {
+            kept.push(named);
+        }
+    }
+    Ok(kept)
+}

@@ -1,0 +1,125 @@
+//! `[sessions]` and `[episode]`: bounds of the table and of one episode.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use gymkhana_orchestration::{RunError, RunResult};
+use serde::Deserialize;
+
+/// `[sessions]`: bounds of the table of sessions.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SessionLimits {
+    /// Open sessions of all clients, 1 to 10,000,000. One more is refused.
+    pub max: usize,
+    /// Open sessions of one client, 1 to 10,000,000.
+    pub per_client: usize,
+    /// Sessions with live plugin instances; the others are parked as snapshots. By default as many as the sandbox has
+    /// places for.
+    pub live: Option<usize>,
+    /// Plugin calls that run at the same time, 1 to 4096. By default two for each core.
+    pub running: Option<usize>,
+    /// Time in seconds for which a request waits for a place, 0 to 3600.
+    pub wait_seconds: f64,
+    /// Time in seconds without a request after which a session is closed, 0.1 to 10,000,000.
+    pub idle_seconds: f64,
+    /// Time in seconds after which a request is answered with an error, 0.1 to 86,400. The plugin's call itself ends by
+    /// the limits of `[sandbox]`.
+    pub request_seconds: f64,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self {
+            max: 100_000,
+            per_client: 100_000,
+            live: None,
+            running: None,
+            wait_seconds: 10.0,
+            idle_seconds: 3600.0,
+            request_seconds: 55.0,
+        }
+    }
+}
+
+impl SessionLimits {
+    /// Checks ranges.
+    ///
+    /// # Errors
+    /// The first value out of range.
+    pub(super) fn check(&self) -> RunResult<()> {
+        within("sessions.max", self.max, 1..=10_000_000)?;
+        within("sessions.per_client", self.per_client, 1..=10_000_000)?;
+        within("sessions.live", self.live.unwrap_or(1), 1..=10_000_000)?;
+        within("sessions.running", self.running.unwrap_or(1), 1..=4096)?;
+        within("sessions.wait_seconds", self.wait_seconds, 0.0..=3600.0)?;
+        within("sessions.idle_seconds", self.idle_seconds, 0.1..=1e7)?;
+        within("sessions.request_seconds", self.request_seconds, 0.1..=86_400.0)
+    }
+
+    pub(crate) fn wait(&self) -> Duration {
+        Duration::from_secs_f64(self.wait_seconds)
+    }
+
+    pub(crate) fn idle(&self) -> Duration {
+        Duration::from_secs_f64(self.idle_seconds)
+    }
+
+    pub(crate) fn request(&self) -> Duration {
+        Duration::from_secs_f64(self.request_seconds)
+    }
+}
+
+/// `[episode]`: limits of one episode, which records and replays know as those of a run.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EpisodeLimits {
+    /// Turns of all seats, 1 to 100,000.
+    pub turns: u32,
+    /// Function calls of all seats, 1 to 100,000.
+    pub calls: u32,
+    /// Wall-clock time in seconds, 0.001 to 1,000,000.
+    pub seconds: f64,
+    /// Size of the record in MiB as far as plugins cause it, 1 to 128.
+    pub mib: u64,
+}
+
+impl Default for EpisodeLimits {
+    fn default() -> Self {
+        Self { turns: 100_000, calls: 100_000, seconds: 1e6, mib: 32 }
+    }
+}
+
+impl EpisodeLimits {
+    /// Checks ranges.
+    ///
+    /// # Errors
+    /// The first value out of range.
+    pub(super) fn check(&self) -> RunResult<()> {
+        within("episode.turns", self.turns, 1..=100_000)?;
+        within("episode.calls", self.calls, 1..=100_000)?;
+        within("episode.seconds", self.seconds, 0.001..=1e6)?;
+        within("episode.mib", self.mib, 1..=128)
+    }
+
+    pub(crate) fn time(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.mib << 20
+    }
+}
+
+/// Checks that a value is in its range.
+///
+/// # Errors
+/// If it is not.
+pub(crate) fn within<T: PartialOrd + Display>(key: &str, value: T, range: RangeInclusive<T>) -> RunResult<()> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let message = format!("{key} is {value}\nhint: use {} to {}", range.start(), range.end());
+    Err(RunError::user(message))
+}

@@ -1,0 +1,17 @@
+//! Serves plugins to agents and trainers of others: one listener, one table of sessions, and a door for each protocol.
+//!
+//! A session is a sequence of episodes of an environment, or a set of tools. It is driven by the code that also plays
+//! the episodes of a run ([`gymkhana_driver`]) and leaves the same records, so that `host show`, `host replay` and
+//! `host rescore` read served sessions. Doors translate protocols and hold no state of their own.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod catalog;
+pub mod client;
+pub mod config;
+pub mod doors;
+pub mod error;
+pub mod metrics;
+pub mod records;
+pub mod server;
+pub mod session;

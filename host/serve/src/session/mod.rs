@@ -1,0 +1,18 @@
+//! Sessions: the table that all doors share, and the requests of one session.
+//!
+//! Plugin calls run on the sandbox's own threads, at most `sessions.running` at a time. The requests of one session run one
+//! after the other, and a client that goes away does not interrupt a plugin's call.
+
+mod ended;
+mod episode;
+mod id;
+mod places;
+mod requests;
+mod state;
+mod table;
+mod types;
+
+pub use id::SessionId;
+pub use requests::Session;
+pub use table::{SessionCounts, SessionTable};
+pub use types::{Action, Begin, CallAnswer, EpisodeScore, EpisodeStatus, OpenSession, Opened, Status, Step};

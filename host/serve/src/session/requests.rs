@@ -1,0 +1,400 @@
+//! The requests of one session.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use gymkhana_driver::NoHooks;
+use gymkhana_record::{CallSite, Ending, EpisodeId, EpisodeRecord, Function, NamedValue};
+use gymkhana_sandbox::{EnvironmentEpisode, Image, OptionalInterface};
+use serde_json::Value as Json;
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::{Instant, timeout_at};
+use tracing::{Instrument, info_span};
+
+use super::episode::LiveEpisode;
+use super::id::SessionId;
+use super::state::{EndedEpisode, Play, State};
+use super::table::{Entry, Shared, unknown};
+use super::types::{Action, Begin, CallAnswer, EpisodeScore, Opened, Status, Step};
+use crate::catalog::ServedEnvironment;
+use crate::doors::Door;
+use crate::error::{ErrorKind, Owner, ServeError};
+
+/// A session of one client. Clones are the same session; dropping them closes nothing.
+#[derive(Clone)]
+pub struct Session {
+    pub(super) shared: Arc<Shared>,
+    pub(super) entry: Arc<Entry>,
+}
+
+/// Whether a request needs live plugin instances.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Instances {
+    /// It reads what the host holds.
+    None,
+    /// A parked episode becomes live.
+    Present,
+    /// An episode begins.
+    New,
+}
+
+type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, ServeError>> + Send + 'a>>;
+
+impl Session {
+    /// Its id, which only this client may use.
+    #[must_use]
+    pub fn id(&self) -> SessionId {
+        self.entry.id
+    }
+
+    /// The door that opened it.
+    #[must_use]
+    pub fn door(&self) -> Door {
+        self.entry.door
+    }
+
+    /// Whether it is open: neither closed nor expired.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.shared.holds(&self.entry.id)
+    }
+
+    /// Begins an episode and ends the one before.
+    ///
+    /// # Errors
+    /// If the split or the task does not exist, the environment fails, or no place becomes free in time.
+    pub async fn reset(&self, begin: Begin) -> Result<Opened, ServeError> {
+        self.run(Instances::New, |shared, state| {
+            Box::pin(async move {
+                end_episode(shared, state, Ending::EarlyStopped).await;
+                let (task, seed) = state.next(begin)?;
+                let served = Arc::clone(&state.served);
+                let record = shared.records.next_id(&served, &shared.catalog).await?;
+                match LiveEpisode::start(&served, &shared.episode, (record, task, seed)).await {
+                    Ok((live, opened)) => {
+                        shared.records.began(&live.beginning(served.folder()));
+                        state.play = Play::Live(Box::new(live));
+                        Ok(opened)
+                    }
+                    Err(failed) => {
+                        state.play = Play::Waiting;
+                        shared.records.store(&served, &shared.catalog, &failed.record).await;
+                        Err(failed.error)
+                    }
+                }
+            })
+        })
+        .await
+    }
+
+    /// Takes a turn of the seat to move. A failure of the environment ends the episode and is in the step.
+    ///
+    /// # Errors
+    /// If no episode is running, another seat or turn is meant, or a deadline passes.
+    pub async fn act(&self, action: Action) -> Result<Step, ServeError> {
+        self.run(Instances::Present, |shared, state| {
+            Box::pin(async move {
+                if let Play::Ended(ended) = &state.play
+                    && let Some(again) = ended.facts.repeated(&action.reply, action.turn)?
+                {
+                    return Ok(again);
+                }
+                let served = Arc::clone(&state.served);
+                let live = state.live()?;
+                let before = live.extent();
+                let step = live.act(&shared.episode, action).await?;
+                shared.records.progressed(&live.since(served.folder(), before));
+                let Some(ending) = step.ending else { return Ok(step) };
+                end_episode(shared, state, ending).await;
+                let Play::Ended(ended) = &mut state.play else { return Ok(step) };
+                let step = step.with_score(&ended.record);
+                ended.remember(&step);
+                Ok(step)
+            })
+        })
+        .await
+    }
+
+    /// Calls one function: of a tool, or of the environment.
+    ///
+    /// # Errors
+    /// As [`Session::act`].
+    pub async fn call(&self, name: &str, arguments: &Json) -> Result<(CallAnswer, Step), ServeError> {
+        let mut step = self.act(Action::call(name, arguments)).await?;
+        match step.answers.pop() {
+            Some(answer) => Ok((answer, step)),
+            // An environment that fails in a call answers none.
+            None => Err(step.fatal().unwrap_or_else(|| {
+                ServeError::host(ErrorKind::Failed, format!("function `{name}` was called and gave no answer"))
+            })),
+        }
+    }
+
+    /// Functions of a seat, or of the seat to move. Before the first episode, those of the first task.
+    ///
+    /// # Errors
+    /// If the environment fails.
+    pub async fn functions(&self, seat: Option<u32>) -> Result<Vec<Function>, ServeError> {
+        self.run(Instances::Present, move |_, state| {
+            Box::pin(async move {
+                match &state.play {
+                    Play::Live(live) => {
+                        let data = &live.episode.data;
+                        Ok(data.functions(seat.unwrap_or(data.seat)).to_vec())
+                    }
+                    Play::Ended(ended) => {
+                        let offered = &ended.record.opening.functions;
+                        let offered = offered.iter().find(|offered| offered.seat == seat.unwrap_or(0));
+                        Ok(offered.map(|offered| offered.functions.clone()).unwrap_or_default())
+                    }
+                    Play::Waiting | Play::Parked(_) => state.served.first_functions().await,
+                }
+            })
+        })
+        .await
+    }
+
+    /// The state of the session and its episode.
+    ///
+    /// # Errors
+    /// If the session is closed, or a deadline passes.
+    pub async fn status(&self) -> Result<Status, ServeError> {
+        self.run(Instances::Present, |_, state| {
+            Box::pin(async move {
+                let environment = state.served.name().to_owned();
+                Ok(Status { environment, episodes: state.episodes, episode: state.episode() })
+            })
+        })
+        .await
+    }
+
+    /// The environment's values for rewards and teachers. Agents must not see them.
+    ///
+    /// # Errors
+    /// If the environment does not offer it or fails, or no episode has begun.
+    pub async fn privileged(&self) -> Result<Vec<NamedValue>, ServeError> {
+        self.run(Instances::Present, |_, state| {
+            Box::pin(async move {
+                if let Play::Ended(ended) = &state.play {
+                    return Ok(ended.record.privileged.clone());
+                }
+                let live = state.live()?;
+                let (interface, site) = (OptionalInterface::Privileged, CallSite::Privileged);
+                match live.episode.read(&NoHooks, interface, site, EnvironmentEpisode::privileged).await {
+                    Some(view) => view.map_err(|failure| ServeError::from(&failure)),
+                    None => Err(lacks(live, "privileged view")),
+                }
+            })
+        })
+        .await
+    }
+
+    /// A picture of the state, as text or SVG.
+    ///
+    /// # Errors
+    /// If the environment does not offer it or fails, or no episode is running.
+    pub async fn render(&self) -> Result<Image, ServeError> {
+        self.run(Instances::Present, |_, state| {
+            Box::pin(async move {
+                let name = state.served.name().to_owned();
+                let live = state.live()?;
+                if !live.episode.offers(OptionalInterface::Render) {
+                    return Err(lacks(live, "rendering"));
+                }
+                let drawn = live.episode.environment().render().await;
+                drawn.map_err(|error| ServeError::of_call(Owner::Environment, &name, &error))
+            })
+        })
+        .await
+    }
+
+    /// Scores of the episode, which has ended.
+    ///
+    /// # Errors
+    /// If it has not.
+    pub async fn score(&self) -> Result<EpisodeScore, ServeError> {
+        self.ended().await.map(|(record, _)| EpisodeScore::of(&record))
+    }
+
+    /// The environment that it plays; that of tool sessions for a session of tools.
+    ///
+    /// # Errors
+    /// If the session is closed, or a deadline passes.
+    pub async fn environment(&self) -> Result<Arc<ServedEnvironment>, ServeError> {
+        self.run(Instances::None, |_, state| Box::pin(async move { Ok(Arc::clone(&state.served)) })).await
+    }
+
+    /// Keeps the session from expiring.
+    pub fn ping(&self) {
+        self.shared.touch(&self.entry);
+    }
+
+    /// Ends the episode and closes the session. Returns the id of the last episode's record; `None` if none has begun.
+    ///
+    /// # Errors
+    /// If the session is closed already, or a deadline passes: the session is then closed after its present request.
+    pub async fn close(&self) -> Result<Option<EpisodeId>, ServeError> {
+        self.shared.remove(&self.entry);
+        self.run_unchecked(Instances::Present, |shared, state| Box::pin(close(shared, state, Ending::EarlyStopped)))
+            .await
+    }
+
+    /// Closes the session for a reason of the server.
+    pub(super) async fn end(&self, ending: Ending) {
+        self.shared.remove(&self.entry);
+        let closed =
+            self.run_unchecked(Instances::Present, move |shared, state| Box::pin(close(shared, state, ending))).await;
+        if let Err(error) = closed {
+            tracing::warn!(session = %self.entry.id, %error, "a session could not be closed in time");
+        }
+    }
+
+    /// The record of the ended episode.
+    pub(super) async fn ended(&self) -> Result<(EpisodeRecord, Arc<ServedEnvironment>), ServeError> {
+        self.run(Instances::None, |_, state| {
+            Box::pin(async move {
+                let Play::Ended(ended) = &state.play else {
+                    let message = "the episode cannot be scored: it has not ended";
+                    return Err(ServeError::agent(ErrorKind::OutOfOrder, message));
+                };
+                Ok((ended.record.clone(), Arc::clone(&state.served)))
+            })
+        })
+        .await
+    }
+
+    /// Runs a request after those before it, unless the server is shutting down.
+    async fn run<T: Send + 'static>(
+        &self,
+        instances: Instances,
+        work: impl for<'a> FnOnce(&'a Shared, &'a mut State) -> Work<'a, T> + Send + 'static,
+    ) -> Result<T, ServeError> {
+        self.shared.check_open()?;
+        self.run_unchecked(instances, work).await
+    }
+
+    async fn run_unchecked<T: Send + 'static>(
+        &self,
+        instances: Instances,
+        work: impl for<'a> FnOnce(&'a Shared, &'a mut State) -> Work<'a, T> + Send + 'static,
+    ) -> Result<T, ServeError> {
+        let since = Instant::now();
+        let result = self.run_in_turn(instances, work).await;
+        self.shared.metrics.finished(self.entry.door, result.as_ref().err(), since.elapsed());
+        result
+    }
+
+    async fn run_in_turn<T: Send + 'static>(
+        &self,
+        instances: Instances,
+        work: impl for<'a> FnOnce(&'a Shared, &'a mut State) -> Work<'a, T> + Send + 'static,
+    ) -> Result<T, ServeError> {
+        let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
+        shared.touch(&entry);
+        let deadline = Instant::now() + shared.limits.request();
+        let state = timeout_at(deadline, Arc::clone(&entry.state).lock_owned()).await;
+        let mut state = state.map_err(|_| busy())?;
+        if state.closed {
+            return Err(unknown(&entry.id));
+        }
+        let wants = instances == Instances::New || instances == Instances::Present && state.is_parked();
+        if wants && state.place.is_none() {
+            state.place = Some(shared.places.acquire(&shared.guests).await?);
+        }
+        let span = info_span!("session", id = %entry.id, door = entry.door.label(), client = entry.client.name());
+        let owner = if state.served.is_tools_only() { Owner::Tool } else { Owner::Environment };
+        let task = async move {
+            let result = async {
+                state.unpark_if(instances != Instances::None).await?;
+                work(&shared, &mut state).await
+            };
+            let result = result.await;
+            settle(&shared, &entry, &mut state);
+            result
+        };
+        self.shared.call_until(deadline, owner, task.instrument(span)).await
+    }
+}
+
+/// Returns the place of a session without a live episode, and notes the use of one with.
+fn settle(shared: &Shared, entry: &Arc<Entry>, state: &mut OwnedMutexGuard<State>) {
+    shared.touch(entry);
+    if state.play.is_live() {
+        shared.places.used(entry);
+    } else {
+        shared.places.unused(entry);
+        state.place = None;
+    }
+}
+
+impl Shared {
+    /// Runs a task on the threads of plugin calls, within the limit of calls that run at the same time. Its end does not
+    /// depend on the caller.
+    pub(super) async fn call<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = Result<T, ServeError>> + Send + 'static,
+    ) -> Result<T, ServeError> {
+        self.call_until(Instant::now() + self.limits.request(), Owner::Reward, task).await
+    }
+
+    /// As [`Shared::call`]. After the deadline, `owner` is the party whose call still runs.
+    async fn call_until<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        owner: Owner,
+        task: impl Future<Output = Result<T, ServeError>> + Send + 'static,
+    ) -> Result<T, ServeError> {
+        let permit = timeout_at(deadline, Arc::clone(&self.running).acquire_owned()).await;
+        // The semaphore is never closed.
+        let Ok(Ok(permit)) = permit else {
+            let message = "the request cannot run: all threads of plugins stayed in use\nhint: repeat it later";
+            return Err(ServeError::host(ErrorKind::Full, message));
+        };
+        let running = self.guests.spawn(async move {
+            let result = task.await;
+            drop(permit);
+            result
+        });
+        match timeout_at(deadline, running).await {
+            Ok(Ok(result)) => result,
+            Ok(Err(_)) => Err(ServeError::host(ErrorKind::Failed, "the request failed: the host panicked")),
+            Err(_) => {
+                let seconds = self.limits.request_seconds;
+                let message = format!("the request took longer than {seconds} s\nhint: raise sessions.request_seconds");
+                Err(ServeError::new(owner, ErrorKind::Deadline, message))
+            }
+        }
+    }
+}
+
+fn busy() -> ServeError {
+    let message = "the request cannot run: another request of the session is running\nhint: wait for its answer";
+    ServeError::agent(ErrorKind::Busy, message)
+}
+
+/// Ends a running episode and stores its record.
+async fn end_episode(shared: &Shared, state: &mut State, ending: Ending) {
+    // A snapshot that cannot be read leaves the episode parked; it ends without further views.
+    let play = std::mem::replace(&mut state.play, Play::Waiting);
+    let Play::Live(live) = play else {
+        state.play = play;
+        return;
+    };
+    let facts = live.facts.clone();
+    let record = *live.finish(&state.served, ending).await;
+    shared.records.store(&state.served, &shared.catalog, &record).await;
+    state.play = Play::Ended(Box::new(EndedEpisode { record, facts }));
+}
+
+/// Ends the episode and marks the session as closed.
+async fn close(shared: &Shared, state: &mut State, ending: Ending) -> Result<Option<EpisodeId>, ServeError> {
+    state.closed = true;
+    end_episode(shared, state, ending).await;
+    let record = state.episode().map(|episode| episode.record);
+    state.play = Play::Waiting;
+    Ok(record)
+}
+
+fn lacks(live: &LiveEpisode, what: &str) -> ServeError {
+    ServeError::agent(ErrorKind::Unsupported, format!("{} offers no {what}", live.episode.boundary()))
+}

@@ -1,0 +1,186 @@
+//! The state of one session: its environment, the seeds of its episodes, and the present episode.
+
+use std::sync::Arc;
+
+use gymkhana_driver::{Episode, SavedEpisode};
+use gymkhana_record::{EpisodeRecord, Seed, TaskRef};
+use gymkhana_sandbox::SplitInfo;
+
+use super::episode::{EpisodeFacts, LiveEpisode, seeds};
+use super::id::random_seed;
+use super::places::Place;
+use super::types::{Begin, EpisodeStatus, Step};
+use crate::catalog::ServedEnvironment;
+use crate::error::{ErrorKind, ServeError};
+
+/// Number of tasks that are drawn from a split without end.
+const ENDLESS: u64 = 1 << 31;
+
+/// Error of a turn before the first episode.
+const NOT_BEGUN: &str = "the episode cannot go on: none has begun\nhint: reset the session";
+
+/// Error of a turn after the end.
+const OVER: &str = "the episode cannot go on: it has ended\nhint: reset the session for another one";
+
+/// The state of a session.
+pub(super) struct State {
+    pub(super) served: Arc<ServedEnvironment>,
+    /// Seed of the first episode since the last reset with a seed, and the number of episodes begun with it.
+    root: Option<(Seed, u64)>,
+    /// Number of all episodes begun.
+    pub(super) episodes: u64,
+    pub(super) play: Play,
+    /// Right to live plugin instances; held exactly while the episode is live.
+    pub(super) place: Option<Place>,
+    /// Whether the session is closed.
+    pub(super) closed: bool,
+}
+
+/// The present episode.
+pub(super) enum Play {
+    /// None has begun.
+    Waiting,
+    /// Plugin instances are live.
+    Live(Box<LiveEpisode>),
+    /// The episode is a snapshot.
+    Parked(Box<Parked>),
+    /// It is over.
+    Ended(Box<EndedEpisode>),
+}
+
+/// A parked episode.
+pub(super) struct Parked {
+    /// [`SavedEpisode`] as JSON.
+    saved: Box<[u8]>,
+    pub(super) facts: EpisodeFacts,
+}
+
+/// An ended episode.
+pub(super) struct EndedEpisode {
+    pub(super) record: EpisodeRecord,
+    pub(super) facts: EpisodeFacts,
+}
+
+impl EndedEpisode {
+    /// Keeps the answer to the turn that ended the episode, with its scores.
+    pub(super) fn remember(&mut self, step: &Step) {
+        if let Some(last) = &self.facts.last {
+            self.facts.last = Some(Arc::new((last.0.clone(), step.clone())));
+        }
+    }
+}
+
+impl State {
+    /// A session without an episode.
+    pub(super) fn new(served: Arc<ServedEnvironment>) -> Self {
+        Self { served, root: None, episodes: 0, play: Play::Waiting, place: None, closed: false }
+    }
+
+    /// The task and the seed of the next episode.
+    ///
+    /// # Errors
+    /// If the split or the task does not exist.
+    pub(super) fn next(&mut self, begin: Begin) -> Result<(TaskRef, Seed), ServeError> {
+        let Begin { split, index, seed } = begin;
+        let split = self.served.split(split.as_deref())?.clone();
+        let given = index.map(|index| self.served.task(Some(&split.name), index)).transpose()?;
+        let (root, number) = match (seed, self.root) {
+            (Some(seed), _) => (Seed(seed), 0),
+            (None, Some(sequence)) => sequence,
+            (None, None) => (Seed(random_seed()?), 0),
+        };
+        self.root = Some((root, number + 1));
+        self.episodes += 1;
+        let seed = if number == 0 { root } else { root.child("episode").child(number) };
+        Ok((given.unwrap_or_else(|| drawn(&split, seed)), seed))
+    }
+
+    /// The live episode.
+    ///
+    /// # Errors
+    /// If none has begun, or it has ended.
+    pub(super) fn live(&mut self) -> Result<&mut LiveEpisode, ServeError> {
+        let order = |message| Err(ServeError::agent(ErrorKind::OutOfOrder, message));
+        match &mut self.play {
+            Play::Live(live) => Ok(live),
+            Play::Waiting => order(NOT_BEGUN),
+            Play::Ended(_) => order(OVER),
+            Play::Parked(_) => Err(ServeError::host(ErrorKind::Failed, "the episode is parked")),
+        }
+    }
+
+    /// Whether the episode is a snapshot.
+    pub(super) fn is_parked(&self) -> bool {
+        matches!(self.play, Play::Parked(_))
+    }
+
+    /// Turns a live episode into a snapshot. Returns whether it is one now: plugins that offer no snapshots stay live.
+    pub(super) async fn park(&mut self) -> bool {
+        let Play::Live(live) = &mut self.play else { return false };
+        if !live.episode.can_be_copied() {
+            return false;
+        }
+        let Ok(snapshot) = live.episode.snapshot().await else { return false };
+        let saved = SavedEpisode::new(&snapshot, live.episode.data.clone());
+        let Ok(saved) = serde_json::to_vec(&saved) else { return false };
+        let parked = Parked { saved: saved.into(), facts: live.facts.clone() };
+        self.play = Play::Parked(Box::new(parked));
+        self.place = None;
+        true
+    }
+
+    /// As [`State::unpark`] if `wanted`.
+    pub(super) async fn unpark_if(&mut self, wanted: bool) -> Result<(), ServeError> {
+        if wanted { self.unpark().await } else { Ok(()) }
+    }
+
+    /// Makes a parked episode live again. Its place is held already.
+    ///
+    /// # Errors
+    /// If a plugin cannot read its snapshot; the episode stays parked.
+    pub(super) async fn unpark(&mut self) -> Result<(), ServeError> {
+        let Play::Parked(parked) = &self.play else { return Ok(()) };
+        let wrong = |why: String| ServeError::host(ErrorKind::Failed, format!("the session cannot continue: {why}"));
+        let saved: SavedEpisode = serde_json::from_slice(&parked.saved).map_err(|error| wrong(error.to_string()))?;
+        let opened = saved.open(self.served.bound(), self.served.tools()).map_err(|error| wrong(error.to_string()))?;
+        let restored = Episode::restore(&opened.0, opened.1, seeds(parked.facts.seed)).await;
+        let episode = restored.map_err(|failure| ServeError::from(&failure))?;
+        let live = LiveEpisode { episode, facts: parked.facts.clone() };
+        self.play = Play::Live(Box::new(live));
+        Ok(())
+    }
+
+    /// The state of the episode for clients; `None` before the first one.
+    pub(super) fn episode(&self) -> Option<EpisodeStatus> {
+        let status = |facts: &EpisodeFacts| EpisodeStatus {
+            record: facts.record,
+            task: facts.task.clone(),
+            seed: facts.seed.0,
+            turns: facts.turns,
+            seat: facts.last.as_ref().map_or(0, |last| last.1.next_seat),
+            rewards: vec![],
+            ending: None,
+            age: facts.begun.elapsed(),
+        };
+        let sum = |rewards: &gymkhana_record::SeatRewards| rewards.rewards.iter().fold(0.0, |sum, one| sum + one);
+        match &self.play {
+            Play::Waiting => None,
+            Play::Live(live) => {
+                let data = &live.episode.data;
+                let rewards = data.rewards.iter().map(sum).collect();
+                Some(EpisodeStatus { seat: data.seat, rewards, ..status(&live.facts) })
+            }
+            Play::Parked(parked) => Some(status(&parked.facts)),
+            Play::Ended(ended) => {
+                let (rewards, ending) = (ended.record.rewards.clone(), Some(ended.record.ending));
+                Some(EpisodeStatus { rewards, ending, ..status(&ended.facts) })
+            }
+        }
+    }
+}
+
+/// The task of the episode with this seed, at random.
+fn drawn(split: &SplitInfo, seed: Seed) -> TaskRef {
+    let tasks = split.tasks.unwrap_or(ENDLESS).max(1);
+    TaskRef { split: split.name.clone(), index: seed.child("task").stream().below(tasks) }
+}

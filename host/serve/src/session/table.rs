@@ -1,0 +1,333 @@
+//! The table of sessions: who may use which, how many there are, and when they end.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::time::{Duration, Instant};
+
+use gymkhana_record::Ending;
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, Semaphore};
+
+use super::id::SessionId;
+use super::places::Places;
+use super::requests::Session;
+use super::state::{Play, State};
+use super::types::{Begin, EpisodeScore, OpenSession};
+use crate::catalog::Catalog;
+use crate::client::Client;
+use crate::config::{EpisodeLimits, ServeFile, SessionLimits};
+use crate::doors::Door;
+use crate::error::{ErrorKind, ServeError};
+use crate::metrics::SessionMetrics;
+use crate::records::Records;
+
+/// Plugin calls for each core that run at the same time by default.
+const RUNNING_PER_CORE: usize = 2;
+
+/// The sessions of all clients and doors. Clones share one table.
+#[derive(Clone)]
+pub struct SessionTable {
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What all sessions share.
+pub(super) struct Shared {
+    pub(super) catalog: Catalog,
+    pub(super) limits: SessionLimits,
+    pub(super) episode: EpisodeLimits,
+    /// Threads of plugin calls.
+    pub(super) guests: Handle,
+    /// Permits of plugin calls that run at the same time.
+    pub(super) running: Arc<Semaphore>,
+    pub(super) places: Places,
+    pub(super) records: Arc<Records>,
+    pub(super) metrics: SessionMetrics,
+    started: Instant,
+    /// Whether the server is shutting down.
+    closing: AtomicBool,
+    sessions: RwLock<Sessions>,
+}
+
+#[derive(Default)]
+struct Sessions {
+    entries: HashMap<SessionId, Arc<Entry>>,
+    /// Number of sessions of each client.
+    clients: HashMap<Client, usize>,
+}
+
+/// One session.
+pub(super) struct Entry {
+    pub(super) id: SessionId,
+    pub(super) client: Client,
+    pub(super) door: Door,
+    pub(super) state: Arc<Mutex<State>>,
+    /// Place in the list of idle sessions; 0 for none.
+    pub(super) stamp: AtomicU64,
+    /// Time of the last request in milliseconds since the start of the table.
+    last_used: AtomicU64,
+}
+
+/// Numbers of sessions at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionCounts {
+    /// Open sessions.
+    pub open: usize,
+    /// Sessions with live plugin instances.
+    pub live: usize,
+    /// Largest number of sessions with live plugin instances.
+    pub places: usize,
+    /// Number of times that a session was parked.
+    pub parked: u64,
+}
+
+impl SessionTable {
+    /// A table of sessions with these plugins. `guests` are the threads of plugin calls, such as
+    /// [`GuestThreads`](gymkhana_sandbox::GuestThreads). Must be called in a runtime of tokio, where it starts the task
+    /// that closes idle sessions.
+    #[must_use]
+    pub fn new(catalog: Catalog, config: &ServeFile, records: Arc<Records>, guests: Handle) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let running = config.sessions.running.unwrap_or(RUNNING_PER_CORE * cores);
+        let live = config.sessions.live.unwrap_or_else(|| default_live(&catalog, running));
+        let shared = Shared {
+            places: Places::new(live, config.sessions.wait()),
+            running: Arc::new(Semaphore::new(running)),
+            limits: config.sessions.clone(),
+            episode: config.episode.clone(),
+            catalog,
+            guests,
+            records,
+            metrics: SessionMetrics::default(),
+            started: Instant::now(),
+            closing: AtomicBool::new(false),
+            sessions: RwLock::default(),
+        };
+        let table = Self { shared: Arc::new(shared) };
+        tokio::spawn(close_idle(Arc::downgrade(&table.shared)));
+        table
+    }
+
+    /// The plugins.
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.shared.catalog
+    }
+
+    /// Opens a session of a client.
+    ///
+    /// # Errors
+    /// If the environment or an option does not exist, the client or the server has too many sessions, or the server is
+    /// shutting down.
+    pub async fn open(&self, client: &Client, door: Door, what: OpenSession) -> Result<Session, ServeError> {
+        let catalog = self.catalog();
+        let (served, begin) = match what {
+            OpenSession::Environment { name, options } => {
+                let environment = catalog.environment(name.as_deref())?;
+                (catalog.with_options(environment, options).await?, None)
+            }
+            OpenSession::Tools { seed } => {
+                (Arc::clone(catalog.tools_only()?), Some(Begin { seed, ..Begin::default() }))
+            }
+        };
+        let entry = Arc::new(Entry {
+            id: SessionId::random()?,
+            client: client.clone(),
+            door,
+            state: Arc::new(Mutex::new(State::new(served))),
+            stamp: AtomicU64::new(0),
+            last_used: AtomicU64::new(self.shared.now()),
+        });
+        self.shared.admit(&entry)?;
+        self.shared.metrics.opened(door);
+        let session = Session { shared: Arc::clone(&self.shared), entry };
+        if let Some(begin) = begin
+            && let Err(error) = session.reset(begin).await
+        {
+            session.close().await?;
+            return Err(error);
+        }
+        Ok(session)
+    }
+
+    /// The session of this id, if it is this client's.
+    ///
+    /// # Errors
+    /// If it does not exist, was closed, has expired, or is another client's, which the error does not tell apart.
+    pub fn find(&self, client: &Client, id: &SessionId) -> Result<Session, ServeError> {
+        let sessions = self.shared.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let entry = sessions.entries.get(id).filter(|entry| entry.client == *client).cloned();
+        drop(sessions);
+        let entry = entry.ok_or_else(|| unknown(id))?;
+        Ok(Session { shared: Arc::clone(&self.shared), entry })
+    }
+
+    /// As [`SessionTable::find`], with the id as text.
+    ///
+    /// # Errors
+    /// As [`SessionTable::find`].
+    pub fn find_text(&self, client: &Client, id: &str) -> Result<Session, ServeError> {
+        self.find(client, &id.parse()?)
+    }
+
+    /// Scores the ended episodes of several sessions together, as a group of attempts at one task. Their records keep the
+    /// scores that each episode got alone.
+    ///
+    /// # Errors
+    /// If a session does not exist or its episode has not ended, or the tasks differ.
+    pub async fn score_group(&self, client: &Client, ids: &[SessionId]) -> Result<Vec<EpisodeScore>, ServeError> {
+        let (mut records, mut served) = (Vec::new(), None);
+        for id in ids {
+            let session = self.find(client, id)?;
+            let (record, own) = session.ended().await?;
+            let other = served.get_or_insert_with(|| Arc::clone(&own));
+            if !Arc::ptr_eq(other, &own)
+                || records.first().is_some_and(|first: &gymkhana_record::EpisodeRecord| first.task != record.task)
+            {
+                let message = "the sessions cannot be scored together: a group has one environment and one task";
+                return Err(ServeError::bad_input(message));
+            }
+            records.push(record);
+        }
+        let Some(served) = served else { return Ok(vec![]) };
+        let scored = self.shared.call(async move { Ok(served.rollout().rescore(&records).await) }).await?;
+        Ok(scored.iter().map(EpisodeScore::of).collect())
+    }
+
+    /// Numbers of sessions now.
+    #[must_use]
+    pub fn counts(&self) -> SessionCounts {
+        let open = self.shared.sessions.read().unwrap_or_else(PoisonError::into_inner).entries.len();
+        let places = &self.shared.places;
+        SessionCounts { open, live: places.taken(), places: places.total(), parked: places.parked() }
+    }
+
+    /// The metrics of all sessions as OpenMetrics text.
+    ///
+    /// # Errors
+    /// If the encoder refuses a value.
+    pub fn metrics_page(&self) -> Result<String, std::fmt::Error> {
+        self.shared.metrics.page(self.counts())
+    }
+
+    /// Refuses further requests, closes all sessions and writes their records.
+    pub async fn shut_down(&self) {
+        self.shared.closing.store(true, Ordering::Release);
+        let all: Vec<Arc<Entry>> = {
+            let sessions = self.shared.sessions.read().unwrap_or_else(PoisonError::into_inner);
+            sessions.entries.values().cloned().collect()
+        };
+        for entry in all {
+            let session = Session { shared: Arc::clone(&self.shared), entry };
+            session.end(Ending::EarlyStopped).await;
+        }
+        self.shared.records.commit().await;
+    }
+}
+
+/// The error of a session that this client does not have.
+pub(super) fn unknown(id: &SessionId) -> ServeError {
+    let message =
+        format!("session `{id}` does not exist: it was closed, has expired, or never was\nhint: open a session");
+    ServeError::agent(ErrorKind::UnknownSession, message)
+}
+
+impl Shared {
+    /// Whether a session is open.
+    pub(super) fn holds(&self, id: &SessionId) -> bool {
+        self.sessions.read().unwrap_or_else(PoisonError::into_inner).entries.contains_key(id)
+    }
+
+    /// Adds a session within the limits.
+    fn admit(&self, entry: &Arc<Entry>) -> Result<(), ServeError> {
+        self.check_open()?;
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let full = |message| Err(ServeError::host(ErrorKind::Full, message));
+        if sessions.entries.len() >= self.limits.max {
+            return full(format!(
+                "no session can be opened: all {} are open\nhint: close sessions, or raise sessions.max",
+                self.limits.max
+            ));
+        }
+        let own = sessions.clients.entry(entry.client.clone()).or_default();
+        if *own >= self.limits.per_client {
+            return full(format!(
+                "no session can be opened: client `{}` has {own} open\nhint: close sessions, or raise \
+                 sessions.per_client",
+                entry.client.name()
+            ));
+        }
+        *own += 1;
+        sessions.entries.insert(entry.id, Arc::clone(entry));
+        Ok(())
+    }
+
+    /// Removes a session.
+    pub(super) fn remove(&self, entry: &Entry) {
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        if sessions.entries.remove(&entry.id).is_none() {
+            return;
+        }
+        match sessions.clients.get_mut(&entry.client) {
+            Some(own) if *own > 1 => *own -= 1,
+            _ => drop(sessions.clients.remove(&entry.client)),
+        }
+    }
+
+    /// Fails while the server is shutting down.
+    pub(super) fn check_open(&self) -> Result<(), ServeError> {
+        if self.closing.load(Ordering::Acquire) {
+            return Err(ServeError::host(ErrorKind::Closing, "the server is shutting down"));
+        }
+        Ok(())
+    }
+
+    /// Notes the use of a session.
+    pub(super) fn touch(&self, entry: &Entry) {
+        entry.last_used.store(self.now(), Ordering::Relaxed);
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Sessions that were idle for too long.
+    fn expired(&self) -> Vec<Arc<Entry>> {
+        let idle = u64::try_from(self.limits.idle().as_millis()).unwrap_or(u64::MAX);
+        let before = self.now().saturating_sub(idle);
+        let is_idle = |entry: &&Arc<Entry>| entry.last_used.load(Ordering::Relaxed) < before;
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        sessions.entries.values().filter(is_idle).cloned().collect()
+    }
+}
+
+/// Closes idle sessions as long as the table exists.
+async fn close_idle(table: Weak<Shared>) {
+    loop {
+        let Some(shared) = table.upgrade() else { return };
+        for entry in shared.expired() {
+            // A session in use is not idle.
+            if entry.state.try_lock().is_ok() {
+                let session = Session { shared: Arc::clone(&shared), entry };
+                session.end(Ending::TimeLimit).await;
+            }
+        }
+        let pause = shared.limits.idle().div_f64(10.0).clamp(Duration::from_millis(20), Duration::from_secs(10));
+        drop(shared);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Number of live episodes that leaves places for the rewards of those that end.
+fn default_live(catalog: &Catalog, running: usize) -> usize {
+    let places = catalog.sandbox().counters().places as usize;
+    let reserved = running.min(places / 2);
+    ((places - reserved) / catalog.places_per_episode()).max(1)
+}
+
+impl Play {
+    /// Whether plugin instances are live.
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self, Self::Live(_))
+    }
+}
