@@ -1,7 +1,15 @@
 //! The doors: one module for each protocol. A door translates between its protocol and the table of sessions, and keeps
 //! nothing else.
 
+mod detail;
+mod json;
+mod lookup;
+mod openenv;
+mod ors;
 mod plain_error;
+mod tasks;
+#[cfg(test)]
+mod tests;
 
 use axum::Router;
 
@@ -39,6 +47,10 @@ impl Door {
 }
 
 /// The routes of all doors over one table. Their paths do not overlap.
-pub fn router(_sessions: &SessionTable) -> Router {
+pub fn router(sessions: &SessionTable) -> Router {
     Router::new()
+        .merge(tasks::router(sessions))
+        .merge(openenv::router(sessions))
+        .merge(ors::router(sessions))
+        .route("/mcp", openenv::mcp(sessions))
 }
