@@ -18,8 +18,14 @@ const REQUIREMENTS: &str = "tests/reference/requirements.txt";
 /// Locked packages of a vLLM server on the CPU.
 const VLLM: &str = include_str!("../requirements/vllm.txt");
 
+/// Clients of the doors of `host serve`, beside the frameworks of the Python package's adapters.
+const DOORS: &str = include_str!("../requirements/doors.txt");
+
 /// The program that calls all others of `tests/reference`.
 const PROGRAM: &str = "tests/reference/run.py";
+
+/// Tests of the doors.
+const DOORS_TESTS: &str = "tests/reference/doors";
 
 /// The program that trains beside transformers.
 const TRAINING: &str = "tests/reference/train_beside.py";
@@ -35,6 +41,8 @@ pub enum Reference {
     Vllm,
     /// The wheel of the Python package, alone and beside Ray, TRL, verifiers and others; needs 10 GB of disk.
     Python,
+    /// Official clients of the doors of `host serve`, TRL and verifiers; needs 10 GB of disk.
+    Doors,
 }
 
 /// Runs one comparison.
@@ -44,6 +52,7 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
         Reference::Training => training(workspace),
         Reference::Vllm => vllm(workspace),
         Reference::Python => wheel_test::run(workspace),
+        Reference::Doors => doors(workspace),
     }
 }
 
@@ -64,6 +73,21 @@ fn vllm(workspace: &Workspace) -> anyhow::Result<()> {
     // The wheel asks for a build of torch that the index lacks; any build of that version serves it.
     let python = step("vllm: Python", || ensure_python_as_listed(&workspace.root, "vllm", VLLM))?;
     step("vllm: tests", || ignored_tests(workspace, &["vllm"], ("GYMKHANA_VLLM_PYTHON", &python)))
+}
+
+/// Runs the tests of `tests/reference/doors` against `host serve`.
+fn doors(workspace: &Workspace) -> anyhow::Result<()> {
+    let requirements = format!("{}{DOORS}", wheel_test::ADAPTERS);
+    let python = step("doors: Python", || ensure_python_as_listed(&workspace.root, "doors", &requirements))?;
+    step("doors: host", || {
+        let build = ["build", "--release", "-p", "gymkhana-cli", "--bin", "host"];
+        execute(cargo().args(build).current_dir(&workspace.root))
+    })?;
+    step("doors: tests", || {
+        let mut tests = Command::new(&python);
+        tests.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", DOORS_TESTS]);
+        execute(tests.env("GYMKHANA_HOST", workspace.target.join("release/host")).current_dir(&workspace.root))
+    })
 }
 
 /// The Python environment of `tests/reference`.

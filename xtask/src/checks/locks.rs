@@ -11,7 +11,7 @@ use crate::step::step;
 use crate::workspace::Workspace;
 
 /// Locks of Python packages, each with the files of its direct requirements.
-const PYTHON: [(&str, &[&str]); 12] = [
+const PYTHON: [(&str, &[&str]); 13] = [
     ("plugins/requirements.txt", &["plugins/requirements.in"]),
     (
         "tests/reference/requirements.txt",
@@ -22,6 +22,7 @@ const PYTHON: [(&str, &[&str]); 12] = [
         ],
     ),
     ("xtask/requirements/adapters.txt", &["xtask/requirements/adapters.in"]),
+    ("xtask/requirements/doors.txt", &["xtask/requirements/doors.in"]),
     ("xtask/requirements/baselines.txt", &["xtask/requirements/baselines.in"]),
     ("xtask/requirements/ipykernel.txt", &["xtask/requirements/ipykernel.in"]),
     ("xtask/requirements/package.txt", &["xtask/requirements/package.in"]),
