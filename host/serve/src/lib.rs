@@ -11,5 +11,7 @@ pub mod client;
 pub mod config;
 pub mod doors;
 pub mod error;
+pub mod metrics;
 pub mod records;
+pub mod server;
 pub mod session;

@@ -112,7 +112,11 @@ impl EpisodeLimits {
     }
 }
 
-fn within<T: PartialOrd + Display>(key: &str, value: T, range: RangeInclusive<T>) -> RunResult<()> {
+/// Checks that a value is in its range.
+///
+/// # Errors
+/// If it is not.
+pub(crate) fn within<T: PartialOrd + Display>(key: &str, value: T, range: RangeInclusive<T>) -> RunResult<()> {
     if range.contains(&value) {
         return Ok(());
     }

@@ -10,6 +10,10 @@ use gymkhana_config::{ModelSection, Options, PluginSection, RewardSection, Sandb
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 use serde::Deserialize;
 
+use crate::doors::verltool::VerlToolSection;
+use crate::server::{ClientSection, ListenSection};
+
+pub(crate) use limits::within;
 pub use limits::{EpisodeLimits, SessionLimits};
 pub(crate) use run_file::run_file;
 
@@ -22,6 +26,10 @@ const SUCCESS: &str = "environment.success";
 pub struct ServeFile {
     /// Success rule of records, as in a run file.
     pub success: String,
+    /// Settings of the listener.
+    pub listen: ListenSection,
+    /// Clients with their tokens. Without a section, everyone who reaches the server is one client.
+    pub clients: BTreeMap<String, ClientSection>,
     /// Bounds of the table of sessions.
     pub sessions: SessionLimits,
     /// Limits of one episode.
@@ -38,12 +46,16 @@ pub struct ServeFile {
     pub models: BTreeMap<String, ModelSection>,
     /// Resource limits of plugin calls, as in a run file.
     pub sandbox: SandboxSection,
+    /// Settings of VerlTool's door.
+    pub verltool: VerlToolSection,
 }
 
 impl Default for ServeFile {
     fn default() -> Self {
         Self {
             success: SUCCESS.to_owned(),
+            listen: ListenSection::default(),
+            clients: BTreeMap::new(),
             sessions: SessionLimits::default(),
             episode: EpisodeLimits::default(),
             environments: BTreeMap::new(),
@@ -52,6 +64,7 @@ impl Default for ServeFile {
             plugins: BTreeMap::new(),
             models: BTreeMap::new(),
             sandbox: SandboxSection::default(),
+            verltool: VerlToolSection::default(),
         }
     }
 }
@@ -94,6 +107,7 @@ impl ServeFile {
             RunError::user(format!("`{origin}` is malformed: {}", error.to_string().trim_end()))
                 .with_hint("docs/how-to/serve-plugins.md lists the keys")
         })?;
+        file.listen.check()?;
         file.sessions.check()?;
         file.episode.check()?;
         Ok(file)

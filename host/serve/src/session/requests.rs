@@ -53,6 +53,12 @@ impl Session {
         self.entry.door
     }
 
+    /// Whether it is open: neither closed nor expired.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.shared.holds(&self.entry.id)
+    }
+
     /// Begins an episode and ends the one before.
     ///
     /// # Errors
@@ -268,6 +274,17 @@ impl Session {
     }
 
     async fn run_unchecked<T: Send + 'static>(
+        &self,
+        instances: Instances,
+        work: impl for<'a> FnOnce(&'a Shared, &'a mut State) -> Work<'a, T> + Send + 'static,
+    ) -> Result<T, ServeError> {
+        let since = Instant::now();
+        let result = self.run_in_turn(instances, work).await;
+        self.shared.metrics.finished(self.entry.door, result.as_ref().err(), since.elapsed());
+        result
+    }
+
+    async fn run_in_turn<T: Send + 'static>(
         &self,
         instances: Instances,
         work: impl for<'a> FnOnce(&'a Shared, &'a mut State) -> Work<'a, T> + Send + 'static,

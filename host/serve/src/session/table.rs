@@ -19,6 +19,7 @@ use crate::client::Client;
 use crate::config::{EpisodeLimits, ServeFile, SessionLimits};
 use crate::doors::Door;
 use crate::error::{ErrorKind, ServeError};
+use crate::metrics::SessionMetrics;
 use crate::records::Records;
 
 /// Plugin calls for each core that run at the same time by default.
@@ -41,6 +42,7 @@ pub(super) struct Shared {
     pub(super) running: Arc<Semaphore>,
     pub(super) places: Places,
     pub(super) records: Arc<Records>,
+    pub(super) metrics: SessionMetrics,
     started: Instant,
     /// Whether the server is shutting down.
     closing: AtomicBool,
@@ -96,6 +98,7 @@ impl SessionTable {
             catalog,
             guests,
             records,
+            metrics: SessionMetrics::default(),
             started: Instant::now(),
             closing: AtomicBool::new(false),
             sessions: RwLock::default(),
@@ -136,6 +139,7 @@ impl SessionTable {
             last_used: AtomicU64::new(self.shared.now()),
         });
         self.shared.admit(&entry)?;
+        self.shared.metrics.opened(door);
         let session = Session { shared: Arc::clone(&self.shared), entry };
         if let Some(begin) = begin
             && let Err(error) = session.reset(begin).await
@@ -198,6 +202,14 @@ impl SessionTable {
         SessionCounts { open, live: places.taken(), places: places.total(), parked: places.parked() }
     }
 
+    /// The metrics of all sessions as OpenMetrics text.
+    ///
+    /// # Errors
+    /// If the encoder refuses a value.
+    pub fn metrics_page(&self) -> Result<String, std::fmt::Error> {
+        self.shared.metrics.page(self.counts())
+    }
+
     /// Refuses further requests, closes all sessions and writes their records.
     pub async fn shut_down(&self) {
         self.shared.closing.store(true, Ordering::Release);
@@ -207,7 +219,7 @@ impl SessionTable {
         };
         for entry in all {
             let session = Session { shared: Arc::clone(&self.shared), entry };
-            session.end(Ending::Dropped).await;
+            session.end(Ending::EarlyStopped).await;
         }
         self.shared.records.commit().await;
     }
@@ -221,6 +233,11 @@ pub(super) fn unknown(id: &SessionId) -> ServeError {
 }
 
 impl Shared {
+    /// Whether a session is open.
+    pub(super) fn holds(&self, id: &SessionId) -> bool {
+        self.sessions.read().unwrap_or_else(PoisonError::into_inner).entries.contains_key(id)
+    }
+
     /// Adds a session within the limits.
     fn admit(&self, entry: &Arc<Entry>) -> Result<(), ServeError> {
         self.check_open()?;

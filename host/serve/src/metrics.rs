@@ -1,0 +1,121 @@
+//! Metrics of sessions and doors, as OpenMetrics text.
+
+use std::fmt;
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::doors::Door;
+use crate::error::ServeError;
+use crate::session::SessionCounts;
+
+/// HTTP content type of the page.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Outcome of a request without an error.
+const OK: &str = "ok";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DoorLabel {
+    door: &'static str,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    door: &'static str,
+    /// `ok`, or the kind of the error.
+    outcome: &'static str,
+    /// The party at fault; empty without an error.
+    owner: &'static str,
+}
+
+/// Metrics of the requests of all sessions.
+pub(crate) struct SessionMetrics {
+    requests: Family<OutcomeLabels, Counter>,
+    seconds: Family<DoorLabel, Histogram>,
+    opened: Family<DoorLabel, Counter>,
+}
+
+impl Default for SessionMetrics {
+    fn default() -> Self {
+        // 16 µs to 69 s in factors of 4.
+        let histogram = || Histogram::new(exponential_buckets(1.6e-5, 4.0, 12));
+        Self {
+            requests: Family::default(),
+            seconds: Family::new_with_constructor(histogram as fn() -> Histogram),
+            opened: Family::default(),
+        }
+    }
+}
+
+impl SessionMetrics {
+    /// Counts a session.
+    pub(crate) fn opened(&self, door: Door) {
+        self.opened.get_or_create(&DoorLabel { door: door.label() }).inc();
+    }
+
+    /// Counts a request of a session.
+    pub(crate) fn finished(&self, door: Door, error: Option<&ServeError>, took: Duration) {
+        let door = door.label();
+        let (outcome, owner) = error.map_or((OK, ""), |error| (error.kind.label(), error.owner.label()));
+        self.requests.get_or_create(&OutcomeLabels { door, outcome, owner }).inc();
+        self.seconds.get_or_create(&DoorLabel { door }).observe(took.as_secs_f64());
+    }
+
+    /// The page.
+    ///
+    /// # Errors
+    /// If the encoder refuses a value.
+    pub(crate) fn page(&self, counts: SessionCounts) -> Result<String, fmt::Error> {
+        let mut registry = Registry::with_prefix("gymkhana_serve");
+        let gauge = |value: usize| ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+        registry.register(
+            "requests",
+            "Requests of sessions by door, outcome and party at fault",
+            self.requests.clone(),
+        );
+        registry.register_with_unit("request", "Time of a request", Unit::Seconds, self.seconds.clone());
+        registry.register("sessions_opened", "Sessions opened by door", self.opened.clone());
+        registry.register("sessions", "Open sessions", gauge(counts.open));
+        registry.register("sessions_live", "Sessions with live plugin instances", gauge(counts.live));
+        registry.register("places", "Largest number of sessions with live plugin instances", gauge(counts.places));
+        let parked = prometheus_client::metrics::counter::ConstCounter::new(counts.parked);
+        registry.register("sessions_parked", "Sessions turned into snapshots", parked);
+        let mut page = String::new();
+        text::encode(&mut page, &registry)?;
+        Ok(page)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn the_page_counts_by_door_and_fault() {
+        let metrics = SessionMetrics::default();
+        metrics.opened(Door::VerlTool);
+        metrics.finished(Door::VerlTool, None, Duration::from_millis(1));
+        let full = ServeError::host(ErrorKind::Full, "full");
+        metrics.finished(Door::VerlTool, Some(&full), Duration::from_millis(1));
+        let page = metrics.page(SessionCounts { open: 3, live: 2, places: 5, parked: 7 }).unwrap();
+        for line in [
+            "gymkhana_serve_requests_total{door=\"verltool\",outcome=\"ok\",owner=\"\"} 1",
+            "gymkhana_serve_requests_total{door=\"verltool\",outcome=\"full\",owner=\"host\"} 1",
+            "gymkhana_serve_request_seconds_count{door=\"verltool\"} 2",
+            "gymkhana_serve_sessions_opened_total{door=\"verltool\"} 1",
+            "gymkhana_serve_sessions 3",
+            "gymkhana_serve_sessions_live 2",
+            "gymkhana_serve_places 5",
+            "gymkhana_serve_sessions_parked_total 7",
+        ] {
+            assert!(page.lines().any(|own| own == line), "{line} in {page}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Bounds of the table: parking, capacity, expiry, deadlines.
+
+use std::time::Duration;
+
+use gymkhana_serve::client::Client;
+use gymkhana_serve::doors::Door;
+use gymkhana_serve::error::{ErrorKind, Owner};
+use gymkhana_serve::session::{Action, Begin, OpenSession, Session, SessionTable};
+use serde_json::json;
+
+use crate::common::serve;
+
+async fn lake(sessions: &SessionTable, seed: u64) -> Session {
+    let what = OpenSession::Environment { name: None, options: vec![] };
+    let session = sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
+    let begin = Begin { split: Some("train".to_owned()), index: Some(seed), seed: Some(seed) };
+    session.reset(begin).await.unwrap();
+    session
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parked_sessions_continue_as_live_ones_do() {
+    let config = "[environments.frozen-lake]\noptions = { slippery = true }\n";
+    let narrow = serve(&["frozen-lake", "calculator"], &format!("[sessions]\nlive = 2\n{config}")).await;
+    let wide = serve(&["frozen-lake", "calculator"], config).await;
+    let (mut parked, mut live) = (vec![], vec![]);
+    for seed in 0..6 {
+        parked.push(lake(&narrow.sessions, seed).await);
+        live.push(lake(&wide.sessions, seed).await);
+    }
+    assert_eq!(narrow.sessions.counts().live, 2);
+    for turn in 0..3 {
+        for (parked, live) in parked.iter().zip(&live) {
+            let action = match turn {
+                1 => Action::call("calculate", &json!({ "expression": "6*7" })),
+                _ => Action::say("right"),
+            };
+            let steps = (parked.act(action.clone()).await, live.act(action).await);
+            assert_eq!(steps.0, steps.1);
+        }
+    }
+    let statuses =
+        (parked[0].status().await.unwrap().episode.unwrap(), live[0].status().await.unwrap().episode.unwrap());
+    assert_eq!(
+        (statuses.0.rewards, statuses.0.turns, statuses.0.ending),
+        (statuses.1.rewards, statuses.1.turns, statuses.1.ending)
+    );
+    let (narrow_counts, wide_counts) = (narrow.sessions.counts(), wide.sessions.counts());
+    assert!(narrow_counts.parked >= 15, "{narrow_counts:?}");
+    assert_eq!((narrow_counts.live, wide_counts.parked), (2, 0));
+    narrow.stop().await;
+    wide.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_beyond_a_bound_wait_or_are_refused() {
+    // Two seats offer no snapshots, so that live episodes keep their place.
+    let config = "[sessions]\nmax = 3\nlive = 1\nwait_seconds = 0.2\n";
+    let served = serve(&["guest-two-seats"], config).await;
+    let what = || OpenSession::Environment { name: None, options: vec![] };
+    let open = async || served.sessions.open(&Client::anyone(), Door::Ors, what()).await;
+    let (first, second) = (open().await.unwrap(), open().await.unwrap());
+    first.reset(Begin::default()).await.unwrap();
+    let full = second.reset(Begin::default()).await.unwrap_err();
+    assert_eq!((full.kind, full.owner), (ErrorKind::Full, Owner::Host), "{full}");
+    let waiting = tokio::spawn({
+        let second = second.clone();
+        async move { second.reset(Begin::default()).await }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    first.close().await.unwrap();
+    waiting.await.unwrap().unwrap();
+    let _third = open().await.unwrap();
+    let _fourth = open().await.unwrap();
+    assert_eq!(open().await.err().unwrap().kind, ErrorKind::Full);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn idle_sessions_expire() {
+    let served = serve(&["frozen-lake"], "[sessions]\nidle_seconds = 0.3\n").await;
+    let idle = lake(&served.sessions, 1).await;
+    let used = lake(&served.sessions, 2).await;
+    for _ in 0..12 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        used.ping();
+    }
+    assert!(!idle.is_open() && used.is_open());
+    assert_eq!(idle.act(Action::say("left")).await.unwrap_err().kind, ErrorKind::UnknownSession);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_beyond_the_deadline_is_answered_and_its_session_goes_on() {
+    let served = serve(&["guest-hostile-tool"], "[sessions]\nrequest_seconds = 0.3\n").await;
+    let session =
+        served.sessions.open(&Client::anyone(), Door::Mcp, OpenSession::Tools { seed: Some(3) }).await.unwrap();
+    let late = session.call("loop", &json!({})).await.unwrap_err();
+    assert_eq!((late.kind, late.owner), (ErrorKind::Deadline, Owner::Tool));
+    let busy = session.call("echo", &json!({ "text": "x" })).await.unwrap_err();
+    assert_eq!((busy.kind, busy.owner), (ErrorKind::Busy, Owner::Agent));
+    // The sandbox ends the endless call after half a second of its time.
+    let mut answer = session.call("echo", &json!({ "text": "x" })).await;
+    for _ in 0..60 {
+        if answer.is_ok() {
+            break;
+        }
+        answer = session.call("echo", &json!({ "text": "x" })).await;
+    }
+    assert_eq!(answer.unwrap().0.text(), "x");
+    served.stop().await;
+}

@@ -1,0 +1,107 @@
+//! Load: many idle sessions in memory, and actions per second through VerlTool's door. Run by hand:
+//! `cargo test --release -p gymkhana-serve --test served -- --ignored --nocapture load`.
+
+#![allow(clippy::print_stdout, reason = "the figures are the result")]
+
+use std::time::{Duration, Instant};
+
+use gymkhana_serve::client::Client;
+use gymkhana_serve::doors::Door;
+use gymkhana_serve::session::{Action, Begin, OpenSession};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::common::{serve, verltool_body};
+
+/// Sessions of the first figure.
+const SESSIONS: u64 = 100_000;
+/// Memory that they may take, in MiB.
+const MAX_MIB: f64 = 2048.0;
+/// Connections of the second figure, each with a trajectory and one request at a time.
+const CONNECTIONS: usize = 64;
+/// Time of the measurement.
+const TIME: Duration = Duration::from_secs(5);
+
+fn resident_mib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches("kB").trim().parse::<f64>().unwrap() / 1024.0
+}
+
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    // User and system time in hundredths of a second.
+    fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap() / 100.0).sum()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes"]
+async fn load_of_idle_sessions() {
+    let served = serve(&["frozen-lake"], "[sessions]\nlive = 32\n").await;
+    let before = resident_mib();
+    let since = Instant::now();
+    let mut sessions = Vec::new();
+    for seed in 0..SESSIONS {
+        let what = OpenSession::Environment { name: None, options: vec![] };
+        let session = served.sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
+        session.reset(Begin { index: Some(seed % 1000), seed: Some(seed), ..Begin::default() }).await.unwrap();
+        session.act(Action::say("nonsense")).await.unwrap();
+        sessions.push(session);
+    }
+    let (took, memory) = (since.elapsed().as_secs_f64(), resident_mib() - before);
+    let counts = served.sessions.counts();
+    println!("{} idle sessions, {} live: {memory:.0} MiB, opened in {took:.1} s", counts.open, counts.live);
+    let since = Instant::now();
+    for session in sessions.iter().step_by(100) {
+        session.act(Action::say("nonsense")).await.unwrap();
+    }
+    println!(
+        "a turn of a parked session takes {:.0} µs",
+        since.elapsed().as_secs_f64() * 1e6 / (SESSIONS / 100) as f64
+    );
+    assert!(memory <= MAX_MIB, "{memory} MiB");
+    served.stop().await;
+}
+
+/// Sends the same action again and again on one connection; returns the number of answers.
+async fn client(address: std::net::SocketAddr, number: usize) -> u64 {
+    let body = verltool_body(&format!("t{number}"), "<calculator>12+30</calculator>", json!({}));
+    let head = format!("POST /get_observation HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n", body.len());
+    let request = [head.as_bytes(), body.as_bytes()].concat();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let (mut buffer, mut count) = (vec![0; 4096], 0);
+    let since = Instant::now();
+    while since.elapsed() < TIME {
+        stream.write_all(&request).await.unwrap();
+        let mut read = 0;
+        loop {
+            read += stream.read(&mut buffer[read..]).await.unwrap();
+            if buffer[..read].ends_with(b"}") {
+                break;
+            }
+        }
+        count += 1;
+    }
+    assert!(String::from_utf8_lossy(&buffer).contains("\"observations\":[\"42\"]"));
+    count
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement"]
+async fn load_of_actions() {
+    let served = serve(&["calculator"], "").await;
+    let (since, before) = (Instant::now(), cpu_seconds());
+    let clients = (0..CONNECTIONS).map(|number| tokio::spawn(client(served.address, number)));
+    let mut actions = 0;
+    for client in clients.collect::<Vec<_>>() {
+        actions += client.await.unwrap();
+    }
+    let rate = actions as f64 / since.elapsed().as_secs_f64();
+    let cpu = (cpu_seconds() - before) * 1e6 / actions as f64;
+    println!(
+        "{rate:.0} actions per second with {CONNECTIONS} connections; {cpu:.1} µs of CPU per action, client included"
+    );
+    served.stop().await;
+}

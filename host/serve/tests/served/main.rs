@@ -1,0 +1,11 @@
+//! Served sessions over HTTP and through the table: answers, records, bounds, and hostile clients.
+
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod bounds;
+mod common;
+mod load;
+mod records;
+mod same_bytes;
+mod verltool;

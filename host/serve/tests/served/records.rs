@@ -1,0 +1,108 @@
+//! Records of served sessions: they replay, score and survive the end of the server.
+
+use std::sync::Arc;
+
+use gymkhana_config::RunFile;
+use gymkhana_orchestration::grants::OutboundMode;
+use gymkhana_orchestration::plugins::recorded_files;
+use gymkhana_orchestration::rollout::recorded_rollout;
+use gymkhana_orchestration::{Reporter, Silent};
+use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind};
+use gymkhana_rollout::Difference;
+use gymkhana_serve::client::Client;
+use gymkhana_serve::doors::Door;
+use gymkhana_serve::session::{Action, Begin, OpenSession};
+use gymkhana_store::RunReader;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::common::serve_in;
+
+fn records(folder: &TempDir, name: &str) -> (RunReader, Vec<EpisodeRecord>) {
+    let run = RunReader::open(&folder.path().join(name)).unwrap();
+    let records = run.episodes().unwrap().read_all().map(Result::unwrap).collect();
+    (run, records)
+}
+
+/// Replays and rescores each record, as the commands do.
+async fn assert_replays(run: &RunReader, records: &[EpisodeRecord]) {
+    let mut file = RunFile::parse(&run.run_text().unwrap(), "run.toml", &[]).unwrap();
+    file.sandbox.instances = Some(32);
+    let reporter: Arc<dyn Reporter> = Arc::new(Silent);
+    let files = recorded_files(run).unwrap();
+    let (rollout, _) = recorded_rollout(run, &file, &files, OutboundMode::Recorded, &reporter).await.unwrap();
+    for record in records {
+        let replayed = rollout.replay_group(std::slice::from_ref(record)).await.unwrap();
+        assert_eq!(Difference::between(record, &replayed[0]), None);
+        let scored = rollout.rescore(std::slice::from_ref(record)).await;
+        assert_eq!((&scored[0].rewards, &scored[0].scores), (&record.rewards, &record.scores));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn served_episodes_replay_and_score() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "success = \"answer-match.correct >= 0.5\"\n[sessions]\nlive = 1\n";
+    let plugins = ["word-problems", "calculator", "answer-match"];
+    let served = serve_in(Some(&folder), &plugins, config).await;
+    let me = Client::anyone();
+    let what = OpenSession::Environment { name: None, options: vec![] };
+    let session = served.sessions.open(&me, Door::OpenEnv, what.clone()).await.unwrap();
+    let begin = || Begin { index: Some(5), seed: Some(11), ..Begin::default() };
+    session.reset(begin()).await.unwrap();
+    // Another session takes the only place, so that the first one is parked in the middle.
+    let other = served.sessions.open(&me, Door::OpenEnv, what).await.unwrap();
+    session.call("calculate", &json!({ "expression": "1/0" })).await.unwrap();
+    other.reset(begin()).await.unwrap();
+    let step = session.act(Action::say("The answer is 42.")).await.unwrap();
+    let score = step.score.clone().unwrap();
+    assert!(step.done() && score.plugins[0].plugin == "answer-match", "{step:?}");
+    assert_eq!(step.reward(0), score.rewards[0], "the episode's whole reward is in its only step");
+    other.act(Action::say("I do not know.")).await.unwrap();
+    let group = served.sessions.score_group(&me, &[session.id(), other.id()]).await.unwrap();
+    assert_eq!(group[0].rewards, score.rewards);
+    // A third episode is given up before its end.
+    session.reset(begin()).await.unwrap();
+    session.close().await.unwrap();
+    let tools = served.sessions.open(&me, Door::Mcp, OpenSession::Tools { seed: Some(2) }).await.unwrap();
+    assert_eq!(tools.call("calculate", &json!({ "expression": "2+2" })).await.unwrap().0.text(), "4");
+    served.stop().await;
+    let (run, recorded) = records(&folder, "word-problems");
+    let endings: Vec<Ending> = recorded.iter().map(|record| record.ending).collect();
+    assert_eq!(endings, [Ending::Terminated, Ending::Terminated, Ending::EarlyStopped]);
+    assert_replays(&run, &recorded).await;
+    let (run, recorded) = records(&folder, "tools-only");
+    assert_eq!(recorded.len(), 1);
+    assert_eq!(recorded[0].ending, Ending::EarlyStopped, "an orderly end of the server closes its sessions");
+    assert_replays(&run, &recorded).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_server_loses_no_finished_turn_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve_in(Some(&folder), &["frozen-lake"], "").await;
+    assert_eq!(served.recovered.episodes, 0);
+    let what = OpenSession::Environment { name: None, options: vec![] };
+    let session = served.sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
+    session.reset(Begin { index: Some(1), seed: Some(4), ..Begin::default() }).await.unwrap();
+    let shown = session.act(Action::say("nonsense")).await.unwrap();
+    drop(session);
+    served.abandon().await;
+    // The last line of the journal is cut off in the middle.
+    let journal = folder.path().join("live-0.jsonl");
+    let mut bytes = std::fs::read(&journal).unwrap();
+    bytes.extend_from_slice(b"{\"event\":\"turn\",\"folder\":\"frozen");
+    std::fs::write(&journal, bytes).unwrap();
+    let served = serve_in(Some(&folder), &["frozen-lake"], "").await;
+    assert_eq!((served.recovered.episodes, served.recovered.torn), (1, true));
+    served.stop().await;
+    let (_, recorded) = records(&folder, "frozen-lake");
+    let [record] = &recorded[..] else { panic!("{} records", recorded.len()) };
+    assert_eq!(record.ending, Ending::Dropped);
+    let failure = record.failures.last().unwrap();
+    assert_eq!((&failure.at, failure.kind), (&Boundary::Host, FailureKind::Fault));
+    assert!(failure.message.starts_with("the server was killed: the record is complete up to its last turn (1 "));
+    let last = record.turns.last().unwrap();
+    let gymkhana_record::Turn::Observation { content, .. } = last else { panic!("{last:?}") };
+    assert_eq!(content, &shown.observations[0].1);
+}
