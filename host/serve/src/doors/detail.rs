@@ -43,13 +43,13 @@ pub(super) struct Fault {
     /// The fault in words.
     pub(super) message: String,
     /// The value.
-    pub(super) input: Json,
+    pub(super) input: Box<Json>,
 }
 
 impl Fault {
     /// A fault of a whole value.
     pub(super) fn of(message: impl Into<String>, input: &Json) -> Self {
-        Self { kind: "value_error", place: vec![], message: message.into(), input: input.clone() }
+        Self { kind: "value_error", place: vec![], message: message.into(), input: Box::new(input.clone()) }
     }
 
     /// The same fault of a field.

@@ -70,7 +70,7 @@ pub(super) fn router(sessions: &SessionTable) -> Router {
 }
 
 /// The environment of a path.
-pub(super) fn served(sessions: &SessionTable, name: Named) -> Result<Arc<ServedEnvironment>, Detail> {
+pub(super) fn served(sessions: &SessionTable, name: &Named) -> Result<Arc<ServedEnvironment>, Detail> {
     let name = name.as_ref().map(|Path(name)| name.as_str());
     Ok(lookup::environment(sessions.catalog(), name)?)
 }
@@ -80,7 +80,7 @@ async fn environments(State(sessions): State<SessionTable>, _: Client) -> axum::
 }
 
 async fn splits(State(sessions): State<SessionTable>, name: Named, _: Client) -> Answer {
-    let served = served(&sessions, name)?;
+    let served = served(&sessions, &name)?;
     let splits = served.splits().iter().map(|split| {
         let known = SPLIT_TYPES.contains(&split.name.as_str());
         json!({ "name": split.name, "type": if known { &split.name } else { "validation" } })
@@ -89,7 +89,7 @@ async fn splits(State(sessions): State<SessionTable>, name: Named, _: Client) ->
 }
 
 async fn tasks(State(sessions): State<SessionTable>, name: Named, _: Client, body: Body) -> Answer {
-    let served = served(&sessions, name)?;
+    let served = served(&sessions, &name)?;
     let OfSplit { split } = parse(body)?;
     let split = split_of(&served, &split)?;
     let listed = Listed::of(split, 0..count(split))?;
@@ -97,13 +97,13 @@ async fn tasks(State(sessions): State<SessionTable>, name: Named, _: Client, bod
 }
 
 async fn num_tasks(State(sessions): State<SessionTable>, name: Named, _: Client, body: Body) -> Answer {
-    let served = served(&sessions, name)?;
+    let served = served(&sessions, &name)?;
     let OfSplit { split } = parse(body)?;
     Ok(axum::Json(json!({ "num_tasks": count(split_of(&served, &split)?) })))
 }
 
 async fn task(State(sessions): State<SessionTable>, name: Named, _: Client, body: Body) -> Answer {
-    let served = served(&sessions, name)?;
+    let served = served(&sessions, &name)?;
     let OneTask { split, index } = parse(body)?;
     let split = split_of(&served, &split)?;
     let index = place(split, index);
@@ -112,7 +112,7 @@ async fn task(State(sessions): State<SessionTable>, name: Named, _: Client, body
 }
 
 async fn task_range(State(sessions): State<SessionTable>, name: Named, _: Client, body: Body) -> Answer {
-    let served = served(&sessions, name)?;
+    let served = served(&sessions, &name)?;
     let TaskRange { split, start, stop } = parse(body)?;
     let split = split_of(&served, &split)?;
     let start = start.map_or(0, |start| clamped(split, start));

@@ -108,8 +108,8 @@ mod tests {
 
     use super::*;
 
-    fn turn_of(json: Json) -> Action {
-        match Asked::of(&json).unwrap() {
+    fn turn_of(json: &Json) -> Action {
+        match Asked::of(json).unwrap() {
             Asked::Turn(action) => action,
             other => panic!("{other:?}"),
         }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_turn_has_text_and_calls() {
-        let action = turn_of(json!({ "text": "go", "calls": [{ "name": "move", "arguments": { "to": "up" } }] }));
+        let action = turn_of(&json!({ "text": "go", "calls": [{ "name": "move", "arguments": { "to": "up" } }] }));
         assert_eq!(action.reply.message, "go");
         let sound = WrittenCall::Sound { name: "move".to_owned(), arguments: r#"{"to":"up"}"#.to_owned() };
         assert_eq!(action.reply.calls, [sound]);
@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn a_number_is_its_text() {
-        assert_eq!(turn_of(json!({ "text": 42 })), Action::say("42"));
-        assert_eq!(turn_of(json!({ "text": "42", "seat": 1, "turn": 3 })), Action::say("42").by(1).as_turn(3));
+        assert_eq!(turn_of(&json!({ "text": 42 })), Action::say("42"));
+        assert_eq!(turn_of(&json!({ "text": "42", "seat": 1, "turn": 3 })), Action::say("42").by(1).as_turn(3));
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl Call {
             object.insert("done".to_owned(), json!(step.done()));
         }
         if let Some(owner) = answer.failed {
-            return Err(RpcError::call(answer.text(), owner.label(), facts));
+            return Err(RpcError::call(answer.text(), owner.label(), &facts));
         }
         let mut result = observation::result(&answer);
         if let Some(object) = result.as_object_mut() {

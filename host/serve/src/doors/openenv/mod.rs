@@ -108,13 +108,13 @@ async fn rpc_request(
 }
 
 async fn reset(State(sessions): State<SessionTable>, name: Named, client: Client, body: Body) -> Answer {
-    let served = served(&sessions, name)?;
+    let served = served(&sessions, &name)?;
     let reset = Reset::of(&read(body)?)?;
     Ok(axum::Json(once(&sessions, client, served, None, reset).await?))
 }
 
 async fn step(State(sessions): State<SessionTable>, name: Named, client: Client, body: Body) -> Answer {
-    let served = served(&sessions, name)?;
+    let served = served(&sessions, &name)?;
     let request = read(body)?;
     let missing = || Fault { kind: "missing", ..Fault::of("Field required", &request) }.at("action");
     let action = request.get("action").ok_or_else(missing)?;
@@ -123,16 +123,16 @@ async fn step(State(sessions): State<SessionTable>, name: Named, client: Client,
 }
 
 async fn state(State(sessions): State<SessionTable>, name: Named, _: Client) -> Answer {
-    Ok(axum::Json(unbegun(served(&sessions, name)?.name())))
+    Ok(axum::Json(unbegun(served(&sessions, &name)?.name())))
 }
 
 async fn metadata(State(sessions): State<SessionTable>, name: Named, _: Client) -> Answer {
-    let served = served(&sessions, name)?;
+    let served = served(&sessions, &name)?;
     Ok(axum::Json(schema::metadata(&served)))
 }
 
 async fn schemas(State(sessions): State<SessionTable>, name: Named, _: Client) -> Answer {
-    let served = served(&sessions, name)?;
+    let served = served(&sessions, &name)?;
     Ok(axum::Json(schema::schemas(&served).await?))
 }
 

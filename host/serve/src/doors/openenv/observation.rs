@@ -42,7 +42,7 @@ pub(super) fn stepped(step: &Step) -> Json {
         "seat": seat,
         "metadata": {},
     });
-    outcome(observation, step)
+    outcome(&observation, step)
 }
 
 /// The observation of a step that was one call of the protocol's form.
@@ -60,7 +60,7 @@ pub(super) fn called(name: &str, step: &Step) -> Json {
         "text": added.join("\n"),
         "metadata": {},
     });
-    outcome(observation, step)
+    outcome(&observation, step)
 }
 
 /// The list of functions as an observation.
@@ -89,7 +89,7 @@ pub(super) fn result(answer: &CallAnswer) -> Json {
     })
 }
 
-fn outcome(observation: Json, step: &Step) -> Json {
+fn outcome(observation: &Json, step: &Step) -> Json {
     json!({
         "observation": observation,
         "reward": step.reward(step.seat),

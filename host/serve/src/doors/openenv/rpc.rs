@@ -50,7 +50,7 @@ impl RpcError {
     }
 
     /// A function's call that failed: its answer, the party at fault, and what the turn brought.
-    pub(super) fn call(message: String, owner: &str, facts: Json) -> Self {
+    pub(super) fn call(message: String, owner: &str, facts: &Json) -> Self {
         Self { code: -32603, message, data: json!({ "owner": owner, "step": facts }) }
     }
 

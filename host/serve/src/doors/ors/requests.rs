@@ -110,27 +110,27 @@ mod tests {
 
     use super::*;
 
-    fn create(json: Json) -> Result<(Begin, Vec<NamedValue>), Fault> {
-        fields::<Create>(&json)?.beginning()
+    fn create(json: &Json) -> Result<(Begin, Vec<NamedValue>), Fault> {
+        fields::<Create>(json)?.beginning()
     }
 
     #[test]
     fn a_session_begins_with_one_task() {
         let begin = Begin { split: Some("train".to_owned()), index: Some(3), seed: None };
-        assert_eq!(create(json!({ "split": "train", "index": 3 })), Ok((begin.clone(), vec![])));
+        assert_eq!(create(&json!({ "split": "train", "index": 3 })), Ok((begin.clone(), vec![])));
         let spec = json!({ "task_spec": { "split": "train", "index": 3, "seed": 9 }, "env_name": "x" });
-        assert_eq!(create(spec), Ok((Begin { seed: Some(9), ..begin }, vec![])));
+        assert_eq!(create(&spec), Ok((Begin { seed: Some(9), ..begin }, vec![])));
     }
 
     #[test]
     fn a_session_without_a_task_is_refused() {
-        assert!(create(json!({})).is_err());
-        assert!(create(json!({ "split": "train" })).is_err());
-        assert!(create(json!({ "split": "train", "index": -1 })).is_err());
-        assert!(create(json!({ "task_spec": {}, "split": "train", "index": 1 })).is_err());
-        assert_eq!(create(json!({ "task_spec": { "q": 1 } })).unwrap_err().place, ["task_spec"]);
+        assert!(create(&json!({})).is_err());
+        assert!(create(&json!({ "split": "train" })).is_err());
+        assert!(create(&json!({ "split": "train", "index": -1 })).is_err());
+        assert!(create(&json!({ "task_spec": {}, "split": "train", "index": 1 })).is_err());
+        assert_eq!(create(&json!({ "task_spec": { "q": 1 } })).unwrap_err().place, ["task_spec"]);
         assert_eq!(
-            create(json!({ "split": "a", "index": 1, "toolset_name": "codex" })).unwrap_err().place,
+            create(&json!({ "split": "a", "index": 1, "toolset_name": "codex" })).unwrap_err().place,
             ["toolset_name"]
         );
     }
