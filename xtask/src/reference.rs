@@ -22,9 +22,14 @@ const VLLM: &str = include_str!("../requirements/vllm.txt");
 const CLIENTS: &str = include_str!("../requirements/clients.txt");
 /// Folder of the locked clients for JavaScript.
 const CLIENTS_NPM: &str = "clients-npm";
+/// Clients of the doors of `host serve`, beside the frameworks of the Python package's adapters.
+const DOORS: &str = include_str!("../requirements/doors.txt");
 
 /// The program that calls all others of `tests/reference`.
 const PROGRAM: &str = "tests/reference/run.py";
+
+/// Tests of the doors.
+const DOORS_TESTS: &str = "tests/reference/doors";
 
 /// The program that trains beside transformers.
 const TRAINING: &str = "tests/reference/train_beside.py";
@@ -42,6 +47,8 @@ pub enum Reference {
     Clients,
     /// The wheel of the Python package, alone and beside Ray, TRL, verifiers and others; needs 10 GB of disk.
     Python,
+    /// Official clients of the doors of `host serve`, TRL and verifiers; needs 10 GB of disk.
+    Doors,
 }
 
 /// Runs one comparison.
@@ -52,6 +59,7 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
         Reference::Vllm => vllm(workspace),
         Reference::Clients => clients(workspace),
         Reference::Python => wheel_test::run(workspace),
+        Reference::Doors => doors(workspace),
     }
 }
 
@@ -86,6 +94,21 @@ fn clients(workspace: &Workspace) -> anyhow::Result<()> {
         command.args(["test", "--release", "-p", "gymkhana-gateway", "--test", "clients", "--", "--ignored"]);
         command.env("GYMKHANA_CLIENTS_PYTHON", &python).env("GYMKHANA_CLIENTS_NODE", &node);
         execute(command.env("GYMKHANA_CLIENTS_NPM", &npm).current_dir(root))
+    })
+}
+
+/// Runs the tests of `tests/reference/doors` against `host serve`.
+fn doors(workspace: &Workspace) -> anyhow::Result<()> {
+    let requirements = format!("{}{DOORS}", wheel_test::ADAPTERS);
+    let python = step("doors: Python", || ensure_python_as_listed(&workspace.root, "doors", &requirements))?;
+    step("doors: host", || {
+        let build = ["build", "--release", "-p", "gymkhana-cli", "--bin", "host"];
+        execute(cargo().args(build).current_dir(&workspace.root))
+    })?;
+    step("doors: tests", || {
+        let mut tests = Command::new(&python);
+        tests.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", DOORS_TESTS]);
+        execute(tests.env("GYMKHANA_HOST", workspace.target.join("release/host")).current_dir(&workspace.root))
     })
 }
 

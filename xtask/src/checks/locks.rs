@@ -22,6 +22,7 @@ const PYTHON: [(&str, &[&str]); 13] = [
         ],
     ),
     ("xtask/requirements/adapters.txt", &["xtask/requirements/adapters.in"]),
+    ("xtask/requirements/doors.txt", &["xtask/requirements/doors.in"]),
     ("xtask/requirements/baselines.txt", &["xtask/requirements/baselines.in"]),
     ("xtask/requirements/clients.txt", &["xtask/requirements/clients.in"]),
     ("xtask/requirements/ipykernel.txt", &["xtask/requirements/ipykernel.in"]),

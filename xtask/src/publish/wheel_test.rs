@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 
 /// Trainers and frameworks that the adapters are tested with. Their declared dependencies exclude each other: the list is
 /// installed as it is.
-const ADAPTERS: &str = include_str!("../../requirements/adapters.txt");
+pub const ADAPTERS: &str = include_str!("../../requirements/adapters.txt");
 
 /// What the tests need besides the package, relative to the repository.
 const COPIED: [&str; 3] = ["host/python/tests", "host/python/pyproject.toml", "host/cli/templates"];

@@ -2,7 +2,15 @@
 //! nothing else.
 
 mod body;
+mod detail;
+mod json;
+mod lookup;
+mod openenv;
+mod ors;
 mod plain_error;
+mod tasks;
+#[cfg(test)]
+mod tests;
 pub mod verltool;
 
 use axum::Router;
@@ -55,5 +63,10 @@ impl Door {
 /// # Errors
 /// If the settings of a door are wrong.
 pub fn router(sessions: &SessionTable, config: &ServeFile) -> Result<Router, DoorError> {
-    Ok(Router::new().merge(verltool::router(sessions, &config.verltool)?))
+    Ok(Router::new()
+        .merge(tasks::router(sessions))
+        .merge(openenv::router(sessions))
+        .merge(ors::router(sessions))
+        .route("/mcp", openenv::mcp(sessions))
+        .merge(verltool::router(sessions, &config.verltool)?))
 }

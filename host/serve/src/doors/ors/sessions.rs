@@ -1,0 +1,216 @@
+//! Sessions by the protocol's ids, which clients get before they say what the session is for.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use gymkhana_record::Function;
+use serde_json::{Map, Value as Json};
+
+use super::calls::{Calls, Outcome};
+use super::output::{self, SAY};
+use super::requests::Create;
+use crate::catalog::ServedEnvironment;
+use crate::client::Client;
+use crate::doors::detail::Detail;
+use crate::doors::lookup::opening;
+use crate::doors::{Door, lookup};
+use crate::error::{ErrorKind, ServeError};
+use crate::session::{Action, OpenSession, Opened, Session, SessionTable};
+
+/// Largest length of an id in bytes.
+const MAX_ID: usize = 64;
+
+/// Sessions of the protocol over the table of all doors.
+#[derive(Clone)]
+pub(super) struct Sessions {
+    /// The table.
+    pub(super) table: SessionTable,
+    open: Arc<Mutex<HashMap<Key, Arc<Playing>>>>,
+}
+
+/// A client's name of a session. Two clients may use the same id.
+type Key = (Client, String);
+
+/// One session: an episode and its calls.
+pub(super) struct Playing {
+    session: Session,
+    opened: Opened,
+    /// Whether the environment is played by text.
+    says: bool,
+    /// Calls that can be asked for again.
+    pub(super) calls: Calls,
+}
+
+/// The id of a request's session, in the header `X-Session-ID`.
+pub(super) struct Id(pub(super) String);
+
+impl<S: Sync> FromRequestParts<S> for Id {
+    type Rejection = Detail;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
+        let header = parts.headers.get("X-Session-ID").and_then(|value| value.to_str().ok()).map(str::trim);
+        match header {
+            Some(id) if !id.is_empty() && id.len() <= MAX_ID => Ok(Self(id.to_owned())),
+            Some(_) => Err(Detail::new(StatusCode::BAD_REQUEST, format!("X-Session-ID must have 1 to {MAX_ID} bytes"))),
+            None => Err(Detail::new(StatusCode::BAD_REQUEST, "X-Session-ID header is required")),
+        }
+    }
+}
+
+impl Sessions {
+    /// No sessions yet.
+    pub(super) fn new(table: &SessionTable) -> Self {
+        Self { table: table.clone(), open: Arc::default() }
+    }
+
+    /// Begins the episode of a session.
+    ///
+    /// # Errors
+    /// If the session exists, or the environment or the task does not.
+    pub(super) async fn create(&self, client: &Client, id: String, create: &Create) -> Result<(), Detail> {
+        let exists = || Detail::new(StatusCode::BAD_REQUEST, "Session already exists");
+        let key = (client.clone(), id);
+        if self.entries().contains_key(&key) {
+            return Err(exists());
+        }
+        let (begin, options) = create.beginning()?;
+        let served = lookup::environment(self.table.catalog(), create.env_name.as_deref())?;
+        let what = match opening(&served) {
+            OpenSession::Environment { name, .. } => OpenSession::Environment { name, options },
+            tools => tools,
+        };
+        let session = self.table.open(client, Door::Ors, what).await?;
+        let opened = session.reset(begin).await;
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                session.close().await?;
+                return Err(error.into());
+            }
+        };
+        let says = plays_by_text(&served, &opened.functions);
+        let playing = Arc::new(Playing { session: session.clone(), opened, says, calls: Calls::default() });
+        if self.insert(key, playing) {
+            return Ok(());
+        }
+        session.close().await?;
+        Err(exists())
+    }
+
+    /// Adds a session unless its id is in use, and forgets those that the table has closed.
+    fn insert(&self, key: Key, playing: Arc<Playing>) -> bool {
+        let mut open = self.entries();
+        if open.len() == open.capacity() {
+            open.retain(|(client, _), playing| self.table.find(client, &playing.session.id()).is_ok());
+        }
+        if open.contains_key(&key) {
+            return false;
+        }
+        open.insert(key, playing);
+        true
+    }
+
+    /// The session of an id.
+    ///
+    /// # Errors
+    /// If this client has no such session, or it has expired.
+    pub(super) fn find(&self, client: &Client, id: &str) -> Result<Arc<Playing>, ServeError> {
+        let key = (client.clone(), id.to_owned());
+        let mut open = self.entries();
+        let playing = open.get(&key).cloned().ok_or_else(|| {
+            ServeError::agent(ErrorKind::UnknownSession, "Active environment not found\nhint: POST /create first")
+        })?;
+        match self.table.find(client, &playing.session.id()) {
+            Ok(_) => Ok(playing),
+            Err(error) => {
+                open.remove(&key);
+                Err(error)
+            }
+        }
+    }
+
+    /// Closes a session; one that does not exist is closed already.
+    ///
+    /// # Errors
+    /// If a deadline passes.
+    pub(super) async fn delete(&self, client: &Client, id: &str) -> Result<(), ServeError> {
+        let playing = self.entries().remove(&(client.clone(), id.to_owned()));
+        let Some(playing) = playing else { return Ok(()) };
+        match playing.session.close().await {
+            Err(error) if error.kind != ErrorKind::UnknownSession => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<Key, Arc<Playing>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether agents need a function to send text.
+pub(super) fn plays_by_text(served: &ServedEnvironment, functions: &[Function]) -> bool {
+    let tools: Vec<&Function> = served.tools().functions().collect();
+    !served.is_tools_only() && output::says(functions, &tools)
+}
+
+impl Playing {
+    /// The session.
+    pub(super) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Blocks of the prompt.
+    pub(super) fn prompt(&self) -> Vec<Json> {
+        output::prompt(&self.opened)
+    }
+
+    /// The functions.
+    pub(super) fn tools(&self) -> Json {
+        output::tools(&self.opened.functions, self.says)
+    }
+
+    /// Calls a function. A call of a function that does not exist, and one after the end, is not made.
+    pub(super) async fn call(&self, name: &str, input: Map<String, Json>) -> Outcome {
+        let action = match self.action(name, input) {
+            Ok(action) => action,
+            Err(refused) => return Ok(refused.to_string()),
+        };
+        let stepped = self.session.act(action).await;
+        let failed = |error: &ServeError| Err(format!("{}: {}", error.owner.label(), error.message));
+        match stepped {
+            Ok(step) => match step.fatal() {
+                Some(error) => failed(&error),
+                None => Ok(output::result(&step).to_string()),
+            },
+            Err(error) => match error.kind {
+                ErrorKind::OutOfOrder => Ok(output::refused(&error.message, "episode_finished").to_string()),
+                ErrorKind::BadInput | ErrorKind::UnknownName | ErrorKind::TooLarge => {
+                    Ok(output::refused(&error.message, "input_validation").to_string())
+                }
+                _ => failed(&error),
+            },
+        }
+    }
+
+    /// The turn of a call, or the answer that refuses it.
+    fn action(&self, name: &str, mut input: Map<String, Json>) -> Result<Action, Json> {
+        if self.says && name == SAY {
+            return match input.remove("text") {
+                Some(Json::String(text)) if input.is_empty() => Ok(Action::say(text)),
+                _ => Err(output::refused("`say` takes one argument: `text`, a string", "input_validation")),
+            };
+        }
+        let known = self.opened.functions.iter().any(|function| function.name == name);
+        if known { Ok(Action::call(name, &Json::Object(input))) } else { Err(self.not_found(name)) }
+    }
+
+    fn not_found(&self, name: &str) -> Json {
+        let say = self.says.then_some(SAY);
+        let known = self.opened.functions.iter().map(|function| function.name.as_str()).chain(say);
+        let known = known.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        output::refused(&format!("Tool '{name}' not found\nhint: the tools are {known}"), "not_found")
+    }
+}
