@@ -9,7 +9,7 @@ use clap::ValueEnum;
 
 use crate::publish::wheel_test;
 use crate::step::{cargo, execute, step};
-use crate::tools::{ensure_python, ensure_python_as_listed};
+use crate::tools::{ensure_npm, ensure_python, ensure_python_as_listed, node};
 use crate::workspace::Workspace;
 
 /// Locked requirements of the Python programs, those of `host/store/tests` and `host/cli/tests` included.
@@ -17,6 +17,12 @@ const REQUIREMENTS: &str = "tests/reference/requirements.txt";
 
 /// Locked packages of a vLLM server on the CPU.
 const VLLM: &str = include_str!("../requirements/vllm.txt");
+
+/// Locked packages of a published MCP server in Python, with Node for one of npm.
+const MCP: &str = include_str!("../requirements/mcp.txt");
+
+/// Folder with the locked package of a published MCP server of npm.
+const MCP_NPM: &str = "xtask/npm-mcp";
 
 /// The program that calls all others of `tests/reference`.
 const PROGRAM: &str = "tests/reference/run.py";
@@ -31,6 +37,8 @@ pub enum Reference {
     Programs,
     /// Training of a generated model of 30 million parameters by transformers and PEFT.
     Training,
+    /// Published MCP servers of the Python index and of npm as tools of an episode.
+    Mcp,
     /// A vLLM server on the CPU; needs 8 GB of disk and some minutes.
     Vllm,
     /// The wheel of the Python package, alone and beside Ray, TRL, verifiers and others; needs 10 GB of disk.
@@ -42,6 +50,7 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
     match reference {
         Reference::Programs => programs(workspace),
         Reference::Training => training(workspace),
+        Reference::Mcp => mcp(workspace),
         Reference::Vllm => vllm(workspace),
         Reference::Python => wheel_test::run(workspace),
     }
@@ -64,6 +73,22 @@ fn vllm(workspace: &Workspace) -> anyhow::Result<()> {
     // The wheel asks for a build of torch that the index lacks; any build of that version serves it.
     let python = step("vllm: Python", || ensure_python_as_listed(&workspace.root, "vllm", VLLM))?;
     step("vllm: tests", || ignored_tests(workspace, &["vllm"], ("GYMKHANA_VLLM_PYTHON", &python)))
+}
+
+/// Plays an episode with published MCP servers, and replays it without them.
+fn mcp(workspace: &Workspace) -> anyhow::Result<()> {
+    let python = step("mcp: Python", || ensure_python(&workspace.root, "mcp", MCP))?;
+    let packages = step("mcp: npm", || ensure_npm(&workspace.root, &python, "mcp-npm", &workspace.root.join(MCP_NPM)))?;
+    let server = packages.join("node_modules/@modelcontextprotocol/server-memory/dist/index.js");
+    let node = node(&python, "node")?;
+    let folder = python.parent().context("the path of Python has no folder")?;
+    step("mcp: tests", || {
+        let mut command = cargo();
+        command.args(["test", "--release", "--workspace", "--test", "mcp", "--", "--ignored", "--nocapture"]);
+        command.env("GYMKHANA_MCP_TIME", folder.join("mcp-server-time"));
+        command.env("GYMKHANA_MCP_NODE", node.get_program()).env("GYMKHANA_MCP_MEMORY", &server);
+        execute(command.current_dir(&workspace.root))
+    })
 }
 
 /// The Python environment of `tests/reference`.

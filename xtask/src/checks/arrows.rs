@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 33] = [
+const ALLOWED: [Allowed; 34] = [
     ("nearest", &[]),
     ("registry", &["nearest"]),
     ("net", &[]),
@@ -25,6 +25,7 @@ const ALLOWED: [Allowed; 33] = [
     ("chat", &["record", "policy"]),
     ("sandbox", &["record", "registry", "nearest"]),
     ("egress", &["record", "sandbox", "net"]),
+    ("mcp", &["net", "record", "registry", "sandbox"]),
     ("hub", &["net"]),
     ("driver", &["record", "registry", "sandbox"]),
     ("conformance", &["record", "registry", "sandbox", "driver"]),
@@ -60,6 +61,7 @@ const ALLOWED: [Allowed; 33] = [
             "net",
             "hub",
             "egress",
+            "mcp",
             "sandbox",
             "rollout",
             "policy-server",

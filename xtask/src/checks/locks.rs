@@ -11,7 +11,7 @@ use crate::step::step;
 use crate::workspace::Workspace;
 
 /// Locks of Python packages, each with the files of its direct requirements.
-const PYTHON: [(&str, &[&str]); 12] = [
+const PYTHON: [(&str, &[&str]); 13] = [
     ("plugins/requirements.txt", &["plugins/requirements.in"]),
     (
         "tests/reference/requirements.txt",
@@ -24,6 +24,7 @@ const PYTHON: [(&str, &[&str]); 12] = [
     ("xtask/requirements/adapters.txt", &["xtask/requirements/adapters.in"]),
     ("xtask/requirements/baselines.txt", &["xtask/requirements/baselines.in"]),
     ("xtask/requirements/ipykernel.txt", &["xtask/requirements/ipykernel.in"]),
+    ("xtask/requirements/mcp.txt", &["xtask/requirements/mcp.in"]),
     ("xtask/requirements/package.txt", &["xtask/requirements/package.in"]),
     ("xtask/requirements/pdoc.txt", &["xtask/requirements/pdoc.in"]),
     ("xtask/requirements/python-bench.txt", &["xtask/requirements/python-bench.in"]),
@@ -34,7 +35,7 @@ const PYTHON: [(&str, &[&str]); 12] = [
 ];
 
 /// Locks of npm packages.
-const NPM: [&str; 2] = ["sdk/js/package-lock.json", "xtask/npm/package-lock.json"];
+const NPM: [&str; 3] = ["sdk/js/package-lock.json", "xtask/npm/package-lock.json", "xtask/npm-mcp/package-lock.json"];
 
 /// Fails on packages without a hash, and on direct requirements that their lock does not contain.
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
