@@ -45,6 +45,7 @@ fn with_env(mut server: Server, name: &str, value: &str) -> Server {
     server
 }
 
+/// A call of this function.
 pub fn call(name: &str, arguments: &Value) -> Call {
     Call { id: "call-0".to_owned(), name: name.to_owned(), arguments: arguments.to_string() }
 }
@@ -58,6 +59,7 @@ async fn ask(server: &Server, name: &str, arguments: Value) -> Result<Answer, Ca
     open(server).await?.call(&call(name, &arguments)).await
 }
 
+/// The text of an answer that is one text.
 pub fn text(answer: &Answer) -> &str {
     match &answer.content[..] {
         [Part::Text(text)] => text,
