@@ -9,7 +9,7 @@ use clap::ValueEnum;
 
 use crate::publish::wheel_test;
 use crate::step::{cargo, execute, step};
-use crate::tools::{ensure_npm, ensure_python, ensure_python_as_listed};
+use crate::tools::{ensure_npm, ensure_python, ensure_python_as_listed, node};
 use crate::workspace::Workspace;
 
 /// Locked requirements of the Python programs, those of `host/store/tests` and `host/cli/tests` included.
@@ -24,6 +24,11 @@ const CLIENTS: &str = include_str!("../requirements/clients.txt");
 const CLIENTS_NPM: &str = "clients-npm";
 /// Clients of the doors of `host serve`, beside the frameworks of the Python package's adapters.
 const DOORS: &str = include_str!("../requirements/doors.txt");
+/// Locked packages of a published MCP server in Python, with Node for one of npm.
+const MCP: &str = include_str!("../requirements/mcp.txt");
+
+/// Folder with the locked package of a published MCP server of npm.
+const MCP_NPM: &str = "xtask/npm-mcp";
 
 /// The program that calls all others of `tests/reference`.
 const PROGRAM: &str = "tests/reference/run.py";
@@ -41,6 +46,8 @@ pub enum Reference {
     Programs,
     /// Training of a generated model of 30 million parameters by transformers and PEFT.
     Training,
+    /// Published MCP servers of the Python index and of npm as tools of an episode.
+    Mcp,
     /// A vLLM server on the CPU; needs 8 GB of disk and some minutes.
     Vllm,
     /// The official OpenAI and Anthropic clients of Python and JavaScript against the gateway.
@@ -56,6 +63,7 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
     match reference {
         Reference::Programs => programs(workspace),
         Reference::Training => training(workspace),
+        Reference::Mcp => mcp(workspace),
         Reference::Vllm => vllm(workspace),
         Reference::Clients => clients(workspace),
         Reference::Python => wheel_test::run(workspace),
@@ -109,6 +117,22 @@ fn doors(workspace: &Workspace) -> anyhow::Result<()> {
         let mut tests = Command::new(&python);
         tests.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", DOORS_TESTS]);
         execute(tests.env("GYMKHANA_HOST", workspace.target.join("release/host")).current_dir(&workspace.root))
+    })
+}
+
+/// Plays an episode with published MCP servers, and replays it without them.
+fn mcp(workspace: &Workspace) -> anyhow::Result<()> {
+    let python = step("mcp: Python", || ensure_python(&workspace.root, "mcp", MCP))?;
+    let packages = step("mcp: npm", || ensure_npm(&workspace.root, &python, "mcp-npm", &workspace.root.join(MCP_NPM)))?;
+    let server = packages.join("node_modules/@modelcontextprotocol/server-memory/dist/index.js");
+    let node = node(&python, "node")?;
+    let folder = python.parent().context("the path of Python has no folder")?;
+    step("mcp: tests", || {
+        let mut command = cargo();
+        command.args(["test", "--release", "--workspace", "--test", "mcp", "--", "--ignored", "--nocapture"]);
+        command.env("GYMKHANA_MCP_TIME", folder.join("mcp-server-time"));
+        command.env("GYMKHANA_MCP_NODE", node.get_program()).env("GYMKHANA_MCP_MEMORY", &server);
+        execute(command.current_dir(&workspace.root))
     })
 }
 

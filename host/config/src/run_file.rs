@@ -48,7 +48,7 @@ pub struct RunFile {
     /// Environment: its splits, its options and the weight of its rewards.
     #[serde(default)]
     pub environment: EnvironmentSection,
-    /// Options of tools, by plugin name.
+    /// Options of tools, by plugin name, and servers that are tools.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, ToolSection>,
     /// Options and weights of rewards, by plugin name.
@@ -187,6 +187,7 @@ impl RunFile {
         self.policy.check()?;
         self.seats.iter().try_for_each(|(name, seat)| seat.check(name, &self.policy))?;
         self.environment.check()?;
+        self.tools.iter().try_for_each(|(name, tool)| tool.check(name))?;
         self.rewards.iter().try_for_each(|(name, reward)| reward.check(name))?;
         self.limits.check()?;
         let context = self.context.check(self.limits.context_tokens.unwrap_or(usize::MAX));

@@ -378,3 +378,22 @@ fn parameter_groups_and_demonstrations_reach_the_trainer() {
     let error = RunFile::parse(&unknown, "run.toml", &[]).unwrap_err().to_string();
     assert!(error.contains("lora-c"), "{error}");
 }
+
+#[test]
+fn a_server_needs_one_way_to_reach_it() {
+    let wrong = |keys: &str| message(&format!("{SMALLEST}[tools.clock.mcp]\n{keys}\n"), &[]);
+    assert!(wrong("seconds = 5.0").starts_with("tools.clock.mcp needs either `command` or `url`\nhint: "));
+    assert!(wrong("command = [\"a\"]\nurl = \"http://a/\"").contains("needs either `command` or `url`"));
+    assert!(wrong("url = \"ftp://a/\"").starts_with("tools.clock.mcp.url is `ftp://a/`\nhint: "));
+    assert!(wrong("command = [\"a\"]\nseconds = 0.0").contains("0.001 to 3600 seconds"));
+    assert!(wrong("command = [\"a\"]\nmax_kib = 0").contains("a number from 1 to 65536"));
+    assert!(wrong("command = [\"a\"]\nprivate = true").contains("`private` and `secret` belong to a `url`"));
+    assert!(wrong("url = \"https://a/\"\nnetwork = true").contains("belong to a `command`"));
+    assert!(wrong("command = [\"a\"]\nfolder = \"data\"").contains("use an absolute path"));
+    let options = format!("{SMALLEST}[tools.clock]\noptions = {{ a = 1 }}\nmcp = {{ command = [\"a\"] }}\n");
+    assert!(message(&options, &[]).starts_with("tools.clock.options is set, but an MCP server has no options"));
+    let text = format!("{SMALLEST}[tools.clock]\nmcp = {{ command = [\"a\", \"b\"], env = {{ C = \"d\" }} }}\n");
+    let file = RunFile::parse(&text, "run.toml", &[]).expect("a sound file");
+    let again = RunFile::parse(&file.resolved().expect("TOML"), "again", &[]).expect("a sound file");
+    assert_eq!(file, again);
+}

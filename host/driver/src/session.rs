@@ -12,7 +12,7 @@ use gymkhana_sandbox::{CallError, OptionalInterface, Plugin, Snapshot, Spent, To
 
 use crate::limits::budget::ByteBudget;
 use crate::limits::log::LogRecorder;
-use crate::overrides::CallOverrides;
+use crate::overrides::{CallOverrides, RecordedAnswer};
 use crate::recorder::{ExchangeRecorder, with_recorder};
 use crate::saved_session::{NotSaved, SavedSession};
 use crate::tool_set::Tool;
@@ -93,6 +93,8 @@ pub(crate) struct Session {
     setup: Option<Vec<u8>>,
     seed: Seed,
     live: Option<ToolSession>,
+    /// Calls that a replay answered from the record, for the session that continues after the replay.
+    replayed: Vec<Call>,
     /// Number of restarts.
     restarts: u32,
     /// Resources that failed sessions used.
@@ -164,6 +166,7 @@ impl Session {
             overrides: Arc::clone(overrides),
             setup,
             live: None,
+            replayed: vec![],
             restarts: 0,
             spent: Spent::default(),
             tool: Arc::clone(tool),
@@ -192,7 +195,8 @@ impl Session {
 
     /// Whether the session can be copied: it is not open, or the tool offers snapshots.
     pub(crate) fn can_be_copied(&self) -> bool {
-        self.live.is_none() || self.tool.bound.plugin.offers(OptionalInterface::ToolSnapshot)
+        let unused = self.live.is_none() && self.replayed.is_empty();
+        unused || self.tool.bound.plugin.offers(OptionalInterface::ToolSnapshot)
     }
 
     pub(crate) async fn snapshot(&mut self) -> Result<SessionSnapshot, Failure> {
@@ -226,6 +230,7 @@ impl Session {
             setup: setup.clone(),
             seed: seed.child(tool.name()),
             live: None,
+            replayed: vec![],
             restarts: *restarts,
             spent: *spent,
         };
@@ -243,6 +248,9 @@ impl Session {
     /// Answers one call; the answer contains any failure.
     pub(crate) async fn answer(&mut self, call: &Call) -> ToolAnswer {
         let site = CallSite::tool(&call.id);
+        if let Some(answer) = self.recorded_answer(call) {
+            return answer;
+        }
         let replaced = self.overrides.cost(&self.boundary(), &site);
         let (answer, cost) = self.try_call(call, &site).await;
         let cost = cost.map(|cost| self.cost(site.clone(), cost));
@@ -280,6 +288,19 @@ impl Session {
         ToolAnswer { failure: Some(self.failure(site, error)), cost, exchanges, logs, ..failed }
     }
 
+    /// The recorded answer to a call of a tool that a replay does not call.
+    fn recorded_answer(&mut self, call: &Call) -> Option<ToolAnswer> {
+        if !self.tool.bound.plugin.replays_from_record() {
+            return None;
+        }
+        let RecordedAnswer { content, failed, failure, cost } = self.overrides.answer(&call.id)?.clone();
+        match failure {
+            Some(_) => self.replayed.clear(),
+            None => self.replayed.push(call.clone()),
+        }
+        Some(ToolAnswer { content, failed, failure, cost, exchanges: vec![], logs: vec![] })
+    }
+
     /// Calls the tool, in a session that it opens if necessary. The cost is `None` if no plugin was called.
     async fn try_call(&mut self, call: &Call, site: &CallSite) -> (Result<ToolAnswer, CallError>, Option<Cost>) {
         if let Some(failure) = self.overrides.failure(&self.boundary(), site) {
@@ -301,6 +322,12 @@ impl Session {
                 }
             }
         };
+        // A tool without a replay of its own gets the calls of the replayed beginning again.
+        for earlier in self.replayed.drain(..) {
+            if let Err(error) = session.call(&earlier).await {
+                return (Err(error), Some(session.cost()));
+            }
+        }
         let answer = session.call(call).await;
         let cost = opening + session.cost();
         let answer = answer.map(|answer| ToolAnswer {

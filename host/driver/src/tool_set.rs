@@ -15,9 +15,10 @@ pub struct Bound {
     pub options: Vec<NamedValue>,
 }
 
-/// Full names of the plugins that run without a sandbox, for records.
+/// Full names of the plugins that run without a sandbox and that a replay would have to call, for records.
 pub fn unsandboxed<'a>(plugins: impl Iterator<Item = &'a Plugin>) -> Vec<String> {
-    plugins.filter(|plugin| !plugin.is_sandboxed()).map(|plugin| plugin.manifest().name.to_string()).collect()
+    let called = plugins.filter(|plugin| !plugin.is_sandboxed() && !plugin.replays_from_record());
+    called.map(|plugin| plugin.manifest().name.to_string()).collect()
 }
 
 /// A tool with its functions under the run's options.

@@ -12,6 +12,7 @@ use gymkhana_store::RunReader;
 use crate::code_cache;
 use crate::error::{Classify, RunError, RunResult};
 use crate::grants::{self, AssetFiles, OutboundMode};
+use crate::mcp;
 use crate::options::named_values;
 use crate::report::Reporter;
 use gymkhana_config::RunFile;
@@ -145,6 +146,10 @@ pub fn load(
 ) -> RunResult<Vec<Plugin>> {
     let mut plugins = Vec::new();
     for PluginFile { origin, name, bytes } in files {
+        if let Some(server) = mcp::plugin(file, name, bytes, mode)? {
+            plugins.push(server);
+            continue;
+        }
         let grants = file.plugins.get(name).map(grants::grants).unwrap_or_default();
         let sandbox = with_memory(file, sandbox, name);
         plugins.push(Plugin::from_bytes(&sandbox, origin, bytes, &grants).user_error()?);

@@ -360,6 +360,15 @@ impl Plugin {
         matches!(self.loaded.code, Code::Component(_))
     }
 
+    /// Returns whether a replay answers the plugin's tool calls from the record, without a call of the plugin.
+    #[must_use]
+    pub fn replays_from_record(&self) -> bool {
+        match &self.loaded.code {
+            Code::Component(_) => false,
+            Code::Unsandboxed(code) => code.replays_from_record(),
+        }
+    }
+
     /// Checks that the plugin is of a kind.
     pub(crate) fn check_kind(&self, kind: Kind) -> Result<(), CallError> {
         if self.manifest().kinds.contains(&kind) { Ok(()) } else { Err(self.lacks(&kind.to_string())) }

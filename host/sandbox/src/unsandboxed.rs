@@ -3,7 +3,7 @@
 //! It implements the functions of the contract in the contract's own types, so that its results pass the same checks as
 //! those of a component. Nothing limits its time, memory or access.
 
-use gymkhana_record::{Call, Ending, NamedValue, Seed, TaskRef};
+use gymkhana_record::{Call, Ending, FailureKind, NamedValue, Seed, TaskRef};
 
 use crate::bindings::exports::gymkhana::plugin::reward;
 use crate::{Action, CallError, OptionalInterface, Trajectory};
@@ -30,7 +30,7 @@ pub mod contract {
 pub type Outcome<R> = Result<R, CallError>;
 
 /// Code of one plugin. Handles name its episodes or sessions. Only functions of the plugin's kinds are called, and those
-/// of optional interfaces only if it offers them.
+/// of optional interfaces only if it offers them; by default they refuse the call.
 ///
 /// Functions may block: a thread of a runtime hands its other tasks to another thread meanwhile.
 #[allow(clippy::missing_errors_doc, reason = "every function fails if the author's code fails")]
@@ -38,70 +38,118 @@ pub trait Unsandboxed: Send + Sync {
     /// Whether it offers an optional interface.
     fn offers(&self, interface: OptionalInterface) -> bool;
 
+    /// Whether a replay answers its tool calls from the record, without a call of the code.
+    fn replays_from_record(&self) -> bool {
+        false
+    }
+
     /// Describes the environment.
-    fn describe_environment(&self) -> Outcome<contract::EnvironmentInfo>;
+    fn describe_environment(&self) -> Outcome<contract::EnvironmentInfo> {
+        not_offered()
+    }
 
     /// Splits of the environment under these options.
-    fn splits(&self, options: &[NamedValue]) -> Outcome<Vec<contract::SplitInfo>>;
+    fn splits(&self, _options: &[NamedValue]) -> Outcome<Vec<contract::SplitInfo>> {
+        not_offered()
+    }
 
     /// Starts an episode.
-    fn start(&self, task: &TaskRef, options: &[NamedValue], seed: Seed) -> Outcome<contract::Started>;
+    fn start(&self, _task: &TaskRef, _options: &[NamedValue], _seed: Seed) -> Outcome<contract::Started> {
+        not_offered()
+    }
 
     /// Performs an action of a seat.
-    fn step(&self, episode: u32, seat: u32, action: Action<'_>) -> Outcome<contract::Stepped>;
+    fn step(&self, _episode: u32, _seat: u32, _action: Action<'_>) -> Outcome<contract::Stepped> {
+        not_offered()
+    }
 
     /// Canonical form of an episode's state.
-    fn state_key(&self, episode: u32) -> Outcome<Vec<u8>>;
+    fn state_key(&self, _episode: u32) -> Outcome<Vec<u8>> {
+        not_offered()
+    }
 
     /// Values of an episode for rewards and teachers.
-    fn privileged(&self, episode: u32) -> Outcome<Vec<contract::NamedValue>>;
+    fn privileged(&self, _episode: u32) -> Outcome<Vec<contract::NamedValue>> {
+        not_offered()
+    }
 
     /// The expert's next turn.
-    fn advise(&self, episode: u32, tools: &[String], results: &[String]) -> Outcome<contract::Advice>;
+    fn advise(&self, _episode: u32, _tools: &[String], _results: &[String]) -> Outcome<contract::Advice> {
+        not_offered()
+    }
 
     /// A hint after a failed attempt.
-    fn guidance(&self, episode: u32) -> Outcome<Vec<contract::Part>>;
+    fn guidance(&self, _episode: u32) -> Outcome<Vec<contract::Part>> {
+        not_offered()
+    }
 
     /// Rendering of an episode's state.
-    fn render(&self, episode: u32) -> Outcome<contract::Picture>;
+    fn render(&self, _episode: u32) -> Outcome<contract::Picture> {
+        not_offered()
+    }
 
     /// Describes the tool.
-    fn describe_tool(&self) -> Outcome<contract::ToolInfo>;
+    fn describe_tool(&self) -> Outcome<contract::ToolInfo> {
+        not_offered()
+    }
 
     /// Functions of the tool under these options.
-    fn functions(&self, options: &[NamedValue]) -> Outcome<Vec<contract::Function>>;
+    fn functions(&self, _options: &[NamedValue]) -> Outcome<Vec<contract::Function>> {
+        not_offered()
+    }
 
     /// Opens a session and returns its handle.
-    fn open(&self, setup: Option<&[u8]>, options: &[NamedValue], seed: Seed) -> Outcome<u32>;
+    fn open(&self, _setup: Option<&[u8]>, _options: &[NamedValue], _seed: Seed) -> Outcome<u32> {
+        not_offered()
+    }
 
     /// Calls a function of the tool.
-    fn call(&self, session: u32, call: &Call) -> Outcome<contract::Answer>;
+    fn call(&self, _session: u32, _call: &Call) -> Outcome<contract::Answer> {
+        not_offered()
+    }
 
     /// Values of a session for rewards.
-    fn final_view(&self, session: u32) -> Outcome<Vec<contract::NamedValue>>;
+    fn final_view(&self, _session: u32) -> Outcome<Vec<contract::NamedValue>> {
+        not_offered()
+    }
 
     /// Describes the reward.
-    fn describe_reward(&self) -> Outcome<contract::RewardInfo>;
+    fn describe_reward(&self) -> Outcome<contract::RewardInfo> {
+        not_offered()
+    }
 
     /// Scores a group of attempts at one task.
     fn score(
         &self,
-        group: &[Trajectory<'_>],
-        options: &[NamedValue],
-        training_step: u64,
-    ) -> Outcome<Vec<Vec<contract::SeatScore>>>;
+        _group: &[Trajectory<'_>],
+        _options: &[NamedValue],
+        _training_step: u64,
+    ) -> Outcome<Vec<Vec<contract::SeatScore>>> {
+        not_offered()
+    }
 
     /// State of an episode or a session.
-    fn snapshot(&self, handle: u32) -> Outcome<Vec<u8>>;
+    fn snapshot(&self, _handle: u32) -> Outcome<Vec<u8>> {
+        not_offered()
+    }
 
     /// Opens an episode or a session in the state of a snapshot and returns its handle.
-    fn restore(&self, snapshot: &[u8]) -> Outcome<u32>;
+    fn restore(&self, _snapshot: &[u8]) -> Outcome<u32> {
+        not_offered()
+    }
 
     /// Closes an episode or a session.
-    fn close(&self, handle: u32) -> Outcome<()>;
+    fn close(&self, _handle: u32) -> Outcome<()> {
+        not_offered()
+    }
 
     /// Forgets an episode or a session that was dropped, without a call of the author's code.
     fn forget(&self, handle: u32);
+}
+
+/// Answer of a function that the code does not have.
+fn not_offered<R>() -> Outcome<R> {
+    Err(CallError::new(FailureKind::Refused, "the plugin does not offer this function"))
 }
 
 impl From<Ending> for reward::Ending {

@@ -15,7 +15,9 @@ fn digests(folder: &str, ending: &str) -> BTreeMap<String, String> {
     let files = files.filter(|path| path.extension().is_some_and(|found| found == ending));
     let digest = |path: &Path| Sha256::digest(fs::read(path).expect("a file"));
     let hex = |path: &Path| digest(path).iter().map(|byte| format!("{byte:02x}")).collect();
-    files.map(|path| (format!("{folder}/{}", path.file_name().expect("a name").to_string_lossy()), hex(&path))).collect()
+    files
+        .map(|path| (format!("{folder}/{}", path.file_name().expect("a name").to_string_lossy()), hex(&path)))
+        .collect()
 }
 
 #[test]

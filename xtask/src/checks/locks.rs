@@ -11,7 +11,7 @@ use crate::step::step;
 use crate::workspace::Workspace;
 
 /// Locks of Python packages, each with the files of its direct requirements.
-const PYTHON: [(&str, &[&str]); 13] = [
+const PYTHON: [(&str, &[&str]); 14] = [
     ("plugins/requirements.txt", &["plugins/requirements.in"]),
     (
         "tests/reference/requirements.txt",
@@ -26,6 +26,7 @@ const PYTHON: [(&str, &[&str]); 13] = [
     ("xtask/requirements/baselines.txt", &["xtask/requirements/baselines.in"]),
     ("xtask/requirements/clients.txt", &["xtask/requirements/clients.in"]),
     ("xtask/requirements/ipykernel.txt", &["xtask/requirements/ipykernel.in"]),
+    ("xtask/requirements/mcp.txt", &["xtask/requirements/mcp.in"]),
     ("xtask/requirements/package.txt", &["xtask/requirements/package.in"]),
     ("xtask/requirements/pdoc.txt", &["xtask/requirements/pdoc.in"]),
     ("xtask/requirements/python-bench.txt", &["xtask/requirements/python-bench.in"]),
@@ -36,8 +37,12 @@ const PYTHON: [(&str, &[&str]); 13] = [
 ];
 
 /// Locks of npm packages.
-const NPM: [&str; 3] =
-    ["sdk/js/package-lock.json", "xtask/clients-npm/package-lock.json", "xtask/npm/package-lock.json"];
+const NPM: [&str; 4] = [
+    "sdk/js/package-lock.json",
+    "xtask/clients-npm/package-lock.json",
+    "xtask/npm/package-lock.json",
+    "xtask/npm-mcp/package-lock.json",
+];
 
 /// Fails on packages without a hash, and on direct requirements that their lock does not contain.
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {

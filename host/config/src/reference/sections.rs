@@ -45,6 +45,8 @@ its own condition holds and the reward in this condition counts itself. Gates mu
 
 const GRANTS: &str = "[Grant capabilities](../how-to/grant-capabilities.md) explains them.";
 
+const MCP: &str = "[Use MCP servers](../how-to/use-mcp-servers.md) explains them.";
+
 const PRESETS: &str = "\
 [Algorithms](../explanation/algorithms.md) describes them and names the companions that some of them require. A stage
 without its companion is rejected with the missing lines.";
@@ -66,6 +68,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::of(3, "Schedules", &["WeightSchedule"]),
     Section::new(3, "Gates", Body::Text, GATES),
     Section::of(2, "`[tools.NAME]`", &["ToolSection"]),
+    Section::new(3, "`tools.NAME.mcp`", Body::Types(&["McpSection"]), MCP),
     Section::of(2, "`[rewards.NAME]`", &["RewardSection"]),
     Section::of(2, "`[agent]`", &["AgentSection"]),
     Section::of(2, "`[limits]`", &["LimitsSection"]),

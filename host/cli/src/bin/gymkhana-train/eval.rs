@@ -4,6 +4,7 @@ use std::path::Path;
 
 use gymkhana_config::RunFile;
 use gymkhana_orchestration::grants::AssetFiles;
+use gymkhana_orchestration::pinned_servers::with_servers;
 use gymkhana_orchestration::plugins::{self, PluginFile};
 use gymkhana_run::FailureTally;
 use gymkhana_run::evaluate::{EvalRequest, Evaluated, evaluate};
@@ -66,7 +67,10 @@ fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
         let file = RunFile::parse(&run.run_text()?, "run.toml", &args.set).user_error()?;
         let plugins = match &args.plugins[..] {
             [] => plugins::recorded_files(&run)?,
-            given => registry::gather(given, args.fetch, None, printer)?.0,
+            given => {
+                let (plugins, lock) = registry::gather(given, args.fetch, None, printer)?;
+                with_servers(&file, plugins, lock, printer.reporter().as_ref())?.0
+            }
         };
         let assets = AssetFiles::recorded(&file, &run)?;
         return Ok(Setup { file, plugins, assets });
@@ -92,7 +96,8 @@ fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
             ));
         }
     };
-    let (plugins, _) = registry::gather(&args.plugins, args.fetch, None, printer)?;
+    let (plugins, lock) = registry::gather(&args.plugins, args.fetch, None, printer)?;
+    let (plugins, _) = with_servers(&file, plugins, lock, printer.reporter().as_ref())?;
     let beside = args.run.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
     let assets = AssetFiles::pin(&mut file, beside, None)?;
     Ok(Setup { file, plugins, assets })

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gymkhana_config::RunFile;
+use gymkhana_orchestration::pinned_servers::with_servers;
 use gymkhana_orchestration::plugins::recorded;
 use gymkhana_run::{FailureTally, Finished, Outcome, RunRequest, StopRequest, Stopped, prepare};
 use gymkhana_store::RunReader;
@@ -72,6 +73,7 @@ fn start(args: &RunArgs, stop: StopRequest, printer: &Printer) -> CliResult<RunR
     let out = args.out.clone().ok_or_else(missing)?;
     let file = RunFile::read(run_file, &args.set).user_error()?;
     let (plugins, lock) = registry::gather(&args.plugins, args.fetch, None, printer)?;
+    let (plugins, lock) = with_servers(&file, plugins, lock, printer.reporter().as_ref())?;
     Ok(RunRequest {
         file,
         base: folder_of(run_file),
@@ -100,6 +102,7 @@ fn resume(args: &RunArgs, folder: &Path, stop: StopRequest, printer: &Printer) -
         [] => recorded(&run)?,
         given => registry::gather(given, args.fetch, Some(folder), printer)?,
     };
+    let (plugins, lock) = with_servers(&file, plugins, lock, printer.reporter().as_ref())?;
     Ok(RunRequest {
         file,
         base,

@@ -1,0 +1,150 @@
+//! A server as a tool: each session of the tool is a session with the server.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gymkhana_record::{Call, FailureKind, NamedValue, Seed};
+use gymkhana_registry::ErrorChain;
+use gymkhana_sandbox::unsandboxed::{Outcome, Unsandboxed, contract};
+use gymkhana_sandbox::{CallError, OptionalInterface, Plugin};
+use rmcp::model::JsonObject;
+use rmcp::service::ServiceError;
+
+use crate::answer::{answer, failed};
+use crate::connection::{CallFailure, Connection};
+use crate::{McpError, Server, ToolList, waiting};
+
+/// The plugin of a server. Without a server, its sessions cannot be opened: a replay opens none.
+///
+/// # Errors
+/// If the name in the run file cannot be that of a plugin.
+pub fn plugin(list: ToolList, server: Option<Server>) -> Result<Plugin, McpError> {
+    let (manifest, digest) = (list.manifest()?, list.digest()?);
+    let tool = McpTool { list, server, sessions: Mutex::default(), opened: AtomicU32::new(0) };
+    Ok(Plugin::unsandboxed(manifest, digest, Arc::new(tool)))
+}
+
+struct McpTool {
+    list: ToolList,
+    server: Option<Server>,
+    /// Open sessions by handle. One in a call is taken out.
+    sessions: Mutex<HashMap<u32, Connection>>,
+    /// Number of sessions opened so far.
+    opened: AtomicU32,
+}
+
+impl McpTool {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<u32, Connection>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn server(&self) -> Outcome<&Server> {
+        self.server.as_ref().ok_or_else(|| {
+            let message = format!("the MCP server `{}` is not part of a replay", self.list.name);
+            CallError::new(FailureKind::Fault, message)
+        })
+    }
+}
+
+impl Unsandboxed for McpTool {
+    fn offers(&self, _interface: OptionalInterface) -> bool {
+        false
+    }
+
+    fn replays_from_record(&self) -> bool {
+        true
+    }
+
+    fn describe_tool(&self) -> Outcome<contract::ToolInfo> {
+        let summary = format!("MCP server {} {}", self.list.server.name, self.list.server.version);
+        Ok(contract::ToolInfo { summary, options: vec![] })
+    }
+
+    fn functions(&self, _options: &[NamedValue]) -> Outcome<Vec<contract::Function>> {
+        let function = |tool: &crate::ListedTool| contract::Function {
+            name: tool.function.clone(),
+            description: tool.description.clone(),
+            parameters: tool.parameters.to_string(),
+            cost: 0.0,
+        };
+        Ok(self.list.tools.iter().map(function).collect())
+    }
+
+    fn open(&self, _setup: Option<&[u8]>, _options: &[NamedValue], _seed: Seed) -> Outcome<u32> {
+        let (connection, _) = Connection::open(self.server()?, Some(&self.list)).map_err(not_open)?;
+        let handle = self.opened.fetch_add(1, Ordering::Relaxed);
+        self.sessions().insert(handle, connection);
+        Ok(handle)
+    }
+
+    fn call(&self, session: u32, call: &Call) -> Outcome<contract::Answer> {
+        let limits = self.server()?.limits;
+        let Some(tool) = self.list.tools.iter().find(|tool| tool.function == call.name) else {
+            return Ok(failed(format!("there is no function `{}`", call.name)));
+        };
+        let Ok(arguments) = serde_json::from_str::<JsonObject>(&call.arguments) else {
+            return Ok(failed("the arguments are not a JSON object"));
+        };
+        let Some(connection) = self.sessions().remove(&session) else {
+            return Err(CallError::new(FailureKind::Fault, format!("session {session} is not open")));
+        };
+        let name = tool.name.clone();
+        let result = waiting::wait(limits.call, async move {
+            let result = connection.call(&name, arguments).await;
+            (connection, result)
+        });
+        // Without an answer in time the future, and with it the session, is gone.
+        let (connection, result) = result.map_err(not_open)?.ok_or_else(|| {
+            CallError::new(FailureKind::Deadline, format!("no answer after {} s", limits.call.as_secs_f64()))
+        })?;
+        let answered = match result {
+            Ok(result) => answer(result),
+            Err(CallFailure::Service(ServiceError::McpError(error))) => failed(error.message),
+            Err(failure) => return Err(lost(&failure, limits.bytes)),
+        };
+        self.sessions().insert(session, connection);
+        Ok(answered)
+    }
+
+    fn close(&self, handle: u32) -> Outcome<()> {
+        self.forget(handle);
+        Ok(())
+    }
+
+    fn forget(&self, handle: u32) {
+        let connection = self.sessions().remove(&handle);
+        drop(connection);
+    }
+}
+
+/// The failure of a call after which the session is over.
+fn lost(failure: &CallFailure, bytes: usize) -> CallError {
+    match failure {
+        CallFailure::TooLarge => {
+            let message = format!("the server sent more than {} KiB before its answer was complete", bytes >> 10);
+            CallError::new(FailureKind::ResultSize, message)
+        }
+        CallFailure::Service(ServiceError::TransportClosed | ServiceError::Cancelled { .. }) => {
+            CallError::new(FailureKind::Trap, "the server closed the connection")
+        }
+        CallFailure::Service(ServiceError::TransportSend(error)) => {
+            CallError::new(FailureKind::Trap, format!("the connection failed: {}", error.error))
+        }
+        CallFailure::Service(_) => {
+            CallError::new(FailureKind::Malformed, "the server's answer is not that of a finished call")
+        }
+    }
+}
+
+/// The failure of a session that did not open.
+fn not_open(error: McpError) -> CallError {
+    let kind = match &error {
+        McpError::StartTime { .. } => FailureKind::Deadline,
+        McpError::TooLarge { .. } => FailureKind::ResultSize,
+        McpError::Start { .. } => FailureKind::Trap,
+        // The run cannot go on with other tools, or on this machine.
+        _ => FailureKind::Fault,
+    };
+    CallError::new(kind, format!("the MCP server was not ready: {}", ErrorChain(&error)))
+}

@@ -1,0 +1,169 @@
+//! The tools of a server as a run pins them: read from the server once, and compared at the start of each session.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use gymkhana_registry::{Capability, ContractStamp, Digest, Kind, Manifest, PluginName};
+use rmcp::model::Tool;
+use semver::Version;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{McpError, Server, component};
+
+/// Namespace of plugins that are servers.
+const NAMESPACE: &str = "mcp";
+/// Number of the list's form.
+const SCHEMA: u32 = 1;
+/// Size limit of a text of the server in the manifest, in bytes.
+const MAX_NAME_BYTES: usize = 200;
+
+/// The tools of a server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolList {
+    schema: u32,
+    /// Name of the server in the run file.
+    pub name: String,
+    /// The server's own name and version.
+    pub server: ServerName,
+    /// Protocol version of the session.
+    pub protocol: String,
+    /// The tools, in the server's order.
+    pub tools: Vec<ListedTool>,
+}
+
+/// A server's own name and version; empty if it has none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerName {
+    /// Name.
+    pub name: String,
+    /// Version.
+    pub version: String,
+}
+
+/// A tool of a server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListedTool {
+    /// Name on the server.
+    pub name: String,
+    /// Name for policies: other characters than letters, digits, `_` and `-` are replaced by `_`.
+    pub function: String,
+    /// Description.
+    pub description: String,
+    /// JSON Schema of the arguments object.
+    pub parameters: Value,
+}
+
+impl ToolList {
+    /// The list of a session's tools, reduced to those that the run offers.
+    pub(crate) fn new(
+        server: &Server,
+        identity: ServerName,
+        protocol: String,
+        tools: Vec<Tool>,
+    ) -> Result<Self, McpError> {
+        let mut tools: Vec<ListedTool> = tools.into_iter().map(ListedTool::new).collect();
+        if let Some(name) = server.only.iter().find(|name| tools.iter().all(|tool| tool.name != **name)) {
+            let known = tools.into_iter().map(|tool| tool.name).collect();
+            return Err(McpError::NoTool { name: name.clone(), known });
+        }
+        if !server.only.is_empty() {
+            tools.retain(|tool| server.only.contains(&tool.name));
+        }
+        for (index, tool) in tools.iter().enumerate() {
+            if let Some(first) = tools[..index].iter().find(|earlier| earlier.function == tool.function) {
+                let (first, second) = (first.name.clone(), tool.name.clone());
+                return Err(McpError::SameFunction { first, second, function: tool.function.clone() });
+            }
+        }
+        Ok(Self { schema: SCHEMA, name: server.name.clone(), server: identity, protocol, tools })
+    }
+
+    /// The plugin file with this list. Equal lists have equal files.
+    ///
+    /// # Errors
+    /// If the name in the run file cannot be that of a plugin.
+    pub fn to_file(&self) -> Result<Vec<u8>, McpError> {
+        let json = serde_json::to_vec(self).map_err(|_| McpError::Damaged)?;
+        component::encode(&self.manifest()?, &json).map_err(|_| McpError::Damaged)
+    }
+
+    /// The list in a plugin file; `None` if the file is not that of a server.
+    ///
+    /// # Errors
+    /// If this host did not write the file.
+    pub fn in_file(bytes: &[u8]) -> Option<Result<Self, McpError>> {
+        let json = component::list_in(bytes)?;
+        let list = serde_json::from_slice::<Self>(json).ok();
+        // Nothing else may be in the file, because the digest speaks for the list.
+        let list = list.filter(|list| list.schema == SCHEMA && list.to_file().is_ok_and(|file| file == bytes));
+        Some(list.ok_or(McpError::Damaged))
+    }
+
+    /// Digest of the plugin file.
+    ///
+    /// # Errors
+    /// As [`ToolList::to_file`].
+    pub fn digest(&self) -> Result<Digest, McpError> {
+        Ok(Digest::of(&self.to_file()?))
+    }
+
+    /// The manifest of the plugin file.
+    pub(crate) fn manifest(&self) -> Result<Manifest, McpError> {
+        let wrong = |_| McpError::Name { name: self.name.clone() };
+        let ServerName { name, version } = &self.server;
+        Ok(Manifest {
+            name: PluginName::new(NAMESPACE, &self.name).map_err(wrong)?,
+            version: version.parse().unwrap_or(Version::new(0, 0, 0)),
+            kinds: BTreeSet::from([Kind::Tool]),
+            contract: ContractStamp::of_this_host(),
+            license: "NOASSERTION".to_owned(),
+            description: format!("MCP server {} {}", short(name), short(version)).trim_end().to_owned(),
+            capabilities: BTreeSet::<Capability>::new(),
+            optional: BTreeSet::new(),
+            deterministic: false,
+            reward_range: None,
+        })
+    }
+
+    /// Checks that a session has the tools of this list.
+    pub(crate) fn check(&self, found: &Self) -> Result<(), McpError> {
+        let changed = |difference: String| Err(McpError::Changed { difference });
+        if self.server != found.server {
+            let show = |server: &ServerName| format!("`{} {}`", server.name, server.version);
+            return changed(format!("the server is {}, not {}", show(&found.server), show(&self.server)));
+        }
+        for tool in &self.tools {
+            match found.tools.iter().find(|other| other.name == tool.name) {
+                None => return changed(format!("the tool `{}` is missing", tool.name)),
+                Some(other) if other != tool => return changed(format!("the tool `{}` differs", tool.name)),
+                Some(_) => {}
+            }
+        }
+        match found.tools.iter().find(|tool| self.tools.iter().all(|other| other.name != tool.name)) {
+            Some(new) => changed(format!("the tool `{}` is new", new.name)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ListedTool {
+    fn new(tool: Tool) -> Self {
+        let is_allowed = |letter: &char| letter.is_ascii_alphanumeric() || "_-".contains(*letter);
+        let function = tool.name.chars().map(|letter| if is_allowed(&letter) { letter } else { '_' }).collect();
+        Self {
+            function,
+            name: tool.name.into_owned(),
+            description: tool.description.map(Cow::into_owned).unwrap_or_default(),
+            parameters: Value::Object((*tool.input_schema).clone()),
+        }
+    }
+}
+
+/// A text cut to the length that a manifest has room for.
+fn short(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_NAME_BYTES)]
+}
