@@ -72,7 +72,7 @@ impl Unsandboxed for McpTool {
     }
 
     fn open(&self, _setup: Option<&[u8]>, _options: &[NamedValue], _seed: Seed) -> Outcome<u32> {
-        let (connection, _) = Connection::open(self.server()?, Some(&self.list)).map_err(not_open)?;
+        let (connection, _) = Connection::open(self.server()?, Some(&self.list)).map_err(|error| not_open(&error))?;
         let handle = self.opened.fetch_add(1, Ordering::Relaxed);
         self.sessions().insert(handle, connection);
         Ok(handle)
@@ -95,7 +95,7 @@ impl Unsandboxed for McpTool {
             (connection, result)
         });
         // Without an answer in time the future, and with it the session, is gone.
-        let (connection, result) = result.map_err(not_open)?.ok_or_else(|| {
+        let (connection, result) = result.map_err(|error| not_open(&error))?.ok_or_else(|| {
             CallError::new(FailureKind::Deadline, format!("no answer after {} s", limits.call.as_secs_f64()))
         })?;
         let answered = match result {
@@ -138,13 +138,13 @@ fn lost(failure: &CallFailure, bytes: usize) -> CallError {
 }
 
 /// The failure of a session that did not open.
-fn not_open(error: McpError) -> CallError {
-    let kind = match &error {
+fn not_open(error: &McpError) -> CallError {
+    let kind = match error {
         McpError::StartTime { .. } => FailureKind::Deadline,
         McpError::TooLarge { .. } => FailureKind::ResultSize,
         McpError::Start { .. } => FailureKind::Trap,
         // The run cannot go on with other tools, or on this machine.
         _ => FailureKind::Fault,
     };
-    CallError::new(kind, format!("the MCP server was not ready: {}", ErrorChain(&error)))
+    CallError::new(kind, format!("the MCP server was not ready: {}", ErrorChain(error)))
 }

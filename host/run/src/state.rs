@@ -189,7 +189,7 @@ impl Progress {
         episodes.discard(|id| {
             let again = match (id.phase, current) {
                 (_, None) => true,
-                (Phase::Before | Phase::BeforeSampled, Some(_)) => false,
+                (Phase::Before | Phase::BeforeSampled | Phase::Served, Some(_)) => false,
                 (Phase::Demonstration | Phase::Train, Some(current)) => id.step >= current.step,
                 (Phase::During | Phase::DuringSampled, Some(current)) => {
                     current.evaluations.iter().all(|evaluation| evaluation.step != id.step)

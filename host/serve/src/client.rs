@@ -36,7 +36,7 @@ impl Client {
 }
 
 impl<S: Sync> FromRequestParts<S> for Client {
-    type Rejection = crate::doors::PlainError;
+    type Rejection = crate::plain_error::PlainError;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
         let found = parts.extensions.get::<Self>().cloned();

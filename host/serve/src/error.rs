@@ -44,7 +44,7 @@ impl Owner {
             Boundary::Environment(_) => Self::Environment,
             Boundary::Tool(_) => Self::Tool,
             Boundary::Reward(_) => Self::Reward,
-            Boundary::Model => Self::Agent,
+            Boundary::Model | Boundary::Agent => Self::Agent,
             Boundary::Host => Self::Host,
         }
     }

@@ -6,12 +6,15 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod body;
 pub mod catalog;
 pub mod client;
 pub mod config;
+pub mod door;
 pub mod doors;
 pub mod error;
 pub mod metrics;
+pub mod plain_error;
 pub mod records;
 pub mod server;
 pub mod session;

@@ -10,9 +10,21 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::doors::Door;
+use crate::door::Door;
 use crate::error::ServeError;
-use crate::session::SessionCounts;
+
+/// Numbers of sessions at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionCounts {
+    /// Open sessions.
+    pub open: usize,
+    /// Sessions with live plugin instances.
+    pub live: usize,
+    /// Largest number of sessions with live plugin instances.
+    pub places: usize,
+    /// Number of times that a session was parked.
+    pub parked: u64,
+}
 
 /// HTTP content type of the page.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

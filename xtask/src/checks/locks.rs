@@ -11,7 +11,7 @@ use crate::step::step;
 use crate::workspace::Workspace;
 
 /// Locks of Python packages, each with the files of its direct requirements.
-const PYTHON: [(&str, &[&str]); 14] = [
+const PYTHON: [(&str, &[&str]); 15] = [
     ("plugins/requirements.txt", &["plugins/requirements.in"]),
     (
         "tests/reference/requirements.txt",

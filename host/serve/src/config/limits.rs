@@ -116,7 +116,7 @@ impl EpisodeLimits {
 ///
 /// # Errors
 /// If it is not.
-pub(crate) fn within<T: PartialOrd + Display>(key: &str, value: T, range: RangeInclusive<T>) -> RunResult<()> {
+pub(crate) fn within<T: PartialOrd + Display + Copy>(key: &str, value: T, range: RangeInclusive<T>) -> RunResult<()> {
     if range.contains(&value) {
         return Ok(());
     }

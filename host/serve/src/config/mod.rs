@@ -1,7 +1,9 @@
 //! `serve.toml`: what a server offers, to whom, and within which limits.
 
 mod limits;
+mod listen;
 mod run_file;
+mod verltool;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,12 +12,10 @@ use gymkhana_config::{ModelSection, Options, PluginSection, RewardSection, Sandb
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 use serde::Deserialize;
 
-use crate::doors::verltool::VerlToolSection;
-use crate::server::{ClientSection, ListenSection};
-
-pub(crate) use limits::within;
 pub use limits::{EpisodeLimits, SessionLimits};
+pub use listen::{ClientSection, ListenSection, TlsSection};
 pub(crate) use run_file::run_file;
+pub use verltool::{TagSection, VerlToolSection};
 
 /// Default success rule: the environment's fact `success`.
 const SUCCESS: &str = "environment.success";

@@ -9,10 +9,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::tokens::{TokenError, Tokens};
+use crate::body::BodyLimits;
 use crate::client::Client;
 use crate::config::ServeFile;
-use crate::doors::{BodyLimits, PlainError};
 use crate::error::{ErrorKind, ServeError};
+use crate::plain_error::PlainError;
 
 /// Paths that need no token: they tell nothing about sessions.
 const OPEN_PATHS: [&str; 1] = ["/health"];

@@ -18,7 +18,7 @@ use tokio::time::{Instant, Sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
-use super::config::ListenSection;
+use crate::config::ListenSection;
 
 /// Limit of a connection's read buffer in bytes, and thereby of a request head.
 const MAX_HEAD: usize = 64 << 10;

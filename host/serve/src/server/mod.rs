@@ -1,7 +1,6 @@
 //! The listener: one address for all doors, with authorisation, limits, TLS, metrics and an orderly end.
 
 mod admit;
-mod config;
 mod connection;
 mod tls;
 mod tokens;
@@ -20,14 +19,14 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::config::ServeFile;
+use crate::config::{ListenSection, ServeFile};
 use crate::doors::{self, DoorError};
 use crate::error::{ErrorKind, ServeError};
+use crate::plain_error::PlainError;
 use crate::session::SessionTable;
 use admit::{Admission, admit};
 use connection::Connection;
 
-pub use config::{ClientSection, ListenSection, TlsSection};
 pub use tls::TlsError;
 pub use tokens::TokenError;
 
@@ -175,13 +174,13 @@ async fn metrics(axum::extract::State(sessions): axum::extract::State<SessionTab
         Ok(page) => ([("content-type", crate::metrics::CONTENT_TYPE)], page).into_response(),
         Err(error) => {
             let error = ServeError::host(ErrorKind::Failed, format!("the metrics cannot be written: {error}"));
-            doors::PlainError(error).into_response()
+            PlainError(error).into_response()
         }
     }
 }
 
 fn panicked() -> Response {
-    doors::PlainError(ServeError::host(ErrorKind::Failed, "the request failed: the host panicked")).into_response()
+    PlainError(ServeError::host(ErrorKind::Failed, "the request failed: the host panicked")).into_response()
 }
 
 fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {

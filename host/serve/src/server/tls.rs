@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-use super::config::TlsSection;
+use crate::config::TlsSection;
 
 /// A certificate or a key cannot be used.
 #[derive(Debug, thiserror::Error)]

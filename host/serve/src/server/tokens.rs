@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use gymkhana_registry::Digest;
 
-use super::config::ClientSection;
 use crate::client::Client;
+use crate::config::ClientSection;
 
 /// Shortest token in characters.
 const MIN_TOKEN: usize = 16;

@@ -4,15 +4,19 @@
 //! after the other, and a client that goes away does not interrupt a plugin's call.
 
 mod ended;
+mod entry;
 mod episode;
 mod id;
+mod place;
 mod places;
 mod requests;
+mod shared;
 mod state;
 mod table;
 mod types;
 
+pub use crate::metrics::SessionCounts;
 pub use id::SessionId;
 pub use requests::Session;
-pub use table::{SessionCounts, SessionTable};
+pub use table::SessionTable;
 pub use types::{Action, Begin, CallAnswer, EpisodeScore, EpisodeStatus, OpenSession, Opened, Status, Step};

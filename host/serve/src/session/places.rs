@@ -6,19 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use super::table::Entry;
+use super::entry::Entry;
+use super::place::Place;
 use crate::error::{ErrorKind, ServeError};
 
 /// Time after which a request that waits for a place looks again for an idle session.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// Right to live plugin instances; returned when dropped.
-pub(super) struct Place {
-    _permit: OwnedSemaphorePermit,
-}
 
 /// The places of a table.
 pub(super) struct Places {
@@ -68,14 +64,14 @@ impl Places {
         let deadline = Instant::now() + self.wait;
         loop {
             if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
-                return Ok(Place { _permit: permit });
+                return Ok(Place::of(permit));
             }
             if self.park_oldest(guests).await {
                 continue;
             }
             let until = deadline.min(Instant::now() + LOOK_AGAIN);
             match timeout_at(until, Arc::clone(&self.free).acquire_owned()).await {
-                Ok(Ok(permit)) => return Ok(Place { _permit: permit }),
+                Ok(Ok(permit)) => return Ok(Place::of(permit)),
                 // The semaphore is never closed.
                 Ok(Err(_)) | Err(_) if Instant::now() >= deadline => return Err(self.full()),
                 Ok(Err(_)) | Err(_) => {}

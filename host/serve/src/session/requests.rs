@@ -11,13 +11,14 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, info_span};
 
+use super::entry::Entry;
 use super::episode::LiveEpisode;
 use super::id::SessionId;
+use super::shared::{Shared, unknown};
 use super::state::{EndedEpisode, Play, State};
-use super::table::{Entry, Shared, unknown};
 use super::types::{Action, Begin, CallAnswer, EpisodeScore, Opened, Status, Step};
 use crate::catalog::ServedEnvironment;
-use crate::doors::Door;
+use crate::door::Door;
 use crate::error::{ErrorKind, Owner, ServeError};
 
 /// A session of one client. Clones are the same session; dropping them closes nothing.

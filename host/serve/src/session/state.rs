@@ -8,7 +8,7 @@ use gymkhana_sandbox::SplitInfo;
 
 use super::episode::{EpisodeFacts, LiveEpisode, seeds};
 use super::id::random_seed;
-use super::places::Place;
+use super::place::Place;
 use super::types::{Begin, EpisodeStatus, Step};
 use crate::catalog::ServedEnvironment;
 use crate::error::{ErrorKind, ServeError};
@@ -183,4 +183,11 @@ impl State {
 fn drawn(split: &SplitInfo, seed: Seed) -> TaskRef {
     let tasks = split.tasks.unwrap_or(ENDLESS).max(1);
     TaskRef { split: split.name.clone(), index: seed.child("task").stream().below(tasks) }
+}
+
+impl Play {
+    /// Whether plugin instances are live.
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self, Self::Live(_))
+    }
 }

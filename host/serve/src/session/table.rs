@@ -1,6 +1,5 @@
 //! The table of sessions: who may use which, how many there are, and when they end.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
@@ -9,17 +8,19 @@ use gymkhana_record::Ending;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Semaphore};
 
+use super::entry::Entry;
 use super::id::SessionId;
 use super::places::Places;
 use super::requests::Session;
-use super::state::{Play, State};
+use super::shared::{Shared, unknown};
+use super::state::State;
 use super::types::{Begin, EpisodeScore, OpenSession};
 use crate::catalog::Catalog;
 use crate::client::Client;
-use crate::config::{EpisodeLimits, ServeFile, SessionLimits};
-use crate::doors::Door;
-use crate::error::{ErrorKind, ServeError};
-use crate::metrics::SessionMetrics;
+use crate::config::ServeFile;
+use crate::door::Door;
+use crate::error::ServeError;
+use crate::metrics::{SessionCounts, SessionMetrics};
 use crate::records::Records;
 
 /// Plugin calls for each core that run at the same time by default.
@@ -29,56 +30,6 @@ const RUNNING_PER_CORE: usize = 2;
 #[derive(Clone)]
 pub struct SessionTable {
     pub(super) shared: Arc<Shared>,
-}
-
-/// What all sessions share.
-pub(super) struct Shared {
-    pub(super) catalog: Catalog,
-    pub(super) limits: SessionLimits,
-    pub(super) episode: EpisodeLimits,
-    /// Threads of plugin calls.
-    pub(super) guests: Handle,
-    /// Permits of plugin calls that run at the same time.
-    pub(super) running: Arc<Semaphore>,
-    pub(super) places: Places,
-    pub(super) records: Arc<Records>,
-    pub(super) metrics: SessionMetrics,
-    started: Instant,
-    /// Whether the server is shutting down.
-    closing: AtomicBool,
-    sessions: RwLock<Sessions>,
-}
-
-#[derive(Default)]
-struct Sessions {
-    entries: HashMap<SessionId, Arc<Entry>>,
-    /// Number of sessions of each client.
-    clients: HashMap<Client, usize>,
-}
-
-/// One session.
-pub(super) struct Entry {
-    pub(super) id: SessionId,
-    pub(super) client: Client,
-    pub(super) door: Door,
-    pub(super) state: Arc<Mutex<State>>,
-    /// Place in the list of idle sessions; 0 for none.
-    pub(super) stamp: AtomicU64,
-    /// Time of the last request in milliseconds since the start of the table.
-    last_used: AtomicU64,
-}
-
-/// Numbers of sessions at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SessionCounts {
-    /// Open sessions.
-    pub open: usize,
-    /// Sessions with live plugin instances.
-    pub live: usize,
-    /// Largest number of sessions with live plugin instances.
-    pub places: usize,
-    /// Number of times that a session was parked.
-    pub parked: u64,
 }
 
 impl SessionTable {
@@ -225,82 +176,6 @@ impl SessionTable {
     }
 }
 
-/// The error of a session that this client does not have.
-pub(super) fn unknown(id: &SessionId) -> ServeError {
-    let message =
-        format!("session `{id}` does not exist: it was closed, has expired, or never was\nhint: open a session");
-    ServeError::agent(ErrorKind::UnknownSession, message)
-}
-
-impl Shared {
-    /// Whether a session is open.
-    pub(super) fn holds(&self, id: &SessionId) -> bool {
-        self.sessions.read().unwrap_or_else(PoisonError::into_inner).entries.contains_key(id)
-    }
-
-    /// Adds a session within the limits.
-    fn admit(&self, entry: &Arc<Entry>) -> Result<(), ServeError> {
-        self.check_open()?;
-        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-        let full = |message| Err(ServeError::host(ErrorKind::Full, message));
-        if sessions.entries.len() >= self.limits.max {
-            return full(format!(
-                "no session can be opened: all {} are open\nhint: close sessions, or raise sessions.max",
-                self.limits.max
-            ));
-        }
-        let own = sessions.clients.entry(entry.client.clone()).or_default();
-        if *own >= self.limits.per_client {
-            return full(format!(
-                "no session can be opened: client `{}` has {own} open\nhint: close sessions, or raise \
-                 sessions.per_client",
-                entry.client.name()
-            ));
-        }
-        *own += 1;
-        sessions.entries.insert(entry.id, Arc::clone(entry));
-        Ok(())
-    }
-
-    /// Removes a session.
-    pub(super) fn remove(&self, entry: &Entry) {
-        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-        if sessions.entries.remove(&entry.id).is_none() {
-            return;
-        }
-        match sessions.clients.get_mut(&entry.client) {
-            Some(own) if *own > 1 => *own -= 1,
-            _ => drop(sessions.clients.remove(&entry.client)),
-        }
-    }
-
-    /// Fails while the server is shutting down.
-    pub(super) fn check_open(&self) -> Result<(), ServeError> {
-        if self.closing.load(Ordering::Acquire) {
-            return Err(ServeError::host(ErrorKind::Closing, "the server is shutting down"));
-        }
-        Ok(())
-    }
-
-    /// Notes the use of a session.
-    pub(super) fn touch(&self, entry: &Entry) {
-        entry.last_used.store(self.now(), Ordering::Relaxed);
-    }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// Sessions that were idle for too long.
-    fn expired(&self) -> Vec<Arc<Entry>> {
-        let idle = u64::try_from(self.limits.idle().as_millis()).unwrap_or(u64::MAX);
-        let before = self.now().saturating_sub(idle);
-        let is_idle = |entry: &&Arc<Entry>| entry.last_used.load(Ordering::Relaxed) < before;
-        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
-        sessions.entries.values().filter(is_idle).cloned().collect()
-    }
-}
-
 /// Closes idle sessions as long as the table exists.
 async fn close_idle(table: Weak<Shared>) {
     loop {
@@ -323,11 +198,4 @@ fn default_live(catalog: &Catalog, running: usize) -> usize {
     let places = catalog.sandbox().counters().places as usize;
     let reserved = running.min(places / 2);
     ((places - reserved) / catalog.places_per_episode()).max(1)
-}
-
-impl Play {
-    /// Whether plugin instances are live.
-    pub(super) fn is_live(&self) -> bool {
-        matches!(self, Self::Live(_))
-    }
 }

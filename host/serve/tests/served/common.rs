@@ -88,6 +88,7 @@ impl Served {
 }
 
 /// The body that VerlTool's client sends for a turn.
+#[allow(clippy::needless_pass_by_value, reason = "callers write `json!`")]
 pub fn verltool_body(trajectory: &str, action: &str, extra: Json) -> String {
     serde_json::json!({
         "trajectory_ids": [trajectory], "actions": [action], "finish": [false], "is_last_step": [false],

@@ -4,7 +4,6 @@
 //! since the client repeats any other request and then drops the trajectory.
 
 mod answer;
-mod config;
 mod delivery;
 mod request;
 mod tags;
@@ -26,7 +25,7 @@ use answer::{Answer, answers};
 use request::wanted;
 use trajectories::Trajectories;
 
-pub use config::{TagSection, VerlToolSection};
+use crate::config::VerlToolSection;
 pub use tags::TagError;
 
 /// The routes.

@@ -4,7 +4,7 @@ use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{Function, WrittenCall};
 use serde_json::{Value as Json, json};
 
-use super::config::{TagSection, VerlToolSection};
+use crate::config::{TagSection, VerlToolSection};
 use crate::session::SessionTable;
 
 /// Tag of a call in JSON, as Hermes models write it; tried last.

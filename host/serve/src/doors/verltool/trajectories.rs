@@ -12,11 +12,11 @@ use serde_json::{Map, Value as Json, json};
 use tokio::sync::{OnceCell, watch};
 
 use super::answer::Answer;
-use super::config::VerlToolSection;
 use super::delivery::Delivered;
 use super::request::Wanted;
 use super::tags::{TagError, Tags};
 use crate::client::Client;
+use crate::config::VerlToolSection;
 use crate::doors::Door;
 use crate::error::{ErrorKind, Owner, ServeError};
 use crate::session::{Action, Begin, OpenSession, Session, SessionTable, Step};

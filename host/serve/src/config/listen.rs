@@ -6,8 +6,8 @@ use std::time::Duration;
 use gymkhana_orchestration::RunResult;
 use serde::Deserialize;
 
-use crate::config::within;
-use crate::doors::BodyLimits;
+use super::limits::within;
+use crate::body::BodyLimits;
 
 /// `[listen]`: settings of the listener.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -51,11 +51,11 @@ impl ListenSection {
         within("listen.client_seconds", self.client_seconds, 0.1..=3600.0)
     }
 
-    pub(super) fn body(&self) -> BodyLimits {
+    pub(crate) fn body(&self) -> BodyLimits {
         BodyLimits { bytes: self.body_kib << 10, time: self.client_time() }
     }
 
-    pub(super) fn client_time(&self) -> Duration {
+    pub(crate) fn client_time(&self) -> Duration {
         Duration::from_secs_f64(self.client_seconds)
     }
 }

@@ -6,8 +6,8 @@ use axum::body::{Bytes, to_bytes};
 use axum::extract::{FromRequest, Request};
 use tokio::time::timeout;
 
-use super::PlainError;
 use crate::error::{ErrorKind, ServeError};
+use crate::plain_error::PlainError;
 
 /// Limits of a request's body, which the listener adds to each request.
 #[derive(Debug, Clone, Copy)]
