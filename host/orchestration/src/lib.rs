@@ -10,7 +10,6 @@ pub mod grants;
 mod host_io;
 mod mcp;
 mod options;
-pub mod pinned_servers;
 pub mod plugins;
 mod recorded_groups;
 mod report;
@@ -23,6 +22,7 @@ mod tools_only;
 
 pub use error::{Classify, ErrorKind, RunError, RunResult};
 pub use host_io::OnHost;
+pub use mcp::pinned_servers;
 pub use options::named_values;
 pub use recorded_groups::groups;
 pub use report::{Later, Progress, ProgressFigures, Reporter, Silent, SuccessRate, Work, describe};

@@ -1,5 +1,7 @@
 //! MCP servers of a run file as plugins.
 
+pub mod pinned_servers;
+
 use std::time::Duration;
 
 use gymkhana_config::{McpSection, RunFile};
