@@ -85,7 +85,7 @@ impl FromStr for Requirement {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ResolveError {
     /// No published version satisfies the requirement.
-    #[error("no version matches `{required}`; published: {}", listed(.known))]
+    #[error("no version matches `{required}`; published: {}\nhint: require a published version", listed(.known))]
     NoVersion {
         /// Requested versions.
         required: VersionReq,

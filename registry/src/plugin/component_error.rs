@@ -19,7 +19,7 @@ pub enum ComponentError {
     TooLarge,
     /// The file lacks the WebAssembly magic number.
     #[error(
-        "the file is not WebAssembly\nhint: pass the `.wasm` file that `cargo build --target wasm32-wasip2` writes"
+        "the file is not WebAssembly\nhint: give a plugin's folder, or the `.wasm` file that `host plugin build` writes"
     )]
     NotWebAssembly,
     /// A core module.

@@ -51,7 +51,10 @@ pub enum KeyFileError {
         path: PathBuf,
     },
     /// The file exists.
-    #[error("cannot write the key `{path}`: the file exists\nhint: choose another file")]
+    #[error(
+        "cannot write the key `{path}`: the file exists\nhint: choose another file, or print its public key with `host \
+         keygen {path} --show`"
+    )]
     Exists {
         /// File.
         path: PathBuf,
