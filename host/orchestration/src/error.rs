@@ -78,6 +78,8 @@ impl Display for RunError {
         write!(f, "{shown}")?;
         for cause in self.error.chain().skip(1) {
             let cause = split(&cause.to_string()).0;
+            // A parser's message may end with a line end.
+            let cause = cause.trim_end().to_owned();
             if !shown.contains(&cause) {
                 write!(f, "\n  because: {cause}")?;
                 shown = cause;
@@ -167,5 +169,8 @@ mod tests {
     fn errors_without_a_hint_end_with_their_causes() {
         assert_eq!(RunError::internal("step 3 is missing").to_string(), "step 3 is missing");
         assert_eq!(RunError::user("a\nhint: b\nc").to_string(), "a\nc\nhint: b");
+        let parser = anyhow::anyhow!("line 1\nexpected `=`\n").context("cannot parse `x`\nhint: restore it");
+        let shown = Err::<(), _>(parser).user_error().unwrap_err().to_string();
+        assert_eq!(shown, "cannot parse `x`\n  because: line 1\nexpected `=`\nhint: restore it");
     }
 }

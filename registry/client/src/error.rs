@@ -24,7 +24,10 @@ pub enum RegistryClientError {
     )]
     NoRegistries,
     /// Unknown registry name.
-    #[error("unknown registry `{name}`: gymkhana-registries.toml defines {known}")]
+    #[error(
+        "unknown registry `{name}`: gymkhana-registries.toml defines {known}\nhint: add it under `[registries]` with \
+         the lines that `host registry init` prints"
+    )]
     UnknownRegistry {
         /// Requested registry.
         name: String,

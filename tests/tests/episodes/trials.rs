@@ -41,15 +41,17 @@ async fn functions_that_nothing_offers_are_found() {
 async fn facts_that_the_end_lacks_are_found() {
     let lake = || Table::new().environment("frozen-lake", &[]);
     assert_eq!(facts(&lake()).await, Ok(()));
-    let ended = "but the environment ended its oracle's episode of task train/0 without it\nhint: its facts that are \
-                 flags or numbers are";
+    let ended = "but the environment ended its oracle's episode of task train/0 without it\nhint: it";
     assert_eq!(
         facts(&gated(lake())).await.unwrap_err().to_string(),
-        format!("rewards.answer-match.gate names the fact `speed`, {ended} `success`")
+        format!(
+            "rewards.answer-match.gate names the fact `speed`, {ended}s facts that are flags or numbers are `success`"
+        )
     );
     // Word problems end without facts.
     let error = facts(&Table::new()).await.unwrap_err().to_string();
-    assert_eq!(error, format!("success names the fact `success`, {ended} none"));
+    let none = "has no fact that is a flag or a number; name a component of a reward";
+    assert_eq!(error, format!("success names the fact `success`, {ended} {none}"));
 }
 
 /// The third reply of the model ends the oracle's episode, which would lack the gate's fact.

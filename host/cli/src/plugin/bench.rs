@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gymkhana_conformance::{Measured, Settings, measure};
+use gymkhana_sandbox::CompilerEffort;
 use serde_json::json;
 
 use crate::error::{Classify, CliResult};
@@ -22,16 +23,18 @@ pub fn bench(args: &BenchArgs, printer: &Printer) -> CliResult<()> {
         setup: plugin_inputs::setup(args.setup.as_deref())?,
         ..Settings::default()
     };
-    let sandbox = plugin_inputs::sandbox(&plugin_inputs::author_config(), printer)?;
+    let sandbox = plugin_inputs::sandbox(&plugin_inputs::author_config(CompilerEffort::Optimised), printer)?;
     printer.status(format!("loading `{}`", inputs.origin));
     let plugin = inputs.load(&sandbox)?;
+    let runtime = plugin_inputs::runtime()?;
+    let with_assets = plugin.clone().with_assets(settings.assets.clone());
+    runtime.block_on(plugin_inputs::check_options(&with_assets, &settings.options))?;
     let mut lines: BTreeMap<&str, ProgressLine> = BTreeMap::new();
     let mut told = |kind: &'static str, done: u32| {
         let line = lines.entry(kind).or_insert_with(|| printer.progress(Work::new(kind, args.times.into())));
         line.at(done.into(), &ProgressFigures::of("repetitions"));
     };
-    let measured =
-        plugin_inputs::runtime()?.block_on(measure(&plugin, settings, args.times, &mut told)).user_error()?;
+    let measured = runtime.block_on(measure(&plugin, settings, args.times, &mut told)).user_error()?;
     drop(lines);
     if !args.json {
         printer.result(format!(

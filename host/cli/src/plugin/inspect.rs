@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use gymkhana_conformance::Settings;
 use gymkhana_registry::{
     Answered, Capability, Digest, ErrorChain, Kind, Manifest, Release, SelfDescription, read_manifest, read_plugin_file,
 };
-use gymkhana_sandbox::Inspection;
+use gymkhana_sandbox::{CompilerEffort, Inspection, SandboxConfig};
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::escape::escape_line;
@@ -15,6 +16,7 @@ use crate::plugin::companions::Companions;
 use crate::plugin::describe::{self, Rows};
 use crate::plugin::facts;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
+use crate::plugin::test::suite_config;
 use crate::printer::Printer;
 use crate::registry;
 use crate::registry::args::InfoArgs;
@@ -36,7 +38,8 @@ pub fn inspect(args: &InspectArgs, printer: &Printer) -> CliResult<()> {
 
 fn inspect_file(file: &Path, args: &InspectArgs, printer: &Printer) -> CliResult<()> {
     let bytes = read_plugin_file(file).user_error()?;
-    let page = PluginPage::of(&format!("plugin file `{}`", file.display()), bytes, &args.given, printer)?;
+    let origin = format!("plugin file `{}`", file.display());
+    let page = PluginPage::of(&origin, bytes, build::effort(&args.plugin), &args.given, printer)?;
     if args.json {
         printer.json(format!("{:#}", page.json));
     } else {
@@ -65,12 +68,18 @@ impl PluginPage {
     ///
     /// # Errors
     /// If the bytes, called `origin` in messages, are not a plugin, or the inputs are wrong.
-    pub fn of(origin: &str, bytes: Vec<u8>, given: &GivenInputs, printer: &Printer) -> CliResult<Self> {
+    pub fn of(
+        origin: &str,
+        bytes: Vec<u8>,
+        effort: CompilerEffort,
+        given: &GivenInputs,
+        printer: &Printer,
+    ) -> CliResult<Self> {
         let wrong =
             |cause: &dyn std::error::Error| CliError::user(format!("{origin} cannot be used: {}", ErrorChain(cause)));
         let manifest = read_manifest(&bytes).map_err(|error| wrong(&error))?;
         let inputs = PluginInputs { origin: manifest.name.to_string(), bytes, manifest };
-        let described = match described(&inputs, given, printer) {
+        let described = match described(&inputs, &plugin_inputs::author_config(effort), given, printer) {
             // A page without what was asked for would hide the mistake.
             Err(error) if !given.is_empty() => return Err(error),
             described => described.map_err(|error| one_line(&error)),
@@ -135,20 +144,26 @@ fn escaped(names: impl IntoIterator<Item = String>) -> Vec<String> {
     names.into_iter().map(|name| escape_line(&name)).collect()
 }
 
-/// Answers of a component about itself under default options.
+/// Answers of a component about itself under default options, in the sandbox in which the conformance suite has compiled it.
 ///
 /// # Errors
 /// If the bytes are not a plugin, or it cannot be opened.
 pub fn describe_component(bytes: Vec<u8>, printer: &Printer) -> CliResult<SelfDescription> {
     let manifest = read_manifest(&bytes).user_error()?;
     let inputs = PluginInputs { origin: manifest.name.to_string(), bytes, manifest };
-    described(&inputs, &GivenInputs::default(), printer)
+    let config = suite_config(&Settings::default(), CompilerEffort::Optimised);
+    described(&inputs, &config, &GivenInputs::default(), printer)
 }
 
 /// Opens a plugin in the sandbox, with all capabilities that it requests but without anything behind them except the given
 /// assets, and asks it about itself.
-fn described(inputs: &PluginInputs, given: &GivenInputs, printer: &Printer) -> CliResult<SelfDescription> {
-    let sandbox = plugin_inputs::sandbox(&plugin_inputs::author_config(), printer)?;
+fn described(
+    inputs: &PluginInputs,
+    config: &SandboxConfig,
+    given: &GivenInputs,
+    printer: &Printer,
+) -> CliResult<SelfDescription> {
+    let sandbox = plugin_inputs::sandbox(config, printer)?;
     let plugin = inputs.load(&sandbox)?.with_assets(plugin_inputs::assets(&given.asset)?);
     let options = plugin_inputs::options(plugin.name(), &given.option)?;
     let is_environment = inputs.manifest.kinds.contains(&Kind::Environment);

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gymkhana_conformance::MOST_MEMORY;
-use gymkhana_record::NamedValue;
-use gymkhana_registry::{Manifest, read_manifest, read_plugin_file};
-use gymkhana_sandbox::{Assets, Grants, Limits, Plugin, Sandbox, SandboxConfig};
+use gymkhana_record::{FailureKind, NamedValue};
+use gymkhana_registry::{Kind, Manifest, read_manifest, read_plugin_file};
+use gymkhana_sandbox::{Assets, CompilerEffort, Grants, Limits, Plugin, Sandbox, SandboxConfig};
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
@@ -54,6 +54,31 @@ pub fn options(plugin: &str, typed: &[String]) -> CliResult<Vec<NamedValue>> {
     named_values(plugin, &options)
 }
 
+/// Fails if an environment or a tool refuses the options that the user gave but not its default ones.
+pub async fn check_options(plugin: &Plugin, options: &[NamedValue]) -> CliResult<()> {
+    let refusal = async |options: &[NamedValue]| {
+        let kinds = &plugin.manifest().kinds;
+        let answer = if kinds.contains(&Kind::Environment) {
+            plugin.splits(options).await.err()
+        } else if kinds.contains(&Kind::Tool) {
+            plugin.functions(options).await.err()
+        } else {
+            None
+        };
+        answer.filter(|error| error.kind == FailureKind::Refused)
+    };
+    if options.is_empty() {
+        return Ok(());
+    }
+    match refusal(options).await {
+        Some(error) if refusal(&[]).await.is_none() => Err(error).user_context(format!(
+            "plugin `{}` refuses an --option\nhint: `host plugin inspect` lists its options with their limits",
+            plugin.name()
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Reads `NAME=FILE` assets.
 pub fn assets(typed: &[String]) -> CliResult<Assets> {
     let file = |asset: &String| {
@@ -76,8 +101,9 @@ pub fn setup(path: Option<&Path>) -> CliResult<Option<Vec<u8>>> {
 }
 
 /// Settings of a sandbox in which an author tries out a plugin.
-pub fn author_config() -> SandboxConfig {
+pub fn author_config(effort: CompilerEffort) -> SandboxConfig {
     SandboxConfig {
+        effort,
         limits: Limits { memory_bytes: MOST_MEMORY as usize, ..Limits::default() },
         ..SandboxConfig::default()
     }

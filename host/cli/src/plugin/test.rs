@@ -17,15 +17,14 @@ use gymkhana_orchestration::groups;
 
 /// Runs the command.
 pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
-    // Published components are tested as optimised code; a folder is tested after each edit.
-    let (file, effort) = if args.plugin.is_dir() {
-        (build::test_and_build(&args.plugin, printer)?, CompilerEffort::Quick)
-    } else {
-        (args.plugin.clone(), CompilerEffort::Optimised)
+    let file = match args.plugin.is_dir() {
+        true => build::test_and_build(&args.plugin, printer)?,
+        false => args.plugin.clone(),
     };
     let inputs = PluginInputs::read(&file)?;
     let settings = settings(args, &inputs)?;
-    let sandbox = sandbox(&settings, effort, printer)?;
+    let sandbox = sandbox(&settings, build::effort(&args.plugin), printer)?;
+    check_options(&sandbox, &inputs, &settings)?;
     let log = log::test_sink(inputs.manifest.name.name(), printer);
     let settings = Settings { beside: beside(args, &sandbox, printer)?, log: Some(log), ..settings };
     let report = run_suite(&sandbox, &inputs, settings, |check| printer.result(line(check)))?;
@@ -59,8 +58,23 @@ pub fn report_for_publishing(file: &Path, printer: &Printer) -> CliResult<Report
     Ok(report)
 }
 
+/// Settings of the suite's sandbox.
+pub fn suite_config(settings: &Settings, effort: CompilerEffort) -> SandboxConfig {
+    SandboxConfig { limits: limits(settings), effort, ..SandboxConfig::default() }
+}
+
 fn sandbox(settings: &Settings, effort: CompilerEffort, printer: &Printer) -> CliResult<Sandbox> {
-    plugin_inputs::sandbox(&SandboxConfig { limits: limits(settings), effort, ..SandboxConfig::default() }, printer)
+    plugin_inputs::sandbox(&suite_config(settings, effort), printer)
+}
+
+/// Tells a wrong --option from a mistake of the plugin. Whether the plugin loads at all is a check of the suite.
+fn check_options(sandbox: &Sandbox, inputs: &PluginInputs, settings: &Settings) -> CliResult<()> {
+    if settings.options.is_empty() {
+        return Ok(());
+    }
+    let Ok(plugin) = inputs.load(sandbox) else { return Ok(()) };
+    let plugin = plugin.with_assets(settings.assets.clone());
+    plugin_inputs::runtime()?.block_on(plugin_inputs::check_options(&plugin, &settings.options))
 }
 
 fn run_suite(

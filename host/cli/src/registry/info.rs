@@ -2,6 +2,7 @@
 
 use gymkhana_registry::Requirement;
 use gymkhana_registry_client::{PluginVersion, PluginVersions};
+use gymkhana_sandbox::CompilerEffort;
 use serde_json::json;
 
 use super::RegistrySession;
@@ -22,7 +23,8 @@ pub fn info(args: &InfoArgs, given: &GivenInputs, printer: &Printer) -> CliResul
         Some(_) if given.is_empty() => PluginPage::of_release(release)?,
         _ => {
             let component = session.wait(printer, session.client.component(&row.pin()))?;
-            PluginPage::of(&format!("plugin `{}` {}", row.name, row.version), component, given, printer)?
+            let origin = format!("plugin `{}` {}", row.name, row.version);
+            PluginPage::of(&origin, component, CompilerEffort::Optimised, given, printer)?
         }
     };
     let publisher = row.signer.map(|key| key.to_string());

@@ -84,6 +84,9 @@ fn mistakes_of_authors() {
     tell(&["build", "nowhere"]);
     tell(&["test", "nothing.wasm"]);
     tell(&["test", "plugins/frozen-lake.wasm", "--option", "size"]);
+    tell(&["test", "plugins/frozen-lake.wasm", "--option", "siz=5"]);
+    tell(&["bench", "plugins/frozen-lake.wasm", "--option", "size=five"]);
+    tell(&["play", "plugins/frozen-lake.wasm", "--option", "size=1"]);
     tell(&["test", "plugins/frozen-lake.wasm", "--asset", "words.txt"]);
     tell(&["test", "plugins/calculator.wasm", "--setup", "nothing"]);
     tell(&["play", "plugins/answer-match.wasm"]);

@@ -70,9 +70,8 @@ pub enum RuleError {
     },
     /// The environment ended an episode without the fact.
     #[error(
-        "{rule} names the fact `{fact}`, but the environment ended {episode} without it\nhint: its facts that are \
-         flags or numbers are {}",
-        listed(known)
+        "{rule} names the fact `{fact}`, but the environment ended {episode} without it\nhint: {}",
+        possible_facts(known)
     )]
     NoFact {
         /// The rule.
@@ -90,6 +89,14 @@ pub enum RuleError {
         /// Owners of the gates.
         circle: Vec<String>,
     },
+}
+
+/// Facts that a rule may name instead.
+fn possible_facts(known: &[String]) -> String {
+    match known {
+        [] => "it has no fact that is a flag or a number; name a component of a reward".to_owned(),
+        _ => format!("its facts that are flags or numbers are {}", listed(known)),
+    }
 }
 
 impl MetricRef {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use gymkhana_registry::write_atomically;
+use gymkhana_sandbox::CompilerEffort;
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::{BuildArgs, Language};
@@ -57,6 +58,11 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliRes
 /// The component of a plugin: the file itself, or what the folder builds.
 pub fn component(plugin: &Path, printer: &Printer) -> CliResult<PathBuf> {
     if plugin.is_dir() { build_folder(plugin, None, printer) } else { Ok(plugin.to_owned()) }
+}
+
+/// Effort for compiling a plugin: a folder is tried out after each edit, and therefore compiled quickly.
+pub fn effort(plugin: &Path) -> CompilerEffort {
+    if plugin.is_dir() { CompilerEffort::Quick } else { CompilerEffort::Optimised }
 }
 
 /// The component that `host plugin build` wrote into a plugin's folder.

@@ -36,11 +36,12 @@ pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
         let message = format!("--with and --privileged need an environment, but plugin `{name}` is a tool");
         return Err(CliError::user(message).with_hint("play an environment --with it"));
     }
-    let sandbox = plugin_inputs::sandbox(&plugin_inputs::author_config(), printer)?;
+    let sandbox = plugin_inputs::sandbox(&plugin_inputs::author_config(build::effort(&args.plugin)), printer)?;
     let plugin = given.load(&sandbox)?.with_assets(plugin_inputs::assets(&args.asset)?);
     let plugin = log::printed(&plugin, printer);
     let options = plugin_inputs::options(plugin.name(), &args.option)?;
     let runtime = plugin_inputs::runtime()?;
+    runtime.block_on(plugin_inputs::check_options(&plugin, &options))?;
     if is_environment {
         let companions = runtime.block_on(Companions::load(&args.with, &sandbox, printer))?;
         let lines = Lines::new(printer);
