@@ -10,6 +10,7 @@ import io
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ import gymkhana_rl as gk
 import gymnasium
 from jupyter_client.manager import start_new_kernel
 
+ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = Path(os.environ["GYMKHANA_PLUGINS"])
 # Gymnasium's numbers of these words, and the moves of all environments.
 WORDS = ("left", "down", "right", "up")
@@ -184,6 +186,22 @@ def imports(rounds: int) -> None:
     show("python-import", median(measured) * 1e3, "ms", "the limit", LIMIT_OF_IMPORTS_MS)
 
 
+def verifiers(tasks: int) -> None:
+    """An episode of verifiers in the package's harness, beside verifiers' own; skipped without its environment or `uv`."""
+    python = ROOT / ".tools/adapters/bin/python"
+    if not python.exists():
+        print("bench python-verifiers-episode: skipped: the adapters' frameworks are not installed", file=sys.stderr)
+        print("hint: run `cargo xtask test --reference python`, which installs them", file=sys.stderr)
+        return
+    if shutil.which("uv") is None:
+        print("bench python-verifiers-episode: skipped: `uv`, which starts verifiers' harness, is missing", file=sys.stderr)
+        print("hint: run `pip install uv`", file=sys.stderr)
+        return
+    program = [python, Path(__file__).with_name("verifiers_episode.py"), str(tasks)]
+    # The package that this program imports.
+    subprocess.run(program, check=True, env={**os.environ, "PYTHONPATH": str(Path(gk.__file__).parents[1])})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--smoke", action="store_true", help="run one round only")
@@ -194,6 +212,7 @@ def main() -> None:
     tools(rounds, 5 if smoke else 50)
     rewards(rounds)
     imports(rounds)
+    verifiers(1 if smoke else 3)
 
 
 main()
