@@ -17,7 +17,10 @@ pub struct Place {
 }
 
 /// Settings without which a key is refused whatever its value is, by the beginning of its path.
-const COMPANIONS: [(&str, &str, &str); 45] = [
+const COMPANIONS: [(&str, &str, &str); 48] = [
+    ("tools.x.mcp.start_seconds", "tools.x.mcp.command", "[\"program\"]"),
+    ("tools.x.mcp.seconds", "tools.x.mcp.command", "[\"program\"]"),
+    ("tools.x.mcp.max_kib", "tools.x.mcp.command", "[\"program\"]"),
     ("agent", "agent.command", "[\"program\"]"),
     ("policy.server", "policy.checkpoint", "\"model\""),
     ("policy.tiny", "policy.tiny.heads", "1"),

@@ -90,6 +90,6 @@ mod tests {
         assert!(
             page.contains("| `gymkhana_token_staleness_steps` | 0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, +Inf |\n")
         );
-        assert!(page.contains("are `environment`, `tool`, `reward`, `model` and `host`.\n"));
+        assert!(page.contains("are `environment`, `tool`, `reward`, `model`, `host` and `agent`.\n"));
     }
 }

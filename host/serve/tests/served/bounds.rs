@@ -92,7 +92,7 @@ async fn idle_sessions_expire() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_beyond_the_deadline_is_answered_and_its_session_goes_on() {
-    let served = serve(&["guest-hostile-tool"], "[sessions]\nrequest_seconds = 0.3\n").await;
+    let served = serve(&["guest-hostile-tool"], "[sessions]\nrequest_seconds = 0.1\n").await;
     let session =
         served.sessions.open(&Client::anyone(), Door::Mcp, OpenSession::Tools { seed: Some(3) }).await.unwrap();
     let late = session.call("loop", &json!({})).await.unwrap_err();

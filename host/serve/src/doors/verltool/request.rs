@@ -107,7 +107,7 @@ mod tests {
     fn other_requests_are_refused_with_the_reason() {
         for (body, reason) in [
             ("", "EOF while parsing"),
-            ("[]", "missing field"),
+            ("[]", "invalid length 0"),
             (r#"{"trajectory_ids": ["a"], "actions": 3}"#, "invalid type: integer `3`"),
             (r#"{"trajectory_ids": ["a"], "actions": []}"#, "1 trajectories and 0 entries in `actions`"),
             (r#"{"trajectory_ids": [], "actions": []}"#, "the request has 0 trajectories"),
