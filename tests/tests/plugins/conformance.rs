@@ -395,7 +395,7 @@ async fn a_reward_decides_whether_an_environments_oracle_succeeds() {
     let scored = check(&sandbox, "answer-match", &read("answer-match"), beside).await;
     assert_eq!(failed(&scored), BTreeSet::new());
     let scores = scored.checks.iter().find(|check| check.name == "scores").map(|check| format!("{:?}", check.outcome));
-    assert!(scores.as_deref().is_some_and(|seen| seen.contains("112 groups were scored")), "{scores:?}");
+    assert!(scores.as_deref().is_some_and(|seen| seen.contains("114 groups were scored")), "{scores:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -68,11 +68,11 @@ async fn a_repeated_action_is_a_retry_exactly_if_its_answer_was_lost() {
     let first = count().await;
     assert_eq!(count().await, first + 1, "an answer that arrived makes the same text another turn");
     // The connection ends while the tool works. Its answer is lost, and the repetition gets it.
-    let work = verltool_body("a", &call("work", &json!({ "size": 30_000_000 })), json!({}));
+    let work = verltool_body("a", &call("work", &json!({ "size": 100_000_000 })), json!({}));
     let mut lost = TcpStream::connect(served.address).await.unwrap();
     lost.write_all(head("POST", "/get_observation", work.len(), "").as_bytes()).await.unwrap();
     lost.write_all(work.as_bytes()).await.unwrap();
-    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     drop(lost);
     let (_, answer) = post(served.address, "/get_observation", &work).await;
     assert_eq!(answer["valids"], json!([true]), "{answer}");
