@@ -143,7 +143,12 @@ mod tests {
         let target = Some("aarch64-unknown-linux-gnu".to_owned());
         let line = "wheel --portable --target aarch64-unknown-linux-gnu";
         assert_eq!(parsed(line).unwrap(), Command::Wheel { portable: true, target });
-        assert!(parsed("test --reference tgi").unwrap_err().to_string().contains("programs, training, mcp, vllm, clients, python, doors"));
+        assert!(
+            parsed("test --reference tgi")
+                .unwrap_err()
+                .to_string()
+                .contains("programs, training, mcp, vllm, clients, python, doors")
+        );
         let bench = |names: &[Bench], smoke, baselines: Option<&str>| Command::Bench {
             names: names.to_vec(),
             smoke,
