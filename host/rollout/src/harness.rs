@@ -17,7 +17,7 @@ pub struct AgentSettings {
     pub env: Vec<String>,
     /// Names of the policy; the first is the program's default.
     pub models: Vec<String>,
-    /// Names of models whose requests are no turns.
+    /// Names of models whose requests are not turns.
     pub side_models: Vec<String>,
     /// The program's own time for one episode; waits for the policy do not count.
     pub time: Duration,

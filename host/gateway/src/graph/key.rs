@@ -19,7 +19,7 @@ impl Key {
         Self::of_texts(fields)
     }
 
-    /// The key of one message. Reasoning is no part of it, because programs drop it; neither are ids of calls. Texts are
+    /// The key of one message. It leaves out reasoning, which programs drop, and ids of calls. Texts are
     /// compared without the white space around them, because programs strip it.
     pub(crate) fn of_message(message: &InputMessage) -> Self {
         let role = format!("{:?}", message.role);

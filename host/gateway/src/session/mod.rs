@@ -90,7 +90,7 @@ pub enum Served<T> {
 pub struct RequestCounts {
     /// Requests that an earlier answer answered.
     pub repeats: u32,
-    /// Requests that are no turns: token counts, side models, probes of one token.
+    /// Requests that are not turns: token counts, side models, probes of one token.
     pub side: u32,
     /// Requests that were refused.
     pub refused: u32,

@@ -108,7 +108,7 @@ pub struct SessionSettings {
     pub limits: SessionLimits,
     /// Names by which a program may ask for the policy; the first is its own. Empty for any name.
     pub models: Vec<String>,
-    /// Names of which the requests are no turns, such as a program's model for titles.
+    /// Names of models whose requests are not turns, such as a program's model for titles.
     pub side_models: Vec<String>,
     /// Time after an answer in which the same body is a repeat.
     pub retry_window: Duration,
