@@ -24,6 +24,7 @@ fn manifest_of_a_tool_is_read() {
     assert_eq!(manifest.capabilities.iter().copied().collect::<Vec<_>>(), [Capability::Log]);
     assert!(manifest.deterministic);
     assert_eq!(manifest.reward_range, None);
+    assert!(!manifest.quick);
     assert_eq!(manifest.check_contract(), Ok(()));
     assert_eq!(exports(&bytes).expect("a component"), ["gymkhana:plugin/tool@0.1.0"]);
     assert_eq!(imports(&bytes).expect("a component"), ["gymkhana:plugin/log@0.1.0"]);
@@ -31,10 +32,12 @@ fn manifest_of_a_tool_is_read() {
 
 #[test]
 fn manifest_round_trips_through_json() {
-    let json = manifest_json().replace(r#""deterministic":true"#, r#""deterministic":false,"reward-range":[-0.5,1.0]"#);
+    let json = manifest_json()
+        .replace(r#""deterministic":true"#, r#""deterministic":false,"reward-range":[-0.5,1.0],"quick":true"#);
     let manifest: Manifest = serde_json::from_str(&json).expect("a manifest");
     let range = manifest.reward_range.expect("a range");
     assert_eq!((range.low, range.high), (-0.5, 1.0));
+    assert!(manifest.quick);
     let again = serde_json::to_string(&manifest).expect("JSON");
     assert_eq!(serde_json::from_str::<Manifest>(&again).expect("a manifest"), manifest);
 }

@@ -33,6 +33,15 @@ fn version_is_published_once() {
 }
 
 #[test]
+fn a_quick_build_is_not_published() {
+    let mut release = Made::version("1.0.0").release();
+    assert_eq!(check_release(&release, &[], [].iter()), Ok(()));
+    release.manifest.quick = true;
+    let refusal = check_release(&release, &[], [].iter()).expect_err("a quick build");
+    assert_eq!(refusal, RuleViolation::Quick(name("acme/adder")));
+}
+
+#[test]
 fn version_increments_follow_semver() {
     let other_contract = Digest::of(b"another text").to_string();
     let wider = |version| Made { capabilities: &["http", "log"], ..Made::version(version) };

@@ -1,17 +1,21 @@
 // Builds a plugin from a folder: `node node_modules/@gymkhana/sdk/build.mjs DIR --out FILE`.
 //
 // The folder contains `package.json` and the files that it names. esbuild bundles them with the SDK into one module and
-// removes TypeScript types; componentize-js bundles the module with a JavaScript engine.
+// removes TypeScript types; componentize-js bundles the module with a JavaScript engine. With `--quick FOLDER` the latter
+// is called rarely: see `quick.mjs`.
 
 import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { argv, exit, pid } from "node:process";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { parseArgs } from "node:util";
 
-import { FOLDER, VERSION, files, world } from "./contract.mjs";
+import { bundle, linkedHost } from "./bundle.mjs";
+import { FOLDER, files, world } from "./contract.mjs";
 import { authorLines, nodeFrames } from "./lines.mjs";
 import { BuildError, FREE, manifestOf, readProject, stamp } from "./manifest.mjs";
+import { quickComponent } from "./quick.mjs";
 import { uncaught } from "./src/component/uncaught.mjs";
 import { Environment, Reward, Tool, interfacesOf, lacking, offers } from "./src/kinds.mjs";
 
@@ -19,36 +23,51 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 const WORLD = "plugin-to-build";
 const BASES = { environment: Environment, tool: Tool, reward: Reward };
 
-/** Builds the project in `folder` into the component `out`. Throws `BuildError` for mistakes of the author. */
-export async function build(folder, out) {
+/**
+ * Builds the project in `folder` into the component `out`. With `bases`, a folder of bundles of earlier builds, it is a
+ * quick build where that is possible. Throws `BuildError` for mistakes of the author.
+ */
+export async function build(folder, out, bases) {
   const project = readProject(folder);
-  const [esbuild, { componentize }] = await Promise.all([
-    find("esbuild", folder),
-    find("@bytecodealliance/componentize-js", folder),
-  ]);
+  const esbuild = await find("esbuild", folder);
   const made = mkdtempSync(join(tmpdir(), "gymkhana-"));
   try {
     const { interfaces, range } = await abilities(project, folder, esbuild, made);
     const manifest = manifestOf(project, range);
-    const wit = join(made, "wit");
-    mkdirSync(wit);
-    files().forEach((name) => writeFileSync(join(wit, name), readFileSync(new URL(name, FOLDER))));
-    const imports = [...FREE, ...project.capabilities];
-    writeFileSync(join(wit, `${WORLD}.wit`), world(WORLD, ["types", ...imports], interfaces));
-    const sourcePath = join(made, "plugin.js");
-    await bundle(esbuild, folder, entryOf(project, interfaces), sourcePath, imports);
-    // So that an uncaught exception names the author's lines.
-    appendFileSync(sourcePath, `\nglobalThis.gymkhanaLines = ${JSON.stringify(linesOf(sourcePath, folder))};\n`);
-    // These features would add imports that a sandbox rejects.
-    const disableFeatures = ["http", "fetch-event"];
-    const { component } = await componentize({ sourcePath, witPath: wit, worldName: WORLD, disableFeatures });
+    const capabilities = [...FREE, ...project.capabilities];
+    const bundled = (sourcePath) => componentOf(sourcePath, interfaces, capabilities, folder, made);
+    const source = { entry: entryOf(project, interfaces), kinds: Object.keys(project.classes), interfaces, capabilities };
+    const quickly = { esbuild, folder, made, bases, linesOf: (path) => linesOf(path, folder) };
+    const quick = bases ? await quickComponent(source, quickly, bundled) : undefined;
+    const component = quick ?? (await whole());
     mkdirSync(dirname(out), { recursive: true });
     // The rename is atomic: a concurrent reader sees the old or the new component, never a partial one.
-    writeFileSync(`${out}.${pid}.tmp`, stamp(component, manifest));
+    writeFileSync(`${out}.${pid}.tmp`, stamp(component, quick ? { ...manifest, quick: true } : manifest));
     renameSync(`${out}.${pid}.tmp`, out);
+
+    async function whole() {
+      const sourcePath = join(made, "plugin.js");
+      await bundle(esbuild, folder, source.entry, sourcePath, { host: linkedHost(capabilities) });
+      // So that an uncaught exception names the author's lines.
+      appendFileSync(sourcePath, `\nglobalThis.gymkhanaLines = ${JSON.stringify(linesOf(sourcePath, folder))};\n`);
+      return bundled(sourcePath);
+    }
   } finally {
     rmSync(made, { recursive: true });
   }
+}
+
+/** Component of a bundle, with a JavaScript engine. */
+async function componentOf(sourcePath, interfaces, capabilities, folder, made) {
+  const { componentize } = await find("@bytecodealliance/componentize-js", folder);
+  const wit = join(made, "wit");
+  mkdirSync(wit, { recursive: true });
+  files().forEach((name) => writeFileSync(join(wit, name), readFileSync(new URL(name, FOLDER))));
+  writeFileSync(join(wit, `${WORLD}.wit`), world(WORLD, ["types", ...capabilities], interfaces));
+  // These features would add imports that a sandbox rejects.
+  const disableFeatures = ["http", "fetch-event"];
+  const { component } = await componentize({ sourcePath, witPath: wit, worldName: WORLD, disableFeatures });
+  return component;
 }
 
 /** Imports a package that the build requires, found from the SDK or from the author's folder. */
@@ -132,58 +151,23 @@ function linesOf(path, folder) {
   return authorLines(JSON.parse(readFileSync(`${path}.map`, "utf8")), nameOf);
 }
 
-/** Bundles an entry with its imports into one file. `imports` lists the host interfaces to link. */
-async function bundle(esbuild, folder, contents, outfile, imports) {
-  const source = join(HERE, "src");
-  const sdk = {
-    name: "gymkhana-sdk",
-    setup(build) {
-      build.onResolve({ filter: /^@gymkhana\/sdk$/ }, () => ({ path: join(source, "index.mjs") }));
-      build.onResolve({ filter: /^gymkhana-component\// }, ({ path }) => ({
-        path: join(source, "component", path.slice("gymkhana-component/".length)),
-      }));
-      build.onResolve({ filter: /^gymkhana:plugin\// }, ({ path }) => ({ path, external: true }));
-      // Only the SDK's own `host.mjs` is replaced, not an author's file of the same name.
-      const ofSdk = ({ path }) => (path === join(source, "host.mjs") ? { contents: hostOf(imports) } : undefined);
-      if (imports) build.onLoad({ filter: /[\\/]host\.mjs$/ }, ofSdk);
-    },
-  };
-  try {
-    await esbuild.build({
-      stdin: { contents, resolveDir: resolve(folder), sourcefile: "entry.mjs" },
-      bundle: true,
-      format: "esm",
-      platform: "neutral",
-      mainFields: ["module", "main"],
-      target: "es2022",
-      keepNames: true,
-      sourcemap: "external",
-      sourcesContent: false,
-      logLevel: "silent",
-      plugins: [sdk],
-      outfile,
-    });
-  } catch (error) {
-    const said = (error.errors ?? [error]).map(({ text, message, location }) =>
-      location ? `${location.file}:${location.line}: ${text}` : (text ?? message),
-    );
-    throw new BuildError(`cannot bundle the plugin's files:\n${said.join("\n")}`);
-  }
-}
-
-/** Source that replaces `src/host.mjs` in a component. */
-function hostOf(imports) {
-  const lines = imports.map((name) => `import * as ${name} from "gymkhana:plugin/${name}@${VERSION}";`);
-  return [...lines, `export const host = { ${imports.join(", ")} };`, "export const HOSTED = true;"].join("\n");
-}
-
 async function main() {
-  const usage = "usage: node build.mjs DIR [--out FILE]";
-  const [folder, flag, file, ...rest] = argv.slice(2);
-  if (!folder || rest.length > 0 || (flag !== undefined && (flag !== "--out" || !file))) throw new BuildError(usage);
-  const out = resolve(file ?? join(folder, `${readProject(folder).name}.wasm`));
-  await build(folder, out);
+  const usage = "usage: node build.mjs DIR [--out FILE] [--quick FOLDER]";
+  const options = { out: { type: "string" }, quick: { type: "string" } };
+  const { values, positionals } = parsed(usage, { args: argv.slice(2), options, allowPositionals: true });
+  if (positionals.length !== 1) throw new BuildError(usage);
+  const [folder] = positionals;
+  const out = resolve(values.out ?? join(folder, `${readProject(folder).name}.wasm`));
+  await build(folder, out, values.quick);
   console.log(out);
+}
+
+function parsed(usage, config) {
+  try {
+    return parseArgs(config);
+  } catch (error) {
+    throw new BuildError(`${error.message}\n${usage}`);
+  }
 }
 
 // True when started as a program, also through a link in `node_modules`.

@@ -42,6 +42,8 @@ struct Source {
     name: String,
     language: Language,
     folder: PathBuf,
+    /// Whether it is a quick build, as `host plugin test` makes it.
+    quick: bool,
 }
 
 /// Tools that build the components.
@@ -68,7 +70,7 @@ pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
         let python_sdk = root.join(PYTHON_SDK).join("src");
         python_tests(&tools, &root.join(PYTHON_SDK).join("tests"), &[&python_sdk])?;
         execute(node(&tools.python, "node")?.arg("--test").current_dir(root.join(JS_SDK)))?;
-        for source in sources(workspace)? {
+        for source in sources(workspace)?.into_iter().filter(|source| !source.quick) {
             match source.language {
                 Language::Python => {
                     let own = source.folder.join("src");
@@ -134,13 +136,15 @@ fn link_modules(tools: &Tools, folder: &Path) -> anyhow::Result<()> {
 fn sources(workspace: &Workspace) -> anyhow::Result<Vec<Source>> {
     let own = |name: &str, language, folder: &str| {
         let folder = workspace.root.join(folder);
-        Source { name: name.to_owned(), language, folder }
+        Source { name: name.to_owned(), language, folder, quick: false }
     };
     let mut sources = vec![
         own("python", Language::Python, "plugins/tools/python"),
         own("guest-js-engine", Language::Js, "tests/foreign_plugins/js-engine"),
         own("guest-js-asking", Language::Js, "tests/foreign_plugins/js-asking"),
         own("guest-python-asking", Language::Python, "tests/foreign_plugins/python-asking"),
+        Source { quick: true, ..own("guest-js-quick", Language::Js, "tests/foreign_plugins/js-asking") },
+        Source { quick: true, ..own("guest-python-quick", Language::Python, "tests/foreign_plugins/python-asking") },
     ];
     for language in [Language::Python, Language::Js] {
         for kind in KINDS {
@@ -148,7 +152,7 @@ fn sources(workspace: &Workspace) -> anyhow::Result<Vec<Source>> {
             let template = workspace.root.join(TEMPLATES).join(format!("{}-{kind}", language.name()));
             let folder = workspace.target.join("foreign").join(&name);
             fill(&template, &folder, &name, &workspace.root.join("sdk").join(language.name()))?;
-            sources.push(Source { name, language, folder });
+            sources.push(Source { quick: false, name, language, folder });
         }
     }
     Ok(sources)
@@ -194,7 +198,11 @@ fn build_one(workspace: &Workspace, tools: &Tools, source: &Source) -> anyhow::R
             command
         }
     };
-    execute(command.arg(&source.folder).arg("--out").arg(&component))?;
+    command.arg(&source.folder).arg("--out").arg(&component);
+    if source.quick {
+        command.arg("--quick").arg(workspace.target.join("foreign/bases"));
+    }
+    execute(&mut command)?;
     fs::create_dir_all(workspace.target.join("foreign"))?;
     fs::write(stamp, wanted)?;
     Ok(())

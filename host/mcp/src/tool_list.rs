@@ -126,6 +126,7 @@ impl ToolList {
             optional: BTreeSet::new(),
             deterministic: false,
             reward_range: None,
+            quick: false,
         })
     }
 

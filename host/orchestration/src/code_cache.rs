@@ -16,9 +16,19 @@ const MIB: u64 = 1 << 20;
 /// The cache in the user's cache folder, if there is one.
 #[must_use]
 pub fn folder() -> Option<PathBuf> {
+    Some(caches()?.join("compiled"))
+}
+
+/// Folder of the language runtimes that quick builds of Python and JavaScript plugins reuse. The SDKs bound its size.
+#[must_use]
+pub fn bases() -> Option<PathBuf> {
+    Some(caches()?.join("bases"))
+}
+
+fn caches() -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
-    Some(caches.join("gymkhana").join("compiled"))
+    Some(caches.join("gymkhana"))
 }
 
 /// Size limit of the cache in bytes.

@@ -38,6 +38,7 @@ pub fn tools_only() -> RunResult<Plugin> {
         optional: [].into(),
         deterministic: true,
         reward_range: None,
+        quick: false,
     };
     Ok(Plugin::unsandboxed(manifest, Digest::of(OPENING.as_bytes()), Arc::new(ToolsOnly::default())))
 }

@@ -134,6 +134,7 @@ fn plugin(code: Scripted) -> Plugin {
         optional: BTreeSet::new(),
         deterministic: false,
         reward_range: None,
+        quick: false,
     };
     Plugin::unsandboxed(manifest, Digest::of(b"source"), Arc::new(code))
 }

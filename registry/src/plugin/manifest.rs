@@ -85,6 +85,8 @@ pub struct Manifest {
     pub deterministic: bool,
     /// Range of the totals of a reward, if declared.
     pub reward_range: Option<RewardRange>,
+    /// True for a quick build, which serves to try a plugin out and cannot be published.
+    pub quick: bool,
 }
 
 /// The plugin was built with a different contract than this host implements.
@@ -171,6 +173,8 @@ struct ManifestJson {
     deterministic: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reward_range: Option<RewardRange>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    quick: bool,
 }
 
 /// A field value that the JSON schema allows and a manifest does not.
@@ -219,6 +223,7 @@ impl TryFrom<ManifestJson> for Manifest {
             optional: json.optional,
             deterministic: json.deterministic,
             reward_range: json.reward_range,
+            quick: json.quick,
         })
     }
 }
@@ -238,6 +243,7 @@ impl From<Manifest> for ManifestJson {
             optional: manifest.optional,
             deterministic: manifest.deterministic,
             reward_range: manifest.reward_range,
+            quick: manifest.quick,
         }
     }
 }

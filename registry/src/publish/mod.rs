@@ -27,6 +27,11 @@ pub enum RuleViolation {
         /// Version.
         version: Version,
     },
+    /// A quick build, which imports its author's files at the first call.
+    #[error(
+        "`{0}` is a quick build, which cannot be published\nhint: publish the plugin's folder, or what `host plugin build` writes"
+    )]
+    Quick(PluginName),
     /// The version increment is too small for the change.
     #[error(transparent)]
     Bump(Box<TooSmallBump>),
@@ -103,6 +108,9 @@ pub fn check<'a>(
     mut others: impl Iterator<Item = &'a PluginName>,
 ) -> Result<(), RuleViolation> {
     let (name, version) = (&release.manifest.name, &release.manifest.version);
+    if release.manifest.quick {
+        return Err(RuleViolation::Quick(name.clone()));
+    }
     // Versions that differ only in build metadata are equal, because a requirement cannot distinguish them.
     let same = |row: &IndexRow| version.cmp_precedence(&row.version).is_eq();
     if rows.iter().any(same) {

@@ -40,6 +40,11 @@ test("an exception keeps the author's frames", () => {
     uncaught(error, runs),
     "Uncaught TypeError: x is undefined\n    at helper (src/plugin.mjs:31)\n    at call (src/plugin.mjs:34)",
   );
+  // In a quick build the bundle is evaluated, and the base that evaluates it is no file of the author.
+  globalThis.gymkhanaFile = " > eval";
+  error.stack = ["helper@base.js line 20 > eval:101:12", "late/<@base.js:104:20"].join("\n");
+  assert.equal(uncaught(error, runs), "Uncaught TypeError: x is undefined\n    at helper (src/plugin.mjs:31)");
+  delete globalThis.gymkhanaFile;
   assert.equal(uncaught("no error object", runs), "Uncaught no error object");
 });
 

@@ -1,5 +1,6 @@
 """Discovery of the author's classes, and the messages for modules that cannot be imported."""
 
+import json
 import os
 import subprocess
 import sys
@@ -31,7 +32,7 @@ def described(source, classes="tool=plugin:Notes"):
         Path(folder, "plugin.py").write_text(textwrap.dedent(source))
         path = os.pathsep.join([folder, str(SDK)])
         result = subprocess.run(
-            [sys.executable, "-B", "-m", "gymkhana_sdk.abilities", *classes.split()],
+            [sys.executable, "-B", "-m", "gymkhana_sdk.abilities", folder, *classes.split()],
             capture_output=True,
             text=True,
             env={**os.environ, "PYTHONPATH": path},
@@ -41,7 +42,25 @@ def described(source, classes="tool=plugin:Notes"):
 
 class AbilitiesTest(unittest.TestCase):
     def test_a_class_is_described(self):
-        self.assertEqual(described(TOOL), (0, '{"interfaces": ["tool"], "range": null}\n', ""))
+        code, found, said = described(TOOL)
+        self.assertEqual((code, said), (0, ""))
+        found = json.loads(found)
+        self.assertEqual((found["interfaces"], found["range"]), (["tool"], None))
+
+    def test_the_modules_of_a_plugin_are_found(self):
+        code, found, _ = described("import colorsys\n" + TOOL)
+        modules = json.loads(found)["modules"]
+        self.assertEqual(modules["classes"], {"tool": "plugin:Notes"})
+        self.assertEqual(modules["sources"], {"plugin": ["plugin.py", False, "import colorsys\n" + TOOL]})
+        self.assertEqual(modules["other"], [])
+        self.assertIn("colorsys", modules["standard"])
+        # Imported before the plugin, and the plugin may import it too.
+        self.assertIn("os", modules["standard"])
+
+    def test_a_file_that_is_opened_at_import_is_noted(self):
+        code, found, _ = described("from pathlib import Path\nPath(__file__).with_name('a.txt').write_text('1')\n" + TOOL)
+        self.assertEqual(code, 0)
+        self.assertEqual([Path(path).name for path in json.loads(found)["modules"]["other"]], ["a.txt"])
 
     def test_a_syntax_error_shows_the_authors_line_only(self):
         code, _, said = described("def f(:\n    pass\n")

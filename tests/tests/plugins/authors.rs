@@ -8,8 +8,8 @@ use gymkhana_record::{
 };
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{
-    Action, Advice, Assets, EnvironmentEpisode, Grants, LoadError, LogLine, LogSink, OptionalInterface, Outbound,
-    OutboundFuture, Plugin, Quota, Sandbox, SandboxConfig, ToolSession, Trajectory, score,
+    Action, Advice, Assets, CompilerEffort, EnvironmentEpisode, Grants, LoadError, LogLine, LogSink, OptionalInterface,
+    Outbound, OutboundFuture, Plugin, Quota, Sandbox, SandboxConfig, ToolSession, Trajectory, score,
 };
 use gymkhana_tests::component;
 use serde_json::json;
@@ -17,10 +17,11 @@ use serde_json::json;
 /// Languages of the templates, built as `guest-python-tool` and so on.
 const LANGUAGES: [&str; 2] = ["python", "js"];
 
-/// Shared, so that each component is compiled once.
+/// Shared, so that each component is compiled once, and quickly: they contain the runtimes of their languages.
 fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
-    let config = SandboxConfig { max_instances: Some(64), ..SandboxConfig::default() };
+    let effort = CompilerEffort::Quick;
+    let config = SandboxConfig { max_instances: Some(64), effort, ..SandboxConfig::default() };
     SANDBOX.get_or_init(|| Sandbox::new(&config).expect("a sandbox"))
 }
 
@@ -244,14 +245,13 @@ impl Outbound for Echo {
 
 #[tokio::test]
 async fn granted_capabilities_work_and_others_are_denied() {
-    for language in LANGUAGES {
-        let path = component(&format!("guest-{language}-asking"));
+    for language in ["python-asking", "js-asking", "python-quick", "js-quick"] {
+        let path = component(&format!("guest-{language}"));
         let load = |granted: &[Capability]| Plugin::load(sandbox(), &path, &Grants(granted.iter().copied().collect()));
         let all = [Capability::Assets, Capability::Model, Capability::Http];
         assert!(matches!(load(&all[..2]), Err(LoadError::Refused { .. })), "{language}: http is not granted");
         let bare = load(&all).expect("a sound plugin");
-        let words: Arc<[u8]> = b"abcd".to_vec().into();
-        let assets: Assets = [("words".to_owned(), words)].into_iter().collect();
+        let assets: Assets = [("words".to_owned(), b"abcd".as_slice().into())].into_iter().collect();
         let plugin = bare.with_assets(assets).asking(Arc::new(Echo));
         let ask = async |plugin: &Plugin, name: &str| {
             let log = Arc::new(Collected::default());
@@ -285,11 +285,12 @@ fn line_of(path: &str, text: &str) -> usize {
 #[tokio::test]
 async fn an_exception_names_the_authors_line_and_function() {
     let all = Grants([Capability::Assets, Capability::Model, Capability::Http].into());
-    for (language, file, error) in [
-        ("python", "plugin.py", "AttributeError: 'NoneType' object has no attribute 'length'"),
-        ("js", "plugin.mjs", "TypeError: "),
-    ] {
-        let path = component(&format!("guest-{language}-asking"));
+    let python = ("plugin.py", "AttributeError: 'NoneType' object has no attribute 'length'");
+    let js = ("plugin.mjs", "TypeError: ");
+    for (language, build, (file, error)) in
+        [("python", "asking", python), ("js", "asking", js), ("python", "quick", python), ("js", "quick", js)]
+    {
+        let path = component(&format!("guest-{language}-{build}"));
         let log = Arc::new(Collected::default());
         let plugin = Plugin::load(sandbox(), &path, &all).expect("a sound plugin");
         let plugin = plugin.asking(Arc::new(Echo)).logging(Arc::clone(&log) as Arc<dyn LogSink>);

@@ -1,5 +1,6 @@
-//! `host cache`: lists and removes compiled plugins.
+//! `host cache`: lists and removes compiled plugins, and removes the bases of quick builds.
 
+use std::fs;
 use std::time::{Duration, SystemTime};
 
 use gymkhana_orchestration::code_cache;
@@ -18,7 +19,10 @@ pub fn cache(command: &CacheCommand, printer: &Printer) -> CliResult<()> {
     let folder = CacheFolder::new(&folder);
     match command {
         CacheCommand::List { json } => list(&folder, *json, printer),
-        CacheCommand::Clean { older_than } => clean(&folder, *older_than, printer),
+        CacheCommand::Clean { older_than } => {
+            clean(&folder, *older_than, printer)?;
+            if older_than.is_none() { clean_bases(printer) } else { Ok(()) }
+        }
     }
 }
 
@@ -67,6 +71,15 @@ fn clean(folder: &CacheFolder, unused_for: Option<Duration>, printer: &Printer) 
     let noun = if removed.len() == 1 { "entry" } else { "entries" };
     let bytes = units::size(total(&removed));
     printer.result(format!("removed {} {noun}, {bytes}, from {}", removed.len(), folder.path().display()));
+    Ok(())
+}
+
+/// Removes the bases of quick builds. Their number is bounded, so that they have no age limit.
+fn clean_bases(printer: &Printer) -> CliResult<()> {
+    let Some(folder) = code_cache::bases().filter(|folder| folder.exists()) else { return Ok(()) };
+    fs::remove_dir_all(&folder)
+        .user_context(format!("`{}` cannot be removed\nhint: remove it by hand", folder.display()))?;
+    printer.result(format!("removed the bases of quick builds in {}", folder.display()));
     Ok(())
 }
 

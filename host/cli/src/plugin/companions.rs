@@ -8,7 +8,7 @@ use gymkhana_registry::Kind;
 use gymkhana_sandbox::{Plugin, Sandbox};
 
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::build;
+use crate::plugin::build::{self, BuildMode};
 use crate::plugin::log;
 use crate::plugin::plugin_inputs::PluginInputs;
 use crate::printer::Printer;
@@ -26,7 +26,7 @@ impl Companions {
     pub async fn load(plugins: &[PathBuf], sandbox: &Sandbox, printer: &Printer) -> CliResult<Self> {
         let (mut tools, mut rewards) = (ToolSet::default(), vec![]);
         for path in plugins {
-            let inputs = PluginInputs::read(&build::component(path, printer)?)?;
+            let inputs = PluginInputs::read(&build::component(path, BuildMode::Quick, printer)?)?;
             let (name, kinds) = (&inputs.manifest.name, &inputs.manifest.kinds);
             if kinds.contains(&Kind::Environment) {
                 let message = format!("--with `{name}` is an environment, but an episode has one environment");

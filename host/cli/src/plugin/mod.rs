@@ -16,7 +16,7 @@ mod sdk;
 mod test;
 
 pub use args::{GivenInputs, PluginCommand};
-pub use build::build_folder;
+pub use build::{BuildMode, build_folder};
 pub use inspect::{PluginPage, describe_component, list, one_line, print_rows};
 pub use new::is_template_description;
 pub use project::Project;

@@ -47,6 +47,23 @@ impl<'a> Project<'a> {
         Ok(self.dir.join(format!("{name}.wasm")))
     }
 
+    /// File that a quick build writes. Rust has none of its own, since cargo compiles what changed.
+    ///
+    /// # Errors
+    /// As [`Self::component`].
+    pub fn quick_component(&self) -> CliResult<PathBuf> {
+        let whole = self.component()?;
+        Ok(if self.language == Language::Rust { whole } else { whole.with_extension("quick.wasm") })
+    }
+
+    /// One-line description of the plugin.
+    ///
+    /// # Errors
+    /// If the file that describes the plugin cannot be read or gives none.
+    pub fn description(&self) -> CliResult<String> {
+        self.described(["/package/description", "/project/description", "/description"], "description")
+    }
+
     /// Namespace of the plugin.
     ///
     /// # Errors

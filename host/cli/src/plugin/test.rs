@@ -9,7 +9,10 @@ use gymkhana_store::RunReader;
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::TestArgs;
-use crate::plugin::build;
+use crate::plugin::build::{
+    self,
+    BuildMode::{Quick, Whole},
+};
 use crate::plugin::log;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::Printer;
@@ -18,7 +21,8 @@ use gymkhana_orchestration::groups;
 /// Runs the command.
 pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
     let file = match args.plugin.is_dir() {
-        true => build::test_and_build(&args.plugin, printer)?,
+        // A report is for publishing the component.
+        true => build::test_and_build(&args.plugin, if args.json.is_some() { Whole } else { Quick }, printer)?,
         false => args.plugin.clone(),
     };
     let inputs = PluginInputs::read(&file)?;

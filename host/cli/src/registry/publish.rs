@@ -1,6 +1,7 @@
 //! `host keygen`, `publish` and `yank`: commands for publishers.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ use super::args::{KeyArgs, KeygenArgs, PublishArgs, YankArgs};
 use super::{RegistrySession, days};
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::{
-    Project, build_folder, describe_component, is_template_description, one_line, report_for_publishing,
+    BuildMode, Project, build_folder, describe_component, is_template_description, one_line, report_for_publishing,
 };
 use crate::printer::Printer;
 
@@ -46,14 +47,18 @@ pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
     let (secrets, session) = (secrets(&args.keys)?, RegistrySession::new(false)?);
     // A build and the suite take seconds to minutes: what can be refused before them is.
     let file = if args.plugin.is_dir() {
-        let namespace = Project::open(&args.plugin)?.namespace()?;
-        session.client.check_credentials(&namespace, &secrets).user_error()?;
-        build_folder(&args.plugin, None, printer)?
+        let project = Project::open(&args.plugin)?;
+        session.client.check_credentials(&project.namespace()?, &secrets).user_error()?;
+        check_description(&args.plugin.display(), &project.description()?)?;
+        build_folder(&args.plugin, None, BuildMode::Whole, printer)?
     } else {
         args.plugin.clone()
     };
     let component = read_plugin_file(&file).user_error()?;
-    check_description(&component)?;
+    // The registry refuses other wrong manifests.
+    if let Ok(manifest) = read_manifest(&component) {
+        check_description(&manifest.name, &manifest.description)?;
+    }
     if args.report.is_none() {
         session.wait(printer, session.client.check_before_suite(&component, &secrets))?;
     }
@@ -74,16 +79,15 @@ pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
     Ok(())
 }
 
-/// Refuses a component that still has the description of its template. The registry refuses other wrong manifests.
-fn check_description(component: &[u8]) -> CliResult<()> {
-    match read_manifest(component) {
-        Ok(manifest) if is_template_description(&manifest.description) => Err(CliError::user(format!(
-            "`{}` has the description of its template: `{}`\nhint: describe the plugin in its Cargo.toml, \
-             pyproject.toml or package.json, and build it again",
-            manifest.name, manifest.description
-        ))),
-        Ok(_) | Err(_) => Ok(()),
+/// Refuses a plugin that still has the description of its template.
+fn check_description(plugin: &dyn Display, description: &str) -> CliResult<()> {
+    if !is_template_description(description) {
+        return Ok(());
     }
+    Err(CliError::user(format!(
+        "`{plugin}` has the description of its template: `{description}`\nhint: describe the plugin in its Cargo.toml, \
+         pyproject.toml or package.json, and build it again"
+    )))
 }
 
 /// Answers of the plugin about itself under default options. A plugin that cannot be asked is published without them.

@@ -55,6 +55,7 @@ fn environment() -> Bound {
         optional: BTreeSet::new(),
         deterministic: false,
         reward_range: None,
+        quick: false,
     };
     Bound { plugin: Plugin::unsandboxed(manifest, Digest::of(b"waiting"), Arc::new(Waiting)), options: vec![] }
 }

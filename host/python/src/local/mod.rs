@@ -55,5 +55,6 @@ fn manifest(name: &str, kind: &str) -> Result<Manifest, Fault> {
         optional: [].into(),
         deterministic: false,
         reward_range: None,
+        quick: false,
     })
 }

@@ -10,8 +10,9 @@ function placeOf(line, runs) {
 function framesOf(stack, runs) {
   return stack.split("\n").flatMap((frame) => {
     const [, name, file, line] = /^(.*)@(.*):(\d+):\d+$/.exec(frame) ?? [];
-    // The engine's own glue is another file than the bundle.
-    const place = file === undefined || file.endsWith("initializer.js") ? undefined : placeOf(Number(line), runs);
+    // The engine's own glue is another file than the bundle; in a quick build, so is the base.
+    const isBundle = file?.endsWith(globalThis.gymkhanaFile ?? "") && !file.endsWith("initializer.js");
+    const place = isBundle ? placeOf(Number(line), runs) : undefined;
     // A function without a name is shown as the one around it, such as `outer/<`.
     return place ? [`    at ${name.split("/")[0] || "(top level)"} (${place})`] : [];
   });

@@ -1,6 +1,7 @@
 """Optional interfaces that an author's classes implement, found by importing the classes.
 
-The build runs `python -m gymkhana_sdk.abilities KIND=MODULE:CLASS …` in a separate process and reads one line of JSON.
+The build runs `python -m gymkhana_sdk.abilities FOLDERS KIND=MODULE:CLASS …` in a separate process and reads one line
+of JSON. FOLDERS are those of the author's modules, separated as in `PATH`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import traceback
 
 from .environment import Environment
+from .modules import watch
 from .reward import Reward
 from .rules import offers
 from .tool import Tool
@@ -109,7 +111,10 @@ def describe(classes: dict[str, str]) -> dict[str, object]:
 
 if __name__ == "__main__":
     try:
-        print(json.dumps(describe(dict(word.split("=", 1) for word in sys.argv[1:]))))
+        _, folders, *words = sys.argv
+        classes = dict(word.split("=", 1) for word in words)
+        modules = watch(classes, folders.split(os.pathsep))
+        print(json.dumps({**describe(classes), "modules": modules().as_json()}))
     except ValueError as error:
         print(error, file=sys.stderr)
         sys.exit(2)

@@ -2,6 +2,7 @@
 
 The folder contains `pyproject.toml` and the modules that it names, beside it or in `src`. componentize-py bundles them
 with CPython. It imports modules at build time; modules that are not imported at build time are missing at run time.
+With `--quick FOLDER` it is called rarely: see `quick.py`.
 """
 
 from __future__ import annotations
@@ -16,30 +17,39 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
-from . import contract
+from . import contract, quick
 from .manifest import FREE, BuildError, Project, stamp
+from .modules import Modules
 
 COMPONENTIZE = "componentize-py==0.25.1"
 """Compiler version that this SDK is tested with."""
 
 _WORLD = "plugin-to-build"
 _ENTRY = "gymkhana_entry"
+_SDK = str(Path(__file__).parent.parent)
 
 
-def build(folder: Path, out: Path) -> None:
-    """Builds the project in `folder` into the component `out`. Raises `BuildError` for mistakes of the author."""
+def build(folder: Path, out: Path, bases: Path | None = None) -> None:
+    """Builds the project in `folder` into the component `out`. Raises `BuildError` for mistakes of the author.
+
+    With `bases`, a folder of bundles of earlier builds, it is a quick build where that is possible.
+    """
     project = Project.read(folder)
     if util.find_spec("componentize_py") is None:
         raise BuildError(
             f"componentize-py is missing, which bundles a plugin with CPython; run `{sys.executable} -m pip install "
             f"{COMPONENTIZE}`"
         )
-    places = [place for place in (folder / "src", folder) if place.is_dir()]
-    paths = [str(place.resolve()) for place in (*places, Path(__file__).parent.parent)]
-    found = _abilities(project, paths)
+    places = [str(place.resolve()) for place in (folder / "src", folder) if place.is_dir()]
+    found = _abilities(project, places)
+    # Raises for mistakes of the author before the bundling.
     manifest = project.manifest(found["range"])
-    with tempfile.TemporaryDirectory() as made:
-        component = _componentize(Path(made), project, found["interfaces"], paths)
+    interfaces = found["interfaces"]
+    component = _quick(project, interfaces, Modules.of(found["modules"]), bases) if bases else None
+    if component is not None:
+        manifest["quick"] = True
+    else:
+        component = _componentize(project, interfaces, _entry(project), places)
     out.parent.mkdir(parents=True, exist_ok=True)
     # The rename is atomic: a concurrent reader sees the old or the new component, never a partial one.
     temporary = out.with_name(f"{out.name}.{os.getpid()}.tmp")
@@ -47,11 +57,19 @@ def build(folder: Path, out: Path) -> None:
     temporary.replace(out)
 
 
-def _abilities(project: Project, paths: list[str]) -> dict[str, Any]:
+def _quick(project: Project, interfaces: list[str], modules: Modules, bases: Path) -> bytes | None:
+    """Component of a quick build, or None if the plugin needs to be bundled whole."""
+    if modules.other:
+        return None
+    base = quick.Base(tuple(project.classes), tuple(interfaces), tuple(project.capabilities), tuple(modules.standard))
+    return quick.component(bases, base, modules, lambda entry: _componentize(project, interfaces, entry, []))
+
+
+def _abilities(project: Project, places: list[str]) -> dict[str, Any]:
     """Output of `abilities` for the project's classes, run in a separate process."""
     words = [f"{kind}={place}" for kind, place in project.classes.items()]
-    path = os.pathsep.join([*paths, *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "gymkhana_sdk.abilities", *words]
+    path = os.pathsep.join([*places, _SDK, *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "gymkhana_sdk.abilities", os.pathsep.join(places), *words]
     result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
     if result.returncode == 2:
         raise BuildError(result.stderr.strip())
@@ -61,27 +79,30 @@ def _abilities(project: Project, paths: list[str]) -> dict[str, Any]:
     return found
 
 
-def _componentize(made: Path, project: Project, interfaces: list[str], paths: list[str]) -> bytes:
-    wit = made / "wit"
-    wit.mkdir()
-    for file in contract.FOLDER.glob("*.wit"):
-        (wit / file.name).write_bytes(file.read_bytes())
-    imports = ["types", *FREE, *project.capabilities]
-    (wit / f"{_WORLD}.wit").write_text(contract.world(_WORLD, imports, interfaces))
-    (made / "entry").mkdir()
-    (made / "entry" / f"{_ENTRY}.py").write_text(_entry(project))
-    component = made / "plugin.wasm"
-    arguments = ["-q", "-d", str(wit), "-w", _WORLD, "componentize"]
-    for path in (str(made / "entry"), *paths):
-        arguments += ["-p", path]
-    run = "import sys; from componentize_py import script; sys.argv[0] = 'componentize-py'; script()"
-    command = [sys.executable, "-c", run, *arguments, _ENTRY, "-o", str(component)]
-    result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode != 0 or not component.is_file():
-        # The rest is componentize-py's own backtrace.
-        said = (result.stderr + result.stdout).split("\n\nCaused by:")[0].strip()
-        raise BuildError(f"componentize-py rejected the plugin (modules are imported at build time):\n{said}")
-    return component.read_bytes()
+def _componentize(project: Project, interfaces: list[str], entry: str, places: list[str]) -> bytes:
+    """Bundles the module with the source `entry`, and modules in `places`, with CPython."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder)
+        wit = made / "wit"
+        wit.mkdir()
+        for file in contract.FOLDER.glob("*.wit"):
+            (wit / file.name).write_bytes(file.read_bytes())
+        imports = ["types", *FREE, *project.capabilities]
+        (wit / f"{_WORLD}.wit").write_text(contract.world(_WORLD, imports, interfaces))
+        (made / "entry").mkdir()
+        (made / "entry" / f"{_ENTRY}.py").write_text(entry)
+        component = made / "plugin.wasm"
+        arguments = ["-q", "-d", str(wit), "-w", _WORLD, "componentize"]
+        for path in (str(made / "entry"), *places, _SDK):
+            arguments += ["-p", path]
+        run = "import sys; from componentize_py import script; sys.argv[0] = 'componentize-py'; script()"
+        command = [sys.executable, "-c", run, *arguments, _ENTRY, "-o", str(component)]
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode != 0 or not component.is_file():
+            # The rest is componentize-py's own backtrace.
+            said = (result.stderr + result.stdout).split("\n\nCaused by:")[0].strip()
+            raise BuildError(f"componentize-py rejected the plugin (modules are imported at build time):\n{said}")
+        return component.read_bytes()
 
 
 def _entry(project: Project) -> str:
@@ -101,10 +122,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m gymkhana_sdk.build", description="Build a plugin from a folder.")
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder with pyproject.toml")
     parser.add_argument("--out", type=Path, metavar="FILE", help="output file (default: DIR/NAME.wasm)")
+    parser.add_argument(
+        "--quick", type=Path, metavar="FOLDER", help="reuse bundles of earlier builds in this folder, to try a plugin out"
+    )
     arguments = parser.parse_args()
     try:
         out = arguments.out or arguments.folder / f"{Project.read(arguments.folder).name}.wasm"
-        build(arguments.folder, out)
+        build(arguments.folder, out, arguments.quick)
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -17,12 +17,22 @@ use crate::plugin::project::Project;
 use crate::printer::Printer;
 use tools::{Interpreter, RUST_MISSING, cargo};
 
+/// How a folder becomes a component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuildMode {
+    /// The component to run and publish.
+    Whole,
+    /// A component to try out an edit. In Python and JavaScript, the language's runtime of an earlier build receives the
+    /// folder's files.
+    Quick,
+}
+
 /// Rust's target for components.
 pub const TARGET: &str = "wasm32-wasip2";
 
 /// Runs the command.
 pub fn build(args: &BuildArgs, printer: &Printer) -> CliResult<()> {
-    let file = build_folder(&args.dir, args.out.as_deref(), printer)?;
+    let file = build_folder(&args.dir, args.out.as_deref(), BuildMode::Whole, printer)?;
     let inputs = PluginInputs::read(&file)?;
     let kinds: Vec<String> = inputs.manifest.kinds.iter().map(ToString::to_string).collect();
     let (name, version, bytes) = (&inputs.manifest.name, &inputs.manifest.version, inputs.bytes.len());
@@ -31,10 +41,10 @@ pub fn build(args: &BuildArgs, printer: &Printer) -> CliResult<()> {
 }
 
 /// Builds a folder; returns the component's file. Without `out` it is named after the plugin.
-pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliResult<PathBuf> {
+pub fn build_folder(dir: &Path, out: Option<&Path>, mode: BuildMode, printer: &Printer) -> CliResult<PathBuf> {
     let project = Project::open(dir)?;
     // Called after the tools were found: their absence is reported first.
-    let out = || out.map_or_else(|| project.component(), |out| Ok(out.to_owned()));
+    let out = || out.map_or_else(|| file_of(&project, mode), |out| Ok(out.to_owned()));
     printer.status(format!("building {}", dir.display()));
     match project.language {
         Language::Rust => {
@@ -49,15 +59,22 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, printer: &Printer) -> CliRes
         }
         Language::Python | Language::Js => {
             let (interpreter, out) = (Interpreter::find(&project)?, out()?);
-            finish(&mut interpreter.build(&out)?, dir)?;
+            finish(&mut interpreter.build(&out, mode)?, dir)?;
             Ok(out)
         }
     }
 }
 
+fn file_of(project: &Project<'_>, mode: BuildMode) -> CliResult<PathBuf> {
+    match mode {
+        BuildMode::Whole => project.component(),
+        BuildMode::Quick => project.quick_component(),
+    }
+}
+
 /// The component of a plugin: the file itself, or what the folder builds.
-pub fn component(plugin: &Path, printer: &Printer) -> CliResult<PathBuf> {
-    if plugin.is_dir() { build_folder(plugin, None, printer) } else { Ok(plugin.to_owned()) }
+pub fn component(plugin: &Path, mode: BuildMode, printer: &Printer) -> CliResult<PathBuf> {
+    if plugin.is_dir() { build_folder(plugin, None, mode, printer) } else { Ok(plugin.to_owned()) }
 }
 
 /// Effort for compiling a plugin: a folder is tried out after each edit, and therefore compiled quickly.
@@ -65,32 +82,35 @@ pub fn effort(plugin: &Path) -> CompilerEffort {
     if plugin.is_dir() { CompilerEffort::Quick } else { CompilerEffort::Optimised }
 }
 
-/// The component that `host plugin build` wrote into a plugin's folder.
+/// The component that the last build wrote into a plugin's folder.
 ///
 /// # Errors
 /// If the folder is not a plugin's, or was not built.
 pub fn built_component(dir: &Path) -> CliResult<PathBuf> {
-    let file = Project::open(dir)?.component()?;
-    if file.is_file() {
-        return Ok(file);
+    let project = Project::open(dir)?;
+    let file = project.component()?;
+    let written = |file: &PathBuf| fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
+    let found = [project.quick_component()?, file.clone()].into_iter().filter_map(|file| Some((written(&file)?, file)));
+    if let Some((_, newest)) = found.max() {
+        return Ok(newest);
     }
     let (dir, file) = (dir.display(), file.display());
     Err(CliError::user(format!("`{dir}` has no `{file}`\nhint: build it with `host plugin build {dir}`")))
 }
 
 /// Runs a folder's own tests and builds it; returns the component's file.
-pub fn test_and_build(dir: &Path, printer: &Printer) -> CliResult<PathBuf> {
+pub fn test_and_build(dir: &Path, mode: BuildMode, printer: &Printer) -> CliResult<PathBuf> {
     let project = Project::open(dir)?;
     if project.language == Language::Rust {
         // cargo runs one build of a folder at a time.
         printer.status(format!("running the tests of {}", dir.display()));
         // The profile shares its macros with the build of the component; native code is only needed for the tests.
         finish(cargo(dir)?.args(["test", "--release"]).env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"), dir)?;
-        return build_folder(dir, None, printer);
+        return build_folder(dir, None, mode, printer);
     }
-    let (interpreter, out) = (Interpreter::find(&project)?, project.component()?);
+    let (interpreter, out) = (Interpreter::find(&project)?, file_of(&project, mode)?);
     printer.status(format!("running the tests of {} and building it", dir.display()));
-    together::run(interpreter.tests(), interpreter.build(&out)?, dir)?;
+    together::run(interpreter.tests(), interpreter.build(&out, mode)?, dir)?;
     Ok(out)
 }
 

@@ -4,6 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use gymkhana_orchestration::code_cache;
+
+use super::BuildMode;
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::Language;
 use crate::plugin::project::Project;
@@ -92,11 +95,11 @@ impl<'a> Interpreter<'a> {
         command
     }
 
-    /// Builds the folder to a component.
+    /// Builds the folder to a component. A quick build needs a cache folder; without one, it is a whole build.
     ///
     /// # Errors
     /// If `out` is not a path.
-    pub fn build(&self, out: &Path) -> CliResult<Command> {
+    pub fn build(&self, out: &Path, mode: BuildMode) -> CliResult<Command> {
         let mut command = self.command();
         if self.is_python {
             command.args(["-m", "gymkhana_sdk.build"]);
@@ -104,6 +107,9 @@ impl<'a> Interpreter<'a> {
             command.arg(JS_BUILD);
         }
         command.arg(".").arg("--out").arg(absolute(out)?);
+        if let (BuildMode::Quick, Some(bases)) = (mode, code_cache::bases()) {
+            command.arg("--quick").arg(bases);
+        }
         Ok(command)
     }
 }

@@ -12,7 +12,7 @@ use gymkhana_registry::Kind;
 
 use crate::error::{CliError, CliResult};
 use crate::plugin::args::PlayArgs;
-use crate::plugin::build;
+use crate::plugin::build::{self, BuildMode};
 use crate::plugin::companions::Companions;
 use crate::plugin::log;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
@@ -21,7 +21,7 @@ use lines::Lines;
 
 /// Plays.
 pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
-    let given = PluginInputs::read(&build::component(&args.plugin, printer)?)?;
+    let given = PluginInputs::read(&build::component(&args.plugin, BuildMode::Quick, printer)?)?;
     let kinds = &given.manifest.kinds;
     let is_environment = kinds.contains(&Kind::Environment);
     if !is_environment && !kinds.contains(&Kind::Tool) {

@@ -1,0 +1,59 @@
+"""Slot of quick builds."""
+
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+from gymkhana_sdk import quick, slot
+from gymkhana_sdk.modules import Modules
+
+BASE = quick.Base(("tool",), ("tool",), (), ())
+
+
+class QuickTest(unittest.TestCase):
+    def build(self, folder, modules, around=(b"head", b"tail"), slots=1):
+        """Component made from a base, and the number of bundles that were needed."""
+        bundles = []
+
+        def bundle(entry):
+            bundles.append(entry)
+            return around[0] + slot.empty() * slots + around[1]
+
+        return quick.component(Path(folder), BASE, modules, bundle), len(bundles)
+
+    def test_a_base_is_bundled_once_and_filled(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for text, bundles in [("a = 1", 1), ("a = 2", 0)]:
+                modules = Modules({"tool": "m:C"}, {"m": ("m.py", False, text)})
+                made, needed = self.build(folder, modules)
+                self.assertEqual(needed, bundles)
+                self.assertEqual((made[:4], made[-4:], len(made)), (b"head", b"tail", slot.SLOT_BYTES + 8))
+                content = json.loads(slot.content(made[4:-4]))
+                self.assertEqual(content, {"classes": {"tool": "m:C"}, "modules": {"m": ["m.py", False, text]}})
+
+    def test_what_does_not_fit_is_bundled_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            large = Modules({}, {"m": ("m.py", False, "#" * slot.SLOT_BYTES)})
+            self.assertEqual(self.build(folder, large), (None, 0))
+            # A slot whose end is elsewhere in the file, or a second one.
+            torn = slot.empty()[:1000]
+            self.assertEqual(self.build(folder, Modules({}), (torn, b""), 0)[0], None)
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.build(folder, Modules({}), slots=2)[0], None)
+
+    def test_a_folder_keeps_few_bases(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for number in range(quick.MOST_BASES + 3):
+                base = quick.Base(("tool",), ("tool",), (), (f"module{number}",))
+                quick.component(Path(folder), base, Modules({}), lambda _: slot.empty())
+            self.assertEqual(len(list(Path(folder).iterdir())), quick.MOST_BASES)
+
+    def test_an_empty_slot_has_no_content(self):
+        with self.assertRaisesRegex(ValueError, "contains no plugin"):
+            slot.content(slot.empty())
+        self.assertEqual(slot.content(slot.MARK + slot.filled(b"ab") + b"rest"), b"ab")
+
+
+if __name__ == "__main__":
+    unittest.main()
