@@ -13,6 +13,12 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
+/// A number with at most six decimals: sums of tenths show as such. Smaller ones keep their digits.
+pub fn decimal(number: f64) -> String {
+    let rounded = (number * 1e6).round() / 1e6;
+    if rounded == 0.0 && number != 0.0 || !rounded.is_finite() { number.to_string() } else { rounded.to_string() }
+}
+
 /// A duration in its largest unit, rounded down, such as `3 h`.
 pub fn age(age: Duration) -> String {
     const UNITS: [(&str, u64); 3] = [("d", 86_400), ("h", 3600), ("min", 60)];
@@ -51,6 +57,15 @@ mod tests {
     #[test]
     fn one_is_singular() {
         assert_eq!([0, 1, 2].map(|count| counted(count, "fork")), ["0 forks", "1 fork", "2 forks"]);
+    }
+
+    #[test]
+    fn sums_of_decimals_are_rounded() {
+        let sum = 0.1 + 0.1 - 0.12;
+        assert_ne!(sum.to_string(), "0.08");
+        assert_eq!([sum, 1.0, -2.5, 1.0 / 3.0].map(decimal), ["0.08", "1", "-2.5", "0.333333"]);
+        assert_eq!([0.0, 1e-9, f64::NAN].map(decimal), ["0", "0.000000001", "NaN"]);
+        assert_eq!(decimal(1e300), 1e300.to_string());
     }
 
     #[test]

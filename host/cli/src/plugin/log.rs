@@ -1,5 +1,6 @@
 //! Log of a plugin on standard error, while its author plays or tests it.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gymkhana_record::LogBudget;
@@ -9,6 +10,9 @@ use crate::printer::Printer;
 
 /// Bytes of one plugin's log that a test prints.
 const TEST_BYTES: usize = 64 << 10;
+
+/// Lines of one plugin's log after which a test prints no further call.
+const TEST_LINES: usize = 40;
 
 /// Prints the log of one plugin.
 struct PrintedLog {
@@ -26,17 +30,50 @@ impl LogSink for PrintedLog {
     }
 }
 
+/// Passes on the log of calls that differ, up to a number of lines, and tells once that it left some out.
+struct Distinct {
+    to: PrintedLog,
+    seen: Mutex<Seen>,
+}
+
+/// What was passed on.
+#[derive(Default)]
+struct Seen {
+    calls: HashSet<Vec<(gymkhana_record::LogLevel, String)>>,
+    lines: usize,
+    told: bool,
+}
+
+impl LogSink for Distinct {
+    fn write(&self, lines: Vec<LogLine>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = seen.lines < TEST_LINES
+            && seen.calls.insert(lines.iter().map(|line| (line.level, line.message.clone())).collect());
+        if is_new {
+            seen.lines += lines.len();
+            self.to.write(lines);
+        } else if !seen.told {
+            seen.told = true;
+            let (printer, plugin) = (&self.to.printer, &self.to.plugin);
+            printer.status(format!(
+                "{plugin}: calls that log the same, and all after {TEST_LINES} lines, are left out; `host plugin play` \
+                 shows every line"
+            ));
+        }
+    }
+}
+
 /// The plugin with its log printed, for a person who plays it.
 pub fn printed(plugin: &Plugin, printer: &Printer) -> Plugin {
-    plugin.logging(sink(plugin.name(), printer, usize::MAX))
+    plugin.logging(Arc::new(sink(plugin.name(), printer, usize::MAX)))
 }
 
-/// Printer of a plugin's log in the conformance suite, which makes thousands of calls: the log is cut.
+/// Printer of a plugin's log in the conformance suite, which makes thousands of calls: most of the log is left out.
 pub fn test_sink(plugin: &str, printer: &Printer) -> Arc<dyn LogSink> {
-    sink(plugin, printer, TEST_BYTES)
+    Arc::new(Distinct { to: sink(plugin, printer, TEST_BYTES), seen: Mutex::default() })
 }
 
-fn sink(plugin: &str, printer: &Printer, bytes: usize) -> Arc<dyn LogSink> {
+fn sink(plugin: &str, printer: &Printer, bytes: usize) -> PrintedLog {
     let (plugin, budget) = (plugin.to_owned(), Mutex::new(LogBudget::new(bytes)));
-    Arc::new(PrintedLog { printer: printer.clone(), plugin, budget })
+    PrintedLog { printer: printer.clone(), plugin, budget }
 }

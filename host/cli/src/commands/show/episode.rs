@@ -8,7 +8,7 @@ use gymkhana_store::RunReader;
 
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
-use crate::units::counted;
+use crate::units::{self, counted};
 
 /// Prints an episode of a run.
 pub(super) fn show(run: &RunReader, record: &EpisodeRecord, printer: &Printer) -> CliResult<()> {
@@ -33,14 +33,17 @@ pub(super) fn show(run: &RunReader, record: &EpisodeRecord, printer: &Printer) -
     show_notes(record, record.turns.len(), printer);
     for score in record.scores.iter().flat_map(|plugin| plugin.scores.iter().map(move |score| (plugin, score))) {
         let (plugin, score) = score;
-        let parts: Vec<String> = score.components.iter().map(|part| format!("{} {}", part.name, part.value)).collect();
-        printer.labelled(&plugin.plugin, None, &format!("{} ({})", score.total, parts.join(", ")));
+        let parts: Vec<String> =
+            score.components.iter().map(|part| format!("{} {}", part.name, units::decimal(part.value))).collect();
+        printer.labelled(&plugin.plugin, None, &format!("{} ({})", units::decimal(score.total), parts.join(", ")));
     }
-    let rewards: Vec<String> = record.rewards.iter().map(ToString::to_string).collect();
+    let rewards: Vec<String> = record.rewards.iter().map(|reward| units::decimal(*reward)).collect();
     printer.labelled("reward", None, &rewards.join(", "));
     for (name, by_seat) in [("by turns", &record.turn_rewards), ("gains", &record.turn_gains)] {
         if by_seat.iter().flatten().any(|reward| *reward != 0.0) {
-            let seat = |rewards: &Vec<f64>| rewards.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let seat = |rewards: &Vec<f64>| {
+                rewards.iter().map(|reward| units::decimal(*reward)).collect::<Vec<_>>().join(", ")
+            };
             printer.labelled(name, None, &by_seat.iter().map(seat).collect::<Vec<_>>().join("; "));
         }
     }
@@ -109,7 +112,7 @@ fn fact(fact: &NamedValue) -> String {
     let value = match &fact.value {
         Value::Flag(flag) => flag.to_string(),
         Value::Integer(integer) => integer.to_string(),
-        Value::Number(number) => number.to_string(),
+        Value::Number(number) => units::decimal(*number),
         Value::Text(text) | Value::Other(text) => text.clone(),
         Value::Bytes(bytes) => format!("{} bytes", bytes.len()),
     };
