@@ -44,13 +44,13 @@ exec "$rustc" "$@" --cfg fuzzing -Copt-level=1 -Cdebug-assertions=on -Coverflow-
 /// Sets up and runs all targets for `seconds` together.
 pub fn run(workspace: &Workspace, seconds: u64) -> anyhow::Result<()> {
     setup::run(workspace)?;
+    build(workspace)?;
     run_built(workspace, seconds)
 }
 
-/// As [`run`], after the set-up.
+/// As [`run`], after the set-up and [`build`].
 pub fn run_built(workspace: &Workspace, seconds: u64) -> anyhow::Result<()> {
     let names = targets(&workspace.root)?;
-    step("fuzz: build", || build(workspace, &names))?;
     let each = (seconds / names.len() as u64).max(1);
     let run = |name: &str| step(&format!("fuzz: {name}"), || fuzz(workspace, name, each));
     // A target uses one core.
@@ -75,7 +75,13 @@ fn targets(root: &Path) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-fn build(workspace: &Workspace, names: &[String]) -> anyhow::Result<()> {
+/// Builds all targets.
+pub fn build(workspace: &Workspace) -> anyhow::Result<()> {
+    let names = targets(&workspace.root)?;
+    step("fuzz: build", || build_targets(workspace, &names))
+}
+
+fn build_targets(workspace: &Workspace, names: &[String]) -> anyhow::Result<()> {
     let wrapper = workspace.root.join(".tools").join("fuzz-rustc");
     wrapper.parent().map_or(Ok(()), fs::create_dir_all)?;
     fs::write(&wrapper, WRAPPER).with_context(|| format!("cannot write `{}`", wrapper.display()))?;

@@ -29,13 +29,18 @@ pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
     })
 }
 
-/// A Python of the name with these locked requirements and the package, which is assembled in `target/python`.
-pub fn make_environment(workspace: &Workspace, name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
-    let python = step("python package: tools", || ensure_python(&workspace.root, name, requirements))?;
+/// Builds the package's library.
+pub fn build(workspace: &Workspace) -> anyhow::Result<()> {
     // Selected from the whole workspace, so that nothing is compiled twice.
     step("python package: build", || {
         run_cargo(workspace, &["build", "--release", "--workspace", "--exclude", "xtask", "--exclude", "guest-*"])
-    })?;
+    })
+}
+
+/// A Python of the name with these locked requirements and the package, which is assembled in `target/python`.
+pub fn make_environment(workspace: &Workspace, name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
+    let python = step("python package: tools", || ensure_python(&workspace.root, name, requirements))?;
+    build(workspace)?;
     let folder = workspace.target.join("python");
     assemble(workspace, &folder)?;
     make_importable(&python, &folder)?;

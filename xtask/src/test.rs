@@ -14,6 +14,9 @@ use crate::{docs, foreign, fuzz, python_package, setup};
 /// Time of all fuzz targets together, in seconds: enough to find that one does not start or a seed fails.
 const FUZZ_SECONDS: u64 = 40;
 
+/// cargo's words for all tests.
+const TESTS: [&str; 3] = ["test", "--release", "--workspace"];
+
 /// Sets up and runs all checks. With `reference`, also those against reference implementations in Python; if it names
 /// one, that one alone. Prints a summary, also after a failure.
 pub fn run(workspace: &Workspace, reference: Option<Option<Reference>>) -> anyhow::Result<()> {
@@ -27,7 +30,8 @@ pub fn run(workspace: &Workspace, reference: Option<Option<Reference>>) -> anyho
     done
 }
 
-/// Cheap checks come first. Chains whose steps wait or use one core run beside others.
+/// Cheap checks come first. Chains whose steps wait or use one core run beside others; cargo compiles in one of them at a
+/// time.
 fn run_all(workspace: &Workspace) -> anyhow::Result<()> {
     step("format", || run_cargo(workspace, &["fmt", "--all", "--check"]))?;
     arrows::run(workspace, false)?;
@@ -36,18 +40,36 @@ fn run_all(workspace: &Workspace) -> anyhow::Result<()> {
     locks::run(workspace)?;
     features::run(workspace)?;
     prose::run(workspace)?;
-    setup::build(workspace)?;
-    let foreign = || foreign::build(workspace).and_then(|()| foreign::test(workspace));
-    both(|| setup::registry::run(workspace), foreign)?;
-    both(|| lint_and_test(workspace), || deny::run(workspace).and_then(|()| docs::run_built(workspace)))?;
-    both(|| python_package::test(workspace), || fuzz::run_built(workspace, FUZZ_SECONDS))?;
-    let benches = || bench::run_built(workspace, &[], true).and_then(|()| gpu_pack::rehearse(workspace));
-    both(|| study::run_smoke(workspace, None).and_then(|()| package::run(workspace)), benches)
+    both(|| setup::build(workspace), || foreign::build(workspace).and_then(|()| foreign::test(workspace)))?;
+    both(|| lint_and_compile(workspace), || check_parts(workspace))?;
+    both(|| test_and_measure(workspace), || run_the_rest(workspace))
 }
 
-fn lint_and_test(workspace: &Workspace) -> anyhow::Result<()> {
+/// Lints, and compiles what the later steps run.
+fn lint_and_compile(workspace: &Workspace) -> anyhow::Result<()> {
     // The optional feature costs seconds here, but its tests would be a second build of the host.
     let lints = ["clippy", "--release", "--workspace", "--all-targets", "--features", "gymkhana-cli/otel"];
     step("lints", || run_cargo(workspace, &[&lints[..], &["--", "-D", "warnings"]].concat()))?;
-    step("tests", || run_cargo(workspace, &["test", "--release", "--workspace"]))
+    step("tests: build", || run_cargo(workspace, &[&TESTS[..], &["--no-run"]].concat()))?;
+    fuzz::build(workspace)?;
+    python_package::build(workspace)
+}
+
+fn check_parts(workspace: &Workspace) -> anyhow::Result<()> {
+    setup::registry::run(workspace)?;
+    deny::run(workspace)?;
+    docs::run_built(workspace)
+}
+
+fn test_and_measure(workspace: &Workspace) -> anyhow::Result<()> {
+    step("tests", || run_cargo(workspace, &TESTS))?;
+    bench::run_built(workspace, &[], true)?;
+    gpu_pack::rehearse(workspace)
+}
+
+fn run_the_rest(workspace: &Workspace) -> anyhow::Result<()> {
+    fuzz::run_built(workspace, FUZZ_SECONDS)?;
+    python_package::test(workspace)?;
+    study::run_smoke(workspace, None)?;
+    package::run(workspace)
 }
