@@ -70,6 +70,7 @@ fn run(name: Bench, effort: Effort) -> Result<()> {
         Bench::Async => bench::async_rollouts::run(effort),
         Bench::Replay => bench::replay::run(effort),
         Bench::Gateway => bench::gateway::run(effort),
+        Bench::Data => bench::data::run(effort),
         Bench::Step => bench::plugin_calls::step(effort),
         Bench::Instantiate => bench::plugin_calls::instantiate(effort),
         Bench::Reward => bench::plugin_calls::reward(effort),

@@ -21,6 +21,8 @@ pub enum Bench {
     Replay,
     /// CPU time of a request of an agent program
     Gateway,
+    /// Import of a large data file, and reading of single rows
+    Data,
     /// Latency of an environment step
     Step,
     /// Latency of instantiating a plugin

@@ -1,7 +1,7 @@
 //! Bounded reads of plugin files, opening of regular files only, and atomic writes.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,13 +91,21 @@ fn not_regular() -> io::Error {
 ///
 /// # Errors
 /// The I/O error; `path` is then unchanged.
-pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub fn write_atomically(path: &Path, mut bytes: &[u8]) -> io::Result<()> {
+    copy_atomically(path, &mut bytes)
+}
+
+/// Like [`write_atomically`], with content of any size.
+///
+/// # Errors
+/// If the content cannot be read or the file cannot be written.
+pub fn copy_atomically(path: &Path, content: &mut impl Read) -> io::Result<()> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
     let temporary = folder.join(format!(".{}.{}-{number}.tmp", name.display(), std::process::id()));
-    let written = write_and_rename(&temporary, path, bytes);
+    let written = write_and_rename(&temporary, path, content);
     if written.is_err() {
         // Only the first error is reported; a leftover temporary file is harmless.
         let _ = fs::remove_file(&temporary);
@@ -106,9 +114,9 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn write_and_rename(temporary: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_and_rename(temporary: &Path, path: &Path, content: &mut impl Read) -> io::Result<()> {
     let mut file = File::create(temporary)?;
-    file.write_all(bytes)?;
+    io::copy(content, &mut file)?;
     file.sync_all()?;
     fs::rename(temporary, path)
 }

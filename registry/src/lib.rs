@@ -23,7 +23,9 @@ mod signing;
 pub use content_store::{ContentFile, ContentStore, ContentStoreError, PendingFile};
 pub use digest::{Digest, ParseDigestError};
 pub use error_chain::ErrorChain;
-pub use files::{PluginFileError, open_lock_file, open_regular_file, read_plugin_file, write_atomically};
+pub use files::{
+    PluginFileError, copy_atomically, open_lock_file, open_regular_file, read_plugin_file, write_atomically,
+};
 pub use folder::{Authority, CHECKPOINT_FILE, FolderError, FolderReadError, RegistryFolder};
 pub use index::{
     CATALOGUE_SCHEMA, CatalogueRow, INDEX_ROW_SCHEMA, IndexError, IndexRow, MAX_CATALOGUE_BYTES, MAX_INDEX_BYTES,

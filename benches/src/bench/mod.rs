@@ -1,6 +1,7 @@
 //! The bench programs, one module each.
 
 pub mod async_rollouts;
+pub mod data;
 pub mod density;
 pub mod gateway;
 pub mod hung;

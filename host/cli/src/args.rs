@@ -10,6 +10,7 @@ use gymkhana_algorithm::Accelerator;
 use gymkhana_policy::Sampling;
 use gymkhana_record::EpisodeId;
 
+use crate::data::args::DataCommand;
 use crate::error::{CliError, CliResult};
 use crate::plugin::PluginCommand;
 use crate::registry::args::{FetchArgs, RegistryCommand};
@@ -51,6 +52,9 @@ pub enum Command {
     Rescore(RescoreArgs),
     /// Serve plugins to agents and trainers of others
     Serve(ServeArgs),
+    /// Import and describe data files
+    #[command(subcommand)]
+    Data(DataCommand),
     /// Compare reward plugins
     #[command(subcommand)]
     Reward(RewardCommand),

@@ -3,6 +3,7 @@
 
 pub mod args;
 mod commands;
+mod data;
 pub mod error;
 mod escape;
 mod launch;
@@ -73,6 +74,7 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<u8> {
         Command::Show(args) => commands::show::show(&args, printer),
         Command::Rescore(args) => commands::rescore::score(&args, printer),
         Command::Serve(args) => commands::serve::serve(&args, printer),
+        Command::Data(command) => data::run(&command, printer),
         Command::Reward(RewardCommand::Diff(args)) => commands::rescore::diff(&args, printer),
         Command::Plugin(command) => plugin::run(&command, printer),
         Command::Registry(command) => registry::run(command, printer),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use gymkhana_egress::{Egress, HttpGrant, Model, ModelServer, Offline};
 use gymkhana_net::Secret;
 use gymkhana_registry::{Capability, Digest};
-use gymkhana_sandbox::{Assets, Grants, Outbound, Plugin, Quota};
+use gymkhana_sandbox::{AssetContent, Assets, Grants, Outbound, Plugin, Quota};
 use gymkhana_store::{RunFolder, RunReader};
 
 use crate::error::{Classify, RunError, RunResult};
@@ -20,7 +20,7 @@ const PINNED: &str = "sha256:";
 
 /// Contents of a run's assets, by digest.
 #[derive(Default)]
-pub struct AssetFiles(BTreeMap<Digest, Arc<[u8]>>);
+pub struct AssetFiles(BTreeMap<Digest, AssetContent>);
 
 impl AssetFiles {
     /// Reads the run file's assets relative to `folder` and replaces their paths by digests. In a resumed run, a
@@ -30,7 +30,7 @@ impl AssetFiles {
         let mut files = Self::default();
         for (plugin, section) in &mut file.plugins {
             let pinned = |name: &str| begun.as_ref().and_then(|begun| begun.plugins.get(plugin)?.assets.get(name));
-            let kept = |name: &str| Some(resumed?.asset(&digest(pinned(name)?).ok()?).map_err(RunError::from));
+            let kept = |name: &str| Some(open_recorded(resumed?, &digest(pinned(name)?).ok()?));
             files.pin_section(plugin, section, folder, kept)?;
         }
         Ok(files)
@@ -42,7 +42,7 @@ impl AssetFiles {
         plugin: &str,
         section: &mut PluginSection,
         folder: &Path,
-        kept: impl Fn(&str) -> Option<RunResult<Vec<u8>>>,
+        kept: impl Fn(&str) -> Option<RunResult<AssetContent>>,
     ) -> RunResult<()> {
         for (name, path) in &mut section.assets {
             let found = folder.join(&*path);
@@ -51,16 +51,15 @@ impl AssetFiles {
                  to the run file",
                 found.display()
             );
-            let bytes: Arc<[u8]> = match std::fs::read(&found) {
-                Ok(bytes) => bytes.into(),
+            let content = match AssetContent::open(&found) {
+                Ok(content) => content,
                 Err(error) => match kept(name) {
-                    Some(kept) => kept?.into(),
+                    Some(kept) => kept?,
                     None => return Err(error).user_context(wrong),
                 },
             };
-            let digest = Digest::of(&bytes);
-            *path = format!("{PINNED}{digest}");
-            self.0.insert(digest, bytes);
+            *path = format!("{PINNED}{}", content.digest());
+            self.0.insert(content.digest(), content);
         }
         Ok(())
     }
@@ -70,15 +69,15 @@ impl AssetFiles {
         let mut files = Self::default();
         for pinned in file.plugins.values().flat_map(|section| section.assets.values()) {
             let digest = digest(pinned)?;
-            files.0.insert(digest, run.asset(&digest)?.into());
+            files.0.insert(digest, open_recorded(run, &digest)?);
         }
         Ok(files)
     }
 
     /// Stores the assets in the run's folder.
     pub fn store(&self, folder: &RunFolder) -> RunResult<()> {
-        for bytes in self.0.values() {
-            folder.add_asset(bytes)?;
+        for (digest, content) in &self.0 {
+            folder.add_asset(digest, &mut content.reader())?;
         }
         Ok(())
     }
@@ -91,6 +90,12 @@ impl AssetFiles {
         };
         section.assets.iter().map(asset).collect()
     }
+}
+
+/// An asset in a run's folder.
+fn open_recorded(run: &RunReader, digest: &Digest) -> RunResult<AssetContent> {
+    let open = |path: &Path| AssetContent::open(path).map(|content| (content.clone(), content.digest()));
+    Ok(run.asset(digest, open)?)
 }
 
 fn digest(pinned: &str) -> RunResult<Digest> {
@@ -232,7 +237,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Internal);
         assert!(error.to_string().starts_with("asset `words.txt` (sha256:"), "{error}");
         let mut files = AssetFiles::default();
-        files.0.insert(digest, b"one two three".as_slice().into());
+        files.0.insert(digest, AssetContent::from(b"one two three".as_slice()));
         files.mount(&section).map(drop).expect("the asset is loaded");
     }
 }

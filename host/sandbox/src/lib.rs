@@ -42,7 +42,7 @@ pub use description::{Inspection, describe};
 pub use error::{CallError, CallFuture, PluginErrorKind, SandboxError};
 pub use grants::{Grants, Refusal};
 pub use guest_threads::{GUEST_THREAD_NAME, GuestThreads, run_on};
-pub use imports::assets::Assets;
+pub use imports::assets::{AssetContent, AssetReader, Assets};
 pub use imports::log::{LogLine, LogSink};
 pub use imports::outbound::{Outbound, OutboundError, OutboundFuture, Quota};
 pub use info::{ComponentInfo, EnvironmentInfo, OptionInfo, Range, RewardInfo, SplitInfo, ToolInfo};

@@ -90,9 +90,9 @@ fn a_missing_grant_is_refused_with_the_line_that_adds_it() {
 #[tokio::test]
 async fn mounted_files_are_read_and_no_others() {
     let sandbox = sandbox();
-    let bytes: Arc<[u8]> = b"one two three".as_slice().into();
-    let digest = Digest::of(&bytes);
-    let plugin = guest(&sandbox).with_assets([("words.txt".to_owned(), bytes)].into_iter().collect::<Assets>());
+    let bytes = b"one two three".as_slice();
+    let digest = Digest::of(bytes);
+    let plugin = guest(&sandbox).with_assets([("words.txt".to_owned(), bytes.into())].into_iter().collect::<Assets>());
     assert_eq!(answer_text(&plugin, "assets", "{}").await, format!("words.txt 13 {digest}"));
     for (arguments, read) in [
         (r#"{"name": "words.txt"}"#, "one two three"),
@@ -118,8 +118,8 @@ async fn mounted_files_are_read_and_no_others() {
 async fn more_of_a_file_than_a_call_may_be_given_ends_the_call() {
     let limits = Limits { result_bytes: 1 << 20, ..Limits::default() };
     let sandbox = Sandbox::new(&SandboxConfig { limits, ..config() }).expect("a sandbox");
-    let large: Arc<[u8]> = vec![b'x'; 3 << 20].into();
-    let plugin = guest(&sandbox).with_assets([("large".to_owned(), large)].into_iter().collect::<Assets>());
+    let large = vec![b'x'; 3 << 20];
+    let plugin = guest(&sandbox).with_assets([("large".to_owned(), large.into())].into_iter().collect::<Assets>());
     let within = answer_text(&plugin, "read", r#"{"name": "large", "length": 500000}"#).await;
     assert_eq!(within.len(), 500_000);
     let beyond = answer(&plugin, &call("read", r#"{"name": "large", "length": 2000000}"#)).await;

@@ -5,11 +5,11 @@
 //! `state.json` (the run's progress) and `summary.json`.
 
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use gymkhana_registry::{Digest, LOCK_FILE, Lock, PluginFileError, read_plugin_file};
+use gymkhana_registry::{Digest, LOCK_FILE, Lock, PluginFileError, copy_atomically, read_plugin_file};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -143,18 +143,21 @@ impl RunReader {
         if found == *digest { Ok(bytes) } else { Err(StoreError::WrongDigest { path, found }) }
     }
 
-    /// Bytes of an asset of the run, verified against the digest.
+    /// An asset of the run, read by `open` from its file and verified against the digest that `open` returns.
     ///
     /// # Errors
     /// If the asset cannot be read or does not match the digest.
-    pub fn asset(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+    pub fn asset<T>(
+        &self,
+        digest: &Digest,
+        open: impl FnOnce(&Path) -> io::Result<(T, Digest)>,
+    ) -> Result<T, StoreError> {
         let path = self.asset_path(digest);
-        let bytes = fs::read(&path).map_err(|source| match source.kind() {
+        let (asset, found) = open(&path).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => StoreError::NoAsset(path.clone()),
             _ => StoreError::io(&path, source),
         })?;
-        let found = Digest::of(&bytes);
-        if found == *digest { Ok(bytes) } else { Err(StoreError::WrongDigest { path, found }) }
+        if found == *digest { Ok(asset) } else { Err(StoreError::WrongDigest { path, found }) }
     }
 
     fn asset_path(&self, digest: &Digest) -> PathBuf {
@@ -314,17 +317,16 @@ impl RunFolder {
         Ok(digest)
     }
 
-    /// Stores an asset's bytes under their digest.
+    /// Stores an asset under the digest of its content.
     ///
     /// # Errors
-    /// If they cannot be written.
-    pub fn add_asset(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
-        let digest = Digest::of(bytes);
-        let path = self.reader.asset_path(&digest);
-        if !path.exists() {
-            write(&path, bytes)?;
+    /// If it cannot be read or written.
+    pub fn add_asset(&self, digest: &Digest, content: &mut impl Read) -> Result<(), StoreError> {
+        let path = self.reader.asset_path(digest);
+        if path.exists() {
+            return Ok(());
         }
-        Ok(digest)
+        copy_atomically(&path, content).map_err(|source| StoreError::io(&path, source))
     }
 
     /// Writes the lock file.

@@ -62,7 +62,7 @@ fn a_cleared_folder_holds_a_new_run_and_the_files_of_others() {
     let path = folder.path().join("run");
     let run = RunFolder::create(&path, RUN).expect("made");
     let digest = run.add_plugin(b"plugin").expect("added");
-    run.add_asset(b"asset").expect("added");
+    run.add_asset(&Digest::of(b"asset"), &mut &b"asset"[..]).expect("added");
     run.write_lock(&Lock::new(Vec::new()).expect("an empty lock")).expect("written");
     run.write_state(&BTreeMap::from([("stage", 0)])).expect("written");
     for name in ["checkpoints/0-000000/model", "tensorboard/stage-0/events"] {

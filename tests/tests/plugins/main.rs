@@ -6,10 +6,10 @@ mod booking;
 #[path = "../common/mod.rs"]
 mod common;
 mod conformance;
+mod dataset;
 mod games;
 #[path = "../common/model.rs"]
 mod model;
-mod prompts;
 mod python_tool;
 mod reward_sum;
 mod rewards;

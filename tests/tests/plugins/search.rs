@@ -1,7 +1,5 @@
 //! Fact-hunt episodes across documents with the real components, and documents that a run mounts.
 
-use std::sync::Arc;
-
 use crate::common::{Table, answers, call, limits, play, play_by, rollout, sandbox};
 use gymkhana_record::{Call, Ending, EpisodeRecord, Seed, Value, text_of};
 use gymkhana_registry::Capability;
@@ -83,7 +81,7 @@ async fn mounted_documents_are_found_and_optional() {
     assert!(ask(&ungranted, "search", r#"{"query": "ebra"}"#).await.contains("nothing found among 0 documents"));
     let granted = Plugin::load(sandbox(), &path, &Grants([Capability::Assets].into())).expect("granted");
     let mount = |files: &[(&str, &str)]| {
-        let files = files.iter().map(|(name, text)| ((*name).to_owned(), Arc::<[u8]>::from(text.as_bytes())));
+        let files = files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().into()));
         granted.with_assets(files.collect::<Assets>())
     };
     let line = r#"{"id": "d1", "title": "Varno", "text": "Varno lies on the Ebra."}"#;

@@ -1,7 +1,5 @@
 //! Queries by the real component on mounted and prepared databases, within limits that a statement cannot exceed.
 
-use std::sync::Arc;
-
 use crate::common::sandbox;
 use gymkhana_record::{Call, NamedValue, Seed, Value, text_of};
 use gymkhana_registry::Capability;
@@ -58,7 +56,7 @@ async fn mounted_databases_are_queried_by_name() {
     let file = &snapshot.bytes[begins..begins + length];
 
     let mount = |files: &[(&str, &[u8])]| {
-        let files = files.iter().map(|(name, bytes)| ((*name).to_owned(), Arc::<[u8]>::from(*bytes)));
+        let files = files.iter().map(|(name, bytes)| ((*name).to_owned(), (*bytes).into()));
         plugin().with_assets(files.collect::<Assets>())
     };
     let towns = b"CREATE TABLE town (name TEXT); INSERT INTO town VALUES ('Olm');";

@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 36] = [
+const ALLOWED: [Allowed; 38] = [
     ("nearest", &[]),
     ("registry", &["nearest"]),
     ("net", &[]),
@@ -72,6 +72,7 @@ const ALLOWED: [Allowed; 36] = [
             "nearest",
         ],
     ),
+    ("data", &["rows"]),
     (
         "serve",
         &["record", "chat", "sandbox", "driver", "rollout", "store", "config", "orchestration", "registry", "nearest"],
@@ -114,6 +115,7 @@ const ALLOWED: [Allowed; 36] = [
             "config",
             "orchestration",
             "serve",
+            "data",
             "run",
             "registry",
             "registry-client",
@@ -141,6 +143,7 @@ const ALLOWED: [Allowed; 36] = [
     ("sdk-macros", &["nearest"]),
     ("sdk", &["sdk-macros"]),
     ("answer", &["sdk"]),
+    ("rows", &[]),
     ("sqlite", &["sdk"]),
     (
         "benches",
@@ -148,6 +151,7 @@ const ALLOWED: [Allowed; 36] = [
             "record",
             "policy",
             "chat",
+            "data",
             "gateway",
             "net",
             "egress",
@@ -172,6 +176,7 @@ const ALLOWED: [Allowed; 36] = [
             "record",
             "registry",
             "registry-client",
+            "rows",
             "run",
             "sandbox",
             "store",
@@ -186,7 +191,7 @@ const ALLOWED: [Allowed; 36] = [
 const NATIVE: [(&str, &[&str]); 2] = [("benches", &["guest-echo"]), ("studies", &["frozen-lake", "kuhn-poker"])];
 
 /// Dependencies of plugins and guests.
-const PLUGIN: [&str; 3] = ["sdk", "answer", "sqlite"];
+const PLUGIN: [&str; 4] = ["sdk", "answer", "rows", "sqlite"];
 
 /// Crates that must not be anywhere in the trainer's dependencies.
 const NOT_IN_TRAINER: [&str; 2] = ["wasmtime", "minijinja"];

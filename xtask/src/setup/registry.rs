@@ -23,7 +23,7 @@ const DAYS: &str = "3650";
 /// in the repository.
 const ARGUMENTS: [(&str, &str, &str, &str); 2] = [
     ("rubric", "--option", "checklist=", "[[items]]\nname = \"short\"\nmax-words = 3\n"),
-    ("prompts", "--asset", "prompts.jsonl=", "examples/data/own-questions.jsonl"),
+    ("dataset", "--asset", "data.rows=", "examples/data/own-questions.jsonl"),
 ];
 
 /// Creates the registry, publishes the plugins that changed, and maps the namespace.

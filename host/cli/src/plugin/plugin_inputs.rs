@@ -1,12 +1,11 @@
 //! Inputs of `host plugin` commands: the plugin's file, options, assets and setup.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use gymkhana_conformance::MOST_MEMORY;
 use gymkhana_record::{FailureKind, NamedValue};
 use gymkhana_registry::{Kind, Manifest, read_manifest, read_plugin_file};
-use gymkhana_sandbox::{Assets, CompilerEffort, Grants, Limits, Plugin, Sandbox, SandboxConfig};
+use gymkhana_sandbox::{AssetContent, Assets, CompilerEffort, Grants, Limits, Plugin, Sandbox, SandboxConfig};
 
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
@@ -85,9 +84,9 @@ pub fn assets(typed: &[String]) -> CliResult<Assets> {
         let (name, path) = asset.split_once('=').ok_or_else(|| {
             CliError::user(format!("--asset `{asset}` has no `=`\nhint: write it as `words.txt=data/words.txt`"))
         })?;
-        let bytes = std::fs::read(path)
+        let content = AssetContent::open(Path::new(path))
             .user_context(format!("asset `{name}` cannot be read from `{path}`\nhint: check the path"))?;
-        Ok((name.to_owned(), Arc::from(bytes)))
+        Ok((name.to_owned(), content))
     };
     typed.iter().map(file).collect()
 }

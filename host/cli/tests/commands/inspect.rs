@@ -84,15 +84,15 @@ fn a_plugin_is_described_with_given_inputs() {
     let inspect = |plugin: &str, more: &[&str]| {
         desk.host(&[&["plugin", "inspect", &format!("plugins/{plugin}.wasm")], more].concat())
     };
-    let bare = inspect("prompts", &[]).succeeded();
+    let bare = inspect("dataset", &[]).succeeded();
     assert!(bare.contains("    splits  not known with default options: "), "{bare}");
     let question = |split: &str| format!("{{\"prompt\": \"{split}?\", \"answer\": \"3\", \"split\": \"{split}\"}}\n");
     desk.write("own.jsonl", question("train") + &question("train").replace('?', "!") + &question("test"));
-    let asset = ["--asset", "prompts.jsonl=own.jsonl"];
-    let shown = inspect("prompts", &asset).succeeded();
+    let asset = ["--asset", "data.rows=own.jsonl"];
+    let shown = inspect("dataset", &asset).succeeded();
     assert!(shown.contains("    splits  test: 1 task\n            train: 2 tasks\n"), "{shown}");
     assert!(shown.contains("privileged  answer\n"), "{shown}");
-    let programs = inspect("prompts", &[&asset[..], &["--json"]].concat()).succeeded();
+    let programs = inspect("dataset", &[&asset[..], &["--json"]].concat()).succeeded();
     let parsed: serde_json::Value = serde_json::from_str(&programs).expect("JSON");
     let splits = serde_json::json!([{ "name": "test", "tasks": 1 }, { "name": "train", "tasks": 2 }]);
     assert_eq!(parsed["description"]["environment"]["splits"], splits, "{programs}");
@@ -112,7 +112,7 @@ fn a_plugin_is_described_with_given_inputs() {
     assert!(other.contains("facts  not known with these options: its oracle calls `calculate`, which no"), "{other}");
     for (plugin, more, reason) in [
         ("calculator", &["--with", "plugins/answer-match.wasm"][..], "--with needs an environment"),
-        ("prompts", &["--asset", "prompts.jsonl=absent"], "asset `prompts.jsonl` cannot be read"),
+        ("dataset", &["--asset", "data.rows=absent"], "asset `data.rows` cannot be read"),
         ("frozen-lake", &["--option", "size"], "--option `size` has no `=`"),
     ] {
         let told = inspect(plugin, more).mistake(plugin);

@@ -78,6 +78,11 @@ fn the_first_plugin_does_what_the_page_says() {
 }
 
 #[test]
+fn training_on_own_data_does_what_the_page_says() {
+    follow("your-own-data.md");
+}
+
+#[test]
 fn the_first_training_does_what_the_page_says() {
     follow("first-training.md");
 }

@@ -435,7 +435,7 @@ fn own_questions_are_trained_on() {
         "stages.rl.group_size=2",
     ];
     let sets: Vec<&str> = smaller.into_iter().flat_map(|set| ["--set", set]).collect();
-    desk.run("plugins/prompts.wasm,plugins/answer-match.wasm", &sets).succeeded();
+    desk.run("plugins/dataset.wasm,plugins/answer-match.wasm", &sets).succeeded();
     let records = desk.episodes();
     let demonstrations: Vec<_> = records.iter().filter(|record| record.id.phase == Phase::Demonstration).collect();
     assert!(demonstrations.len() == 8 && demonstrations.iter().all(|record| record.success), "the answers are right");

@@ -9,7 +9,7 @@ use gymkhana_record::{
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime::{Error, Result};
 
-use super::assets::Asset;
+use super::assets::AssetContent;
 use super::outbound::OutboundError;
 use crate::bindings::gymkhana::plugin::{assets, http, model, tools, types};
 use crate::convert;
@@ -53,24 +53,25 @@ fn outside_episode() -> Refused {
 
 impl assets::Host for StoreData {
     fn names(&mut self) -> Result<Vec<assets::AssetInfo>> {
-        let info = |(name, asset): (&String, &Asset)| assets::AssetInfo {
+        let info = |(name, asset): (&String, &AssetContent)| assets::AssetInfo {
             name: name.clone(),
-            size: asset.bytes.len() as u64,
-            digest: asset.digest.to_string(),
+            size: asset.size(),
+            digest: asset.digest().to_string(),
         };
         Ok(self.assets.iter().map(info).collect())
     }
 
     fn read(&mut self, name: String, offset: u64, length: u32) -> Result<Result<Vec<u8>, types::Error>> {
-        let Some(bytes) = self.assets.read(&name, offset, length) else {
+        let Some(asset) = self.assets.get(&name) else {
             let mounted = self.assets.listed();
             let why = format!("no asset is mounted as `{name}`; mounted: {mounted}");
             return Ok(Err(types::Error::NotFound(why)));
         };
-        if bytes.len() > self.result_bytes {
-            return Err(Error::new(TooManyBytes(bytes.len() as u64)));
+        let available = asset.available(offset, length);
+        if available > self.result_bytes as u64 {
+            return Err(Error::new(TooManyBytes(available)));
         }
-        Ok(Ok(bytes.to_vec()))
+        Ok(Ok(asset.read(offset, length)?))
     }
 }
 

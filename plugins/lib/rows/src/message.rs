@@ -1,20 +1,24 @@
-//! Message of an earlier conversation, such as an example, as text.
+//! Message of a conversation.
 
 use serde_json::{Value as Json, json};
 
 /// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+pub enum Role {
+    /// Instructions.
     System,
+    /// The environment's side.
     User,
+    /// The agent's side.
     Assistant,
 }
 
 impl Role {
     const ALL: [Self; 3] = [Self::System, Self::User, Self::Assistant];
 
-    /// Name in the file.
-    fn name(self) -> &'static str {
+    /// Name in a file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::System => "system",
             Self::User => "user",
@@ -26,17 +30,23 @@ impl Role {
 /// Message with its author.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    role: Role,
-    content: String,
+    /// Author.
+    pub role: Role,
+    /// Text.
+    pub content: String,
 }
 
 impl Message {
-    /// Message of the user.
-    pub fn user(content: &str) -> Self {
-        Self { role: Role::User, content: content.to_owned() }
+    /// Message of an author.
+    #[must_use]
+    pub fn new(role: Role, content: String) -> Self {
+        Self { role, content }
     }
 
-    /// Messages of the column `messages`; `null` is an empty list. The error says what is wrong with the column.
+    /// Messages of a column; `null` is an empty list.
+    ///
+    /// # Errors
+    /// What is wrong with the column.
     pub fn parse_all(column: &Json) -> Result<Vec<Self>, String> {
         match column {
             Json::Null => Ok(vec![]),
@@ -51,19 +61,21 @@ impl Message {
         let text = |key: &str| entry.get(key).and_then(Json::as_str).filter(|text| !text.trim().is_empty());
         let role = text("role").and_then(|name| Role::ALL.into_iter().find(|role| role.name() == name));
         match (role, text("content")) {
-            (Some(role), Some(content)) => Ok(Self { role, content: content.to_owned() }),
+            (Some(role), Some(content)) => Ok(Self::new(role, content.to_owned())),
             (None, _) => Err(format!("`messages[{index}].role` is not `system`, `user` or `assistant`")),
             (_, None) => Err(format!("`messages[{index}].content` is not a text, or is empty")),
         }
     }
 
-    /// The message as an entry of the column.
+    /// The message as an entry of a column.
+    #[must_use]
     pub fn json(&self) -> Json {
         json!({ "role": self.role.name(), "content": self.content })
     }
 
-    /// The message for the agent. The system's message has no label.
-    pub fn text(&self) -> String {
+    /// The message as a part of a longer text. The system's message has no label.
+    #[must_use]
+    pub fn labelled(&self) -> String {
         let content = &self.content;
         match self.role {
             Role::System => content.clone(),

@@ -1,0 +1,84 @@
+//! `host data inspect`: describes a data file.
+
+use std::path::Path;
+
+use gymkhana_chat::ChatFormat;
+use gymkhana_data::{Inspection, Lengths};
+use gymkhana_orchestration::chat::model_chat_files;
+use serde_json::json;
+
+use super::args::InspectDataArgs;
+use super::{options, told};
+use crate::error::{Classify, CliResult};
+use crate::escape::escape_line;
+use crate::printer::Printer;
+
+/// Runs the command.
+pub fn inspect(args: &InspectDataArgs, printer: &Printer) -> CliResult<()> {
+    let options = options(&args.source, 0)?;
+    let format = args.model.as_deref().map(chat_format).transpose()?;
+    let length = |text: &str| match &format {
+        Some(format) => match format.encode_plain(text) {
+            Ok(tokens) => Ok(tokens.len() as u64),
+            Err(error) => Err(error.to_string()),
+        },
+        None => Ok(text.chars().count() as u64),
+    };
+    let found = gymkhana_data::inspect(&args.source.source, &options, length, told(printer)).user_error()?;
+    let unit = if format.is_some() { "tokens" } else { "characters" };
+    if args.json {
+        printer.json(json(&found, unit));
+    } else {
+        print(&found, unit, printer);
+    }
+    Ok(())
+}
+
+fn chat_format(model: &Path) -> CliResult<ChatFormat> {
+    ChatFormat::new(&model_chat_files(model)?).user_error()
+}
+
+fn print(found: &Inspection, unit: &str, printer: &Printer) {
+    let row = |name: &str, text: &str| printer.result(format!("{name:>10}  {}", escape_line(text)));
+    row("rows", &found.rows.to_string());
+    row("shape", found.shape.map_or("unknown: name a column with --column prompt=NAME", |shape| shape.name()));
+    for column in &found.columns {
+        row("column", &format!("{}: {}, in {} rows", column.name, column.kinds.join(" or "), column.filled));
+    }
+    for (name, tasks) in &found.splits {
+        row("split", &format!("{name}: {tasks} tasks"));
+    }
+    if let Some(Lengths { least, median, percentile_99, most }) = found.lengths {
+        let lengths =
+            format!("{least} to {most} {unit} in the messages; median {median}, 99th percentile {percentile_99}");
+        row("length", &lengths);
+    }
+    row("repeated", &format!("{} within a split, {} across splits", found.repeated, found.overlapping));
+    row("bad", &format!("{} rows would be refused", found.bad));
+    for (place, why) in &found.examples {
+        row("", &format!("{place}: {why}"));
+    }
+}
+
+fn json(found: &Inspection, unit: &str) -> serde_json::Value {
+    let column =
+        |column: &gymkhana_data::Column| json!({ "name": column.name, "kinds": column.kinds, "rows": column.filled });
+    let lengths = found.lengths.map(|lengths| {
+        json!({
+            "unit": unit, "least": lengths.least, "median": lengths.median, "percentile_99": lengths.percentile_99,
+            "most": lengths.most,
+        })
+    });
+    let bad = |(place, why): &(gymkhana_data::Place, String)| json!({ "place": place.to_string(), "why": why });
+    json!({
+        "rows": found.rows,
+        "shape": found.shape.map(gymkhana_data::Shape::name),
+        "columns": found.columns.iter().map(column).collect::<Vec<_>>(),
+        "splits": found.splits,
+        "lengths": lengths,
+        "repeated": found.repeated,
+        "overlapping": found.overlapping,
+        "bad": found.bad,
+        "examples": found.examples.iter().map(bad).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,106 @@
+//! Errors, and places in files.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use gymkhana_rows::WriteError;
+
+/// Place of a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// File.
+    pub file: PathBuf,
+    /// What is counted: `line` or `row`.
+    pub unit: &'static str,
+    /// Number, from 1.
+    pub number: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} {}", self.file.display(), self.unit, self.number)
+    }
+}
+
+/// Data cannot be read or imported.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// A file or a folder cannot be read.
+    #[error("`{path}` cannot be read\nhint: check the path")]
+    Read {
+        /// Path.
+        path: PathBuf,
+        /// Cause.
+        source: io::Error,
+    },
+    /// A file is damaged or of another format than its name says.
+    #[error("`{path}` cannot be read as {format}: {why}\nhint: check the file, and that its name ends in its format")]
+    Format {
+        /// Path.
+        path: PathBuf,
+        /// Format.
+        format: &'static str,
+        /// Cause.
+        why: String,
+    },
+    /// A file of an unknown format.
+    #[error(
+        "`{0}` has an unknown format\nhint: name it .jsonl, .csv or .parquet after its content, or give the folder of a \
+         data set"
+    )]
+    UnknownFormat(PathBuf),
+    /// A folder without data.
+    #[error("`{0}` has no .jsonl, .csv, .parquet or .arrow file\nhint: check the path")]
+    EmptyFolder(PathBuf),
+    /// A source without records.
+    #[error("`{0}` has no rows\nhint: check the file")]
+    NoRows(PathBuf),
+    /// A row that is not a task.
+    #[error(
+        "{place}: {why}\nhint: correct the row, name the column that it means with --column, or skip up to N such rows with \
+         --skip-bad N"
+    )]
+    BadRow {
+        /// Place of the row.
+        place: Place,
+        /// What is wrong.
+        why: String,
+    },
+    /// More bad rows than may be skipped.
+    #[error(
+        "{place}: {why}; {skipped} rows were skipped before\nhint: correct the rows, or allow more with --skip-bad"
+    )]
+    TooManyBad {
+        /// Place of the last row.
+        place: Place,
+        /// What is wrong.
+        why: String,
+        /// Rows that were skipped.
+        skipped: u64,
+    },
+    /// A column of `--column` that no row has.
+    #[error("no row has the column `{column}` of --column\nhint: the columns are {known}")]
+    NoColumn {
+        /// Column.
+        column: String,
+        /// Columns of the first row.
+        known: String,
+    },
+    /// The output cannot be written.
+    #[error("`{path}` cannot be written\nhint: free space, or choose another folder")]
+    Write {
+        /// Path.
+        path: PathBuf,
+        /// Cause.
+        source: WriteError,
+    },
+}
+
+impl DataError {
+    /// Maker of errors about a file.
+    pub(crate) fn read(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        |source| Self::Read { path, source }
+    }
+}

@@ -1,0 +1,87 @@
+//! Parquet files, and Arrow streams as Hugging Face's library saves them.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::StreamReader;
+use arrow_schema::ArrowError;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde_json::{Map, Value as Json};
+
+use super::value::{Unsupported, value};
+use super::{Record, Records};
+use crate::error::{DataError, Place};
+
+/// Rows that are read at once.
+const BATCH: usize = 1024;
+
+pub(super) fn parquet(path: PathBuf, split: Option<String>) -> Result<Records, DataError> {
+    let file = File::open(&path).map_err(DataError::read(&path))?;
+    let wrong = |why: String| DataError::Format { path: path.clone(), format: "Parquet", why };
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| wrong(error.to_string()))?;
+    let reader = reader.with_batch_size(BATCH).build().map_err(|error| wrong(error.to_string()))?;
+    Ok(Box::new(Batches::new(path, "Parquet", split, reader)))
+}
+
+pub(super) fn stream(path: PathBuf, split: Option<String>) -> Result<Records, DataError> {
+    let file = File::open(&path).map_err(DataError::read(&path))?;
+    let wrong = |why: String| DataError::Format { path: path.clone(), format: "an Arrow stream", why };
+    let reader = StreamReader::try_new(BufReader::new(file), None).map_err(|error| wrong(error.to_string()))?;
+    Ok(Box::new(Batches::new(path, "an Arrow stream", split, reader)))
+}
+
+/// Records of batches.
+struct Batches<I> {
+    path: PathBuf,
+    format: &'static str,
+    split: Option<String>,
+    batches: I,
+    batch: Option<RecordBatch>,
+    /// Row of the batch.
+    row: usize,
+    /// Number of the last record.
+    number: u64,
+}
+
+impl<I> Batches<I> {
+    fn new(path: PathBuf, format: &'static str, split: Option<String>, batches: I) -> Self {
+        Self { path, format, split, batches, batch: None, row: 0, number: 0 }
+    }
+}
+
+impl<I: Iterator<Item = Result<RecordBatch, ArrowError>>> Iterator for Batches<I> {
+    type Item = Result<Record, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.batch.as_ref().is_none_or(|batch| self.row == batch.num_rows()) {
+            match self.batches.next()? {
+                Ok(batch) => (self.batch, self.row) = (Some(batch), 0),
+                Err(error) => return Some(Err(wrong(&self.path, self.format, &error))),
+            }
+        }
+        let columns = columns(self.batch.as_ref()?, self.row);
+        (self.row, self.number) = (self.row + 1, self.number + 1);
+        let place = Place { file: self.path.clone(), unit: "row", number: self.number };
+        Some(Ok(Record { place, split: self.split.clone(), columns }))
+    }
+}
+
+fn wrong(path: &Path, format: &'static str, error: &ArrowError) -> DataError {
+    DataError::Format { path: path.to_owned(), format, why: error.to_string() }
+}
+
+fn columns(batch: &RecordBatch, row: usize) -> Result<Map<String, Json>, String> {
+    let schema = batch.schema_ref();
+    let column = |(field, array)| {
+        let field: &arrow_schema::FieldRef = field;
+        match value(array, row) {
+            Ok(value) => Ok((field.name().clone(), value)),
+            Err(Unsupported(kind)) => {
+                Err(format!("column `{}` has the type {kind}, which is not supported", field.name()))
+            }
+        }
+    };
+    schema.fields().iter().zip(batch.columns()).map(column).collect()
+}

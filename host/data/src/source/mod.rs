@@ -1,0 +1,96 @@
+//! Records of files: columns by name, in the order of the files.
+
+mod arrow;
+mod csv_file;
+mod folder;
+mod json_lines;
+mod rows_file;
+mod value;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value as Json};
+
+use crate::error::{DataError, Place};
+
+/// One record of a source.
+#[derive(Debug)]
+pub(crate) struct Record {
+    /// Where it stands.
+    pub place: Place,
+    /// Split that the file or its folder names.
+    pub split: Option<String>,
+    /// Columns, or why the record has none.
+    pub columns: Result<Map<String, Json>, String>,
+}
+
+/// Records of one file.
+type Records = Box<dyn Iterator<Item = Result<Record, DataError>>>;
+
+/// Format of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    JsonLines,
+    Csv,
+    Parquet,
+    Arrow,
+    Rows,
+}
+
+impl Format {
+    /// Format by the ending of a name.
+    fn of(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "jsonl" | "ndjson" => Some(Self::JsonLines),
+            "csv" => Some(Self::Csv),
+            "parquet" => Some(Self::Parquet),
+            "arrow" => Some(Self::Arrow),
+            "rows" => Some(Self::Rows),
+            _ => None,
+        }
+    }
+}
+
+/// A file with its split.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct DataFile {
+    path: PathBuf,
+    format: Format,
+    split: Option<String>,
+}
+
+impl DataFile {
+    fn records(self) -> Result<Records, DataError> {
+        let Self { path, format, split } = self;
+        match format {
+            Format::JsonLines => json_lines::records(path, split),
+            Format::Csv => csv_file::records(path, split),
+            Format::Parquet => arrow::parquet(path, split),
+            Format::Arrow => arrow::stream(path, split),
+            Format::Rows => rows_file::records(path),
+        }
+    }
+}
+
+/// Records of a file, or of a folder with a data set.
+pub(crate) fn records(path: &Path) -> Result<impl Iterator<Item = Result<Record, DataError>>, DataError> {
+    let files = if path.is_dir() {
+        folder::files(path)?
+    } else {
+        let format = Format::of(path).ok_or_else(|| DataError::UnknownFormat(path.to_owned()))?;
+        vec![DataFile { path: path.to_owned(), format, split: None }]
+    };
+    let mut files = files.into_iter();
+    let mut current: Records = Box::new(std::iter::empty());
+    Ok(std::iter::from_fn(move || {
+        loop {
+            if let Some(record) = current.next() {
+                return Some(record);
+            }
+            match files.next()?.records() {
+                Ok(records) => current = records,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }))
+}

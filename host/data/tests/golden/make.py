@@ -1,0 +1,40 @@
+"""Writes the files of this folder with the libraries of other projects: `pip install datasets`, then run it here."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from datasets import Dataset, DatasetDict
+
+HERE = Path(__file__).parent
+
+verl = [
+    {
+        "data_source": "openai/gsm8k",
+        "prompt": [{"role": "user", "content": f"{number} + 1?"}],
+        "ability": "math",
+        "reward_model": {"style": "rule", "ground_truth": str(number + 1)},
+        "extra_info": {"split": "train", "index": number, "weights": [0.5, None], "easy": True},
+    }
+    for number in range(3)
+]
+Dataset.from_list(verl).to_parquet(HERE / "verl.parquet")
+
+questions = Dataset.from_dict({"question": ["1 + 2?", "2 + 2?"], "answer": ["Sum.\n#### 3", "Sum.\n#### 4"]})
+held_out = Dataset.from_dict({"question": ["3 + 3?"], "answer": ["Sum.\n#### 6"]})
+shutil.rmtree(HERE / "saved", ignore_errors=True)
+DatasetDict({"train": questions, "test": held_out}).save_to_disk(HERE / "saved")
+
+table = pa.table(
+    {
+        "prompt": pa.array(["a", "b"], pa.large_string()),
+        "answer": pa.array([1, None], pa.int8()),
+        "facts": pa.array([[1.5], []], pa.large_list(pa.float32())),
+        "when": pa.array([0, 1], pa.timestamp("s")),
+    }
+)
+pq.write_table(table, HERE / "types.parquet", compression="zstd")
+pq.write_table(table.drop_columns(["when"]), HERE / "large.parquet", compression="zstd")
+(HERE / "versions.json").write_text(json.dumps({"pyarrow": pa.__version__, "datasets": __import__("datasets").__version__}) + "\n")
