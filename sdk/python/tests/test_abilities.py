@@ -48,7 +48,7 @@ class AbilitiesTest(unittest.TestCase):
         self.assertEqual((found["interfaces"], found["range"]), (["tool"], None))
 
     def test_the_modules_of_a_plugin_are_found(self):
-        code, found, _ = described("import colorsys\n" + TOOL)
+        _, found, _ = described("import colorsys\n" + TOOL)
         modules = json.loads(found)["modules"]
         self.assertEqual(modules["classes"], {"tool": "plugin:Notes"})
         self.assertEqual(modules["sources"], {"plugin": ["plugin.py", False, "import colorsys\n" + TOOL]})

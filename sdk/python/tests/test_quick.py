@@ -1,11 +1,14 @@
 """Slot of quick builds."""
 
+import importlib
 import json
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 from gymkhana_sdk import quick, slot
+from gymkhana_sdk._component import late
 from gymkhana_sdk.modules import Modules
 
 BASE = quick.Base(("tool",), ("tool",), (), ())
@@ -48,6 +51,20 @@ class QuickTest(unittest.TestCase):
                 base = quick.Base(("tool",), ("tool",), (), (f"module{number}",))
                 quick.component(Path(folder), base, Modules({}), lambda _: slot.empty())
             self.assertEqual(len(list(Path(folder).iterdir())), quick.MOST_BASES)
+
+    def test_modules_are_imported_as_from_files(self):
+        sources = {
+            "quickpack": ("quickpack/__init__.py", True, "from .part import double\nvalue = double(21)\n"),
+            "quickpack.part": ("quickpack/part.py", False, "def double(x: 1 + 1):\n    return x * 2\n"),
+        }
+        finder = late._Finder(sources)
+        sys.meta_path.insert(0, finder)
+        try:
+            pack = importlib.import_module("quickpack")
+        finally:
+            sys.meta_path.remove(finder)
+        self.assertEqual((pack.value, pack.double.__annotations__), (42, {"x": 2}))
+        self.assertEqual(pack.double.__code__.co_filename, "/0/quickpack/part.py")
 
     def test_an_empty_slot_has_no_content(self):
         with self.assertRaisesRegex(ValueError, "contains no plugin"):

@@ -122,9 +122,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m gymkhana_sdk.build", description="Build a plugin from a folder.")
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder with pyproject.toml")
     parser.add_argument("--out", type=Path, metavar="FILE", help="output file (default: DIR/NAME.wasm)")
-    parser.add_argument(
-        "--quick", type=Path, metavar="FOLDER", help="reuse bundles of earlier builds in this folder, to try a plugin out"
-    )
+    reuse = "reuse bundles of earlier builds in this folder, to try a plugin out"
+    parser.add_argument("--quick", type=Path, metavar="FOLDER", help=reuse)
     arguments = parser.parse_args()
     try:
         out = arguments.out or arguments.folder / f"{Project.read(arguments.folder).name}.wasm"

@@ -1,8 +1,8 @@
 """Quick builds: a component that was bundled before receives the author's modules.
 
-Bundling takes ten seconds of CPU time, and almost nothing of it depends on the author's text. A base is bundled once for
-each combination of interfaces, capabilities and standard modules. It has a slot in its memory, into which a build writes
-the modules; they are imported at the first call (`_component/late.py`). Published components are bundled whole.
+Bundling takes ten seconds of CPU time, and almost nothing of it depends on the author's text. A base is bundled once
+for each combination of interfaces, capabilities and standard modules. It has a slot in its memory, into which a build
+writes the modules; they are imported at the first call (`_component/late.py`). Published components are bundled whole.
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ class Base:
         # Some modules of the author's Python do not exist in the component's.
         lines += [f"with suppress(Exception):\n    import {name}" for name in self.standard]
         lines += [f"import gymkhana_sdk._component.{kind}" for kind in self.kinds]
-        lines += ["from gymkhana_sdk._component import late", f"globals().update(late.exports({self.interfaces!r}))", ""]
-        return "\n".join(lines)
+        lines.append("from gymkhana_sdk._component import late")
+        lines.append(f"globals().update(late.exports({self.interfaces!r}))")
+        return "\n".join([*lines, ""])
 
     def digest(self) -> str:
         """SHA-256 in hexadecimal of everything that a base is made from."""

@@ -66,4 +66,5 @@ class _Finder:
         path, _, text = self._modules[module.__name__]
         # The host shows the path inside the numbered folder, as in a component that is bundled whole.
         module.__file__ = f"/0/{path}"
-        exec(compile(text, module.__file__, "exec"), module.__dict__)
+        # This module's own future statements must not apply.
+        exec(compile(text, module.__file__, "exec", dont_inherit=True), module.__dict__)
