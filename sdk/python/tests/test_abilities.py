@@ -58,7 +58,9 @@ class AbilitiesTest(unittest.TestCase):
         self.assertIn("os", modules["standard"])
 
     def test_a_file_that_is_opened_at_import_is_noted(self):
-        code, found, _ = described("from pathlib import Path\nPath(__file__).with_name('a.txt').write_text('1')\n" + TOOL)
+        code, found, _ = described(
+            "from pathlib import Path\nPath(__file__).with_name('a.txt').write_text('1')\n" + TOOL
+        )
         self.assertEqual(code, 0)
         self.assertEqual([Path(path).name for path in json.loads(found)["modules"]["other"]], ["a.txt"])
 

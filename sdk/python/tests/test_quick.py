@@ -7,11 +7,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from gymkhana_sdk import quick, slot
 from gymkhana_sdk._component import late
-from gymkhana_sdk.modules import Modules
+from gymkhana_sdk.quick_build import base, slot
+from gymkhana_sdk.quick_build.modules import Modules
 
-BASE = quick.Base(("tool",), ("tool",), (), ())
+BASE = base.Base(("tool",), ("tool",), (), ())
 
 
 class QuickTest(unittest.TestCase):
@@ -23,7 +23,7 @@ class QuickTest(unittest.TestCase):
             bundles.append(entry)
             return around[0] + slot.empty() * slots + around[1]
 
-        return quick.component(Path(folder), BASE, modules, bundle), len(bundles)
+        return base.component(Path(folder), BASE, modules, bundle), len(bundles)
 
     def test_a_base_is_bundled_once_and_filled(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -47,10 +47,10 @@ class QuickTest(unittest.TestCase):
 
     def test_a_folder_keeps_few_bases(self):
         with tempfile.TemporaryDirectory() as folder:
-            for number in range(quick.MOST_BASES + 3):
-                base = quick.Base(("tool",), ("tool",), (), (f"module{number}",))
-                quick.component(Path(folder), base, Modules({}), lambda _: slot.empty())
-            self.assertEqual(len(list(Path(folder).iterdir())), quick.MOST_BASES)
+            for number in range(base.MOST_BASES + 3):
+                needed = base.Base(("tool",), ("tool",), (), (f"module{number}",))
+                base.component(Path(folder), needed, Modules({}), lambda _: slot.empty())
+            self.assertEqual(len(list(Path(folder).iterdir())), base.MOST_BASES)
 
     def test_modules_are_imported_as_from_files(self):
         sources = {

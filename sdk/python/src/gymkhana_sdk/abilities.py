@@ -13,7 +13,7 @@ import sys
 import traceback
 
 from .environment import Environment
-from .modules import watch
+from .quick_build.modules import watch
 from .reward import Reward
 from .rules import offers
 from .tool import Tool

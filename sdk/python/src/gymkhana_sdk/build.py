@@ -2,7 +2,7 @@
 
 The folder contains `pyproject.toml` and the modules that it names, beside it or in `src`. componentize-py bundles them
 with CPython. It imports modules at build time; modules that are not imported at build time are missing at run time.
-With `--quick FOLDER` it is called rarely: see `quick.py`.
+With `--quick FOLDER` it is called rarely: see `quick_build`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
-from . import contract, quick
+from . import contract
 from .manifest import FREE, BuildError, Project, stamp
-from .modules import Modules
+from .quick_build import base
+from .quick_build.modules import Modules
 
 COMPONENTIZE = "componentize-py==0.25.1"
 """Compiler version that this SDK is tested with."""
@@ -61,8 +62,8 @@ def _quick(project: Project, interfaces: list[str], modules: Modules, bases: Pat
     """Component of a quick build, or None if the plugin needs to be bundled whole."""
     if modules.other:
         return None
-    base = quick.Base(tuple(project.classes), tuple(interfaces), tuple(project.capabilities), tuple(modules.standard))
-    return quick.component(bases, base, modules, lambda entry: _componentize(project, interfaces, entry, []))
+    needed = base.Base(tuple(project.classes), tuple(interfaces), tuple(project.capabilities), tuple(modules.standard))
+    return base.component(bases, needed, modules, lambda entry: _componentize(project, interfaces, entry, []))
 
 
 def _abilities(project: Project, places: list[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from ..slot import content, empty
+from ..quick_build.slot import content, empty
 
 _SLOT = empty()
 """A build writes over these bytes in the component's file."""

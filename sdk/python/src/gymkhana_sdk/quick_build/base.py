@@ -1,9 +1,4 @@
-"""Quick builds: a component that was bundled before receives the author's modules.
-
-Bundling takes ten seconds of CPU time, and almost nothing of it depends on the author's text. A base is bundled once
-for each combination of interfaces, capabilities and standard modules. It has a slot in its memory, into which a build
-writes the modules; they are imported at the first call (`_component/late.py`). Published components are bundled whole.
-"""
+"""Bases of quick builds, and components made from them."""
 
 from __future__ import annotations
 
@@ -48,7 +43,7 @@ class Base:
     def digest(self) -> str:
         """SHA-256 in hexadecimal of everything that a base is made from."""
         hasher = hashlib.sha256(repr((self, metadata.version("componentize-py"))).encode())
-        home = Path(__file__).parent
+        home = Path(__file__).parent.parent
         for file in sorted([*home.rglob("*.py"), *home.rglob("*.wit")]):
             hasher.update(f"\0{file.relative_to(home)}\0".encode() + file.read_bytes())
         return hasher.hexdigest()

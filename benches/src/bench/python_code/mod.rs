@@ -1,0 +1,4 @@
+//! Python in the sandbox and around it.
+
+pub mod package;
+pub mod tool;
