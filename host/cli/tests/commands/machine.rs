@@ -35,7 +35,7 @@ fn compiled_plugins_are_listed_and_removed() {
     let kept = host(&desk, "100", &["cache", "clean", "--older-than", "1d"]).succeeded();
     assert!(kept.starts_with("removed 0 entries, 0 B, from "), "{kept}");
     assert_eq!(cached(&desk).len(), 1);
-    std::fs::create_dir(desk.path("cache/gymkhana/bases")).expect("a folder");
+    fs::create_dir(desk.path("cache/gymkhana/bases")).expect("a folder");
     desk.write("cache/gymkhana/bases/a.wasm", "");
     let removed = host(&desk, "100", &["cache", "clean"]).succeeded();
     assert!(removed.starts_with("removed 1 entry, "), "{removed}");
