@@ -12,7 +12,7 @@ use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::layer::Layer;
 
 use super::SpanLayer;
-use gymkhana_orchestration::{Classify, RunResult};
+use crate::error::{Classify, RunResult};
 
 /// A file of spans.
 pub struct TraceFile {
