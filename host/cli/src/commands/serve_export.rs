@@ -252,7 +252,7 @@ fn file_name(file: &PluginFile) -> String {
 /// The configuration, with a listener that the container's network protects.
 fn open_to_all(config: &str) -> CliResult<String> {
     let mut document: toml_edit::DocumentMut = config.parse().internal()?;
-    document["listen"]["open_to_all"] = toml_edit::value(true);
+    document.entry("listen").or_insert(toml_edit::table())["open_to_all"] = toml_edit::value(true);
     Ok(document.to_string())
 }
 
