@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders of tests that load guests.
-const TESTS: [&str; 4] = ["tests", "../host/sandbox/tests", "../host/rollout/tests", "../host/cli/tests"];
+const TESTS: [&str; 5] =
+    ["tests", "../host/sandbox/tests", "../host/rollout/tests", "../host/serve/tests", "../host/cli/tests"];
 
 /// Fails if a guest has no test. A test of a guest contains the name of the guest's package.
 pub fn every_guest_has_a_test() {

@@ -24,14 +24,17 @@ const CLIENTS: &str = include_str!("../requirements/clients.txt");
 const CLIENTS_NPM: &str = "clients-npm";
 /// Clients of the doors of `host serve`, beside the frameworks of the Python package's adapters.
 const DOORS: &str = include_str!("../requirements/doors.txt");
-/// Locked packages of a published MCP server in Python, with Node for one of npm.
+/// Locked packages of a published MCP server in Python, clients of the door for MCP, and Node for packages of npm.
 const MCP: &str = include_str!("../requirements/mcp.txt");
 
-/// Folder with the locked package of a published MCP server of npm.
+/// Folder with the locked packages of npm: a published MCP server, and the protocol's conformance suite.
 const MCP_NPM: &str = "xtask/npm-mcp";
 
 /// The program that calls all others of `tests/reference`.
 const PROGRAM: &str = "tests/reference/run.py";
+
+/// Tests of the door for MCP.
+const MCP_TESTS: &str = "tests/reference/mcp";
 
 /// Tests of the doors.
 const DOORS_TESTS: &str = "tests/reference/doors";
@@ -46,7 +49,7 @@ pub enum Reference {
     Programs,
     /// Training of a generated model of 30 million parameters by transformers and PEFT.
     Training,
-    /// Published MCP servers of the Python index and of npm as tools of an episode.
+    /// Published MCP servers as tools of an episode; official clients and the conformance suite against `host serve`.
     Mcp,
     /// A vLLM server on the CPU; needs 8 GB of disk and some minutes.
     Vllm,
@@ -109,18 +112,26 @@ fn clients(workspace: &Workspace) -> anyhow::Result<()> {
 fn doors(workspace: &Workspace) -> anyhow::Result<()> {
     let requirements = format!("{}{DOORS}", wheel_test::ADAPTERS);
     let python = step("doors: Python", || ensure_python_as_listed(&workspace.root, "doors", &requirements))?;
-    step("doors: host", || {
-        let build = ["build", "--release", "-p", "gymkhana-cli", "--bin", "host"];
-        execute(cargo().args(build).current_dir(&workspace.root))
-    })?;
-    step("doors: tests", || {
-        let mut tests = Command::new(&python);
-        tests.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", DOORS_TESTS]);
-        execute(tests.env("GYMKHANA_HOST", workspace.target.join("release/host")).current_dir(&workspace.root))
-    })
+    step("doors: host", || build_host(workspace))?;
+    step("doors: tests", || execute(&mut served_tests(workspace, &python, DOORS_TESTS)))
 }
 
-/// Plays an episode with published MCP servers, and replays it without them.
+/// Builds the program that the tests of doors start. A build of the workspace shares its crates with the tests.
+fn build_host(workspace: &Workspace) -> anyhow::Result<()> {
+    let build = ["build", "--release", "--workspace", "--bin", "host"];
+    execute(cargo().args(build).current_dir(&workspace.root))
+}
+
+/// The command that runs the tests of a folder against `host serve`.
+fn served_tests(workspace: &Workspace, python: &Path, folder: &str) -> Command {
+    let mut tests = Command::new(python);
+    tests.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", folder]);
+    tests.env("GYMKHANA_HOST", workspace.target.join("release/host")).current_dir(&workspace.root);
+    tests
+}
+
+/// Plays an episode with published MCP servers, and replays it without them; then clients against the door of `host
+/// serve`.
 fn mcp(workspace: &Workspace) -> anyhow::Result<()> {
     let python = step("mcp: Python", || ensure_python(&workspace.root, "mcp", MCP))?;
     let packages = step("mcp: npm", || ensure_npm(&workspace.root, &python, "mcp-npm", &workspace.root.join(MCP_NPM)))?;
@@ -133,6 +144,11 @@ fn mcp(workspace: &Workspace) -> anyhow::Result<()> {
         command.env("GYMKHANA_MCP_TIME", folder.join("mcp-server-time"));
         command.env("GYMKHANA_MCP_NODE", node.get_program()).env("GYMKHANA_MCP_MEMORY", &server);
         execute(command.current_dir(&workspace.root))
+    })?;
+    step("mcp: host", || build_host(workspace))?;
+    step("mcp: clients of the door", || {
+        let mut tests = served_tests(workspace, &python, MCP_TESTS);
+        execute(tests.env("GYMKHANA_MCP_NODE", node.get_program()).env("GYMKHANA_MCP_CONFORMANCE", &packages))
     })
 }
 

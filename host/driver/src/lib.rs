@@ -6,6 +6,7 @@
 
 mod data;
 mod episode;
+mod finish;
 mod hooks;
 mod limits;
 mod overrides;

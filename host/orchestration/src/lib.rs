@@ -19,6 +19,7 @@ mod schedule;
 pub mod seats;
 pub mod served;
 mod tools_only;
+pub mod trace;
 
 pub use error::{Classify, ErrorKind, RunError, RunResult};
 pub use host_io::OnHost;

@@ -29,7 +29,6 @@ mod stages;
 mod start;
 mod state;
 mod stop;
-mod trace;
 
 pub use gymkhana_orchestration::{
     Classify, ErrorKind, Later, Progress, ProgressFigures, Reporter, RunError, RunResult, Silent, SuccessRate, Work,

@@ -6,5 +6,6 @@ pub mod doctor;
 pub mod replay;
 pub mod rescore;
 pub mod serve;
+mod serve_export;
 pub mod show;
 pub mod version;

@@ -1,30 +1,42 @@
-//! `host serve`: serves plugins to agents and trainers of others.
+//! `host serve`: serves plugins to agents and trainers of others, over HTTP or on standard input and output.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use gymkhana_orchestration::trace::Trace;
 use gymkhana_sandbox::GuestThreads;
 use gymkhana_serve::catalog::Catalog;
 use gymkhana_serve::config::ServeFile;
+use gymkhana_serve::doors::mcp;
 use gymkhana_serve::records::Records;
 use gymkhana_serve::server::Server;
 use gymkhana_serve::session::SessionTable;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::ServeArgs;
+use super::serve_export;
+use crate::args::{ServeArgs, ServeCommand, StdioTools};
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use crate::registry;
 use crate::units::counted;
 
+/// Time that a read of standard input may delay the end of the program.
+const LAST_READ: Duration = Duration::from_millis(100);
+
 /// Runs the command.
 pub fn serve(args: &ServeArgs, printer: &Printer) -> CliResult<()> {
+    if let Some(ServeCommand::Export(args)) = &args.command {
+        return serve_export::export(args, printer);
+    }
     let config = args.config.as_deref().map(ServeFile::read).transpose()?.unwrap_or_default();
     let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
     let (files, _) = registry::gather(&args.plugins, args.fetch, None, printer)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     let guests = GuestThreads::start().internal()?;
-    runtime.block_on(async {
+    let trace = Trace::open(args.trace.as_deref())?;
+    trace.start()?;
+    let served: CliResult<()> = runtime.block_on(async {
         let catalog = Catalog::load(&config, folder, files, &printer.reporter()).await?;
         let records = Arc::new(open_records(args, &catalog, printer).await?);
         let offer = format!(
@@ -33,16 +45,45 @@ pub fn serve(args: &ServeArgs, printer: &Printer) -> CliResult<()> {
             counted(catalog.tools().tools().len(), "tool")
         );
         let sessions = SessionTable::new(catalog, &config, Arc::clone(&records), guests.handle().clone());
-        let server = Server::start(sessions, &config, args.listen).user_error()?;
-        printer.status(format!("serving {offer} at {}", server.url()));
-        let stop = stop_signal(printer.clone())?;
-        server.serve(stop).await;
+        match args.stdio {
+            None => {
+                let server = Server::start(sessions, &config, args.listen).user_error()?;
+                printer.status(format!("serving {offer} at {}", server.url()));
+                server.serve(stop_signal(printer.clone())?).await;
+            }
+            Some(tools) => {
+                printer.status(format!("serving {offer} on standard input and output"));
+                let stop = stop_signal(printer.clone())?;
+                let done = serve_stdio(&sessions, tools, config.listen.body_kib << 10, stop).await;
+                sessions.shut_down().await;
+                done?;
+            }
+        }
         match records.take_problem() {
             None => Ok(()),
             Some(problem) => Err(CliError::user(format!("some records were not written: {problem}"))
                 .with_hint("free space on the disk of --out")),
         }
-    })
+    });
+    let traced = runtime.block_on(trace.finish(printer.reporter().as_ref()));
+    // A read of standard input that waits for a line cannot be ended.
+    runtime.shutdown_timeout(LAST_READ);
+    served?;
+    traced
+}
+
+/// Serves MCP until the input ends or `stop` is ready. Standard output has messages of the protocol alone.
+async fn serve_stdio(
+    sessions: &SessionTable,
+    tools: StdioTools,
+    max_line: usize,
+    stop: impl Future<Output = ()>,
+) -> CliResult<()> {
+    let shape = match tools {
+        StdioTools::Plain => mcp::Shape::Plain,
+        StdioTools::Handles => mcp::Shape::Handles,
+    };
+    mcp::serve(sessions, shape, mcp::standard_streams(), max_line, stop).await.user_error()
 }
 
 /// Opens the records, and says what a killed server left.

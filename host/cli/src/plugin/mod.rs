@@ -20,7 +20,7 @@ pub use build::{BuildMode, build_folder};
 pub use inspect::{PluginPage, describe_component, list, one_line, print_rows};
 pub use new::is_template_description;
 pub use project::Project;
-pub use test::report_for_publishing;
+pub use test::{report_for_publishing, report_of};
 
 use crate::error::CliResult;
 use crate::printer::Printer;

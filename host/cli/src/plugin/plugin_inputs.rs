@@ -24,8 +24,11 @@ pub struct PluginInputs {
 impl PluginInputs {
     /// Reads a plugin with a supported contract version.
     pub fn read(path: &Path) -> CliResult<Self> {
-        let origin = path.display().to_string();
-        let bytes = read_plugin_file(path).user_error()?;
+        Self::of(path.display().to_string(), read_plugin_file(path).user_error()?)
+    }
+
+    /// A plugin whose bytes were read, with a supported contract version.
+    pub fn of(origin: String, bytes: Vec<u8>) -> CliResult<Self> {
         let cannot = || format!("plugin file `{origin}` cannot be used");
         let manifest = read_manifest(&bytes).user_context(cannot())?;
         manifest.check_contract().user_context(cannot())?;

@@ -48,16 +48,24 @@ pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
 
 /// Report for publishing a component, made with the required settings. Prints failed checks only.
 pub fn report_for_publishing(file: &Path, printer: &Printer) -> CliResult<Report> {
-    let inputs = PluginInputs::read(file)?;
+    required_report(&PluginInputs::read(file)?, printer)
+}
+
+/// As [`report_for_publishing`], for a component that was read.
+pub fn report_of(origin: &str, bytes: &[u8], printer: &Printer) -> CliResult<Report> {
+    required_report(&PluginInputs::of(origin.to_owned(), bytes.to_vec())?, printer)
+}
+
+fn required_report(inputs: &PluginInputs, printer: &Printer) -> CliResult<Report> {
     let settings = Settings::default();
     let sandbox = sandbox(&settings, CompilerEffort::Optimised, printer)?;
-    printer.status(format!("running the conformance suite on `{}`", file.display()));
+    printer.status(format!("running the conformance suite on `{}`", inputs.origin));
     let print_failure = |check: &Check| {
         if matches!(check.outcome, CheckOutcome::Failed(_)) {
             printer.status(line(check));
         }
     };
-    let report = run_suite(&sandbox, &inputs, settings, print_failure)?;
+    let report = run_suite(&sandbox, inputs, settings, print_failure)?;
     no_failure(&report)?;
     Ok(report)
 }

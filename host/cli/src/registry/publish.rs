@@ -101,7 +101,8 @@ fn description(component: &[u8], printer: &Printer) -> Option<SelfDescription> {
     }
 }
 
-fn read_report(path: &Path) -> CliResult<Report> {
+/// Reads a report of `host plugin test --json`.
+pub fn read_report(path: &Path) -> CliResult<Report> {
     let wrong = || format!("`{}` is not a report\nhint: write one with `host plugin test --json`", path.display());
     serde_json::from_slice(&fs::read(path).user_context(wrong())?).user_context(wrong())
 }

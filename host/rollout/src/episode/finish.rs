@@ -3,9 +3,7 @@
 use std::time::Instant;
 
 use gymkhana_driver::StartFailure;
-use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, Timing};
-use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, OptionalInterface};
-use serde::Serialize;
+use gymkhana_record::{Ending, EpisodeRecord, Failure, Timing};
 
 use crate::context::Context;
 use crate::episode::state::{EpisodePlan, EpisodeState, hooks, milliseconds};
@@ -13,55 +11,21 @@ use crate::{Rollout, RolloutError};
 
 impl EpisodeState<'_> {
     /// Reads the final views and writes the record.
-    pub(crate) async fn finish(mut self, mut ending: Ending) -> Result<EpisodeRecord, RolloutError> {
-        if ending.is_limit()
-            && let Err(failure) = self.episode.check_totals()
-        {
-            self.episode.data.failures.push(failure);
-            ending = Ending::EnvironmentFailed;
-        }
-        let (mut privileged, mut hint) = (None, None);
-        if ending != Ending::EnvironmentFailed {
-            privileged =
-                self.read(OptionalInterface::Privileged, CallSite::Privileged, EnvironmentEpisode::privileged).await;
-            hint = self.read(OptionalInterface::Guidance, CallSite::Guidance, EnvironmentEpisode::guidance).await;
-        }
-        let views = self.episode.final_views().await;
+    pub(crate) async fn finish(self, ending: Ending) -> Result<EpisodeRecord, RolloutError> {
         let turn_limit = self.turn_limit();
-        let (data, policy) = (self.episode.data, self.policy);
+        // The bytes are held until the record is complete.
+        let Self { rollout, episode, mut policy, held: _held } = self;
+        let hooks = hooks(rollout, &mut policy.contexts);
+        let record = EpisodeRecord { turn_limit, ..ended(&policy.plan, ending, vec![]) };
+        let record = episode.finish(&hooks, ending, policy.begun, record).await;
         Ok(EpisodeRecord {
-            opening: data.opening,
-            turns: data.turns,
             policy_turns: policy.policy_turns,
             segments: policy.contexts.into_iter().flat_map(Context::into_segments).collect(),
-            environment_rewards: data.rewards,
-            extras: data.extras,
-            privileged: privileged.unwrap_or_default(),
-            views,
-            costs: data.costs,
-            exchanges: data.exchanges,
-            logs: data.logs.into_entries(),
-            unsandboxed: self.rollout.plugins.unsandboxed(),
-            timing: Timing { total_ms: milliseconds(policy.begun), ..data.timing },
+            unsandboxed: rollout.plugins.unsandboxed(),
             forks: policy.forks,
             agent: policy.agent,
-            hint,
-            turn_limit,
-            ..ended(&policy.plan, ending, data.failures)
+            ..record
         })
-    }
-
-    /// Reads the environment through an optional interface, if it offers it. A failure is recorded.
-    async fn read<T: Serialize>(
-        &mut self,
-        interface: OptionalInterface,
-        site: CallSite,
-        read: impl for<'e> FnOnce(&'e mut EnvironmentEpisode) -> CallFuture<'e, T>,
-    ) -> Option<T> {
-        let hooks = hooks(self.rollout, &mut self.policy.contexts);
-        let seen = self.episode.read(&hooks, interface, site.clone(), read).await?;
-        let seen = seen.and_then(|value| self.episode.keep(site, value));
-        seen.map_err(|failure| self.episode.data.failures.push(failure)).ok()
     }
 }
 

@@ -4,13 +4,11 @@ use std::time::Instant;
 
 use gymkhana_driver::{Episode, EpisodeSetup, NoHooks, Reply, StartFailure};
 use gymkhana_policy::Sampling;
-use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, Timing, Turn, WrittenCall, text_of};
-use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, OptionalInterface};
-use serde::Serialize;
+use gymkhana_record::{Ending, EpisodeRecord, Turn, WrittenCall, text_of};
 
 use crate::Rollout;
 use crate::episode::finish::{ended, never_started};
-use crate::episode::state::{EpisodePlan, milliseconds, plugin_seeds};
+use crate::episode::state::{EpisodePlan, plugin_seeds};
 use crate::replay::overrides::ReplayOverrides;
 
 impl Rollout {
@@ -41,7 +39,8 @@ impl Rollout {
         let of_host = Some(recorded.ending).filter(|ending| ending.is_limit());
         let ending = ending.or(of_host).unwrap_or(Ending::Dropped);
         let unsandboxed = recorded.unsandboxed.clone();
-        EpisodeRecord { unsandboxed, ..finish(episode, &plan, ending, begun).await }
+        let record = EpisodeRecord { unsandboxed, ..ended(&plan, ending, vec![]) };
+        episode.finish(&NoHooks, ending, begun, record).await
     }
 
     /// Starts the episode with the recorded failures of the clock and the recorded answers from outside.
@@ -63,50 +62,6 @@ impl Rollout {
         episode.observe_opening(&mut NoHooks);
         Ok(episode)
     }
-}
-
-/// Reads the final views and writes the record.
-async fn finish(mut episode: Episode, plan: &EpisodePlan, mut ending: Ending, begun: Instant) -> EpisodeRecord {
-    if ending.is_limit()
-        && let Err(failure) = episode.check_totals()
-    {
-        episode.data.failures.push(failure);
-        ending = Ending::EnvironmentFailed;
-    }
-    let (mut privileged, mut hint) = (None, None);
-    if ending != Ending::EnvironmentFailed {
-        let (interface, site) = (OptionalInterface::Privileged, CallSite::Privileged);
-        privileged = read(&mut episode, interface, site, EnvironmentEpisode::privileged).await;
-        hint = read(&mut episode, OptionalInterface::Guidance, CallSite::Guidance, EnvironmentEpisode::guidance).await;
-    }
-    let views = episode.final_views().await;
-    let data = episode.data;
-    EpisodeRecord {
-        opening: data.opening,
-        turns: data.turns,
-        environment_rewards: data.rewards,
-        extras: data.extras,
-        privileged: privileged.unwrap_or_default(),
-        views,
-        hint,
-        costs: data.costs,
-        exchanges: data.exchanges,
-        logs: data.logs.into_entries(),
-        timing: Timing { total_ms: milliseconds(begun), ..data.timing },
-        ..ended(plan, ending, data.failures)
-    }
-}
-
-/// Reads the environment through an optional interface, if it offers it. A failure is recorded.
-async fn read<T: Serialize>(
-    episode: &mut Episode,
-    interface: OptionalInterface,
-    site: CallSite,
-    read: impl for<'e> FnOnce(&'e mut EnvironmentEpisode) -> CallFuture<'e, T>,
-) -> Option<T> {
-    let seen = episode.read(&NoHooks, interface, site.clone(), read).await?;
-    let seen: Result<T, Failure> = seen.and_then(|value| episode.keep(site, value));
-    seen.map_err(|failure| episode.data.failures.push(failure)).ok()
 }
 
 /// The turns that the seats took, in order. The calls of a turn follow each other and the message of the same turn.

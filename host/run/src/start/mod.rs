@@ -23,11 +23,11 @@ use crate::resume::taken;
 use crate::session::Session;
 use crate::setup::chat::chat_files;
 use crate::stages::run::Outcome;
-use crate::trace::Trace;
 use checks::pass;
 use gymkhana_orchestration::chat::write_chat_files;
 use gymkhana_orchestration::places;
 use gymkhana_orchestration::plugins::PluginFile;
+use gymkhana_orchestration::trace::Trace;
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
 use phases::{Opened, Resolved};
 

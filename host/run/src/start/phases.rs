@@ -21,9 +21,9 @@ use crate::setup::models::Models;
 use crate::stages::batch;
 use crate::state::State;
 use crate::stop::StopRequest;
-use crate::trace::Trace;
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
 use gymkhana_orchestration::plugins::{self, PluginFile};
+use gymkhana_orchestration::trace::Trace;
 use gymkhana_orchestration::{Classify, Reporter, RunResult, rewards, rollout};
 
 /// A request whose assets are pinned.

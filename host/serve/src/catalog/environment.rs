@@ -204,7 +204,7 @@ impl ServedEnvironment {
     ///
     /// # Errors
     /// If the environment fails.
-    pub(crate) async fn first_functions(&self) -> Result<Vec<Function>, ServeError> {
+    pub async fn first_functions(&self) -> Result<Vec<Function>, ServeError> {
         let Bound { plugin, options } = &self.bound;
         let failed = |error| ServeError::of_call(Owner::Environment, plugin.name(), &error);
         let asked = self.first.get_or_try_init(async || {

@@ -17,8 +17,12 @@ pub struct ListenSection {
     pub tls: Option<TlsSection>,
     /// Whether a proxy in front of the server ends TLS.
     pub behind_proxy: bool,
+    /// Whether others may connect without a token and without TLS, such as inside a container.
+    pub open_to_all: bool,
     /// Origins beside those of this machine whose web pages may send requests, such as `https://example.org`.
     pub origins: Vec<String>,
+    /// Names of the server beside those of this machine, under which requests may reach a loopback address.
+    pub hosts: Vec<String>,
     /// Connections at the same time, 1 to 1,000,000. More wait.
     pub max_connections: usize,
     /// Size of a request in KiB, 1 to 1,048,576.
@@ -32,7 +36,9 @@ impl Default for ListenSection {
         Self {
             tls: None,
             behind_proxy: false,
+            open_to_all: false,
             origins: vec![],
+            hosts: vec![],
             max_connections: 4096,
             body_kib: 8192,
             client_seconds: 30.0,

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
+use crate::body::RequestBody;
 use crate::error::{ErrorKind, Owner, ServeError};
 
 /// Seconds after which a client may try again when the server is full.
@@ -17,16 +18,11 @@ const RETRY_AFTER_SECONDS: u32 = 2;
 /// The body of a request, or why it could not be read.
 pub(super) struct Body(pub(super) Result<Bytes, ServeError>);
 
-impl<S: Send + Sync> FromRequest<S> for Body {
+impl<S: Sync> FromRequest<S> for Body {
     type Rejection = Infallible;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Infallible> {
-        let bytes = Bytes::from_request(request, state).await;
-        Ok(Self(bytes.map_err(|rejection| {
-            let too_large = rejection.status() == StatusCode::PAYLOAD_TOO_LARGE;
-            let kind = if too_large { ErrorKind::TooLarge } else { ErrorKind::BadInput };
-            ServeError::agent(kind, rejection.body_text())
-        })))
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Infallible> {
+        Ok(Self(RequestBody::read(request).await))
     }
 }
 

@@ -4,8 +4,10 @@
 mod detail;
 mod json;
 mod lookup;
+pub mod mcp;
 mod openenv;
 mod ors;
+mod speech;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -37,6 +39,13 @@ pub fn router(sessions: &SessionTable, config: &ServeFile) -> Result<Router, Doo
         .merge(tasks::router(sessions))
         .merge(openenv::router(sessions))
         .merge(ors::router(sessions))
+        .merge(mcp::router(sessions))
         .route("/mcp", openenv::mcp(sessions))
         .merge(verltool::router(sessions, &config.verltool)?))
+}
+
+/// Entry point of the fuzz target `door_openenv`: reads a message of a WebSocket.
+#[cfg(fuzzing)]
+pub fn read_openenv_message(text: &str) {
+    openenv::read_message(text);
 }

@@ -85,9 +85,9 @@ impl Server {
     pub fn start(sessions: SessionTable, config: &ServeFile, address: SocketAddr) -> Result<Self, StartError> {
         let listen = config.listen.clone();
         let tls = listen.tls.as_ref().map(tls::acceptor).transpose()?;
-        if !address.ip().is_loopback() {
+        if !address.ip().is_loopback() && !listen.open_to_all {
             let missing = if config.clients.is_empty() {
-                "no client has a token\nhint: add sections [clients.NAME]"
+                "no client has a token\nhint: add sections [clients.NAME], or set listen.open_to_all"
             } else if tls.is_none() && !listen.behind_proxy {
                 "tokens would be sent in the clear\nhint: set listen.tls, or listen.behind_proxy for a proxy with TLS"
             } else {
@@ -97,7 +97,7 @@ impl Server {
                 return Err(StartError::Unprotected { address, missing });
             }
         }
-        let admission = Arc::new(Admission::new(config)?);
+        let admission = Arc::new(Admission::new(config, address)?);
         let router = routes(&sessions, config)?
             .layer(from_fn_with_state(admission, admit))
             .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| panicked()));

@@ -2,9 +2,7 @@
 
 use gymkhana_driver::{NoHooks, unsandboxed};
 use gymkhana_orchestration::is_tools_only;
-use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, Timing};
-use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, OptionalInterface};
-use serde::Serialize;
+use gymkhana_record::{Ending, EpisodeRecord, Failure};
 
 use super::episode::LiveEpisode;
 use super::types::{EpisodeScore, Step};
@@ -13,57 +11,17 @@ use crate::catalog::ServedEnvironment;
 impl LiveEpisode {
     /// Reads the final views, scores the episode and writes the record. `ending` is that of an episode that the
     /// environment did not end.
-    pub(super) async fn finish(mut self, served: &ServedEnvironment, ending: Ending) -> Box<EpisodeRecord> {
-        let mut ending = self.episode.data.ending.unwrap_or(ending);
-        if ending.is_limit()
-            && let Err(failure) = self.episode.check_totals()
-        {
-            self.episode.data.failures.push(failure);
-            ending = Ending::EnvironmentFailed;
-        }
-        let (mut privileged, mut hint) = (None, None);
-        if ending != Ending::EnvironmentFailed {
-            privileged =
-                self.read(OptionalInterface::Privileged, CallSite::Privileged, EnvironmentEpisode::privileged).await;
-            hint = self.read(OptionalInterface::Guidance, CallSite::Guidance, EnvironmentEpisode::guidance).await;
-        }
-        let views = self.episode.final_views().await;
+    pub(super) async fn finish(self, served: &ServedEnvironment, ending: Ending) -> Box<EpisodeRecord> {
         let Self { episode, facts } = self;
-        let data = episode.data;
-        let is_hosts = data.failures.iter().any(|failure| failure.kind.is_hosts());
-        let ending = if is_hosts { Ending::Dropped } else { ending };
-        let total_ms = facts.begun.elapsed().as_secs_f64() * 1e3;
+        let ending = episode.data.ending.unwrap_or(ending);
         let record = EpisodeRecord {
             turn_limit: served.run_file().limits.turns,
-            opening: data.opening,
-            turns: data.turns,
-            environment_rewards: data.rewards,
-            extras: data.extras,
-            privileged: privileged.unwrap_or_default(),
-            views,
-            hint,
-            failures: data.failures,
-            exchanges: data.exchanges,
-            costs: data.costs,
-            logs: data.logs.into_entries(),
             unsandboxed: without_sandbox(served),
-            timing: Timing { total_ms, ..data.timing },
             ..EpisodeRecord::new(facts.record, facts.task, facts.seed, ending)
         };
+        let record = episode.finish(&NoHooks, ending, facts.begun, record).await;
         let scored = served.rollout().rescore(std::slice::from_ref(&record)).await;
         Box::new(scored.into_iter().next().unwrap_or(record))
-    }
-
-    /// Reads the environment through an optional interface, if it offers it. A failure is recorded.
-    async fn read<T: Serialize>(
-        &mut self,
-        interface: OptionalInterface,
-        site: CallSite,
-        read: impl for<'e> FnOnce(&'e mut EnvironmentEpisode) -> CallFuture<'e, T>,
-    ) -> Option<T> {
-        let seen = self.episode.read(&NoHooks, interface, site.clone(), read).await?;
-        let seen = seen.and_then(|value| self.episode.keep(site, value));
-        seen.map_err(|failure| self.episode.data.failures.push(failure)).ok()
     }
 }
 

@@ -83,7 +83,7 @@ impl LiveEpisode {
             task,
             seed: seed.0,
             observations: data.opening.observations.clone(),
-            functions: data.functions(data.seat).to_vec(),
+            offered: data.opening.functions.clone(),
             seat: data.seat,
         };
         Ok((Self { episode, facts }, opened))
@@ -206,6 +206,11 @@ fn owner_of_failed_call(failures: &[Failure], id: &str) -> Owner {
 }
 
 impl EpisodeFacts {
+    /// The seat to move after the last turn.
+    pub(super) fn next_seat(&self) -> u32 {
+        self.last.as_ref().map_or(0, |last| last.1.next_seat)
+    }
+
     /// The last answer, if this turn repeats the last one.
     ///
     /// # Errors

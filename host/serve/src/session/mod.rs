@@ -18,5 +18,8 @@ mod types;
 pub use crate::metrics::SessionCounts;
 pub use id::SessionId;
 pub use requests::Session;
+pub(crate) use shared::unknown;
 pub use table::SessionTable;
-pub use types::{Action, Begin, CallAnswer, EpisodeScore, EpisodeStatus, OpenSession, Opened, Status, Step};
+pub use types::{
+    Action, Begin, CallAnswer, Closed, EpisodeScore, EpisodeStatus, Observed, OpenSession, Opened, Status, Step,
+};

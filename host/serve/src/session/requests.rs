@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use gymkhana_driver::NoHooks;
-use gymkhana_record::{CallSite, Ending, EpisodeId, EpisodeRecord, Function, NamedValue};
+use gymkhana_record::{CallSite, Ending, EpisodeRecord, Function, NamedValue};
 use gymkhana_sandbox::{EnvironmentEpisode, Image, OptionalInterface};
 use serde_json::Value as Json;
 use tokio::sync::OwnedMutexGuard;
@@ -16,7 +16,7 @@ use super::episode::LiveEpisode;
 use super::id::SessionId;
 use super::shared::{Shared, unknown};
 use super::state::{EndedEpisode, Play, State};
-use super::types::{Action, Begin, CallAnswer, EpisodeScore, Opened, Status, Step};
+use super::types::{Action, Begin, CallAnswer, Closed, EpisodeScore, Observed, Opened, Status, Step};
 use crate::catalog::ServedEnvironment;
 use crate::door::Door;
 use crate::error::{ErrorKind, Owner, ServeError};
@@ -169,6 +169,14 @@ impl Session {
         .await
     }
 
+    /// What the seat to move saw last. It is no turn and changes nothing.
+    ///
+    /// # Errors
+    /// If no episode has begun, the session is closed, or a deadline passes.
+    pub async fn observed(&self) -> Result<Observed, ServeError> {
+        self.run(Instances::Present, |_, state| Box::pin(async move { state.observed() })).await
+    }
+
     /// The environment's values for rewards and teachers. Agents must not see them.
     ///
     /// # Errors
@@ -230,11 +238,11 @@ impl Session {
         self.shared.touch(&self.entry);
     }
 
-    /// Ends the episode and closes the session. Returns the id of the last episode's record; `None` if none has begun.
+    /// Ends the episode and closes the session. Returns what is left of the last episode; `None` if none has begun.
     ///
     /// # Errors
     /// If the session is closed already, or a deadline passes: the session is then closed after its present request.
-    pub async fn close(&self) -> Result<Option<EpisodeId>, ServeError> {
+    pub async fn close(&self) -> Result<Option<Closed>, ServeError> {
         self.shared.remove(&self.entry);
         self.run_unchecked(Instances::Present, |shared, state| Box::pin(close(shared, state, Ending::EarlyStopped)))
             .await
@@ -388,12 +396,16 @@ async fn end_episode(shared: &Shared, state: &mut State, ending: Ending) {
 }
 
 /// Ends the episode and marks the session as closed.
-async fn close(shared: &Shared, state: &mut State, ending: Ending) -> Result<Option<EpisodeId>, ServeError> {
+async fn close(shared: &Shared, state: &mut State, ending: Ending) -> Result<Option<Closed>, ServeError> {
     state.closed = true;
     end_episode(shared, state, ending).await;
-    let record = state.episode().map(|episode| episode.record);
-    state.play = Play::Waiting;
-    Ok(record)
+    match std::mem::replace(&mut state.play, Play::Waiting) {
+        Play::Ended(ended) => {
+            let EndedEpisode { record, facts } = *ended;
+            Ok(Some(Closed { record: facts.record, ending: record.ending, score: EpisodeScore::of(&record) }))
+        }
+        Play::Waiting | Play::Live(_) | Play::Parked(_) => Ok(None),
+    }
 }
 
 fn lacks(live: &LiveEpisode, what: &str) -> ServeError {

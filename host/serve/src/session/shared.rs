@@ -44,7 +44,7 @@ pub(super) struct Sessions {
 }
 
 /// The error of a session that this client does not have.
-pub(super) fn unknown(id: &SessionId) -> ServeError {
+pub(crate) fn unknown(id: &SessionId) -> ServeError {
     let message =
         format!("session `{id}` does not exist: it was closed, has expired, or never was\nhint: open a session");
     ServeError::agent(ErrorKind::UnknownSession, message)

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use gymkhana_driver::{Episode, SavedEpisode};
-use gymkhana_record::{EpisodeRecord, Seed, TaskRef};
+use gymkhana_record::{Content, EpisodeRecord, Seed, TaskRef, Turn};
 use gymkhana_sandbox::SplitInfo;
 
 use super::episode::{EpisodeFacts, LiveEpisode, seeds};
 use super::id::random_seed;
 use super::place::Place;
-use super::types::{Begin, EpisodeStatus, Step};
+use super::types::{Begin, EpisodeStatus, Observed, Step};
 use crate::catalog::ServedEnvironment;
 use crate::error::{ErrorKind, ServeError};
 
@@ -150,6 +150,25 @@ impl State {
         Ok(())
     }
 
+    /// What the seat to move saw last.
+    ///
+    /// # Errors
+    /// If no episode has begun.
+    pub(super) fn observed(&mut self) -> Result<Observed, ServeError> {
+        if let Play::Ended(ended) = &self.play {
+            let (seat, turn) = (ended.facts.next_seat(), ended.facts.turns);
+            return Ok(Observed { seat, contents: last_seen(&ended.record.turns, seat), turn, done: true });
+        }
+        let live = self.live()?;
+        let data = &live.episode.data;
+        Ok(Observed {
+            seat: data.seat,
+            contents: last_seen(&data.turns, data.seat),
+            turn: live.facts.turns,
+            done: false,
+        })
+    }
+
     /// The state of the episode for clients; `None` before the first one.
     pub(super) fn episode(&self) -> Option<EpisodeStatus> {
         let status = |facts: &EpisodeFacts| EpisodeStatus {
@@ -157,7 +176,7 @@ impl State {
             task: facts.task.clone(),
             seed: facts.seed.0,
             turns: facts.turns,
-            seat: facts.last.as_ref().map_or(0, |last| last.1.next_seat),
+            seat: facts.next_seat(),
             rewards: vec![],
             ending: None,
             age: facts.begun.elapsed(),
@@ -177,6 +196,19 @@ impl State {
             }
         }
     }
+}
+
+/// The last observations of a seat that came together.
+fn last_seen(turns: &[Turn], seat: u32) -> Vec<Content> {
+    let is_seen = |turn: &&Turn| matches!(turn, Turn::Observation { seat: own, .. } if *own == seat);
+    let Some(last) = turns.iter().rposition(|turn| is_seen(&turn)) else { return vec![] };
+    let together = turns[..=last].iter().rev().map_while(|turn| match turn {
+        Turn::Observation { seat: own, content } => Some((*own, content)),
+        _ => None,
+    });
+    let mut seen: Vec<Content> = together.filter(|(own, _)| *own == seat).map(|(_, content)| content.clone()).collect();
+    seen.reverse();
+    seen
 }
 
 /// The task of the episode with this seed, at random.

@@ -14,8 +14,8 @@ use super::places::Places;
 use super::requests::Session;
 use super::shared::{Shared, unknown};
 use super::state::State;
-use super::types::{Begin, EpisodeScore, OpenSession};
-use crate::catalog::Catalog;
+use super::types::{Begin, EpisodeScore, OpenSession, Opened};
+use crate::catalog::{Catalog, ServedEnvironment};
 use crate::client::Client;
 use crate::config::ServeFile;
 use crate::door::Door;
@@ -71,16 +71,51 @@ impl SessionTable {
     /// If the environment or an option does not exist, the client or the server has too many sessions, or the server is
     /// shutting down.
     pub async fn open(&self, client: &Client, door: Door, what: OpenSession) -> Result<Session, ServeError> {
-        let catalog = self.catalog();
-        let (served, begin) = match what {
-            OpenSession::Environment { name, options } => {
-                let environment = catalog.environment(name.as_deref())?;
-                (catalog.with_options(environment, options).await?, None)
-            }
-            OpenSession::Tools { seed } => {
-                (Arc::clone(catalog.tools_only()?), Some(Begin { seed, ..Begin::default() }))
-            }
+        match &what {
+            OpenSession::Environment { .. } => self.enter(client, door, self.served(what).await?),
+            OpenSession::Tools { .. } => Ok(self.begin(client, door, what, Begin::default()).await?.0),
+        }
+    }
+
+    /// Opens a session of a client and begins its first episode. `begin` names a seed before that of a tool session.
+    ///
+    /// # Errors
+    /// As [`SessionTable::open`] and [`Session::reset`]; no session is then open.
+    pub async fn begin(
+        &self,
+        client: &Client,
+        door: Door,
+        what: OpenSession,
+        begin: Begin,
+    ) -> Result<(Session, Opened), ServeError> {
+        let seed = match &what {
+            OpenSession::Environment { .. } => begin.seed,
+            OpenSession::Tools { seed } => begin.seed.or(*seed),
         };
+        let session = self.enter(client, door, self.served(what).await?)?;
+        match session.reset(Begin { seed, ..begin }).await {
+            Ok(opened) => Ok((session, opened)),
+            Err(error) => {
+                // The first error is the reason.
+                let _ = session.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// The environment that a session plays.
+    async fn served(&self, what: OpenSession) -> Result<Arc<ServedEnvironment>, ServeError> {
+        let catalog = self.catalog();
+        match what {
+            OpenSession::Environment { name, options } => {
+                catalog.with_options(catalog.environment(name.as_deref())?, options).await
+            }
+            OpenSession::Tools { .. } => catalog.tools_only().cloned(),
+        }
+    }
+
+    /// Adds a session.
+    fn enter(&self, client: &Client, door: Door, served: Arc<ServedEnvironment>) -> Result<Session, ServeError> {
         let entry = Arc::new(Entry {
             id: SessionId::random()?,
             client: client.clone(),
@@ -91,14 +126,7 @@ impl SessionTable {
         });
         self.shared.admit(&entry)?;
         self.shared.metrics.opened(door);
-        let session = Session { shared: Arc::clone(&self.shared), entry };
-        if let Some(begin) = begin
-            && let Err(error) = session.reset(begin).await
-        {
-            session.close().await?;
-            return Err(error);
-        }
-        Ok(session)
+        Ok(Session { shared: Arc::clone(&self.shared), entry })
     }
 
     /// The session of this id, if it is this client's.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use gymkhana_driver::Reply;
 use gymkhana_record::{
-    Call, Content, Ending, EpisodeId, Failure, Function, NamedValue, PluginScore, TaskRef, WrittenCall, text_of,
+    Call, Content, Ending, EpisodeId, Failure, Function, NamedValue, PluginScore, SeatFunctions, TaskRef, WrittenCall,
+    text_of,
 };
 use serde_json::Value as Json;
 
@@ -90,13 +91,20 @@ pub struct Opened {
     pub seed: u64,
     /// First observations: seat and content.
     pub observations: Vec<(u32, Content)>,
-    /// Functions of the seat to move: the environment's and the tools'.
-    pub functions: Vec<Function>,
+    /// Functions of each seat: the environment's and the tools'.
+    pub offered: Vec<SeatFunctions>,
     /// Seat to move.
     pub seat: u32,
 }
 
 impl Opened {
+    /// Functions of the seat to move.
+    #[must_use]
+    pub fn functions(&self) -> &[Function] {
+        let own = self.offered.iter().find(|offered| offered.seat == self.seat);
+        own.map_or(&[], |own| own.functions.as_slice())
+    }
+
     /// Text of the first observations of a seat.
     #[must_use]
     pub fn text(&self, seat: u32) -> String {
@@ -200,6 +208,30 @@ pub struct EpisodeScore {
     pub plugins: Vec<PluginScore>,
     /// Failures of reward plugins.
     pub failures: Vec<Failure>,
+}
+
+/// What the seat to move saw last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Observed {
+    /// The seat to move.
+    pub seat: u32,
+    /// Its last observations, in their order.
+    pub contents: Vec<Content>,
+    /// Number of the next turn in its episode, from 0.
+    pub turn: u64,
+    /// Whether the episode is over.
+    pub done: bool,
+}
+
+/// What is left of a closed session that has played an episode.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Closed {
+    /// Id of the last episode's record.
+    pub record: EpisodeId,
+    /// How that episode ended.
+    pub ending: Ending,
+    /// Its scores.
+    pub score: EpisodeScore,
 }
 
 /// The state of a session, for clients that ask for it.

@@ -21,7 +21,7 @@ async fn malformed_requests_are_answered_in_verltools_form() {
         ("{", "bad-input"),
         ("\u{0}\u{1}", "bad-input"),
         (deep.as_str(), "bad-input"),
-        (r#"{"trajectory_ids": "a", "actions": ["x"]}"#, "bad-input"),
+        (r#"{"trajectory_ids": {"a": 1}, "actions": ["x"]}"#, "bad-input"),
         (r#"{"trajectory_ids": ["a"], "actions": ["x"], "finish": ["no"]}"#, "bad-input"),
         (large.as_str(), "too-large"),
     ] {

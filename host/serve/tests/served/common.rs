@@ -97,6 +97,20 @@ pub fn verltool_body(trajectory: &str, action: &str, extra: Json) -> String {
     .to_string()
 }
 
+/// The head of a message of MCP, as clients of both revisions send it. `more` holds further lines.
+pub fn mcp_head(path: &str, length: usize, more: &str) -> String {
+    let kinds = "content-type: application/json\r\naccept: application/json, text/event-stream\r\n";
+    head("POST", path, length, &format!("{kinds}{more}"))
+}
+
+/// Sends a request of MCP by revision 2025-11-25, with these further lines in its head.
+#[allow(clippy::needless_pass_by_value, reason = "callers write `json!`")]
+pub async fn mcp(address: SocketAddr, path: &str, more: &str, method: &str, params: Json) -> (u16, Json) {
+    let body = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+    let head = mcp_head(path, body.len(), &format!("mcp-protocol-version: 2025-11-25\r\n{more}"));
+    request(address, &head, body.as_bytes()).await
+}
+
 /// Posts JSON; returns the status and the answer.
 pub async fn post(address: SocketAddr, path: &str, body: &str) -> (u16, Json) {
     request(address, &head("POST", path, body.len(), ""), body.as_bytes()).await
@@ -104,7 +118,9 @@ pub async fn post(address: SocketAddr, path: &str, body: &str) -> (u16, Json) {
 
 /// The head of a request; `more` holds further lines, each with its end.
 pub fn head(method: &str, path: &str, length: usize, more: &str) -> String {
-    format!("{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-length: {length}\r\n{more}\r\n")
+    format!(
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n{more}\r\n"
+    )
 }
 
 /// Sends bytes as a request of a connection of its own.

@@ -68,7 +68,7 @@ async fn load_of_idle_sessions() {
 /// Sends the same action again and again on one connection; returns the number of answers.
 async fn client(address: std::net::SocketAddr, number: usize) -> u64 {
     let body = verltool_body(&format!("t{number}"), "<calculator>12+30</calculator>", json!({}));
-    let head = format!("POST /get_observation HTTP/1.1\r\nhost: test\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head = format!("POST /get_observation HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", body.len());
     let request = [head.as_bytes(), body.as_bytes()].concat();
     let mut stream = TcpStream::connect(address).await.unwrap();
     let (mut buffer, mut count) = (vec![0; 4096], 0);

@@ -11,11 +11,26 @@ use serde_json::json;
 
 use crate::common::{serve_in, verltool_body};
 
-const ACTIONS: [&str; 7] =
+/// Turns of an agent: messages, and a call in VerlTool's form.
+pub const ACTIONS: [&str; 7] =
     ["right", "nonsense", "<calculator>(12+30)*45</calculator>", "down", "right", "down", "left"];
 
+/// The expression of an action that is a call.
+pub fn expression(action: &str) -> Option<&str> {
+    action.strip_prefix("<calculator>").and_then(|rest| rest.strip_suffix("</calculator>"))
+}
+
+/// What the agent saw, in its order.
+pub fn shown(turns: &[Turn]) -> Vec<String> {
+    let texts = turns.iter().filter_map(|turn| match turn {
+        Turn::Observation { content, .. } | Turn::Answer { content, .. } => Some(text_of(content)),
+        _ => None,
+    });
+    texts.collect()
+}
+
 /// Plays the actions in this process by the driver alone, with the seeds of a run.
-async fn in_process(seed: u64, index: u64) -> (Vec<Turn>, Vec<SeatRewards>) {
+pub async fn in_process(seed: u64, index: u64) -> (Vec<Turn>, Vec<SeatRewards>) {
     let sandbox = Sandbox::new(&SandboxConfig { max_instances: Some(8), ..SandboxConfig::default() }).unwrap();
     let load = |name: &str| Plugin::load(&sandbox, &component(name), &Grants::default()).unwrap();
     let slippery =
@@ -36,8 +51,7 @@ async fn in_process(seed: u64, index: u64) -> (Vec<Turn>, Vec<SeatRewards>) {
     episode.offer(1, &[]).unwrap();
     episode.observe_opening(&mut NoHooks);
     for action in ACTIONS {
-        let expression = action.strip_prefix("<calculator>").and_then(|rest| rest.strip_suffix("</calculator>"));
-        let reply = match expression {
+        let reply = match expression(action) {
             Some(expression) => Reply {
                 message: String::new(),
                 calls: vec![WrittenCall::Sound {
@@ -73,11 +87,7 @@ async fn a_door_changes_no_byte() {
                 break;
             }
         }
-        let shown = turns[1..].iter().filter_map(|turn| match turn {
-            Turn::Observation { content, .. } | Turn::Answer { content, .. } => Some(text_of(content)),
-            _ => None,
-        });
-        assert_eq!(seen, shown.collect::<Vec<_>>(), "seed {seed}");
+        assert_eq!(seen, shown(&turns)[1..], "seed {seed}");
         assert_eq!(earned, rewards[0].rewards.iter().sum::<f64>(), "seed {seed}");
         expected.push((turns, rewards));
         let end = verltool_body(&trajectory, "", json!({})).replace("\"finish\":[false]", "\"finish\":[true]");

@@ -35,6 +35,12 @@ use crate::session::SessionTable;
 /// The environment that a path names; the default one for paths without a name.
 type Named = Option<Path<String>>;
 
+/// Entry point of the fuzz target: reads a message of a WebSocket.
+#[cfg(fuzzing)]
+pub(super) fn read_message(text: &str) {
+    let _ = message::Message::of(text);
+}
+
 /// The routes but `/mcp` at the root, which [`mcp`] is.
 pub(super) fn router(sessions: &SessionTable) -> Router {
     let mut router = Router::new();

@@ -11,7 +11,7 @@ use crate::session::{CallAnswer, Opened, Step};
 
 /// The observation of a reset.
 pub(super) fn opened(opened: &Opened) -> Json {
-    let functions = opened.functions.iter().map(|function| {
+    let functions = opened.functions().iter().map(|function| {
         json!({ "name": function.name, "description": function.description, "parameters": schema(function) })
     });
     let observation = json!({

@@ -17,8 +17,9 @@ use serde_json::{Value as Json, json};
 
 use self::calls::Outcome;
 use self::requests::{Call, Create, ScoreGroup};
-use self::sessions::{Id, Playing, Sessions, plays_by_text};
+use self::sessions::{Id, Playing, Sessions};
 use super::detail::{Answer, Body, Detail, parse};
+use super::speech::plays_by_text;
 use super::tasks::served;
 use crate::client::Client;
 use crate::session::{SessionId, SessionTable};

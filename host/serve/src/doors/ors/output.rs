@@ -6,11 +6,9 @@ use gymkhana_record::{Content, Function, Part, text_of};
 use serde_json::{Value as Json, json};
 
 use crate::doors::json::{facts, schema};
+use crate::doors::speech;
 use crate::error::Owner;
 use crate::session::{Opened, Step};
-
-/// The function by which an agent sends text to an environment without functions of its own.
-pub(super) const SAY: &str = "say";
 
 /// Blocks of contents. The protocol knows text and images; other media are described in words.
 fn blocks<'a>(contents: impl Iterator<Item = &'a Content>) -> Vec<Json> {
@@ -33,17 +31,8 @@ pub(super) fn prompt(opened: &Opened) -> Vec<Json> {
 
 /// The list of functions of an environment with these tools.
 pub(super) fn tools(functions: &[Function], says: bool) -> Json {
-    let say = says.then(|| {
-        json!({
-            "name": SAY,
-            "description": "Sends a message, such as the answer.",
-            "input_schema": {
-                "type": "object",
-                "properties": { "text": { "type": "string", "description": "The message." } },
-                "required": ["text"],
-            },
-        })
-    });
+    let say = says
+        .then(|| json!({ "name": speech::SAY, "description": speech::DESCRIPTION, "input_schema": speech::schema() }));
     let listed = functions.iter().map(|function| {
         json!({ "name": function.name, "description": function.description, "input_schema": schema(function) })
     });
@@ -53,12 +42,6 @@ pub(super) fn tools(functions: &[Function], says: bool) -> Json {
         "supports_score_group": true,
         "message_block_types": ["text", "image"],
     })
-}
-
-/// Whether an environment is played by text: it has no functions beside the tools.
-pub(super) fn says(functions: &[Function], tools: &[&Function]) -> bool {
-    let is_tool = |function: &Function| tools.iter().any(|tool| tool.name == function.name);
-    functions.iter().all(|function| is_tool(function) && function.name != SAY)
 }
 
 /// The result of a call.
@@ -107,13 +90,8 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_without_functions_is_played_by_text() {
-        let tool = function("add");
-        assert!(says(&[], &[]));
-        assert!(says(&[function("add")], &[&tool]));
-        assert!(!says(&[function("add"), function("move")], &[&tool]));
-        let say = function(SAY);
-        assert!(!says(&[function(SAY)], &[&say]));
-        assert_eq!(tools(&[function("add")], true)["tools"][1]["name"], SAY);
+    fn say_is_listed_after_the_functions() {
+        assert_eq!(tools(&[function("add")], true)["tools"][1]["name"], speech::SAY);
+        assert_eq!(tools(&[function("add")], false)["tools"].as_array().map(Vec::len), Some(1));
     }
 }

@@ -6,16 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use gymkhana_record::Function;
 use serde_json::{Map, Value as Json};
 
 use super::calls::{Calls, Outcome};
-use super::output::{self, SAY};
+use super::output;
 use super::requests::Create;
-use crate::catalog::ServedEnvironment;
 use crate::client::Client;
 use crate::doors::detail::Detail;
 use crate::doors::lookup::opening;
+use crate::doors::speech::{self, SAY, plays_by_text};
 use crate::doors::{Door, lookup};
 use crate::error::{ErrorKind, ServeError};
 use crate::session::{Action, OpenSession, Opened, Session, SessionTable};
@@ -82,16 +81,8 @@ impl Sessions {
             OpenSession::Environment { name, .. } => OpenSession::Environment { name, options },
             tools => tools,
         };
-        let session = self.table.open(client, Door::Ors, what).await?;
-        let opened = session.reset(begin).await;
-        let opened = match opened {
-            Ok(opened) => opened,
-            Err(error) => {
-                session.close().await?;
-                return Err(error.into());
-            }
-        };
-        let says = plays_by_text(&served, &opened.functions);
+        let (session, opened) = self.table.begin(client, Door::Ors, what, begin).await?;
+        let says = plays_by_text(&served, opened.functions());
         let playing = Arc::new(Playing { session: session.clone(), opened, says, calls: Calls::default() });
         if self.insert(key, playing) {
             return Ok(());
@@ -150,12 +141,6 @@ impl Sessions {
     }
 }
 
-/// Whether agents need a function to send text.
-pub(super) fn plays_by_text(served: &ServedEnvironment, functions: &[Function]) -> bool {
-    let tools: Vec<&Function> = served.tools().functions().collect();
-    !served.is_tools_only() && output::says(functions, &tools)
-}
-
 impl Playing {
     /// The session.
     pub(super) fn session(&self) -> &Session {
@@ -169,7 +154,7 @@ impl Playing {
 
     /// The functions.
     pub(super) fn tools(&self) -> Json {
-        output::tools(&self.opened.functions, self.says)
+        output::tools(self.opened.functions(), self.says)
     }
 
     /// Calls a function. A call of a function that does not exist, and one after the end, is not made.
@@ -196,20 +181,17 @@ impl Playing {
     }
 
     /// The turn of a call, or the answer that refuses it.
-    fn action(&self, name: &str, mut input: Map<String, Json>) -> Result<Action, Json> {
+    fn action(&self, name: &str, input: Map<String, Json>) -> Result<Action, Json> {
         if self.says && name == SAY {
-            return match input.remove("text") {
-                Some(Json::String(text)) if input.is_empty() => Ok(Action::say(text)),
-                _ => Err(output::refused("`say` takes one argument: `text`, a string", "input_validation")),
-            };
+            return speech::turn(input).map_err(|mistake| output::refused(mistake, "input_validation"));
         }
-        let known = self.opened.functions.iter().any(|function| function.name == name);
+        let known = self.opened.functions().iter().any(|function| function.name == name);
         if known { Ok(Action::call(name, &Json::Object(input))) } else { Err(self.not_found(name)) }
     }
 
     fn not_found(&self, name: &str) -> Json {
         let say = self.says.then_some(SAY);
-        let known = self.opened.functions.iter().map(|function| function.name.as_str()).chain(say);
+        let known = self.opened.functions().iter().map(|function| function.name.as_str()).chain(say);
         let known = known.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         output::refused(&format!("Tool '{name}' not found\nhint: the tools are {known}"), "not_found")
     }

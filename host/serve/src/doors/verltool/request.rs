@@ -14,7 +14,7 @@ const MAX_ID: usize = 512;
 /// The request as it is sent.
 #[derive(Debug, Deserialize)]
 struct Body {
-    trajectory_ids: Vec<Id>,
+    trajectory_ids: Ids,
     actions: Vec<Option<String>>,
     #[serde(default)]
     finish: Option<Vec<bool>>,
@@ -22,6 +22,14 @@ struct Body {
     is_last_step: Option<Vec<bool>>,
     #[serde(default)]
     extra_fields: Option<Vec<Option<Map<String, Json>>>>,
+}
+
+/// A list, or the one id that older clients send with the end of a trajectory.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Ids {
+    List(Vec<Id>),
+    One(Id),
 }
 
 /// Ids are texts, and numbers in some clients.
@@ -52,7 +60,11 @@ pub(super) struct Wanted {
 pub(super) fn wanted(body: &[u8]) -> Result<Vec<Wanted>, ServeError> {
     let body: Body = serde_json::from_slice(body)
         .map_err(|error| ServeError::bad_input(format!("the request is malformed: {error}")))?;
-    let count = body.trajectory_ids.len();
+    let ids = match body.trajectory_ids {
+        Ids::List(ids) => ids,
+        Ids::One(id) => vec![id],
+    };
+    let count = ids.len();
     let lengths = [
         ("actions", Some(body.actions.len())),
         ("finish", body.finish.as_ref().map(Vec::len)),
@@ -83,7 +95,7 @@ pub(super) fn wanted(body: &[u8]) -> Result<Vec<Wanted>, ServeError> {
         let finish = finish || is_last && action.is_empty();
         Ok(Wanted { trajectory, action, finish, extra: extra.next().flatten().unwrap_or_default() })
     };
-    body.trajectory_ids.into_iter().zip(body.actions).map(one).collect()
+    ids.into_iter().zip(body.actions).map(one).collect()
 }
 
 #[cfg(test)]
@@ -101,6 +113,9 @@ mod tests {
         let end = br#"{"trajectory_ids": [3], "actions": [""], "finish": [true], "is_last_step": [true]}"#;
         let [read] = &wanted(end).unwrap()[..] else { panic!("one trajectory") };
         assert_eq!((read.trajectory.as_str(), read.finish), ("3", true));
+        let end = br#"{"trajectory_ids": "a", "actions": [""], "finish": [true], "is_last_step": [true]}"#;
+        let [read] = &wanted(end).unwrap()[..] else { panic!("one trajectory") };
+        assert_eq!((read.trajectory.as_str(), read.finish), ("a", true));
     }
 
     #[test]

@@ -161,16 +161,9 @@ impl Trajectories {
             return self.sessions.open(client, Door::VerlTool, OpenSession::Tools { seed }).await;
         };
         let what = OpenSession::Environment { name: Some(name.clone()), options: vec![] };
-        let session = self.sessions.open(client, Door::VerlTool, what).await?;
         let split = extra.get("split").and_then(Json::as_str).map(ToOwned::to_owned);
         let index = extra.get("index").and_then(Json::as_u64);
-        match session.reset(Begin { split, index, seed }).await {
-            Ok(_) => Ok(session),
-            Err(error) => {
-                let _ = session.close().await;
-                Err(error)
-            }
-        }
+        Ok(self.sessions.begin(client, Door::VerlTool, what, Begin { split, index, seed }).await?.0)
     }
 
     /// What the agent sees after a turn.

@@ -15,7 +15,7 @@ use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
 use tracing_subscriber::layer::Layer;
 
 use super::SpanLayer;
-use gymkhana_orchestration::{Classify, RunResult};
+use crate::error::{Classify, RunResult};
 
 /// Variables that name the collector, the more specific one first.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
@@ -111,8 +111,8 @@ mod tests {
     use tokio::sync::mpsc::unbounded_channel;
     use tracing::info_span;
 
+    use crate::report::{Progress, Reporter, Silent, Work};
     use crate::trace::Trace;
-    use gymkhana_orchestration::{Progress, Reporter, Silent, Work};
 
     /// A reporter that treats a status line as a failure.
     struct Strict;

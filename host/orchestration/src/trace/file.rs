@@ -7,12 +7,16 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt;
 use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::layer::Layer;
 
 use super::SpanLayer;
-use gymkhana_orchestration::{Classify, RunResult};
+use crate::error::{Classify, RunResult};
+
+/// Beginning of the targets of this project's spans.
+const OWN: &str = "gymkhana";
 
 /// A file of spans.
 pub struct TraceFile {
@@ -37,7 +41,9 @@ impl TraceFile {
 
     /// The layer that writes finished spans.
     pub fn layer(&self) -> SpanLayer {
-        fmt::layer().json().with_span_events(FmtSpan::CLOSE).with_writer(Arc::clone(&self.lines)).boxed()
+        let layer = fmt::layer().json().with_span_events(FmtSpan::CLOSE).with_writer(Arc::clone(&self.lines));
+        // Libraries have spans and events of their own.
+        layer.with_filter(filter_fn(|metadata| metadata.target().starts_with(OWN))).boxed()
     }
 
     /// Returns the first write error, if any.

@@ -1,4 +1,4 @@
-//! Spans of a run: `--trace FILE` writes them to a file, and the feature `otel` exports them to a collector.
+//! Spans of a run or a server: `--trace FILE` writes them to a file, and the feature `otel` exports them to a collector.
 //!
 //! Without a receiver there is no subscriber and a span costs one comparison.
 
@@ -12,9 +12,9 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 
+use crate::error::{Classify, RunResult};
+use crate::report::Reporter;
 use file::TraceFile;
-use gymkhana_orchestration::Reporter;
-use gymkhana_orchestration::{Classify, RunResult};
 
 /// A receiver of spans.
 type SpanLayer = Box<dyn Layer<Registry> + Send + Sync>;

@@ -1,0 +1,68 @@
+//! The end of an episode: final views, and what the host's part adds to the record.
+
+use std::time::Instant;
+
+use gymkhana_record::{CallSite, Ending, EpisodeRecord, Timing};
+use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, OptionalInterface};
+use serde::Serialize;
+
+use crate::episode::Episode;
+use crate::hooks::Hooks;
+
+impl Episode {
+    /// Reads the final views and completes a record that has the episode's id, task and seed. An episode with a fault of
+    /// the host is dropped, and one that breaks its environment's totals ends by that failure, whatever its ending.
+    pub async fn finish<H: Hooks>(
+        mut self,
+        hooks: &H,
+        mut ending: Ending,
+        begun: Instant,
+        record: EpisodeRecord,
+    ) -> EpisodeRecord {
+        if ending.is_limit()
+            && let Err(failure) = self.check_totals()
+        {
+            self.data.failures.push(failure);
+            ending = Ending::EnvironmentFailed;
+        }
+        let (mut privileged, mut hint) = (None, None);
+        if ending != Ending::EnvironmentFailed {
+            let (interface, site) = (OptionalInterface::Privileged, CallSite::Privileged);
+            privileged = self.last(hooks, interface, site, EnvironmentEpisode::privileged).await;
+            let (interface, site) = (OptionalInterface::Guidance, CallSite::Guidance);
+            hint = self.last(hooks, interface, site, EnvironmentEpisode::guidance).await;
+        }
+        let views = self.final_views().await;
+        let data = self.data;
+        let is_hosts = data.failures.iter().any(|failure| failure.kind.is_hosts());
+        EpisodeRecord {
+            ending: if is_hosts { Ending::Dropped } else { ending },
+            opening: data.opening,
+            turns: data.turns,
+            environment_rewards: data.rewards,
+            extras: data.extras,
+            privileged: privileged.unwrap_or_default(),
+            views,
+            hint,
+            failures: data.failures,
+            costs: data.costs,
+            exchanges: data.exchanges,
+            logs: data.logs.into_entries(),
+            timing: Timing { total_ms: begun.elapsed().as_secs_f64() * 1e3, ..data.timing },
+            ..record
+        }
+    }
+
+    /// Reads the environment through an optional interface, if it offers it. A failure is recorded.
+    async fn last<T: Serialize, H: Hooks>(
+        &mut self,
+        hooks: &H,
+        interface: OptionalInterface,
+        site: CallSite,
+        read: impl for<'e> FnOnce(&'e mut EnvironmentEpisode) -> CallFuture<'e, T>,
+    ) -> Option<T> {
+        let seen = self.read(hooks, interface, site.clone(), read).await?;
+        let seen = seen.and_then(|value| self.keep(site, value));
+        seen.map_err(|failure| self.data.failures.push(failure)).ok()
+    }
+}
