@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 36] = [
+const ALLOWED: [Allowed; 37] = [
     ("nearest", &[]),
     ("registry", &["nearest"]),
     ("net", &[]),
@@ -24,6 +24,7 @@ const ALLOWED: [Allowed; 36] = [
     ("policy", &["record"]),
     ("chat", &["record", "policy"]),
     ("gateway", &["record", "policy", "chat"]),
+    ("traces", &["record"]),
     ("sandbox", &["record", "registry", "nearest"]),
     ("egress", &["record", "sandbox", "net"]),
     ("mcp", &["net", "record", "registry", "sandbox"]),
@@ -115,6 +116,7 @@ const ALLOWED: [Allowed; 36] = [
             "orchestration",
             "serve",
             "run",
+            "traces",
             "registry",
             "registry-client",
             "registry-server",
