@@ -24,7 +24,7 @@ Episode ids:
   train                     sampled for training
   before, during, after     held-out tasks, greedy decoding
   before~, during~, after~  held-out tasks, sampled decoding
-  served                    played through `host serve`";
+  served                    played through `host serve` or `host gateway`";
 
 /// Train language-model agents on WebAssembly plugins.
 #[derive(Debug, Parser)]
@@ -49,8 +49,13 @@ pub enum Command {
     Show(ShowArgs),
     /// Score recorded episodes with other rewards
     Rescore(RescoreArgs),
+    /// Export recorded episodes as data
+    #[command(subcommand)]
+    Data(DataCommand),
     /// Serve plugins to agents and trainers of others
     Serve(ServeArgs),
+    /// Serve a policy to agents of others, recorded
+    Gateway(GatewayArgs),
     /// Compare reward plugins
     #[command(subcommand)]
     Reward(RewardCommand),
@@ -283,6 +288,31 @@ pub struct ServeArgs {
     pub fetch: FetchArgs,
 }
 
+/// `host gateway`.
+#[derive(Debug, Args)]
+pub struct GatewayArgs {
+    /// Run file with `policy.server`
+    pub run_file: PathBuf,
+    /// Plugins: files or registry names [default: none]
+    #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
+    pub plugins: Vec<PathBuf>,
+    /// Options for plugins from registries.
+    #[command(flatten)]
+    pub fetch: FetchArgs,
+    /// Override a key, such as `gateway.sessions=10`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Address and port; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8200")]
+    pub listen: SocketAddr,
+    /// Folder of the records of all sessions
+    #[arg(long, value_name = "DIR", default_value = "gateway")]
+    pub out: PathBuf,
+    /// Keep no records
+    #[arg(long, conflicts_with = "out")]
+    pub no_records: bool,
+}
+
 /// `host export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
@@ -404,7 +434,47 @@ pub struct RescoreArgs {
     pub json: bool,
 }
 
-/// Purpose of scored episodes.
+/// `host data`.
+#[derive(Debug, Subcommand)]
+pub enum DataCommand {
+    /// Write episodes in another program's format
+    Export(DataExportArgs),
+}
+
+/// `host data export`.
+#[derive(Debug, Args)]
+pub struct DataExportArgs {
+    /// Folder of the run
+    pub dir: PathBuf,
+    /// Format: atif, openenv-trace, verifiers
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    pub format: DataFormat,
+    /// Write to FILE [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Export one episode, such as `1.train.12.3.5.0`
+    #[arg(long, value_name = "ID", conflicts_with_all = ["only", "solved"])]
+    pub episode: Option<EpisodeId>,
+    /// Export only one purpose: train, evaluation, demonstrations
+    #[arg(long, value_name = "PURPOSE", hide_possible_values = true)]
+    pub only: Option<Purpose>,
+    /// Export only episodes that met the success rule
+    #[arg(long)]
+    pub solved: bool,
+}
+
+/// Format of exported episodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DataFormat {
+    /// Agent Trajectory Interchange Format 1.8.
+    Atif,
+    /// Training traces of OpenEnv.
+    OpenenvTrace,
+    /// Traces of verifiers.
+    Verifiers,
+}
+
+/// Purpose of scored or exported episodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Purpose {
     /// Sampled for training.

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
 
-use crate::args::{Cli, Command, RewardCommand};
+use crate::args::{Cli, Command, DataCommand, RewardCommand};
 use crate::error::CliResult;
 use crate::printer::Printer;
 
@@ -72,7 +72,9 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<u8> {
         Command::Replay(args) => commands::replay::replay(&args, printer),
         Command::Show(args) => commands::show::show(&args, printer),
         Command::Rescore(args) => commands::rescore::score(&args, printer),
+        Command::Data(DataCommand::Export(args)) => commands::data::export(&args, printer),
         Command::Serve(args) => commands::serve::serve(&args, printer),
+        Command::Gateway(args) => commands::gateway::gateway(&args, printer),
         Command::Reward(RewardCommand::Diff(args)) => commands::rescore::diff(&args, printer),
         Command::Plugin(command) => plugin::run(&command, printer),
         Command::Registry(command) => registry::run(command, printer),

@@ -2,7 +2,9 @@
 
 pub mod cache;
 pub mod completions;
+pub mod data;
 pub mod doctor;
+pub mod gateway;
 pub mod replay;
 pub mod rescore;
 pub mod serve;
