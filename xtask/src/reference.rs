@@ -9,7 +9,7 @@ use clap::ValueEnum;
 
 use crate::publish::wheel_test;
 use crate::step::{cargo, execute, step};
-use crate::tools::{ensure_npm, ensure_python, ensure_python_as_listed, node};
+use crate::tools::{ensure_npm, ensure_python, ensure_python_as_listed, ensure_python_of_any_version, node};
 use crate::workspace::Workspace;
 
 /// Locked requirements of the Python programs, those of `host/store/tests` and `host/cli/tests` included.
@@ -20,6 +20,10 @@ const VLLM: &str = include_str!("../requirements/vllm.txt");
 
 /// Locked packages of the clients for Python, and Node.js.
 const CLIENTS: &str = include_str!("../requirements/clients.txt");
+/// Locked agent frameworks, and the MCP client.
+const FRAMEWORKS: &str = include_str!("../requirements/frameworks.txt");
+/// Locked official readers of exported episodes.
+const TRACES: &str = include_str!("../requirements/traces.txt");
 /// Folder of the locked clients for JavaScript.
 const CLIENTS_NPM: &str = "clients-npm";
 /// Clients of the doors of `host serve`, beside the frameworks of the Python package's adapters.
@@ -53,8 +57,10 @@ pub enum Reference {
     Mcp,
     /// A vLLM server on the CPU; needs 8 GB of disk and some minutes.
     Vllm,
-    /// The official OpenAI and Anthropic clients of Python and JavaScript against the gateway.
+    /// The official OpenAI, Anthropic and MCP clients and agent frameworks against the gateway.
     Clients,
+    /// The official readers of exported episodes: Harbor, OpenEnv and verifiers.
+    Traces,
     /// The wheel of the Python package, alone and beside Ray, TRL, verifiers and others; needs 10 GB of disk.
     Python,
     /// Official clients of the doors of `host serve`, TRL and verifiers; needs 10 GB of disk.
@@ -69,6 +75,7 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
         Reference::Mcp => mcp(workspace),
         Reference::Vllm => vllm(workspace),
         Reference::Clients => clients(workspace),
+        Reference::Traces => traces(workspace),
         Reference::Python => wheel_test::run(workspace),
         Reference::Doors => doors(workspace),
     }
@@ -93,10 +100,16 @@ fn vllm(workspace: &Workspace) -> anyhow::Result<()> {
     step("vllm: tests", || ignored_tests(workspace, &["vllm"], ("GYMKHANA_VLLM_PYTHON", &python)))
 }
 
+/// A Python with the official clients of OpenAI and Anthropic.
+pub fn clients_python(workspace: &Workspace) -> anyhow::Result<PathBuf> {
+    step("clients: Python", || ensure_python(&workspace.root, "clients", CLIENTS))
+}
+
 /// Runs the official clients against the gateway.
 fn clients(workspace: &Workspace) -> anyhow::Result<()> {
     let root = &workspace.root;
-    let python = step("clients: Python", || ensure_python(root, "clients", CLIENTS))?;
+    let python = clients_python(workspace)?;
+    let frameworks = step("clients: frameworks", || ensure_python(root, "frameworks", FRAMEWORKS))?;
     let npm =
         step("clients: Node.js", || ensure_npm(root, &python, CLIENTS_NPM, &root.join("xtask").join(CLIENTS_NPM)))?;
     let node = python.with_file_name("node");
@@ -104,8 +117,15 @@ fn clients(workspace: &Workspace) -> anyhow::Result<()> {
         let mut command = cargo();
         command.args(["test", "--release", "-p", "gymkhana-gateway", "--test", "clients", "--", "--ignored"]);
         command.env("GYMKHANA_CLIENTS_PYTHON", &python).env("GYMKHANA_CLIENTS_NODE", &node);
+        command.env("GYMKHANA_FRAMEWORKS_PYTHON", &frameworks);
         execute(command.env("GYMKHANA_CLIENTS_NPM", &npm).current_dir(root))
     })
+}
+
+/// Exports the episodes of an agent program, and reads them with the official readers.
+fn traces(workspace: &Workspace) -> anyhow::Result<()> {
+    let python = step("traces: Python", || ensure_python_of_any_version(&workspace.root, "traces", TRACES))?;
+    step("traces: tests", || ignored_tests(workspace, &["runs"], ("GYMKHANA_TRACES_PYTHON", &python)))
 }
 
 /// Runs the tests of `tests/reference/doors` against `host serve`.

@@ -58,6 +58,11 @@ pub fn ensure_python_as_listed(root: &Path, name: &str, requirements: &str) -> a
     environment(root, name, requirements, &["--no-deps"])
 }
 
+/// As `ensure_python_as_listed`, for packages that ask for a newer Python than the modules that are used need.
+pub fn ensure_python_of_any_version(root: &Path, name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
+    environment(root, name, requirements, &["--no-deps", "--ignore-requires-python"])
+}
+
 fn environment(root: &Path, name: &str, requirements: &str, options: &[&str]) -> anyhow::Result<PathBuf> {
     let home = root.join(".tools").join(name);
     let python = home.join("bin").join("python");

@@ -25,7 +25,8 @@ pub use run_file::RunFile;
 pub use schema::json_schema;
 pub use sections::{
     AgentSandbox, AgentSection, Checkpoint, CheckpointsSection, DynamicSampling, EnvironmentSection, EvaluatedWeights,
-    EvaluationSection, FailuresSection, HttpSection, HubModel, LimitsSection, McpSection, ModelSection, Options,
-    PluginSection, PolicySection, RewardSection, RlStage, SandboxSection, SeatBinding, SeatSection, SecretSection,
-    ServerSection, SftStage, Stage, ToolFormatChoice, ToolSection, TurnSchedule,
+    EvaluationSection, FailuresSection, GatewayClient, GatewaySampling, GatewaySection, HttpSection, HubModel,
+    LimitsSection, McpSection, ModelSection, Options, PluginSection, PolicySection, RewardSection, RlStage,
+    SandboxSection, SeatBinding, SeatSection, SecretSection, ServerSection, SftStage, Stage, ToolFormatChoice,
+    ToolSection, TurnSchedule,
 };

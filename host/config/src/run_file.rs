@@ -14,9 +14,9 @@ use crate::error::RunFileError;
 use crate::range::check_range;
 use crate::refusal::{NO_STAGE, Refusal};
 use crate::sections::{
-    AgentSection, CheckpointsSection, EnvironmentSection, EvaluationSection, FailuresSection, LimitsSection,
-    ModelSection, PluginSection, PolicySection, RewardSection, SandboxSection, SeatBinding, SeatSection, Stage,
-    ToolSection,
+    AgentSection, CheckpointsSection, EnvironmentSection, EvaluationSection, FailuresSection, GatewaySection,
+    LimitsSection, ModelSection, PluginSection, PolicySection, RewardSection, SandboxSection, SeatBinding, SeatSection,
+    Stage, ToolSection,
 };
 use crate::{hint, overlay, pretrained};
 
@@ -57,6 +57,9 @@ pub struct RunFile {
     /// Agent program that plays the episodes of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentSection>,
+    /// Sessions of `host gateway`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<GatewaySection>,
     /// Limits of an episode.
     #[serde(default)]
     pub limits: LimitsSection,
@@ -207,6 +210,9 @@ impl RunFile {
                 return Err(RunFileError::Contradiction(message));
             }
             stage.check(self.deterministic)?;
+        }
+        if let Some(gateway) = &self.gateway {
+            gateway.check()?;
         }
         self.check_notes()?;
         self.check_agent()

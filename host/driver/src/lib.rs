@@ -32,4 +32,4 @@ pub use saved::SavedEpisode;
 pub use saved_session::NotSaved;
 pub use snapshot::EpisodeSnapshot;
 pub use tool_set::{Bound, SameFunction, Tool, ToolSet, unsandboxed};
-pub use turn::Reply;
+pub use turn::{CallRefusal, Reply};

@@ -35,6 +35,17 @@ impl From<Advice> for Reply {
     }
 }
 
+/// A call of a program that was not performed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CallRefusal {
+    /// The limit of calls is reached.
+    #[error("the episode's {0} calls are used up")]
+    Calls(u32),
+    /// The record has no room for the call.
+    #[error("the episode has no room for the call")]
+    Room,
+}
+
 /// A call with its id.
 enum NumberedCall {
     /// A call that names a function.
@@ -91,32 +102,80 @@ impl Episode {
         self.data.timing.tool_ms += milliseconds(since);
         let mut ending = None;
         for (call, answer) in calls.into_iter().zip(answers) {
-            let (id, answer) = match (call, answer) {
-                (NumberedCall::Malformed { id, reason }, _) => (id, ToolAnswer::failed(reason)),
-                (NumberedCall::Sound(call), Some(answer)) => (call.id, answer),
-                (NumberedCall::Sound(call), None) => match hooks.answer(seat, &call) {
-                    Some(Ok(done)) => (call.id, ToolAnswer::success(done)),
-                    Some(Err(reason)) => (call.id, ToolAnswer::failed(reason)),
-                    None => match self.refusal(seat, &call, ending) {
-                        Some(reason) => (call.id, ToolAnswer::failed(reason)),
-                        None => {
-                            // The first observation of this seat is the answer; `step` records it.
-                            ending = self.step(hooks, Action::Call(&call)).await.err();
-                            continue;
-                        }
-                    },
-                },
-            };
-            let answer = answer.within(&mut self.data.budget);
-            let logs = answer.logs.into_iter().map(|entry| LogEntry { seat: Some(seat), ..entry }).collect();
-            self.data.log(logs);
-            self.data.failures.extend(answer.failure);
-            self.data.costs.extend(answer.cost);
-            self.data.exchanges.extend(answer.exchanges);
-            self.add_result(seat, text_of(&answer.content));
-            self.record(hooks, Turn::Answer { seat, id, content: answer.content, failed: answer.failed });
+            ending = self.settle(hooks, seat, call, answer, ending).await;
         }
         ending
+    }
+
+    /// Answers a call that a program makes for the seat to move, outside the policy's turns. `listed` says that the
+    /// transcript holds the call already, as a call of the policy. Returns the ending if the environment ended the
+    /// episode with it.
+    ///
+    /// # Errors
+    /// If the episode has no call or no room left. Nothing is called or recorded then.
+    pub async fn answer_call<H: Hooks>(
+        &mut self,
+        hooks: &mut H,
+        call: Call,
+        listed: bool,
+        max_calls: u32,
+    ) -> Result<Option<Ending>, CallRefusal> {
+        let seat = self.data.seat;
+        if self.data.calls >= max_calls {
+            return Err(CallRefusal::Calls(max_calls));
+        }
+        if !listed {
+            self.data.budget.charge(&call).map_err(|_| CallRefusal::Room)?;
+        }
+        self.data.calls += 1;
+        if !listed {
+            let cost = self.cost_of(seat, &call.name);
+            self.record(hooks, Turn::Call { seat, call: call.clone(), cost });
+        }
+        let since = Instant::now();
+        let answer = self.toolbox.answer(hooks, &[Some(&call)]).await.pop().flatten();
+        self.data.timing.tool_ms += milliseconds(since);
+        Ok(self.settle(hooks, seat, NumberedCall::Sound(call), answer, self.data.ending).await)
+    }
+
+    /// Adds the answer to a call to the transcript: the tool's answer, the owner's, or that of the environment, which
+    /// steps. `ending` is that of an earlier call; returns the ending after this one.
+    async fn settle<H: Hooks>(
+        &mut self,
+        hooks: &mut H,
+        seat: u32,
+        call: NumberedCall,
+        answer: Option<ToolAnswer>,
+        ending: Option<Ending>,
+    ) -> Option<Ending> {
+        let (id, answer) = match (call, answer) {
+            (NumberedCall::Malformed { id, reason }, _) => (id, ToolAnswer::failed(reason)),
+            (NumberedCall::Sound(call), Some(answer)) => (call.id, answer),
+            (NumberedCall::Sound(call), None) => match hooks.answer(seat, &call) {
+                Some(Ok(done)) => (call.id, ToolAnswer::success(done)),
+                Some(Err(reason)) => (call.id, ToolAnswer::failed(reason)),
+                None => match self.refusal(seat, &call, ending) {
+                    Some(reason) => (call.id, ToolAnswer::failed(reason)),
+                    // The first observation of this seat is the answer; `step` records it.
+                    None => return self.step(hooks, Action::Call(&call)).await.err(),
+                },
+            },
+        };
+        let answer = answer.within(&mut self.data.budget);
+        let logs = answer.logs.into_iter().map(|entry| LogEntry { seat: Some(seat), ..entry }).collect();
+        self.data.log(logs);
+        self.data.failures.extend(answer.failure);
+        self.data.costs.extend(answer.cost);
+        self.data.exchanges.extend(answer.exchanges);
+        self.add_result(seat, text_of(&answer.content));
+        self.record(hooks, Turn::Answer { seat, id, content: answer.content, failed: answer.failed });
+        ending
+    }
+
+    /// Cost of a call of this function, in its author's unit.
+    fn cost_of(&self, seat: u32, function: &str) -> f64 {
+        let function = self.data.functions(seat).iter().find(|offered| offered.name == function);
+        function.map_or(0.0, |function| function.cost)
     }
 
     /// Gives a call its id and adds it to the transcript.
@@ -125,8 +184,7 @@ impl Episode {
         self.data.calls += 1;
         match written {
             WrittenCall::Sound { name, arguments } => {
-                let function = self.data.functions(seat).iter().find(|function| function.name == name);
-                let cost = function.map_or(0.0, |function| function.cost);
+                let cost = self.cost_of(seat, &name);
                 let call = Call { id, name, arguments };
                 self.record(hooks, Turn::Call { seat, call: call.clone(), cost });
                 NumberedCall::Sound(call)

@@ -4,10 +4,11 @@
 //! Each request is rendered by the model's chat format and sent to the policy as tokens, so that the episode's record
 //! holds the tokens that were sampled, whatever the program does to its history. [`dialect`] is pure, [`graph`] orders the
 //! requests of an episode into segments, [`session`] answers them with a policy, and [`server`] and [`program`] do the
-//! input and output.
+//! input and output. [`control`] opens sessions for programs that the host does not start.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod control;
 pub mod dialect;
 pub mod graph;
 pub mod program;

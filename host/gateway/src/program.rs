@@ -55,12 +55,20 @@ pub struct ProgramEnd {
     pub stderr: String,
 }
 
-/// The program does not start.
+/// The program has no end of its own.
 #[derive(Debug, thiserror::Error)]
-#[error("`{program}` does not start: {source}")]
-pub struct StartError {
-    program: String,
-    source: io::Error,
+pub enum StartError {
+    /// It does not start.
+    #[error("`{program}` does not start: {source}")]
+    Start {
+        /// The program.
+        program: String,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The host or the harness stopped it.
+    #[error("{0}")]
+    Stopped(String),
 }
 
 /// A running program. Dropping it kills the process group.
@@ -80,7 +88,7 @@ impl RunningProgram {
     pub async fn ended(&mut self) -> Result<ProgramEnd, StartError> {
         let ended = (&mut self.0).await;
         ended.unwrap_or_else(|error| {
-            Err(StartError { program: "the agent program".to_owned(), source: io::Error::other(error) })
+            Err(StartError::Start { program: "the agent program".to_owned(), source: io::Error::other(error) })
         })
     }
 }
@@ -105,7 +113,7 @@ impl Drop for KillOnDrop {
 
 async fn run(program: AgentProgram, launch: Launch) -> Result<ProgramEnd, StartError> {
     let name = program.command.first().cloned().unwrap_or_default();
-    let failed = |source| StartError { program: name.clone(), source };
+    let failed = |source| StartError::Start { program: name.clone(), source };
     let folder = tempfile::Builder::new().prefix("gymkhana-agent-").tempdir().map_err(failed)?;
     let task = folder.path().join("task.json");
     std::fs::write(&task, &launch.task).map_err(failed)?;

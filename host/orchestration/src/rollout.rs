@@ -14,7 +14,7 @@ use crate::grants::{AssetFiles, OutboundMode};
 use crate::plugins::{self, PluginFile};
 use crate::report::Reporter;
 use crate::rewards;
-use crate::tools_only::tools_only;
+use crate::tools_only::{is_tools_only, tools_only};
 
 /// A rollout under the run file's rules. `places` orders episodes for deterministic generation, see
 /// [`Rollout::with_deterministic_places`].
@@ -53,8 +53,8 @@ pub fn with_agent(rollout: Rollout, file: &RunFile) -> RunResult<Rollout> {
     Ok(rollout.with_agent(harness))
 }
 
-/// Rejects a run whose plugins an agent program cannot play: it plays one seat, calls no tools of the run, and its file
-/// must exist.
+/// Rejects a run whose plugins an agent program cannot play: it plays one seat, calls tools of the run by MCP alone, and
+/// its file must exist.
 ///
 /// # Errors
 /// The first problem.
@@ -65,9 +65,10 @@ pub fn check_agent(file: &RunFile, set: &PluginSet) -> RunResult<()> {
         let message = format!("[agent] plays one seat, and environment `{environment}` has {}", set.seats());
         return Err(RunError::user(message).with_hint("remove [agent], or choose another environment"));
     }
-    if let Some(tool) = set.tool_names().next() {
+    if let Some(tool) = set.tool_names().next().filter(|_| !agent.mcp) {
         let message = format!("[agent] cannot call tools of the run, such as `{tool}`: the program has its own");
-        return Err(RunError::user(message).with_hint("remove the tools from --plugins, or remove [agent]"));
+        let hint = "set agent.mcp = true to offer them by MCP, or remove the tools from --plugins";
+        return Err(RunError::user(message).with_hint(hint));
     }
     match agent.command.first() {
         Some(program) if !exists(program) => {
@@ -110,14 +111,15 @@ pub async fn recorded_rollout(
     Ok((rollout(file, set, chat, rewards, None)?, sandbox.counters().places))
 }
 
-/// Rejects a run with code that no component holds. All its episodes have the same plugins.
+/// Rejects a run with code that neither a component nor this program holds. All its episodes have the same plugins.
 fn check_sandboxed(run: &RunReader) -> RunResult<()> {
     let episodes = run.episodes()?;
     let Some(first) = episodes.read_all().next().transpose()? else { return Ok(()) };
-    if first.unsandboxed.is_empty() {
+    let names: Vec<&str> = first.unsandboxed.iter().map(String::as_str).filter(|name| !is_tools_only(name)).collect();
+    if names.is_empty() {
         return Ok(());
     }
-    let names = first.unsandboxed.join("`, `");
+    let names = names.join("`, `");
     let error = RunError::user(format!("the episodes cannot be played again: `{names}` ran without a sandbox"));
     Err(error.with_hint("build the component with `gymkhana plugin build`, and play with it"))
 }

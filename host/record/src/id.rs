@@ -22,7 +22,8 @@ pub enum Phase {
     After,
     /// Held-out tasks after the stage, sampled.
     AfterSampled,
-    /// Played by an agent from outside through `host serve`. Its record has a transcript and no tokens.
+    /// Played by an agent from outside. A record of `host serve` has a transcript and no tokens, one of `host gateway` has
+    /// both.
     Served,
 }
 

@@ -20,7 +20,7 @@ pub mod step_metrics;
 mod transcript;
 
 pub use call::{
-    AgentRun, Boundary, CallCost, CallSite, Cost, Exchange, Failure, FailureKind, HttpRequest, HttpResponse,
+    AgentCall, AgentRun, Boundary, CallCost, CallSite, Cost, Exchange, Failure, FailureKind, HttpRequest, HttpResponse,
     LOG_TRUNCATED, LogBudget, LogEntry, LogLevel, ModelMessage, ModelReply, ModelRequest, ModelRole, Question, Refused,
     Reply, ToolReply,
 };

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use gymkhana_gateway::control::{Control, ExternalPrograms};
 use gymkhana_gateway::program::AgentProgram;
 use gymkhana_gateway::server::{Gateway, GatewayError};
 use gymkhana_gateway::session::StopCache;
@@ -19,16 +20,23 @@ pub struct AgentSettings {
     pub models: Vec<String>,
     /// Names of models whose requests are not turns.
     pub side_models: Vec<String>,
-    /// The program's own time for one episode; waits for the policy do not count.
+    /// The program's own time for one episode; waits for the policy and for tools of the run do not count.
     pub time: Duration,
     /// Time after an answer in which the same request is a repeat.
     pub retry_window: Duration,
     /// Texts that end every reply.
     pub stop_texts: Vec<String>,
+    /// Whether the program may call the functions of the tools and the environment by MCP.
+    pub mcp: bool,
+    /// Whether requests decide about sampling. Otherwise all replies are sampled as the episode's plan says, as training
+    /// needs.
+    pub requested_sampling: bool,
 }
 
 /// A running gateway with the settings of the program that it serves.
 pub struct AgentHarness {
+    /// Programs that the host does not start; by default it starts one for each episode.
+    pub(crate) external: Option<Arc<dyn ExternalPrograms>>,
     pub(crate) gateway: Gateway,
     pub(crate) settings: AgentSettings,
     pub(crate) stop_cache: Arc<StopCache>,
@@ -41,7 +49,27 @@ impl AgentHarness {
     /// If the system has no free port or no further threads.
     pub fn start(settings: AgentSettings) -> Result<Self, GatewayError> {
         let gateway = Gateway::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-        Ok(Self { gateway, settings, stop_cache: Arc::default() })
+        Ok(Self { external: None, gateway, settings, stop_cache: Arc::default() })
+    }
+
+    /// Starts a gateway at which harnesses open sessions. `url` is its address as they see it, by default the bound one.
+    ///
+    /// # Errors
+    /// If the address cannot be bound, or the system has no further threads.
+    pub fn start_external(
+        settings: AgentSettings,
+        address: SocketAddr,
+        url: Option<String>,
+        control: Arc<Control>,
+    ) -> Result<Self, GatewayError> {
+        let gateway = Gateway::start_with(address, url, Arc::clone(&control))?;
+        Ok(Self { external: Some(control), gateway, settings, stop_cache: Arc::default() })
+    }
+
+    /// Address of the gateway as programs see it.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.gateway.url()
     }
 
     /// The program.

@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 38] = [
+const ALLOWED: [Allowed; 39] = [
     ("nearest", &[]),
     ("registry", &["nearest"]),
     ("net", &[]),
@@ -24,6 +24,7 @@ const ALLOWED: [Allowed; 38] = [
     ("policy", &["record"]),
     ("chat", &["record", "policy"]),
     ("gateway", &["record", "policy", "chat"]),
+    ("traces", &["record"]),
     ("sandbox", &["record", "registry", "nearest"]),
     ("egress", &["record", "sandbox", "net"]),
     ("mcp", &["net", "record", "registry", "sandbox"]),
@@ -117,6 +118,7 @@ const ALLOWED: [Allowed; 38] = [
             "serve",
             "data",
             "run",
+            "traces",
             "registry",
             "registry-client",
             "registry-server",

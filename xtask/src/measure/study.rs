@@ -8,10 +8,13 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 
 use super::{StudyName, build_program, name};
+use crate::reference;
 use crate::setup;
 use crate::step::{execute, step};
 use crate::workspace::Workspace;
 
+/// The study that needs the `openai` client.
+const AGENT_PROGRAM: &str = "agent-program";
 /// The bin target of the studies.
 const PROGRAM: &str = "gymkhana-studies";
 
@@ -39,6 +42,9 @@ fn run_whole(workspace: &Workspace, study: StudyName, seeds: u32) -> anyhow::Res
         let program = build_program(workspace, PROGRAM)?;
         let mut command = Command::new(program);
         command.args([&study, "--seeds", &seeds.to_string()]).current_dir(&workspace.root);
+        if study == AGENT_PROGRAM {
+            command.env("GYMKHANA_CLIENTS_PYTHON", reference::clients_python(workspace)?);
+        }
         let lines = run_visibly(&mut command).with_context(|| format!("study `{study}`"))?;
         let kept = workspace.target.join("studies").join(format!("{study}.jsonl"));
         write(&kept, &lines)?;

@@ -3,6 +3,7 @@
 pub mod cache;
 pub mod completions;
 pub mod doctor;
+pub mod gateway;
 pub mod replay;
 pub mod rescore;
 pub mod serve;

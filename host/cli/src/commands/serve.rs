@@ -103,7 +103,7 @@ async fn open_records(args: &ServeArgs, catalog: &Catalog, printer: &Printer) ->
 }
 
 /// Waits for the first signal. A second one ends the process at once.
-fn stop_signal(printer: Printer) -> CliResult<impl Future<Output = ()>> {
+pub(super) fn stop_signal(printer: Printer) -> CliResult<impl Future<Output = ()>> {
     let mut interrupt = signal(SignalKind::interrupt()).internal()?;
     let mut terminate = signal(SignalKind::terminate()).internal()?;
     Ok(async move {

@@ -1,6 +1,7 @@
-//! `host data`: tasks from files of users.
+//! `host data`: tasks from files of users, and recorded episodes for other programs.
 
 pub mod args;
+mod export;
 mod import;
 mod inspect;
 
@@ -18,6 +19,7 @@ pub fn run(command: &DataCommand, printer: &Printer) -> CliResult<()> {
     match command {
         DataCommand::Import(args) => import::import(args, printer),
         DataCommand::Inspect(args) => inspect::inspect(args, printer),
+        DataCommand::Export(args) => export::export(args, printer),
     }
 }
 

@@ -71,6 +71,8 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::new(3, "`tools.NAME.mcp`", Body::Types(&["McpSection"]), MCP),
     Section::of(2, "`[rewards.NAME]`", &["RewardSection"]),
     Section::of(2, "`[agent]`", &["AgentSection"]),
+    Section::of(2, "`[gateway]`", &["GatewaySection"]),
+    Section::of(3, "`[gateway.clients.NAME]`", &["GatewayClient"]),
     Section::of(2, "`[limits]`", &["LimitsSection"]),
     Section::of(2, "`[context]`", &["ContextStrategy"]),
     Section::of(2, "`[probe]`", &["TurnProbe"]),

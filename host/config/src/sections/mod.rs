@@ -1,6 +1,6 @@
 //! Sections of a run file: keys, defaults and ranges.
 
-mod agent;
+mod agents;
 mod environment;
 mod evaluation;
 mod failures;
@@ -16,7 +16,7 @@ mod seats;
 mod stages;
 mod tools;
 
-pub use agent::{AgentSandbox, AgentSection};
+pub use agents::{AgentSandbox, AgentSection, GatewayClient, GatewaySampling, GatewaySection};
 pub use environment::{EnvironmentSection, Options};
 pub use evaluation::{EvaluatedWeights, EvaluationSection};
 pub use failures::FailuresSection;

@@ -67,13 +67,15 @@ fn refuse_unsupported(body: &Fields<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Whether calls are read, by `tool_choice`. OpenAI's protocols share the field.
+/// Whether calls are read, by `tool_choice`. OpenAI's protocols share the field. A choice that asks for a call
+/// is taken as `auto`: nothing constrains the policy, and a program must handle a reply without a call anyway.
 pub(super) fn reads_calls(body: &Fields<'_>) -> Result<bool, ApiError> {
     match body.get("tool_choice") {
         None => Ok(true),
-        Some(Json::String(choice)) if choice == "auto" => Ok(true),
+        Some(Json::String(choice)) if choice == "auto" || choice == "required" => Ok(true),
+        Some(Json::Object(_)) => Ok(true),
         Some(Json::String(choice)) if choice == "none" => Ok(false),
-        Some(_) => Err(body.error("tool_choice", "must be `auto` or `none`: the policy decides whether it calls")),
+        Some(_) => Err(body.error("tool_choice", "must be `auto`, `required`, `none` or an object")),
     }
 }
 

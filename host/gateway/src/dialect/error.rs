@@ -19,6 +19,8 @@ pub enum ErrorClass {
     BudgetSpent,
     /// The policy failed.
     Policy,
+    /// There is no room now.
+    Unavailable,
 }
 
 /// An error for the agent program.
@@ -56,6 +58,7 @@ impl ApiError {
             ErrorClass::NotFound => 404,
             ErrorClass::TooLarge => 413,
             ErrorClass::Policy => 500,
+            ErrorClass::Unavailable => 503,
         }
     }
 
@@ -69,6 +72,7 @@ impl ApiError {
             ErrorClass::NotFound => ("invalid_request_error", "not_found".into()),
             ErrorClass::TooLarge => ("invalid_request_error", "request_too_large".into()),
             ErrorClass::Policy => ("server_error", Json::Null),
+            ErrorClass::Unavailable => ("server_error", "unavailable".into()),
         };
         json!({"error": {"message": self.message, "type": kind, "param": self.field, "code": code}})
     }
@@ -90,6 +94,7 @@ impl ApiError {
             ErrorClass::NotFound => "not_found_error",
             ErrorClass::TooLarge => "request_too_large",
             ErrorClass::Policy => "api_error",
+            ErrorClass::Unavailable => "overloaded_error",
         };
         json!({"type": "error", "error": {"type": kind, "message": self.message}})
     }

@@ -55,9 +55,10 @@ pub(super) fn parse(body: &Json, samples: bool) -> Result<ModelRequest, ApiError
 fn reads_calls(body: &Fields<'_>) -> Result<bool, ApiError> {
     let Some(choice) = body.get("tool_choice") else { return Ok(true) };
     match choice["type"].as_str() {
-        Some("auto") => Ok(true),
+        // The policy decides whether it calls, whatever the program wishes.
+        Some("auto" | "any" | "tool") => Ok(true),
         Some("none") => Ok(false),
-        _ => Err(body.error("tool_choice", "must be `auto` or `none`: the policy decides whether it calls")),
+        _ => Err(body.error("tool_choice", "must be of type `auto`, `any`, `tool` or `none`")),
     }
 }
 

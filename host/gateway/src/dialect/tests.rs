@@ -88,7 +88,7 @@ fn errors_name_the_field_in_the_protocols_form() {
         (text(chat, |body| body["messages"] = "hello".into()), "messages"),
         (text(chat, |body| body["n"] = 2.into()), "n"),
         (text(chat, |body| body["response_format"] = json!({"type": "json_object"})), "response_format"),
-        (text(chat, |body| body["tool_choice"] = "required".into()), "tool_choice"),
+        (text(chat, |body| body["tool_choice"] = "always".into()), "tool_choice"),
         (text(chat, |body| body["temperature"] = "hot".into()), "temperature"),
         (text(chat, |body| drop(body.as_object_mut().unwrap().remove("model"))), "model"),
         (text(responses, |body| body["input"][0]["content"][0]["type"] = "input_image".into()), "input[0].content[0]"),

@@ -1,5 +1,6 @@
 //! Keys by which histories are equal: roles, texts and calls by meaning, without ids, spacing and the order of keys.
 
+use gymkhana_chat::Role;
 use gymkhana_record::Function;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
@@ -13,18 +14,28 @@ pub struct Key([u8; 32]);
 impl Key {
     /// The key of an empty history with these functions.
     pub(crate) fn of_functions(functions: &[Function]) -> Self {
-        let fields = functions.iter().flat_map(|function| {
-            [function.name.clone(), function.description.clone(), canonical(&function.parameters)]
-        });
-        Self::of_texts(fields)
+        let mut texts = Texts::default();
+        for function in functions {
+            texts.add(&function.name).add(&function.description).add(&canonical(&function.parameters));
+        }
+        texts.key()
     }
 
     /// The key of one message. It leaves out reasoning, which programs drop, and ids of calls. Texts are
     /// compared without the white space around them, because programs strip it.
     pub(crate) fn of_message(message: &InputMessage) -> Self {
-        let role = format!("{:?}", message.role);
-        let calls = message.calls.iter().flat_map(|call| [call.name.clone(), canonical(&call.arguments)]);
-        Self::of_texts([role, message.text.trim().to_owned()].into_iter().chain(calls))
+        let role = match message.role {
+            Role::System => "system",
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::Tool => "tool",
+        };
+        let mut texts = Texts::default();
+        texts.add(role).add(message.text.trim());
+        for call in &message.calls {
+            texts.add(&call.name).add(&canonical(&call.arguments));
+        }
+        texts.key()
     }
 
     /// The key of this history followed by a message.
@@ -34,19 +45,26 @@ impl Key {
         hash.update(message.0);
         Self(hash.finalize().into())
     }
+}
 
-    fn of_texts(texts: impl IntoIterator<Item = String>) -> Self {
-        let mut hash = Sha256::new();
-        for text in texts {
-            hash.update((text.len() as u64).to_le_bytes());
-            hash.update(text.as_bytes());
-        }
-        Self(hash.finalize().into())
+/// The hash of a list of texts, each with its length before it.
+#[derive(Default)]
+struct Texts(Sha256);
+
+impl Texts {
+    fn add(&mut self, text: &str) -> &mut Self {
+        self.0.update((text.len() as u64).to_le_bytes());
+        self.0.update(text.as_bytes());
+        self
+    }
+
+    fn key(self) -> Key {
+        Key(self.0.finalize().into())
     }
 }
 
 /// JSON with sorted keys and without spacing; another text without the white space around it.
-fn canonical(text: &str) -> String {
+pub(crate) fn canonical(text: &str) -> String {
     serde_json::from_str(text).map_or_else(|_| text.trim().to_owned(), |value| sorted(value).to_string())
 }
 

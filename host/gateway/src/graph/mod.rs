@@ -15,6 +15,7 @@ use gymkhana_record::{Function, Sampled, Segment, SegmentError};
 
 use crate::dialect::InputMessage;
 pub use key::Key;
+pub(crate) use key::canonical;
 
 /// A reply of the policy with the tokens before it.
 #[derive(Debug, Clone)]
@@ -86,13 +87,14 @@ impl Graph {
         &self.turns
     }
 
-    /// The key of a request's history, and the reply with the longest history that the request continues.
+    /// The key of a request's history, and the reply with the longest history that the request continues. `messages` are
+    /// the keys of the request's messages.
     #[must_use]
-    pub fn locate(&self, functions: &[Function], messages: &[InputMessage]) -> (Key, Option<Continued>) {
+    pub fn locate(&self, functions: &[Function], messages: &[Key]) -> (Key, Option<Continued>) {
         let mut history = Key::of_functions(functions);
         let mut continued = None;
         for (index, message) in messages.iter().enumerate() {
-            history = history.then(Key::of_message(message));
+            history = history.then(*message);
             if let Some(turn) = self.by_history.get(&history) {
                 continued = Some(Continued { turn: *turn, messages: index + 1 });
             }
@@ -100,10 +102,10 @@ impl Graph {
         (history, continued)
     }
 
-    /// The sampled tokens of a message of the assistant, without the stop token, if the policy sampled it.
+    /// The sampled tokens of the message of the assistant with this key, without the stop token, if the policy sampled it.
     #[must_use]
-    pub fn sampled_as(&self, message: &InputMessage) -> Option<&[u32]> {
-        self.by_reply.get(&Key::of_message(message)).map(|turn| self.turns[*turn].spoken())
+    pub fn sampled_as(&self, message: Key) -> Option<&[u32]> {
+        self.by_reply.get(&message).map(|turn| self.turns[*turn].spoken())
     }
 
     /// All tokens up to a reply and with it.

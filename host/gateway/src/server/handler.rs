@@ -17,7 +17,9 @@ use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
 
+use super::activity::InFlight;
 use super::endpoint::Endpoint;
+use super::mcp::McpEndpoint;
 use super::sessions::{Entry, Sessions};
 use crate::dialect::{ApiError, Dialect, ErrorClass, KEEP_ALIVE, SseEvent};
 use crate::session::{Answer, Ask, Incoming, RequestIdentity};
@@ -31,9 +33,17 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Time between the comments that keep a stream alive.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(5);
 
+/// Everything that a request needs.
+#[derive(Clone)]
+struct Doors {
+    sessions: Arc<Sessions>,
+    mcp: McpEndpoint,
+}
+
 /// The routes.
 pub(super) fn router(sessions: Arc<Sessions>) -> Router {
-    Router::new().route("/s/{session}/{*path}", any(handle)).fallback(unknown).with_state(sessions)
+    let doors = Doors { sessions, mcp: McpEndpoint::new() };
+    Router::new().route("/s/{session}/{*path}", any(handle)).fallback(unknown).with_state(doors)
 }
 
 async fn unknown(request: Request) -> Response {
@@ -43,10 +53,18 @@ async fn unknown(request: Request) -> Response {
 }
 
 async fn handle(
-    State(sessions): State<Arc<Sessions>>,
+    State(Doors { sessions, mcp }): State<Doors>,
     Path((session, path)): Path<(String, String)>,
     request: Request,
 ) -> Response {
+    if let Some(token) = path.strip_prefix("mcp/") {
+        let entry = sessions.get(&session);
+        let Some((tools, entry)) = entry.and_then(|entry| entry.tools(token).zip(Some(entry))) else {
+            return failed(Dialect::ChatCompletions, &no_tools());
+        };
+        let _in_flight = entry.activity.request();
+        return mcp.answer(tools, request).await;
+    }
     let dialect = Endpoint::dialect(&path, request.headers());
     match answer(&sessions, &session, &path, request).await {
         Ok(response) => response,
@@ -57,6 +75,7 @@ async fn handle(
 async fn answer(sessions: &Sessions, session: &str, path: &str, request: Request) -> Result<Response, ApiError> {
     let (method, headers) = (request.method().clone(), request.headers().clone());
     let entry = authorise(sessions, session, &headers)?;
+    let in_flight = entry.activity.request();
     let Some(endpoint) = Endpoint::of(&method, path, &headers) else {
         let known = "chat/completions, responses, messages, messages/count_tokens, responses/input_tokens, models";
         let message = format!("`{method} {path}` is not supported; known: {known}");
@@ -87,7 +106,7 @@ async fn answer(sessions: &Sessions, session: &str, path: &str, request: Request
                     let events = events_of(dialect, &received(answer)?);
                     Ok(event_stream(Body::from(events)))
                 }
-                Err(_) => Ok(event_stream(Body::from_stream(late(dialect, waiting)))),
+                Err(_) => Ok(event_stream(Body::from_stream(late(dialect, waiting, in_flight)))),
             }
         }
     }
@@ -109,30 +128,41 @@ fn gone() -> ApiError {
     ApiError::new(ErrorClass::Unauthorized, message)
 }
 
+/// The error of an address of tools that belongs to no open session.
+fn no_tools() -> ApiError {
+    let message = "there are no tools here: the address is wrong, or the session has ended\nhint: use the address in \
+                   GYMKHANA_MCP_URL";
+    ApiError::new(ErrorClass::NotFound, message)
+}
+
 /// Reads the body and the identity of a request.
 async fn read(path: &str, request: Request) -> Result<(RequestIdentity, bool, Bytes), ApiError> {
     let (head, body) = request.into_parts();
     let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
     let idempotency_key = header("idempotency-key").map(str::to_owned);
     let is_retry = header("x-stainless-retry-count").is_some_and(|count| count.trim() != "0");
-    let body = Limited::new(body, MAX_BODY).collect();
-    let body = match tokio::time::timeout(BODY_TIMEOUT, body).await {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let message = format!("the body is larger than {MAX_BODY} bytes\nhint: send fewer or shorter messages");
-            return Err(ApiError::new(ErrorClass::TooLarge, message));
-        }
-        Ok(Err(error)) => return Err(ApiError::new(ErrorClass::Invalid, format!("the body broke off: {error}"))),
-        Err(_) => {
-            let message = format!("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs());
-            return Err(ApiError::new(ErrorClass::Invalid, message));
-        }
-    };
+    let body = read_body(body, MAX_BODY).await?;
     let mut digest = Sha256::new();
     digest.update(path.as_bytes());
     digest.update([0]);
     digest.update(&body);
     Ok((RequestIdentity { digest: digest.finalize().into(), idempotency_key }, is_retry, body))
+}
+
+/// Reads a body of at most this many bytes.
+pub(crate) async fn read_body(body: Body, most: usize) -> Result<Bytes, ApiError> {
+    match tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, most).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let message = format!("the body is larger than {most} bytes\nhint: send fewer or shorter messages");
+            Err(ApiError::new(ErrorClass::TooLarge, message))
+        }
+        Ok(Err(error)) => Err(ApiError::new(ErrorClass::Invalid, format!("the body broke off: {error}"))),
+        Err(_) => {
+            let message = format!("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs());
+            Err(ApiError::new(ErrorClass::Invalid, message))
+        }
+    }
 }
 
 /// Hands a request to its session.
@@ -171,12 +201,13 @@ fn events_of(dialect: Dialect, answer: &Answer) -> String {
 fn late(
     dialect: Dialect,
     waiting: oneshot::Receiver<Result<Answer, ApiError>>,
+    in_flight: InFlight,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     let begun = futures::stream::once(async { Ok(Bytes::from_static(KEEP_ALIVE.as_bytes())) });
-    begun.chain(futures::stream::unfold(Some(waiting), move |waiting| async move {
-        let mut waiting = waiting?;
+    begun.chain(futures::stream::unfold(Some((waiting, in_flight)), move |waiting| async move {
+        let (mut waiting, in_flight) = waiting?;
         match tokio::time::timeout(KEEP_ALIVE_EVERY, &mut waiting).await {
-            Err(_) => Some((Ok(Bytes::from_static(KEEP_ALIVE.as_bytes())), Some(waiting))),
+            Err(_) => Some((Ok(Bytes::from_static(KEEP_ALIVE.as_bytes())), Some((waiting, in_flight)))),
             Ok(answer) => {
                 let text = match received(answer) {
                     Ok(answer) => events_of(dialect, &answer),
@@ -195,7 +226,8 @@ fn event_stream(body: Body) -> Response {
     response
 }
 
-fn json(status: u16, body: &Json) -> Response {
+/// A JSON body with a status.
+pub(crate) fn json(status: u16, body: &Json) -> Response {
     let mut response = Response::new(Body::from(body.to_string()));
     // Every status of this crate is a valid one.
     *response.status_mut() = hyper::StatusCode::from_u16(status).unwrap_or_default();

@@ -2,8 +2,10 @@
 //!
 //! Connections are served with hyper directly, because `axum::serve` has no header timeout and no buffer limit.
 
+mod activity;
 mod endpoint;
 mod handler;
+mod mcp;
 mod sessions;
 
 use std::io;
@@ -13,6 +15,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use gymkhana_record::Function;
 use hyper::body::Incoming as Body;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -22,7 +25,10 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
+use crate::control::{self, Control};
 use crate::program::{AgentProgram, Launch, RunningProgram};
+pub use activity::Activity;
+pub(crate) use handler::{json as json_response, read_body};
 pub use sessions::OpenSession;
 use sessions::Sessions;
 
@@ -70,6 +76,18 @@ impl Gateway {
     /// # Errors
     /// If the address cannot be bound.
     pub fn start(address: SocketAddr) -> Result<Self, GatewayError> {
+        Self::bind(address, None, None)
+    }
+
+    /// Starts a gateway at which harnesses open sessions. `url` is its address as they see it, by default the bound one.
+    ///
+    /// # Errors
+    /// If the address cannot be bound.
+    pub fn start_with(address: SocketAddr, url: Option<String>, control: Arc<Control>) -> Result<Self, GatewayError> {
+        Self::bind(address, url, Some(control))
+    }
+
+    fn bind(address: SocketAddr, url: Option<String>, control: Option<Arc<Control>>) -> Result<Self, GatewayError> {
         let failed = |source| GatewayError::Listen { address, source };
         let listener = StdListener::bind(address).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
@@ -82,8 +100,12 @@ impl Gateway {
             let _entered = handle.enter();
             TcpListener::from_std(listener).map_err(failed)?
         };
-        let sessions = Arc::new(Sessions::new(bound));
-        handle.spawn(serve(listener, handler::router(Arc::clone(&sessions))));
+        let sessions = Arc::new(Sessions::new(url.unwrap_or_else(|| format!("http://{bound}"))));
+        let mut router = handler::router(Arc::clone(&sessions));
+        if let Some(control) = control {
+            router = router.merge(control::router(control));
+        }
+        handle.spawn(serve(listener, router));
         Ok(Self { runtime: Some(runtime), handle, address: bound, sessions })
     }
 
@@ -93,10 +115,22 @@ impl Gateway {
         self.address
     }
 
+    /// Address as programs see it.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.sessions.url()
+    }
+
     /// Opens a session that answers for these models' names.
     #[must_use]
     pub fn open(&self, models: Vec<String>) -> OpenSession {
-        self.sessions.open(models)
+        self.sessions.open(models, None)
+    }
+
+    /// Opens a session that answers for these models' names, and offers these functions by MCP.
+    #[must_use]
+    pub fn open_with_tools(&self, models: Vec<String>, functions: Vec<Function>) -> OpenSession {
+        self.sessions.open(models, Some(functions))
     }
 
     /// Starts an agent program.

@@ -2,15 +2,27 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use gymkhana_record::Function;
 use tokio::sync::mpsc;
 
-use crate::session::Incoming;
+use super::activity::Activity;
+use crate::session::{Incoming, ToolRequest};
 
 /// Requests of a session that wait to be read.
 const WAITING: usize = 256;
+
+/// The variable that names the address of the run's tools.
+const MCP_URL: &str = "GYMKHANA_MCP_URL";
+
+/// The run's tools as the endpoint for MCP sees them.
+pub(super) struct OfferedTools {
+    /// The last part of the address, which is the key.
+    token: String,
+    pub(super) functions: Vec<Function>,
+    pub(super) requests: mpsc::Sender<ToolRequest>,
+}
 
 /// A session as the handlers see it.
 #[derive(Clone)]
@@ -18,37 +30,65 @@ pub(super) struct Entry {
     key: Arc<str>,
     pub(super) models: Arc<[String]>,
     pub(super) requests: mpsc::Sender<Incoming>,
+    tools: Option<Arc<OfferedTools>>,
+    pub(super) activity: Activity,
 }
 
 impl Entry {
-    /// Whether this is the session's key. The comparison takes the same time for every key of this length.
+    /// Whether this is the session's key.
     pub(super) fn accepts(&self, key: &str) -> bool {
-        let (own, key) = (self.key.as_bytes(), key.as_bytes());
-        own.len() == key.len() && own.iter().zip(key).fold(0, |differs, (left, right)| differs | (left ^ right)) == 0
+        is_same(&self.key, key)
     }
+
+    /// The tools, if the session offers any and this is their token.
+    pub(super) fn tools(&self, token: &str) -> Option<Arc<OfferedTools>> {
+        self.tools.clone().filter(|tools| is_same(&tools.token, token))
+    }
+}
+
+/// Whether two keys are equal. The comparison takes the same time for every key of this length.
+fn is_same(own: &str, key: &str) -> bool {
+    let (own, key) = (own.as_bytes(), key.as_bytes());
+    own.len() == key.len() && own.iter().zip(key).fold(0, |differs, (left, right)| differs | (left ^ right)) == 0
 }
 
 /// All open sessions.
 pub(super) struct Sessions {
-    address: SocketAddr,
+    /// Address as programs see it, without a slash at its end.
+    url: String,
     open: Mutex<HashMap<String, Entry>>,
 }
 
 impl Sessions {
-    pub(super) fn new(address: SocketAddr) -> Self {
-        Self { address, open: Mutex::default() }
+    pub(super) fn new(url: String) -> Self {
+        Self { url: url.trim_end_matches('/').to_owned(), open: Mutex::default() }
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
     }
 
     pub(super) fn get(&self, id: &str) -> Option<Entry> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    pub(super) fn open(self: &Arc<Self>, models: Vec<String>) -> OpenSession {
+    pub(super) fn open(self: &Arc<Self>, models: Vec<String>, functions: Option<Vec<Function>>) -> OpenSession {
         let (id, key) = (random_hex(), format!("gk-{}{}", random_hex(), random_hex()));
         let (sender, requests) = mpsc::channel(WAITING);
-        let entry = Entry { key: key.as_str().into(), models: models.into(), requests: sender };
+        let (calls, tool_requests) = mpsc::channel(WAITING);
+        let token = functions.is_some().then(|| format!("{}{}", random_hex(), random_hex()));
+        let tools = functions.zip(token.clone());
+        let tools = tools.map(|(functions, token)| Arc::new(OfferedTools { token, functions, requests: calls }));
+        let activity = Activity::new();
+        let entry = Entry {
+            key: key.as_str().into(),
+            models: models.into(),
+            requests: sender,
+            tools,
+            activity: activity.clone(),
+        };
         self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), entry);
-        OpenSession { sessions: Arc::clone(self), id, key, requests }
+        OpenSession { sessions: Arc::clone(self), id, key, token, activity, requests, tool_requests }
     }
 }
 
@@ -70,8 +110,13 @@ pub struct OpenSession {
     sessions: Arc<Sessions>,
     id: String,
     key: String,
+    /// The last part of the address of the tools, if the session offers any.
+    token: Option<String>,
+    activity: Activity,
     /// The requests, in the order of their arrival.
     pub requests: mpsc::Receiver<Incoming>,
+    /// The calls of tools, in the order of their arrival.
+    pub tool_requests: mpsc::Receiver<ToolRequest>,
 }
 
 impl OpenSession {
@@ -84,13 +129,32 @@ impl OpenSession {
     /// Base URL for clients of Anthropic's protocol, which add `/v1` themselves.
     #[must_use]
     pub fn anthropic_url(&self) -> String {
-        format!("http://{}/s/{}", self.sessions.address, self.id)
+        format!("{}/s/{}", self.sessions.url, self.id)
+    }
+
+    /// Id of the session.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Activity of the session.
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        self.activity.clone()
     }
 
     /// The key.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// Address of the tools by MCP, if the session offers any. Who knows it may call them: it needs no other key.
+    #[must_use]
+    pub fn mcp_url(&self) -> Option<String> {
+        let token = self.token.as_ref()?;
+        Some(format!("{}/mcp/{token}", self.anthropic_url()))
     }
 
     /// The variables by which programs find the session. `model` is the policy's name.
@@ -106,7 +170,8 @@ impl OpenSession {
             ("ANTHROPIC_API_KEY", key),
             ("ANTHROPIC_MODEL", model.to_owned()),
         ];
-        named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        let tools = self.mcp_url().map(|url| (MCP_URL, url));
+        named.into_iter().chain(tools).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
 

@@ -58,7 +58,8 @@ impl Session<'_> {
             return Ok((Arc::new(reply), None));
         }
         let edited = prompt.known_messages == 0;
-        self.transcript.hear(&request.messages[prompt.known_messages..], edited);
+        let known = prompt.known_messages;
+        self.transcript.hear(&request.messages[known..], &prompt.keys[known..], edited);
         self.transcript.speak(self.graph.len() as u32, &reply);
         let Prompt { history, parent, given, rendered, conversation, .. } = prompt;
         let stopped = stop == Stop::Token;

@@ -4,6 +4,7 @@
 //! channel, so that the policy needs no other thread, and a dropped episode cancels its generations.
 
 mod answer;
+mod calls;
 mod prompt;
 mod repeats;
 mod settings;
@@ -18,11 +19,13 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use gymkhana_chat::{ChatFormat, Role};
 use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError};
-use gymkhana_record::{PolicyTurn, Segment, SegmentError, Turn};
+use gymkhana_record::{AgentCall, PolicyTurn, Segment, SegmentError, Turn};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::dialect::{ApiError, ErrorClass, InputMessage, ModelReply, ModelRequest};
 use crate::graph::Graph;
+use calls::{Calls, NoTools};
+pub use calls::{Performed, ProgramTools, ToolAnswer, ToolRequest, Toolbox};
 use prompt::Prompt;
 use repeats::{Known, Repeats};
 pub use settings::{ConversationIds, SamplingRule, SessionLimits, SessionSettings, StopCache};
@@ -79,7 +82,7 @@ pub struct Incoming {
 pub enum Served<T> {
     /// The program ended.
     Ended(T),
-    /// The program's own time is used up. Waiting for the policy is not its time.
+    /// The program's own time is used up. Waiting for the policy or for a tool is not its time.
     ProgramTime,
     /// The episode's time is used up.
     EpisodeTime,
@@ -92,7 +95,7 @@ pub struct RequestCounts {
     pub repeats: u32,
     /// Requests that are not turns: token counts, side models, probes of one token.
     pub side: u32,
-    /// Requests that were refused.
+    /// Requests and calls that were refused.
     pub refused: u32,
 }
 
@@ -103,6 +106,8 @@ pub enum SpentLimit {
     Turns,
     /// The limit of tokens of a context.
     Context,
+    /// The limit of calls.
+    Calls,
 }
 
 /// What a finished session contributes to the record.
@@ -114,6 +119,8 @@ pub struct Outcome {
     pub policy_turns: Vec<PolicyTurn>,
     /// The tokens.
     pub segments: Vec<Segment>,
+    /// Calls of the run's tools; `begin` counts from the session's first entry.
+    pub calls: Vec<AgentCall>,
     /// Text of the last reply that the program received.
     pub last_text: Option<String>,
     /// Numbers of requests.
@@ -156,6 +163,9 @@ pub struct Session<'a> {
     /// Conversations of the running generations.
     busy: BTreeSet<Conversation>,
     policy_time: Duration,
+    /// Time in which only a call of a tool was waited for.
+    tool_time: Duration,
+    calls: Calls,
 }
 
 impl<'a> Session<'a> {
@@ -179,6 +189,8 @@ impl<'a> Session<'a> {
             running: FuturesUnordered::new(),
             busy: BTreeSet::new(),
             policy_time: Duration::ZERO,
+            tool_time: Duration::ZERO,
+            calls: Calls::default(),
         }
     }
 
@@ -188,31 +200,74 @@ impl<'a> Session<'a> {
         incoming: &mut mpsc::Receiver<Incoming>,
         program: impl Future<Output = T>,
     ) -> Served<T> {
-        let begun = Instant::now();
+        // Without a sender there is nothing to wait for.
+        let (_sender, mut requests) = mpsc::channel(1);
+        let tools = ProgramTools { requests: &mut requests, toolbox: &mut NoTools };
+        self.serve_with(incoming, tools, program).await
+    }
+
+    /// Answers requests and calls of the run's tools until the program ends or a time is used up. A call that has begun
+    /// is performed to its end.
+    pub async fn serve_with<T>(
+        &mut self,
+        incoming: &mut mpsc::Receiver<Incoming>,
+        tools: ProgramTools<'_>,
+        program: impl Future<Output = T>,
+    ) -> Served<T> {
+        let ProgramTools { requests, toolbox } = tools;
+        let (begin, begun) = mpsc::unbounded_channel();
+        let (done, mut performed) = mpsc::unbounded_channel();
+        let mut performing = std::pin::pin!(calls::perform(toolbox, begun, done));
+        let since = Instant::now();
         let mut program = std::pin::pin!(program);
-        let mut open = true;
-        loop {
-            let idle = self.running.is_empty();
-            let own =
-                self.settings.limits.program_time.saturating_sub(begun.elapsed().saturating_sub(self.policy_time));
-            let all = self.settings.limits.episode_time.saturating_sub(begun.elapsed());
+        let (mut open, mut calls_open) = (true, true);
+        let served = loop {
+            let (generating, calling) = (!self.running.is_empty(), self.calls.is_busy());
+            let (own, all) = self.time_left(since);
             let waited = Instant::now();
             let step = tokio::select! {
                 biased;
-                ended = &mut program => return Served::Ended(ended),
-                () = tokio::time::sleep(all) => return Served::EpisodeTime,
-                () = tokio::time::sleep(own), if idle => return Served::ProgramTime,
-                Some(finished) = self.running.next(), if !idle => Some(Step::Finished(Box::new(finished))),
-                next = incoming.recv(), if open => next.map(Step::Incoming),
+                ended = &mut program => break Served::Ended(ended),
+                () = tokio::time::sleep(all) => break Served::EpisodeTime,
+                () = tokio::time::sleep(own), if !generating && !calling => break Served::ProgramTime,
+                Some(finished) = self.running.next(), if generating => Step::Finished(Box::new(finished)),
+                never = &mut performing => match never {},
+                Some(outcome) = performed.recv() => Step::Performed(outcome),
+                next = incoming.recv(), if open => next.map_or(Step::Closed, Step::Incoming),
+                next = requests.recv(), if calls_open && !calling => next.map_or(Step::CallsClosed, Step::Call),
             };
-            if !idle {
-                self.policy_time += waited.elapsed();
-            }
+            self.count_wait(generating, calling, waited.elapsed());
             match step {
-                Some(Step::Finished(finished)) => self.finish(*finished),
-                Some(Step::Incoming(request)) => self.accept(request),
-                None => open = false,
+                Step::Finished(finished) => self.finish(*finished),
+                Step::Incoming(request) => self.accept(request),
+                Step::Call(request) => drop(begin.send(self.calls.begin(request, &mut self.transcript))),
+                Step::Performed(outcome) => self.performed(outcome),
+                Step::Closed => open = false,
+                Step::CallsClosed => calls_open = false,
             }
+        };
+        if self.calls.is_busy() {
+            tokio::select! {
+                outcome = performed.recv() => outcome.into_iter().for_each(|outcome| self.performed(outcome)),
+                never = &mut performing => match never {},
+            }
+        }
+        served
+    }
+
+    /// Time left of the program's own and of the episode's.
+    fn time_left(&self, since: Instant) -> (Duration, Duration) {
+        let (limits, elapsed) = (self.settings.limits, since.elapsed());
+        let own = elapsed.saturating_sub(self.policy_time).saturating_sub(self.tool_time);
+        (limits.program_time.saturating_sub(own), limits.episode_time.saturating_sub(elapsed))
+    }
+
+    /// Counts a wait that was not the program's.
+    fn count_wait(&mut self, generating: bool, calling: bool, wait: Duration) {
+        if generating {
+            self.policy_time += wait;
+        } else if calling {
+            self.tool_time += wait;
         }
     }
 
@@ -231,6 +286,7 @@ impl<'a> Session<'a> {
             transcript,
             policy_turns,
             segments,
+            calls: self.calls.into_performed(),
             last_text: self.last_text,
             counts: self.counts,
             spent: self.spent,
@@ -311,7 +367,7 @@ impl<'a> Session<'a> {
             return Err(ApiError::new(ErrorClass::BudgetSpent, message));
         }
         let prompt = self.prompt(&request)?;
-        self.transcript.charge(&request.messages, limits.bytes)?;
+        self.transcript.charge(&request.messages, &prompt.keys, limits.bytes)?;
         let context = limits.context_tokens.min(self.policy.context());
         if prompt.tokens.len() >= context {
             self.spent.get_or_insert(SpentLimit::Context);
@@ -372,10 +428,20 @@ impl<'a> Session<'a> {
     }
 }
 
-/// An event of [`Session::serve`].
+/// An event of [`Session::serve_with`].
 enum Step {
+    /// A generation has ended.
     Finished(Box<Finished>),
+    /// The program asks the policy.
     Incoming(Incoming),
+    /// The program calls a tool.
+    Call(ToolRequest),
+    /// A call was performed.
+    Performed(Performed),
+    /// No further request comes.
+    Closed,
+    /// No further call comes.
+    CallsClosed,
 }
 
 const TOO_MANY: &str = "the episode's requests are used up";

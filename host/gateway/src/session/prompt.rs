@@ -11,6 +11,8 @@ use crate::graph::{Continued, GraphTurn, Key};
 
 /// A prompt.
 pub(super) struct Prompt {
+    /// Keys of the request's messages.
+    pub keys: Vec<Key>,
     /// Key of the request's history.
     pub history: Key,
     /// The reply that the tokens continue.
@@ -36,8 +38,10 @@ impl Session<'_> {
             let message = "the last message must not be the assistant's: the policy begins its replies itself";
             return Err(ApiError::new(ErrorClass::Invalid, message));
         }
-        let (history, continued) = self.graph.locate(&request.functions, &request.messages);
-        let messages = request.messages.iter().map(|message| self.message(message)).collect::<Result<Vec<_>, _>>();
+        let keys: Vec<Key> = request.messages.iter().map(Key::of_message).collect();
+        let (history, continued) = self.graph.locate(&request.functions, &keys);
+        let messages = request.messages.iter().zip(&keys).map(|(message, key)| self.message(message, *key));
+        let messages = messages.collect::<Result<Vec<_>, _>>();
         let messages = messages.map_err(|error| refused(&error))?;
         let (before, sampled_stop) = match continued {
             Some(Continued { turn, .. }) => {
@@ -63,16 +67,16 @@ impl Session<'_> {
         };
         let conversation =
             conversation.filter(|one| !taken(*one)).unwrap_or_else(|| self.settings.conversations.next());
-        Ok(Prompt { history, parent, known_messages, before, given, tokens, rendered, conversation })
+        Ok(Prompt { keys, history, parent, known_messages, before, given, tokens, rendered, conversation })
     }
 
     /// A message as the chat format takes it. A message of the assistant that the policy sampled keeps its tokens.
-    fn message(&self, message: &InputMessage) -> Result<Message, ChatError> {
+    fn message(&self, message: &InputMessage, key: Key) -> Result<Message, ChatError> {
         let InputMessage { role, text, calls, .. } = message;
         if *role != Role::Assistant {
             return Ok(Message::of_text(*role, text.clone()));
         }
-        if let Some(tokens) = self.graph.sampled_as(message) {
+        if let Some(tokens) = self.graph.sampled_as(key) {
             return Ok(Message { role: *role, text: text.clone(), tokens: tokens.to_vec() });
         }
         if calls.is_empty() {

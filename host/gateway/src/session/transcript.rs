@@ -6,7 +6,7 @@ use gymkhana_chat::Role;
 use gymkhana_record::{Call, Part, PolicyTurn, Turn};
 
 use crate::dialect::{ApiError, ErrorClass, InputMessage, ModelReply};
-use crate::graph::Key;
+use crate::graph::{Key, canonical};
 
 /// The one seat that a program plays.
 const SEAT: u32 = 0;
@@ -19,16 +19,22 @@ pub(super) struct Transcript {
     /// Messages that the transcript holds. An edited history repeats most of its messages.
     known: HashSet<Key>,
     bytes: u64,
+    /// Calls of the policy that nothing has answered: id, name and arguments.
+    pending: Vec<Call>,
+    /// Ids of calls that a tool of the run has answered. The program repeats the answer to the policy.
+    performed: HashSet<String>,
+    /// Number of the environment's steps so far.
+    steps: u32,
 }
 
 impl Transcript {
-    /// Counts the messages of a request that are new.
+    /// Counts the messages of a request that are new, by their keys.
     ///
     /// # Errors
     /// If all messages together exceed `limit`.
-    pub(super) fn charge(&mut self, messages: &[InputMessage], limit: u64) -> Result<(), ApiError> {
-        let new = messages.iter().filter(|message| !self.known.contains(&Key::of_message(message)));
-        let bytes: usize = new.map(|message| message.text.len() + call_bytes(message)).sum();
+    pub(super) fn charge(&mut self, messages: &[InputMessage], keys: &[Key], limit: u64) -> Result<(), ApiError> {
+        let new = messages.iter().zip(keys).filter(|(_, key)| !self.known.contains(key));
+        let bytes: usize = new.map(|(message, _)| message.text.len() + call_bytes(message)).sum();
         let total = self.bytes.saturating_add(bytes as u64);
         if total > limit {
             let message = format!(
@@ -43,15 +49,19 @@ impl Transcript {
 
     /// Adds messages of the program to the policy. Messages of the assistant that the policy did not sample are no
     /// observations. An `edited` history repeats most of its messages, which are not added again.
-    pub(super) fn hear(&mut self, messages: &[InputMessage], edited: bool) {
-        for message in messages {
-            let is_new = self.known.insert(Key::of_message(message));
+    pub(super) fn hear(&mut self, messages: &[InputMessage], keys: &[Key], edited: bool) {
+        for (message, key) in messages.iter().zip(keys) {
+            let is_new = self.known.insert(*key);
             let content = vec![Part::Text(message.text.clone())];
             let turn = match message.role {
                 Role::System | Role::Assistant => continue,
                 Role::User => Turn::Observation { seat: SEAT, content },
                 Role::Tool => {
                     let id = message.call_id.clone().unwrap_or_default();
+                    self.pending.retain(|call| call.id != id);
+                    if self.performed.contains(&id) {
+                        continue;
+                    }
                     Turn::Answer { seat: SEAT, id, content, failed: false }
                 }
             };
@@ -68,7 +78,7 @@ impl Transcript {
             seat: SEAT,
             turn: number,
             transcript,
-            steps: 0,
+            steps: self.steps,
             state: None,
             probe_score: None,
             note: None,
@@ -78,8 +88,39 @@ impl Transcript {
         }
         for call in &reply.calls {
             let call = Call { id: call.id.clone(), name: call.name.clone(), arguments: call.arguments.clone() };
+            self.pending.push(call.clone());
             self.turns.push(Turn::Call { seat: SEAT, call, cost: 0.0 });
         }
+    }
+
+    /// Takes the id of the policy's first call of this function with these arguments that nothing has answered.
+    pub(super) fn take_pending(&mut self, name: &str, arguments: &str) -> Option<String> {
+        let arguments = canonical(arguments);
+        let is_it = |call: &Call| is_named(&call.name, name) && canonical(&call.arguments) == arguments;
+        let place = self.pending.iter().position(is_it)?;
+        Some(self.pending.remove(place).id)
+    }
+
+    /// Returns a call that was taken and not performed.
+    pub(super) fn put_back(&mut self, call: Call) {
+        self.pending.insert(0, call);
+    }
+
+    /// Adds what the call of this id added to the transcript, and returns the position of its first entry. `cost` is the
+    /// call's, and `steps` the number of the environment's steps so far.
+    pub(super) fn perform(&mut self, id: &str, cost: f64, turns: Vec<Turn>, steps: u32) -> u32 {
+        for turn in &mut self.turns {
+            if let Turn::Call { call, cost: known, .. } = turn
+                && call.id == id
+            {
+                *known = cost;
+            }
+        }
+        let begin = self.turns.len() as u32;
+        self.turns.extend(turns);
+        self.performed.insert(id.to_owned());
+        self.steps = steps;
+        begin
     }
 
     pub(super) fn into_parts(self) -> (Vec<Turn>, Vec<PolicyTurn>) {
@@ -89,4 +130,28 @@ impl Transcript {
 
 fn call_bytes(message: &InputMessage) -> usize {
     message.calls.iter().map(|call| call.name.len() + call.arguments.len()).sum()
+}
+
+/// Whether a program that calls `tool` may pass on a call of `called`: some put a prefix before the names of tools.
+fn is_named(called: &str, tool: &str) -> bool {
+    let prefix = called.strip_suffix(tool);
+    prefix.is_some_and(|prefix| prefix.chars().next_back().is_none_or(|sign| !sign.is_alphanumeric()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_before_the_name_of_a_tool_makes_no_difference() {
+        for (called, tool, same) in [
+            ("add", "add", true),
+            ("mcp__gymkhana__add", "add", true),
+            ("gymkhana.add", "add", true),
+            ("readd", "add", false),
+            ("add", "mcp_add", false),
+        ] {
+            assert_eq!(is_named(called, tool), same, "{called} {tool}");
+        }
+    }
 }

@@ -42,7 +42,7 @@ async fn official_clients_get_what_they_expect() {
 }
 
 /// The program's path. Node.js looks for packages beside the program, so that it is copied there.
-fn beside_packages(folder: &str, program: &str) -> PathBuf {
+pub fn beside_packages(folder: &str, program: &str) -> PathBuf {
     let path = Path::new(folder).join(program);
     match std::env::var_os("GYMKHANA_CLIENTS_NPM") {
         Some(packages) if program.ends_with(".mjs") => {

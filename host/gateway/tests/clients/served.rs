@@ -5,15 +5,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use gymkhana_chat::{ChatFiles, ChatFormat, NewCall, ReplyPiece};
 use gymkhana_gateway::server::Gateway;
 use gymkhana_gateway::session::{
-    ConversationIds, Outcome, SamplingRule, Served, Session, SessionLimits, SessionSettings,
+    ConversationIds, Outcome, Performed, ProgramTools, SamplingRule, Served, Session, SessionLimits, SessionSettings,
+    ToolAnswer, Toolbox,
 };
 use gymkhana_policy::{
     Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, Sampling, ScoreRequest, Stop, certain,
 };
-use gymkhana_record::{Sampled, Seed};
+use gymkhana_record::{Call, Function, Part, Sampled, Seed, Turn};
+use serde_json::{Value as Json, json};
 
 /// The reply without tools, and after the answer of a tool.
 pub const ANSWER: &str = "The answer is 4.";
@@ -86,6 +89,39 @@ pub fn settings() -> SessionSettings {
     }
 }
 
+/// A tool that adds.
+fn add() -> Function {
+    Function {
+        name: "add".to_owned(),
+        description: "Adds two numbers.".to_owned(),
+        parameters: json!({
+            "type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"],
+        })
+        .to_string(),
+        cost: 0.5,
+    }
+}
+
+/// Performs calls of `add`.
+struct Adder;
+
+impl Toolbox for Adder {
+    fn perform(&mut self, call: Call, listed: bool) -> BoxFuture<'_, Performed> {
+        let arguments: Json = serde_json::from_str(&call.arguments).expect("the gateway sends JSON");
+        let sum = arguments["a"].as_i64().zip(arguments["b"].as_i64()).map(|(a, b)| a + b);
+        let (text, failed) = match sum.filter(|_| call.name == "add") {
+            Some(sum) => (sum.to_string(), false),
+            None => (format!("`{}` cannot be called with {}", call.name, call.arguments), true),
+        };
+        let content = vec![Part::Text(text)];
+        let answer = Turn::Answer { seat: 0, id: call.id.clone(), content: content.clone(), failed };
+        let own = (!listed).then(|| Turn::Call { seat: 0, call, cost: 0.5 });
+        let turns = own.into_iter().chain([answer]).collect();
+        let answer = ToolAnswer { content, failed, done: false };
+        Box::pin(async { Performed::Answered { turns, cost: 0.5, steps: 0, answer } })
+    }
+}
+
 /// An HTTP client without proxies.
 pub fn client() -> reqwest::Client {
     // Another test may have installed it.
@@ -99,23 +135,30 @@ pub struct Place {
     pub openai: String,
     pub anthropic: String,
     pub key: String,
+    pub mcp: String,
     pub variables: Vec<(String, String)>,
 }
 
 /// Serves a session while `program` runs, and returns its result with what the session holds.
 pub async fn serve<T, P: Future<Output = T>>(delay: Duration, program: impl FnOnce(Place) -> P) -> (T, Outcome) {
+    serve_by(&Calculator { chat: chat(), delay }, program).await
+}
+
+/// As [`serve`], with another policy. The session offers a tool `add` by MCP.
+pub async fn serve_by<T, P: Future<Output = T>>(policy: &dyn Policy, program: impl FnOnce(Place) -> P) -> (T, Outcome) {
     let gateway = Gateway::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
-    let policy = Calculator { chat: chat(), delay };
-    let mut open = gateway.open(vec!["policy".to_owned()]);
+    let mut open = gateway.open_with_tools(vec!["policy".to_owned()], vec![add()]);
     let place = Place {
         openai: open.openai_url(),
         anthropic: open.anthropic_url(),
         key: open.key().to_owned(),
+        mcp: open.mcp_url().expect("it offers tools"),
         variables: open.variables("policy"),
     };
     let chat = chat();
-    let mut session = Session::new(&chat, &policy, settings());
-    let served = session.serve(&mut open.requests, program(place)).await;
+    let mut session = Session::new(&chat, policy, settings());
+    let tools = ProgramTools { requests: &mut open.tool_requests, toolbox: &mut Adder };
+    let served = session.serve_with(&mut open.requests, tools, program(place)).await;
     let Served::Ended(result) = served else { panic!("the session ended by its time") };
     (result, session.into_outcome().expect("sound segments"))
 }

@@ -60,7 +60,20 @@ impl Served {
     ///
     /// # Errors
     /// If the plugins do not fit the run file, or the server or its model cannot be used.
-    pub async fn connect(mut file: RunFile, plugins: Vec<Plugin>, reporter: &Arc<dyn Reporter>) -> RunResult<Self> {
+    pub async fn connect(file: RunFile, plugins: Vec<Plugin>, reporter: &Arc<dyn Reporter>) -> RunResult<Self> {
+        Self::connect_with(file, plugins, reporter, rollout::with_agent).await
+    }
+
+    /// As [`Served::connect`], with an agent that `with_agent` adds to the rollout.
+    ///
+    /// # Errors
+    /// As [`Served::connect`], and those of `with_agent`.
+    pub async fn connect_with(
+        mut file: RunFile,
+        plugins: Vec<Plugin>,
+        reporter: &Arc<dyn Reporter>,
+        with_agent: impl FnOnce(Rollout, &RunFile) -> RunResult<Rollout>,
+    ) -> RunResult<Self> {
         let set = plugins::bind_all(&file, plugins).await?;
         let rewards = rewards::reward_sum(&file, &set)?;
         seats::check(&file, &set)?;
@@ -75,7 +88,7 @@ impl Served {
         file.limits.fit_model(policy.context()).user_error()?;
         rollout::check_agent(&file, &set)?;
         let rollout = rollout::rollout(&file, set, format()?, rewards, None)?;
-        let rollout = Arc::new(rollout::with_agent(rollout, &file)?);
+        let rollout = Arc::new(with_agent(rollout, &file)?);
         Ok(Self { file, rollout, seats: ServedSeats { policy, oracle }, chat })
     }
 }

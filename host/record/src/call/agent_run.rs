@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Call;
+
 /// The run of the agent program that played an episode.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AgentRun {
@@ -20,9 +22,25 @@ pub struct AgentRun {
     pub repeats: u32,
     /// Requests that are not turns: token counts, probes of one token, side models.
     pub side_requests: u32,
-    /// Requests that were refused, such as malformed ones and those beyond a limit.
+    /// Requests and calls that were refused, such as malformed ones and those beyond a limit.
     pub refused: u32,
+    /// Calls that the program made by MCP, in the order in which they were performed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<AgentCall>,
     /// End of the program's standard error, at most 4 KiB.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr: String,
+}
+
+/// A call of a tool or of the environment that an agent program made by MCP.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentCall {
+    /// The call as it was performed.
+    pub call: Call,
+    /// Whether it performs a call of the policy, which the transcript holds under the same id.
+    pub listed: bool,
+    /// Position of its first entry among the program's transcript entries.
+    pub begin: u32,
+    /// Number of transcript entries that it added: itself unless it is listed, its answer and observations.
+    pub turns: u32,
 }

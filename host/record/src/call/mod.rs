@@ -7,7 +7,7 @@ mod failure;
 mod log;
 mod site;
 
-pub use agent_run::AgentRun;
+pub use agent_run::{AgentCall, AgentRun};
 pub use cost::{CallCost, Cost};
 pub use exchange::{
     Exchange, HttpRequest, HttpResponse, ModelMessage, ModelReply, ModelRequest, ModelRole, Question, Refused, Reply,

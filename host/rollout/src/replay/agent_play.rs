@@ -28,4 +28,26 @@ impl AgentPlay {
         let ending = run.answer.is_none().then_some(record.ending);
         Some(Self { run, transcript, policy_turns, segments: record.segments.clone(), failure, ending })
     }
+
+    /// Ends the episode as the environment did after a call of the program, whose later answer is no action. A program
+    /// that never called the model has failed all the same.
+    pub(crate) fn ended_by_environment(&mut self, ending: Ending) {
+        let failed = |failure: &Failure| failure.kind.is_hosts() || self.policy_turns.is_empty();
+        self.failure = self.failure.take().filter(failed);
+        self.run.answer = None;
+        if self.failure.is_none() {
+            self.ending = Some(ending);
+        }
+    }
+
+    /// Puts what the calls of tools added on a replay in the place of what they added in the record.
+    pub(crate) fn replace_calls(&mut self, again: Vec<Vec<Turn>>) {
+        for (call, turns) in self.run.calls.iter_mut().zip(again).rev() {
+            let length = self.transcript.len();
+            let begin = (call.begin as usize).min(length);
+            let end = begin.saturating_add(call.turns as usize).min(length);
+            call.turns = turns.len() as u32;
+            self.transcript.splice(begin..end, turns);
+        }
+    }
 }

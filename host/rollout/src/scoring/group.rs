@@ -61,7 +61,7 @@ impl Rollout {
     /// If the host itself fails.
     pub async fn replay_group(&self, recorded: &[EpisodeRecord]) -> Result<Vec<EpisodeRecord>, RolloutError> {
         let members = recorded.iter().map(|record| async move {
-            if record.id.phase == Phase::Served {
+            if record.id.phase == Phase::Served && record.agent.is_none() {
                 return Ok(self.replay_transcript(record).await);
             }
             match self.begin_replay(record).await? {

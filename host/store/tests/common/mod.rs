@@ -2,9 +2,9 @@
 #![allow(dead_code, reason = "each test file uses some of these")]
 
 use gymkhana_record::{
-    AgentRun, Boundary, Call, CallCost, CallSite, Component, Content, Cost, EPISODE_SCHEMA, Ending, EpisodeId,
-    EpisodeRecord, Evidence, Exchange, Failure, FailureKind, Function, HttpRequest, HttpResponse, LogEntry, LogLevel,
-    Media, ModelMessage, ModelReply, ModelRequest, ModelRole, NamedValue, Opening, Part, Phase, PluginScore,
+    AgentCall, AgentRun, Boundary, Call, CallCost, CallSite, Component, Content, Cost, EPISODE_SCHEMA, Ending,
+    EpisodeId, EpisodeRecord, Evidence, Exchange, Failure, FailureKind, Function, HttpRequest, HttpResponse, LogEntry,
+    LogLevel, Media, ModelMessage, ModelReply, ModelRequest, ModelRole, NamedValue, Opening, Part, Phase, PluginScore,
     PolicyTurn, ProbeScore, Question, Refused, Reply, Score, SeatFunctions, SeatRewards, Seed, Segment, SegmentColumns,
     Stream, TaskRef, Timing, Turn, Value,
 };
@@ -73,9 +73,15 @@ fn agent_run(random: &mut Stream) -> AgentRun {
         exit: Some(random.bits() as i32),
         begin: 1,
         turns: random.bits() as u32,
+        calls: several(random, agent_call),
         stderr: words(random),
         ..AgentRun::default()
     }
+}
+
+fn agent_call(random: &mut Stream) -> AgentCall {
+    let call = Call { id: words(random), name: words(random), arguments: words(random) };
+    AgentCall { call, listed: random.below(2) == 0, begin: random.bits() as u32, turns: random.bits() as u32 }
 }
 
 fn cost(random: &mut Stream) -> CallCost {

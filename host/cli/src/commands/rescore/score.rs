@@ -31,7 +31,8 @@ struct Tally {
 }
 
 impl Purpose {
-    fn includes(self, phase: Phase) -> bool {
+    /// Whether episodes of this phase have the purpose.
+    pub(crate) fn includes(self, phase: Phase) -> bool {
         match self {
             Self::Train => phase == Phase::Train,
             Self::Demonstrations => phase == Phase::Demonstration,

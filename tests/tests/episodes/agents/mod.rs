@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+mod tools;
+
 use std::time::Duration;
 
 use crate::common::{FAILURE_REWARD, Table, limits, play, rollout};
@@ -36,6 +38,8 @@ fn settings(command: &[&str]) -> AgentSettings {
         time: Duration::from_secs(30),
         retry_window: Duration::from_secs(10),
         stop_texts: vec![],
+        mcp: false,
+        requested_sampling: false,
     }
 }
 

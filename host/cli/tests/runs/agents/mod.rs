@@ -1,12 +1,15 @@
 //! Runs in which an agent program plays: training, evaluation and replay, and run files that cannot be played.
 
+mod exports;
+mod gateway;
+
 use crate::common::Desk;
 use gymkhana_record::Phase;
 
-const PLUGINS: &str = "plugins/word-problems.wasm,plugins/answer-match.wasm";
+pub const PLUGINS: &str = "plugins/word-problems.wasm,plugins/answer-match.wasm";
 
 /// The smallest run with a program. Steps overlap with generation, so that tokens come from earlier weights.
-const RUN: &str = r#"
+pub const RUN: &str = r#"
 seed = 1
 success = "answer-match.correct"
 
@@ -51,10 +54,20 @@ messages += [ask(messages), {"role": "user", "content": "Again."}]
 print("Answer:", ask(messages)["content"])
 "#;
 
-fn desk(run: &str) -> Desk {
+pub fn desk(run: &str) -> Desk {
     let desk = Desk::with_run_file(run);
     desk.write("agent.py", AGENT);
     desk
+}
+
+/// The run with one step, whose program may call tools by MCP.
+pub fn with_tool(run: &str) -> String {
+    run.replace("seconds = 60", "seconds = 60\nmcp = true").replace("steps = 3", "steps = 1")
+}
+
+/// A program that calls the calculator before it asks the policy.
+pub fn write_tool_program(desk: &Desk) {
+    desk.write("agent.py", &AGENT.replace("messages = [{", &format!("{WITH_TOOL}\nmessages = [{{")));
 }
 
 #[test]
@@ -77,6 +90,34 @@ fn a_program_is_trained_and_its_episodes_replay() {
     desk.host(&["replay", "out"]).succeeded();
 }
 
+/// Calls the calculator before it asks the policy.
+const WITH_TOOL: &str = r#"
+def call(expression):
+    params = {"name": "calculate", "arguments": {"expression": expression}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    request = urllib.request.Request(os.environ["GYMKHANA_MCP_URL"], body, headers)
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)["result"]["content"][0]["text"]
+
+assert call("6*7") == "42"
+"#;
+
+#[test]
+fn a_program_calls_tools_of_the_run_by_mcp_and_its_episodes_replay() {
+    let desk = desk(&with_tool(RUN));
+    write_tool_program(&desk);
+    desk.run(&format!("{PLUGINS},plugins/calculator.wasm"), &[]).succeeded();
+    let records = desk.episodes();
+    assert_eq!(records.len(), 2 * 2 + 2 * 2);
+    for record in &records {
+        let run = record.agent.as_ref().expect("a program played");
+        let [call] = &run.calls[..] else { panic!("{} calls", run.calls.len()) };
+        assert_eq!((call.call.name.as_str(), call.listed, call.turns), ("calculate", false, 2));
+    }
+    desk.host(&["replay", "out"]).succeeded();
+}
+
 #[test]
 fn what_a_program_cannot_play_is_refused_before_the_run() {
     let with_tool = format!("{PLUGINS},plugins/calculator.wasm");
@@ -86,7 +127,7 @@ fn what_a_program_cannot_play_is_refused_before_the_run() {
         (RUN.replace("seed = 1", "seed = 1\ndeterministic = true"), PLUGINS, "deterministic = true"),
         (RUN.replace("seconds = 60", "seconds = 0"), PLUGINS, "agent.seconds"),
         (RUN.replace("[\"python3\", \"agent.py\"]", "[]"), PLUGINS, "agent.command"),
-        (RUN.replace("seconds = 60", "mcp = true"), PLUGINS, "mcp"),
+        (RUN.replace("seconds = 60", "mcp = 1"), PLUGINS, "mcp"),
     ] {
         let desk = desk(&run);
         let outcome = desk.run(plugins, &[]);

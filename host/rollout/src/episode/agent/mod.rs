@@ -4,16 +4,24 @@
 //! A replay starts no program: what the program said and did comes from the record, and the environment and the rewards
 //! are called again.
 
+mod tools;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use gymkhana_driver::Reply;
+use gymkhana_gateway::control::SessionOffer;
 use gymkhana_gateway::program::{Launch, ProgramEnd, StartError};
+use gymkhana_gateway::server::OpenSession;
 use gymkhana_gateway::session::{
-    ConversationIds, Outcome, SamplingRule, Served, Session, SessionLimits, SessionSettings, SpentLimit,
+    ConversationIds, Outcome, Performed, ProgramTools, SamplingRule, Served, Session, SessionLimits, SessionSettings,
+    SpentLimit, Toolbox,
 };
 use gymkhana_policy::Policy;
-use gymkhana_record::{AgentRun, Boundary, CallSite, Ending, EpisodeRecord, Failure, FailureKind, Part, Turn};
+use gymkhana_record::{
+    AgentCall, AgentRun, Boundary, CallSite, Ending, EpisodeRecord, Failure, FailureKind, Part, Turn,
+};
 use serde_json::{Value as Json, json};
 
 use crate::RolloutError;
@@ -21,6 +29,7 @@ use crate::episode::live_bytes::TURN_WAIT;
 use crate::episode::state::{EpisodeState, hooks};
 use crate::harness::AgentHarness;
 use crate::replay::agent_play::AgentPlay;
+use tools::EpisodeTools;
 
 impl EpisodeState<'_> {
     /// Plays the episode by the program of the run and writes the record.
@@ -31,23 +40,74 @@ impl EpisodeState<'_> {
     ) -> Result<EpisodeRecord, RolloutError> {
         self.held.grow_to(self.episode.data.budget.used());
         self.policy.begun += self.rollout.live.room(TURN_WAIT).await;
-        let mut open = harness.gateway.open(harness.settings.models.clone());
-        let variables = open.variables(harness.settings.models.first().map_or("policy", String::as_str));
-        let launch = Launch { variables, task: self.task().to_string() };
-        let mut program = harness.gateway.launch(harness.program(), launch);
-        let mut session = Session::new(&self.rollout.chat, policy, self.session_settings(harness));
-        let served = session.serve(&mut open.requests, program.ended()).await;
-        // No further request is answered, and the process group is gone before the environment steps.
-        drop((open, program));
+        let mut open = self.open_session(harness);
+        let program = self.program(harness, &open);
+        let rollout = self.rollout;
+        let mut session = Session::new(&rollout.chat, policy, self.session_settings(harness));
+        let tools = &mut EpisodeTools::of(&mut self);
+        let tools = ProgramTools { requests: &mut open.tool_requests, toolbox: tools };
+        // The process group of the program is gone when this returns.
+        let served = session.serve_with(&mut open.requests, tools, program).await;
+        // No further request is answered before the environment steps.
+        drop(open);
         let outcome = session.into_outcome()?;
         self.episode.data.timing.policy_ms += outcome.policy_time.as_secs_f64() * 1e3;
-        let play = concluded(outcome, served, harness.settings.time);
+        let mut play = concluded(outcome, served, harness.settings.time);
+        if let Some(ending) = self.episode.data.ending {
+            play.ended_by_environment(ending);
+        }
         self.conclude(play).await
     }
 
-    /// Plays a recorded episode again with what its program contributed.
-    pub(crate) async fn replay_agent(self: Box<Self>, play: AgentPlay) -> Result<EpisodeRecord, RolloutError> {
+    /// Plays a recorded episode again with what its program contributed. Its calls of tools are performed again.
+    pub(crate) async fn replay_agent(mut self: Box<Self>, mut play: AgentPlay) -> Result<EpisodeRecord, RolloutError> {
+        let calls: Vec<AgentCall> = play.run.calls.clone();
+        let mut tools = EpisodeTools::of(&mut self);
+        let mut again = vec![];
+        for AgentCall { call, listed, .. } in calls {
+            again.push(match tools.perform(call, listed).await {
+                Performed::Answered { turns, .. } => turns,
+                Performed::Refused { .. } => vec![],
+            });
+        }
+        play.replace_calls(again);
         self.conclude(play).await
+    }
+
+    /// The run of the program up to its end: a process of the host, or a harness elsewhere.
+    fn program<'h>(
+        &self,
+        harness: &'h AgentHarness,
+        open: &OpenSession,
+    ) -> BoxFuture<'h, Result<ProgramEnd, StartError>> {
+        let model = harness.settings.models.first().map_or("policy", String::as_str);
+        let task = self.task();
+        if let Some(external) = &harness.external {
+            return external.play(SessionOffer {
+                episode: self.policy.plan.id,
+                session: open.id().to_owned(),
+                openai_url: open.openai_url(),
+                anthropic_url: open.anthropic_url(),
+                mcp_url: open.mcp_url(),
+                key: open.key().to_owned(),
+                model: model.to_owned(),
+                task,
+                activity: open.activity(),
+            });
+        }
+        let launch = Launch { variables: open.variables(model), task: task.to_string() };
+        let mut program = harness.gateway.launch(harness.program(), launch);
+        Box::pin(async move { program.ended().await })
+    }
+
+    /// A session of the gateway, with the functions of the run if the program may call them.
+    fn open_session(&self, harness: &AgentHarness) -> OpenSession {
+        let models = harness.settings.models.clone();
+        if harness.settings.mcp {
+            harness.gateway.open_with_tools(models, self.episode.data.functions(0).to_vec())
+        } else {
+            harness.gateway.open(models)
+        }
     }
 
     /// The task as the program gets it.
@@ -69,7 +129,11 @@ impl EpisodeState<'_> {
         let limits = &self.rollout.limits;
         let place = self.policy.plan.place;
         SessionSettings {
-            sampling: SamplingRule::Fixed(self.policy.plan.sampling),
+            sampling: if harness.settings.requested_sampling {
+                SamplingRule::Requested(self.policy.plan.sampling)
+            } else {
+                SamplingRule::Fixed(self.policy.plan.sampling)
+            },
             seed: self.policy.plan.seed.child("policy").child(0),
             limits: SessionLimits {
                 turns: self.turn_limit(),
@@ -162,7 +226,8 @@ fn concluded(outcome: Outcome, served: Served<Result<ProgramEnd, StartError>>, o
         run.answer = None;
         ending = Some(if failure.kind.is_hosts() { Ending::Dropped } else { Ending::AgentFailed });
     }
-    let Outcome { transcript, policy_turns, segments, .. } = outcome;
+    let Outcome { transcript, policy_turns, segments, calls, .. } = outcome;
+    run.calls = calls;
     AgentPlay { run, transcript, policy_turns, segments, failure, ending }
 }
 
@@ -184,6 +249,7 @@ fn answer(outcome: &Outcome, end: ProgramEnd) -> Result<String, Unanswered> {
         match outcome.spent {
             Some(SpentLimit::Turns) => return Err(Unanswered::Limit(Ending::TurnLimit)),
             Some(SpentLimit::Context) => return Err(Unanswered::Limit(Ending::ContextLimit)),
+            Some(SpentLimit::Calls) => return Err(Unanswered::Limit(Ending::CallLimit)),
             None => {}
         }
         let status = end.status.unwrap_or_default();

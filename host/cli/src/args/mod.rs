@@ -1,5 +1,7 @@
 //! Arguments of the command line.
 
+mod serving;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +18,8 @@ use crate::plugin::PluginCommand;
 use crate::registry::args::{FetchArgs, RegistryCommand};
 use crate::units::parse_age;
 
+pub use serving::{GatewayArgs, ServeArgs, ServeCommand, ServeExportArgs, StdioTools};
+
 /// Help on episode ids.
 const EPISODE_IDS: &str = "\
 Episode ids:
@@ -25,7 +29,7 @@ Episode ids:
   train                     sampled for training
   before, during, after     held-out tasks, greedy decoding
   before~, during~, after~  held-out tasks, sampled decoding
-  served                    played through `host serve`";
+  served                    played through `host serve` or `host gateway`";
 
 /// Train language-model agents on WebAssembly plugins.
 #[derive(Debug, Parser)]
@@ -50,11 +54,13 @@ pub enum Command {
     Show(ShowArgs),
     /// Score recorded episodes with other rewards
     Rescore(RescoreArgs),
-    /// Serve plugins to agents and trainers of others
-    Serve(ServeArgs),
-    /// Import and describe data files
+    /// Import data files; export recorded episodes
     #[command(subcommand)]
     Data(DataCommand),
+    /// Serve plugins to agents and trainers of others
+    Serve(ServeArgs),
+    /// Serve a policy to agents of others, recorded
+    Gateway(GatewayArgs),
     /// Compare reward plugins
     #[command(subcommand)]
     Reward(RewardCommand),
@@ -264,78 +270,6 @@ pub struct EvalArgs {
     pub json: bool,
 }
 
-/// `host serve`.
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub struct ServeArgs {
-    /// Subcommand.
-    #[command(subcommand)]
-    pub command: Option<ServeCommand>,
-    /// Plugins: files or registry names [default: project's]
-    #[arg(value_name = "PLUGIN")]
-    pub plugins: Vec<PathBuf>,
-    /// Configuration, such as `serve.toml`
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Address and port; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8100")]
-    pub listen: SocketAddr,
-    /// Serve MCP on standard input and output
-    #[arg(
-        long, value_name = "TOOLS", num_args = 0..=1, require_equals = true, default_missing_value = "plain",
-        conflicts_with = "listen"
-    )]
-    pub stdio: Option<StdioTools>,
-    /// Folder of the records of all sessions
-    #[arg(long, value_name = "DIR", default_value = "served")]
-    pub out: PathBuf,
-    /// Keep no records
-    #[arg(long, conflicts_with = "out")]
-    pub no_records: bool,
-    /// Append JSON spans to FILE
-    #[arg(long, value_name = "FILE")]
-    pub trace: Option<PathBuf>,
-    /// Options for plugins from registries.
-    #[command(flatten)]
-    pub fetch: FetchArgs,
-}
-
-/// Subcommands of `host serve`.
-#[derive(Debug, Subcommand)]
-pub enum ServeCommand {
-    /// Write an environment as a container for OpenEnv
-    Export(ServeExportArgs),
-}
-
-/// `host serve export`.
-#[derive(Debug, Args)]
-pub struct ServeExportArgs {
-    /// An environment, with tools and rewards: files or registry names
-    #[arg(value_name = "PLUGIN", required = true)]
-    pub plugins: Vec<PathBuf>,
-    /// New folder of the container's files
-    #[arg(long, value_name = "DIR")]
-    pub out: PathBuf,
-    /// Configuration, such as `serve.toml`
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Report of `host plugin test --json` [default: run it]
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
-    /// Options for plugins from registries.
-    #[command(flatten)]
-    pub fetch: FetchArgs,
-}
-
-/// Tools that a client of MCP sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum StdioTools {
-    /// Those of one episode.
-    Plain,
-    /// Open, act and close.
-    Handles,
-}
-
 /// `host export`.
 #[derive(Debug, Args)]
 pub struct ExportArgs {
@@ -457,7 +391,7 @@ pub struct RescoreArgs {
     pub json: bool,
 }
 
-/// Purpose of scored episodes.
+/// Purpose of scored or exported episodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Purpose {
     /// Sampled for training.

@@ -26,7 +26,11 @@ pub struct AgentSection {
     /// Program and arguments. Its standard output is the episode's action.
     #[schemars(length(min = 1), inner(length(min = 1)))]
     pub command: Vec<String>,
-    /// Time of the program for one episode in seconds. Waits for the policy do not count.
+    /// Whether the program may call the functions of the run's tools and of the environment by MCP. The address is in
+    /// `GYMKHANA_MCP_URL`, and needs no key.
+    #[serde(default)]
+    pub mcp: bool,
+    /// Time of the program for one episode in seconds. Waits for the policy and for tools of the run do not count.
     #[serde(default = "seconds")]
     #[schemars(range(min = 0.001, max = 1_000_000))]
     pub seconds: f64,
@@ -83,6 +87,8 @@ impl AgentSection {
             time: Duration::from_secs_f64(self.seconds),
             retry_window: Duration::from_secs_f64(self.retry_seconds),
             stop_texts: stop.to_vec(),
+            mcp: self.mcp,
+            requested_sampling: false,
         }
     }
 }

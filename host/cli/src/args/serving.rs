@@ -1,0 +1,105 @@
+//! Arguments of `host serve` and `host gateway`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::registry::args::FetchArgs;
+
+/// `host serve`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ServeArgs {
+    /// Subcommand.
+    #[command(subcommand)]
+    pub command: Option<ServeCommand>,
+    /// Plugins: files or registry names [default: project's]
+    #[arg(value_name = "PLUGIN")]
+    pub plugins: Vec<PathBuf>,
+    /// Configuration, such as `serve.toml`
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Address and port; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8100")]
+    pub listen: SocketAddr,
+    /// Serve MCP on standard input and output
+    #[arg(
+        long, value_name = "TOOLS", num_args = 0..=1, require_equals = true, default_missing_value = "plain",
+        conflicts_with = "listen"
+    )]
+    pub stdio: Option<StdioTools>,
+    /// Folder of the records of all sessions
+    #[arg(long, value_name = "DIR", default_value = "served")]
+    pub out: PathBuf,
+    /// Keep no records
+    #[arg(long, conflicts_with = "out")]
+    pub no_records: bool,
+    /// Append JSON spans to FILE
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Options for plugins from registries.
+    #[command(flatten)]
+    pub fetch: FetchArgs,
+}
+
+/// Subcommands of `host serve`.
+#[derive(Debug, Subcommand)]
+pub enum ServeCommand {
+    /// Write an environment as a container for OpenEnv
+    Export(ServeExportArgs),
+}
+
+/// `host serve export`.
+#[derive(Debug, Args)]
+pub struct ServeExportArgs {
+    /// An environment, with tools and rewards: files or registry names
+    #[arg(value_name = "PLUGIN", required = true)]
+    pub plugins: Vec<PathBuf>,
+    /// New folder of the container's files
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Configuration, such as `serve.toml`
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Report of `host plugin test --json` [default: run it]
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Options for plugins from registries.
+    #[command(flatten)]
+    pub fetch: FetchArgs,
+}
+
+/// Tools that a client of MCP sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StdioTools {
+    /// Those of one episode.
+    Plain,
+    /// Open, act and close.
+    Handles,
+}
+
+/// `host gateway`.
+#[derive(Debug, Args)]
+pub struct GatewayArgs {
+    /// Run file with `policy.server`
+    pub run_file: PathBuf,
+    /// Plugins: files or registry names [default: none]
+    #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
+    pub plugins: Vec<PathBuf>,
+    /// Options for plugins from registries.
+    #[command(flatten)]
+    pub fetch: FetchArgs,
+    /// Override a key, such as `gateway.sessions=10`
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Address and port; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8200")]
+    pub listen: SocketAddr,
+    /// Folder of the records of all sessions
+    #[arg(long, value_name = "DIR", default_value = "gateway")]
+    pub out: PathBuf,
+    /// Keep no records
+    #[arg(long, conflicts_with = "out")]
+    pub no_records: bool,
+}

@@ -1,0 +1,116 @@
+//! `host gateway`: a gateway in front of a policy server, for a harness that runs elsewhere.
+
+mod episodes;
+mod records;
+mod run_file;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gymkhana_config::{GatewaySection, RunFile};
+use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
+use gymkhana_orchestration::plugins::{self, PluginFile};
+use gymkhana_orchestration::served::Served;
+use gymkhana_orchestration::tools_only;
+use gymkhana_registry::{Kind, Lock};
+use gymkhana_rollout::AgentHarness;
+use gymkhana_rollout::control::{ClientTokens, Control, ControlLimits};
+use gymkhana_sandbox::{GuestThreads, Plugin};
+
+use super::serve::stop_signal;
+use crate::args::GatewayArgs;
+use crate::error::{Classify, CliError, CliResult};
+use crate::printer::Printer;
+use crate::registry;
+use episodes::GatewayEpisodes;
+use records::{Contents, Records};
+
+/// Time that open sessions get at the end.
+const LAST_SESSIONS: Duration = Duration::from_secs(30);
+
+/// Runs the command.
+pub fn gateway(args: &GatewayArgs, printer: &Printer) -> CliResult<()> {
+    let mut file = run_file::read(args)?;
+    let section = file.gateway.clone().unwrap_or_default();
+    check_address(args, &section)?;
+    let (files, lock) = gather(args, printer)?;
+    let folder = args.run_file.parent().unwrap_or(Path::new("."));
+    let assets = AssetFiles::pin(&mut file, folder, None)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
+    let guests = GuestThreads::start().internal()?;
+    runtime.block_on(async {
+        let control = control(&section)?;
+        let loaded = load(&file, &files, &assets, printer)?;
+        let (played, reporter, mut url) = (Arc::clone(&control), printer.reporter(), String::new());
+        let served = Served::connect_with(file, loaded, &reporter, |rollout, file| {
+            if rollout.plugins().seats() > 1 {
+                let message =
+                    format!("a harness plays one seat, and the environment has {}", rollout.plugins().seats());
+                return Err(CliError::user(message).with_hint("choose another environment"));
+            }
+            let settings = section.settings(&file.limits.stop, Duration::from_secs_f64(file.limits.seconds));
+            let public = section.url.as_ref().map(ToString::to_string);
+            let harness = AgentHarness::start_external(settings, args.listen, public, played).user_error()?;
+            harness.url().clone_into(&mut url);
+            Ok(rollout.with_agent(harness))
+        });
+        let served = served.await?;
+        let contents = Contents { files: &files, lock: &lock, assets: &assets };
+        let out = (!args.no_records).then_some(args.out.as_path());
+        let records = Arc::new(Records::open(out, &served, &contents)?);
+        let episodes = GatewayEpisodes::new(&served, section.temperature, Arc::clone(&records), guests.handle());
+        control.set_episodes(Arc::new(episodes.await?));
+        printer.status(format!("the gateway is at {url}"));
+        stop_signal(printer.clone())?.await;
+        control.drain(LAST_SESSIONS).await;
+        records.commit();
+        match records.take_problem() {
+            None => Ok(()),
+            Some(problem) => Err(CliError::user(format!("some records were not written: {problem}"))
+                .with_hint("free space on the disk of --out")),
+        }
+    })
+}
+
+/// The plugins that are given; a gateway needs none.
+fn gather(args: &GatewayArgs, printer: &Printer) -> CliResult<(Vec<PluginFile>, Lock)> {
+    if args.plugins.is_empty() {
+        plugins::pin(vec![])
+    } else {
+        registry::gather(&args.plugins, args.fetch, None, printer)
+    }
+}
+
+/// Loads the plugins. Without an environment, a session is a conversation with the policy and calls of tools.
+fn load(file: &RunFile, files: &[PluginFile], assets: &AssetFiles, printer: &Printer) -> CliResult<Vec<Plugin>> {
+    let sandbox = plugins::sandbox(file, &printer.reporter())?;
+    let mut loaded = plugins::load(file, &sandbox, files, assets, OutboundMode::Live)?;
+    if !loaded.iter().any(|plugin| plugin.manifest().kinds.contains(&Kind::Environment)) {
+        loaded.push(tools_only()?);
+    }
+    Ok(loaded)
+}
+
+fn control(section: &GatewaySection) -> CliResult<Arc<Control>> {
+    let clients = section.clients.iter().map(|(name, client)| (name.as_str(), client.token_env.as_str()));
+    let tokens = ClientTokens::read(clients, |name| std::env::var(name).ok()).user_error()?;
+    let limits = ControlLimits { sessions: section.sessions, idle: Duration::from_secs_f64(section.idle_seconds) };
+    Ok(Arc::new(Control::new(limits, tokens)))
+}
+
+/// Rejects an address that others can reach without tokens and TLS.
+fn check_address(args: &GatewayArgs, section: &GatewaySection) -> CliResult<()> {
+    if args.listen.ip().is_loopback() {
+        return Ok(());
+    }
+    let missing = if section.clients.is_empty() {
+        ("no client has a token", "add sections [gateway.clients.NAME]")
+    } else if !section.behind_proxy {
+        ("keys would be sent in the clear", "set gateway.behind_proxy = true with a proxy that ends TLS")
+    } else {
+        return Ok(());
+    };
+    let message = format!("cannot listen on {}: others can reach it, and {}", args.listen, missing.0);
+    Err(CliError::user(message).with_hint(missing.1))
+}

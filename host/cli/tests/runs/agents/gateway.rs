@@ -1,0 +1,162 @@
+//! `host gateway` as a harness elsewhere uses it, and the commands that read its records.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStderr, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value as Json, json};
+
+use crate::common::Desk;
+use crate::peer::{Peer, write_model};
+use gymkhana_policy_server::Protocol;
+
+const PLUGINS: &str = "plugins/word-problems.wasm,plugins/calculator.wasm,plugins/answer-match.wasm";
+
+/// A gateway in front of a server, with records in `sessions`.
+struct Gateway {
+    child: Child,
+    errors: BufReader<ChildStderr>,
+    address: String,
+}
+
+/// A folder with a model, its server, and the file of a gateway with `more` in front of it.
+fn desk(more: &str) -> (Desk, Peer) {
+    let desk = Desk::new();
+    write_model(2, &desk.path("model"));
+    let peer = Peer::start(Protocol::Vllm, &desk.path("model"));
+    let server = format!("{{ url = \"{}\", protocol = \"vllm\", name = \"tiny\", retries = 1 }}", peer.url());
+    let policy = format!("[policy]\ncheckpoint = \"model\"\nserver = {server}\n");
+    desk.write("gateway.toml", &format!("{more}\n{policy}"));
+    (desk, peer)
+}
+
+impl Gateway {
+    fn start(desk: &Desk, more: &[&str]) -> Self {
+        let mut arguments = vec!["gateway", "gateway.toml", "--listen", "127.0.0.1:0", "--out", "sessions"];
+        arguments.extend(more);
+        let mut command = desk.command(&arguments);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the host can be started");
+        let mut errors = BufReader::new(child.stderr.take().expect("it is piped"));
+        let mut notes = String::new();
+        loop {
+            let mut line = String::new();
+            assert!(errors.read_line(&mut line).expect("a line") > 0, "the gateway ended: {notes}");
+            match line.trim().split_once("the gateway is at http://") {
+                Some((_, address)) => return Self { child, errors, address: address.to_owned() },
+                None => notes.push_str(&line),
+            }
+        }
+    }
+
+    /// Sends a request and returns the status and the body.
+    fn ask(&self, method: &str, path: &str, key: &str, body: &Json) -> (u16, Json) {
+        let mut stream = TcpStream::connect(&self.address).expect("the gateway listens");
+        let body = body.to_string();
+        let accept = "application/json, text/event-stream";
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             accept: {accept}\r\nauthorization: Bearer {key}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        write!(stream, "{head}{body}").expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        let status = head.split_whitespace().nth(1).expect("a status").parse().expect("a number");
+        (status, serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}")))
+    }
+
+    /// A URL of the gateway without its address.
+    fn path(&self, url: &Json) -> String {
+        url.as_str().expect("a URL").split_once(&self.address).expect("its address").1.to_owned()
+    }
+
+    fn end(mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it runs");
+        let mut rest = String::new();
+        self.errors.read_to_string(&mut rest).expect("the rest");
+        assert!(self.child.wait().expect("it ended").success(), "{rest}");
+    }
+}
+
+#[test]
+fn a_harness_elsewhere_plays_tasks_and_its_records_are_those_of_a_run() {
+    let (desk, _peer) = desk("success = \"answer-match.correct\"\nlimits = { turns = 3, reply_tokens = 12 }");
+    let gateway = Gateway::start(&desk, &["--plugins", PLUGINS]);
+    let (status, session) =
+        gateway.ask("POST", "/sessions", "", &json!({"task": {"split": "train", "index": 7}, "seed": 5}));
+    assert_eq!(status, 201, "{session}");
+    assert_eq!(session["task"]["task"], json!({"split": "train", "index": 7}));
+    let key = session["api_key"].as_str().expect("a key");
+    let chat = format!("{}/chat/completions", gateway.path(&session["base_url"]));
+    let messages = json!([{"role": "user", "content": session["task"]["prompt"]}]);
+    let (status, reply) = gateway.ask("POST", &chat, key, &json!({"model": "policy", "messages": messages}));
+    assert_eq!((status, &reply["object"]), (200, &json!("chat.completion")), "{reply}");
+    let mcp = gateway.path(&session["mcp_url"]);
+    let params = json!({"name": "calculate", "arguments": {"expression": "6*7"}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    assert_eq!(gateway.ask("POST", &mcp, "", &call).1["result"]["content"][0]["text"], "42");
+    let id = session["id"].as_str().expect("an id");
+    let close = format!("/sessions/{id}/close");
+    let (status, ended) = gateway.ask("POST", &close, "", &json!({"answer": "1"}));
+    assert_eq!((status, &ended["ending"], &ended["turns"]), (200, &json!("terminated"), &json!(1)), "{ended}");
+    // A lost answer is asked for again.
+    assert_eq!(gateway.ask("POST", &close, "", &json!({"answer": "1"})).1, ended);
+    // A task that does not exist, a session that is abandoned, and one that is open at the end.
+    let wrong = json!({"task": {"split": "nowhere", "index": 0}});
+    let (status, refused) = gateway.ask("POST", "/sessions", "", &wrong);
+    assert_eq!(
+        (status, refused["error"]["message"].as_str().is_some_and(|text| text.contains("nowhere"))),
+        (400, true)
+    );
+    let (_, second) = gateway.ask("POST", "/sessions", "", &json!({}));
+    let path = format!("/sessions/{}", second["id"].as_str().expect("an id"));
+    assert_eq!(gateway.ask("GET", &path, "", &json!({})).1, json!({"state": "open"}));
+    assert_eq!(gateway.ask("DELETE", &path, "", &json!({})).1["ending"], "agent-failed");
+    assert_eq!(gateway.ask("GET", &path, "", &json!({})).1["state"], "ended");
+    gateway.end();
+
+    let shown = desk.host(&["show", "sessions"]).succeeded();
+    assert!(shown.contains("2 episodes like 0.served.0.0.0.0"), "{shown}");
+    desk.host(&["replay", "sessions"]).succeeded();
+    for format in ["atif", "openenv-trace", "verifiers"] {
+        let lines = desk.host(&["data", "export", "sessions", "--format", format, "--episode", "0.served.0.0.0.0"]);
+        let line: Json = serde_json::from_str(lines.succeeded().trim()).expect("a line of JSON");
+        assert!(line.is_object(), "{format}");
+    }
+    // The folder goes on, and not with other settings.
+    let gateway = Gateway::start(&desk, &["--plugins", PLUGINS]);
+    let (_, third) = gateway.ask("POST", "/sessions", "", &json!({}));
+    assert_eq!(third["episode"], "0.served.0.2.0.0");
+    gateway.end();
+    let other = ["gateway", "gateway.toml", "--out", "sessions", "--set", "limits.turns=9", "--plugins", PLUGINS];
+    let text = desk.host(&other).mistake("other settings");
+    assert!(text.contains("holds records of other plugins or settings"), "{text}");
+}
+
+#[test]
+fn sessions_need_no_plugins_and_a_token_where_clients_have_one() {
+    let (desk, _peer) = desk("limits = { reply_tokens = 8 }");
+    let file = std::fs::read_to_string(desk.path("gateway.toml")).expect("a file");
+    let gateway = Gateway::start(&desk, &[]);
+    let (status, session) = gateway.ask("POST", "/sessions", "", &json!({}));
+    assert_eq!(status, 201, "{session}");
+    let key = session["api_key"].as_str().expect("a key");
+    let messages = format!("{}/v1/messages", gateway.path(&session["anthropic_base_url"]));
+    let body = json!({"model": "policy", "max_tokens": 4, "messages": [{"role": "user", "content": "hi"}]});
+    assert_eq!(gateway.ask("POST", &messages, key, &body).0, 200);
+    let close = format!("/sessions/{}/close", session["id"].as_str().expect("an id"));
+    assert_eq!(gateway.ask("POST", &close, "", &json!({})).1["ending"], "terminated");
+    assert_eq!(gateway.ask("GET", "/health", "", &json!({})).1["status"], "healthy");
+    gateway.end();
+    desk.host(&["replay", "sessions"]).succeeded();
+
+    desk.write("gateway.toml", &format!("{file}[gateway.clients.a]\ntoken_env = \"GATEWAY_TEST_TOKEN\"\n"));
+    let arguments = ["gateway", "gateway.toml", "--no-records", "--listen", "127.0.0.1:0"];
+    let text = desk.host(&arguments).mistake("a missing token");
+    assert!(text.contains("gateway.clients.a.token_env cannot be read: the variable is not set"), "{text}");
+    let open = ["gateway", "gateway.toml", "--no-records", "--listen", "0.0.0.0:0"];
+    let text = desk.host(&open).mistake("an open address");
+    assert!(text.contains("keys would be sent in the clear") && text.contains("gateway.behind_proxy"), "{text}");
+}

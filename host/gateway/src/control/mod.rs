@@ -1,0 +1,311 @@
+//! Sessions for a harness that runs elsewhere: opened and closed by HTTP, and each an episode of the run.
+//!
+//! A request opens an episode and waits until its session is offered. The harness then calls the policy in the session,
+//! and closes it with its answer, which the environment judges. The result of a session is kept for repeated requests.
+
+mod http;
+mod offer;
+mod tokens;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use gymkhana_record::{EpisodeId, TaskRef};
+use serde::Serialize;
+use tokio::sync::{Notify, oneshot, watch};
+
+pub use crate::dialect::{ApiError, ErrorClass};
+use crate::program::{ProgramEnd, StartError};
+pub(crate) use http::router;
+pub use offer::{ExternalPrograms, SessionOffer};
+pub use tokens::{Client, ClientTokens, TokenError};
+
+/// Results that are kept for repeated requests.
+const KEPT_RESULTS: usize = 4096;
+/// Time between two looks at the idleness of a session.
+const IDLE_CHECK: Duration = Duration::from_millis(200);
+
+/// Wishes of a harness for a new session.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// The task; the next one of the run if there is none.
+    pub task: Option<TaskRef>,
+    /// The seed of the episode.
+    pub seed: Option<u64>,
+}
+
+/// The result of a session, as its harness gets it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ended {
+    /// Id of the episode in the records.
+    pub episode: String,
+    /// The reason why the episode ended.
+    pub ending: String,
+    /// The reward; none if the episode was not scored.
+    pub reward: Option<f64>,
+    /// Whether the success rule holds.
+    pub success: bool,
+    /// Number of the policy's replies.
+    pub turns: usize,
+    /// All failures.
+    pub failures: Vec<String>,
+}
+
+/// The episodes of a run, one for each session.
+pub trait Episodes: Send + Sync {
+    /// The id of the next episode.
+    ///
+    /// # Errors
+    /// If there is no such task.
+    fn next(&self, wanted: &Wanted) -> Result<EpisodeId, ApiError>;
+
+    /// Plays an episode to its end, and stores its record.
+    fn play(&self, id: EpisodeId, wanted: Wanted) -> BoxFuture<'static, Result<Ended, ApiError>>;
+}
+
+/// Bounds of the sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ControlLimits {
+    /// Open sessions of all clients. One more is refused.
+    pub sessions: usize,
+    /// Time without a request after which a session ends.
+    pub idle: Duration,
+}
+
+/// The result of a session, once it has ended.
+type SessionResult = Option<Result<Ended, ApiError>>;
+
+/// A session, open or ended.
+struct SessionEntry {
+    client: Client,
+    /// Ends the session; taken when it is closed.
+    end: Option<oneshot::Sender<ProgramEnd>>,
+    result: watch::Receiver<SessionResult>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Requests that wait for the session of their episode.
+    waiting: HashMap<EpisodeId, oneshot::Sender<Offered>>,
+    sessions: HashMap<String, SessionEntry>,
+    /// Ids of ended sessions, the oldest first.
+    ended: VecDeque<String>,
+    /// Episodes that are not stored yet.
+    live: usize,
+}
+
+/// A session that was offered to a request.
+struct Offered {
+    offer: SessionOffer,
+    end: oneshot::Sender<ProgramEnd>,
+}
+
+/// Opens, watches and closes sessions.
+pub struct Control {
+    limits: ControlLimits,
+    tokens: ClientTokens,
+    episodes: OnceLock<Arc<dyn Episodes>>,
+    state: Mutex<State>,
+    /// Notified when an episode is stored.
+    stored: Notify,
+    stopping: watch::Sender<Stopping>,
+}
+
+/// The end of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stopping {
+    /// It goes on.
+    No,
+    /// No further session is opened.
+    Draining,
+    /// Open sessions end.
+    Now,
+}
+
+impl Control {
+    /// Sessions within these bounds for these clients. [`Control::set_episodes`] gives them episodes.
+    #[must_use]
+    pub fn new(limits: ControlLimits, tokens: ClientTokens) -> Self {
+        Self {
+            limits,
+            tokens,
+            episodes: OnceLock::new(),
+            state: Mutex::default(),
+            stored: Notify::new(),
+            stopping: watch::Sender::new(Stopping::No),
+        }
+    }
+
+    /// Plays these episodes in the sessions from now on. Later calls change nothing.
+    pub fn set_episodes(&self, episodes: Arc<dyn Episodes>) {
+        let _ = self.episodes.set(episodes);
+    }
+
+    /// Number of episodes that are not stored yet.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.state().live
+    }
+
+    /// Refuses further sessions, waits until all have ended, and ends those that are open after `grace`.
+    pub async fn drain(&self, grace: Duration) {
+        self.stopping.send_replace(Stopping::Draining);
+        if tokio::time::timeout(grace, self.all_stored()).await.is_err() {
+            self.stopping.send_replace(Stopping::Now);
+            self.all_stored().await;
+        }
+    }
+
+    async fn all_stored(&self) {
+        loop {
+            let stored = self.stored.notified();
+            if self.live() == 0 {
+                return;
+            }
+            stored.await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a session.
+    async fn open(self: &Arc<Self>, client: Client, wanted: Wanted) -> Result<SessionOffer, ApiError> {
+        let unavailable = |message: &str| ApiError::new(ErrorClass::Unavailable, message);
+        let Some(episodes) = self.episodes.get() else { return Err(unavailable("the gateway is starting")) };
+        if *self.stopping.borrow() != Stopping::No {
+            return Err(unavailable("the gateway is ending and opens no further session"));
+        }
+        let episode = episodes.next(&wanted)?;
+        let (offer, offered) = oneshot::channel();
+        {
+            let mut state = self.state();
+            if state.live >= self.limits.sessions {
+                let message = format!(
+                    "all {} sessions are open\nhint: close one, or raise gateway.sessions",
+                    self.limits.sessions
+                );
+                return Err(unavailable(&message));
+            }
+            state.live += 1;
+            state.waiting.insert(episode, offer);
+        }
+        let (ends, result) = watch::channel(None);
+        let mut early = result.clone();
+        tokio::spawn(Arc::clone(self).run(episode, episodes.play(episode, wanted), ends));
+        tokio::select! {
+            biased;
+            Ok(Offered { offer, end }) = offered => {
+                let entry = SessionEntry { client, end: Some(end), result };
+                self.state().sessions.insert(offer.session.clone(), entry);
+                Ok(offer)
+            }
+            _ = early.wait_for(Option::is_some) => Err(never_offered(&result)),
+        }
+    }
+
+    /// Plays an episode, and keeps its result.
+    async fn run(
+        self: Arc<Self>,
+        episode: EpisodeId,
+        play: BoxFuture<'static, Result<Ended, ApiError>>,
+        ends: watch::Sender<SessionResult>,
+    ) {
+        let result = play.await;
+        ends.send_replace(Some(result));
+        let mut state = self.state();
+        state.waiting.remove(&episode);
+        state.live -= 1;
+        drop(state);
+        self.stored.notify_waiters();
+    }
+
+    /// Closes a session of this client, and waits for its result. A repeated request gets the same one.
+    async fn close(&self, client: &Client, session: &str, end: ProgramEnd) -> Result<Ended, ApiError> {
+        let mut result = {
+            let mut state = self.state();
+            let State { sessions, ended, .. } = &mut *state;
+            let entry = sessions.get_mut(session).filter(|entry| entry.client == *client).ok_or_else(no_session)?;
+            if let Some(sender) = entry.end.take() {
+                // The session may have ended by itself.
+                let _ = sender.send(end);
+                ended.push_back(session.to_owned());
+            }
+            let result = entry.result.clone();
+            while ended.len() > KEPT_RESULTS {
+                let oldest = ended.pop_front();
+                oldest.into_iter().for_each(|oldest| drop(sessions.remove(&oldest)));
+            }
+            result
+        };
+        let ended = result.wait_for(Option::is_some).await.map(|ended| ended.clone());
+        ended.ok().flatten().unwrap_or_else(|| Err(no_session()))
+    }
+
+    /// The result of a session of this client; `None` while it is open.
+    fn result(&self, client: &Client, session: &str) -> Result<SessionResult, ApiError> {
+        let state = self.state();
+        let entry = state.sessions.get(session).filter(|entry| entry.client == *client).ok_or_else(no_session)?;
+        Ok(entry.result.borrow().clone())
+    }
+}
+
+impl ExternalPrograms for Control {
+    fn play(&self, offer: SessionOffer) -> BoxFuture<'_, Result<ProgramEnd, StartError>> {
+        Box::pin(async move {
+            let (end, mut ended) = oneshot::channel();
+            let activity = offer.activity.clone();
+            let gone = || StartError::Stopped("the harness has disconnected".to_owned());
+            let waiting = self.state().waiting.remove(&offer.episode).ok_or_else(gone)?;
+            waiting.send(Offered { offer, end }).map_err(|_| gone())?;
+            let mut stopping = self.stopping.subscribe();
+            loop {
+                tokio::select! {
+                    ended = &mut ended => return ended.map_err(|_| gone()),
+                    _ = stopping.wait_for(|stopping| *stopping == Stopping::Now) => {
+                        return Err(StartError::Stopped("the gateway has ended".to_owned()));
+                    }
+                    () = tokio::time::sleep(IDLE_CHECK.min(self.limits.idle)) => {
+                        if activity.idle() >= self.limits.idle {
+                            return Ok(failed(format!("no request for {} seconds", self.limits.idle.as_secs_f64())));
+                        }
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// The error of an episode that ended before its session was offered.
+fn never_offered(result: &watch::Receiver<SessionResult>) -> ApiError {
+    match result.borrow().clone() {
+        Some(Err(error)) => error,
+        Some(Ok(ended)) => {
+            let why = ended.failures.first().cloned().unwrap_or(ended.ending);
+            ApiError::new(ErrorClass::Invalid, format!("the episode did not start: {why}"))
+        }
+        None => ApiError::new(ErrorClass::Policy, "the episode did not start"),
+    }
+}
+
+/// The error of a session that does not exist, or is another client's.
+fn no_session() -> ApiError {
+    ApiError::new(ErrorClass::NotFound, "there is no such session\nhint: open one with POST /sessions")
+}
+
+/// The end of a harness that gave this answer; without one, the policy's last reply is the answer.
+fn answered(answer: Option<String>) -> ProgramEnd {
+    let output = answer.unwrap_or_default().into_bytes();
+    ProgramEnd { status: Some(0), signal: None, output, overflowed: false, stderr: String::new() }
+}
+
+/// The end of a harness that failed.
+fn failed(why: String) -> ProgramEnd {
+    ProgramEnd { status: Some(1), signal: None, output: vec![], overflowed: false, stderr: why }
+}
+
+#[cfg(test)]
+mod tests;

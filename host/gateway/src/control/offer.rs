@@ -1,0 +1,37 @@
+//! A session as it is offered to a program that the host does not start.
+
+use futures::future::BoxFuture;
+use gymkhana_record::EpisodeId;
+use serde_json::Value as Json;
+
+use crate::program::{ProgramEnd, StartError};
+use crate::server::Activity;
+
+/// The session of an episode.
+#[derive(Debug, Clone)]
+pub struct SessionOffer {
+    /// The episode.
+    pub episode: EpisodeId,
+    /// Id of the session.
+    pub session: String,
+    /// Base URL for clients of OpenAI's protocols.
+    pub openai_url: String,
+    /// Base URL for clients of Anthropic's protocol.
+    pub anthropic_url: String,
+    /// Address of the run's tools by MCP, if the session offers them.
+    pub mcp_url: Option<String>,
+    /// The key.
+    pub key: String,
+    /// The policy's name as a model.
+    pub model: String,
+    /// The task, as a program of `[agent]` gets it.
+    pub task: Json,
+    /// The time of the last request.
+    pub activity: Activity,
+}
+
+/// Programs that the host does not start.
+pub trait ExternalPrograms: Send + Sync {
+    /// Offers the session of an episode, and waits for the end of the program.
+    fn play(&self, offer: SessionOffer) -> BoxFuture<'_, Result<ProgramEnd, StartError>>;
+}

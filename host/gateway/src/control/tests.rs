@@ -1,0 +1,121 @@
+//! Tests of the control of sessions, with episodes that only offer their sessions.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use gymkhana_record::Phase;
+use serde_json::json;
+
+use super::*;
+use crate::server::Gateway;
+
+/// Offers a session and returns what its harness answered.
+struct Offers {
+    control: Arc<Control>,
+    gateway: Arc<Gateway>,
+    next: AtomicU32,
+}
+
+impl Episodes for Offers {
+    fn next(&self, wanted: &Wanted) -> Result<EpisodeId, ApiError> {
+        if wanted.task.as_ref().is_some_and(|task| task.index > 9) {
+            return Err(ApiError::new(ErrorClass::Invalid, "there is no such task"));
+        }
+        let group = self.next.fetch_add(1, Ordering::Relaxed);
+        Ok(EpisodeId { stage: 0, phase: Phase::Served, step: 0, group, member: 0, attempt: 0 })
+    }
+
+    fn play(&self, id: EpisodeId, _wanted: Wanted) -> BoxFuture<'static, Result<Ended, ApiError>> {
+        let (control, gateway) = (Arc::clone(&self.control), Arc::clone(&self.gateway));
+        Box::pin(async move {
+            let open = gateway.open(vec!["policy".to_owned()]);
+            let offer = SessionOffer {
+                episode: id,
+                session: open.id().to_owned(),
+                openai_url: open.openai_url(),
+                anthropic_url: open.anthropic_url(),
+                mcp_url: open.mcp_url(),
+                key: open.key().to_owned(),
+                model: "policy".to_owned(),
+                task: json!({"prompt": "hello"}),
+                activity: open.activity(),
+            };
+            let ended = ExternalPrograms::play(&*control, offer).await;
+            let (ending, failures) = match ended {
+                Ok(end) if end.status == Some(0) => (String::from_utf8(end.output).unwrap(), vec![]),
+                Ok(end) => ("failed".to_owned(), vec![end.stderr]),
+                Err(error) => ("dropped".to_owned(), vec![error.to_string()]),
+            };
+            Ok(Ended { episode: id.to_string(), ending, reward: Some(1.0), success: true, turns: 0, failures })
+        })
+    }
+}
+
+fn control(sessions: usize, idle: f64) -> (Arc<Control>, Arc<Gateway>) {
+    let limits = ControlLimits { sessions, idle: Duration::from_secs_f64(idle) };
+    let control = Arc::new(Control::new(limits, ClientTokens::default()));
+    let gateway = Arc::new(Gateway::start_with(([127, 0, 0, 1], 0).into(), None, Arc::clone(&control)).unwrap());
+    let episodes = Offers { control: Arc::clone(&control), gateway: Arc::clone(&gateway), next: AtomicU32::new(0) };
+    control.set_episodes(Arc::new(episodes));
+    (control, gateway)
+}
+
+fn anyone() -> Client {
+    ClientTokens::default().client(&hyper::HeaderMap::new()).unwrap()
+}
+
+#[tokio::test]
+async fn a_session_is_opened_and_closed_once() {
+    let (control, _gateway) = control(2, 60.0);
+    let offer = control.open(anyone(), Wanted::default()).await.unwrap();
+    assert_eq!((offer.episode.group, control.live()), (0, 1));
+    assert_eq!(control.result(&anyone(), &offer.session).unwrap(), None);
+    let ended = control.close(&anyone(), &offer.session, answered(Some("42".to_owned()))).await.unwrap();
+    assert_eq!((ended.ending.as_str(), control.live()), ("42", 0));
+    // A repeated request, such as after a lost answer, changes nothing.
+    let again = control.close(&anyone(), &offer.session, answered(Some("43".to_owned()))).await.unwrap();
+    assert_eq!(again, ended);
+    let other = control.close(&anyone(), "0", answered(None)).await.unwrap_err();
+    assert_eq!(other.class, ErrorClass::NotFound);
+}
+
+#[tokio::test]
+async fn sessions_are_bounded_and_idle_ones_end() {
+    let (control, _gateway) = control(1, 0.05);
+    let offer = control.open(anyone(), Wanted::default()).await.unwrap();
+    let full = control.open(anyone(), Wanted::default()).await.unwrap_err();
+    assert_eq!((full.class, full.status()), (ErrorClass::Unavailable, 503));
+    control.all_stored().await;
+    let ended = control.result(&anyone(), &offer.session).unwrap().unwrap().unwrap();
+    assert_eq!(ended.failures, ["no request for 0.05 seconds"]);
+    control.open(anyone(), Wanted::default()).await.unwrap();
+    let wrong = Wanted { task: Some(TaskRef { split: "train".to_owned(), index: 10 }), seed: None };
+    assert_eq!(control.open(anyone(), wrong).await.unwrap_err().class, ErrorClass::Invalid);
+}
+
+#[tokio::test]
+async fn the_end_of_the_gateway_ends_open_sessions() {
+    let (control, _gateway) = control(4, 60.0);
+    let offer = control.open(anyone(), Wanted::default()).await.unwrap();
+    control.drain(Duration::from_millis(20)).await;
+    let ended = control.result(&anyone(), &offer.session).unwrap().unwrap().unwrap();
+    assert_eq!((ended.ending.as_str(), &ended.failures[..]), ("dropped", &["the gateway has ended".to_owned()][..]));
+    assert_eq!(control.open(anyone(), Wanted::default()).await.unwrap_err().class, ErrorClass::Unavailable);
+}
+
+#[test]
+fn each_client_has_a_token_of_its_own() {
+    let variable = |name: &str| match name {
+        "ONE" => Some("0123456789abcdef".to_owned()),
+        "SHORT" => Some("0123".to_owned()),
+        _ => None,
+    };
+    let tokens = ClientTokens::read([("a", "ONE")].into_iter(), variable).unwrap();
+    let mut headers = hyper::HeaderMap::new();
+    assert_eq!(tokens.client(&headers).unwrap_err().class, ErrorClass::Unauthorized);
+    headers.insert("authorization", "Bearer 0123456789abcdef".parse().unwrap());
+    assert!(tokens.client(&headers).is_ok());
+    let wrong = |env| ClientTokens::read([("a", "ONE"), ("b", env)].into_iter(), variable).unwrap_err().to_string();
+    assert!(wrong("ONE").contains("another client has the same token"));
+    assert!(wrong("SHORT").contains("gateway.clients.b.token_env cannot be read: the token is too short"));
+    assert!(wrong("NONE").contains("the variable is not set"));
+}

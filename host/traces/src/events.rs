@@ -1,0 +1,125 @@
+//! The transcript of one seat as events: what it heard, and what it did.
+
+use std::collections::HashSet;
+
+use gymkhana_record::{Call, EpisodeRecord, Turn, text_of};
+
+/// An event.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Event<'r> {
+    /// An observation.
+    Heard(String),
+    /// The answer to a call.
+    Answered {
+        /// The call.
+        id: &'r str,
+        /// The answer, or the reason of the failure.
+        text: String,
+        /// Whether the call failed.
+        failed: bool,
+    },
+    /// A message, calls, or both.
+    Did(Action<'r>),
+}
+
+/// A message, calls, or both.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Action<'r> {
+    /// The policy's reply of this number; none for an action that no policy took, such as the output of an agent program.
+    pub reply: Option<u32>,
+    /// Text outside the calls.
+    pub text: Option<String>,
+    /// Calls.
+    pub calls: Vec<&'r Call>,
+    /// Texts in the position of calls that could not be parsed, with the ids that their answers name.
+    pub malformed: Vec<(&'r str, &'r str)>,
+    /// Whether the text is a summary for the policy itself.
+    pub is_note: bool,
+}
+
+/// Seats that occur in a transcript, with repeats.
+pub(crate) fn seats(record: &EpisodeRecord) -> impl Iterator<Item = u32> {
+    record.turns.iter().map(|turn| match turn {
+        Turn::Message { seat, .. }
+        | Turn::Call { seat, .. }
+        | Turn::MalformedCall { seat, .. }
+        | Turn::Answer { seat, .. }
+        | Turn::Observation { seat, .. } => *seat,
+    })
+}
+
+/// The events of a seat.
+pub(crate) fn events(record: &EpisodeRecord, seat: u32) -> Vec<Event<'_>> {
+    let own_calls = record.agent.iter().flat_map(|run| &run.calls).filter(|call| !call.listed);
+    let mut builder =
+        Builder { own_calls: own_calls.map(|call| call.call.id.as_str()).collect(), ..Builder::default() };
+    for (place, (turn, of)) in record.turns.iter().zip(seats(record)).enumerate() {
+        builder.begin_replies(record, seat, place as u32);
+        if of == seat {
+            builder.add(turn);
+        }
+    }
+    builder.begin_replies(record, seat, record.turns.len() as u32);
+    builder.close();
+    builder.events
+}
+
+#[derive(Default)]
+struct Builder<'r> {
+    events: Vec<Event<'r>>,
+    /// The action that further calls belong to.
+    open: Option<Action<'r>>,
+    /// Ids of calls that the agent program made for itself.
+    own_calls: HashSet<&'r str>,
+}
+
+impl<'r> Builder<'r> {
+    /// Begins the replies before this entry of the transcript.
+    fn begin_replies(&mut self, record: &'r EpisodeRecord, seat: u32, place: u32) {
+        for turn in record.policy_turns.iter().filter(|turn| turn.seat == seat && turn.transcript == place) {
+            self.close();
+            let (text, is_note) = (turn.note.clone(), turn.note.is_some());
+            self.open = Some(Action { reply: Some(turn.turn), text, is_note, ..Action::default() });
+            if is_note {
+                self.close();
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        self.events.extend(self.open.take().map(Event::Did));
+    }
+
+    /// The open action, or a new one that no policy took.
+    fn action(&mut self) -> &mut Action<'r> {
+        self.open.get_or_insert_with(Action::default)
+    }
+
+    fn add(&mut self, turn: &'r Turn) {
+        match turn {
+            Turn::Observation { content, .. } => {
+                self.close();
+                self.events.push(Event::Heard(text_of(content)));
+            }
+            Turn::Answer { id, content, failed, .. } => {
+                self.close();
+                self.events.push(Event::Answered { id, text: text_of(content), failed: *failed });
+            }
+            Turn::Message { content, .. } => {
+                // A reply has one message, before its calls.
+                if self.open.as_ref().is_some_and(|open| open.text.is_some() || !open.calls.is_empty()) {
+                    self.close();
+                }
+                self.action().text = Some(text_of(content));
+            }
+            Turn::Call { call, .. } => {
+                let is_own = self.own_calls.contains(call.id.as_str());
+                if is_own {
+                    self.close();
+                }
+                self.action().calls.push(call);
+            }
+            Turn::MalformedCall { id, text, .. } => self.action().malformed.push((id, text)),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Recorded episodes as traces of other programs: ATIF, OpenEnv's training traces, and traces of verifiers.
+//!
+//! A trace belongs to one seat of an episode. Its token ids and log-probabilities are the record's: text is not tokenised
+//! again. [`atif`], [`openenv`] and [`verifiers`] write one format each from the events and replies of a seat.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod atif;
+mod events;
+mod function;
+mod openenv;
+mod replies;
+mod verifiers;
+
+use std::collections::BTreeSet;
+
+use gymkhana_record::{EpisodeRecord, Segment};
+/// A format of traces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceFormat {
+    /// Agent Trajectory Interchange Format 1.8, as Harbor reads it.
+    Atif,
+    /// `TrainingTrace` of OpenEnv, schema 1.
+    OpenEnv,
+    /// `Trace` of verifiers, version 1.
+    Verifiers,
+}
+
+/// Facts of the run that its records do not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// Name of the agent: its program, or this project's.
+    pub agent: String,
+    /// Version of this program.
+    pub version: String,
+    /// Name of the model.
+    pub model: String,
+    /// The first message of every conversation.
+    pub system: Option<String>,
+}
+
+/// The traces of an episode as texts of JSON, in the order of its seats. A seat without an entry in the transcript has none, and neither
+/// has one without tokens in a format that needs them.
+///
+/// # Errors
+/// If a number of the record is no JSON number, which its checks exclude.
+pub fn traces(record: &EpisodeRecord, about: &About, format: TraceFormat) -> serde_json::Result<Vec<String>> {
+    let seats: BTreeSet<u32> = events::seats(record).chain(record.segments.iter().map(Segment::seat)).collect();
+    let trace = |seat| match format {
+        TraceFormat::Atif => atif::trajectory(record, seat, about),
+        TraceFormat::OpenEnv => openenv::trace(record, seat),
+        TraceFormat::Verifiers => verifiers::trace(record, seat, about),
+    };
+    seats.into_iter().filter_map(|seat| trace(seat).transpose()).collect()
+}
+
+/// The name of an episode's trace: its id, and the seat if there are several.
+fn trace_id(record: &EpisodeRecord, seat: u32) -> String {
+    if record.opening.functions.len() > 1 { format!("{}/{seat}", record.id) } else { record.id.to_string() }
+}
+
+#[cfg(test)]
+mod tests;
