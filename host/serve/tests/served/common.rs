@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Few instances, since each test has a sandbox.
+/// Few instances, since each test has a sandbox; a configuration with a section of its own sets them itself.
 const INSTANCES: &str = "\n[sandbox]\ninstances = 48\nbudget_seconds = 0.5\n";
 
 /// A running server with records in `folder`.
@@ -39,7 +39,8 @@ pub async fn serve(plugins: &[&str], config: &str) -> Served {
 
 /// Starts a server with these plugins and records in a folder.
 pub async fn serve_in(folder: Option<&TempDir>, plugins: &[&str], config: &str) -> Served {
-    let config = ServeFile::parse(&format!("{config}{INSTANCES}"), "serve.toml").unwrap();
+    let sandbox = if config.contains("[sandbox]") { "" } else { INSTANCES };
+    let config = ServeFile::parse(&format!("{config}{sandbox}"), "serve.toml").unwrap();
     let files = plugins.iter().map(|name| read_file(&component(name)).unwrap()).collect();
     let (files, _) = pin(files).unwrap();
     let reporter: Arc<dyn Reporter> = Arc::new(Silent);

@@ -91,7 +91,8 @@ async fn client(address: std::net::SocketAddr, number: usize) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement"]
 async fn load_of_actions() {
-    let served = serve(&["calculator"], "").await;
+    // With fewer places than trajectories, each action would park one and bring another back.
+    let served = serve(&["calculator"], "[sandbox]\ninstances = 160\n").await;
     let (since, before) = (Instant::now(), cpu_seconds());
     let clients = (0..CONNECTIONS).map(|number| tokio::spawn(client(served.address, number)));
     let mut actions = 0;
