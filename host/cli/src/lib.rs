@@ -3,6 +3,7 @@
 
 pub mod args;
 mod commands;
+pub mod data_args;
 pub mod error;
 mod escape;
 mod launch;
@@ -19,7 +20,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
 
-use crate::args::{Cli, Command, DataCommand, RewardCommand};
+use crate::args::{Cli, Command, RewardCommand};
+use crate::data_args::DataCommand;
 use crate::error::CliResult;
 use crate::printer::Printer;
 

@@ -9,7 +9,7 @@ use gymkhana_record::{Ending, EpisodeRecord};
 use gymkhana_store::RunReader;
 use gymkhana_traces::{About, TraceFormat, traces};
 
-use crate::args::{DataExportArgs, DataFormat};
+use crate::data_args::{DataExportArgs, DataFormat};
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use crate::units::counted;
