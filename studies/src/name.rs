@@ -29,4 +29,6 @@ pub enum StudyName {
     Toy,
     /// Self-play in Kuhn poker (SPIRAL)
     Kuhn,
+    /// Training through an agent program on the `openai` client
+    AgentProgram,
 }

@@ -7,7 +7,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::rollouts::processor_seconds;
 use anyhow::{Context, Result, ensure};
@@ -22,6 +22,7 @@ use gymkhana_record::Seed;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::Barrier;
 
 /// Sessions that ask concurrently.
 const SESSIONS: usize = 500;
@@ -39,19 +40,25 @@ pub fn run(effort: Effort) -> Result<()> {
     runtime.block_on(async {
         let chat = chat()?;
         let requests = (sessions * REQUESTS) as f64;
-        let through = timed(async { through_gateway(&chat, sessions).await }).await?;
-        let alone = timed(async { (0..sessions).try_for_each(|_| rendering(&chat)) }).await?;
+        let begun = Instant::now();
+        let (through, mut waits) = timed(through_gateway(&chat, sessions)).await?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let (alone, ()) = timed(async { (0..sessions).try_for_each(|_| rendering(&chat)) }).await?;
         let each = |seconds: f64| seconds * 1e6 / requests;
         print_in("µs", "gateway-request-cpu", each(through), "rendering alone", each(alone));
+        waits.sort_by(f64::total_cmp);
+        let share = |share: f64| waits[((waits.len() - 1) as f64 * share) as usize];
+        print_in("ms", "gateway-wait-p99", share(0.99), "median", share(0.5));
+        print_in("1/s", "gateway-requests", requests / seconds, "concurrent sessions", sessions as f64);
         Ok(())
     })
 }
 
-/// CPU time of this process in seconds that a piece of work takes.
-async fn timed(work: impl Future<Output = Result<()>>) -> Result<f64> {
+/// CPU time of this process in seconds that a piece of work takes, and its result.
+async fn timed<T>(work: impl Future<Output = Result<T>>) -> Result<(f64, T)> {
     let before = processor_seconds()?;
-    work.await?;
-    Ok(processor_seconds()? - before)
+    let result = work.await?;
+    Ok((processor_seconds()? - before, result))
 }
 
 fn chat() -> Result<ChatFormat> {
@@ -82,32 +89,36 @@ fn settings() -> SessionSettings {
     }
 }
 
-/// Plays all sessions at once.
-async fn through_gateway(chat: &ChatFormat, sessions: usize) -> Result<()> {
+/// Plays all sessions at once: none ends before all have begun. Returns the wait of each request in milliseconds.
+async fn through_gateway(chat: &ChatFormat, sessions: usize) -> Result<Vec<f64>> {
     let reply = chat.encode_reply(&[gymkhana_chat::ReplyPiece::Plain(REPLY)])?;
     let policy = ScriptedPolicy::new(1 << 20, |_: &GenerateRequest| reply.clone());
     let gateway = Gateway::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+    let all_begun = Barrier::new(sessions);
+    let (gateway, policy, all_begun) = (&gateway, &policy, &all_begun);
     let played = (0..sessions).map(|_| async {
         let mut open = gateway.open(vec![]);
         let path = open.openai_url();
         let path = path.split_once("/s/").context("a session's address")?.1;
-        let client = converse(gateway.address(), format!("/s/{path}/chat/completions"), open.key().to_owned());
-        let mut session = Session::new(chat, &policy, settings());
+        let path = format!("/s/{path}/chat/completions");
+        let client = converse(gateway.address(), path, open.key().to_owned(), all_begun);
+        let mut session = Session::new(chat, policy, settings());
         let served = session.serve(&mut open.requests, client).await;
         let Served::Ended(result) = served else { anyhow::bail!("a session ran out of time") };
-        result?;
+        let waits = result?;
         let outcome = session.into_outcome()?;
         ensure!(outcome.segments.len() == 1 && outcome.policy_turns.len() == REQUESTS, "one segment of all turns");
-        Ok(())
+        Ok(waits)
     });
-    try_join_all(played).await.map(drop)
+    Ok(try_join_all(played).await?.concat())
 }
 
-/// One program: asks over one connection, with a history that grows.
-async fn converse(address: SocketAddr, path: String, key: String) -> Result<()> {
+/// One program: asks over one connection, with a history that grows. Returns the wait of each request in milliseconds.
+async fn converse(address: SocketAddr, path: String, key: String, all_begun: &Barrier) -> Result<Vec<f64>> {
     let mut stream = TcpStream::connect(address).await?;
     let mut messages: Vec<Json> = vec![];
-    let mut buffer = vec![];
+    let (mut buffer, mut waits) = (vec![], vec![]);
+    all_begun.wait().await;
     for _ in 0..REQUESTS {
         messages.push(json!({"role": "user", "content": QUESTION}));
         let body = json!({"model": "policy", "messages": messages}).to_string();
@@ -115,11 +126,13 @@ async fn converse(address: SocketAddr, path: String, key: String) -> Result<()> 
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
+        let sent = Instant::now();
         stream.write_all((head + &body).as_bytes()).await?;
         ensure!(answer(&mut stream, &mut buffer).await?.contains(REPLY), "the reply");
+        waits.push(sent.elapsed().as_secs_f64() * 1e3);
         messages.push(json!({"role": "assistant", "content": REPLY}));
     }
-    Ok(())
+    Ok(waits)
 }
 
 /// Reads one answer.

@@ -7,7 +7,7 @@ use gymkhana_chat::{ChatFiles, ChatFormat, ReplyPiece};
 use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, Phase, Seed, TaskRef};
 use gymkhana_rollout::{
-    Bound, BoundReward, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, EpisodePlan, Limits, PluginSet,
+    BoundPlugin, BoundReward, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, EpisodePlan, Limits, PluginSet,
     RewardSum, Rollout,
 };
 use gymkhana_sandbox::Plugin;
@@ -43,7 +43,7 @@ pub async fn rollout(
     turns: u32,
     success: &str,
 ) -> Result<Rollout> {
-    let bound = |plugin: &Plugin| Bound { plugin: plugin.clone(), options: vec![] };
+    let bound = |plugin: &Plugin| BoundPlugin { plugin: plugin.clone(), options: vec![] };
     let tools = tools.iter().map(|tool| bound(tool)).collect();
     let rewards = rewards.iter().map(|reward| BoundReward { bound: bound(reward), term: 1.0.into() }).collect();
     let set = PluginSet::assemble(bound(environment), tools, rewards).await?;

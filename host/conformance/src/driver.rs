@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use gymkhana_driver::{
-    Bound, DEFAULT_EPISODE_BYTES, Episode, EpisodeData, EpisodeSeeds, EpisodeSetup, EpisodeSnapshot, Hooks, TimedCall,
+    BoundPlugin, DEFAULT_EPISODE_BYTES, Episode, EpisodeData, EpisodeSeeds, EpisodeSetup, EpisodeSnapshot, Hooks,
+    TimedCall,
 };
 use gymkhana_record::{Call, Cost, Function, NamedValue, Part, Seed, TaskRef, text_of};
 use gymkhana_sandbox::{Action, Advice, CallError, OptionalInterface, Plugin, Snapshot, StepResult, ToolSession};
@@ -116,7 +117,7 @@ impl Driver {
             Start::Episode(task) => {
                 let seats = plugin.environment_info().await?.seats.len() as u32;
                 let setup = EpisodeSetup {
-                    environment: &Bound { plugin: plugin.clone(), options: options.to_vec() },
+                    environment: &BoundPlugin { plugin: plugin.clone(), options: options.to_vec() },
                     tools: &Arc::default(),
                     task: task.clone(),
                     seeds: seeds(seed),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::{Bound, DEFAULT_EPISODE_BYTES, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Tool, ToolSet};
+use gymkhana_driver::{
+    BoundPlugin, DEFAULT_EPISODE_BYTES, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Tool, ToolSet,
+};
 use gymkhana_record::{Call, CallSite, Ending, Failure, FailureKind, Function, NamedValue, Seed, Stream, TaskRef};
 use gymkhana_sandbox::{Advice, CallError, EnvironmentEpisode, OptionalInterface, Plugin, ToolSession};
 
@@ -54,8 +56,8 @@ pub(crate) async fn play(
     finish(episode, &place).await
 }
 
-fn bound((plugin, options): PluginWithOptions<'_>) -> Bound {
-    Bound { plugin: plugin.clone(), options: options.to_vec() }
+fn bound((plugin, options): PluginWithOptions<'_>) -> BoundPlugin {
+    BoundPlugin { plugin: plugin.clone(), options: options.to_vec() }
 }
 
 /// Returns the first failure of an episode, if any, with the plugin's call.

@@ -16,7 +16,7 @@ use crate::limits::budget::ByteBudget;
 use crate::limits::log::{EpisodeLog, LogRecorder};
 use crate::overrides::CallOverrides;
 use crate::recorder::{ExchangeRecorder, with_recorder};
-use crate::tool_set::{Bound, ToolSet};
+use crate::tool_set::{BoundPlugin, ToolSet};
 use crate::toolbox::Toolbox;
 
 /// Seeds of the plugins of an episode.
@@ -31,7 +31,7 @@ pub struct EpisodeSeeds {
 /// Inputs of a new episode.
 pub struct EpisodeSetup<'a> {
     /// The environment.
-    pub environment: &'a Bound,
+    pub environment: &'a BoundPlugin,
     /// The tools.
     pub tools: &'a Arc<ToolSet>,
     /// The task.
@@ -57,7 +57,7 @@ pub struct StartFailure {
 
 /// A live episode. Dropping it ends it.
 pub struct Episode {
-    pub(crate) bound: Bound,
+    pub(crate) bound: BoundPlugin,
     pub(crate) environment: EnvironmentEpisode,
     /// Records the environment's outbound calls, if it can make any.
     pub(crate) recorder: Option<Arc<ExchangeRecorder>>,
@@ -68,7 +68,7 @@ pub struct Episode {
     pub data: EpisodeData,
 }
 
-impl Bound {
+impl BoundPlugin {
     /// The boundary of the environment that this is.
     fn boundary(&self) -> Boundary {
         Boundary::Environment(self.plugin.name().to_owned())

@@ -9,7 +9,7 @@ use crate::data::EpisodeData;
 use crate::episode::{Episode, EpisodeSeeds};
 use crate::limits::log::LogRecorder;
 use crate::recorder::{ExchangeRecorder, with_recorder};
-use crate::tool_set::Bound;
+use crate::tool_set::BoundPlugin;
 use crate::toolbox::{Toolbox, ToolboxSnapshot};
 
 /// State of the plugins of an episode. With a clone of [`EpisodeData`] it is the whole episode.
@@ -17,7 +17,7 @@ use crate::toolbox::{Toolbox, ToolboxSnapshot};
 pub struct EpisodeSnapshot {
     /// State of the environment.
     pub environment: Snapshot,
-    pub(crate) bound: Bound,
+    pub(crate) bound: BoundPlugin,
     pub(crate) recorder: Option<Arc<ExchangeRecorder>>,
     pub(crate) tools: ToolboxSnapshot,
 }

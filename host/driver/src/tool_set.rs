@@ -8,7 +8,7 @@ use gymkhana_sandbox::{CallError, Plugin};
 
 /// A plugin and the options that the run gives it.
 #[derive(Clone)]
-pub struct Bound {
+pub struct BoundPlugin {
     /// The plugin.
     pub plugin: Plugin,
     /// Options of the plugin.
@@ -24,7 +24,7 @@ pub fn unsandboxed<'a>(plugins: impl Iterator<Item = &'a Plugin>) -> Vec<String>
 /// A tool with its functions under the run's options.
 pub struct Tool {
     /// The plugin and its options.
-    pub bound: Bound,
+    pub bound: BoundPlugin,
     /// Functions of the tool.
     pub functions: Vec<Function>,
 }
@@ -34,7 +34,7 @@ impl Tool {
     ///
     /// # Errors
     /// If the plugin is not a tool, fails, or rejects an option.
-    pub async fn describe(bound: Bound) -> Result<Self, CallError> {
+    pub async fn describe(bound: BoundPlugin) -> Result<Self, CallError> {
         let functions = bound.plugin.functions(&bound.options).await?;
         Ok(Self { bound, functions })
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gymkhana_registry::{ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, PluginName, read_manifest, read_plugin_file};
-use gymkhana_rollout::{Bound, BoundReward, PluginSet, PluginSetError};
+use gymkhana_rollout::{BoundPlugin, BoundReward, PluginSet, PluginSetError};
 use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig};
 use gymkhana_store::RunReader;
 
@@ -219,9 +219,9 @@ fn with_nearest_option(error: PluginSetError) -> anyhow::Error {
     }
 }
 
-fn bind(plugin: Plugin, options: &gymkhana_config::Options) -> RunResult<Bound> {
+fn bind(plugin: Plugin, options: &gymkhana_config::Options) -> RunResult<BoundPlugin> {
     let options = named_values(plugin.name(), options)?;
-    Ok(Bound { plugin, options })
+    Ok(BoundPlugin { plugin, options })
 }
 
 fn only_environment(mut environments: Vec<Plugin>) -> RunResult<Plugin> {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gymkhana_driver::{Bound as BoundPlugin, RewardTools, Tool, ToolCaller, ToolSet};
+use gymkhana_driver::{BoundPlugin, RewardTools, Tool, ToolCaller, ToolSet};
 use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{Call, FailureKind, Function, NamedValue, Reply, Seed, text_of};
 use gymkhana_registry::Kind;

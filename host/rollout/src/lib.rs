@@ -32,7 +32,7 @@ pub use episode::live_bytes::DEFAULT_LIVE_BYTES;
 pub use episode::probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
 pub use episode::state::{Actor, EpisodePlan, SeatPlayer};
 pub use group_plan::{Branch, GroupPlan, Guided, Oversample, PlanError, Prefixes, Probe, SamplingPlan, Selection};
-pub use gymkhana_driver::{Bound, DEFAULT_EPISODE_BYTES};
+pub use gymkhana_driver::{BoundPlugin, DEFAULT_EPISODE_BYTES};
 pub use gymkhana_gateway::control;
 pub use gymkhana_gateway::server::GatewayError;
 pub use harness::{AgentHarness, AgentSettings};

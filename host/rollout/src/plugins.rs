@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::{Bound, SameFunction, Tool, ToolSet, unsandboxed};
+use gymkhana_driver::{BoundPlugin, SameFunction, Tool, ToolSet, unsandboxed};
 use gymkhana_record::{FailureKind, NamedValue, Seed, Value};
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{CallError, EnvironmentInfo, OptionInfo, Plugin, RewardInfo, score};
@@ -14,14 +14,14 @@ use crate::reward::{Catalog, RewardSum, RewardTerm, RuleError};
 #[derive(Clone)]
 pub struct BoundReward {
     /// The plugin and its options.
-    pub bound: Bound,
+    pub bound: BoundPlugin,
     /// Weight and gate.
     pub term: RewardTerm,
 }
 
 /// A reward with its description.
 pub(crate) struct Reward {
-    pub(crate) bound: Bound,
+    pub(crate) bound: BoundPlugin,
     pub(crate) term: RewardTerm,
     pub(crate) info: Arc<RewardInfo>,
 }
@@ -94,7 +94,7 @@ pub enum PluginSetError {
 
 /// One environment with its tools and rewards.
 pub struct PluginSet {
-    pub(crate) environment: Bound,
+    pub(crate) environment: BoundPlugin,
     pub(crate) environment_info: Arc<EnvironmentInfo>,
     pub(crate) tools: Arc<ToolSet>,
     pub(crate) rewards: Vec<Reward>,
@@ -107,8 +107,8 @@ impl PluginSet {
     /// # Errors
     /// If a plugin cannot be queried, refuses or does not know an option, or offers a function of another plugin.
     pub async fn assemble(
-        environment: Bound,
-        tools: Vec<Bound>,
+        environment: BoundPlugin,
+        tools: Vec<BoundPlugin>,
         rewards: Vec<BoundReward>,
     ) -> Result<Self, PluginSetError> {
         let environment_info = environment.plugin.environment_info().await.map_err(ask(&environment.plugin))?;
@@ -170,7 +170,7 @@ impl PluginSet {
 
     /// The environment's plugin and options.
     #[must_use]
-    pub fn environment(&self) -> &Bound {
+    pub fn environment(&self) -> &BoundPlugin {
         &self.environment
     }
 
@@ -190,7 +190,7 @@ impl PluginSet {
     /// # Errors
     /// If the environment refuses or does not know an option, or fails.
     pub async fn with_environment_options(&self, options: Vec<NamedValue>) -> Result<Self, PluginSetError> {
-        let environment = Bound { options, ..self.environment.clone() };
+        let environment = BoundPlugin { options, ..self.environment.clone() };
         let tools = self.tools.tools().iter().map(|tool| tool.bound.clone()).collect();
         let reward = |reward: &Reward| BoundReward { bound: reward.bound.clone(), term: reward.term.clone() };
         Self::assemble(environment, tools, self.rewards.iter().map(reward).collect()).await
@@ -241,7 +241,7 @@ fn ask(plugin: &Plugin) -> impl FnOnce(CallError) -> PluginSetError {
 }
 
 /// Converts the call error of a plugin that read its options; a refusal that names one of them gets its key.
-fn refused(bound: &Bound, section: &str, declared: &[OptionInfo], source: CallError) -> PluginSetError {
+fn refused(bound: &BoundPlugin, section: &str, declared: &[OptionInfo], source: CallError) -> PluginSetError {
     let named = |option: &&NamedValue| source.message.contains(&format!("option `{}`", option.name));
     let option = bound.options.iter().filter(|_| source.kind == FailureKind::Refused).find(named);
     match option.and_then(|option| Some((option, declared.iter().find(|info| info.name == option.name)?))) {
@@ -285,7 +285,7 @@ fn wanted(info: &OptionInfo) -> String {
 /// Checks a reward's options by scoring a group without members, because a reward reads its options only when it
 /// scores. A reward that refuses such a group with default options too, or fails, is accepted: the run will show the
 /// failure.
-async fn check_reward_options(bound: &Bound, declared: &[OptionInfo]) -> Result<(), PluginSetError> {
+async fn check_reward_options(bound: &BoundPlugin, declared: &[OptionInfo]) -> Result<(), PluginSetError> {
     let refusal = async |options| match score(&bound.plugin, &[], options, 0, Seed(0)).await {
         Err(error) if error.kind == FailureKind::Refused => Some(error),
         _ => None,
@@ -301,7 +301,7 @@ async fn check_reward_options(bound: &Bound, declared: &[OptionInfo]) -> Result<
     }
 }
 
-fn check_options(bound: &Bound, declared: &[OptionInfo]) -> Result<(), PluginSetError> {
+fn check_options(bound: &BoundPlugin, declared: &[OptionInfo]) -> Result<(), PluginSetError> {
     for option in &bound.options {
         if !declared.iter().any(|info| info.name == option.name) {
             return Err(PluginSetError::UnknownOption {

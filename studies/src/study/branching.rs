@@ -9,7 +9,7 @@ use gymkhana_benches::figures::{load, rollouts::chat};
 use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Segment, TaskRef, Value};
 use gymkhana_rollout::{
-    Actor, Bound, BoundReward, Branch, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, GroupPlan, Limits,
+    Actor, BoundPlugin, BoundReward, Branch, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, GroupPlan, Limits,
     PluginSet, RewardSum, Rollout, SamplingPlan,
 };
 use gymkhana_sandbox::{Sandbox, SandboxConfig};
@@ -82,11 +82,11 @@ fn group_plan(phase: Phase, (step, group): (u64, u64), size: u32, seed: Seed) ->
 async fn word_problems() -> Result<Rollout> {
     let sandbox = Sandbox::new(&SandboxConfig::default())?;
     let option = |name: &str, value: i64| NamedValue { name: name.to_owned(), value: Value::Integer(value) };
-    let environment = Bound {
+    let environment = BoundPlugin {
         plugin: load(&sandbox, "word-problems")?,
         options: vec![option("difficulty", 1), option("oracle-calls", 50)],
     };
-    let bound = |plugin| Bound { plugin, options: vec![] };
+    let bound = |plugin| BoundPlugin { plugin, options: vec![] };
     let calculator = bound(load(&sandbox, "calculator")?);
     let right = BoundReward { bound: bound(load(&sandbox, "answer-match")?), term: 1.0.into() };
     let set = PluginSet::assemble(environment, vec![calculator], vec![right]).await?;

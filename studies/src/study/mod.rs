@@ -1,5 +1,6 @@
 //! The studies, one module each, and the table that runs them by name.
 
+mod agent_program;
 mod anchors;
 mod branching;
 mod entropy_band;
@@ -53,6 +54,7 @@ impl StudyName {
             Self::Recall => recall::STUDY,
             Self::Toy => toy::STUDY,
             Self::Kuhn => kuhn::STUDY,
+            Self::AgentProgram => agent_program::STUDY,
         }
     }
 
@@ -71,6 +73,7 @@ impl StudyName {
             Self::Recall => recall::run(arm, seed, effort).await,
             Self::Toy => toy::run(arm, seed, effort).await,
             Self::Kuhn => kuhn::run(arm, seed, effort).await,
+            Self::AgentProgram => agent_program::run(arm, seed, effort).await,
         }
     }
 }

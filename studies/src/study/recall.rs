@@ -9,7 +9,7 @@ use gymkhana_chat::{ChatFiles, ChatFormat};
 use gymkhana_policy::{GenerateRequest, Sampling, ScriptedPolicy};
 use gymkhana_record::{EpisodeId, EpisodeRecord, Phase, Seed, Segment, TaskRef};
 use gymkhana_rollout::{
-    Actor, Bound, ContextStrategy, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, EpisodePlan, Limits,
+    Actor, BoundPlugin, ContextStrategy, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, EpisodePlan, Limits,
     PluginSet, RewardSum, Rollout, Summary,
 };
 use gymkhana_sandbox::{Sandbox, SandboxConfig};
@@ -67,7 +67,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
 /// A rollout of the guest `guest-recall` with replies of one token and the host's strategy `summary`.
 async fn rollout(trainer: &Trainer) -> Result<Rollout> {
     let sandbox = Sandbox::new(&SandboxConfig::default())?;
-    let environment = Bound { plugin: load(&sandbox, "guest-recall")?, options: vec![] };
+    let environment = BoundPlugin { plugin: load(&sandbox, "guest-recall")?, options: vec![] };
     let plugins = PluginSet::assemble(environment, vec![], vec![]).await?;
     let limits = Limits {
         turns: 8,

@@ -11,8 +11,8 @@ use gymkhana_policy::{Sampling, ScriptedPolicy};
 use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, TaskRef, Turn, Value, text_of};
 use gymkhana_registry::Capability;
 use gymkhana_rollout::{
-    Actor, Bound, BoundReward, ContextStrategy, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, EpisodePlan,
-    Limits, PluginSet, RewardSum, RewardTerm, Rollout,
+    Actor, BoundPlugin, BoundReward, ContextStrategy, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop,
+    EpisodePlan, Limits, PluginSet, RewardSum, RewardTerm, Rollout,
 };
 use gymkhana_sandbox::{Grants, Outbound, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
@@ -127,7 +127,7 @@ pub async fn rollout_in(sandbox: &Sandbox, table: &Table, limits: Limits, retrie
     let bound = |name: &str, options: &Options| {
         let plugin = Plugin::load(sandbox, &component(name), &all).expect("a sound plugin");
         let plugin = table.worlds.get(name).map(|world| plugin.granting(Arc::clone(world))).unwrap_or(plugin);
-        Bound { plugin, options: options.clone() }
+        BoundPlugin { plugin, options: options.clone() }
     };
     let bind = |(name, options): &(String, Options)| bound(name, options);
     let tools = table.tools.iter().map(bind).collect();

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
-use gymkhana_rollout::{Bound, PluginSet};
+use gymkhana_rollout::{BoundPlugin, PluginSet};
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
 
@@ -40,7 +40,7 @@ async fn an_episode_takes_the_places_of_all_its_plugins() {
     let large = with_another_memory(&small);
     for (bytes, places) in [(small, 2), (large, 3)] {
         let environment = Plugin::from_bytes(&sandbox, "echo.wasm", &bytes, &Grants::default()).unwrap();
-        let bound = |plugin: &Plugin| Bound { plugin: plugin.clone(), options: vec![] };
+        let bound = |plugin: &Plugin| BoundPlugin { plugin: plugin.clone(), options: vec![] };
         let set = PluginSet::assemble(bound(&environment), vec![bound(&tool)], vec![]).await.unwrap();
         assert_eq!(set.places(), places);
     }

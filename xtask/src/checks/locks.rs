@@ -11,7 +11,7 @@ use crate::step::step;
 use crate::workspace::Workspace;
 
 /// Locks of Python packages, each with the files of its direct requirements.
-const PYTHON: [(&str, &[&str]); 15] = [
+const PYTHON: [(&str, &[&str]); 17] = [
     ("plugins/requirements.txt", &["plugins/requirements.in"]),
     (
         "tests/reference/requirements.txt",
@@ -25,12 +25,14 @@ const PYTHON: [(&str, &[&str]); 15] = [
     ("xtask/requirements/doors.txt", &["xtask/requirements/doors.in"]),
     ("xtask/requirements/baselines.txt", &["xtask/requirements/baselines.in"]),
     ("xtask/requirements/clients.txt", &["xtask/requirements/clients.in"]),
+    ("xtask/requirements/frameworks.txt", &["xtask/requirements/frameworks.in"]),
     ("xtask/requirements/ipykernel.txt", &["xtask/requirements/ipykernel.in"]),
     ("xtask/requirements/mcp.txt", &["xtask/requirements/mcp.in"]),
     ("xtask/requirements/package.txt", &["xtask/requirements/package.in"]),
     ("xtask/requirements/pdoc.txt", &["xtask/requirements/pdoc.in"]),
     ("xtask/requirements/python-bench.txt", &["xtask/requirements/python-bench.in"]),
     ("xtask/requirements/python.txt", &["xtask/requirements/python.in"]),
+    ("xtask/requirements/traces.txt", &["xtask/requirements/traces.in"]),
     ("xtask/requirements/vllm.txt", &["xtask/requirements/vllm.in"]),
     ("xtask/requirements/wheel.txt", &["xtask/requirements/wheel.in"]),
     ("xtask/requirements/zig.txt", &["xtask/requirements/zig.in"]),

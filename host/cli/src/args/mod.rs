@@ -12,7 +12,7 @@ use gymkhana_algorithm::Accelerator;
 use gymkhana_policy::Sampling;
 use gymkhana_record::EpisodeId;
 
-use crate::data::args::DataCommand;
+use crate::data::args::{DataCommand, Purpose};
 use crate::error::{CliError, CliResult};
 use crate::plugin::PluginCommand;
 use crate::registry::args::{FetchArgs, RegistryCommand};
@@ -389,17 +389,6 @@ pub struct RescoreArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// Purpose of scored or exported episodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Purpose {
-    /// Sampled for training.
-    Train,
-    /// Played for evaluation.
-    Evaluation,
-    /// Played by the oracle.
-    Demonstrations,
 }
 
 /// `host reward`.

@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use gymkhana_record::EpisodeId;
 
-use crate::args::Purpose;
-
 /// `host data`.
 #[derive(Debug, Subcommand)]
 pub enum DataCommand {
@@ -93,4 +91,15 @@ pub enum DataFormat {
     OpenenvTrace,
     /// Traces of verifiers.
     Verifiers,
+}
+
+/// Purpose of scored or exported episodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Purpose {
+    /// Sampled for training.
+    Train,
+    /// Played for evaluation.
+    Evaluation,
+    /// Played by the oracle.
+    Demonstrations,
 }

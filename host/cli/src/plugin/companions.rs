@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gymkhana_driver::{Bound, Tool, ToolSet};
+use gymkhana_driver::{BoundPlugin, Tool, ToolSet};
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::{Plugin, Sandbox};
 
@@ -34,7 +34,7 @@ impl Companions {
             }
             let plugin = log::printed(&inputs.load(sandbox)?, printer);
             if kinds.contains(&Kind::Tool) {
-                let bound = Bound { plugin: plugin.clone(), options: vec![] };
+                let bound = BoundPlugin { plugin: plugin.clone(), options: vec![] };
                 let described = Tool::describe(bound).await.user_context(format!("tool `{name}` cannot be used"))?;
                 tools.add(described).user_error()?;
             }

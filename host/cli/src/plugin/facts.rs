@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gymkhana_driver::{
-    Bound, DEFAULT_EPISODE_BYTES, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Reply, StartFailure, ToolSet,
+    BoundPlugin, DEFAULT_EPISODE_BYTES, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Reply, StartFailure, ToolSet,
 };
 use gymkhana_record::{Call, Failure, NamedValue, Seed, TaskRef, WrittenCall};
 use gymkhana_sandbox::{Advice, Plugin};
@@ -24,7 +24,7 @@ pub async fn with_tools(
     let split = splits.into_iter().find(|split| split.tasks != Some(0)).ok_or("it has no tasks")?;
     let info = plugin.environment_info().await.map_err(|error| error.message)?;
     let setup = EpisodeSetup {
-        environment: &Bound { plugin: plugin.clone(), options },
+        environment: &BoundPlugin { plugin: plugin.clone(), options },
         tools,
         task: TaskRef { split: split.name, index: 0 },
         seeds: EpisodeSeeds { environment: Seed(0), tools: Seed(0) },

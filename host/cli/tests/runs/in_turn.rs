@@ -10,8 +10,8 @@ use gymkhana_chat::{ChatFiles, ChatFormat};
 use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Value};
 use gymkhana_rollout::{
-    Actor, Bound, BoundReward, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, Difference, EarlyStop, GroupPlan, Limits,
-    PluginSet, RewardSum, Rollout, SamplingPlan,
+    Actor, BoundPlugin, BoundReward, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, Difference, EarlyStop, GroupPlan,
+    Limits, PluginSet, RewardSum, Rollout, SamplingPlan,
 };
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
@@ -53,7 +53,7 @@ async fn rollout(desk: &Desk) -> Rollout {
     let sandbox = Sandbox::new(&SandboxConfig::default()).expect("a sandbox");
     let bound = |name: &str, options: Vec<NamedValue>| {
         let plugin = Plugin::load(&sandbox, &component(name), &Grants::default()).expect("a sound plugin");
-        Bound { plugin, options }
+        BoundPlugin { plugin, options }
     };
     let cost = NamedValue { name: "per-call-cost".to_owned(), value: Value::Number(0.5) };
     let reward = BoundReward { bound: bound("answer-match", vec![cost]), term: 1.0.into() };

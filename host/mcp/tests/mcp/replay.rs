@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gymkhana_driver::{
-    Bound, CallOverrides, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Reply, Tool, ToolSet, unsandboxed,
+    BoundPlugin, CallOverrides, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Reply, Tool, ToolSet, unsandboxed,
 };
 use gymkhana_mcp::{Server, ToolList, plugin, tools_of};
 use gymkhana_record::{
@@ -43,7 +43,7 @@ impl Unsandboxed for Waiting {
     fn forget(&self, _: u32) {}
 }
 
-fn environment() -> Bound {
+fn environment() -> BoundPlugin {
     let manifest = Manifest {
         name: PluginName::new("local", "waiting").unwrap(),
         version: "0.0.0".parse().unwrap(),
@@ -57,7 +57,7 @@ fn environment() -> Bound {
         reward_range: None,
         quick: false,
     };
-    Bound { plugin: Plugin::unsandboxed(manifest, Digest::of(b"waiting"), Arc::new(Waiting)), options: vec![] }
+    BoundPlugin { plugin: Plugin::unsandboxed(manifest, Digest::of(b"waiting"), Arc::new(Waiting)), options: vec![] }
 }
 
 /// An episode with the server as its tool. Without a server, the record's list is all there is.
@@ -71,7 +71,7 @@ async fn begin_with(servers: &[(ToolList, Option<Server>)], overrides: CallOverr
     for (list, server) in servers {
         let plugin = plugin(list.clone(), server.clone()).unwrap();
         assert!(unsandboxed(std::iter::once(&plugin)).is_empty(), "a replay does not need the server");
-        tools.add(Tool::describe(Bound { plugin, options: vec![] }).await.unwrap()).unwrap();
+        tools.add(Tool::describe(BoundPlugin { plugin, options: vec![] }).await.unwrap()).unwrap();
     }
     let setup = EpisodeSetup {
         environment: &environment(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use gymkhana_driver::{Bound, Episode, SavedEpisode};
+use gymkhana_driver::{BoundPlugin, Episode, SavedEpisode};
 use gymkhana_record::{NamedValue, Seed, TaskRef};
 use gymkhana_registry::Digest;
 use gymkhana_sandbox::Plugin;
@@ -50,7 +50,7 @@ pub async fn save(play: &mut Play) -> Result<Vec<u8>, Fault> {
             Some(SavedLive { seed: *seed, task: task.clone(), episode })
         }
     };
-    let Bound { plugin, options } = &play.spec.environment;
+    let BoundPlugin { plugin, options } = &play.spec.environment;
     let saved = SavedEnv {
         format: FORMAT,
         plugin: plugin.digest(),
@@ -67,7 +67,7 @@ pub async fn save(play: &mut Play) -> Result<Vec<u8>, Fault> {
 ///
 /// # Errors
 /// If the bytes are no snapshot of this plugin and these tools, or a plugin cannot read its part.
-pub async fn open(bytes: &[u8], plugin: &Plugin, tools: Vec<Bound>) -> Result<Play, Fault> {
+pub async fn open(bytes: &[u8], plugin: &Plugin, tools: Vec<BoundPlugin>) -> Result<Play, Fault> {
     let wrong = |why: String| Fault::Option(format!("the snapshot cannot be opened: {why}"));
     let saved: SavedEnv = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
     if saved.format != FORMAT {

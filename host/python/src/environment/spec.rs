@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::{Bound, Tool, ToolSet};
+use gymkhana_driver::{BoundPlugin, Tool, ToolSet};
 use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{Function, NamedValue, Seed, TaskRef};
 use gymkhana_registry::Kind;
@@ -15,7 +15,7 @@ use crate::options;
 /// The common part of episodes.
 pub struct Spec {
     /// The environment.
-    pub environment: Bound,
+    pub environment: BoundPlugin,
     /// Its description.
     pub info: Arc<EnvironmentInfo>,
     /// The tools.
@@ -41,7 +41,7 @@ impl Spec {
     ///
     /// # Errors
     /// If the plugin is not an environment, does not know an option, or fails; or if two tools offer one function.
-    pub async fn new(plugin: Plugin, options: Vec<NamedValue>, tools: Vec<Bound>) -> Result<Self, Fault> {
+    pub async fn new(plugin: Plugin, options: Vec<NamedValue>, tools: Vec<BoundPlugin>) -> Result<Self, Fault> {
         check_kind(&plugin, Kind::Environment)?;
         let failed = |error| PluginFailure::of(plugin.name(), error);
         let info = plugin.environment_info().await.map_err(failed)?;
@@ -53,7 +53,7 @@ impl Spec {
             let described = Tool::describe(tool).await.map_err(|error| PluginFailure::of(&name, error))?;
             set.add(described).map_err(|same| Fault::Option(same.to_string()))?;
         }
-        let environment = Bound { plugin, options };
+        let environment = BoundPlugin { plugin, options };
         Ok(Self { environment, info, tools: Arc::new(set), splits, first: OnceCell::new() })
     }
 
@@ -97,7 +97,7 @@ impl Spec {
     /// # Errors
     /// If the environment fails.
     pub async fn first_functions(&self) -> Result<&[Function], Fault> {
-        let Bound { plugin, options } = &self.environment;
+        let BoundPlugin { plugin, options } = &self.environment;
         let failed = |error| PluginFailure::of(plugin.name(), error);
         let asked = self.first.get_or_try_init(async || {
             let task = TaskRef { split: self.split(None)?.name.clone(), index: 0 };

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gymkhana_driver::Bound as BoundPlugin;
+use gymkhana_driver::BoundPlugin;
 use gymkhana_record::Seed;
 use gymkhana_registry::SelfDescription;
 use gymkhana_sandbox::{CallError, Inspection, Plugin, describe};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gymkhana_chat::ChatFormat;
 use gymkhana_config::RunFile;
-use gymkhana_driver::{Bound, ToolSet};
+use gymkhana_driver::{BoundPlugin, ToolSet};
 use gymkhana_nearest::did_you_mean;
 use gymkhana_orchestration::chat::chat_files_without_tokens;
 use gymkhana_orchestration::rewards::reward_sum;
@@ -51,7 +51,7 @@ pub struct ServedEnvironment {
     folder: String,
     facts: PluginFacts,
     info: Arc<EnvironmentInfo>,
-    bound: Bound,
+    bound: BoundPlugin,
     splits: Vec<SplitInfo>,
     /// Plugins and rules of the episodes.
     rollout: Arc<Rollout>,
@@ -205,7 +205,7 @@ impl ServedEnvironment {
     /// # Errors
     /// If the environment fails.
     pub async fn first_functions(&self) -> Result<Vec<Function>, ServeError> {
-        let Bound { plugin, options } = &self.bound;
+        let BoundPlugin { plugin, options } = &self.bound;
         let failed = |error| ServeError::of_call(Owner::Environment, plugin.name(), &error);
         let asked = self.first.get_or_try_init(async || {
             let task = self.task(None, 0)?;
@@ -227,7 +227,7 @@ impl ServedEnvironment {
     }
 
     /// Its plugin and options.
-    pub(crate) fn bound(&self) -> &Bound {
+    pub(crate) fn bound(&self) -> &BoundPlugin {
         &self.bound
     }
 

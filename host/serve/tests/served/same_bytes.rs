@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::{Bound, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Reply, Tool, ToolSet};
+use gymkhana_driver::{BoundPlugin, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Reply, Tool, ToolSet};
 use gymkhana_record::{SeatRewards, Seed, TaskRef, Turn, WrittenCall, text_of};
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_store::RunReader;
@@ -35,9 +35,9 @@ pub async fn in_process(seed: u64, index: u64) -> (Vec<Turn>, Vec<SeatRewards>) 
     let load = |name: &str| Plugin::load(&sandbox, &component(name), &Grants::default()).unwrap();
     let slippery =
         gymkhana_record::NamedValue { name: "slippery".to_owned(), value: gymkhana_record::Value::Flag(true) };
-    let environment = Bound { plugin: load("frozen-lake"), options: vec![slippery] };
+    let environment = BoundPlugin { plugin: load("frozen-lake"), options: vec![slippery] };
     let mut tools = ToolSet::default();
-    tools.add(Tool::describe(Bound { plugin: load("calculator"), options: vec![] }).await.unwrap()).unwrap();
+    tools.add(Tool::describe(BoundPlugin { plugin: load("calculator"), options: vec![] }).await.unwrap()).unwrap();
     let seed = Seed(seed);
     let setup = EpisodeSetup {
         environment: &environment,

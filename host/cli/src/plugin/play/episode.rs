@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use gymkhana_driver::{
-    Bound, DEFAULT_EPISODE_BYTES, Episode, EpisodeData, EpisodeSeeds, EpisodeSetup, EpisodeSnapshot, Hooks, NoHooks,
-    Reply, TimedCall,
+    BoundPlugin, DEFAULT_EPISODE_BYTES, Episode, EpisodeData, EpisodeSeeds, EpisodeSetup, EpisodeSnapshot, Hooks,
+    NoHooks, Reply, TimedCall,
 };
 use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{
@@ -129,7 +129,7 @@ impl<'a> Table<'a> {
         let task = TaskRef { split: split(plugin, options, args.split.as_deref()).await?, index: args.task };
         let seeds = EpisodeSeeds { environment: Seed(args.seed), tools: Seed(args.seed) };
         let setup = EpisodeSetup {
-            environment: &Bound { plugin: plugin.clone(), options: options.to_vec() },
+            environment: &BoundPlugin { plugin: plugin.clone(), options: options.to_vec() },
             tools: &companions.tools,
             task: task.clone(),
             seeds,

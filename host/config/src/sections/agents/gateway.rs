@@ -40,7 +40,7 @@ pub struct GatewaySection {
     /// Model names by which harnesses may call the policy; the first is in the answer to `POST /sessions`. With an empty
     /// list, every name is the policy.
     pub models: Vec<String>,
-    /// Model names of which the requests are answered and are no turns, such as a model for titles.
+    /// Model names of which the requests are answered and do not count as turns, such as a model for titles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub side_models: Vec<String>,
     /// Seconds after an answer in which the same request gets the same answer.

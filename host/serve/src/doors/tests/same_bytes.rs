@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::{Bound, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Reply, Tool, ToolSet};
+use gymkhana_driver::{BoundPlugin, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Reply, Tool, ToolSet};
 use gymkhana_record::{NamedValue, Seed, TaskRef, Turn, Value, text_of};
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
@@ -18,9 +18,9 @@ async fn in_process(seed: u64, index: u64) -> Vec<(String, f64)> {
     let load = |name: &str| Plugin::load(&sandbox, &component(name), &Grants::default()).unwrap();
     let options = vec![NamedValue { name: "slippery".to_owned(), value: Value::Flag(true) }];
     let mut tools = ToolSet::default();
-    tools.add(Tool::describe(Bound { plugin: load("calculator"), options: vec![] }).await.unwrap()).unwrap();
+    tools.add(Tool::describe(BoundPlugin { plugin: load("calculator"), options: vec![] }).await.unwrap()).unwrap();
     let setup = EpisodeSetup {
-        environment: &Bound { plugin: load("frozen-lake"), options },
+        environment: &BoundPlugin { plugin: load("frozen-lake"), options },
         tools: &Arc::new(tools),
         task: TaskRef { split: "train".to_owned(), index },
         seeds: EpisodeSeeds { environment: Seed(seed).child("environment"), tools: Seed(seed).child("tool") },

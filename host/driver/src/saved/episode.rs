@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::data::EpisodeData;
 use crate::limits::quota::Usage;
 use crate::recorder::ExchangeRecorder;
-use crate::saved_session::{NotSaved, SavedSession};
+use crate::saved::session::{NotSaved, SavedSession};
 use crate::snapshot::EpisodeSnapshot;
-use crate::tool_set::{Bound, ToolSet};
+use crate::tool_set::{BoundPlugin, ToolSet};
 use crate::toolbox::ToolboxSnapshot;
 
 /// A whole episode without its plugins.
@@ -38,7 +38,11 @@ impl SavedEpisode {
     ///
     /// # Errors
     /// If other tools are given.
-    pub fn open(self, environment: &Bound, tools: &Arc<ToolSet>) -> Result<(EpisodeSnapshot, EpisodeData), NotSaved> {
+    pub fn open(
+        self,
+        environment: &BoundPlugin,
+        tools: &Arc<ToolSet>,
+    ) -> Result<(EpisodeSnapshot, EpisodeData), NotSaved> {
         let snapshot = EpisodeSnapshot {
             environment: self.environment,
             bound: environment.clone(),

@@ -1,0 +1,4 @@
+//! Snapshots as bytes, for other processes.
+
+pub mod episode;
+pub mod session;
