@@ -14,7 +14,7 @@ use crate::limits::budget::ByteBudget;
 use crate::limits::log::LogRecorder;
 use crate::overrides::{CallOverrides, RecordedAnswer};
 use crate::recorder::{ExchangeRecorder, with_recorder};
-use crate::saved_session::{NotSaved, SavedSession};
+use crate::saved::session::{NotSaved, SavedSession};
 use crate::tool_set::Tool;
 
 /// Reason of a failed call whose answer the record has no room for.

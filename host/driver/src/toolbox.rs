@@ -10,7 +10,7 @@ use tracing::{Instrument, info_span};
 use crate::data::EpisodeData;
 use crate::hooks::{Hooks, TimedCall};
 use crate::overrides::CallOverrides;
-use crate::saved_session::{NotSaved, SavedSession};
+use crate::saved::session::{NotSaved, SavedSession};
 use crate::session::{Session, SessionSnapshot, ToolAnswer};
 use crate::tool_set::ToolSet;
 

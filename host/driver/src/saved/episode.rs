@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::EpisodeData;
 use crate::limits::quota::Usage;
 use crate::recorder::ExchangeRecorder;
-use crate::saved_session::{NotSaved, SavedSession};
+use crate::saved::session::{NotSaved, SavedSession};
 use crate::snapshot::EpisodeSnapshot;
 use crate::tool_set::{Bound, ToolSet};
 use crate::toolbox::ToolboxSnapshot;
