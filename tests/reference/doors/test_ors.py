@@ -77,11 +77,14 @@ def test_groups_of_ended_sessions_are_scored(lake):
     assert [score.reward for score in scores] == [1.0, 0.0]
 
 
-def test_trl_builds_data_and_environments_from_the_door(url):
+def test_trl_builds_data_and_environments_from_the_door(url, monkeypatch):
     from trl.experimental.openreward import OpenRewardSpec
 
+    # Without these, the client takes `sessions.` and `api.` before the host of the address.
+    monkeypatch.setenv("OPENREWARD_SESSION_URL", url)
+    monkeypatch.setenv("OPENREWARD_API_URL", url)
     splits = requests.get(f"{url}/splits").json()
-    spec = OpenRewardSpec(url, num_tasks=1, split=splits[0]["name"])
+    spec = OpenRewardSpec(url, env_name="frozen-lake", num_tasks=1, split=splits[0]["name"])
     assert spec.train_dataset[0]["task_index"] == 0
     environment = spec.environment_factory()
     assert environment.reset(task_index=0)

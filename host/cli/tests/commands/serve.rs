@@ -44,7 +44,7 @@ impl Server {
         })
         .to_string();
         let mut stream = TcpStream::connect(&self.address).expect("the server listens");
-        let head = "POST /get_observation HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-length:";
+        let head = "POST /get_observation HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length:";
         write!(stream, "{head} {}\r\n\r\n{body}", body.len()).expect("a request");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");

@@ -1,4 +1,4 @@
-//! Snapshots as bytes, for other processes.
+//! Snapshots as data: those of an episode, and those of its plugins' sessions.
 
-pub mod episode;
-pub mod session;
+pub(crate) mod episode;
+pub(crate) mod session;
