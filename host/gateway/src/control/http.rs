@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
-use super::{Client, Control, Ended, SessionOffer, Wanted, answered, failed};
+use super::{Client, Control, SessionOffer, Wanted, answered, failed};
 use crate::dialect::{ApiError, Dialect, ErrorClass};
 use crate::server::{json_response, read_body};
 
@@ -87,7 +87,7 @@ async fn close(State(control): State<Arc<Control>>, Path(session): Path<String>,
         let CloseBody { answer } = parse(&body)?;
         control.close(&client, &session, answered(answer)).await
     };
-    answer(200, closed.await.map(ended))
+    answer(200, closed.await.map(|result| json!(result)))
 }
 
 async fn abandon(State(control): State<Arc<Control>>, Path(session): Path<String>, headers: HeaderMap) -> Response {
@@ -95,11 +95,7 @@ async fn abandon(State(control): State<Arc<Control>>, Path(session): Path<String
         let client = client(&control, &headers)?;
         control.close(&client, &session, failed("the harness abandoned the session".to_owned())).await
     };
-    answer(200, closed.await.map(ended))
-}
-
-fn ended(result: Ended) -> Json {
-    json!(result)
+    answer(200, closed.await.map(|result| json!(result)))
 }
 
 /// A session as its harness gets it.

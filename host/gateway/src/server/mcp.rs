@@ -93,7 +93,7 @@ impl ServerHandler for ToolServer {
             Err(_) => None,
         };
         let ended = || CallToolResult::error(vec![ContentBlock::text("the session has ended")]);
-        Ok(answer.map_or_else(ended, result).into())
+        Ok(answer.as_ref().map_or_else(ended, result).into())
     }
 }
 
@@ -107,7 +107,7 @@ fn listed(function: &Function) -> Tool {
 }
 
 /// An answer as a result: text, images and sound. Of other media the result holds the type and the size.
-fn result(answer: ToolAnswer) -> CallToolResult {
+fn result(answer: &ToolAnswer) -> CallToolResult {
     let blocks = answer.content.iter().map(|part| match part {
         Part::Text(text) => ContentBlock::text(text.clone()),
         Part::Image(media) => ContentBlock::image(STANDARD.encode(&media.bytes), media.mime.clone()),

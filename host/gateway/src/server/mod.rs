@@ -100,7 +100,7 @@ impl Gateway {
             let _entered = handle.enter();
             TcpListener::from_std(listener).map_err(failed)?
         };
-        let sessions = Arc::new(Sessions::new(url.unwrap_or_else(|| format!("http://{bound}"))));
+        let sessions = Arc::new(Sessions::new(&url.unwrap_or_else(|| format!("http://{bound}"))));
         let mut router = handler::router(Arc::clone(&sessions));
         if let Some(control) = control {
             router = router.merge(control::router(control));

@@ -60,7 +60,7 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    pub(super) fn new(url: String) -> Self {
+    pub(super) fn new(url: &str) -> Self {
         Self { url: url.trim_end_matches('/').to_owned(), open: Mutex::default() }
     }
 

@@ -103,6 +103,5 @@ async fn agents_of_frameworks_play_to_their_answer() {
         }
         let expected: Vec<Vec<u32>> = replies.iter().map(|reply| reply.tokens(&chat)).collect();
         assert_eq!(sampled, expected, "{file}");
-        println!("{file}: {} turns, {} calls by MCP, {} segments", replies.len(), calls, outcome.segments.len());
     }
 }

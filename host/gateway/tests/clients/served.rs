@@ -115,7 +115,7 @@ impl Toolbox for Adder {
         };
         let content = vec![Part::Text(text)];
         let answer = Turn::Answer { seat: 0, id: call.id.clone(), content: content.clone(), failed };
-        let own = (!listed).then(|| Turn::Call { seat: 0, call, cost: 0.5 });
+        let own = (!listed).then_some(Turn::Call { seat: 0, call, cost: 0.5 });
         let turns = own.into_iter().chain([answer]).collect();
         let answer = ToolAnswer { content, failed, done: false };
         Box::pin(async { Performed::Answered { turns, cost: 0.5, steps: 0, answer } })

@@ -127,6 +127,5 @@ fn official_readers_take_the_exports() {
                 assert_eq!(trace["calls"], 1);
             }
         }
-        println!("{}: {} traces read", read["format"], traces.len());
     }
 }

@@ -27,7 +27,7 @@ fn desk(more: &str) -> (Desk, Peer) {
     let peer = Peer::start(Protocol::Vllm, &desk.path("model"));
     let server = format!("{{ url = \"{}\", protocol = \"vllm\", name = \"tiny\", retries = 1 }}", peer.url());
     let policy = format!("[policy]\ncheckpoint = \"model\"\nserver = {server}\n");
-    desk.write("gateway.toml", &format!("{more}\n{policy}"));
+    desk.write("gateway.toml", format!("{more}\n{policy}"));
     (desk, peer)
 }
 
@@ -152,7 +152,7 @@ fn sessions_need_no_plugins_and_a_token_where_clients_have_one() {
     gateway.end();
     desk.host(&["replay", "sessions"]).succeeded();
 
-    desk.write("gateway.toml", &format!("{file}[gateway.clients.a]\ntoken_env = \"GATEWAY_TEST_TOKEN\"\n"));
+    desk.write("gateway.toml", format!("{file}[gateway.clients.a]\ntoken_env = \"GATEWAY_TEST_TOKEN\"\n"));
     let arguments = ["gateway", "gateway.toml", "--no-records", "--listen", "127.0.0.1:0"];
     let text = desk.host(&arguments).mistake("a missing token");
     assert!(text.contains("gateway.clients.a.token_env cannot be read: the variable is not set"), "{text}");

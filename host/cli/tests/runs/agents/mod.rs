@@ -67,7 +67,7 @@ pub fn with_tool(run: &str) -> String {
 
 /// A program that calls the calculator before it asks the policy.
 pub fn write_tool_program(desk: &Desk) {
-    desk.write("agent.py", &AGENT.replace("messages = [{", &format!("{WITH_TOOL}\nmessages = [{{")));
+    desk.write("agent.py", AGENT.replace("messages = [{", &format!("{WITH_TOOL}\nmessages = [{{")));
 }
 
 #[test]
