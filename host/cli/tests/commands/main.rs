@@ -14,5 +14,6 @@ mod machine;
 mod mistakes;
 #[path = "../../../../registry/tests/common/plugins.rs"]
 mod plugins;
+mod readme;
 mod serve;
 mod tutorials;

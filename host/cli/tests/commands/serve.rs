@@ -12,18 +12,25 @@ use crate::common::Desk;
 const CONFIG: &str = "[verltool]\nenvironment = \"frozen-lake\"\n";
 
 /// A running server.
-struct Server {
-    child: Child,
+pub struct Server {
+    pub child: Child,
     errors: BufReader<ChildStderr>,
     /// Lines before the one with the address.
     notes: Vec<String>,
-    address: String,
+    pub address: String,
 }
 
 impl Server {
     fn start(desk: &Desk) -> Self {
-        let arguments = ["serve", "plugins/frozen-lake.wasm", "--config", "serve.toml", "--listen", "127.0.0.1:0"];
-        let mut command = desk.command(&arguments);
+        Self::start_with(
+            desk,
+            &["serve", "plugins/frozen-lake.wasm", "--config", "serve.toml", "--listen", "127.0.0.1:0"],
+        )
+    }
+
+    /// Starts `host` with these arguments and waits until it listens.
+    pub fn start_with(desk: &Desk, arguments: &[&str]) -> Self {
+        let mut command = desk.command(arguments);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the host can be started");
         let mut errors = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut notes = Vec::new();
