@@ -214,7 +214,7 @@ fn a_javascript_folder_is_tested_readably_and_its_component_has_the_plugins_name
     let mut command = desk.command(&["plugin", "test", "copied"]);
     let told = finish(command.env("PATH", desk.path("programs"))).mistake("nothing was built");
     assert!(told.contains("node --test --test-reporter=spec\n"), "{told}");
-    assert!(told.contains("copied/chess.wasm`: the file does not exist"), "{told}");
+    assert!(told.contains("copied/chess.quick.wasm`: the file does not exist"), "{told}");
 }
 
 #[test]
@@ -318,7 +318,10 @@ fn the_log_of_a_plugin_is_printed_while_it_is_tested_and_cut() {
     let (log, results) = test("crook=chatty");
     let lines: Vec<&str> = log.lines().collect();
     assert!(lines.contains(&"guest-crooked-tool, info: asked to add"), "{log:.500}");
-    assert_eq!(lines.last(), Some(&"guest-crooked-tool, warn: log truncated"));
+    // Thousands of calls log one of few texts.
+    let left_out = "guest-crooked-tool: calls that log the same, and all after 40 lines, are left out; `host plugin play` \
+                    shows every line";
+    assert!(lines.contains(&left_out) && lines.len() < 50, "{log:.5000}");
     assert!(results.contains("conforms"), "{results}");
     let (log, results) = test("crook=none");
     assert_eq!(log, "", "a silent plugin has no log");

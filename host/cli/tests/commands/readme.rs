@@ -20,8 +20,8 @@ fn command(begin: &str) -> Vec<String> {
     line.replace("$P/", "plugins/").split_whitespace().map(str::to_owned).collect()
 }
 
-fn words(command: &[String]) -> Vec<&str> {
-    command.iter().map(String::as_str).collect()
+fn words<'a>(command: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
+    command.iter().map(String::as_str).chain(more.iter().copied()).collect()
 }
 
 /// Body of the answer to a request.
@@ -37,7 +37,7 @@ fn get(address: &str, path: &str) -> Json {
 fn a_trainer_finds_the_environment() {
     let desk = Desk::new();
     let command = command("serve $P");
-    let mut server = Server::start_with(&desk, &[&words(&command)[..], &["--listen", "127.0.0.1:0"]].concat());
+    let mut server = Server::start_with(&desk, &words(&command, &["--listen", "127.0.0.1:0"]));
     assert_eq!(get(&server.address, "/health"), json!({ "status": "healthy" }));
     assert!(get(&server.address, "/list_environments").to_string().contains("word-problems"));
     server.child.kill().expect("it runs");
@@ -60,9 +60,9 @@ fn an_agent_program_is_trained() {
         "stages.rl.groups=1",
         "stages.rl.group_size=2",
     ];
-    let sets = smaller.into_iter().flat_map(|set| ["--set", set]);
+    let sets: Vec<&str> = smaller.into_iter().flat_map(|set| ["--set", set]).collect();
     let command = command("run");
-    desk.host(&words(&command).into_iter().chain(sets).collect::<Vec<_>>()).succeeded();
+    desk.host(&words(&command, &sets)).succeeded();
     let shown = desk.host(&["show", "out/agent"]).succeeded();
     assert!(shown.contains("episodes"), "{shown}");
 }
@@ -71,7 +71,7 @@ fn an_agent_program_is_trained() {
 fn a_client_of_mcp_sees_the_tool() {
     let desk = Desk::new();
     let command = command("serve --stdio");
-    let mut started = desk.command(&words(&command));
+    let mut started = desk.command(&words(&command, &[]));
     let mut child =
         started.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
     let client =

@@ -194,7 +194,7 @@ mod tests {
             {"role": "assistant", "content": "2"}, {"role": "user", "content": "1+2"},
             {"role": "assistant", "content": "3"},
         ]);
-        let row = json!({ "messages": messages.as_array().unwrap()[..4], "answer": "3" });
+        let row = json!({ "messages": messages.as_array().expect("a list")[..4], "answer": "3" });
         assert_eq!(columns(json!({ "messages": messages })), row);
         assert_eq!(columns(json!({ "messages": messages.to_string() })), row);
         let turn = |from: &str, value: &str| json!({ "from": from, "value": value });
