@@ -1,7 +1,7 @@
 //! Recorded episodes as traces of other programs: ATIF, OpenEnv's training traces, and traces of verifiers.
 //!
 //! A trace belongs to one seat of an episode. Its token ids and log-probabilities are the record's: text is not tokenised
-//! again. [`atif`], [`openenv`] and [`verifiers`] write one format each from the events and replies of a seat.
+//! again. `atif`, `openenv` and `verifiers` write one format each from the events and replies of a seat.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -73,6 +73,7 @@ const ALLOWED: [Allowed; 39] = [
             "nearest",
         ],
     ),
+    ("rows", &[]),
     ("data", &["rows"]),
     (
         "serve",
@@ -145,7 +146,6 @@ const ALLOWED: [Allowed; 39] = [
     ("sdk-macros", &["nearest"]),
     ("sdk", &["sdk-macros"]),
     ("answer", &["sdk"]),
-    ("rows", &[]),
     ("sqlite", &["sdk"]),
     (
         "benches",
