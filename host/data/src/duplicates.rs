@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use gymkhana_rows::Row;
 
-/// Tasks that were seen: 24 bytes for each.
+/// Tasks that were seen, by their hashes.
 #[derive(Default)]
 pub(crate) struct Duplicates {
     hasher: RandomState,

@@ -65,7 +65,7 @@ pub struct Lengths {
 /// it cannot.
 ///
 /// # Errors
-/// If a file cannot be read, or if there are no records.
+/// If a file cannot be read, or if the source is empty.
 pub fn inspect(
     source: &Path,
     options: &ImportOptions,

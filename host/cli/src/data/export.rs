@@ -25,7 +25,7 @@ impl From<DataFormat> for TraceFormat {
 }
 
 impl DataExportArgs {
-    /// Whether the options select an episode. Dropped ones are no data.
+    /// Whether the options select an episode. Dropped ones are left out.
     fn includes(&self, record: &EpisodeRecord) -> bool {
         let purpose = self.only.is_none_or(|only| only.includes(record.id.phase));
         let solved = !self.solved || record.success;

@@ -58,7 +58,7 @@ pub trait Episodes: Send + Sync {
     /// The id of the next episode.
     ///
     /// # Errors
-    /// If there is no such task.
+    /// If the task is unknown.
     fn next(&self, wanted: &Wanted) -> Result<EpisodeId, ApiError>;
 
     /// Plays an episode to its end, and stores its record.

@@ -19,7 +19,7 @@ pub enum ErrorClass {
     BudgetSpent,
     /// The policy failed.
     Policy,
-    /// There is no room now.
+    /// Every place is taken at present.
     Unavailable,
 }
 

@@ -97,7 +97,7 @@ impl ServerHandler for ToolServer {
     }
 }
 
-/// A function as a tool. A schema that is no object allows any arguments.
+/// A function as a tool. A schema that is not an object allows any arguments.
 fn listed(function: &Function) -> Tool {
     let schema: JsonObject = serde_json::from_str(&function.parameters).unwrap_or_else(|_| {
         let any = [("type".to_owned(), Json::from("object"))];

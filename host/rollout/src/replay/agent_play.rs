@@ -29,7 +29,7 @@ impl AgentPlay {
         Some(Self { run, transcript, policy_turns, segments: record.segments.clone(), failure, ending })
     }
 
-    /// Ends the episode as the environment did after a call of the program, whose later answer is no action. A program
+    /// Ends the episode as the environment did after a call of the program, whose later answer is not an action. A program
     /// that never called the model has failed all the same.
     pub(crate) fn ended_by_environment(&mut self, ending: Ending) {
         let failed = |failure: &Failure| failure.kind.is_hosts() || self.policy_turns.is_empty();
