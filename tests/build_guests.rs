@@ -4,8 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders of tests that load guests.
-const TESTS: [&str; 5] =
-    ["tests", "../host/sandbox/tests", "../host/rollout/tests", "../host/serve/tests", "../host/cli/tests"];
+const TESTS: [&str; 4] = ["tests", "../host/sandbox/tests", "../host/serve/tests", "../host/cli/tests"];
 
 /// Fails if a guest has no test. A test of a guest contains the name of the guest's package.
 pub fn every_guest_has_a_test() {
@@ -23,6 +22,8 @@ pub fn every_guest_has_a_test() {
 }
 
 fn read_tests(folder: &Path, texts: &mut Vec<String>) {
+    // cargo would run a program that names an absent folder at each build, and compile all tests again.
+    assert!(folder.is_dir(), "the folder of tests `{}` is missing\nhint: correct `TESTS`", folder.display());
     println!("cargo::rerun-if-changed={}", folder.display());
     for path in entries(folder) {
         if path.is_dir() {

@@ -220,6 +220,11 @@ fn digest(places: &[PathBuf]) -> anyhow::Result<String> {
     Ok(format!("{:016x}", hasher.finish()))
 }
 
+/// Whether tools generate a file or folder of this name: caches, packages and their descriptions.
+fn is_generated(name: &str) -> bool {
+    ["__pycache__", "node_modules", "build"].contains(&name) || name.starts_with('.') || name.ends_with(".egg-info")
+}
+
 /// All files of a folder, sorted, without files that tools generate. Links are not followed.
 fn files(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if place.is_file() {
@@ -228,8 +233,7 @@ fn files(place: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(place).with_context(|| format!("`{}` cannot be read", place.display()))? {
         let entry = entry?;
-        let left_behind = ["__pycache__", "node_modules", "build"].iter().any(|name| entry.file_name() == *name);
-        if left_behind || entry.file_type()?.is_symlink() {
+        if is_generated(&entry.file_name().to_string_lossy()) || entry.file_type()?.is_symlink() {
             continue;
         }
         found.extend(files(&entry.path())?);
@@ -245,11 +249,14 @@ mod tests {
     #[test]
     fn changes_of_sources_are_detected_and_generated_files_ignored() {
         let folder = std::env::temp_dir().join(format!("gymkhana-foreign-{}", std::process::id()));
-        fs::create_dir_all(folder.join("a/__pycache__")).unwrap();
+        fs::create_dir_all(folder.join("a")).unwrap();
         fs::write(folder.join("a/b.py"), "1").unwrap();
         let places = [folder.clone()];
         let before = digest(&places).unwrap();
-        fs::write(folder.join("a/__pycache__/b.pyc"), "2").unwrap();
+        for generated in ["a/__pycache__", "a/sdk.egg-info", ".mypy_cache", "node_modules"] {
+            fs::create_dir_all(folder.join(generated)).unwrap();
+            fs::write(folder.join(generated).join("file"), "2").unwrap();
+        }
         assert_eq!(digest(&places).unwrap(), before);
         fs::write(folder.join("a/b.py"), "3").unwrap();
         assert_ne!(digest(&places).unwrap(), before);

@@ -42,7 +42,7 @@ fn run_all(workspace: &Workspace) -> anyhow::Result<()> {
     prose::run(workspace)?;
     both(|| setup::build(workspace), || foreign::build(workspace).and_then(|()| foreign::test(workspace)))?;
     both(|| lint_and_compile(workspace), || check_parts(workspace))?;
-    both(|| test_and_measure(workspace), || run_the_rest(workspace))
+    both(|| step("tests", || run_cargo(workspace, &TESTS)), || run_the_rest(workspace))
 }
 
 /// Lints, and compiles what the later steps run.
@@ -61,15 +61,11 @@ fn check_parts(workspace: &Workspace) -> anyhow::Result<()> {
     docs::run_built(workspace)
 }
 
-fn test_and_measure(workspace: &Workspace) -> anyhow::Result<()> {
-    step("tests", || run_cargo(workspace, &TESTS))?;
-    bench::run_built(workspace, &[], true)?;
-    gpu_pack::rehearse(workspace)
-}
-
 fn run_the_rest(workspace: &Workspace) -> anyhow::Result<()> {
     fuzz::run_built(workspace, FUZZ_SECONDS)?;
     python_package::test(workspace)?;
     study::run_smoke(workspace, None)?;
+    bench::run_built(workspace, &[], true)?;
+    gpu_pack::rehearse(workspace)?;
     package::run(workspace)
 }

@@ -87,7 +87,7 @@ async fn first_party_plugins_pass() {
 /// The templates of `host plugin new` in Rust are checked through the command itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn templates_in_other_languages_pass_as_they_are_written() {
-    let settings = Settings { steps: 300, ..Settings::default() };
+    let settings = Settings { steps: 100, ..Settings::default() };
     // As `host plugin test DIR` compiles them.
     let sandbox = sandbox_of(&settings, CompilerEffort::Quick);
     for language in ["python", "js"] {

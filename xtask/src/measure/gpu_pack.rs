@@ -22,6 +22,13 @@ const PROGRAMS: [&str; 2] = ["host", "gymkhana-train"];
 /// Archive of the programs and plugins; its suffix selects the compression.
 const ARCHIVE: &str = "programs.tar.xz";
 
+/// Packs the members into the archive. The fastest compression takes a quarter of the time and leaves room to the limit.
+const PACK: &str = "import sys, tarfile
+with tarfile.open(sys.argv[1], 'w:xz', preset=0) as archive:
+    for member in sys.argv[2:]:
+        archive.add(member)
+";
+
 /// Largest size of the pack in bytes: what a machine without a network is given.
 const MAX_BYTES: u64 = 60 << 20;
 
@@ -49,7 +56,7 @@ fn pack(workspace: &Workspace, folder: &Path) -> anyhow::Result<()> {
     step("gpu-pack: archive", || {
         let members = ["bin", "plugins"];
         let mut command = Command::new("python3");
-        command.args(["-m", "tarfile", "-c", ARCHIVE]).args(members).current_dir(folder);
+        command.args(["-c", PACK, ARCHIVE]).args(members).current_dir(folder);
         execute(&mut command)?;
         members.iter().try_for_each(|member| Ok(fs::remove_dir_all(folder.join(member))?))
     })?;
