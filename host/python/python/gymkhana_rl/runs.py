@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -74,13 +75,19 @@ class Run:
     def metrics(self, backend: Backend = "polars") -> Any:
         """The metrics of all training steps, one step in a row: `stage`, `step`, `time`, and a column per value."""
         frames = _frames(backend)
-        rows = []
-        for line in self._text("metrics.jsonl").splitlines():
-            fields = json.loads(line)
-            rows.append({name: fields[name] for name in ("stage", "step", "time")} | fields["values"])
+        rows = [
+            {name: line[name] for name in ("stage", "step", "time")} | line["values"] for line in self.metrics_lines()
+        ]
         if backend == "polars":
             return frames.DataFrame(rows, infer_schema_length=None)
         return frames.DataFrame(rows)
+
+    def metrics_lines(self) -> Iterator[dict[str, Any]]:
+        """The complete lines of `metrics.jsonl`, one training step each. The last line of a run in progress may lack its
+        end and is then left out."""
+        for line in self._text("metrics.jsonl").splitlines(keepends=True):
+            if line.endswith("\n"):
+                yield json.loads(line)
 
     def _text(self, name: str) -> str:
         try:
