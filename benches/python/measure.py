@@ -82,18 +82,19 @@ def steps(rounds: int, count: int) -> None:
         theirs_us.append(cost(lambda: their_steps(theirs, count), 1))
     show("python-step", median(ours_us), "µs", "Gymnasium's FrozenLake", median(theirs_us))
     places = 512
-    vector = lake.vector_env(places, seed=1, options=LAKE)
-    vector.reset()
     turns = [[WORDS[MOVES[(number + 31 * place) % len(MOVES)]] for place in range(places)] for number in range(8)]
-
-    def batch() -> int:
-        for actions in turns:
-            vector.step(actions)
-        return 8 * places
-
-    wall = cost(batch, rounds, time.perf_counter)
     their_wall = cost(lambda: their_steps(theirs, count), rounds, time.perf_counter)
-    show("python-vector-step", wall, "µs", "Gymnasium's FrozenLake", their_wall)
+    for bench, shared in (("python-vector-step", 1), ("python-shared-vector-step", 64)):
+        vector = lake.vector_env(places, seed=1, shared_episodes=shared, options=LAKE)
+        vector.reset()
+        wall = cost(lambda: batch(vector, turns), rounds, time.perf_counter)
+        show(bench, wall, "µs", "Gymnasium's FrozenLake", their_wall)
+
+
+def batch(vector: gk.VectorEnv, turns: list[list[str]]) -> int:
+    for actions in turns:
+        vector.step(actions)
+    return sum(map(len, turns))
 
 
 def execute(line: str) -> str:

@@ -1,65 +1,80 @@
 //! Batches: jobs side by side on the threads of this process.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-use futures::future::{BoxFuture, join_all};
+use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::poll;
+use futures::stream::FuturesUnordered;
+use tokio::sync::mpsc::unbounded_channel;
 
 use crate::errors::Fault;
 use crate::runtime::Host;
 
-/// Jobs below which another thread costs more than it saves.
-const MIN_CHUNK: usize = 8;
+/// Small jobs below which another thread costs more than it saves.
+pub const MIN_JOBS: usize = 8;
 
-/// Runs jobs on all threads and returns their results in the order of the jobs. The last chunk runs on this thread.
+/// Jobs that no thread has begun, with their places.
+type Queue<I> = Arc<Mutex<std::iter::Enumerate<std::vec::IntoIter<I>>>>;
+
+/// Runs jobs and returns their results in the order of the jobs. This thread and others take one job after the other,
+/// others only where there are `min_jobs` for each; none waits for a thread that the system has not yet run.
 ///
 /// # Errors
-/// If a job panics: its result and those beside it are lost.
-pub fn spread<I, O>(host: &Host, jobs: Vec<I>, run: fn(I) -> BoxFuture<'static, O>) -> Result<Vec<O>, Fault>
+/// If a job of another thread panics: all results are lost.
+pub fn spread<I, O>(
+    host: &Host,
+    jobs: Vec<I>,
+    min_jobs: usize,
+    run: fn(I) -> BoxFuture<'static, O>,
+) -> Result<Vec<O>, Fault>
 where
     I: Send + 'static,
     O: Send + 'static,
 {
-    let size = jobs.len().div_ceil(host.threads()).max(MIN_CHUNK);
-    let mut chunks = Vec::new();
-    let mut jobs = jobs.into_iter();
-    loop {
-        let chunk: Vec<I> = jobs.by_ref().take(size).collect();
-        if chunk.is_empty() {
-            break;
-        }
-        chunks.push(chunk);
-    }
-    let last = chunks.pop().unwrap_or_default();
+    let count = jobs.len();
+    let threads = (count / min_jobs).clamp(1, host.threads());
+    let queue: Queue<I> = Arc::new(Mutex::new(jobs.into_iter().enumerate()));
     host.block_on(async {
-        let others: Vec<_> = chunks.into_iter().map(|chunk| host.handle().spawn(run_all(chunk, run))).collect();
-        let last = run_all(last, run).await;
-        let mut results = Vec::new();
-        for chunk in others {
-            let lost = |error| Fault::Internal(format!("a batch was lost: {error}"));
-            results.extend(chunk.await.map_err(lost)?);
+        let mut results: Vec<Option<O>> = std::iter::repeat_with(|| None).take(count).collect();
+        let (sender, mut receiver) = unbounded_channel();
+        for _ in 1..threads {
+            let (queue, sender) = (Arc::clone(&queue), sender.clone());
+            host.handle().spawn(async move {
+                // Nobody receives the results if this thread panicked.
+                take_all(&queue, run, |place, result| drop(sender.send((place, result)))).await;
+            });
         }
-        results.extend(last);
-        Ok(results)
+        drop(sender);
+        let mut left = count;
+        take_all(&queue, run, |place, result| {
+            results[place] = Some(result);
+            left -= 1;
+        })
+        .await;
+        while left > 0 {
+            let lost = || Fault::Internal("a batch was lost: one of its jobs panicked".to_owned());
+            let (place, result) = receiver.recv().await.ok_or_else(lost)?;
+            results[place] = Some(result);
+            left -= 1;
+        }
+        Ok(results.into_iter().flatten().collect())
     })
 }
 
-/// Runs jobs one after the other. Those that have to wait, such as for an outbound call, wait side by side.
-async fn run_all<I, O>(jobs: Vec<I>, run: fn(I) -> BoxFuture<'static, O>) -> Vec<O> {
-    let mut results = Vec::with_capacity(jobs.len());
-    let mut waiting = Vec::new();
-    for (place, job) in jobs.into_iter().enumerate() {
+/// Takes jobs until none is left. Those that have to wait, such as for an outbound call, wait side by side.
+async fn take_all<I, O>(queue: &Queue<I>, run: fn(I) -> BoxFuture<'static, O>, mut done: impl FnMut(usize, O)) {
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let mut waiting = FuturesUnordered::new();
+    while let Some((place, job)) = next() {
         let mut running = run(job);
-        results.push(match poll!(&mut running) {
-            Poll::Ready(result) => Some(result),
-            Poll::Pending => {
-                waiting.push(async move { (place, running.await) });
-                None
-            }
-        });
+        match poll!(&mut running) {
+            Poll::Ready(result) => done(place, result),
+            Poll::Pending => waiting.push(async move { (place, running.await) }),
+        }
     }
-    for (place, result) in join_all(waiting).await {
-        results[place] = Some(result);
+    while let Some((place, result)) = waiting.next().await {
+        done(place, result);
     }
-    results.into_iter().flatten().collect()
 }

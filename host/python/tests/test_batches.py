@@ -81,6 +81,28 @@ def test_a_vector_takes_seeds(lake):
         lake.vector_env(0)
 
 
+def test_shared_instances_change_no_result(lake):
+    own, shared = lake.vector_env(16, seed=3), lake.vector_env(16, seed=3, shared_episodes=8)
+    assert own.reset() == shared.reset()
+    for number in range(120):
+        actions = [("left", "down", "right", "up")[(number + place) % 4] for place in range(16)]
+        expected, found = own.step(actions), shared.step(actions)
+        assert (expected[0], expected[4]) == (found[0], found[4])
+        assert all((one == other).all() for one, other in zip(expected[1:4], found[1:4]))
+    with pytest.raises(gk.OptionError, match="`shared_episodes` is 0"):
+        lake.vector_env(16, shared_episodes=0)
+
+
+def test_a_trap_ends_the_environments_of_its_instance(load):
+    # Each environment traps at its first step: in instances of their own all report it, and in a shared one the others
+    # learn that their instance ended.
+    vector = load("guest-hostile-environment").vector_env(4, shared_episodes=4, options={"behaviour": "trap-step"})
+    vector.reset()
+    _, _, terminated, truncated, infos = vector.step(["yes"] * 4)
+    assert truncated.all() and not terminated.any()
+    assert all(failures for failures in infos["failures"])
+
+
 def test_a_vector_reports_failures(load):
     vector = load("guest-hostile-environment").vector_env(12, options={"behaviour": "trap-step"})
     vector.reset()

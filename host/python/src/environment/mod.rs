@@ -1,6 +1,7 @@
 //! Environments: their episodes without Python, and the classes that show them to it.
 
 pub mod action;
+mod chunk;
 pub mod env;
 pub mod episode;
 mod record;

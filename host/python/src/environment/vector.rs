@@ -9,13 +9,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::asynchronous::in_thread;
-use crate::batch::spread;
+use crate::batch::{MIN_JOBS, spread};
 use crate::convert::{array, from_named};
 use crate::environment::action;
+use crate::environment::chunk::{self, Seen, Turn};
 use crate::environment::env::Env;
-use crate::environment::episode::{Begin, Play, Step};
+use crate::environment::episode::{Play, Step};
 use crate::environment::spec::Spec;
-use crate::environment::transition::{self, Outcome, Transition};
+use crate::environment::transition::{self, Transition};
 use crate::errors::Fault;
 use crate::plugin::handle::PyPlugin;
 use crate::process::Owned;
@@ -29,7 +30,7 @@ type Stepped = (Play, Result<Step, Fault>);
 
 /// Takes a turn in each environment.
 fn step_all(host: &Host, turns: Vec<(Play, Reply)>) -> Result<Vec<Stepped>, Fault> {
-    spread(host, turns, |(mut play, reply)| {
+    spread(host, turns, MIN_JOBS, |(mut play, reply)| {
         Box::pin(async move {
             let step = play.step(reply).await;
             (play, step)
@@ -110,20 +111,15 @@ pub struct VectorEnv {
     /// Number of environments.
     #[pyo3(get)]
     num_envs: usize,
-    plays: Owned<Mutex<Option<Vec<Play>>>>,
+    parts: Owned<Mutex<Option<Parts>>>,
 }
 
-/// What one environment does in a step.
-enum Turn {
-    Step(Reply),
-    /// The episode is over: the action is ignored.
-    Reset,
-}
-
-/// What it did.
-enum Did {
-    Stepped(Step),
-    Started,
+/// What is there until it is closed.
+struct Parts {
+    /// Environments, in chunks that threads take turns of.
+    chunks: Vec<Vec<Play>>,
+    /// Task of each environment's episode; `None` before the first one.
+    tasks: Vec<Option<Py<PyDict>>>,
 }
 
 impl VectorEnv {
@@ -144,21 +140,38 @@ impl VectorEnv {
         let play =
             |number: u64| Play::new(Arc::clone(spec), split.map(str::to_owned), None, Seed(seed.wrapping_add(number)));
         let plays = (0..num_envs as u64).map(play).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { plugin, num_envs, plays: Owned::new(Mutex::new(Some(plays))) })
+        let parts = Parts { chunks: chunk::divide(host()?, plays), tasks: (0..num_envs).map(|_| None).collect() };
+        Ok(Self { plugin, num_envs, parts: Owned::new(Mutex::new(Some(parts))) })
     }
 
-    fn lock(&self, py: Python<'_>) -> Result<MutexGuard<'_, Option<Vec<Play>>>, Fault> {
-        let plays = self.plays.get()?;
+    fn lock(&self, py: Python<'_>) -> Result<MutexGuard<'_, Option<Parts>>, Fault> {
+        let parts = self.parts.get()?;
         loop {
-            match plays.try_lock() {
+            match parts.try_lock() {
                 Ok(guard) => return Ok(guard),
                 Err(TryLockError::Poisoned(guard)) => return Ok(guard.into_inner()),
                 Err(TryLockError::WouldBlock) => {
-                    py.detach(|| drop(plays.lock().unwrap_or_else(PoisonError::into_inner)));
+                    py.detach(|| drop(parts.lock().unwrap_or_else(PoisonError::into_inner)));
                 }
             }
         }
     }
+}
+
+/// Takes a turn in each environment: what they show, and the infos.
+fn take_turns<'py>(
+    py: Python<'py>,
+    guard: &mut MutexGuard<'_, Option<Parts>>,
+    turns: Vec<Turn>,
+) -> PyResult<(Vec<Seen>, Bound<'py, PyDict>)> {
+    let host = host()?;
+    let Parts { chunks, tasks } = guard.take().ok_or(Fault::Closed("environment"))?;
+    let done = py.detach(|| chunk::take_all(host, chunks, turns))?;
+    let (chunks, seen): (Vec<_>, Vec<_>) = done.into_iter().unzip();
+    let parts = guard.insert(Parts { chunks, tasks });
+    let seen = seen.into_iter().flatten().collect::<Result<Vec<Seen>, Fault>>()?;
+    let infos = infos(py, parts, &seen)?;
+    Ok((seen, infos))
 }
 
 #[pymethods]
@@ -171,23 +184,9 @@ impl VectorEnv {
         seed: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<(Vec<String>, Bound<'py, PyDict>)> {
         let seeds = seeds(seed, self.num_envs)?;
-        let host = host()?;
         let mut guard = self.lock(py)?;
-        let plays = guard.take().ok_or(Fault::Closed("environment"))?;
-        let jobs: Vec<(Play, Option<Seed>)> = plays.into_iter().zip(seeds).collect();
-        let begun = py.detach(|| {
-            spread(host, jobs, |(mut play, seed)| {
-                Box::pin(async move {
-                    let begun = play.reset(Begin { seed, ..Begin::default() }).await;
-                    (play, begun)
-                })
-            })
-        })?;
-        let (plays, begun): (Vec<_>, Vec<_>) = begun.into_iter().unzip();
-        let plays = guard.insert(plays);
-        begun.into_iter().collect::<Result<Vec<()>, Fault>>()?;
-        let texts = plays.iter_mut().map(|play| Ok(transition::first_text(play.live()?))).collect::<Result<_, Fault>>();
-        Ok((texts?, infos(py, plays, &[])?))
+        let (seen, infos) = take_turns(py, &mut guard, seeds.into_iter().map(Turn::Begin).collect())?;
+        Ok((seen.into_iter().map(|seen| seen.outcome.observation).collect(), infos))
     }
 
     /// Takes a turn in each environment: (observations, rewards, terminated, truncated, infos).
@@ -200,48 +199,21 @@ impl VectorEnv {
         py: Python<'py>,
         actions: &Bound<'py, PyAny>,
     ) -> PyResult<(Vec<String>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyDict>)> {
-        let replies = actions.try_iter()?.map(|one| action::read(&one?)).collect::<PyResult<Vec<_>>>()?;
-        check_lengths(self.num_envs, replies.len())?;
-        let host = host()?;
+        let turns: Vec<Turn> =
+            actions.try_iter()?.map(|one| Ok(Turn::Step(action::read(&one?)?))).collect::<PyResult<_>>()?;
+        check_lengths(self.num_envs, turns.len())?;
         let mut guard = self.lock(py)?;
-        let plays = guard.as_mut().ok_or(Fault::Closed("environment"))?;
-        plays.iter_mut().try_for_each(|play| play.live().map(drop))?;
-        let plays = guard.take().unwrap_or_default();
-        let turn = |(play, reply): (Play, Reply)| {
-            let turn = if play.is_running() { Turn::Step(reply) } else { Turn::Reset };
-            (play, turn)
+        let parts = guard.as_mut().ok_or(Fault::Closed("environment"))?;
+        parts.chunks.iter_mut().flatten().try_for_each(|play| play.live().map(drop))?;
+        let (seen, infos) = take_turns(py, &mut guard, turns)?;
+        let rewards: Vec<u8> = seen.iter().flat_map(|seen| seen.outcome.reward.to_ne_bytes()).collect();
+        let flags = |flag: fn(&Seen) -> bool| {
+            let flags: Vec<u8> = seen.iter().map(|seen| u8::from(flag(seen))).collect();
+            array(py, &flags, "bool")
         };
-        let jobs: Vec<(Play, Turn)> = plays.into_iter().zip(replies).map(turn).collect();
-        let done = py.detach(|| {
-            spread(host, jobs, |(mut play, turn)| {
-                Box::pin(async move {
-                    let did = match turn {
-                        Turn::Step(reply) => play.step(reply).await.map(Did::Stepped),
-                        Turn::Reset => play.reset(Begin::default()).await.map(|()| Did::Started),
-                    };
-                    (play, did)
-                })
-            })
-        })?;
-        let (plays, did): (Vec<_>, Vec<_>) = done.into_iter().unzip();
-        let plays = guard.insert(plays);
-        let did = did.into_iter().collect::<Result<Vec<Did>, Fault>>()?;
-        let (mut texts, mut rewards) = (Vec::with_capacity(did.len()), Vec::with_capacity(8 * did.len()));
-        let (mut terminated, mut truncated) = (Vec::with_capacity(did.len()), Vec::with_capacity(did.len()));
-        for (play, did) in plays.iter_mut().zip(&did) {
-            let live = play.live()?;
-            let outcome = match did {
-                Did::Stepped(step) => Outcome::of(live, step),
-                Did::Started => Outcome::of_start(live),
-            };
-            texts.push(outcome.observation);
-            rewards.extend_from_slice(&outcome.reward.to_ne_bytes());
-            terminated.push(u8::from(outcome.terminated));
-            truncated.push(u8::from(outcome.truncated));
-        }
-        let infos = infos(py, plays, &did)?;
-        let flags = |flags: &[u8]| array(py, flags, "bool");
-        Ok((texts, array(py, &rewards, "float64")?, flags(&terminated)?, flags(&truncated)?, infos))
+        let (terminated, truncated) = (flags(|seen| seen.outcome.terminated)?, flags(|seen| seen.outcome.truncated)?);
+        let texts = seen.into_iter().map(|seen| seen.outcome.observation).collect();
+        Ok((texts, array(py, &rewards, "float64")?, terminated, truncated, infos))
     }
 
     /// As `reset`, awaited.
@@ -257,8 +229,9 @@ impl VectorEnv {
 
     /// Ends all episodes and releases the environments.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let ended = self.lock(py)?.take();
-        py.detach(|| drop(ended));
+        if let Some(Parts { chunks, .. }) = self.lock(py)?.take() {
+            py.detach(|| drop(chunks));
+        }
         Ok(())
     }
 
@@ -285,24 +258,25 @@ fn seeds(seed: Option<&Bound<'_, PyAny>>, num_envs: usize) -> PyResult<Vec<Optio
     Ok(seeds.into_iter().map(|seed| seed.map(Seed)).collect())
 }
 
-/// Infos of all environments; `did` is empty after a reset of all.
-fn infos<'py>(py: Python<'py>, plays: &mut [Play], did: &[Did]) -> PyResult<Bound<'py, PyDict>> {
-    let (seats, extras, failures, tasks) = (PyList::empty(py), PyList::empty(py), PyList::empty(py), PyList::empty(py));
-    for (place, play) in plays.iter_mut().enumerate() {
-        let live = play.live()?;
-        let data = &live.episode.data;
-        let first = match did.get(place) {
-            Some(Did::Stepped(step)) => step.failures,
-            Some(Did::Started) | None => 0,
-        };
-        seats.append(data.seat)?;
-        let shown = if data.extras.is_empty() { None } else { Some(from_named(py, &data.extras)?) };
+/// Infos of all environments. An environment is looked at only where something changed.
+fn infos<'py>(py: Python<'py>, parts: &mut Parts, seen: &[Seen]) -> PyResult<Bound<'py, PyDict>> {
+    let (extras, failures, tasks) = (PyList::empty(py), PyList::empty(py), PyList::empty(py));
+    let plays = parts.chunks.iter_mut().flatten();
+    for ((play, known), seen) in plays.zip(&mut parts.tasks).zip(seen) {
+        if seen.began {
+            *known = Some(transition::task(py, play.live()?)?.unbind());
+        }
+        let shown = if seen.has_extras { Some(from_named(py, &play.live()?.episode.data.extras)?) } else { None };
         extras.append(shown)?;
-        failures.append(transition::failed(py, data.failures.get(first..).unwrap_or_default())?)?;
-        tasks.append(transition::task(py, live)?)?;
+        failures.append(match seen.first_failure {
+            Some(first) => transition::failed(py, &play.live()?.episode.data.failures[first..])?,
+            None => PyList::empty(py),
+        })?;
+        // A copy, since the program may change what it gets.
+        tasks.append(known.as_ref().map(|task| task.bind(py).copy()).transpose()?)?;
     }
     let infos = PyDict::new(py);
-    infos.set_item(intern!(py, "seat"), seats)?;
+    infos.set_item(intern!(py, "seat"), PyList::new(py, seen.iter().map(|seen| seen.seat))?)?;
     infos.set_item(intern!(py, "extras"), extras)?;
     infos.set_item(intern!(py, "failures"), failures)?;
     infos.set_item(intern!(py, "task"), tasks)?;

@@ -1,5 +1,6 @@
 //! Methods of the class `Plugin`, and the function `load`.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -93,6 +94,17 @@ pub fn bound_tools<'py>(
         }
     }
     Ok((given, bound))
+}
+
+/// The plugin with instances that this many episodes share.
+fn shared(plugin: &Plugin, episodes: u32) -> Result<Plugin, Fault> {
+    match NonZeroU32::new(episodes) {
+        None => {
+            Err(Fault::Option("`shared_episodes` is 0; give the number of episodes in one instance, from 1".to_owned()))
+        }
+        Some(NonZeroU32::MIN) => Ok(plugin.clone()),
+        Some(episodes) => Ok(plugin.shared_by(episodes)),
+    }
 }
 
 #[pymethods]
@@ -192,19 +204,24 @@ impl PyPlugin {
     }
 
     /// Environments that are stepped together. Number i begins with the seed `seed + i`.
-    #[pyo3(signature = (num_envs, *, split=None, seed=0, tools=None, options=None))]
+    ///
+    /// `shared_episodes` of them share one instance of the plugin, which takes less memory and time. A trap in one then ends all
+    /// of those, and the sandbox does not isolate them from each other.
+    #[pyo3(signature = (num_envs, *, split=None, seed=0, shared_episodes=1, tools=None, options=None))]
+    #[allow(clippy::too_many_arguments, reason = "keywords of a Python method")]
     fn vector_env(
         slf: &Bound<'_, Self>,
         num_envs: usize,
         split: Option<&str>,
         seed: u64,
+        shared_episodes: u32,
         tools: Option<&Bound<'_, PyAny>>,
         options: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<VectorEnv> {
         let py = slf.py();
         let (_, bound) = bound_tools(tools, py)?;
         let options = options::read(options)?;
-        let (host, loaded) = (host()?, slf.get().loaded()?.clone());
+        let (host, loaded) = (host()?, shared(slf.get().loaded()?, shared_episodes)?);
         let spec = py.detach(|| host.block_on(Spec::new(loaded, options, bound)))?;
         Ok(VectorEnv::new(slf.clone().unbind(), &Arc::new(spec), num_envs, split, seed)?)
     }

@@ -7,7 +7,7 @@ use gymkhana_driver::{ExchangeRecorder, RewardTools, ToolCaller, ToolSet, with_r
 use gymkhana_record::{NamedValue, Score, Seed};
 use gymkhana_sandbox::{CallError, Plugin, Trajectory, score};
 
-use crate::batch::spread;
+use crate::batch::{MIN_JOBS, spread};
 use crate::errors::{Fault, word};
 use crate::reward::trajectory::Attempt;
 use crate::runtime::Host;
@@ -30,7 +30,7 @@ impl Judge {
     /// If this package fails.
     pub fn each(&self, host: &Host, attempts: Vec<Attempt>) -> Result<Vec<Scored>, Fault> {
         let jobs = attempts.into_iter().map(|attempt| (self.clone(), attempt)).collect();
-        spread(host, jobs, |(judge, attempt): (Self, Attempt)| -> BoxFuture<'static, Scored> {
+        spread(host, jobs, MIN_JOBS, |(judge, attempt): (Self, Attempt)| -> BoxFuture<'static, Scored> {
             Box::pin(async move { judge.group(&[attempt]).await.pop().unwrap_or_else(|| Err(NONE.to_owned())) })
         })
     }
