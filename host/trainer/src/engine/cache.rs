@@ -67,6 +67,16 @@ impl Cache {
         (slot * self.positions + position) as i64
     }
 
+    /// First row of a slot.
+    pub fn start(&self, slot: usize) -> usize {
+        slot * self.positions
+    }
+
+    /// Keys and values of a layer, `[slots · T, K · D]` each.
+    pub fn layer(&self, layer: usize) -> [&Tensor; 2] {
+        self.layers[layer].each_ref()
+    }
+
     /// Writes keys and values, `[B, S, K, D]` each, to rows `[B · S]`.
     pub fn write(&mut self, layer: usize, rows: &Tensor, key_BSKD: &Tensor, value_BSKD: &Tensor) {
         let width = self.kv_heads * self.head_size;

@@ -5,13 +5,14 @@
 //! clear the caches and running requests are prefilled again, so that keys and values of different weights never mix.
 //!
 //! **Deterministic** engines assign each conversation the slot of its place, prefill it alone, decode all slots
-//! including idle ones, and let attention cover the whole cache. Each row of such a batch is computed by the same
+//! including idle ones, and let masked attention cover the whole cache. Each row of such a batch is computed by the same
 //! operations in the same order, independently of the other rows. A prefill leaves the last token to be decoded, so
 //! that it makes no difference whether the tokens before it were computed or copied from a slot that computed the same
 //! tokens.
 #![allow(non_snake_case)]
 
 mod cache;
+mod decode;
 mod sampler;
 mod slot;
 
@@ -54,6 +55,24 @@ struct Row {
     slot: usize,
     first: usize,
     count: usize,
+}
+
+/// Inputs of a pass.
+struct Fed {
+    tokens_RS: Tensor,
+    positions_RS: Tensor,
+    /// Rows of the cache to write, `[R · S]`.
+    targets: Tensor,
+    /// Index of each row's last token in `[R · S]`, `[R]`.
+    lasts_R: Tensor,
+}
+
+/// Cached positions that a step's attention covers.
+enum Attended {
+    /// Those of each row, read in place.
+    InPlace(Vec<decode::Seen>),
+    /// The first positions of all rows, with a mask, `[R, 1, S, T]`.
+    Masked(Tensor),
 }
 
 impl Engine {
@@ -229,7 +248,7 @@ impl Engine {
         let Some(last) = active.last() else { return Ok(()) };
         let span = if self.deterministic { self.slots.len() } else { last + 1 };
         // Idle rows cost less than a copy of the cache, unless they are the majority.
-        let dense = self.deterministic || active.len() * 2 > span;
+        let dense = self.deterministic || (!self.reads_in_place(model) && active.len() * 2 > span);
         let fed: Vec<usize> = if dense { (0..span).collect() } else { active };
         let slots = if dense {
             Rows::First(span)
@@ -248,40 +267,72 @@ impl Engine {
         self.choose(&hidden_RC, &rows)
     }
 
+    /// Whether single new tokens attend to the cache in place, without a copy or padding.
+    fn reads_in_place(&self, model: &Model) -> bool {
+        self.device == Device::Cpu && model.kind() == Kind::Float
+    }
+
     /// Runs tokens through the model and caches their keys and values. Rows are padded to the longest; padding and idle
     /// rows write to the scratch position. Returns the hidden state of each row's last token, `[R, C]`.
     fn feed(&mut self, model: &Model, rows: &[Row], slots: &Rows) -> Result<Tensor, TchError> {
         let S = rows.iter().map(|row| row.count).max().unwrap_or(1).max(1);
         let seen = rows.iter().map(|row| row.first + row.count).max().unwrap_or(1);
         let length = if self.deterministic { self.cache.positions() } else { self.cache.bucket(seen.max(1)) };
+        let Fed { tokens_RS, positions_RS, targets, lasts_R } = self.fed(rows, S)?;
+        let attended = if S == 1 && self.reads_in_place(model) {
+            let seen = |row: &Row| decode::Seen { start: self.cache.start(row.slot), count: row.first + row.count };
+            Attended::InPlace(rows.iter().map(seen).collect())
+        } else {
+            Attended::Masked(visible(&positions_RS, length as i64)?.f_to_kind(model.kind())?)
+        };
+        let (heads, kv_heads) = (model.config().num_attention_heads, model.config().num_key_value_heads);
+        let angles = model.angles_at(&positions_RS);
+        let cache = &mut self.cache;
+        let mut failure = None;
+        let hidden_1RC =
+            model.hidden(&self.weights, &tokens_RS, &angles, Some(&lasts_R), |layer, query, key, value| {
+                cache.write(layer, &targets, key, value);
+                match &attended {
+                    Attended::InPlace(seen) => decode::attend(query, cache.layer(layer), seen, kv_heads)
+                        .unwrap_or_else(|error| {
+                            failure = Some(error);
+                            query.zeros_like()
+                        }),
+                    Attended::Masked(mask_R1ST) => {
+                        let [key, value] = cache.read(layer, slots, length);
+                        attend(query, &key, &value, mask_R1ST, heads / kv_heads)
+                    }
+                }
+            });
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        hidden_1RC.f_squeeze_dim(0)
+    }
+
+    /// Inputs of a pass over rows of up to S tokens, copied to the device at once.
+    fn fed(&self, rows: &[Row], S: usize) -> Result<Fed, TchError> {
         let (mut tokens, mut positions, mut targets) = (Vec::new(), Vec::new(), Vec::new());
         for row in rows {
             for index in 0..S {
                 let meant = index < row.count;
                 let position = if meant { row.first + index } else { 0 };
-                tokens.push(if meant { self.slots[row.slot].tokens[position] } else { 0 });
+                tokens.push(if meant { i64::from(self.slots[row.slot].tokens[position]) } else { 0 });
                 positions.push(position as i64);
                 targets.push(self.cache.row(row.slot, if meant { position } else { self.cache.scratch() }));
             }
         }
-        let size = [rows.len() as i64, S as i64];
-        let tokens_RS = token_tensor(&tokens).f_view(size)?.f_to_device(self.device)?;
-        let positions_RS = Tensor::f_from_slice(&positions)?.f_view(size)?.f_to_device(self.device)?;
-        let targets = Tensor::f_from_slice(&targets)?.f_to_device(self.device)?;
-        let mask_R1ST = visible(&positions_RS, length as i64)?.f_to_kind(model.kind())?;
-        let (heads, kv_heads) = (model.config().num_attention_heads, model.config().num_key_value_heads);
-        let angles = model.angles_at(&positions_RS);
-        let lasts: Vec<i64> =
-            rows.iter().zip(0..).map(|(row, at)| at * S as i64 + row.count.max(1) as i64 - 1).collect();
-        let lasts_R = Tensor::f_from_slice(&lasts)?.f_to_device(self.device)?;
-        let cache = &mut self.cache;
-        let hidden_1RC =
-            model.hidden(&self.weights, &tokens_RS, &angles, Some(&lasts_R), |layer, query, key, value| {
-                cache.write(layer, &targets, key, value);
-                let [key, value] = cache.read(layer, slots, length);
-                attend(query, &key, &value, &mask_R1ST, heads / kv_heads)
-            });
-        hidden_1RC.f_squeeze_dim(0)
+        let lasts = rows.iter().zip(0..).map(|(row, at)| (at * S + row.count.max(1) - 1) as i64);
+        let numbers: Vec<i64> = [tokens, positions, targets].concat().into_iter().chain(lasts).collect();
+        let numbers = Tensor::f_from_slice(&numbers)?.f_to_device(self.device)?;
+        let (R, N) = (rows.len() as i64, (rows.len() * S) as i64);
+        let part = |index: i64, length: i64| numbers.f_narrow(0, index * N, length);
+        Ok(Fed {
+            tokens_RS: part(0, N)?.f_view([R, S as i64])?,
+            positions_RS: part(1, N)?.f_view([R, S as i64])?,
+            targets: part(2, N)?,
+            lasts_R: part(3, R)?,
+        })
     }
 
     /// Samples the next token of each computed row.
