@@ -1,12 +1,16 @@
 //! Limits of options: a shorter suite passes at every minimum, maximum and choice that the options declare.
 //!
 //! One option is set at a time, then all at their least and all at their greatest values. Options that the user sets
-//! keep their values.
+//! keep their values. Settings are tried side by side.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZero;
+use std::thread;
 
-use gymkhana_record::{NamedValue, Value};
-use gymkhana_sandbox::OptionInfo;
+use futures::{StreamExt, stream};
+use gymkhana_record::{FailureKind, NamedValue, Value};
+use gymkhana_sandbox::{CallError, OptionInfo};
+use tokio::task::JoinSet;
 
 use super::Run;
 use crate::checks::option_limits::values_at_limits;
@@ -53,8 +57,11 @@ pub(crate) async fn check(fixture: &Fixture, suite: &[(&'static str, Run)]) -> F
     }
     let refused_anyway: BTreeSet<&str> = refusals(fixture, &fixture.options).await?.into_keys().collect();
     let (mut failures, mut skipped) = (Vec::new(), Vec::new());
-    for setting in &settings {
-        match try_setting(fixture, suite, setting, &refused_anyway).await? {
+    let together = thread::available_parallelism().map_or(1, NonZero::get);
+    let tries = settings.iter().map(|setting| try_setting(fixture, suite, setting, &refused_anyway));
+    let mut tries = stream::iter(&settings).zip(stream::iter(tries).buffered(together));
+    while let Some((setting, tried)) = tries.next().await {
+        match tried? {
             Tried::Sound => {}
             Tried::Refused(_) if setting.together => skipped.push(setting.to_string()),
             Tried::Refused(defect) => failures.push((setting, defect.with_change(REFUSED))),
@@ -139,8 +146,13 @@ async fn try_setting(
     if let Some((_, defect)) = refused {
         return Ok(Tried::Refused(defect));
     }
-    let result = run(&brief, suite).await;
-    brief.used().into_iter().for_each(|used| fixture.use_up(used));
+    // In a task of its own, since calls of guests keep a thread busy.
+    let suite = suite.to_vec();
+    let mut running = JoinSet::new();
+    running.spawn(async move { (run(&brief, &suite).await, brief.used()) });
+    let lost = || Stop::Host(CallError::new(FailureKind::Fault, "the checks at the limits of an option were lost"));
+    let (result, used) = running.join_next().await.and_then(Result::ok).ok_or_else(lost)?;
+    used.into_iter().for_each(|used| fixture.use_up(used));
     result
 }
 
