@@ -260,6 +260,88 @@ async fn rubric_calls_a_judge_and_a_replay_makes_no_request() {
     assert_eq!(record.rewards, [crate::common::FAILURE_REWARD]);
 }
 
+const STEPS: &str = r#"
+[[items]]
+name = "right"
+answer = "answer"
+
+[[items]]
+name = "kind"
+in = "turn"
+ask = "Is the text kind?"
+
+[[items]]
+name = "calls"
+in = "turn"
+once = true
+must-call = "calculate"
+"#;
+
+/// A judge of the numbered parts, which ignores instructions in them.
+fn verdicts(request: &Json) -> String {
+    let shown = request["messages"][1]["content"].as_str().unwrap_or_default();
+    let fence = shown.split(' ').next().unwrap_or_default();
+    let blocks = shown.split(fence).map(str::trim);
+    let parts = blocks.filter(|block| block.lines().next().is_some_and(|label| label.ends_with(", message")));
+    let kind: Vec<&str> = parts.map(|part| if part.contains("please") { "1" } else { "0" }).collect();
+    if shown.contains("mumble") {
+        "It is hard to say.".to_owned()
+    } else {
+        format!(r#"{{"1": [{}]}}"#, kind.join(", "))
+    }
+}
+
+/// Outcome 1 with half of the weight. In the process, the call counts once, with half of its weight, and kindness counts
+/// in one of two turns: 3/4, all in the first turn.
+#[tokio::test]
+async fn rubric_rewards_turns_and_records_the_cost_of_its_judge() {
+    let (port, asked) = serve(verdicts).await;
+    for (mode, requests) in [("at-once", 1), ("one-by-one", 2)] {
+        let options = [("checklist", words(STEPS)), ("judge-turns", words(mode))];
+        let table = || Table::new().tool("calculator", &[]).reward("rubric", &options);
+        let url = format!("http://127.0.0.1:{port}/v1").parse().expect("a URL");
+        let server = ModelServer::new(url, "judge".to_owned(), None).expect("a client");
+        let judge = Egress { model: Some(Model::Server(server).into()), http: None, quota: QUOTA };
+        let live = rollout(&table().granting("rubric", Arc::new(judge)), limits()).await;
+        let offline = rollout(&table().granting("rubric", Arc::new(Offline(QUOTA))), limits()).await;
+        let answer = answer_of(&play_by(&live, Actor::Oracle).await);
+        let before = asked.load(Ordering::SeqCst);
+        let first = format!("please\n{}", call("calculate", r#"{"expression": "1+1"}"#));
+        let record = play(&live, &[&first, &answer]).await;
+        assert_eq!(record.failures.len(), 0, "{mode}: {:?}", record.failures);
+        assert_eq!((&record.rewards[..], &record.turn_rewards[..]), (&[0.875][..], &[vec![0.375, 0.0]][..]), "{mode}");
+        let score = &record.scores[0].scores[0];
+        let named = |name: &str| score.components.iter().find(|component| component.name == name).map(|one| one.value);
+        let cost = ["asked", "prompt-tokens", "reply-tokens"].map(named);
+        let expected = f64::from(requests);
+        assert_eq!(cost, [Some(expected), Some(90.0 * expected), Some(6.0 * expected)], "{mode}");
+        assert_eq!((asked.load(Ordering::SeqCst) - before, record.exchanges.len()), (requests, requests as usize));
+        assert_eq!(Difference::between(&record, &replayed(&offline, &record).await), None);
+        assert_eq!(asked.load(Ordering::SeqCst) - before, requests, "a replay makes no request");
+        // A reply that is not a table of verdicts fails the reward, and the error names the item.
+        let record = play(&live, &["mumble"]).await;
+        let [failure] = &record.failures[..] else { panic!("{:?}", record.failures) };
+        assert_eq!((failure.kind, &failure.at), (FailureKind::Refused, &Boundary::Reward("rubric".to_owned())));
+        assert!(failure.message.contains("`kind`") && failure.message.contains("not a JSON object"), "{failure}");
+        assert_eq!(record.rewards, [crate::common::FAILURE_REWARD]);
+    }
+}
+
+/// Values 1, 0 of the first attempt and 0, 0 of the second: mean 1/4, deviation 1/2, so 1.5 and three times -0.5.
+#[tokio::test]
+async fn rubric_normalises_principles_within_the_group() {
+    let task = task();
+    let (short, long) = ([say("one"), say("one two")], [say("one two"), say("one two")]);
+    let group = [trajectory(&task, &short, &[]), trajectory(&task, &long, &[])];
+    let checklist = "[[items]]\nname = \"short\"\nin = \"turn\"\nmax-words = 1\n";
+    let options = [("checklist", words(checklist)), ("normalise", words("group"))];
+    let scores = scored("rubric", &options, &group).await;
+    let found: Vec<f64> = scores.iter().flat_map(|score| [score.turns.clone(), vec![score.total]].concat()).collect();
+    for (found, expected) in found.iter().zip([0.75, -0.25, 0.5, -0.25, -0.25, -0.5]) {
+        assert!((found - expected).abs() < 1e-5, "{scores:?}");
+    }
+}
+
 #[tokio::test]
 async fn invalid_options_are_refused_before_any_scoring() {
     let refused = async |name: &str, option: &str, value: Value| {
@@ -275,6 +357,9 @@ async fn invalid_options_are_refused_before_any_scoring() {
         ("tool-match", "expected", words("x"), "`expected-key`"),
         ("rubric", "checklist", words("[[items]]\nname = \"a\"\n"), "item `a`"),
         ("rubric", "checklist", words("items"), "checklist"),
+        ("rubric", "checklist", words("[[items]]\nname = \"a\"\nask = \"x\"\nneeds = [\"a\"]\n"), "`a` → `a`"),
+        ("rubric", "judges", Value::Integer(0), "1 to 9"),
+        ("rubric", "normalise", words("outcomes"), "one of none, outcome, group"),
     ] {
         let error = refused(name, option, value).await;
         assert!(error.kind == FailureKind::Refused && error.message.contains(why), "{name} {option}: {error}");
@@ -285,6 +370,7 @@ async fn invalid_options_are_refused_before_any_scoring() {
         ("tool-efficiency", "method", words("ppo")),
         ("tool-match", "scale", Value::Number(1.0)),
         ("rubric", "checklist", words(RULES)),
+        ("rubric", "checklist", words(STEPS)),
     ] {
         let option = NamedValue { name: option.to_owned(), value };
         assert_eq!(

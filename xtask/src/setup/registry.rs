@@ -22,7 +22,12 @@ const DAYS: &str = "3650";
 /// Arguments with which the conformance suite can check a plugin that needs some: an option, or an asset with its file
 /// in the repository.
 const ARGUMENTS: [(&str, &str, &str, &str); 2] = [
-    ("rubric", "--option", "checklist=", "[[items]]\nname = \"short\"\nmax-words = 3\n"),
+    (
+        "rubric",
+        "--option",
+        "checklist=",
+        "[[items]]\nname = \"short\"\nmax-words = 3\n\n[[items]]\nname = \"brief\"\nin = \"thought\"\nmax-words = 9\n",
+    ),
     ("dataset", "--asset", "data.rows=", "examples/data/own-questions.jsonl"),
 ];
 

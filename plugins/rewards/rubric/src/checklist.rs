@@ -3,6 +3,8 @@
 use gymkhana_sdk::Error;
 use serde::Deserialize;
 
+use crate::needs;
+
 /// Maximum number of items.
 const MOST_ITEMS: usize = 128;
 
@@ -24,6 +26,10 @@ struct WireItem {
     essential: bool,
     #[serde(default, rename = "in")]
     place: Place,
+    #[serde(default)]
+    needs: Vec<String>,
+    #[serde(default)]
+    once: bool,
     contains: Option<String>,
     not_contains: Option<String>,
     max_words: Option<u64>,
@@ -31,6 +37,8 @@ struct WireItem {
     must_not_call: Option<String>,
     json_valid: Option<bool>,
     number_within: Option<[f64; 2]>,
+    fact: Option<String>,
+    answer: Option<String>,
     ask: Option<String>,
     grade: Option<String>,
 }
@@ -48,6 +56,17 @@ pub enum Place {
     Last,
     /// All messages of the seat.
     All,
+    /// Each turn of the seat by itself: a message with the calls up to the seat's next message.
+    Turn,
+    /// Each unit of thought in each turn; a turn's verdict is the mean over its units.
+    Thought,
+}
+
+impl Place {
+    /// Whether the item has a verdict for each turn, and so belongs to the process instead of the outcome.
+    pub fn is_process(self) -> bool {
+        matches!(self, Self::Turn | Self::Thought)
+    }
 }
 
 /// Rule of an item.
@@ -67,10 +86,37 @@ pub enum Rule {
     JsonValid(bool),
     /// The last number of the message is in this range, inclusive.
     NumberWithin(f64, f64),
+    /// This fact of the environment's last step is true, or a number of at least 0.5.
+    Fact(String),
+    /// The final message of an episode that the environment ended gives the privileged fact of this name.
+    Answer(String),
     /// A model answers this question with yes or no.
     Ask(String),
     /// A model gives a grade from 0 to 10; a tenth of it counts.
     Grade(String),
+}
+
+impl Rule {
+    /// Whether a model decides.
+    pub fn is_judged(&self) -> bool {
+        matches!(self, Self::Ask(_) | Self::Grade(_))
+    }
+}
+
+/// Items that passed validation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checklist {
+    /// Items as written.
+    pub items: Vec<Item>,
+    /// Indices of the items, each after those that it needs.
+    pub order: Vec<usize>,
+}
+
+impl Checklist {
+    /// Whether an item is about the outcome (`process = false`) or about the process.
+    pub fn has(&self, process: bool) -> bool {
+        self.items.iter().any(|item| item.place.is_process() == process)
+    }
 }
 
 /// Item of a checklist.
@@ -84,50 +130,77 @@ pub struct Item {
     pub essential: bool,
     /// Scope.
     pub place: Place,
+    /// Indices of the items without which this one does not count.
+    pub needs: Vec<usize>,
+    /// Whether an item of turns counts once, in the turn that meets it best, instead of in every turn.
+    pub once: bool,
     /// Rule.
     pub rule: Rule,
 }
 
 /// Reads a checklist; `from` is its origin, for error messages.
-pub fn read(text: &str, from: &str) -> Result<Vec<Item>, Error> {
+pub fn read(text: &str, from: &str) -> Result<Checklist, Error> {
     let wrong = |why: String| Error::invalid(format!("the checklist in {from} {why}"));
+    let wires = wires(text).map_err(wrong)?;
+    if wires.len() > MOST_ITEMS {
+        return Err(wrong(format!("has {} items: write at most {MOST_ITEMS}", wires.len())));
+    }
+    let names: Vec<String> = wires.iter().map(|wire| wire.name.clone()).collect();
+    let items = wires.into_iter().map(|wire| item(wire, &names)).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    if let Some(twice) = names.iter().enumerate().find(|(place, name)| names[..*place].contains(name)) {
+        return Err(wrong(format!("has two items `{}`: use distinct names", twice.1)));
+    }
+    if items.is_empty() {
+        return Err(wrong("has no item of positive weight: add one".to_owned()));
+    }
+    for (process, places) in [(false, "`last` and `all`"), (true, "`turn` and `thought`")] {
+        let mut weights = items.iter().filter(|item| item.place.is_process() == process).map(|item| item.weight);
+        if weights.clone().count() > 0 && weights.all(|weight| weight < 0.0) {
+            return Err(wrong(format!("has no item of positive weight in {places}: add one, or invert a rule")));
+        }
+    }
+    let needs: Vec<&[usize]> = items.iter().map(|item| &item.needs[..]).collect();
+    let order = needs::order(&needs).map_err(|circle| {
+        let circle: Vec<String> = circle.iter().map(|place| format!("`{}`", names[*place])).collect();
+        wrong(format!("has items that need each other, {}: remove one of these needs", circle.join(" → ")))
+    })?;
+    Ok(Checklist { items, order })
+}
+
+/// Items as written.
+fn wires(text: &str) -> Result<Vec<WireItem>, String> {
     // A JSON document starts with a brace or a bracket; TOML of this format may start with `[[items]]`.
     let json = text.trim_start().starts_with(['{', '[']) && !text.trim_start().starts_with("[[items]]");
-    let items: Vec<WireItem> = if json {
+    if json {
         let read = if text.trim_start().starts_with('[') {
             serde_json::from_str(text)
         } else {
             serde_json::from_str::<Wire>(text).map(|wire| wire.items)
         };
-        read.map_err(|error| wrong(format!("is not valid JSON: {error}")))?
+        read.map_err(|error| format!("is not valid JSON: {error}"))
     } else {
-        toml::from_str::<Wire>(text).map_err(|error| wrong(format!("is not valid TOML: {}", error.message())))?.items
-    };
-    if items.len() > MOST_ITEMS {
-        return Err(wrong(format!("has {} items: write at most {MOST_ITEMS}", items.len())));
+        let read = toml::from_str::<Wire>(text).map(|wire| wire.items);
+        read.map_err(|error| format!("is not valid TOML: {}", error.message()))
     }
-    let mut known: Vec<Item> = Vec::new();
-    for wire in items {
-        let item = item(wire).map_err(wrong)?;
-        if known.iter().any(|other| other.name == item.name) {
-            return Err(wrong(format!("has two items `{}`: use distinct names", item.name)));
-        }
-        known.push(item);
-    }
-    if !known.iter().any(|item| item.weight > 0.0) {
-        return Err(wrong("has no item of positive weight: add one".to_owned()));
-    }
-    Ok(known)
 }
 
-fn item(wire: WireItem) -> Result<Item, String> {
-    let WireItem { name, weight, essential, place, .. } = wire;
+fn item(wire: WireItem, names: &[String]) -> Result<Item, String> {
+    let WireItem { name, weight, essential, place, once, .. } = wire;
     let wrong = |why: &str| format!("has an item `{name}` {why}");
     if !weight.is_finite() || weight == 0.0 || weight.abs() > 1e6 {
         return Err(wrong("whose weight is 0 or above a million: change it"));
     }
     if essential && weight < 0.0 {
         return Err(wrong("that is essential and has a negative weight: invert its rule"));
+    }
+    if once && !place.is_process() {
+        return Err(wrong("that counts `once` and is about the whole episode: set `in` to `turn` or `thought`"));
+    }
+    let mut needs = Vec::new();
+    for need in &wire.needs {
+        let found = names.iter().position(|name| name == need);
+        needs
+            .push(found.ok_or_else(|| wrong(&format!("that needs `{need}`, which is not an item: correct the name")))?);
     }
     let rules = [
         wire.contains.map(Rule::Contains),
@@ -137,6 +210,8 @@ fn item(wire: WireItem) -> Result<Item, String> {
         wire.must_not_call.map(Rule::MustNotCall),
         wire.json_valid.map(Rule::JsonValid),
         wire.number_within.map(|[low, high]| Rule::NumberWithin(low, high)),
+        wire.fact.map(Rule::Fact),
+        wire.answer.map(Rule::Answer),
         wire.ask.map(Rule::Ask),
         wire.grade.map(Rule::Grade),
     ];
@@ -144,24 +219,36 @@ fn item(wire: WireItem) -> Result<Item, String> {
     let (Some(rule), None) = (rules.next(), rules.next()) else {
         return Err(wrong(
             "without exactly one of contains, not-contains, max-words, must-call, must-not-call, json-valid, \
-             number-within, ask and grade",
+             number-within, fact, answer, ask and grade",
         ));
     };
-    match &rule {
+    check_rule(&rule, place).map_err(wrong)?;
+    Ok(Item { name, weight, essential, place, needs, once, rule })
+}
+
+/// Checks the rule's value, and that it can be decided in this scope.
+fn check_rule(rule: &Rule, place: Place) -> Result<(), &'static str> {
+    match rule {
         Rule::NumberWithin(low, high) if low > high || low.is_nan() || high.is_nan() => {
-            return Err(wrong("whose number-within is not [low, high] with low <= high"));
+            Err("whose number-within is not [low, high] with low <= high")
         }
         Rule::Contains(words) | Rule::NotContains(words) | Rule::MustCall(words) | Rule::MustNotCall(words)
             if words.trim().is_empty() =>
         {
-            return Err(wrong("without a text to search for: write one"));
+            Err("without a text to search for: write one")
         }
         Rule::Ask(question) | Rule::Grade(question) if question.trim().is_empty() => {
-            return Err(wrong("without a question: write one"));
+            Err("without a question: write one")
         }
-        _ => {}
+        Rule::Fact(name) | Rule::Answer(name) if name.trim().is_empty() => Err("without the name of a fact: write one"),
+        Rule::Fact(_) | Rule::Answer(_) if place.is_process() => {
+            Err("whose rule is about the end of the episode: remove its `in`")
+        }
+        Rule::MustCall(_) | Rule::MustNotCall(_) if place == Place::Thought => {
+            Err("whose rule is about calls, which are not thoughts: set `in` to `turn`")
+        }
+        _ => Ok(()),
     }
-    Ok(Item { name, weight, essential, place, rule })
 }
 
 #[cfg(test)]
@@ -176,7 +263,7 @@ mod tests {
                        {"name": "short", "weight": 2, "essential": true, "in": "all", "max-words": 9}]}"#;
         let list = r#"[{"name": "polite", "contains": "please"},
                        {"name": "short", "weight": 2.0, "essential": true, "in": "all", "max-words": 9}]"#;
-        let read = |text: &str| read(text, "a test").expect("a sound checklist");
+        let read = |text: &str| read(text, "a test").expect("a sound checklist").items;
         assert_eq!(read(toml), read(json));
         assert_eq!(read(toml), read(list));
         assert_eq!((read(toml)[1].weight, read(toml)[1].place), (2.0, Place::All));
@@ -198,9 +285,30 @@ mod tests {
             (r#"[{"name": "a", "number-within": [2, 1]}]"#, "not [low, high]"),
             (r#"[{"name": "a", "contains": "x"}, {"name": "a", "contains": "y"}]"#, "two items `a`"),
             ("[[items]]\nname = 3\n", "TOML"),
+            (r#"[{"name": "a", "ask": "x", "in": "turn", "weight": -1}]"#, "positive weight in `turn` and `thought`"),
+            (r#"[{"name": "a", "contains": "x", "once": true}]"#, "item `a` that counts `once`"),
+            (r#"[{"name": "a", "fact": "success", "in": "turn"}]"#, "item `a` whose rule is about the end"),
+            (r#"[{"name": "a", "answer": " "}]"#, "item `a` without the name of a fact"),
+            (r#"[{"name": "a", "must-call": "x", "in": "thought"}]"#, "item `a` whose rule is about calls"),
+            (r#"[{"name": "a", "contains": "x", "needs": ["b"]}]"#, "item `a` that needs `b`, which is not an item"),
+            (r#"[{"name": "a", "contains": "x", "needs": ["a"]}]"#, "need each other, `a` → `a`: remove one"),
+            (
+                r#"[{"name": "a", "contains": "x", "needs": ["c"]}, {"name": "b", "contains": "x", "needs": ["a"]},
+                    {"name": "c", "contains": "x", "needs": ["b"]}]"#,
+                "need each other, `a` → `c` → `b` → `a`: remove one of these needs",
+            ),
         ] {
             let refused = read(text, "the option `checklist`");
             assert!(matches!(&refused, Err(Error::Invalid(message)) if message.contains(why)), "{text}: {refused:?}");
         }
+    }
+
+    #[test]
+    fn items_follow_those_that_they_need() {
+        let list = r#"[{"name": "cites", "grade": "x", "in": "turn", "needs": ["finds", "asks"], "once": true},
+                       {"name": "asks", "contains": "x"}, {"name": "finds", "ask": "x", "in": "thought"}]"#;
+        let list = read(list, "a test").expect("a sound checklist");
+        assert_eq!((&list.order[..], &list.items[0].needs[..]), (&[1, 2, 0][..], &[2, 1][..]));
+        assert!(list.items[0].once && list.has(true) && list.has(false));
     }
 }

@@ -1,4 +1,5 @@
-//! Weighted checklist: a rule or the run's `model` decides each item.
+//! Weighted checklist: a rule or the run's `model` decides each item, for the whole episode, for each turn, or for each
+//! unit of thought.
 //!
 //! The checklist is the option `checklist`, or else a privileged fact of the environment, so that each task can have a
 //! separate one. Its format is TOML or JSON:
@@ -15,75 +16,167 @@
 //! ask = "Is the text rude?"   # question for the model: yes or no; `grade` requests 0 to 10
 //!
 //! [[items]]
-//! name = "short"
-//! in = "all"                  # all messages (default: the final message)
-//! max-words = 80
+//! name = "searches"
+//! in = "turn"                 # each message with its calls; "thought": each unit of thought in it
+//! once = true                 # counts once, in its best turn, instead of in every turn
+//! must-call = "search"
+//!
+//! [[items]]
+//! name = "grounded"
+//! in = "thought"
+//! needs = ["searches"]        # counts from the turn on in which the needed items are met
+//! grade = "Does the thought follow from the search results?"
 //! ```
 //!
-//! Rules: `contains`, `not-contains` (both ignore case), `max-words`, `must-call`, `must-not-call`, `json-valid`,
-//! `number-within = [low, high]` (the last number). The total is the weighted share of met items: `Σ weight · met / Σ
-//! positive weights` (RuscaRL), clamped to 0 to 1, or to −1 to 1 with the option `lowest`. An essential item that is
-//! not met gives the lowest total.
+//! `in` is `last` (the final message, the default), `all` (all messages), `turn` or `thought`. Rules: `contains`,
+//! `not-contains` (both ignore case), `max-words`, `must-call`, `must-not-call`, `json-valid`, `number-within = [low,
+//! high]` (the last number), `fact` (a fact of the environment's last step), `answer` (the final message gives this
+//! privileged fact).
+//!
+//! Items about the whole episode make the outcome: the weighted share of met items, `Σ weight · met / Σ positive weights`
+//! (RuscaRL), clamped to 0 to 1, or to −1 to 1 with the option `lowest`. Items about turns and thoughts make the process:
+//! the same share, averaged over turns. With both, the total is `α · process + (1 − α) · outcome`, where α falls over
+//! training (Atom-Searcher), and each turn has its part of the process as its reward. `weigh.rs` has the formulas.
 //!
 //! The manifest declares `model` as optional: a checklist without judged items requires no grant; otherwise a missing
-//! grant is an error that names the item. `judge.rs` describes the protection of the judge against the agent's text and
-//! its limits. A reply without a verdict is an error that names the item.
+//! grant is an error that names the item. `judge` describes the protection of the judge against the agent's text and its
+//! limits. A reply without a verdict is asked for again, and then an error that names the item.
 
+mod assess;
+mod attempt;
 mod checklist;
 mod judge;
+mod needs;
+mod quote;
 mod rule;
+mod score;
+mod thought;
+mod weigh;
 
 use gymkhana_sdk::reward::{Info, Reward, Score, Trajectory};
 use gymkhana_sdk::{Error, OptionInfo, Options, model, plugin};
 
-use checklist::Item;
+use assess::assess;
+use attempt::Attempt;
+use checklist::Checklist;
+use judge::Judge;
+use score::{Assessed, Scoring};
 
 /// Weighted share of met checklist items.
 pub struct Rubric;
 
 impl Reward for Rubric {
     fn info() -> Info {
-        let checklist = "Items as TOML or JSON; if empty, they come from the environment's privileged view";
-        let key = "Name of the privileged fact with the checklist, if the option `checklist` is empty";
-        let longest =
-            "Maximum length of a seat's text in the judge's prompt, in bytes; longer text is cut in the middle";
-        Info::new("Weighted checklist with items decided by rules or a model")
-            .component("met", "weight of the met items relative to the positive weights, before clamping")
+        let info = Info::new("Weighted checklist of the outcome, the turns and the thoughts, by rules or a model")
+            .component("met", "weight of the met outcome items relative to the positive weights, before clamping")
             .component("items", "number of items")
-            .component("items-met", "number of met items, including fractions of graded ones")
+            .component("items-met", "number of met items, including fractions of graded ones and of turns")
             .component("essential-missed", "number of essential items that were not met")
-            .component("asked", "number of calls of the model")
-            .option(OptionInfo::new("checklist", checklist, ""))
-            .option(OptionInfo::new("checklist-key", key, "rubric"))
-            .option(OptionInfo::new("lowest", "Lowest total", "zero").one_of(&["zero", "minus-one"]))
-            .option(OptionInfo::new("quote-bytes", longest, 20_000).within(100.0, 1e6))
+            .component("asked", "number of replies of the model")
+            .component("process", "process before normalisation and weight: sum of the items' parts in all turns")
+            .component("process-weight", "weight of the process in the total, from 0 to 1")
+            .component("blocked", "number of items that did not count because an item that they need was not met")
+            .component("prompt-tokens", "tokens of the prompts to the model")
+            .component("reply-tokens", "tokens of the model's replies")
+            .component("disagreement", "mean standard deviation between the judgements of a verdict, from 0 to 0.5")
+            .component("disputed", "share of verdicts with judgements below 0.5 and others of at least 0.5");
+        options().into_iter().fold(info, Info::option)
     }
 
-    fn score(group: &[Trajectory], options: &Options, _training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
-        score_by(group, options, &mut model::complete)
+    fn score(group: &[Trajectory], options: &Options, training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
+        score_by(group, options, training_step, &mut model::complete)
     }
 }
 
+fn options() -> Vec<OptionInfo> {
+    let option = |name: &str, description: &str, default: f64, low: f64, high: f64| {
+        OptionInfo::new(name, description, default).within(low, high)
+    };
+    let count = |name: &str, description: &str, default: i64, low: f64, high: f64| {
+        OptionInfo::new(name, description, default).within(low, high)
+    };
+    let checklist = "Items as TOML or JSON; if empty, they come from the environment's privileged view";
+    let key = "Name of the privileged fact with the checklist, if the option `checklist` is empty";
+    let longest = "Maximum length of the quoted texts in a prompt, in bytes; longer texts are cut in the middle";
+    let turns = "Requests about turns and thoughts: one for all turns, or one for each turn";
+    let judges = "Judgements of each verdict, of which the mean counts";
+    let thoughts = "Units of thought in a turn; the last one holds all that follows";
+    let weight = "Weight of the process in the total, beside items about the whole episode";
+    let steps = "Training steps over which the weight of the process falls to 0, linearly; 0: constant";
+    let turn_decay = "Weight of a turn relative to the turn before it";
+    let normalise = "Normalisation of the process: by the outcome (ReNorm), or of each item within the group";
+    vec![
+        OptionInfo::new("checklist", checklist, ""),
+        OptionInfo::new("checklist-key", key, "rubric"),
+        OptionInfo::new("lowest", "Lowest total, without normalisation", "zero").one_of(&["zero", "minus-one"]),
+        count("quote-bytes", longest, 20_000, 100.0, 1e6),
+        OptionInfo::new("judge-turns", turns, "at-once").one_of(&["at-once", "one-by-one"]),
+        count("judges", judges, 1, 1.0, 9.0),
+        option("temperature", "Sampling temperature of the judge", 0.0, 0.0, 2.0),
+        count("retries", "Further requests after a reply without a verdict", 1, 0.0, 5.0),
+        count("most-thoughts", thoughts, 16, 1.0, 256.0),
+        option("process-weight", weight, 0.5, 0.0, 1.0),
+        count("decay-steps", steps, 0, 0.0, 1e9),
+        option("turn-decay", turn_decay, 1.0, 0.01, 1.0),
+        OptionInfo::new("normalise", normalise, "none").one_of(&["none", "outcome", "group"]),
+    ]
+}
+
 /// [`Reward::score`] with a given source of the model's replies.
-fn score_by(group: &[Trajectory], options: &Options, ask: judge::Ask<'_>) -> Result<Vec<Vec<Score>>, Error> {
-    let written = options.text("checklist");
-    // Parsed even if there is nothing to score, so that mistakes are found before a run starts.
-    let shared =
-        if written.trim().is_empty() { None } else { Some(checklist::read(written, "the option `checklist`")?) };
-    let mut scores = Vec::new();
-    for trajectory in group {
-        let items = match &shared {
-            Some(items) => items.clone(),
-            None => own_items(trajectory, options.text("checklist-key"))?,
-        };
-        let one = |seat| score(trajectory, seat, &items, options, ask);
-        scores.push(trajectory.seats().into_iter().map(one).collect::<Result<_, _>>()?);
+fn score_by(
+    group: &[Trajectory],
+    options: &Options,
+    training_step: u64,
+    ask: judge::Ask<'_>,
+) -> Result<Vec<Vec<Score>>, Error> {
+    let lists = checklists(group, options)?;
+    let count = |name| u32::try_from(options.integer(name)).unwrap_or(0);
+    let settings = judge::Settings {
+        quote_bytes: count("quote-bytes") as usize,
+        judges: count("judges"),
+        retries: count("retries"),
+        temperature: options.number("temperature") as f32,
+    };
+    let mut judge = Judge::new(ask, settings);
+    let one_by_one = options.text("judge-turns") == "one-by-one";
+    let mut assessed = Vec::new();
+    for (trajectory, attempted) in group.iter().enumerate() {
+        for seat in attempted.seats() {
+            let attempt = Attempt::new(attempted, seat, count("most-thoughts") as usize);
+            let assessment = assess(&attempt, &lists[trajectory], &mut judge, one_by_one)?;
+            let items = &lists[trajectory].items;
+            assessed.push(Assessed { seat, trajectory, items, assessment, account: judge.take_account() });
+        }
+    }
+    let mut scores: Vec<Vec<Score>> = group.iter().map(|_| Vec::new()).collect();
+    let scoring = Scoring::new(options, training_step, &assessed);
+    for one in &assessed {
+        scores[one.trajectory].push(scoring.score(one));
     }
     Ok(scores)
 }
 
+/// Checklist of each trajectory.
+fn checklists(group: &[Trajectory], options: &Options) -> Result<Vec<Checklist>, Error> {
+    let written = options.text("checklist");
+    // Parsed even if there is nothing to score, so that mistakes are found before a run starts.
+    let shared =
+        if written.trim().is_empty() { None } else { Some(checklist::read(written, "the option `checklist`")?) };
+    let key = options.text("checklist-key");
+    let of = |trajectory| shared.clone().map_or_else(|| own_items(trajectory, key), Ok);
+    let lists = group.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+    let lacks_outcome = |list: &Checklist| list.has(true) && !list.has(false);
+    if options.text("normalise") == "outcome" && shared.iter().chain(&lists).any(lacks_outcome) {
+        return Err(Error::invalid(
+            "`normalise` is `outcome`, but the checklist has no item about the whole episode: add one without `in`, such \
+             as `fact = \"success\"`, or set `normalise` to `none`",
+        ));
+    }
+    Ok(lists)
+}
+
 /// Checklist of the task.
-fn own_items(trajectory: &Trajectory, key: &str) -> Result<Vec<Item>, Error> {
+fn own_items(trajectory: &Trajectory, key: &str) -> Result<Checklist, Error> {
     match trajectory.privileged(key) {
         Some(value) => checklist::read(&value.shown(), &format!("the privileged `{key}`")),
         None => Err(Error::invalid(format!(
@@ -91,49 +184,6 @@ fn own_items(trajectory: &Trajectory, key: &str) -> Result<Vec<Item>, Error> {
              the environment, which has no `{key}`"
         ))),
     }
-}
-
-fn score(
-    trajectory: &Trajectory,
-    seat: u32,
-    items: &[Item],
-    options: &Options,
-    ask: judge::Ask<'_>,
-) -> Result<Score, Error> {
-    let longest = options.integer("quote-bytes") as usize;
-    let (mut earned, mut met_items, mut missed, mut asked) = (0.0, 0.0, 0_u32, 0_u32);
-    let mut evidence = Vec::new();
-    for item in items {
-        let said = rule::said(trajectory, seat, item.place);
-        let met = match rule::decide(&item.rule, &said, trajectory, seat) {
-            Some(found) => {
-                let verdict = if found.met { "met" } else { "not met" };
-                evidence.extend(found.span.map(|(turn, span)| (turn, span, format!("{}: {verdict}", item.name))));
-                f64::from(u8::from(found.met))
-            }
-            // Without a message the model is not called.
-            None if said.is_empty() => 0.0,
-            None => {
-                let words: Vec<&str> = said.iter().map(|said| said.text.as_str()).collect();
-                asked += 1;
-                judge::judge(item, &words.join("\n\n"), longest, ask)?
-            }
-        };
-        earned += item.weight * met;
-        met_items += met;
-        missed += u32::from(item.essential && met == 0.0);
-    }
-    let most: f64 = items.iter().map(|item| item.weight.max(0.0)).sum();
-    let share = earned / most;
-    let lowest = if options.text("lowest") == "zero" { 0.0 } else { -1.0 };
-    let total = if missed > 0 { lowest } else { share.clamp(lowest, 1.0) };
-    let score = Score::new(seat, total)
-        .component("met", share)
-        .component("items", items.len() as f64)
-        .component("items-met", met_items)
-        .component("essential-missed", f64::from(missed))
-        .component("asked", f64::from(asked));
-    Ok(evidence.into_iter().fold(score, |score, (turn, span, note)| score.evidence(turn, span, note)))
 }
 
 plugin! { reward: Rubric }

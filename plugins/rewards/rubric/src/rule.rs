@@ -2,18 +2,19 @@
 
 use std::ops::Range;
 
-use gymkhana_sdk::reward::{Trajectory, Turn};
-use gymkhana_sdk::text_of;
+use gymkhana_answer as answer;
+use gymkhana_sdk::reward::{Ending, Trajectory, Turn};
+use gymkhana_sdk::{Error, Value};
 
-use crate::checklist::{Place, Rule};
+use crate::checklist::Rule;
 
-/// Maximum length of text that rules read, in bytes, so that rules stay fast for every input.
-const LONGEST: usize = 1 << 20;
-
-/// Message of a seat.
+/// Text that a rule reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// Index of its turn.
+    /// Index of its turn in the trajectory.
     pub turn: usize,
+    /// Offset of the text in that turn, in bytes.
+    pub start: usize,
     /// Text.
     pub text: String,
 }
@@ -27,38 +28,33 @@ pub struct Found {
     pub span: Option<(usize, Range<usize>)>,
 }
 
-/// Messages in an item's scope: the final message, or all messages of the seat.
-pub fn said(trajectory: &Trajectory, seat: u32, place: Place) -> Vec<Said> {
-    let cut = |mut text: String| {
-        text.truncate(text.floor_char_boundary(LONGEST));
-        text
-    };
-    match place {
-        Place::Last => {
-            trajectory.last_message(seat).map(|(turn, text)| Said { turn, text: cut(text) }).into_iter().collect()
-        }
-        Place::All => {
-            let message = |(turn, made): (usize, &Turn)| match made {
-                Turn::Message(message) if message.seat == seat => {
-                    Some(Said { turn, text: cut(text_of(&message.content)) })
-                }
-                _ => None,
-            };
-            trajectory.turns.iter().enumerate().filter_map(message).collect()
-        }
-    }
+/// Part of a trajectory in which a rule is decided.
+pub struct Scope<'a> {
+    /// The trajectory.
+    pub trajectory: &'a Trajectory,
+    /// Seat whose calls and messages count.
+    pub seat: u32,
+    /// Indices of the turns whose calls count.
+    pub turns: Range<usize>,
+    /// Texts in the scope.
+    pub said: &'a [Said],
 }
 
 /// Evaluates a rule; `None` for a rule that requires a model.
-pub fn decide(rule: &Rule, said: &[Said], trajectory: &Trajectory, seat: u32) -> Option<Found> {
-    let whole = |said: &Said| Some((said.turn, 0..said.text.len()));
+///
+/// # Errors
+/// [`Error::Invalid`] if the environment lacks the fact of the rule.
+pub fn decide(rule: &Rule, scope: &Scope<'_>) -> Result<Option<Found>, Error> {
+    let said = scope.said;
+    let place = |said: &Said, span: Range<usize>| (said.turn, said.start + span.start..said.start + span.end);
+    let whole = |said: &Said| Some(place(said, 0..said.text.len()));
     let found = match rule {
         Rule::Contains(words) => {
-            let span = said.iter().find_map(|said| Some((said.turn, find(&said.text, words)?)));
+            let span = said.iter().find_map(|said| Some(place(said, find(&said.text, words)?)));
             Found { met: span.is_some(), span }
         }
         Rule::NotContains(words) => {
-            let span = said.iter().find_map(|said| Some((said.turn, find(&said.text, words)?)));
+            let span = said.iter().find_map(|said| Some(place(said, find(&said.text, words)?)));
             Found { met: span.is_none(), span }
         }
         Rule::MaxWords(most) => {
@@ -66,11 +62,11 @@ pub fn decide(rule: &Rule, said: &[Said], trajectory: &Trajectory, seat: u32) ->
             Found { met: !said.is_empty() && words as u64 <= *most, span: said.last().and_then(whole) }
         }
         Rule::MustCall(name) => {
-            let span = called(trajectory, seat, name);
+            let span = called(scope, name);
             Found { met: span.is_some(), span }
         }
         Rule::MustNotCall(name) => {
-            let span = called(trajectory, seat, name);
+            let span = called(scope, name);
             Found { met: span.is_none(), span }
         }
         Rule::JsonValid(wanted) => {
@@ -79,13 +75,49 @@ pub fn decide(rule: &Rule, said: &[Said], trajectory: &Trajectory, seat: u32) ->
             Found { met: !said.is_empty() && json.is_some() == *wanted, span }
         }
         Rule::NumberWithin(low, high) => {
-            let number = said.iter().rev().find_map(|said| Some((said.turn, last_number(&said.text)?)));
-            let met = number.as_ref().is_some_and(|(_, (number, _))| (*low..=*high).contains(number));
-            Found { met, span: number.map(|(turn, (_, span))| (turn, span)) }
+            let number = said.iter().rev().find_map(|said| {
+                let (number, span) = last_number(&said.text)?;
+                Some((number, place(said, span)))
+            });
+            let met = number.as_ref().is_some_and(|(number, _)| (*low..=*high).contains(number));
+            Found { met, span: number.map(|(_, span)| span) }
         }
-        Rule::Ask(_) | Rule::Grade(_) => return None,
+        Rule::Fact(name) => Found { met: is_true(scope.trajectory, name)?, span: None },
+        Rule::Answer(key) => {
+            let span = answered(scope, key)?;
+            Found { met: span.is_some(), span }
+        }
+        Rule::Ask(_) | Rule::Grade(_) => return Ok(None),
     };
-    Some(found)
+    Ok(Some(found))
+}
+
+/// Whether the fact of the environment's last step is true, or a number of at least 0.5. An episode that was cut off may
+/// lack it.
+fn is_true(trajectory: &Trajectory, name: &str) -> Result<bool, Error> {
+    match trajectory.extra(name) {
+        Some(Value::Flag(flag)) => Ok(*flag),
+        Some(Value::Integer(integer)) => Ok(*integer >= 1),
+        Some(Value::Number(number)) => Ok(*number >= 0.5),
+        Some(other) => {
+            let shown: String = other.shown().chars().take(60).collect();
+            Err(Error::invalid(format!("the environment's fact `{name}` is `{shown}`, not a flag or a number")))
+        }
+        None if trajectory.ending == Ending::Terminated => Err(Error::invalid(format!(
+            "the environment ended the episode without the fact `{name}`: name another one"
+        ))),
+        None => Ok(false),
+    }
+}
+
+/// Place of the privileged answer in the final message of an episode that the environment ended.
+fn answered(scope: &Scope<'_>, key: &str) -> Result<Option<(usize, Range<usize>)>, Error> {
+    let trajectory = scope.trajectory;
+    let wanted = trajectory.privileged(key).ok_or_else(|| {
+        Error::invalid(format!("the environment has no privileged fact `{key}`: name the one with the answer"))
+    })?;
+    let last = trajectory.last_message(scope.seat).filter(|_| trajectory.ending == Ending::Terminated);
+    Ok(last.and_then(|(turn, text)| Some((turn, answer::find(&text, &wanted.shown(), "auto")?))))
 }
 
 /// Byte range of the words, ignoring case. Lower-casing can change lengths, so letters are compared one by one.
@@ -104,9 +136,11 @@ fn find(text: &str, words: &str) -> Option<Range<usize>> {
     Some(origins[start]..end)
 }
 
-fn called(trajectory: &Trajectory, seat: u32, name: &str) -> Option<(usize, Range<usize>)> {
-    trajectory.turns.iter().enumerate().find_map(|(place, turn)| match turn {
-        Turn::Call(made) if made.seat == seat && made.call.name == name => Some((place, 0..made.call.arguments.len())),
+fn called(scope: &Scope<'_>, name: &str) -> Option<(usize, Range<usize>)> {
+    scope.turns.clone().find_map(|place| match &scope.trajectory.turns[place] {
+        Turn::Call(made) if made.seat == scope.seat && made.call.name == name => {
+            Some((place, 0..made.call.arguments.len()))
+        }
         _ => None,
     })
 }
