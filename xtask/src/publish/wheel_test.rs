@@ -10,12 +10,18 @@ use super::package::build_sdk;
 use super::wheel::{build, only_wheel};
 use crate::python_package::{PACKAGE, REQUIREMENTS};
 use crate::step::{execute, step};
-use crate::tools::ensure_python_as_listed;
+use crate::tools::{ensure_python, ensure_python_as_listed};
 use crate::workspace::Workspace;
 
 /// Trainers and frameworks that the adapters are tested with. Their declared dependencies exclude each other: the list is
 /// installed as it is.
 pub const ADAPTERS: &str = include_str!("../../requirements/adapters.txt");
+
+/// Services that receive metrics, whose requirements exclude versions of that list.
+const SERVICES: &str = include_str!("../../requirements/services.txt");
+
+/// Tests of the services.
+const SERVICES_TESTS: &str = "tests/services";
 
 /// What the tests need besides the package, relative to the repository.
 const COPIED: [&str; 3] = ["host/python/tests", "host/python/pyproject.toml", "host/cli/templates"];
@@ -33,7 +39,16 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
     // What stays in the folder of temporary files does no harm.
     let _ = fs::remove_dir_all(&home);
     done?;
+    test_beside_services(workspace, [&wheel, &sdk])?;
     test_beside_frameworks(workspace, [&wheel, &sdk])
+}
+
+/// The tests that pass a run's metrics on.
+fn test_beside_services(workspace: &Workspace, wheels: [&Path; 2]) -> anyhow::Result<()> {
+    let python = step("services: clients", || ensure_python(&workspace.root, "services", SERVICES))?;
+    pip(&python, &["--no-index", "--no-deps", "--force-reinstall"], &wheels)?;
+    let folder = workspace.root.join(PACKAGE);
+    step("services: tests", || execute(tests(workspace, &python, &folder, SERVICES_TESTS).env(NO_SKIPS, "1")))
 }
 
 /// The wheel of the SDK, whose classes stand in for plugins.
@@ -58,14 +73,17 @@ fn test_alone(workspace: &Workspace, wheels: [&Path; 2], home: &Path) -> anyhow:
     })?;
     let copied = COPIED.map(|path| workspace.root.join(path));
     execute(Command::new("cp").arg("-r").args(copied).arg(home))?;
-    step("wheel: tests", || execute(&mut tests(workspace, &python, home)))
+    step("wheel: tests", || execute(&mut tests(workspace, &python, home, "tests")))
 }
 
 /// All tests, of which none may be skipped. They also run the pages of `docs/how-to/python`.
 fn test_beside_frameworks(workspace: &Workspace, wheels: [&Path; 2]) -> anyhow::Result<()> {
     let python = step("adapters: frameworks", || ensure_python_as_listed(&workspace.root, "adapters", ADAPTERS))?;
     pip(&python, &["--no-index", "--no-deps", "--force-reinstall"], &wheels)?;
-    step("adapters: tests", || execute(tests(workspace, &python, &workspace.root.join(PACKAGE)).env(NO_SKIPS, "1")))
+    step("adapters: tests", || {
+        let mut command = tests(workspace, &python, &workspace.root.join(PACKAGE), "tests");
+        execute(command.args(["--ignore", SERVICES_TESTS]).env(NO_SKIPS, "1"))
+    })
 }
 
 fn pip(python: &Path, arguments: &[&str], what: &[&Path]) -> anyhow::Result<()> {
@@ -74,10 +92,10 @@ fn pip(python: &Path, arguments: &[&str], what: &[&Path]) -> anyhow::Result<()> 
     execute(&mut command)
 }
 
-/// The tests of a folder.
-fn tests(workspace: &Workspace, python: &Path, folder: &Path) -> Command {
+/// These tests of the package in a folder.
+fn tests(workspace: &Workspace, python: &Path, folder: &Path, which: &str) -> Command {
     let mut command = Command::new(python);
-    command.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "tests"]).current_dir(folder);
+    command.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", which]).current_dir(folder);
     command.env("GYMKHANA_PLUGINS", workspace.target.join("plugins"));
     command.env("GYMKHANA_HOST", workspace.target.join("release/host"));
     command
