@@ -108,6 +108,12 @@ impl Call {
         self.argument(name, "a number", Json::as_f64)
     }
 
+    /// Whether the call has the argument `name`, and it is not null.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        serde_json::from_str::<Json>(&self.arguments).is_ok_and(|arguments| !arguments[name].is_null())
+    }
+
     fn argument<T>(&self, name: &str, wanted: &str, read: impl Fn(&Json) -> Option<T>) -> Result<T, String> {
         let arguments: Json = serde_json::from_str(&self.arguments)
             .map_err(|error| format!("the arguments are not JSON ({error}); write {{\"{name}\": …}}"))?;
@@ -143,6 +149,8 @@ mod tests {
         assert_eq!(call.text("a"), Ok("x".into()));
         assert_eq!(call.integer("b"), Ok(2));
         assert_eq!(call.number("b"), Ok(2.0));
+        assert!(call.has("a") && !call.has("c"));
+        assert!(!Call::advised("f", r#"{"a": null}"#).has("a") && !Call::advised("f", "[]").has("a"));
         assert_eq!(call.text("b"), Err("argument `b` must be a string, not 2".into()));
         assert_eq!(call.text("c"), Err("argument `c` is missing; given: a, b".into()));
         assert!(Call::advised("f", "{").text("a").is_err_and(|message| message.contains("not JSON")));

@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 39] = [
+const ALLOWED: [Allowed; 40] = [
     ("nearest", &[]),
     ("registry", &["nearest"]),
     ("net", &[]),
@@ -146,6 +146,7 @@ const ALLOWED: [Allowed; 39] = [
     ("sdk-macros", &["nearest"]),
     ("sdk", &["sdk-macros"]),
     ("answer", &["sdk"]),
+    ("ranking", &[]),
     ("sqlite", &["sdk"]),
     (
         "benches",
@@ -195,7 +196,7 @@ const ALLOWED: [Allowed; 39] = [
 const NATIVE: [(&str, &[&str]); 2] = [("benches", &["guest-echo"]), ("studies", &["frozen-lake", "kuhn-poker"])];
 
 /// Dependencies of plugins and guests.
-const PLUGIN: [&str; 4] = ["sdk", "answer", "rows", "sqlite"];
+const PLUGIN: [&str; 5] = ["sdk", "answer", "ranking", "rows", "sqlite"];
 
 /// Crates that must not be anywhere in the trainer's dependencies.
 const NOT_IN_TRAINER: [&str; 2] = ["wasmtime", "minijinja"];

@@ -1,14 +1,13 @@
-//! Okapi BM25 index over titles and texts, with stemming and without stop words.
+//! Documents, ranked by their titles and texts.
 
-use bm25::{DefaultTokenizer, Embedder, EmbedderBuilder, Language, Scorer};
+use gymkhana_ranking::Ranking;
 
 use crate::corpus::Document;
 
 /// Documents with their index.
 pub struct Index {
     documents: Vec<Document>,
-    embedder: Embedder<u32, DefaultTokenizer>,
-    scorer: Scorer<usize, u32>,
+    ranking: Ranking,
 }
 
 impl Index {
@@ -16,22 +15,13 @@ impl Index {
     pub fn new(documents: Vec<Document>) -> Self {
         let texts: Vec<String> =
             documents.iter().map(|document| format!("{}\n{}", document.title, document.text)).collect();
-        let corpus: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let embedder: Embedder<u32, DefaultTokenizer> =
-            EmbedderBuilder::with_fit_to_corpus(Language::English, &corpus).build();
-        let mut scorer = Scorer::new();
-        for (place, text) in corpus.iter().enumerate() {
-            scorer.upsert(&place, embedder.embed(text));
-        }
-        Self { documents, embedder, scorer }
+        let ranking = Ranking::new(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+        Self { documents, ranking }
     }
 
-    /// Best documents for a query, in descending order of score. Ties follow the order of the corpus, so results do not
-    /// depend on the iteration order of the index.
+    /// Best documents for a query, in descending order of score.
     pub fn search(&self, query: &str, most: usize) -> Vec<&Document> {
-        let mut found = self.scorer.matches(&self.embedder.embed(query));
-        found.sort_by(|one, other| other.score.total_cmp(&one.score).then(one.id.cmp(&other.id)));
-        found.into_iter().take(most).filter_map(|scored| self.documents.get(scored.id)).collect()
+        self.ranking.search(query).into_iter().take(most).filter_map(|place| self.documents.get(place)).collect()
     }
 
     /// Document with this identifier.

@@ -86,7 +86,7 @@ impl Search {
 
     fn fetch(&mut self, call: &Call) -> Result<String, String> {
         let id = call.text("id")?;
-        let page = if has(call, "page") { call.integer("page")? } else { 1 };
+        let page = if call.has("page") { call.integer("page")? } else { 1 };
         let document = self
             .index
             .get(&id)
@@ -109,11 +109,6 @@ impl FinalView for Search {
     fn final_view(&self) -> Vec<NamedValue> {
         vec![named("searches", self.searches), named("fetched", self.fetched.join(" "))]
     }
-}
-
-/// Whether a call contains an optional argument.
-fn has(call: &Call, name: &str) -> bool {
-    serde_json::from_str::<serde_json::Value>(&call.arguments).is_ok_and(|arguments| !arguments[name].is_null())
 }
 
 fn index_of(setup: Option<&[u8]>) -> Result<Rc<Index>, Error> {

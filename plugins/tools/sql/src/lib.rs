@@ -172,8 +172,7 @@ impl FinalView for Sql {
 
 /// Optional text argument.
 fn optional(call: &Call, name: &str) -> Result<Option<String>, String> {
-    let given = serde_json::from_str::<serde_json::Value>(&call.arguments).is_ok_and(|all| !all[name].is_null());
-    given.then(|| call.text(name)).transpose()
+    call.has(name).then(|| call.text(name)).transpose()
 }
 
 plugin! { tool: Sql { snapshot, final_view } }
