@@ -10,6 +10,7 @@ mod evaluating;
 mod grants;
 mod hub;
 mod in_turn;
+mod memory;
 mod overlap;
 #[path = "../../../../tests/tests/peer/mod.rs"]
 mod peer;
