@@ -6,6 +6,7 @@
 mod algorithm;
 mod check;
 mod device;
+mod environment;
 mod error;
 mod flags;
 mod kl;
@@ -19,6 +20,7 @@ mod weight;
 
 pub use algorithm::{Algorithm, StageModels};
 pub use device::{Accelerator, Precision};
+pub use environment::EnvironmentAdvantage;
 pub use error::{SettingError, require};
 pub use flags::{
     Aggregation, BandMode, BandUnit, Baseline, Bounds, CovarianceClip, Credit, Critic, Direction, EntropyBand, GroupBy,

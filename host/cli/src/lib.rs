@@ -2,6 +2,7 @@
 //! `gymkhana-train`, which is linked with libtorch and which [`main`] starts.
 
 pub mod args;
+pub mod columns;
 mod commands;
 mod data;
 pub mod error;

@@ -43,3 +43,14 @@ pub enum RunFileError {
     #[error("{0}")]
     Contradiction(String),
 }
+
+impl RunFileError {
+    /// The same error with a section before the key that it names.
+    pub(crate) fn below(self, section: &str) -> Self {
+        match self {
+            Self::Range { key, value, range } => Self::Range { key: format!("{section}.{key}"), value, range },
+            Self::Contradiction(message) => Self::Contradiction(format!("{section}.{message}")),
+            other => other,
+        }
+    }
+}

@@ -4,6 +4,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod environments;
 mod error;
 mod hint;
 mod learning_rate;
@@ -19,14 +20,15 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
+pub use environments::EnvironmentView;
 pub use error::RunFileError;
 pub use reference::run_file_page;
 pub use run_file::RunFile;
 pub use schema::json_schema;
 pub use sections::{
-    AgentSandbox, AgentSection, Checkpoint, CheckpointsSection, DynamicSampling, EnvironmentSection, EvaluatedWeights,
-    EvaluationSection, FailuresSection, GatewayClient, GatewaySampling, GatewaySection, HttpSection, HubModel,
-    LimitsSection, McpSection, ModelSection, Options, PluginSection, PolicySection, RewardSection, RlStage,
-    SandboxSection, SeatBinding, SeatSection, SecretSection, ServerSection, SftStage, Stage, ToolFormatChoice,
-    ToolSection, TurnSchedule,
+    AgentSandbox, AgentSection, Checkpoint, CheckpointsSection, DynamicSampling, EnvironmentEntry, EnvironmentSection,
+    EnvironmentTool, EvaluatedWeights, EvaluationSection, FailuresSection, GatewayClient, GatewaySampling,
+    GatewaySection, HttpSection, HubModel, LimitsSection, McpSection, ModelSection, Options, PluginSection,
+    PolicySection, RewardSection, RlStage, SandboxSection, SeatBinding, SeatSection, SecretSection, ServerSection,
+    SftStage, Stage, ToolFormatChoice, ToolSection, TurnSchedule, WhenFailing,
 };

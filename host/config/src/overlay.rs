@@ -4,7 +4,8 @@ use toml::{Table, Value};
 
 use crate::error::RunFileError;
 
-/// Inserts `key=value` into the table. Dots separate the parts of a key; a stage is addressed by its index or its name.
+/// Inserts `key=value` into the table. Dots separate the parts of a key; a stage or an environment is addressed by its
+/// index or its name.
 /// The value is parsed as TOML; other text is a string.
 pub(crate) fn apply(table: &mut Table, text: &str) -> Result<(), RunFileError> {
     let wrong = |reason: String| RunFileError::Set { text: text.to_owned(), reason };
@@ -53,9 +54,14 @@ pub(crate) fn apply(table: &mut Table, text: &str) -> Result<(), RunFileError> {
     Ok(())
 }
 
-/// Name of a list's entry, or its kind; empty if it has neither.
+/// Name of a list's entry, or what it is named after: its kind or its plugin; empty if it has none of them.
 pub(crate) fn name_of(item: &Value) -> String {
-    item.get("name").or_else(|| item.get("kind")).and_then(Value::as_str).unwrap_or_default().to_owned()
+    item.get("name")
+        .or_else(|| item.get("kind"))
+        .or_else(|| item.get("plugin"))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// The value that a text spells in TOML; the text itself if it spells none.

@@ -10,13 +10,14 @@ use gymkhana_rollout::{ContextStrategy, SamplingPlan, TurnProbe};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::environments::only_one_form;
 use crate::error::RunFileError;
 use crate::range::check_range;
 use crate::refusal::{NO_STAGE, Refusal};
 use crate::sections::{
-    AgentSection, CheckpointsSection, EnvironmentSection, EvaluationSection, FailuresSection, GatewaySection,
-    LimitsSection, ModelSection, PluginSection, PolicySection, RewardSection, SandboxSection, SeatBinding, SeatSection,
-    Stage, ToolSection,
+    AgentSection, CheckpointsSection, EnvironmentEntry, EnvironmentSection, EvaluationSection, FailuresSection,
+    GatewaySection, LimitsSection, ModelSection, PluginSection, PolicySection, RewardSection, SandboxSection,
+    SeatBinding, SeatSection, Stage, ToolSection,
 };
 use crate::{hint, overlay, pretrained};
 
@@ -48,6 +49,9 @@ pub struct RunFile {
     /// Environment: its splits, its options and the weight of its rewards.
     #[serde(default)]
     pub environment: EnvironmentSection,
+    /// Environments of a run with several. Excludes `[environment]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub environments: Vec<EnvironmentEntry>,
     /// Options of tools, by plugin name, and servers that are tools.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, ToolSection>,
@@ -127,6 +131,7 @@ impl RunFile {
                 table.try_into::<Self>()
             })
         };
+        only_one_form(&overlaid(sets)?)?;
         let error = match with(sets)? {
             Ok(file) => return file.checked(),
             Err(error) => error,
@@ -153,6 +158,7 @@ impl RunFile {
 
     /// The file with defaults that depend on other keys written out, if it passes its checks.
     fn checked(mut self) -> Result<Self, RunFileError> {
+        self.write_out_environments();
         self.check()?;
         if self.policy.checkpoint.is_none() {
             self.policy.tiny.get_or_insert_default();
@@ -189,12 +195,14 @@ impl RunFile {
         }
         self.policy.check()?;
         self.seats.iter().try_for_each(|(name, seat)| seat.check(name, &self.policy))?;
-        self.environment.check()?;
         self.tools.iter().try_for_each(|(name, tool)| tool.check(name))?;
         self.rewards.iter().try_for_each(|(name, reward)| reward.check(name))?;
         self.limits.check()?;
-        let context = self.context.check(self.limits.context_tokens.unwrap_or(usize::MAX));
-        context.map_err(|error| RunFileError::Contradiction(error.to_string()))?;
+        for view in self.environment_views() {
+            let context = view.file.context.check(view.file.limits.context_tokens.unwrap_or(usize::MAX));
+            let of = view.name.map(|name| format!("environments.{name}: ")).unwrap_or_default();
+            context.map_err(|error| RunFileError::Contradiction(format!("{of}{error}")))?;
+        }
         let weight = self.probe.as_ref().map_or(0.0, TurnProbe::weight);
         check_range("probe.weight", weight, -1e6..=1e6, "a number from -1000000 to 1000000")?;
         self.sandbox.check()?;
@@ -211,6 +219,7 @@ impl RunFile {
             }
             stage.check(self.deterministic)?;
         }
+        self.check_environments()?;
         if let Some(gateway) = &self.gateway {
             gateway.check()?;
         }
@@ -231,7 +240,7 @@ impl RunFile {
 
     /// Rejects oracles under a context strategy that asks for notes, because oracles write none.
     fn check_notes(&self) -> Result<(), RunFileError> {
-        if !self.context.asks_for_notes() {
+        if !self.environment_views().iter().any(|view| view.file.context.asks_for_notes()) {
             return Ok(());
         }
         let stage = self.stages.iter().find(|stage| stage.has_demonstrations());
@@ -258,7 +267,11 @@ impl RunFile {
         };
         let excluded = [
             (self.deterministic, "deterministic = true", "set deterministic = false"),
-            (self.context != ContextStrategy::default(), "another context strategy than `append`", "remove [context]"),
+            (
+                self.environment_views().iter().any(|view| view.file.context != ContextStrategy::default()),
+                "another context strategy than `append`",
+                "remove [context]",
+            ),
             (self.probe.is_some(), "[probe]", "remove [probe]"),
             (!self.stages.iter().all(|stage| plain(&stage)), "a plan that forks episodes", "choose another plan.kind"),
         ];
@@ -273,6 +286,11 @@ impl RunFile {
     /// # Errors
     /// Never for a parsed file: every section is representable in TOML.
     pub fn resolved(&self) -> Result<String, toml::ser::Error> {
-        toml::to_string_pretty(self)
+        if self.environments.is_empty() {
+            return toml::to_string_pretty(self);
+        }
+        let mut table = toml::Table::try_from(self)?;
+        table.remove("environment");
+        toml::to_string_pretty(&table)
     }
 }

@@ -45,6 +45,12 @@ impl RunError {
         self
     }
 
+    /// The same error under the name of its object.
+    #[must_use]
+    pub fn prefixed(self, object: impl Display) -> Self {
+        Self { kind: self.kind, error: anyhow::anyhow!("{object}: {self}"), hint: self.hint() }
+    }
+
     /// The side that can fix it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -5,6 +5,7 @@
 
 pub mod chat;
 pub mod code_cache;
+pub mod environments;
 mod error;
 pub mod grants;
 mod host_io;
@@ -27,6 +28,6 @@ pub use mcp::pinned_servers;
 pub use options::named_values;
 pub use recorded_groups::groups;
 pub use report::{Later, Progress, ProgressFigures, Reporter, Silent, SuccessRate, Work, describe};
-pub use schedule::{places, scheduler, tasks};
+pub use schedule::{mixture, places, scheduler, tasks};
 pub use served::server;
 pub use tools_only::{TOOLS_ONLY, TOOLS_ONLY_SPLIT, is_tools_only, tools_only};

@@ -122,17 +122,6 @@ pub fn sandbox(file: &RunFile, reporter: &Arc<dyn Reporter>) -> RunResult<Sandbo
     Ok(sandbox.on_compile(move |plugin, bytes| reporter.compiling(plugin, bytes)))
 }
 
-/// Compiles the plugins and binds them as the run file says.
-pub async fn assemble(
-    file: &RunFile,
-    sandbox: &Sandbox,
-    files: &[PluginFile],
-    assets: &AssetFiles,
-    mode: OutboundMode,
-) -> RunResult<PluginSet> {
-    bind_all(file, load(file, sandbox, files, assets, mode)?).await
-}
-
 /// Compiles the plugins with the grants and the sharing of the run file.
 ///
 /// # Errors
@@ -161,22 +150,53 @@ pub fn load(
     Ok(plugins)
 }
 
-/// Binds loaded plugins, sorted by name, by their kinds as the run file says.
+/// Plugins by kind, each sorted by name.
+pub(crate) struct ByKind {
+    pub environments: Vec<Plugin>,
+    pub tools: Vec<Plugin>,
+    pub rewards: Vec<Plugin>,
+}
+
+impl ByKind {
+    /// Sorts plugins; one of several kinds is in several lists.
+    pub fn of(plugins: Vec<Plugin>) -> Self {
+        let mut sorted: BTreeMap<Kind, Vec<Plugin>> = BTreeMap::new();
+        for plugin in plugins {
+            for kind in &plugin.manifest().kinds {
+                sorted.entry(*kind).or_default().push(plugin.clone());
+            }
+        }
+        let mut take = |kind| sorted.remove(&kind).unwrap_or_default();
+        Self { environments: take(Kind::Environment), tools: take(Kind::Tool), rewards: take(Kind::Reward) }
+    }
+}
+
+/// Binds loaded plugins, sorted by name, for a command that plays one environment.
 ///
 /// # Errors
-/// If there is not exactly one environment, or a section or an option has no plugin.
+/// If the run file has `[[environments]]`, there is not exactly one environment, or a section or an option has no plugin.
 pub async fn bind_all(file: &RunFile, plugins: Vec<Plugin>) -> RunResult<PluginSet> {
-    let mut sorted: BTreeMap<Kind, Vec<Plugin>> = BTreeMap::new();
-    for plugin in plugins {
-        for kind in &plugin.manifest().kinds {
-            sorted.entry(*kind).or_default().push(plugin.clone());
-        }
+    if !file.environments.is_empty() {
+        return Err(RunError::user("this command plays one environment, but the run file has [[environments]]")
+            .with_hint("write its keys in [environment]"));
     }
-    let mut take = |kind| sorted.remove(&kind).unwrap_or_default();
-    let (environments, tools, rewards) = (take(Kind::Environment), take(Kind::Tool), take(Kind::Reward));
+    let ByKind { environments, tools, rewards } = ByKind::of(plugins);
+    bind_set(file, only_environment(environments)?, tools, rewards).await
+}
+
+/// Binds an environment, tools and rewards as the run file says.
+///
+/// # Errors
+/// If a section or an option has no plugin.
+pub(crate) async fn bind_set(
+    file: &RunFile,
+    environment: Plugin,
+    tools: Vec<Plugin>,
+    rewards: Vec<Plugin>,
+) -> RunResult<PluginSet> {
     sections_have_plugins("tools", file.tools.keys(), &tools)?;
     sections_have_plugins("rewards", file.rewards.keys(), &rewards)?;
-    let environment = bind(only_environment(environments)?, &file.environment.options)?;
+    let environment = bind(environment, &file.environment.options)?;
     let tools = tools.into_iter().map(|plugin| {
         let options = file.tools.get(plugin.name()).map(|section| section.options.clone()).unwrap_or_default();
         bind(plugin, &options)
@@ -224,11 +244,13 @@ fn bind(plugin: Plugin, options: &gymkhana_config::Options) -> RunResult<BoundPl
     Ok(BoundPlugin { plugin, options })
 }
 
-fn only_environment(mut environments: Vec<Plugin>) -> RunResult<Plugin> {
+/// The environment of a run with one.
+pub(crate) fn only_environment(mut environments: Vec<Plugin>) -> RunResult<Plugin> {
     match (environments.pop(), environments.pop()) {
         (Some(environment), None) => Ok(environment),
         (Some(one), Some(other)) => Err(RunError::user(format!(
-            "plugins `{}` and `{}` are both environments, but a run has exactly one\nhint: remove one of them",
+            "plugins `{}` and `{}` are both environments, but a run with [environment] has exactly one\nhint: remove one of them, \
+             or use [[environments]]",
             other.name(),
             one.name()
         ))),

@@ -112,7 +112,7 @@ impl Progress for Silent {
     fn at(&self, _done: u64, _figures: &ProgressFigures) {}
 }
 
-/// Result of a stage in one line.
+/// Result of a stage in one line, and one line for each environment of a run with several.
 #[must_use]
 pub fn describe(stage: &StageSummary) -> String {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
@@ -124,8 +124,12 @@ pub fn describe(stage: &StageSummary) -> String {
         (Some(before), Some(after)) => format!(" (sampled {} to {})", percent(before), percent(after)),
         _ => String::new(),
     };
+    let own = stage.environments.iter().filter_map(|(name, own)| {
+        Some(format!("\n  {name}: success {} to {}", percent(own.before.greedy?), percent(own.after.greedy?)))
+    });
+    let own: String = own.collect();
     format!(
-        "stage {}: success {success}{sampled}, {} episodes, {} tokens, {:.0} s",
+        "stage {}: success {success}{sampled}, {} episodes, {} tokens, {:.0} s{own}",
         stage.name, stage.episodes, stage.tokens, stage.seconds
     )
 }

@@ -71,6 +71,9 @@ pub struct EpisodeRecord {
     pub schema: u32,
     /// The attempt that this record describes.
     pub id: EpisodeId,
+    /// The environment's name in the run file, in a run with several environments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
     /// The task.
     pub task: TaskRef,
     /// The episode's seed in the tree of seeds.
@@ -145,6 +148,7 @@ impl EpisodeRecord {
         Self {
             schema: EPISODE_SCHEMA,
             id,
+            environment: None,
             task,
             seed,
             forks: vec![],
@@ -174,6 +178,15 @@ impl EpisodeRecord {
             unsandboxed: vec![],
             agent: None,
             timing: Timing::default(),
+        }
+    }
+
+    /// The task with its environment: `train/3`, or `lake:train/3` in a run with several environments.
+    #[must_use]
+    pub fn task_name(&self) -> String {
+        match &self.environment {
+            Some(environment) => format!("{environment}:{}", self.task),
+            None => self.task.to_string(),
         }
     }
 

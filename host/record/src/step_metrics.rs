@@ -191,7 +191,17 @@ impl StepMetrics {
     /// The values with the name of a seat before each name, as in `o/loss`.
     #[must_use]
     pub fn of_seat(self, seat: &str) -> Self {
-        Self(self.0.into_iter().map(|(name, value)| (format!("{seat}/{name}"), value)).collect())
+        self.below(seat)
+    }
+
+    /// The values with the name of an environment before each name, as in `lake/reward`.
+    #[must_use]
+    pub fn of_environment(self, environment: &str) -> Self {
+        self.below(environment)
+    }
+
+    fn below(self, owner: &str) -> Self {
+        Self(self.0.into_iter().map(|(name, value)| (format!("{owner}/{name}"), value)).collect())
     }
 
     /// The value with this name.

@@ -58,6 +58,8 @@ pub enum RolloutError {
 
 /// The plugins, limits and rewards that all episodes of a run share.
 pub struct Rollout {
+    /// Name of the environment in records, in a run with several environments.
+    pub(crate) environment: Option<String>,
     pub(crate) plugins: PluginSet,
     pub(crate) chat: ChatFormat,
     pub(crate) limits: Limits,
@@ -69,7 +71,7 @@ pub struct Rollout {
     pub(crate) stop_texts: Option<Arc<dyn StopCondition>>,
     pub(crate) retries: u32,
     /// One lock per deterministic place; empty where the policy needs no fixed order.
-    pub(crate) deterministic_places: Vec<Mutex<()>>,
+    pub(crate) deterministic_places: Arc<[Mutex<()>]>,
     pub(crate) failed_forks: std::sync::Mutex<FailedForks>,
     pub(crate) metrics: Arc<RolloutMetrics>,
     /// Bytes of all live episodes.
@@ -94,6 +96,7 @@ impl Rollout {
     ) -> Self {
         let stop = chat.stop().into();
         Self {
+            environment: None,
             plugins,
             chat,
             live: LiveBytes::new(limits.live_bytes),
@@ -105,12 +108,30 @@ impl Rollout {
             stop,
             stop_texts: None,
             retries,
-            deterministic_places: vec![],
+            deterministic_places: Arc::new([]),
             failed_forks: std::sync::Mutex::default(),
             metrics: Arc::default(),
             conversations: Arc::default(),
             agent: None,
         }
+    }
+
+    /// Names the environment in all records.
+    #[must_use]
+    pub fn named(mut self, environment: Option<String>) -> Self {
+        self.environment = environment;
+        self
+    }
+
+    /// Shares with the rollout of another environment of the run what exists once in a run: metrics, the memory of live
+    /// episodes, deterministic places and the numbers of conversations.
+    #[must_use]
+    pub fn beside(mut self, other: &Self) -> Self {
+        self.metrics = Arc::clone(&other.metrics);
+        self.live = Arc::clone(&other.live);
+        self.deterministic_places = Arc::clone(&other.deterministic_places);
+        self.conversations = Arc::clone(&other.conversations);
+        self
     }
 
     /// Sets the context strategy; by default contexts only grow.
@@ -154,6 +175,12 @@ impl Rollout {
     #[must_use]
     pub fn metrics(&self) -> &Arc<RolloutMetrics> {
         &self.metrics
+    }
+
+    /// Name of the environment in records, in a run with several environments.
+    #[must_use]
+    pub fn environment(&self) -> Option<&str> {
+        self.environment.as_deref()
     }
 
     /// The plugins.

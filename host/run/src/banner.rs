@@ -3,7 +3,7 @@
 use std::fmt::{Display, Formatter, Result};
 use std::path::Path;
 
-use gymkhana_config::{Checkpoint, PolicySection, Stage};
+use gymkhana_config::{Checkpoint, EnvironmentEntry, PolicySection, Stage};
 use gymkhana_registry::Lock;
 
 /// Settings and plugins that a run starts with.
@@ -14,6 +14,8 @@ pub(crate) struct Banner<'a> {
     /// Checkpoint from which a resumed run continues.
     pub resumed: Option<&'a Path>,
     pub lock: &'a Lock,
+    /// Environments of a run with several.
+    pub environments: &'a [EnvironmentEntry],
     pub stages: &'a [Stage],
     pub out: &'a Path,
 }
@@ -30,6 +32,12 @@ impl Display for Banner<'_> {
         writeln!(f, "model: {model}, {parameters} parameters, on {}", self.policy.device)?;
         let plugins = self.lock.entries().iter().map(|entry| format!("{} {}", entry.name, entry.version));
         writeln!(f, "plugins: {}", plugins.collect::<Vec<_>>().join(", "))?;
+        if !self.environments.is_empty() {
+            let total: f64 = self.environments.iter().map(|entry| entry.share).sum();
+            let shares =
+                self.environments.iter().map(|entry| format!("{} {:.1} %", entry.name, 100.0 * entry.share / total));
+            writeln!(f, "environments: {}", shares.collect::<Vec<_>>().join(", "))?;
+        }
         let stages = self.stages.iter().map(|stage| {
             let steps = if stage.steps() == 1 { "step" } else { "steps" };
             let rate = stage.optimizer().learning_rate;

@@ -9,6 +9,7 @@ use gymkhana_trainer::{Footprint, ModelConfig};
 
 use crate::seats::SeatPolicies;
 use crate::start::Prepared;
+use gymkhana_orchestration::environments::RunEnvironment;
 use gymkhana_orchestration::{Classify, RunResult};
 
 /// Bytes of a float32 number.
@@ -25,13 +26,15 @@ pub struct RunPlan {
     pub stages: Vec<String>,
     /// Bytes that the models keep, by their use.
     pub memory: Vec<(String, u64)>,
-    /// First prompt of the policy.
-    pub prompt: Option<FirstPrompt>,
+    /// First prompt of the policy in each environment; absent where it cannot be made.
+    pub prompts: Vec<Option<FirstPrompt>>,
 }
 
 /// Tokens before the first reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FirstPrompt {
+    /// Name of the environment, in a run with several.
+    pub environment: Option<String>,
     /// Task of the episode.
     pub task: TaskRef,
     /// Number of tokens.
@@ -41,28 +44,31 @@ pub struct FirstPrompt {
 }
 
 impl Prepared {
-    /// Plans the run. Starts one episode of the first training task, unless one of its plugins may make outbound calls.
+    /// Plans the run. Starts one episode of the first training task of each environment, unless one of its plugins may
+    /// make outbound calls.
     ///
     /// # Errors
     /// If the chat format cannot show its own tokens.
     pub async fn plan(&self) -> RunResult<RunPlan> {
         let file = &self.opened.file;
-        let task = TaskRef { split: file.environment.train.clone(), index: 0 };
-        let rollout = &self.opened.rollout;
-        let tokens = rollout.first_prompt(&task, Seed(file.seed), self.opened.seats.context()).await;
-        let prompt = match tokens {
-            Some(tokens) => {
-                let text = rollout.chat().decode(&tokens).internal()?;
-                Some(FirstPrompt { task, tokens: tokens.len(), text })
-            }
-            None => None,
-        };
+        let mut prompts = Vec::new();
+        for RunEnvironment { view, rollout } in self.opened.environments.iter() {
+            let task = TaskRef { split: view.file.environment.train.clone(), index: 0 };
+            let tokens = rollout.first_prompt(&task, Seed(file.seed), self.opened.seats.context()).await;
+            prompts.push(match tokens {
+                Some(tokens) => {
+                    let text = rollout.chat().decode(&tokens).internal()?;
+                    Some(FirstPrompt { environment: view.name.clone(), task, tokens: tokens.len(), text })
+                }
+                None => None,
+            });
+        }
         Ok(RunPlan {
             banner: self.banner(),
             run_file: file.resolved().internal()?,
             stages: file.stages.iter().map(stage).collect::<RunResult<_>>()?,
             memory: memory(file, &self.opened.seats)?,
-            prompt,
+            prompts,
         })
     }
 }
@@ -161,11 +167,14 @@ impl Display for RunPlan {
             self.memory.iter().map(|(name, bytes)| format!("{name} {}", megabytes(*bytes))).collect();
         let sum = self.memory.iter().map(|(_, bytes)| bytes).sum();
         writeln!(f, "memory of the models, without activations: {} = {}\n", parts.join(" + "), megabytes(sum))?;
-        match &self.prompt {
-            Some(FirstPrompt { task, tokens, text }) => {
-                writeln!(f, "first prompt, task {task}, {tokens} tokens:\n{text}\n")?;
+        for prompt in &self.prompts {
+            match prompt {
+                Some(FirstPrompt { environment, task, tokens, text }) => {
+                    let of = environment.as_ref().map(|name| format!(" of environment {name}")).unwrap_or_default();
+                    writeln!(f, "first prompt{of}, task {task}, {tokens} tokens:\n{text}\n")?;
+                }
+                None => writeln!(f, "first prompt: not shown, because a plugin may make outbound calls, or failed\n")?,
             }
-            None => writeln!(f, "first prompt: not shown, because a plugin may make outbound calls, or failed\n")?,
         }
         write!(f, "run file with all defaults:\n{}", self.run_file)
     }

@@ -73,7 +73,7 @@ impl Durations {
     /// Expected time of the run after this part of the current stage. Training of later stages is unknown.
     pub fn after(self, part: StagePart, file: &RunFile, progress: &Progress) -> Later {
         let stages = file.stages.len().saturating_sub(progress.stage);
-        let greedy = file.evaluation.tasks > 0;
+        let greedy = file.evaluates();
         let sampled = greedy && file.evaluation.sampled;
         let at_most = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let evaluations = at_most(evaluations_ahead(file, progress));

@@ -7,7 +7,7 @@ use std::time::Instant;
 use gymkhana_config::RunFile;
 use gymkhana_record::Seed;
 use gymkhana_registry::Digest;
-use gymkhana_rollout::Rollout;
+use gymkhana_rollout::RolloutMetrics;
 use gymkhana_sandbox::{GuestThreads, Sandbox};
 use gymkhana_store::{EpisodeStore, Metrics, MetricsExtent, RunFolder};
 use gymkhana_trainer::CHECKSUMS_FILE;
@@ -21,6 +21,7 @@ use crate::schedule::{Durations, StagePart};
 use crate::seats::SeatPolicies;
 use crate::state::{Progress, SavedCheckpoint, State, remove_checkpoints};
 use crate::stop::{Halt, StopRequest, Stopped};
+use gymkhana_orchestration::environments::Environments;
 use gymkhana_orchestration::{Classify, Later, Reporter, RunError, RunResult};
 
 /// State of a run in progress.
@@ -28,7 +29,7 @@ pub(crate) struct Session {
     pub(crate) file: RunFile,
     pub(crate) reporter: Arc<dyn Reporter>,
     pub(crate) folder: RunFolder,
-    pub(crate) rollout: Arc<Rollout>,
+    pub(crate) environments: Environments,
     pub(crate) seats: SeatPolicies,
     pub(crate) episodes: EpisodeStore,
     pub(crate) metrics: Metrics,
@@ -53,7 +54,7 @@ impl Session {
         file: RunFile,
         reporter: Arc<dyn Reporter>,
         folder: RunFolder,
-        rollout: Rollout,
+        environments: Environments,
         seats: SeatPolicies,
         state: Option<State>,
         places: u32,
@@ -80,13 +81,12 @@ impl Session {
         growth::store(&folder, &file)?;
         let begun = progress.begun_before(Instant::now());
         let seed = Seed(file.seed);
-        let rollout = Arc::new(rollout);
         let moved_away = checkpoint.is_some() && metrics.extent() != lines;
         let mut session = Self {
             file,
             reporter,
             folder,
-            rollout,
+            environments,
             seats,
             episodes,
             metrics,
@@ -109,7 +109,7 @@ impl Session {
     /// Serves the metrics until the returned set is dropped.
     pub(crate) fn serve_metrics(&self, listener: Listener, sandbox: Sandbox) -> JoinSet<()> {
         self.reporter.status(&format!("serving metrics at {}", listener.url()));
-        let (rollout, seats) = (Arc::clone(self.rollout.metrics()), self.seats.clone());
+        let (rollout, seats) = (Arc::clone(self.metrics_of_rollouts()), self.seats.clone());
         let state: ReadState = Arc::new(move || RunState {
             rollout: Arc::clone(&rollout),
             sandbox: sandbox.counters(),
@@ -118,6 +118,11 @@ impl Session {
         let mut served = JoinSet::new();
         served.spawn(listener.serve(state));
         served
+    }
+
+    /// Metrics of the episodes of all environments.
+    pub(crate) fn metrics_of_rollouts(&self) -> &Arc<RolloutMetrics> {
+        self.environments.first().rollout.metrics()
     }
 
     /// Parent of all episode seeds, which depend on the episode's name alone.

@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 
 use gymkhana_record::Phase;
 use gymkhana_registry::Digest;
-use gymkhana_store::{EpisodeStore, Metrics, MetricsExtent, StageSummary, StepEvaluation, best_evaluation};
+use gymkhana_store::{
+    EnvironmentSuccess, EnvironmentSummary, EpisodeStore, Metrics, MetricsExtent, StageSummary, StepEvaluation,
+    best_evaluation,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint_name::CheckpointName;
@@ -51,8 +54,11 @@ pub(crate) struct Progress {
     pub current: Option<Current>,
     /// Results of finished stages.
     pub finished: Vec<StageSummary>,
-    /// Failures of the current stage.
+    /// Failures of the current stage, without those of dropped environments.
     pub failures: Failures,
+    /// Environments by name, in a run with several.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environments: BTreeMap<String, EnvironmentProgress>,
     /// Failures of the whole run, including those of episodes that a resumption played again.
     #[serde(default, skip_serializing_if = "FailureTally::is_empty")]
     pub tally: FailureTally,
@@ -60,14 +66,52 @@ pub(crate) struct Progress {
     pub seconds: f64,
 }
 
+/// Progress of an environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EnvironmentProgress {
+    /// Failures of the current stage.
+    pub failures: Failures,
+    /// Point at which the environment was dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<DropPoint>,
+}
+
+/// Point from which on an environment is not played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DropPoint {
+    /// Index of the stage.
+    pub stage: usize,
+    /// Position in the order of training tasks of the stage.
+    pub position: u64,
+}
+
 /// Success rates on held-out tasks, 0 to 1; absent if not measured.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Success {
     /// Greedy decoding.
     pub greedy: Option<f64>,
     /// Sampled decoding at temperature 1.
     pub sampled: Option<f64>,
+    /// Success rates of each environment, in a run with several.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environments: BTreeMap<String, EnvironmentSuccess>,
+}
+
+impl Success {
+    /// The success rates after a stage.
+    pub fn after(stage: &StageSummary) -> Self {
+        let environments = stage.environments.iter().map(|(name, own)| (name.clone(), own.after)).collect();
+        Self { greedy: stage.success_after, sampled: stage.success_after_sampled, environments }
+    }
+
+    /// The success rates before a stage.
+    fn before(stage: &StageSummary) -> Self {
+        let environments = stage.environments.iter().map(|(name, own)| (name.clone(), own.before)).collect();
+        Self { greedy: stage.success_before, sampled: stage.success_before_sampled, environments }
+    }
 }
 
 /// A started stage.
@@ -170,9 +214,10 @@ impl Progress {
     /// Adds an evaluation between training steps. Returns whether it is the best of the stage.
     pub fn evaluated(&mut self, evaluation: StepEvaluation, patience: u64) -> bool {
         let Some(current) = &mut self.current else { return false };
+        let step = evaluation.step;
         current.evaluations.push(evaluation);
         current.stopped_early = current.has_stopped_improving(patience);
-        best_evaluation(&current.evaluations).is_some_and(|best| best.step == evaluation.step)
+        best_evaluation(&current.evaluations).is_some_and(|best| best.step == step)
     }
 
     /// Earlier checkpoints of the current stage that stay.
@@ -231,8 +276,7 @@ impl Progress {
         let Some(last) = self.finished.pop() else { return };
         self.stage -= 1;
         let step = last.stopped_after.unwrap_or(step);
-        let before = Success { greedy: last.success_before, sampled: last.success_before_sampled };
-        self.begin(&last.name, before);
+        self.begin(&last.name, Success::before(&last));
         if let Some(current) = &mut self.current {
             (current.step, current.episodes, current.tokens) = (step, last.episodes, last.tokens);
             current.evaluations = last.evaluations;
@@ -242,13 +286,15 @@ impl Progress {
     /// Ends the stage and advances to the next.
     pub fn finish(&mut self, after: Success, elapsed: Duration) -> StageSummary {
         let current = self.current.take();
-        let (before, begun) = current.as_ref().map_or((after, 0.0), |current| (current.before, current.begun));
+        let measured = current.as_ref().map(|current| (current.before.clone(), current.begun));
+        let (before, begun) = measured.unwrap_or_else(|| (after.clone(), 0.0));
         let summary = StageSummary {
             name: current.as_ref().map(|current| current.name.clone()).unwrap_or_default(),
             success_before: before.greedy,
             success_after: after.greedy,
             success_before_sampled: before.sampled,
             success_after_sampled: after.sampled,
+            environments: by_environment(&before, &after),
             evaluations: current.as_ref().map(|current| current.evaluations.clone()).unwrap_or_default(),
             stopped_after: current.as_ref().filter(|current| current.stopped_early).map(|current| current.step),
             episodes: current.as_ref().map_or(0, |current| current.episodes),
@@ -256,10 +302,18 @@ impl Progress {
             seconds: elapsed.as_secs_f64() - begun,
         };
         self.failures = Failures::default();
+        self.environments.values_mut().for_each(|environment| environment.failures = Failures::default());
         self.finished.push(summary.clone());
         self.stage += 1;
         summary
     }
+}
+
+/// Success of each environment before and after a stage.
+fn by_environment(before: &Success, after: &Success) -> BTreeMap<String, EnvironmentSummary> {
+    let names = before.environments.keys().chain(after.environments.keys());
+    let of = |measured: &Success, name: &String| measured.environments.get(name).copied().unwrap_or_default();
+    names.map(|name| (name.clone(), EnvironmentSummary { before: of(before, name), after: of(after, name) })).collect()
 }
 
 /// Names in the checkpoint folder. An incomplete checkpoint starts with a dot.

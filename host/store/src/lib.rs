@@ -27,4 +27,6 @@ pub use episodes::reader::EpisodeReader;
 pub use error::StoreError;
 pub use folder::{RunFolder, RunReader, STATE_SCHEMA};
 pub use metrics::{METRICS_SCHEMA, Metrics, MetricsExtent, MetricsLine};
-pub use summary::{SUMMARY_SCHEMA, StageSummary, StepEvaluation, Summary, best_evaluation};
+pub use summary::{
+    EnvironmentSuccess, EnvironmentSummary, SUMMARY_SCHEMA, StageSummary, StepEvaluation, Summary, best_evaluation,
+};

@@ -1,5 +1,7 @@
 //! `summary.json`: the results of a run.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Schema number of the summary.
@@ -39,6 +41,9 @@ pub struct StageSummary {
     /// Success with sampling after the stage, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_after_sampled: Option<f64>,
+    /// Success of each environment, in a run with several.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environments: BTreeMap<String, EnvironmentSummary>,
     /// Evaluations between training steps, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evaluations: Vec<StepEvaluation>,
@@ -53,8 +58,30 @@ pub struct StageSummary {
     pub seconds: f64,
 }
 
+/// Success of one environment before and after a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnvironmentSummary {
+    /// Success before the stage.
+    pub before: EnvironmentSuccess,
+    /// Success after the stage.
+    pub after: EnvironmentSuccess,
+}
+
+/// Success of one environment on held-out tasks, from 0 to 1; `None` if not measured.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnvironmentSuccess {
+    /// Success with greedy decoding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub greedy: Option<f64>,
+    /// Success with sampling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled: Option<f64>,
+}
+
 /// Success on held-out tasks between two training steps.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepEvaluation {
     /// Number of training steps before it.
@@ -64,10 +91,13 @@ pub struct StepEvaluation {
     /// Success with sampling, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_sampled: Option<f64>,
+    /// Success of each environment, in a run with several.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environments: BTreeMap<String, EnvironmentSuccess>,
 }
 
 /// The best of some evaluations by greedy success, the first of equal ones; `None` of none.
 #[must_use]
-pub fn best_evaluation(evaluations: &[StepEvaluation]) -> Option<StepEvaluation> {
-    evaluations.iter().copied().reduce(|best, next| if next.success > best.success { next } else { best })
+pub fn best_evaluation(evaluations: &[StepEvaluation]) -> Option<&StepEvaluation> {
+    evaluations.iter().reduce(|best, next| if next.success > best.success { next } else { best })
 }

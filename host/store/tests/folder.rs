@@ -200,6 +200,7 @@ fn state_and_summary_survive_a_round_trip() {
             success_after: Some(0.75),
             success_before_sampled: None,
             success_after_sampled: Some(0.625),
+            environments: BTreeMap::new(),
             evaluations: vec![],
             stopped_after: None,
             episodes: 512,

@@ -86,7 +86,7 @@ pub(crate) fn trajectory(record: &EpisodeRecord, seat: u32, about: &About) -> se
         agent: agent(record, seat, about),
         steps,
         final_metrics,
-        extra: json!({"task": record.task.to_string(), "seat": seat, "ending": record.ending.to_string()}),
+        extra: json!({"task": record.task_name(), "seat": seat, "ending": record.ending.to_string()}),
     };
     serde_json::to_string(&trajectory).map(Some)
 }

@@ -45,7 +45,7 @@ fn turn<'r>(record: &EpisodeRecord, seat: u32, reply: Reply<'r>) -> TrainingTurn
         per_token_logps: reply.log_probs,
         loss_mask,
         metadata: json!({
-            "episode": record.id.to_string(), "task": record.task.to_string(), "seat": seat, "turn": reply.turn,
+            "episode": record.id.to_string(), "task": record.task_name(), "seat": seat, "turn": reply.turn,
             "segment": reply.segment, "weight_version": reply.version, "success": record.success,
             "reward": record.rewards.get(seat as usize),
         }),

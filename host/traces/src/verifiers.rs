@@ -91,8 +91,8 @@ fn facts(record: &EpisodeRecord, seat: u32, about: &About) -> Json {
         "verifiers": {"version": format!("gymkhana {}", about.version)},
         "task": {
             "type": "Task",
-            "data": {"idx": record.task.index, "id": record.task.to_string(), "system_prompt": about.system},
-            "key": record.task.to_string(),
+            "data": {"idx": record.task.index, "id": record.task_name(), "system_prompt": about.system},
+            "key": record.task_name(),
         },
         "agent": {"config": {"model": about.model}, "name": about.agent, "trainable": record.selected},
         "tools": tools(record, seat),

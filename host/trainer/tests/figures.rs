@@ -95,7 +95,7 @@ async fn demonstrations_are_learned_with_their_weight() {
         let settings = RlSettings { algorithm, demonstrations, optimizer, ..RlSettings::default() };
         let groups = [moving_group(&trainer).await];
         let shown = [segment(&PROMPT, &written(&[70, 71]))];
-        let data = RlData { demonstrations: &shown, is_cut: &|_| true, ..RlData::from(&groups[..]) };
+        let data = RlData { demonstrations: &shown, is_cut: &|_, _| true, ..RlData::from(&groups[..]) };
         let mut last = f64::INFINITY;
         for weight in [0.8, 0.4] {
             let log_probs = score(&trainer, &PROMPT, &[70, 71]).await.log_probs;

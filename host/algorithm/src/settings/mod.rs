@@ -3,11 +3,13 @@
 mod demonstrations;
 mod parameter_group;
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::require;
-use crate::{Algorithm, SettingError};
+use crate::{Algorithm, EnvironmentAdvantage, SettingError};
 
 pub use demonstrations::Demonstrations;
 pub use parameter_group::{ParameterGroup, ParameterKind};
@@ -234,6 +236,9 @@ pub struct RlSettings {
     pub optimizer: Optimizer,
     /// The algorithm's flags.
     pub algorithm: Algorithm,
+    /// Advantages of environments by name. Others have the flags of the algorithm.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub environments: BTreeMap<String, EnvironmentAdvantage>,
     /// Supervised loss on the step's demonstrations.
     pub demonstrations: Option<Demonstrations>,
     /// Sampling temperature of the episodes; above 0. Ratios, divergences and entropies use the distribution at this
@@ -263,6 +268,7 @@ impl Default for RlSettings {
         Self {
             optimizer,
             algorithm,
+            environments: BTreeMap::new(),
             demonstrations,
             temperature,
             seats,
@@ -288,6 +294,7 @@ impl RlSettings {
     pub fn check(&self) -> Result<(), SettingError> {
         self.optimizer.check()?;
         self.algorithm.check()?;
+        self.environments.values().try_for_each(|advantage| advantage.check(&self.algorithm))?;
         self.demonstrations.map_or(Ok(()), |demonstrations| demonstrations.check())?;
         let above_0 = self.temperature > 0.0 && self.temperature.is_finite();
         require(above_0, "temperature", self.temperature, "above 0")?;

@@ -4,7 +4,7 @@ use futures::StreamExt;
 use futures::stream;
 
 use gymkhana_record::{Ending, EpisodeId};
-use gymkhana_rollout::{Difference, ForkCheck, Rollout};
+use gymkhana_rollout::{Difference, ForkCheck};
 use gymkhana_store::{RunReader, StoreError};
 use tokio::sync::Semaphore;
 
@@ -13,10 +13,10 @@ use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use crate::units::counted;
 use gymkhana_config::RunFile;
+use gymkhana_orchestration::environments::{Environments, recorded_environments};
 use gymkhana_orchestration::grants::OutboundMode;
 use gymkhana_orchestration::groups;
 use gymkhana_orchestration::plugins;
-use gymkhana_orchestration::rollout::recorded_rollout;
 use gymkhana_orchestration::{ProgressFigures, Work};
 
 /// Groups replayed concurrently.
@@ -65,9 +65,9 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
     let files = plugins::recorded_files(&run)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     let tally = runtime.block_on(async {
-        let (rollout, places) =
-            recorded_rollout(&run, &file, &files, OutboundMode::Recorded, &printer.reporter()).await?;
-        compare(&rollout, places, &run, args, printer).await
+        let (environments, places) =
+            recorded_environments(&run, &file, &files, OutboundMode::Recorded, &printer.reporter()).await?;
+        compare(&environments, places, &run, args, printer).await
     })?;
     printer.result(format!("{} replayed, every byte equal: {}", episodes(tally.equal + tally.different), tally.equal));
     if tally.dropped > 0 {
@@ -97,7 +97,7 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
 }
 
 async fn compare(
-    rollout: &Rollout,
+    environments: &Environments,
     places: u32,
     run: &RunReader,
     args: &ReplayArgs,
@@ -111,7 +111,7 @@ async fn compare(
     let length = if only.is_some() { 1 } else { episodes.len() };
     let progress = printer.progress(Work::new("replay", length as u64));
     let mut tally = Tally::default();
-    let most = (places as usize / rollout.plugins().places()).max(1);
+    let most = (places as usize / environments.places()).max(1);
     let room = &Semaphore::new(most);
     let mut replays = stream::iter(groups(episodes.read_all()))
         .filter(|group| {
@@ -126,7 +126,10 @@ async fn compare(
             let _room = room.acquire_many(group.as_ref().map_or(1, |group| group.len().min(most) as u32)).await;
             let (recorded, dropped): (Vec<_>, Vec<_>) =
                 group?.into_iter().partition(|record| record.ending != Ending::Dropped);
-            let replayed = rollout.replay_group(&recorded).await.internal()?;
+            let replayed = match recorded.first() {
+                Some(first) => environments.of(first)?.rollout.replay_group(&recorded).await.internal()?,
+                None => vec![],
+            };
             CliResult::Ok((recorded, replayed, dropped.len() as u64))
         })
         .buffered(CONCURRENT_GROUPS);
@@ -141,7 +144,7 @@ async fn compare(
                 None => {
                     tally.equal += 1;
                     if args.forks {
-                        let check = rollout.check_forks(recorded).await.internal()?;
+                        let check = environments.of(recorded)?.rollout.check_forks(recorded).await.internal()?;
                         tally.add_forks(recorded.id, check, printer);
                     }
                 }

@@ -11,6 +11,7 @@ mod grants;
 mod hub;
 mod in_turn;
 mod memory;
+mod mixture;
 mod overlap;
 #[path = "../../../../tests/tests/peer/mod.rs"]
 mod peer;

@@ -18,8 +18,8 @@ Every key of a run file. [Write a run file](../how-to/write-a-run-file.md) expla
 [`run-file.schema.json`](run-file.schema.json) lists the same keys as a JSON Schema, for editors.
 
 Only `success` and one `[[stages]]` section are required. An unknown key is an error that names the nearest known key.
-`--set SECTION.KEY=VALUE` overrides one value; a stage is addressed by its name or its index from 0, as in
-`--set stages.rl.steps=20`. The run's folder contains the resolved file, `run.toml`.
+`--set SECTION.KEY=VALUE` overrides one value; a stage or an environment of several is addressed by its name or its index
+from 0, as in `--set stages.rl.steps=20`. The run's folder contains the resolved file, `run.toml`.
 
 Types: *integer*, *number* (an integer is also accepted), *boolean*, *text*, *list* and *table* are those of TOML. A
 default of \"unset\" means that the key has no value unless the file gives one.

@@ -43,6 +43,8 @@ A condition has the form `NAME SIGN NUMBER`: the name is `environment.FACT`, `RE
 sign is `>=`, `>`, `<=` or `<`; the number is finite. An example is `answer-match.correct >= 0.5`. A reward counts if
 its own condition holds and the reward in this condition counts itself. Gates must not form a circle.";
 
+const ENVIRONMENTS: &str = "[Train on several environments](../how-to/several-environments.md) explains them.";
+
 const GRANTS: &str = "[Grant capabilities](../how-to/grant-capabilities.md) explains them.";
 
 const MCP: &str = "[Use MCP servers](../how-to/use-mcp-servers.md) explains them.";
@@ -65,6 +67,9 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::of(3, "`policy.server`", &["ServerSection"]),
     Section::of(2, "`[seats.NAME]`", &["SeatSection"]),
     Section::of(2, "`[environment]`", &["EnvironmentSection"]),
+    Section::new(2, "`[[environments]]`", Body::Types(&["EnvironmentEntry"]), ENVIRONMENTS),
+    Section::of(3, "`[environments.tools.NAME]`", &["EnvironmentTool"]),
+    Section::of(3, "`[environments.advantage]`", &["EnvironmentAdvantage"]),
     Section::of(3, "Schedules", &["WeightSchedule"]),
     Section::new(3, "Gates", Body::Text, GATES),
     Section::of(2, "`[tools.NAME]`", &["ToolSection"]),

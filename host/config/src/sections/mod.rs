@@ -2,6 +2,7 @@
 
 mod agents;
 mod environment;
+mod environments;
 mod evaluation;
 mod failures;
 mod grants;
@@ -18,6 +19,7 @@ mod tools;
 
 pub use agents::{AgentSandbox, AgentSection, GatewayClient, GatewaySampling, GatewaySection};
 pub use environment::{EnvironmentSection, Options};
+pub use environments::{EnvironmentEntry, EnvironmentTool, WhenFailing};
 pub use evaluation::{EvaluatedWeights, EvaluationSection};
 pub use failures::FailuresSection;
 pub use grants::{HttpSection, ModelSection, PluginSection, SecretSection};

@@ -17,7 +17,7 @@ pub struct Place {
 }
 
 /// Settings without which a key is refused whatever its value is, by the beginning of its path.
-const COMPANIONS: [(&str, &str, &str); 48] = [
+const COMPANIONS: [(&str, &str, &str); 53] = [
     ("tools.x.mcp.start_seconds", "tools.x.mcp.command", "[\"program\"]"),
     ("tools.x.mcp.seconds", "tools.x.mcp.command", "[\"program\"]"),
     ("tools.x.mcp.max_kib", "tools.x.mcp.command", "[\"program\"]"),
@@ -30,6 +30,11 @@ const COMPANIONS: [(&str, &str, &str); 48] = [
     ("models.x", "models.x.script", "[\"reply\"]"),
     ("plugins.x.http_requests", "plugins.x.http", "[{ \"allow\": \"https://a.example\" }]"),
     ("environment.schedule.every", "environment.schedule.shape", "\"steps\""),
+    ("environments.0.schedule.every", "environments.0.schedule.shape", "\"steps\""),
+    ("environments.0.rewards.x.schedule.every", "environments.0.rewards.x.schedule.shape", "\"steps\""),
+    ("environments.0.context:window.most", "environments.0.context.keep", "1"),
+    ("environments.0.context:summary", "stages.0.kind", "\"rl\""),
+    ("environments.0.advantage.reward_clip", "environments.0.advantage.reward_clip.high", "2"),
     ("rewards.x.schedule.every", "rewards.x.schedule.shape", "\"steps\""),
     ("context:window.most", "context.keep", "1"),
     ("context:summary", "stages.0.kind", "\"rl\""),
@@ -73,8 +78,11 @@ const LEFT_OUT: [&str; 4] = ["schedule", "adaptive", "every", "ema"];
 
 impl Place {
     /// Whether the parser refuses numbers that the schema accepts: flags and rewards share the type of a schedule, and
-    /// rewards may be negative.
+    /// rewards may be negative. The share of the only environment may not be 0.
     pub fn is_stricter(&self, value: &Value) -> bool {
+        if self.path == "environments.0.share" && value.as_f64() == Some(0.0) {
+            return true;
+        }
         let of_stage = ["stages.0.settings.", "stages.0.demonstrations."];
         let in_flag = of_stage.iter().any(|table| self.path.starts_with(table)) && self.path.ends_with("schedule.to");
         in_flag && value.as_f64().is_some_and(|number| number < 0.0)

@@ -1,5 +1,6 @@
 //! Episodes to play: their tasks in order, their groups in flight, and the places that the sandbox has for them.
 
+pub mod mixture;
 pub mod places;
 pub mod scheduler;
 pub mod tasks;

@@ -17,6 +17,24 @@ pub trait SeatPlayers: Clone + Send + Sync + 'static {
     fn players(&self) -> Vec<SeatPlayer<'_>>;
 }
 
+/// The task of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupTask {
+    /// Index of the environment among those of the run.
+    pub environment: usize,
+    /// The task.
+    pub task: TaskRef,
+    /// Turn limit per seat, if it differs from the environment's.
+    pub turns: Option<u32>,
+}
+
+impl From<TaskRef> for GroupTask {
+    /// A task of the run's only environment.
+    fn from(task: TaskRef) -> Self {
+        Self { environment: 0, task, turns: None }
+    }
+}
+
 /// A batch of groups.
 pub struct Batch {
     /// Phase of the episodes.
@@ -24,7 +42,7 @@ pub struct Batch {
     /// Training step.
     pub step: u64,
     /// Tasks, one per group.
-    pub tasks: Vec<TaskRef>,
+    pub tasks: Vec<GroupTask>,
     /// Number of the first group.
     pub first_group: u32,
     /// Episodes per group, before the plan adds any.
@@ -33,8 +51,6 @@ pub struct Batch {
     pub sampling: Sampling,
     /// Sampling plan of each group.
     pub plan: SamplingPlan,
-    /// Turn limit per seat, if it differs from the run's.
-    pub turns: Option<u32>,
     /// Number of groups that are cancelled once the others have finished.
     pub spare: u32,
 }
@@ -42,17 +58,17 @@ pub struct Batch {
 impl Batch {
     /// A batch of single episodes.
     #[must_use]
-    pub fn of_single_episodes(phase: Phase, step: u64, tasks: Vec<TaskRef>, sampling: Sampling) -> Self {
+    pub fn of_single_episodes(phase: Phase, step: u64, tasks: Vec<GroupTask>, sampling: Sampling) -> Self {
         let plan = SamplingPlan::default();
-        Self { phase, step, tasks, first_group: 0, group_size: 1, sampling, plan, turns: None, spare: 0 }
+        Self { phase, step, tasks, first_group: 0, group_size: 1, sampling, plan, spare: 0 }
     }
 }
 
 /// Shared context of all groups in flight.
 #[derive(Clone)]
 pub struct GroupRunner<S> {
-    /// Rules and plugins of all episodes.
-    pub rollout: Arc<Rollout>,
+    /// Rules and plugins of the episodes of each environment.
+    pub rollouts: Vec<Arc<Rollout>>,
     /// Policies of the seats.
     pub seats: S,
     /// Seed of episodes.
@@ -100,7 +116,7 @@ impl<S: SeatPlayers> Scheduler<S> {
     /// Starts a batch.
     pub fn start(&mut self, batch: &Batch) -> InFlight {
         let members = batch.plan.members(batch.group_size);
-        let handles = (0_u32..).zip(&batch.tasks).map(|(place, task)| {
+        let handles = (0_u32..).zip(&batch.tasks).map(|(place, GroupTask { environment, task, turns })| {
             let id = EpisodeId {
                 stage: self.runner.stage,
                 phase: batch.phase,
@@ -116,12 +132,12 @@ impl<S: SeatPlayers> Scheduler<S> {
                 sampling: batch.sampling,
                 place: place * members,
                 size: batch.group_size,
-                turns: batch.turns,
+                turns: *turns,
             };
-            let (runner, plan) = (self.runner.clone(), batch.plan.clone());
+            let (runner, plan, environment) = (self.runner.clone(), batch.plan.clone(), *environment);
             let guests = runner.guests.clone();
             let play = async move {
-                let records = runner.play(&group, &plan, members).await;
+                let records = runner.play(environment, &group, &plan, members).await;
                 (id.step, place as usize, records)
             };
             self.playing.spawn_on(play, &guests)
@@ -151,11 +167,13 @@ impl<S: SeatPlayers> Scheduler<S> {
 impl<S: SeatPlayers> GroupRunner<S> {
     async fn play(
         &self,
+        environment: usize,
         group: &GroupPlan,
         plan: &SamplingPlan,
         members: u32,
     ) -> Result<Vec<EpisodeRecord>, ForkError> {
-        let timer = self.rollout.metrics().time(WaitKind::Queue);
+        let rollout = &self.rollouts[environment];
+        let timer = rollout.metrics().time(WaitKind::Queue);
         let _permits = self.permits.acquire_many(members).await;
         drop(timer);
         let players = self.seats.players();
@@ -163,7 +181,7 @@ impl<S: SeatPlayers> GroupRunner<S> {
             Phase::Demonstration => Actor::Oracle,
             _ => Actor::Seats(&players),
         };
-        self.rollout.run_plan(group, plan, actor).await
+        rollout.run_plan(group, plan, actor).await
     }
 }
 

@@ -40,7 +40,8 @@ impl TaskSampler {
         (position..position + length).map(|position| self.at(position)).collect()
     }
 
-    fn at(&mut self, position: u64) -> TaskRef {
+    /// The task at a position of the infinite sequence.
+    pub fn at(&mut self, position: u64) -> TaskRef {
         let index = match self.count {
             None => position,
             Some(count) => {

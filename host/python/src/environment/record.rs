@@ -30,6 +30,7 @@ fn record(live: &Live, closing: Closing, group: u32) -> EpisodeRecord {
     EpisodeRecord {
         schema: EPISODE_SCHEMA,
         id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group, member: 0, attempt: 0 },
+        environment: None,
         task: live.task.clone(),
         seed: live.seed,
         forks: vec![],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gymkhana_config::{RlStage, RunFile, Stage};
 use gymkhana_orchestration::places::{check_group, most_in_flight};
 use gymkhana_orchestration::rewards::with_nearest_name;
-use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
+use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, GroupTask, Scheduler};
 use gymkhana_orchestration::served::{Served, ServedSeats};
 use gymkhana_orchestration::tasks::TaskSampler;
 use gymkhana_orchestration::{Reporter, RunError, RunResult};
@@ -37,13 +37,14 @@ pub async fn play(request: Request, host: &'static Host, reporter: Arc<dyn Repor
     let in_flight = served.file.policy.max_concurrent_sequences.max(stage.group_size as usize);
     let in_flight = in_flight.min(most_in_flight(set, places));
     let runner = GroupRunner {
-        rollout: Arc::clone(&served.rollout),
+        rollouts: vec![Arc::clone(&served.rollout)],
         seats: served.seats.clone(),
         seeds: Seed(served.file.seed).child("episode"),
         stage: 0,
         guests: host.handle().clone(),
         permits: Arc::new(Semaphore::new(in_flight)),
     };
+    let tasks = tasks.into_iter().map(GroupTask::from).collect();
     let batch =
         Batch { group_size: stage.group_size, ..Batch::of_single_episodes(Phase::Train, 0, tasks, stage.sampling()) };
     let contents = out.map(|path| Contents { path, granted, components, lock });

@@ -16,7 +16,7 @@ impl EpisodeState<'_> {
         // The bytes are held until the record is complete.
         let Self { rollout, episode, mut policy, held: _held } = self;
         let hooks = hooks(rollout, &mut policy.contexts);
-        let record = EpisodeRecord { turn_limit, ..ended(&policy.plan, ending, vec![]) };
+        let record = EpisodeRecord { turn_limit, ..ended(rollout, &policy.plan, ending, vec![]) };
         let record = episode.finish(&hooks, ending, policy.begun, record).await;
         Ok(EpisodeRecord {
             policy_turns: policy.policy_turns,
@@ -34,7 +34,8 @@ pub(crate) fn so_far(play: &EpisodeState<'_>) -> EpisodeRecord {
     let segments = play.policy.contexts.iter().flat_map(|context| context.segments().to_vec()).collect();
     let forks = play.policy.forks.clone();
     let (policy_turns, exchanges) = (play.policy.policy_turns.clone(), play.episode.data.exchanges.clone());
-    let record = ended(&play.policy.plan, Ending::Dropped, play.episode.data.failures.clone());
+    let failures = play.episode.data.failures.clone();
+    let record = ended(play.rollout, &play.policy.plan, Ending::Dropped, failures);
     EpisodeRecord { segments, forks, policy_turns, exchanges, ..record }
 }
 
@@ -48,14 +49,21 @@ pub(crate) fn never_started(
     let StartFailure { failure, exchanges, logs } = failed;
     let timing = Timing { total_ms: milliseconds(begun), ..Timing::default() };
     let unsandboxed = rollout.plugins.unsandboxed();
-    EpisodeRecord { timing, exchanges, logs, unsandboxed, ..ended(plan, Ending::EnvironmentFailed, vec![failure]) }
+    EpisodeRecord {
+        timing,
+        exchanges,
+        logs,
+        unsandboxed,
+        ..ended(rollout, plan, Ending::EnvironmentFailed, vec![failure])
+    }
 }
 
 /// An empty record with this ending. An episode with a fault of the host is dropped, whatever its ending.
-pub(crate) fn ended(plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeRecord {
+pub(crate) fn ended(rollout: &Rollout, plan: &EpisodePlan, ending: Ending, failures: Vec<Failure>) -> EpisodeRecord {
     let fault = failures.iter().any(|failure| failure.kind.is_hosts());
     let ending = if fault { Ending::Dropped } else { ending };
     EpisodeRecord {
+        environment: rollout.environment.clone(),
         turn_limit: plan.turns.unwrap_or(0),
         guidance: plan.guidance.clone(),
         failures,

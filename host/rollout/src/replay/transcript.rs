@@ -39,7 +39,7 @@ impl Rollout {
         let of_host = Some(recorded.ending).filter(|ending| ending.is_limit());
         let ending = ending.or(of_host).unwrap_or(Ending::Dropped);
         let unsandboxed = recorded.unsandboxed.clone();
-        let record = EpisodeRecord { unsandboxed, ..ended(&plan, ending, vec![]) };
+        let record = EpisodeRecord { unsandboxed, ..ended(self, &plan, ending, vec![]) };
         episode.finish(&NoHooks, ending, begun, record).await
     }
 

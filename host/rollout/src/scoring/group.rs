@@ -203,24 +203,15 @@ fn reward_failure(reward: &Reward, error: CallError) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use gymkhana_policy::Sampling;
     use gymkhana_record::{Boundary, EpisodeId, FailureKind, Seed, TaskRef};
 
     use super::*;
-    use crate::episode::finish::ended;
 
     #[test]
     fn a_dropped_episode_keeps_no_rewards() {
-        let plan = EpisodePlan {
-            id: EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 },
-            task: TaskRef { split: "train".to_owned(), index: 0 },
-            seed: Seed(0),
-            sampling: Sampling::GREEDY,
-            place: 0,
-            turns: None,
-            guidance: None,
-        };
-        let mut record = ended(&plan, Ending::Terminated, vec![]);
+        let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 };
+        let task = TaskRef { split: "train".to_owned(), index: 0 };
+        let mut record = EpisodeRecord::new(id, task, Seed(0), Ending::Terminated);
         record.rewards = vec![1.0];
         record.turn_rewards = vec![vec![0.5, 0.5]];
         record.turn_gains = vec![vec![0.25, 0.0]];

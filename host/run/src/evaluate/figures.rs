@@ -7,7 +7,7 @@ use serde::Serialize;
 /// A finished attempt at a task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attempt {
-    /// Index of the task in its split.
+    /// Number of the task in the evaluation.
     pub task: u64,
     /// Whether the attempt solved the task.
     pub success: bool,

@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use gymkhana_config::{Checkpoint, RunFile, SeatBinding};
 use gymkhana_policy::Sampling;
-use gymkhana_record::{Ending, EpisodeRecord, Phase, PolicyTurn, Seed, TaskRef, Turn};
-use gymkhana_rollout::Rollout;
+use gymkhana_record::{Ending, EpisodeRecord, Phase, PolicyTurn, Seed, Turn};
 use gymkhana_sandbox::GuestThreads;
 use gymkhana_trainer::Settings;
 use tokio::sync::Semaphore;
 
 use super::figures::{Attempt, Figures};
+use super::held_out;
 use crate::seats::frozen::Frozen;
 use crate::seats::{self, SeatPolicies, weight_sync};
 use crate::setup::chat::chat_format;
 use crate::setup::models::Models;
 use crate::stages::batch;
-use crate::stages::tally::{FailureTally, Failures, failed_figure};
+use crate::stages::tally::{BatchFailures, FailureTally, failed_figure};
+use gymkhana_orchestration::environments::{self, BoundEnvironment, Environments};
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
 use gymkhana_orchestration::plugins::{self, PluginFile};
-use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
-use gymkhana_orchestration::tasks;
+use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, GroupTask, Scheduler};
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 use gymkhana_orchestration::{ProgressFigures, Reporter, SuccessRate, Work};
 use gymkhana_orchestration::{places, rewards, rollout};
@@ -50,11 +50,11 @@ pub struct EvalRequest {
 pub struct Evaluated {
     /// The model, with its commit if it came from a hub.
     pub model: Checkpoint,
-    /// Split of the tasks.
-    pub split: String,
     /// Attempts per task.
     pub samples: u32,
-    /// Success, cost and reward.
+    /// Figures of each environment, in the order of the run file.
+    pub environments: Vec<EvaluatedEnvironment>,
+    /// Success, cost and reward over all environments.
     pub figures: Figures,
     /// Episodes dropped because the host or a model failed.
     pub dropped: usize,
@@ -62,11 +62,25 @@ pub struct Evaluated {
     pub failures: FailureTally,
 }
 
+/// Result of an evaluation on one environment.
+pub struct EvaluatedEnvironment {
+    /// Name of the environment, in a run with several.
+    pub name: Option<String>,
+    /// Split of the tasks.
+    pub split: String,
+    /// Success, cost and reward; absent if every episode was dropped.
+    pub figures: Option<Figures>,
+    /// Episodes dropped because the host or a model failed.
+    pub dropped: usize,
+    /// Episodes with a failure.
+    pub failed: u64,
+}
+
 /// Outcome of all attempts.
 struct Played {
-    attempts: Vec<Attempt>,
-    dropped: usize,
-    failures: FailureTally,
+    /// Attempts and dropped episodes of each environment, by its index.
+    environments: Vec<(Vec<Attempt>, usize)>,
+    failures: BatchFailures,
 }
 
 /// Evaluates a model.
@@ -78,45 +92,83 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     let parts = parts(&file, &checkpoint)?;
     (file.policy.checkpoint, file.policy.tiny) = (Some(checkpoint.clone()), None);
     if let Some(split) = split {
-        file.environment.eval = split;
+        file.environments.iter_mut().for_each(|entry| entry.eval.clone_from(&split));
+        if file.environments.is_empty() {
+            file.environment.eval = split;
+        }
     }
-    let split = file.environment.eval.clone();
     let sandbox = plugins::sandbox(&file, reporter)?;
-    let set = plugins::assemble(&file, &sandbox, &plugins, &assets, OutboundMode::Live).await?;
-    let rewards = rewards::reward_sum(&file, &set)?;
-    gymkhana_orchestration::seats::check(&file, &set)?;
-    rollout::check_agent(&file, &set)?;
-    let most = tasks.unwrap_or(file.evaluation.tasks.max(1));
-    let count = tasks::count_tasks(&set, &split).await?.map_or(most, |count| count.min(most));
+    let loaded = plugins::load(&file, &sandbox, &plugins, &assets, OutboundMode::Live)?;
+    let bound = environments::bind(&file, loaded).await?;
+    for environment in &bound {
+        check_playable(environment, sandbox.counters().places).map_err(|error| environment.blame(error))?;
+    }
+    let tasks = held_out_tasks(&bound, tasks).await?;
+    let set = environments::first_set(&bound)?;
     let places = sandbox.counters().places;
-    places::check_group("evaluation", 1, &set, places)?;
-    let ordered = batch::deterministic_places(&file, &set)?;
+    let ordered = batch::deterministic_places(&file, set)?;
     let slots = ordered.map_or(file.policy.max_concurrent_sequences, |places| places * set.seats());
     let models = Models::pin(&mut file, None, parts.is_some(), reporter).await?;
     let left_off = parts.as_ref().map(|(folder, name)| (folder.as_path(), name.as_str()));
     let settings = Settings { learns: false, ..seats::settings(&file, slots) };
-    let mut seats = seats::start(&file, &models, &set, &settings, left_off, &Frozen::new())?;
+    let mut seats = seats::start(&file, &models, set, &settings, left_off, &Frozen::new())?;
     weight_sync::connect(&mut seats, &file, reporter).await?;
     if let Some(server) = &file.policy.server {
         reporter.status(&format!("evaluating the server at {} with its current weights", server.url));
     }
-    file.limits.fit_model(seats.context()).user_error()?;
-    let in_flight = file.policy.max_concurrent_sequences.min(places::most_in_flight(&set, places));
+    file.fit_model(seats.context()).user_error()?;
+    let bound = environments::with_file(bound, &file);
+    let environments = Environments::open(bound, || chat_format(seats.policy()), ordered)?;
+    let in_flight = file.policy.max_concurrent_sequences.min(places as usize / environments.places());
     let permits = Arc::new(Semaphore::new(in_flight));
-    let rollout = rollout::rollout(&file, set, chat_format(seats.policy())?, rewards, ordered)?;
-    let rollout = Arc::new(rollout::with_agent(rollout, &file)?);
     let guests = GuestThreads::start().internal()?;
     let seeds = Seed(file.seed).child("episode");
-    let runner = GroupRunner { rollout, seats, seeds, stage: 0, guests: guests.handle().clone(), permits };
-    let tasks = (0..count).flat_map(|index| (0..samples).map(move |_| index));
-    let tasks = tasks.map(|index| TaskRef { split: split.clone(), index }).collect();
+    let rollouts = environments.rollouts();
+    let runner = GroupRunner { rollouts, seats, seeds, stage: 0, guests: guests.handle().clone(), permits };
+    let tasks = tasks.into_iter().flat_map(|task| (0..samples).map(move |_| task.clone())).collect();
     let phase = if sampling.is_greedy() { Phase::After } else { Phase::AfterSampled };
     let batch = Batch::of_single_episodes(phase, 0, tasks, sampling);
-    let Played { attempts, dropped, failures } = play(runner, &batch, file.failures.limit, reporter).await?;
+    let played = play(runner, &batch, samples, &environments, reporter).await?;
+    played.failures.total.judge(file.failures.limit, played.failures.tally.last.clone())?;
+    let all: Vec<Attempt> = played.environments.iter().flat_map(|(attempts, _)| attempts).copied().collect();
     let empty = || RunError::user("no results: every episode was dropped\nhint: fix the failures reported above");
-    let figures = Figures::of(&attempts, samples as usize).ok_or_else(empty)?;
+    let figures = Figures::of(&all, samples as usize).ok_or_else(empty)?;
+    let own = environments.iter().zip(&played.environments).map(|(environment, (attempts, dropped))| {
+        let name = environment.view.name.clone();
+        let failed = match name.as_ref().and_then(|name| played.failures.environments.get(name)) {
+            Some((failures, _)) => failures.failed,
+            None if name.is_none() => played.failures.total.failed,
+            None => 0,
+        };
+        let (split, figures) =
+            (environment.view.file.environment.eval.clone(), Figures::of(attempts, samples as usize));
+        EvaluatedEnvironment { name, split, figures, dropped: *dropped, failed }
+    });
+    let own: Vec<EvaluatedEnvironment> = own.collect();
+    let dropped = own.iter().map(|environment| environment.dropped).sum();
     let model = file.policy.checkpoint.unwrap_or(checkpoint);
-    Ok(Evaluated { model, split, samples, figures, dropped, failures })
+    Ok(Evaluated { model, samples, environments: own, figures, dropped, failures: played.failures.tally })
+}
+
+/// Rejects an environment whose seats or agent program cannot play.
+fn check_playable(environment: &BoundEnvironment, places: u32) -> RunResult<()> {
+    let (file, set) = (&environment.view.file, &environment.set);
+    gymkhana_orchestration::seats::check(file, set)?;
+    rollout::check_agent(file, set)?;
+    places::check_group("evaluation", 1, set, places)
+}
+
+/// Held-out tasks of all environments, at most `most` of each if given.
+async fn held_out_tasks(bound: &[BoundEnvironment], most: Option<u64>) -> RunResult<Vec<GroupTask>> {
+    let mut tasks = Vec::new();
+    for (index, environment) in bound.iter().enumerate() {
+        let (file, split) = (&environment.view.file, &environment.view.file.environment.eval);
+        // An evaluation of one environment has at least one task.
+        let own = if bound.len() == 1 { file.evaluation.tasks.max(1) } else { file.evaluation.tasks };
+        let own = held_out::of_environment(&environment.set, split, index, most.unwrap_or(own)).await;
+        tasks.extend(own.map_err(|error| environment.blame(error))?);
+    }
+    Ok(tasks)
 }
 
 /// Parent folder and name of the checkpoint, if separate seats have models stored beside it.
@@ -135,49 +187,52 @@ fn parts(file: &RunFile, checkpoint: &Checkpoint) -> RunResult<Option<(PathBuf, 
     Ok(whole.parent().map(Path::to_owned).zip(name))
 }
 
-/// Plays all attempts; fails when the share of failed episodes exceeds `limit`.
+/// Plays all attempts, `samples` of each task.
 async fn play(
     runner: GroupRunner<SeatPolicies>,
     batch: &Batch,
-    limit: f64,
+    samples: u32,
+    environments: &Environments,
     reporter: &Arc<dyn Reporter>,
 ) -> RunResult<Played> {
-    let (seats, rollout) = (runner.seats.clone(), Arc::clone(&runner.rollout));
+    let seats = runner.seats.clone();
     let progress = reporter.progress(Work::new("evaluating", batch.tasks.len() as u64));
     let mut scheduler = Scheduler::new(runner);
     let _in_flight = scheduler.start(batch);
-    let mut ended: Vec<(usize, Attempt)> = Vec::new();
-    let (mut failures, mut tally) = (Failures::default(), FailureTally::default());
-    let (mut done, mut dropped) = (0, 0);
+    let mut ended: Vec<(usize, Option<Attempt>)> = Vec::new();
+    let mut failures = BatchFailures::default();
+    let (mut done, mut solved, mut played) = (0, 0, 0);
     while let Some(arrival) = scheduler.next().await {
         let FinishedGroup { place, records, .. } = arrival?;
         for record in &records {
-            check(&rollout, record)?;
+            let environment = environments.of(record)?;
+            let checked = environment.rollout.check_facts(record);
+            checked.map_err(|error| environment.blame(rewards::with_nearest_name(&error)))?;
             failures.count(record);
-            tally.count(record.id, &record.failures);
-            match attempt(record, &seats) {
-                Some(attempt) => ended.push((place, attempt)),
-                None => dropped += 1,
-            }
+            let attempt = attempt(record, place as u64 / u64::from(samples), &seats);
+            solved += u64::from(attempt.is_some_and(|attempt| attempt.success));
+            played += u64::from(attempt.is_some());
+            ended.push((place, attempt));
         }
         done += 1;
-        let solved = ended.iter().filter(|(_, attempt)| attempt.success).count() as u64;
-        let success = Some(SuccessRate::SoFar { solved, played: ended.len() as u64 });
-        progress.at(done, &ProgressFigures { success, others: failed_figure(tally.episodes) });
+        let success = Some(SuccessRate::SoFar { solved, played });
+        progress.at(done, &ProgressFigures { success, others: failed_figure(failures.total.failed) });
     }
-    failures.judge(limit, tally.last.clone())?;
-    // Sorted by task, so that sums do not depend on timing.
+    // In the order of tasks, so that sums do not depend on timing.
     ended.sort_by_key(|(place, _)| *place);
-    let attempts = ended.into_iter().map(|(_, attempt)| attempt).collect();
-    Ok(Played { attempts, dropped, failures: tally })
+    let mut of_environments = vec![(Vec::new(), 0); environments.iter().count()];
+    for (place, attempt) in ended {
+        let (attempts, dropped) = &mut of_environments[batch.tasks[place].environment];
+        match attempt {
+            Some(attempt) => attempts.push(attempt),
+            None => *dropped += 1,
+        }
+    }
+    Ok(Played { environments: of_environments, failures })
 }
 
-fn check(rollout: &Rollout, record: &EpisodeRecord) -> RunResult<()> {
-    rollout.check_facts(record).map_err(|error| rewards::with_nearest_name(&error))
-}
-
-/// Statistics of a record; `None` if the host dropped the episode.
-fn attempt(record: &EpisodeRecord, seats: &SeatPolicies) -> Option<Attempt> {
+/// Statistics of a record of this task; `None` if the host dropped the episode.
+fn attempt(record: &EpisodeRecord, task: u64, seats: &SeatPolicies) -> Option<Attempt> {
     let own = |seat: &u32| seats.own_seats().contains(seat);
     let is_turn = |turn: &&PolicyTurn| own(&turn.seat) && turn.note.is_none();
     let calls = |is_kind: fn(&Turn) -> bool| {
@@ -185,7 +240,7 @@ fn attempt(record: &EpisodeRecord, seats: &SeatPolicies) -> Option<Attempt> {
         own_calls.filter(|turn| is_kind(turn)).count()
     };
     (record.ending != Ending::Dropped).then(|| Attempt {
-        task: record.task.index,
+        task,
         success: record.success,
         turns: record.policy_turns.iter().filter(is_turn).count(),
         calls: calls(|turn| matches!(turn, Turn::Call { .. })),

@@ -155,7 +155,7 @@ pub(crate) fn settings(file: &RunFile, slots: usize) -> Settings {
         threads: file.threads,
         max_concurrent_sequences: slots,
         // Episodes cannot exceed the context limit.
-        context: file.limits.context_tokens,
+        context: file.context_tokens(),
         deterministic: file.deterministic,
         seed: Seed(file.seed).child("trainer"),
         device: file.policy.device,

@@ -8,10 +8,11 @@ use tokio::sync::Semaphore;
 
 use crate::seats::{SeatPolicies, weight_sync};
 use crate::session::Session;
-use crate::stages::tally::{FailureTally, Failures, LastFailure, failed_figure, too_many};
+use crate::stages::tally::{BatchFailures, failed_figure};
 use crate::stop::Halt;
 use gymkhana_config::{RunFile, Stage};
-use gymkhana_orchestration::places::{check_group, most_in_flight};
+use gymkhana_orchestration::places::check_group;
+use gymkhana_orchestration::rewards::with_nearest_name;
 use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
 use gymkhana_orchestration::{Progress, ProgressFigures, SuccessRate};
 use gymkhana_orchestration::{RunError, RunResult};
@@ -31,7 +32,7 @@ impl Session {
         let mut scheduler = self.scheduler(batch.plan.members(batch.group_size));
         let mut in_flight = scheduler.start(batch);
         let (mut done, mut solved) = (0, 0);
-        let (mut failures, mut tally) = (Failures::default(), FailureTally::default());
+        let mut failures = BatchFailures::default();
         loop {
             let arrival = tokio::select! {
                 biased;
@@ -45,27 +46,26 @@ impl Session {
                 done += 1;
                 solved += u64::from(record.success);
                 failures.count(record);
-                tally.count(record.id, &record.failures);
             }
             if let Some(progress) = progress {
                 let success = Some(SuccessRate::SoFar { solved, played: done });
-                progress.at(done, &ProgressFigures { success, others: failed_figure(failures.failed) });
+                progress.at(done, &ProgressFigures { success, others: failed_figure(failures.total.failed) });
             }
             in_flight.arrive(place, records);
         }
         if progress.is_some()
-            && let Some(last) = &tally.last
+            && let Some(last) = &failures.tally.last
         {
-            self.reporter.warn(&failures.described(last));
+            self.reporter.warn(&failures.total.described(last));
         }
-        self.close_batch(failures, tally)?;
+        self.close_batch(failures)?;
         Ok(in_flight.into_groups())
     }
 
     /// A scheduler with capacity for as many episodes as this stage may have in flight.
     pub(crate) fn scheduler(&self, members: u32) -> Scheduler<SeatPolicies> {
         Scheduler::new(GroupRunner {
-            rollout: Arc::clone(&self.rollout),
+            rollouts: self.environments.rollouts(),
             seats: self.seats.clone(),
             seeds: self.episode_seeds(),
             stage: self.progress.stage as u32,
@@ -78,44 +78,35 @@ impl Session {
     pub(crate) fn store(&mut self, record: &EpisodeRecord) -> RunResult<()> {
         self.episodes.append(record)?;
         record.logs.iter().for_each(|entry| self.reporter.log(record.id, entry));
-        self.rollout.metrics().finished(record.failures.iter().map(|failure| &failure.at));
-        self.rollout.check_facts(record).map_err(|error| gymkhana_orchestration::rewards::with_nearest_name(&error))
+        self.metrics_of_rollouts().finished(record.failures.iter().map(|failure| &failure.at));
+        let environment = self.environments.of(record)?;
+        environment.rollout.check_facts(record).map_err(|error| environment.blame(with_nearest_name(&error)))
     }
 
     /// Finishes a batch: counts failures, syncs the store and checks the failure limit.
-    pub(crate) fn close_batch(&mut self, failures: Failures, tally: FailureTally) -> RunResult<()> {
-        self.progress.failures.add(failures);
-        let last = tally.last.clone();
-        self.progress.tally.add(tally);
+    pub(crate) fn close_batch(&mut self, failures: BatchFailures) -> RunResult<()> {
         self.episodes.sync()?;
         self.report_failed_forks();
         weight_sync::check(&self.seats)?;
-        self.judge_failures(failures, last)
+        self.judge_failures(failures)
     }
 
     /// Maximum number of episodes in flight: the policy's concurrency, bounded by the episodes that can have all
     /// plugins alive. Without that bound, episodes could deadlock waiting for each other's capacity.
     fn in_flight(&self, group_size: u32) -> usize {
-        let most = most_in_flight(self.rollout.plugins(), self.places);
+        let most = self.places as usize / self.environments.places();
         self.file.policy.max_concurrent_sequences.max(group_size as usize).min(most)
     }
 
     /// Reports forks that failed and were replaced by episodes from the start.
     fn report_failed_forks(&self) {
-        let FailedForks { count, last } = self.rollout.take_failed_forks();
-        if count > 0 {
-            self.reporter.warn(&format!(
-                "{count} forks failed, their episodes started from the beginning; last failure: {last}"
-            ));
-        }
-    }
-
-    /// Ends the run if too many episodes failed.
-    fn judge_failures(&self, batch: Failures, last: Option<LastFailure>) -> RunResult<()> {
-        let limit = self.file.failures.limit;
-        match too_many(self.progress.failures, batch, limit) {
-            Some((failures, of)) => Err(failures.too_many(of, limit, last)),
-            None => Ok(()),
+        for environment in self.environments.iter() {
+            let FailedForks { count, last } = environment.rollout.take_failed_forks();
+            if count > 0 {
+                self.reporter.warn(&format!(
+                    "{count} forks failed, their episodes started from the beginning; last failure: {last}"
+                ));
+            }
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use gymkhana_policy::Sampling;
-use gymkhana_record::{Ending, EpisodeRecord, Failure, Phase, Segment, TaskRef};
+use gymkhana_record::{Ending, EpisodeRecord, Failure, Phase, Segment};
 
 use crate::session::Session;
 use crate::stop::Halt;
 use gymkhana_orchestration::RunError;
-use gymkhana_orchestration::scheduler::Batch;
+use gymkhana_orchestration::scheduler::{Batch, GroupTask};
 
 /// Number of failed demonstrations in a row after which a run ends. Fewer may be chance: an environment may lack
 /// demonstrations for some tasks.
@@ -83,7 +83,7 @@ impl Session {
     pub(super) async fn play_oracle(
         &mut self,
         step: u64,
-        tasks: Vec<TaskRef>,
+        tasks: Vec<GroupTask>,
     ) -> Result<Vec<Vec<EpisodeRecord>>, Halt> {
         let batch = Batch::of_single_episodes(Phase::Demonstration, step, tasks, Sampling::GREEDY);
         self.play(&batch, None).await
@@ -91,11 +91,13 @@ impl Session {
 
     /// Error for an oracle whose episodes fail.
     pub(super) fn no_demonstrations(&self, failed: &FailedDemonstrations) -> RunError {
-        failed.error(self.rollout.plugins().environment().plugin.name(), self.context_tokens())
+        let names =
+            self.environments.iter().map(|environment| environment.rollout.plugins().environment().plugin.name());
+        failed.error(&names.collect::<Vec<_>>().join("`, `"), self.context_tokens())
     }
 
     /// Length limit of a demonstration, in tokens.
     pub(super) fn context_tokens(&self) -> usize {
-        self.file.limits.context_tokens.unwrap_or(usize::MAX)
+        self.file.context_tokens().unwrap_or(usize::MAX)
     }
 }

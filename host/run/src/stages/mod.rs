@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 mod demonstrations;
+mod failing;
 pub(crate) mod groups;
 pub(crate) mod pipeline;
 mod rl;

@@ -15,10 +15,10 @@ use gymkhana_rollout::RolloutMetrics;
 use crate::seats::SeatPolicies;
 use crate::session::Session;
 use crate::stages::groups::rewards_differ;
-use crate::stages::tally::{FailureTally, Failures};
+use crate::stages::tally::BatchFailures;
 use gymkhana_config::RlStage;
+use gymkhana_orchestration::mixture::{Dropped, TaskMixture};
 use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, InFlight, Scheduler};
-use gymkhana_orchestration::tasks::TaskSampler;
 use gymkhana_orchestration::{Classify, RunResult};
 
 /// Groups of one step.
@@ -26,8 +26,7 @@ struct Step {
     in_flight: InFlight,
     /// Groups of earlier rounds with a learning signal.
     kept: Vec<Vec<EpisodeRecord>>,
-    failures: Failures,
-    tally: FailureTally,
+    failures: BatchFailures,
     /// Number of tasks taken so far.
     taken: u64,
     rounds: u32,
@@ -36,10 +35,11 @@ struct Step {
 /// Steps in flight.
 pub(crate) struct Prefetcher<'a> {
     stage: &'a RlStage,
-    tasks: TaskSampler,
+    tasks: TaskMixture,
     /// Number of tasks that earlier stages used.
     seen: u64,
-    most_turns: u32,
+    /// Turn limit of each environment.
+    most_turns: Vec<u32>,
     /// Sets of trained seats whose rewards are compared.
     compared: Vec<Vec<u32>>,
     scheduler: Scheduler<SeatPolicies>,
@@ -49,12 +49,12 @@ pub(crate) struct Prefetcher<'a> {
 }
 
 impl<'a> Prefetcher<'a> {
-    pub fn new(session: &Session, stage: &'a RlStage, tasks: TaskSampler, seen: u64, compared: Vec<Vec<u32>>) -> Self {
+    pub fn new(session: &Session, stage: &'a RlStage, tasks: TaskMixture, seen: u64, compared: Vec<Vec<u32>>) -> Self {
         Self {
             stage,
             tasks,
             seen,
-            most_turns: session.file.limits.turns,
+            most_turns: session.environments.iter().map(|environment| environment.view.file.limits.turns).collect(),
             compared,
             scheduler: session.scheduler(stage.plan.members(stage.group_size)),
             next: session.steps_done(),
@@ -62,13 +62,13 @@ impl<'a> Prefetcher<'a> {
         }
     }
 
-    /// Starts the steps allowed once the weights have taken `done` steps.
-    pub fn begin(&mut self, done: u64) {
+    /// Starts the steps allowed once the weights have taken `done` steps. The dropped environments have no part in them.
+    pub fn begin(&mut self, done: u64, dropped: &[Dropped]) {
+        self.tasks.set_dropped(dropped);
         while self.next <= done + u64::from(self.stage.max_staleness) && self.next < self.stage.steps {
             let in_flight = self.start(self.next, 0, 0, self.stage.groups);
             let taken = u64::from(self.stage.groups + self.stage.oversample_groups);
-            let (failures, tally) = (Failures::default(), FailureTally::default());
-            let step = Step { in_flight, kept: vec![], failures, tally, taken, rounds: 0 };
+            let step = Step { in_flight, kept: vec![], failures: BatchFailures::default(), taken, rounds: 0 };
             self.steps.insert(self.next, step);
             self.next += 1;
         }
@@ -78,15 +78,20 @@ impl<'a> Prefetcher<'a> {
     fn start(&mut self, step: u64, taken: u64, first_group: u32, groups: u32) -> InFlight {
         let position = self.seen + step * self.stage.tasks_of_step() + taken;
         let spare = self.stage.oversample_groups;
+        let mut tasks = self.tasks.take(position, u64::from(groups + spare));
+        if let Some(schedule) = self.stage.turns {
+            for task in &mut tasks {
+                task.turns = self.most_turns.get(task.environment).map(|most| schedule.at(step, *most));
+            }
+        }
         let batch = Batch {
             phase: Phase::Train,
             step,
-            tasks: self.tasks.take(position, u64::from(groups + spare)),
+            tasks,
             first_group,
             group_size: self.stage.group_size,
             sampling: self.stage.sampling(),
             plan: self.stage.plan.clone(),
-            turns: self.stage.turns.map(|schedule| schedule.at(step, self.most_turns)),
             spare,
         };
         self.scheduler.start(&batch)
@@ -103,7 +108,6 @@ impl<'a> Prefetcher<'a> {
         let Some(step) = self.steps.get_mut(&arrival.step) else { return };
         for record in &arrival.records {
             step.failures.count(record);
-            step.tally.count(record.id, &record.failures);
         }
         step.in_flight.arrive(arrival.place, arrival.records);
         if step.in_flight.missing() > 0 || step.rounds >= self.stage.dynamic_sampling.max_rounds {
@@ -125,16 +129,16 @@ impl<'a> Prefetcher<'a> {
     }
 
     /// A complete step: its groups and its failures.
-    fn take(&mut self, step: u64) -> Option<(Vec<Vec<EpisodeRecord>>, Failures, FailureTally)> {
+    fn take(&mut self, step: u64) -> Option<(Vec<Vec<EpisodeRecord>>, BatchFailures)> {
         if self.steps.get(&step)?.in_flight.missing() > 0 {
             return None;
         }
-        let Step { in_flight, mut kept, failures, tally, .. } = self.steps.remove(&step)?;
+        let Step { in_flight, mut kept, failures, .. } = self.steps.remove(&step)?;
         let differ = |group: &Vec<EpisodeRecord>| {
             self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(group, &self.compared)
         };
         kept.extend(usable(in_flight.into_groups()).filter(differ));
-        Some((kept, failures, tally))
+        Some((kept, failures))
     }
 }
 
@@ -154,13 +158,13 @@ impl Session {
         step: u64,
     ) -> RunResult<Vec<Vec<EpisodeRecord>>> {
         loop {
-            if let Some((groups, failures, tally)) = prefetcher.take(step) {
-                self.close_batch(failures, tally)?;
+            if let Some((groups, failures)) = prefetcher.take(step) {
+                self.close_batch(failures)?;
                 return Ok(groups);
             }
             let since = Instant::now();
             let arrival = prefetcher.scheduler.next().await;
-            self.rollout.metrics().trainer_waited(since.elapsed());
+            self.metrics_of_rollouts().trainer_waited(since.elapsed());
             match arrival {
                 Some(arrival) => self.accept(prefetcher, arrival?)?,
                 None => return Err(anyhow::anyhow!("step {step} was never begun")).internal(),

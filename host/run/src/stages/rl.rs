@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use gymkhana_record::step_metrics::rl;
 use gymkhana_record::{EpisodeRecord, Segment, StepMetrics};
-use gymkhana_rollout::{Rollout, WaitKind};
+use gymkhana_rollout::WaitKind;
 use gymkhana_trainer::{RlData, RlSettings};
 use tracing::{Instrument, info_span};
 
@@ -19,7 +19,8 @@ use crate::stages::pipeline::{Prefetcher, Staleness};
 use crate::stages::signal::{SignalWatch, has_signal};
 use crate::stages::tally::failed_figure;
 use crate::stop::Halt;
-use gymkhana_config::{PolicySection, RlStage, Stage};
+use gymkhana_config::{PolicySection, RlStage};
+use gymkhana_orchestration::environments::Environments;
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 use gymkhana_orchestration::{ProgressFigures, SuccessRate, Work};
 
@@ -27,8 +28,10 @@ impl Session {
     pub(crate) async fn rl(&mut self, stage: &RlStage) -> Result<(), Halt> {
         let PolicySection { micro_batch_tokens, activation_checkpointing, max_behaviour_divergence, .. } =
             self.file.policy;
-        let settings = RlSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings().user_error()? };
-        let tasks = self.tasks(&self.file.environment.train).await?;
+        let environments = self.file.environments.iter().map(|own| (own.name.clone(), own.advantage.clone())).collect();
+        let settings =
+            RlSettings { micro_batch_tokens, activation_checkpointing, environments, ..stage.settings().user_error()? };
+        let tasks = self.training_tasks().await?;
         weight_sync::update(&self.seats, self.folder.reader().path()).await?;
         let compared = compared_seats(&self.seats.trained_seats(), settings.algorithm.group_by);
         let mut prefetcher = Prefetcher::new(self, stage, tasks, self.tasks_seen_before(), compared.clone());
@@ -41,11 +44,12 @@ impl Session {
         let mut watch = SignalWatch::new(&settings.algorithm);
         while let Some(step) = self.next_training_step(stage.steps).await? {
             let since = Instant::now();
-            prefetcher.begin(step);
+            prefetcher.begin(step, &self.dropped());
             let mut groups = self.await_step(&mut prefetcher, step).await?;
             let shown = self.demonstrate(stage, step, &mut failed).await?;
             let played = since.elapsed().as_secs_f64();
-            let figures = Figures::of(&groups, self.seats.own_seats(), &self.rollout);
+            let figures = Figures::of(groups.iter().flatten(), self.seats.own_seats(), &self.environments);
+            let by_environment = self.by_environment(&groups);
             let rewards = seat_rewards(&groups, &self.seats.seats);
             let signal = has_signal(&groups, &compared, &settings.algorithm);
             if let Some(warning) = watch.observe(&stage.name, signal) {
@@ -56,19 +60,20 @@ impl Session {
             }
             let since = Instant::now();
             let staleness = Staleness::of(&groups, &self.seats);
-            staleness.report(self.rollout.metrics());
+            staleness.report(self.metrics_of_rollouts());
             let most = staleness.most();
             if most > stage.max_staleness {
                 let message = format!("step {step} holds tokens with a staleness of {most} steps, above max_staleness");
                 return Err(RunError::internal(message).into());
             }
             let seats = self.seats.clone();
-            let rollout = Arc::clone(&self.rollout);
-            let timer = rollout.metrics().time(WaitKind::Train);
+            let environments = self.environments.clone();
+            let metrics = Arc::clone(self.metrics_of_rollouts());
+            let timer = metrics.time(WaitKind::Train);
             let span = info_span!("train", stage = stage.name, step);
             let run = self.folder.reader().path().to_owned();
             let learning = async {
-                let data = StepData { groups: &groups, shown: &shown, rollout: &rollout };
+                let data = StepData { groups: &groups, shown: &shown, environments: &environments };
                 let measured = learn(&seats, data, &settings, max_behaviour_divergence).instrument(span).await?;
                 // Episodes in flight and the next step sample with the new weights.
                 if step + 1 < stage.steps {
@@ -84,17 +89,9 @@ impl Session {
             if stage.demonstrations.is_some() {
                 measured.push(rl::DEMONSTRATIONS, solved(&shown) as f64);
             }
+            measured.append(figures.metrics());
+            measured.append(by_environment);
             measured.append(StepMetrics::from([
-                (rl::REWARD, figures.reward),
-                (rl::SUCCESS, figures.success),
-                (rl::EPISODES, figures.episodes as f64),
-                (rl::SAMPLED_TOKENS, figures.tokens as f64),
-                (rl::REPLY_TOKENS, figures.reply_tokens),
-                (rl::CUT_REPLIES, figures.cut_replies),
-                (rl::CUT_SHORT, figures.cut_short),
-                (rl::CALLS, figures.calls),
-                (rl::MALFORMED_CALLS, figures.malformed_calls),
-                (rl::FAILURES, figures.failures as f64),
                 (rl::STALENESS_MAX, f64::from(most)),
                 (rl::STALENESS_MEAN, staleness.mean()),
                 (rl::SECONDS_PLAY, played),
@@ -124,7 +121,7 @@ impl Session {
         let Some(demonstrations) = wanted else { return Ok(Vec::new()) };
         let count = u64::from(demonstrations.batch);
         let first = self.tasks_seen_before() + step * stage.tasks_of_step();
-        let tasks = self.tasks(&self.file.environment.train).await?.take(first, count);
+        let tasks = self.demonstration_tasks().await?.take(first, count);
         let shown = self.play_oracle(step, tasks).await?;
         if solved(&shown) > 0 {
             *failed = FailedDemonstrations::default();
@@ -145,14 +142,18 @@ impl Session {
         trained.map(Segment::sampled_len).sum()
     }
 
-    /// Number of training tasks that earlier stages used.
-    fn tasks_seen_before(&self) -> u64 {
-        let stages = &self.file.stages[..self.progress.stage];
-        let used = stages.iter().map(|stage| match stage {
-            Stage::Sft(stage) => stage.steps * u64::from(stage.batch),
-            Stage::Rl(stage) => stage.steps * stage.tasks_of_step(),
-        });
-        used.sum()
+    /// Figures of each environment, in a run with several.
+    fn by_environment(&self, groups: &[Vec<EpisodeRecord>]) -> StepMetrics {
+        let mut metrics = StepMetrics::default();
+        for name in self.environments.iter().filter_map(|environment| environment.view.name.as_ref()) {
+            let own = groups.iter().flatten().filter(|record| record.environment.as_ref() == Some(name));
+            let figures = Figures::of(own, self.seats.own_seats(), &self.environments);
+            // Means over no episode would be shown as 0.
+            if figures.episodes > 0 {
+                metrics.append(figures.metrics().of_environment(name));
+            }
+        }
+        metrics
     }
 
     /// Control experiment: exchanges rewards between the episodes of the batch.
@@ -171,14 +172,14 @@ impl Session {
 struct StepData<'a> {
     groups: &'a [Vec<EpisodeRecord>],
     shown: &'a [Vec<EpisodeRecord>],
-    rollout: &'a Rollout,
+    environments: &'a Environments,
 }
 
 /// Trains every trained model on its seats; returns the metrics. A divergence from the behaviour policy above
 /// `max_divergence` is an error.
 async fn learn(
     seats: &SeatPolicies,
-    StepData { groups, shown, rollout }: StepData<'_>,
+    StepData { groups, shown, environments }: StepData<'_>,
     settings: &RlSettings,
     max_divergence: f64,
 ) -> RunResult<StepMetrics> {
@@ -188,12 +189,17 @@ async fn learn(
         let own = demonstrations(shown, &model.seats);
         let has_tokens = own.iter().any(|segment| segment.sampled_len() > 0);
         let demonstrations = if has_tokens { &own[..] } else { &[] };
-        let data = RlData { groups, demonstrations, is_cut: &|reply| rollout.is_cut(reply) };
+        let data = RlData { groups, demonstrations, is_cut: &|record, reply| is_cut(environments, record, reply) };
         let own = model.trainer.rl_step_on(data, &settings).await.internal()?;
         check_divergence(&own, max_divergence)?;
         measured.append(model.named(own));
     }
     Ok(measured)
+}
+
+/// Whether a limit of tokens cut a reply, by the stop texts of its environment.
+fn is_cut(environments: &Environments, record: &EpisodeRecord, reply: &[u32]) -> bool {
+    environments.of(record).is_ok_and(|environment| environment.rollout.is_cut(reply))
 }
 
 /// Rejects a step whose tokens were sampled by a policy that differs from the trainer's with the same weights.
@@ -214,22 +220,22 @@ fn seat_rewards(groups: &[Vec<EpisodeRecord>], seats: &[String]) -> StepMetrics 
     let mut rewards = StepMetrics::default();
     if seats.len() > 1 {
         for (seat, name) in (0..).zip(seats) {
-            let mean = mean(groups, |record| reward_of(record, seat));
+            let mean = mean(groups.iter().flatten(), |record| reward_of(record, seat));
             rewards.append(StepMetrics::from([(rl::SEAT_REWARD, mean)]).of_seat(name));
         }
     }
     rewards
 }
 
-/// Mean over the episodes of a step.
-fn mean(groups: &[Vec<EpisodeRecord>], value: impl Fn(&EpisodeRecord) -> f64) -> f64 {
-    let values: Vec<f64> = groups.iter().flatten().map(value).collect();
+/// Mean over episodes.
+fn mean<'a>(records: impl Iterator<Item = &'a EpisodeRecord>, value: impl Fn(&EpisodeRecord) -> f64) -> f64 {
+    let values: Vec<f64> = records.map(value).collect();
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// Share of the episodes that a limit cut short.
-fn cut_short(groups: &[Vec<EpisodeRecord>]) -> f64 {
-    mean(groups, |record| f64::from(u8::from(record.ending.is_cut_short())))
+fn cut_short<'a>(records: impl Iterator<Item = &'a EpisodeRecord>) -> f64 {
+    mean(records, |record| f64::from(u8::from(record.ending.is_cut_short())))
 }
 
 /// Statistics of a step's episodes.
@@ -252,30 +258,49 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(groups: &[Vec<EpisodeRecord>], own_seats: &[u32], rollout: &Rollout) -> Self {
-        let records = || groups.iter().flatten();
-        let segments = records().flat_map(|record| &record.segments);
-        let own_segments = segments.filter(|segment| own_seats.contains(&segment.seat()));
-        let replies = own_segments.flat_map(|segment| segment.replies().map(|place| &segment.tokens()[place]));
+    fn of<'a>(
+        records: impl Iterator<Item = &'a EpisodeRecord> + Clone,
+        own_seats: &[u32],
+        environments: &Environments,
+    ) -> Self {
+        let records = || records.clone();
         let (mut count, mut length, mut cut) = (0_usize, 0, 0_usize);
-        for reply in replies {
-            count += 1;
-            length += reply.len();
-            cut += usize::from(rollout.is_cut(reply));
+        for record in records() {
+            let own_segments = record.segments.iter().filter(|segment| own_seats.contains(&segment.seat()));
+            for reply in own_segments.flat_map(|segment| segment.replies().map(|place| &segment.tokens()[place])) {
+                count += 1;
+                length += reply.len();
+                cut += usize::from(is_cut(environments, record, reply));
+            }
         }
         let own_reward = |record: &EpisodeRecord| own_seats.iter().map(|seat| reward_of(record, *seat)).sum::<f64>();
         Self {
             episodes: records().count(),
             tokens: records().map(EpisodeRecord::sampled_tokens).sum(),
             failures: records().filter(|record| !record.failures.is_empty()).count(),
-            reward: mean(groups, own_reward) / own_seats.len().max(1) as f64,
+            reward: mean(records(), own_reward) / own_seats.len().max(1) as f64,
             reply_tokens: length as f64 / count.max(1) as f64,
             cut_replies: cut as f64 / count.max(1) as f64,
-            success: mean(groups, |record| f64::from(u8::from(record.success))),
-            cut_short: cut_short(groups),
-            calls: mean(groups, |record| (record.calls() - record.malformed_calls()) as f64),
-            malformed_calls: mean(groups, |record| record.malformed_calls() as f64),
+            success: mean(records(), |record| f64::from(u8::from(record.success))),
+            cut_short: cut_short(records()),
+            calls: mean(records(), |record| (record.calls() - record.malformed_calls()) as f64),
+            malformed_calls: mean(records(), |record| record.malformed_calls() as f64),
         }
+    }
+
+    fn metrics(&self) -> StepMetrics {
+        StepMetrics::from([
+            (rl::REWARD, self.reward),
+            (rl::SUCCESS, self.success),
+            (rl::EPISODES, self.episodes as f64),
+            (rl::SAMPLED_TOKENS, self.tokens as f64),
+            (rl::REPLY_TOKENS, self.reply_tokens),
+            (rl::CUT_REPLIES, self.cut_replies),
+            (rl::CUT_SHORT, self.cut_short),
+            (rl::CALLS, self.calls),
+            (rl::MALFORMED_CALLS, self.malformed_calls),
+            (rl::FAILURES, self.failures as f64),
+        ])
     }
 }
 
@@ -293,9 +318,11 @@ mod tests {
             let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member, attempt: 0 };
             EpisodeRecord::new(id, TaskRef { split: "train".to_owned(), index: 0 }, Seed(0), ending)
         };
-        let groups = [(0..).zip(endings).map(record).collect(), vec![record((0, Ending::Terminated))]];
-        assert!((cut_short(&groups) - 0.4).abs() < 1e-12);
-        assert_eq!(cut_short(&[]), 0.0);
+        let groups: [Vec<EpisodeRecord>; 2] =
+            [(0..).zip(endings).map(record).collect(), vec![record((0, Ending::Terminated))]];
+        let records = groups.iter().flatten();
+        assert!((cut_short(records) - 0.4).abs() < 1e-12);
+        assert_eq!(cut_short([].iter()), 0.0);
     }
 
     #[test]

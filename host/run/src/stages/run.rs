@@ -69,7 +69,7 @@ impl Session {
         if self.progress.current.is_none() {
             // The stage before has evaluated the same weights on the same tasks.
             let before = match self.progress.finished.last() {
-                Some(last) => Success { greedy: last.success_after, sampled: last.success_after_sampled },
+                Some(last) => Success::after(last),
                 None => self.evaluate(EvalPoint::Before).await?,
             };
             let keeps = match stage {

@@ -1,5 +1,6 @@
 //! Supervised fine-tuning stage: the oracle plays, the model imitates.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use gymkhana_record::step_metrics::sft;
@@ -21,23 +22,39 @@ fn too_long(groups: &[Vec<EpisodeRecord>]) -> u64 {
     groups.iter().flatten().filter(|record| record.ending == Ending::ContextLimit).count() as u64
 }
 
+/// Number of demonstrations of each environment, in a run with several.
+fn solved_by_environment(groups: &[Vec<EpisodeRecord>]) -> StepMetrics {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for record in groups.iter().flatten() {
+        if let Some(name) = &record.environment {
+            *counts.entry(name).or_default() += usize::from(record.success);
+        }
+    }
+    let mut metrics = StepMetrics::default();
+    for (name, count) in counts {
+        metrics.append(StepMetrics::from([(sft::DEMONSTRATIONS, count as f64)]).of_environment(name));
+    }
+    metrics
+}
+
 impl Session {
     pub(crate) async fn sft(&mut self, stage: &SftStage) -> Result<(), Halt> {
         let PolicySection { micro_batch_tokens, activation_checkpointing, .. } = self.file.policy;
         let settings = SftSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings() };
         let mut failed = FailedDemonstrations::default();
         let mut has_warned = false;
-        let mut tasks = self.tasks(&self.file.environment.train).await?;
+        let mut order = self.demonstration_tasks().await?;
         let progress = self.reporter.progress(Work {
             done: self.steps_done(),
             later: self.later(StagePart::Training),
             ..Work::new(format!("{}: demonstrations", stage.name), stage.steps)
         });
         while let Some(step) = self.next_training_step(stage.steps).await? {
-            let tasks = tasks.take(step * u64::from(stage.batch), u64::from(stage.batch));
+            order.set_dropped(&self.dropped());
+            let tasks = order.take(step * u64::from(stage.batch), u64::from(stage.batch));
             let since = Instant::now();
             let groups = self.play_oracle(step, tasks).await?;
-            self.rollout.metrics().trainer_waited(since.elapsed());
+            self.metrics_of_rollouts().trainer_waited(since.elapsed());
             let left_out = too_long(&groups);
             let solved = solved(&groups);
             // Without any demonstration, the run ends with an error that says so.
@@ -62,6 +79,7 @@ impl Session {
                 self.count_step(solved, tokens);
                 measured.push(sft::DEMONSTRATIONS, solved as f64);
                 measured.push(sft::LEFT_OUT, left_out as f64);
+                measured.append(solved_by_environment(&groups));
                 self.record_step(step, &measured)?;
                 let loss = measured.get(sft::LOSS.name());
                 loss.map_or_else(|| "no demonstrations".to_owned(), |loss| format!("loss {loss:.3}"))
@@ -100,7 +118,7 @@ impl Session {
 
     /// Trains every trained model on its seats' demonstrations; returns the metrics and the number of tokens.
     async fn imitate(&self, groups: &[Vec<EpisodeRecord>], settings: &SftSettings) -> RunResult<(StepMetrics, usize)> {
-        let _timer = self.rollout.metrics().time(WaitKind::Train);
+        let _timer = self.metrics_of_rollouts().time(WaitKind::Train);
         let (mut measured, mut tokens) = (StepMetrics::default(), 0);
         for model in self.seats.trained() {
             let segments = demonstrations(groups, &model.seats);

@@ -74,6 +74,12 @@ impl Failures {
         self.played += more.played;
     }
 
+    /// Removes counts that were added before.
+    pub fn remove(&mut self, less: Self) {
+        self.failed = self.failed.saturating_sub(less.failed);
+        self.played = self.played.saturating_sub(less.played);
+    }
+
     /// A warning that names the last failure.
     pub fn described(self, (id, failure): &LastFailure) -> String {
         format!("{} of {} episodes failed; last failure, in episode {id}: {failure}", self.failed, self.played)
@@ -97,6 +103,31 @@ impl Failures {
     /// Reports whether enough episodes were played and more than the share `limit` of them failed.
     fn exceed(self, limit: f64) -> bool {
         self.played >= MIN_EPISODES && self.failed as f64 > limit * self.played as f64
+    }
+}
+
+/// Failures of a batch, in total and by environment.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct BatchFailures {
+    /// Failed episodes among those played.
+    pub total: Failures,
+    /// Failed calls.
+    pub tally: FailureTally,
+    /// Failed episodes of each environment with the last failure, in a run with several.
+    pub environments: BTreeMap<String, (Failures, Option<LastFailure>)>,
+}
+
+impl BatchFailures {
+    /// Counts an episode.
+    pub fn count(&mut self, record: &EpisodeRecord) {
+        self.total.count(record);
+        self.tally.count(record.id, &record.failures);
+        let Some(name) = &record.environment else { return };
+        let (failures, last) = self.environments.entry(name.clone()).or_default();
+        failures.count(record);
+        if let Some(failure) = record.failures.last() {
+            *last = Some((record.id, failure.clone()));
+        }
     }
 }
 

@@ -1,25 +1,63 @@
 //! Order of tasks of a run, and the splits that it needs.
 
-use gymkhana_config::{RlStage, RunFile, Stage};
+use gymkhana_config::{RlStage, Stage};
+use gymkhana_orchestration::environments::{BoundEnvironment, RunEnvironment};
+use gymkhana_orchestration::mixture::TaskMixture;
 use gymkhana_orchestration::tasks::{TaskSampler, count_tasks};
 use gymkhana_orchestration::{Classify, RunError, RunResult};
-use gymkhana_rollout::PluginSet;
+use gymkhana_record::Seed;
+use gymkhana_sandbox::OptionalInterface;
 use gymkhana_trainer::Replay;
 
 use crate::session::Session;
 
 impl Session {
-    /// Order of a split's tasks under the run's seed.
-    pub(crate) async fn tasks(&self, split: &str) -> RunResult<TaskSampler> {
-        TaskSampler::of_run(self.rollout.plugins(), split, self.seed).await
+    /// Order of the training tasks of all environments under the run's seed.
+    pub(crate) async fn training_tasks(&self) -> RunResult<TaskMixture> {
+        self.mixture(|environment| environment.view.share).await
+    }
+
+    /// As [`Session::training_tasks`], without environments that have no oracle to play them.
+    pub(crate) async fn demonstration_tasks(&self) -> RunResult<TaskMixture> {
+        let has_oracle = |environment: &RunEnvironment| {
+            environment.rollout.plugins().environment().plugin.offers(OptionalInterface::Oracle)
+        };
+        // Without any oracle, the first episodes fail with an error that says so.
+        let all = !self.environments.iter().any(has_oracle);
+        let share = |environment: &RunEnvironment| environment.view.share;
+        self.mixture(|environment| if all || has_oracle(environment) { share(environment) } else { 0.0 }).await
+    }
+
+    async fn mixture(&self, share: impl Fn(&RunEnvironment) -> f64) -> RunResult<TaskMixture> {
+        let mut environments = Vec::new();
+        for environment in self.environments.iter() {
+            environments.push((training_order(environment, self.seed).await?, share(environment)));
+        }
+        Ok(TaskMixture::new(environments, &self.dropped()))
+    }
+
+    /// Number of training tasks that earlier stages used.
+    pub(crate) fn tasks_seen_before(&self) -> u64 {
+        let stages = &self.file.stages[..self.progress.stage];
+        let used = stages.iter().map(|stage| match stage {
+            Stage::Sft(stage) => stage.steps * u64::from(stage.batch),
+            Stage::Rl(stage) => stage.steps * stage.tasks_of_step(),
+        });
+        used.sum()
     }
 }
 
+/// Order of an environment's training tasks under the run's seed.
+async fn training_order(environment: &RunEnvironment, seed: Seed) -> RunResult<TaskSampler> {
+    let seed = environment.view.name.as_ref().map_or(seed, |name| seed.child(name.as_str()));
+    TaskSampler::of_run(environment.rollout.plugins(), &environment.view.file.environment.train, seed).await
+}
+
 /// Rejects backfilling where no task is played twice: it uses an earlier success of the same task. `tasks` is the number
-/// of tasks in the split; `None` if it is infinite.
-fn check_repeats(stage: &RlStage, split: &str, tasks: Option<u64>) -> RunResult<()> {
+/// of tasks in the split; `None` if it is infinite. `share` is the environment's share of the stage's tasks, 0 to 1.
+fn check_repeats(stage: &RlStage, split: &str, tasks: Option<u64>, share: f64) -> RunResult<()> {
     let replay = stage.settings().user_error()?.algorithm.replay;
-    let played = stage.steps.saturating_mul(stage.tasks_of_step());
+    let played = (stage.steps.saturating_mul(stage.tasks_of_step()) as f64 * share).ceil() as u64;
     if !matches!(replay, Some(Replay::Backfill { .. })) || tasks.is_some_and(|tasks| tasks < played) {
         return Ok(());
     }
@@ -31,16 +69,21 @@ fn check_repeats(stage: &RlStage, split: &str, tasks: Option<u64>) -> RunResult<
     .with_hint("use a split with fewer tasks, or set settings.replay = \"off\""))
 }
 
-/// Rejects splits that the environment lacks, and empty splits.
-pub(crate) async fn check_splits(file: &RunFile, plugins: &PluginSet) -> RunResult<()> {
-    let tasks = count_tasks(plugins, &file.environment.train).await?;
-    for stage in &file.stages {
-        if let Stage::Rl(stage) = stage {
-            check_repeats(stage, &file.environment.train, tasks)?;
+/// Rejects splits that an environment lacks, and empty splits.
+pub(crate) async fn check_splits(bound: &[BoundEnvironment]) -> RunResult<()> {
+    let shares: f64 = bound.iter().map(|environment| environment.view.share).sum();
+    for environment in bound {
+        let (file, set) = (&environment.view.file, &environment.set);
+        let blame = |error| environment.blame(error);
+        let tasks = count_tasks(set, &file.environment.train).await.map_err(blame)?;
+        for stage in &file.stages {
+            if let Stage::Rl(stage) = stage {
+                check_repeats(stage, &file.environment.train, tasks, environment.view.share / shares).map_err(blame)?;
+            }
         }
-    }
-    if file.evaluation.tasks > 0 {
-        count_tasks(plugins, &file.environment.eval).await?;
+        if file.evaluation.tasks > 0 {
+            count_tasks(set, &file.environment.eval).await.map_err(blame)?;
+        }
     }
     Ok(())
 }

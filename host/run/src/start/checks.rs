@@ -5,10 +5,10 @@
 
 use std::pin::Pin;
 
-use gymkhana_config::{RlStage, Stage};
+use gymkhana_config::{RlStage, RunFile, Stage};
 use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{Seed, TaskRef};
-use gymkhana_rollout::{ContextStrategy, ProbeError, SeatPlayer, TurnProbe};
+use gymkhana_rollout::{ContextStrategy, PluginSet, ProbeError, SeatPlayer, TurnProbe};
 use gymkhana_trainer::Requirement;
 
 use super::phases::{Assembled, Opened, Pinned, Prepared, Resolved, Resumed, Seated};
@@ -18,6 +18,7 @@ use crate::oracle;
 use crate::resume::{self, taken};
 use crate::seats::weight_sync;
 use crate::stages::{batch, tasks};
+use gymkhana_orchestration::environments::RunEnvironment;
 use gymkhana_orchestration::rewards;
 use gymkhana_orchestration::rollout;
 use gymkhana_orchestration::scheduler::SeatPlayers;
@@ -66,7 +67,7 @@ pub(crate) const PINNED: [Check<Pinned>; 1] = [Check::Read(same_seats)];
 pub(crate) const SEATED: [Check<Seated>; 2] = [Check::Read(served_model_is_updated), Check::Read(context_fits)];
 
 /// Checks of the run file against the models and, when resuming, against the run's folder. The last ones start episodes
-/// of the first training task.
+/// of the first training task of each environment.
 pub(crate) const OPENED: [Check<Opened>; 7] = [
     Check::Read(run_file_holds),
     Check::Read(same_run),
@@ -119,23 +120,28 @@ fn teachers_exist(run: &Resolved) -> RunResult<()> {
 }
 
 fn splits_exist(run: &Assembled) -> Checked<'_> {
-    Box::pin(tasks::check_splits(&run.file, &run.set))
+    Box::pin(tasks::check_splits(&run.bound))
+}
+
+/// Checks each environment with the run file as it applies to it.
+fn each(run: &Assembled, check: impl Fn(&RunFile, &PluginSet) -> RunResult<()>) -> RunResult<()> {
+    run.bound.iter().try_for_each(|bound| check(&bound.view.file, &bound.set).map_err(|error| bound.blame(error)))
 }
 
 fn seats_exist(run: &Assembled) -> RunResult<()> {
-    seats::check(&run.file, &run.set)
+    each(run, seats::check)
 }
 
 fn groups_fit(run: &Assembled) -> RunResult<()> {
-    batch::check_places(&run.file, &run.set, run.places)
+    each(run, |file, set| batch::check_places(file, set, run.places))
 }
 
 fn deterministic_places(run: &Assembled) -> RunResult<()> {
-    batch::deterministic_places(&run.file, &run.set).map(|_| ())
+    each(run, |file, set| batch::deterministic_places(file, set).map(|_| ()))
 }
 
 fn agent_can_play(run: &Assembled) -> RunResult<()> {
-    rollout::check_agent(&run.file, &run.set)
+    each(run, rollout::check_agent)
 }
 
 fn run_file_is_intact(run: &Resumed) -> RunResult<()> {
@@ -170,7 +176,7 @@ fn served_model_is_updated(run: &Seated) -> RunResult<()> {
 }
 
 fn context_fits(run: &Seated) -> RunResult<()> {
-    run.file.limits.check_model(run.seats.context()).user_error()
+    run.file.check_model(run.seats.context()).user_error()
 }
 
 fn run_file_holds(run: &Opened) -> RunResult<()> {
@@ -191,7 +197,7 @@ fn checkpoint_agrees(run: &Opened) -> RunResult<()> {
 fn policies_can_score(run: &Opened) -> RunResult<()> {
     for (seat, player) in run.seats.seats.iter().zip(run.seats.players()) {
         if let SeatPlayer::Policy(policy) = player {
-            run.rollout.check_policy(seat, policy).user_error()?;
+            run.environments.first().rollout.check_policy(seat, policy).user_error()?;
         }
     }
     Ok(())
@@ -202,7 +208,11 @@ fn companions_present(run: &Assembled) -> RunResult<()> {
     for stage in &run.file.stages {
         let Stage::Rl(stage) = stage else { continue };
         let preset = stage.preset().user_error()?;
-        if let Some(missing) = preset.requires().iter().find(|needed| !is_met(**needed, stage, run)) {
+        if let Some(missing) = preset
+            .requires()
+            .iter()
+            .find(|needed| !run.bound.iter().all(|bound| is_met(**needed, stage, &bound.view.file, &bound.set)))
+        {
             let (stage, algorithm) = (&stage.name, &stage.algorithm);
             return Err(RunError::user(format!(
                 "stage `{stage}`: algorithm `{algorithm}` needs {}",
@@ -214,8 +224,7 @@ fn companions_present(run: &Assembled) -> RunResult<()> {
     Ok(())
 }
 
-fn is_met(needed: Requirement, stage: &RlStage, run: &Assembled) -> bool {
-    let file = &run.file;
+fn is_met(needed: Requirement, stage: &RlStage, file: &RunFile, set: &PluginSet) -> bool {
     match needed {
         Requirement::AnswerProbe => matches!(file.probe, Some(TurnProbe::Answer(_))),
         Requirement::BranchPlan => stage.plan.kind() == "branch",
@@ -224,38 +233,51 @@ fn is_met(needed: Requirement, stage: &RlStage, run: &Assembled) -> bool {
         Requirement::RewardGate => {
             file.environment.gate.is_some() || file.rewards.values().any(|reward| reward.gate.is_some())
         }
-        Requirement::CallEfficiencyReward => run.set.reward_names().any(|name| name == "tool-efficiency"),
+        Requirement::CallEfficiencyReward => set.reward_names().any(|name| name == "tool-efficiency"),
         Requirement::SummaryContext => matches!(file.context, ContextStrategy::Summary(_)),
     }
 }
 
-/// The first training task.
-fn first_task(run: &Opened) -> TaskRef {
-    TaskRef { split: run.file.environment.train.clone(), index: 0 }
+/// The first training task of an environment.
+fn first_task(environment: &RunEnvironment) -> TaskRef {
+    TaskRef { split: environment.view.file.environment.train.clone(), index: 0 }
 }
 
 /// The task must have the field that the probe scores.
 fn task_has_answer(run: &Opened) -> Checked<'_> {
     Box::pin(async {
-        run.rollout.check_answer(&first_task(run), Seed(run.file.seed)).await.map_err(|error| {
-            let near = match &error {
-                ProbeError::NoField { field, known, .. } => did_you_mean(field, known.iter().map(String::as_str)),
-                ProbeError::CannotScore { .. } | ProbeError::NoView { .. } => String::new(),
-            };
-            RunError::user(format!("{error}{near}"))
-        })
+        for environment in run.environments.iter() {
+            let checked = environment.rollout.check_answer(&first_task(environment), Seed(run.file.seed)).await;
+            checked.map_err(|error| {
+                let near = match &error {
+                    ProbeError::NoField { field, known, .. } => did_you_mean(field, known.iter().map(String::as_str)),
+                    ProbeError::CannotScore { .. } | ProbeError::NoView { .. } => String::new(),
+                };
+                environment.blame(RunError::user(format!("{error}{near}")))
+            })?;
+        }
+        Ok(())
     })
 }
 
 fn oracle_has_functions(run: &Opened) -> Checked<'_> {
-    Box::pin(async { oracle::has_functions(&run.file, &run.rollout, &first_task(run), run.reporter.as_ref()).await })
+    Box::pin(async {
+        for environment in run.environments.iter() {
+            let (file, rollout) = (&environment.view.file, &environment.rollout);
+            oracle::has_functions(file, rollout, &first_task(environment), run.reporter.as_ref()).await?;
+        }
+        Ok(())
+    })
 }
 
 /// A mistyped fact is found here and not after an evaluation, if the environment has an oracle.
 fn facts_exist(run: &Opened) -> Checked<'_> {
     Box::pin(async {
-        let checked = run.rollout.check_oracle_facts(&first_task(run), Seed(run.file.seed)).await;
-        checked.map_err(|error| rewards::with_nearest_name(&error))
+        for environment in run.environments.iter() {
+            let checked = environment.rollout.check_oracle_facts(&first_task(environment), Seed(run.file.seed)).await;
+            checked.map_err(|error| environment.blame(rewards::with_nearest_name(&error)))?;
+        }
+        Ok(())
     })
 }
 

@@ -47,7 +47,8 @@ pub async fn prepare(request: RunRequest, reporter: Arc<dyn Reporter>) -> RunRes
     let assembled = phases::assemble(request.file.clone(), &request.plugins, &assets, &reporter).await?;
     pass(&assembled, &checks::ASSEMBLED).await?;
     let (sandbox, places) = (assembled.sandbox.clone(), assembled.places);
-    if let Some(fewer) = places::fewer_in_flight(&assembled.file, &assembled.set, places) {
+    let mut sets = assembled.bound.iter().map(|bound| &bound.set);
+    if let Some(fewer) = sets.find_map(|set| places::fewer_in_flight(&assembled.file, set, places)) {
         reporter.warn(&fewer);
     }
     let resumed = if request.resume { Some(phases::reopen(&request)?) } else { None };
@@ -78,6 +79,7 @@ impl Prepared {
             parameters: seats.policy().parameter_count(),
             resumed: resumed.as_deref(),
             lock: &self.lock,
+            environments: &file.environments,
             stages: &file.stages,
             out: &self.out,
         };
@@ -93,7 +95,7 @@ impl Prepared {
         pass(&self, &checks::PREPARED).await?;
         let banner = self.banner();
         let Self { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop } = self;
-        let Opened { file, rollout, seats, folder, state, reporter } = opened;
+        let Opened { file, environments, seats, folder, state, reporter } = opened;
         trace.start()?;
         let folder = match folder {
             Some(folder) => folder,
@@ -102,11 +104,11 @@ impl Prepared {
         fill(&folder, &plugins, &lock, seats.policy())?;
         reporter.status(&banner);
         assets.store(&folder)?;
-        let session = Session::new(file, Arc::clone(&reporter), folder, rollout, seats, state, places)?;
+        let session = Session::new(file, Arc::clone(&reporter), folder, environments, seats, state, places)?;
         let mut session = Session { stop, ..session };
         // The page and the meter end when they are dropped.
         let _page = listener.map(|listener| session.serve_metrics(listener, sandbox.clone()));
-        let metrics = Arc::clone(session.rollout.metrics());
+        let metrics = Arc::clone(session.metrics_of_rollouts());
         let _meter = ProgressMeter::start(metrics, move || sandbox.counters(), Arc::clone(&reporter))?;
         let outcome = session.run().await;
         let traced = trace.finish(reporter.as_ref()).await;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use gymkhana_config::RunFile;
 use gymkhana_registry::Lock;
-use gymkhana_rollout::{PluginSet, RewardSum, Rollout};
 use gymkhana_sandbox::Sandbox;
 use gymkhana_store::{RunFolder, RunReader};
 
@@ -21,10 +20,11 @@ use crate::setup::models::Models;
 use crate::stages::batch;
 use crate::state::State;
 use crate::stop::StopRequest;
+use gymkhana_orchestration::environments::{self, BoundEnvironment, Environments};
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
 use gymkhana_orchestration::plugins::{self, PluginFile};
 use gymkhana_orchestration::trace::Trace;
-use gymkhana_orchestration::{Classify, Reporter, RunResult, rewards, rollout};
+use gymkhana_orchestration::{Classify, Reporter, RunResult};
 
 /// A request whose assets are pinned.
 pub(crate) struct Resolved {
@@ -35,11 +35,10 @@ pub(crate) struct Resolved {
 /// A run whose plugins are compiled and bound.
 pub(crate) struct Assembled {
     pub file: RunFile,
-    pub set: PluginSet,
+    pub bound: Vec<BoundEnvironment>,
     /// Capacity for live plugin instances.
     pub places: u32,
     pub sandbox: Sandbox,
-    pub rewards: RewardSum,
 }
 
 /// The folder of a resumed run.
@@ -54,8 +53,7 @@ pub(crate) struct Resumed {
 /// A run whose models are in local folders.
 pub(crate) struct Pinned {
     pub file: RunFile,
-    pub set: PluginSet,
-    pub rewards: RewardSum,
+    pub bound: Vec<BoundEnvironment>,
     pub models: Models,
     pub resumed: Option<Resumed>,
     /// The run file at the start of a resumed run, if it can be read.
@@ -65,8 +63,7 @@ pub(crate) struct Pinned {
 /// A run whose models are open and whose server is connected.
 pub(crate) struct Seated {
     pub file: RunFile,
-    pub set: PluginSet,
-    pub rewards: RewardSum,
+    pub bound: Vec<BoundEnvironment>,
     pub seats: SeatPolicies,
     pub resumed: Option<Resumed>,
     /// Number of episodes that a deterministic run generates concurrently.
@@ -76,7 +73,7 @@ pub(crate) struct Seated {
 /// A run that can play episodes.
 pub(crate) struct Opened {
     pub file: RunFile,
-    pub rollout: Rollout,
+    pub environments: Environments,
     pub seats: SeatPolicies,
     /// The folder of a resumed run.
     pub folder: Option<RunFolder>,
@@ -114,10 +111,10 @@ pub(crate) async fn assemble(
     reporter: &Arc<dyn Reporter>,
 ) -> RunResult<Assembled> {
     let sandbox = plugins::sandbox(&file, reporter)?;
-    let set = plugins::assemble(&file, &sandbox, files, assets, OutboundMode::Live).await?;
-    let rewards = rewards::reward_sum(&file, &set)?;
+    let loaded = plugins::load(&file, &sandbox, files, assets, OutboundMode::Live)?;
+    let bound = environments::bind(&file, loaded).await?;
     let places = sandbox.counters().places;
-    Ok(Assembled { file, set, places, sandbox, rewards })
+    Ok(Assembled { file, bound, places, sandbox })
 }
 
 /// Opens the folder of a run for writing.
@@ -133,17 +130,18 @@ pub(crate) async fn pin(
     resumed: Option<Resumed>,
     reporter: &Arc<dyn Reporter>,
 ) -> RunResult<Pinned> {
-    let Assembled { mut file, set, rewards, .. } = assembled;
+    let Assembled { mut file, bound, .. } = assembled;
     let begun = resumed.as_ref().and_then(|resumed| begun_as(&resumed.folder));
     let has_state = resumed.as_ref().is_some_and(|resumed| resumed.state.is_some());
     let models = Models::pin(&mut file, begun.as_ref(), has_state, reporter).await?;
-    Ok(Pinned { file, set, rewards, models, resumed, begun })
+    Ok(Pinned { file, bound, models, resumed, begun })
 }
 
 /// Opens the models of the run file, or those of the last checkpoint, and connects the inference server.
 pub(crate) async fn seat(pinned: Pinned, reporter: &Arc<dyn Reporter>) -> RunResult<Seated> {
-    let Pinned { file, set, rewards, models, resumed, .. } = pinned;
-    let places = batch::deterministic_places(&file, &set)?;
+    let Pinned { file, bound, models, resumed, .. } = pinned;
+    let set = environments::first_set(&bound)?;
+    let places = batch::deterministic_places(&file, set)?;
     let slots = places.map_or(file.policy.max_concurrent_sequences, |places| places * set.seats());
     let left_off = resumed.as_ref().and_then(|Resumed { folder, state, .. }| {
         let name = state.as_ref()?.checkpoint.name.to_string();
@@ -152,17 +150,17 @@ pub(crate) async fn seat(pinned: Pinned, reporter: &Arc<dyn Reporter>) -> RunRes
     let left_off = left_off.as_ref().map(|(folder, name)| (folder.as_path(), name.as_str()));
     let state = resumed.as_ref().and_then(|resumed| resumed.state.as_ref());
     let frozen = state.map(|state| state.frozen.clone()).unwrap_or_default();
-    let mut seats = seats::start(&file, &models, &set, &seats::settings(&file, slots), left_off, &frozen)?;
+    let mut seats = seats::start(&file, &models, set, &seats::settings(&file, slots), left_off, &frozen)?;
     weight_sync::connect(&mut seats, &file, reporter).await?;
-    Ok(Seated { file, set, rewards, seats, resumed, places })
+    Ok(Seated { file, bound, seats, resumed, places })
 }
 
-/// Builds the rollout.
+/// Builds the rollout of each environment.
 pub(crate) fn open(seated: Seated, reporter: &Arc<dyn Reporter>) -> RunResult<Opened> {
-    let Seated { mut file, set, rewards, seats, resumed, places } = seated;
-    file.limits.fit_model(seats.context()).user_error()?;
-    let chat = chat_format(seats.policy())?;
-    let rollout = rollout::with_agent(rollout::rollout(&file, set, chat, rewards, places)?, &file)?;
+    let Seated { mut file, bound, seats, resumed, places } = seated;
+    file.fit_model(seats.context()).user_error()?;
+    let bound = environments::with_file(bound, &file);
+    let environments = Environments::open(bound, || chat_format(seats.policy()), places)?;
     let (folder, state) = resumed.map_or((None, None), |Resumed { folder, state, .. }| (Some(folder), state));
-    Ok(Opened { file, rollout, seats, folder, state, reporter: Arc::clone(reporter) })
+    Ok(Opened { file, environments, seats, folder, state, reporter: Arc::clone(reporter) })
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use gymkhana_config::RunFile;
+use gymkhana_orchestration::environments::recorded_environments;
 use gymkhana_orchestration::grants::OutboundMode;
 use gymkhana_orchestration::plugins::recorded_files;
-use gymkhana_orchestration::rollout::recorded_rollout;
 use gymkhana_orchestration::{Reporter, Silent};
 use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind};
 use gymkhana_rollout::Difference;
@@ -30,7 +30,9 @@ async fn assert_replays(run: &RunReader, records: &[EpisodeRecord]) {
     file.sandbox.instances = Some(32);
     let reporter: Arc<dyn Reporter> = Arc::new(Silent);
     let files = recorded_files(run).unwrap();
-    let (rollout, _) = recorded_rollout(run, &file, &files, OutboundMode::Recorded, &reporter).await.unwrap();
+    let recorded = recorded_environments(run, &file, &files, OutboundMode::Recorded, &reporter).await;
+    let (environments, _) = recorded.unwrap();
+    let rollout = &environments.first().rollout;
     for record in records {
         let replayed = rollout.replay_group(std::slice::from_ref(record)).await.unwrap();
         assert_eq!(Difference::between(record, &replayed[0]), None);

@@ -64,6 +64,7 @@ pub fn record(number: u64) -> EpisodeRecord {
         unsandboxed: several(random, words),
         agent: (random.below(2) == 0).then(|| agent_run(random)),
         timing: Timing { total_ms: double(random), policy_ms: double(random), ..Timing::default() },
+        environment: (random.below(2) == 0).then(|| words(random)),
     }
 }
 

@@ -9,6 +9,9 @@ use crate::token_stats::{Column, TokenStats};
 /// One seat's part of an episode.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct AdvantageInput {
+    /// Name of its environment, in a run with several environments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
     /// Index of its group in the batch.
     pub group: usize,
     /// Index of its episode in the batch.

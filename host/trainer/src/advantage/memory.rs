@@ -14,6 +14,9 @@ pub struct Memory {
     pub rewards: BTreeMap<u32, Moments>,
     /// By turn index: mean over steps of the mean token entropy in nats, and the number of steps.
     pub entropies: BTreeMap<usize, (f64, u64)>,
+    /// Averages of each environment, in a run with several environments.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environments: BTreeMap<String, Memory>,
 }
 
 /// Mean and spread of numbers that arrive one by one (Welford 1962).
@@ -43,6 +46,14 @@ impl Moments {
 const NO_SPREAD: f64 = 1e-6;
 
 impl Memory {
+    /// The averages of an environment; those of the run without a name.
+    pub(super) fn of(&mut self, environment: Option<&str>) -> &mut Self {
+        match environment {
+            Some(name) => self.environments.entry(name.to_owned()).or_default(),
+            None => self,
+        }
+    }
+
     /// Adds a step's total rewards of each seat.
     pub(super) fn add_rewards(&mut self, rewards: impl Iterator<Item = (u32, f64)>) {
         rewards.for_each(|(seat, reward)| self.rewards.entry(seat).or_default().add(reward));

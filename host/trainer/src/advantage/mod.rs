@@ -5,6 +5,7 @@
 
 mod comparison;
 mod credit;
+mod environments;
 mod gae;
 mod input;
 mod memory;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 pub use comparison::Comparison;
 pub(crate) use comparison::quantile;
 use comparison::{deviation, mean, whitened};
+pub use environments::compute_each;
 use gymkhana_record::Stream;
 pub use input::{AdvantageInput, TurnPart};
 pub use memory::Memory;

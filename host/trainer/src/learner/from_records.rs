@@ -188,7 +188,7 @@ fn replies_that_a_limit_cut_are_masked_alone_or_with_their_episode() {
         let algorithm = Algorithm { masks, ..Algorithm::default() };
         let settings = RlSettings { algorithm: algorithm.clone(), ..RlSettings::default() };
         let groups = [group.to_vec()];
-        let data = RlData { is_cut: &|reply| reply.last() != Some(&3), ..RlData::from(&groups[..]) };
+        let data = RlData { is_cut: &|_, reply| reply.last() != Some(&3), ..RlData::from(&groups[..]) };
         let mut batch = Batch::of(&data, &settings);
         advantage::compute(&mut batch.inputs, &algorithm, &mut Memory::default(), VERSION, &mut Seed(1).stream());
         let advantages = batch.inputs.iter().map(|input| input.tokens.get(Column::Advantage, 0)).collect::<Vec<_>>();

@@ -12,8 +12,8 @@ use crate::batch::{Sequence, Target};
 use crate::token_stats::{Column, TokenStats};
 use gymkhana_algorithm::{RlSettings, SftSettings, SharedTurns};
 
-/// Whether a limit of tokens cut a reply, given its tokens.
-type IsCut<'a> = &'a (dyn Fn(&[u32]) -> bool + Sync);
+/// Whether a limit of tokens cut a reply of an episode, given its tokens.
+type IsCut<'a> = &'a (dyn Fn(&EpisodeRecord, &[u32]) -> bool + Sync);
 
 /// Data of one reinforcement-learning step.
 #[derive(Clone, Copy)]
@@ -39,7 +39,7 @@ impl std::fmt::Debug for RlData<'_> {
 impl<'a> From<&'a [Vec<EpisodeRecord>]> for RlData<'a> {
     /// Groups without demonstrations, whose replies all ended by themselves.
     fn from(groups: &'a [Vec<EpisodeRecord>]) -> Self {
-        Self { groups, demonstrations: &[], is_cut: &|_| false }
+        Self { groups, demonstrations: &[], is_cut: &|_, _| false }
     }
 }
 
@@ -124,7 +124,7 @@ impl Batch {
             found.insert((record.id, seat), index);
             self.inputs.push(AdvantageInput { group, episode, ..input });
         }
-        self.episodes.push(EpisodeLayout { task: record.task.to_string(), contexts });
+        self.episodes.push(EpisodeLayout { task: record.task_name(), contexts });
     }
 
     /// Links turns that episodes of a tree share to the input that trains on them, or marks their tokens as copies.
@@ -230,6 +230,7 @@ fn lay_out_seat(
     }
     let rewards = record.turn_rewards.get(seat as usize).map_or(0.0, |rewards| rewards.iter().sum::<f64>());
     let mut input = AdvantageInput {
+        environment: record.environment.clone(),
         seat,
         reward,
         rest: reward - rewards,
@@ -249,7 +250,7 @@ fn lay_out_seat(
 /// Marks the turns of a seat whose reply a limit of tokens cut.
 fn mark_cut_replies(input: &mut AdvantageInput, record: &EpisodeRecord, data: &RlData<'_>) {
     for segment in record.segments.iter().filter(|segment| segment.seat() == input.seat) {
-        for reply in segment.replies().filter(|reply| (data.is_cut)(&segment.tokens()[reply.clone()])) {
+        for reply in segment.replies().filter(|reply| (data.is_cut)(record, &segment.tokens()[reply.clone()])) {
             if let Some(turn) = input.turns.get_mut(segment.turns()[reply.start] as usize) {
                 turn.cut = true;
             }

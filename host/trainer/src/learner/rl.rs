@@ -53,7 +53,7 @@ impl Learner {
         }
         self.annotate(model, &mut batch, settings)?;
         let memory = &mut self.state.memory;
-        advantage::compute(&mut batch.inputs, flags, memory, version, &mut chance("covariance"));
+        advantage::compute_each(&mut batch.inputs, settings, memory, version, &mut chance("covariance"));
         if flags.off_policy.is_some() {
             report.on_policy = OnPolicy::of(&batch, version);
         }

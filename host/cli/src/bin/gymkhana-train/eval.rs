@@ -1,5 +1,6 @@
 //! `host eval`: evaluates a model on held-out tasks and prints a table or JSON.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use gymkhana_config::RunFile;
@@ -7,12 +8,13 @@ use gymkhana_orchestration::grants::AssetFiles;
 use gymkhana_orchestration::pinned_servers::with_servers;
 use gymkhana_orchestration::plugins::{self, PluginFile};
 use gymkhana_run::FailureTally;
-use gymkhana_run::evaluate::{EvalRequest, Evaluated, evaluate};
+use gymkhana_run::evaluate::{EvalRequest, Evaluated, EvaluatedEnvironment, Figures, evaluate};
 use gymkhana_run::setup::models::named;
 use gymkhana_store::RunReader;
 use serde_json::json;
 
 use gymkhana_cli::args::EvalArgs;
+use gymkhana_cli::columns::columns;
 use gymkhana_cli::error::{Classify, CliError, CliResult};
 use gymkhana_cli::printer::Printer;
 use gymkhana_cli::registry;
@@ -104,11 +106,20 @@ fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
 }
 
 fn as_json(evaluated: &Evaluated) -> CliResult<String> {
-    let Evaluated { model, split, samples, figures, dropped, failures } = evaluated;
-    let mut text = json!({ "schema": SCHEMA, "model": model, "split": split, "samples": samples });
+    let Evaluated { model, samples, environments, figures, dropped, failures } = evaluated;
+    let mut text = json!({ "schema": SCHEMA, "model": model, "split": splits(environments), "samples": samples });
     let figures = serde_json::to_value(figures).internal()?;
     if let (Some(text), serde_json::Value::Object(figures)) = (text.as_object_mut(), figures) {
         text.extend(figures);
+        let named = environments.iter().filter_map(|own| Some((own.name.clone()?, own)));
+        let named = named.map(|(name, own)| {
+            let EvaluatedEnvironment { split, figures, dropped, failed, .. } = own;
+            (name, json!({ "split": split, "figures": figures, "dropped": dropped, "failed": failed }))
+        });
+        let named: serde_json::Map<_, _> = named.collect();
+        if !named.is_empty() {
+            text.insert("environments".into(), named.into());
+        }
         text.insert("dropped".into(), (*dropped).into());
         text.insert("failed".into(), failures.episodes.into());
         text.insert("failures".into(), json!(failures.calls));
@@ -117,15 +128,22 @@ fn as_json(evaluated: &Evaluated) -> CliResult<String> {
     Ok(format!("{text:#}"))
 }
 
+/// The splits of the tasks, each once.
+fn splits(environments: &[EvaluatedEnvironment]) -> String {
+    let splits: BTreeSet<&str> = environments.iter().map(|own| own.split.as_str()).collect();
+    splits.into_iter().collect::<Vec<_>>().join(", ")
+}
+
 /// The last failure with its episode.
 fn last_failure(failures: &FailureTally) -> Option<String> {
     failures.last.as_ref().map(|(id, failure)| format!("episode {id}: {failure}"))
 }
 
 fn print(evaluated: &Evaluated, printer: &Printer) {
-    let Evaluated { split, samples, figures, dropped, failures, .. } = evaluated;
+    let Evaluated { samples, environments, figures, dropped, failures, .. } = evaluated;
+    print_environments(evaluated, printer);
     let row = |name: &str, value: String| printer.result(format!("{name:>18}  {value}"));
-    row("split", split.clone());
+    row("split", splits(environments));
     row("tasks", {
         let (attempts, episodes) = (counted(*samples, "attempt"), counted(figures.episodes, "episode"));
         format!("{}, {attempts} each, {episodes}", figures.tasks)
@@ -161,4 +179,35 @@ fn print(evaluated: &Evaluated, printer: &Printer) {
     for at in &figures.by_turn {
         printer.result(format!("{:>18}  {:>7}  {:>7}  {:>13.3}", at.turns, at.ended, at.solved, at.solved_so_far));
     }
+}
+
+/// Prints a line for each environment and one for all, in a run with several.
+fn print_environments(evaluated: &Evaluated, printer: &Printer) {
+    if evaluated.environments.iter().all(|own| own.name.is_none()) {
+        return;
+    }
+    let mut rows = vec![
+        ["environment", "split", "tasks", "episodes", "success", "reward", "calls", "failed", "dropped"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    let cells = |figures: &Figures| {
+        let error = figures.success_error.map(|error| format!(" ± {error:.3}")).unwrap_or_default();
+        let (success, reward) = (format!("{:.3}{error}", figures.success), format!("{:.3}", figures.reward));
+        let calls = format!("{:.2}", figures.calls_per_episode);
+        [figures.tasks.to_string(), figures.episodes.to_string(), success, reward, calls]
+    };
+    let none = || ["0", "0", "-", "-", "-"].map(str::to_owned);
+    for EvaluatedEnvironment { name, split, figures, dropped, failed } in &evaluated.environments {
+        let mut row = vec![name.clone().unwrap_or_default(), split.clone()];
+        row.extend(figures.as_ref().map_or_else(none, cells));
+        row.extend([failed.to_string(), dropped.to_string()]);
+        rows.push(row);
+    }
+    let mut all = vec!["all".to_owned(), String::new()];
+    all.extend(cells(&evaluated.figures));
+    all.extend([evaluated.failures.episodes.to_string(), evaluated.dropped.to_string()]);
+    rows.push(all);
+    columns(&rows).into_iter().for_each(|line| printer.result(line));
+    printer.result("");
 }

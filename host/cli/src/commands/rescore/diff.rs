@@ -7,15 +7,15 @@ use gymkhana_registry::{Kind, Lock};
 use gymkhana_store::RunReader;
 use serde_json::{Value, json};
 
-use super::lines::columns;
 use super::score_run;
 use super::statistics::{SummaryStats, mean, rank_correlation, reordered};
 use crate::args::DiffArgs;
+use crate::columns::columns;
 use crate::error::{Classify, CliError, CliResult};
 use crate::escape::escape_terminal;
 use crate::printer::Printer;
 use crate::registry;
-use gymkhana_config::RunFile;
+use gymkhana_config::{EnvironmentView, RunFile};
 use gymkhana_orchestration::plugins::{self, PluginFile};
 
 /// Score of one version for one seat of an episode, or its failure.
@@ -106,6 +106,9 @@ async fn score_with(
     let sets: Vec<String> = options.iter().map(|option| format!("rewards.{name}.options.{option}")).collect();
     let mut file = RunFile::parse(&run.run_text()?, "run.toml", &sets).user_error()?;
     let mut files = others(run, &mut file, &name)?;
+    let has_reward = |view: &EnvironmentView| !view.names_rewards || view.file.rewards.contains_key(&name);
+    let views = file.environment_views().into_iter().filter(has_reward);
+    let scored: BTreeSet<Option<String>> = views.map(|view| view.name).collect();
     files.append(&mut given);
     let mut outcomes = vec![];
     score_run(
@@ -115,7 +118,8 @@ async fn score_with(
         |_| true,
         printer,
         |_, now| {
-            outcomes.extend(now.iter().flat_map(|record| of_episode(record, &name)));
+            let now = now.iter().filter(|record| scored.contains(&record.environment));
+            outcomes.extend(now.flat_map(|record| of_episode(record, &name)));
             Ok(())
         },
     )
@@ -132,12 +136,19 @@ fn others(run: &RunReader, file: &mut RunFile, name: &str) -> CliResult<Vec<Plug
         .filter(|entry| entry.kinds.iter().all(|kind| *kind == Kind::Reward))
         .map(|entry| entry.name.name())
         .collect();
-    file.rewards.retain(|reward, _| reward == name);
+    for rewards in
+        std::iter::once(&mut file.rewards).chain(file.environments.iter_mut().filter_map(|own| own.rewards.as_mut()))
+    {
+        rewards.retain(|reward, _| reward == name);
+        rewards.values_mut().for_each(|section| section.gate = None);
+    }
     file.plugins.retain(|plugin, _| plugin == name || !rewards.contains(plugin.as_str()));
-    file.rewards.values_mut().for_each(|section| section.gate = None);
-    file.environment.gate = None;
     // Unused, but the run file needs a valid rule.
     file.success = "environment.success".to_owned();
+    file.environment.gate = None;
+    for own in &mut file.environments {
+        (own.gate, own.success) = (None, None);
+    }
     Ok(plugins::recorded_files(run)?.into_iter().filter(|file| !rewards.contains(file.name.as_str())).collect())
 }
 

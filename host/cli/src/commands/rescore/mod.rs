@@ -1,7 +1,6 @@
 //! `host rescore` and `host reward diff`: score recorded episodes again without playing them.
 
 mod diff;
-mod lines;
 mod score;
 mod statistics;
 
@@ -14,10 +13,10 @@ use tokio::sync::Semaphore;
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
 use gymkhana_config::RunFile;
+use gymkhana_orchestration::environments::recorded_environments;
 use gymkhana_orchestration::grants::OutboundMode;
 use gymkhana_orchestration::groups;
 use gymkhana_orchestration::plugins::PluginFile;
-use gymkhana_orchestration::rollout::recorded_rollout;
 use gymkhana_orchestration::{ProgressFigures, Work};
 
 pub use diff::diff;
@@ -37,13 +36,13 @@ async fn score_run(
     mut each: impl FnMut(&[EpisodeRecord], &[EpisodeRecord]) -> CliResult<()>,
 ) -> CliResult<()> {
     let reporter = printer.reporter();
-    let (rollout, places) = recorded_rollout(run, file, files, OutboundMode::Live, &reporter).await?;
-    let rollout = &rollout;
+    let (environments, places) = recorded_environments(run, file, files, OutboundMode::Live, &reporter).await?;
+    let environments = &environments;
     let episodes = run.episodes()?;
     let count = episodes.ids().into_iter().filter(|id| wanted(id.phase)).count();
     let progress = printer.progress(Work::new("scoring", count as u64));
     // A group is scored in one instance, whatever its size.
-    let room = &Semaphore::new((places as usize / rollout.plugins().places()).max(1));
+    let room = &Semaphore::new((places as usize / environments.places()).max(1));
     let is_wanted = |group: &CliResult<Vec<EpisodeRecord>>| {
         group.as_ref().map_or(true, |group| group.iter().all(|record| wanted(record.id.phase)))
     };
@@ -52,7 +51,10 @@ async fn score_run(
             let recorded: Vec<EpisodeRecord> =
                 group?.into_iter().filter(|record| record.ending != Ending::Dropped).collect();
             let _room = room.acquire().await.internal()?;
-            let now = rollout.rescore(&recorded).await;
+            let now = match recorded.first() {
+                Some(first) => environments.of(first)?.rollout.rescore(&recorded).await,
+                None => vec![],
+            };
             CliResult::Ok((recorded, now))
         })
         .buffered(CONCURRENT_GROUPS);

@@ -8,10 +8,10 @@ use gymkhana_record::{Ending, EpisodeRecord, Phase};
 use gymkhana_store::RunReader;
 use serde_json::json;
 
-use super::lines::columns;
 use super::score_run;
 use super::statistics::mean;
 use crate::args::RescoreArgs;
+use crate::columns::columns;
 use crate::data::args::Purpose;
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;

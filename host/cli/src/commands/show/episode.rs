@@ -12,7 +12,7 @@ use crate::units::{self, counted};
 
 /// Prints an episode of a run.
 pub(super) fn show(run: &RunReader, record: &EpisodeRecord, printer: &Printer) -> CliResult<()> {
-    printer.result(format!("episode {}  task {}  ended: {}", record.id, record.task, record.ending));
+    printer.result(format!("episode {}  task {}  ended: {}", record.id, record.task_name(), record.ending));
     let file = RunFile::parse(&run.run_text()?, "run.toml", &[]).user_error()?;
     if !record.unsandboxed.is_empty() {
         printer.labelled("without sandbox", None, &record.unsandboxed.join(", "));

@@ -26,7 +26,7 @@ impl Row {
     fn of(record: &EpisodeRecord) -> Self {
         Self {
             episode: record.id.to_string(),
-            task: record.task.to_string(),
+            task: record.task_name(),
             turns: record.policy_turns.len(),
             rewards: record.rewards.clone(),
             success: record.success,

@@ -132,6 +132,11 @@ fn print_summary(summary: &Summary, printer: &Printer) {
             "stage {}: success {success}, {} episodes, {:.0} s",
             stage.name, stage.episodes, stage.seconds
         ));
+        for (name, own) in &stage.environments {
+            if let (Some(before), Some(after)) = (own.before.greedy, own.after.greedy) {
+                printer.result(format!("{:>16} {:.1} % to {:.1} %", name, 100.0 * before, 100.0 * after));
+            }
+        }
     }
     let success = summary.success.map_or("not measured".to_owned(), |share| format!("{:.1} %", 100.0 * share));
     printer.result(format!("success {success} on held-out tasks, {:.0} s", summary.seconds));

@@ -1,6 +1,7 @@
 //! Tables in plain text.
 
 /// Lines of aligned columns: the first column to the left, the others to the right.
+#[must_use]
 pub fn columns(rows: &[Vec<String>]) -> Vec<String> {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..).map_while(width).collect();

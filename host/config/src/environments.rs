@@ -1,0 +1,263 @@
+//! The environments of a run as one list, whichever form the run file has: `[environment]` or `[[environments]]`.
+
+use toml::Table;
+
+use crate::error::RunFileError;
+use crate::run_file::RunFile;
+use crate::sections::{EnvironmentEntry, EnvironmentSection, EnvironmentTool, LimitsSection, ToolSection, WhenFailing};
+
+/// An environment of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EnvironmentView {
+    /// Name in `[[environments]]`; absent for `[environment]`.
+    pub name: Option<String>,
+    /// The plugin; absent for `[environment]`, where it is the only environment of `--plugins`.
+    pub plugin: Option<String>,
+    /// Share of the groups of each step, relative to the shares of the others.
+    pub share: f64,
+    /// Reaction to more failed episodes than the limit.
+    pub when_failing: WhenFailing,
+    /// Whether the environment names its tools; otherwise it has all tools of the run.
+    pub names_tools: bool,
+    /// Whether the environment names its rewards; otherwise it has all rewards of the run.
+    pub names_rewards: bool,
+    /// The run file of a run with this environment alone, in the form with `[environment]`.
+    pub file: RunFile,
+}
+
+impl RunFile {
+    /// The environments in the order of the file.
+    #[must_use]
+    pub fn environment_views(&self) -> Vec<EnvironmentView> {
+        if self.environments.is_empty() {
+            return vec![EnvironmentView {
+                name: None,
+                plugin: None,
+                share: 1.0,
+                when_failing: WhenFailing::Stop,
+                names_tools: false,
+                names_rewards: false,
+                file: self.clone(),
+            }];
+        }
+        let view = |entry: &EnvironmentEntry| {
+            let mut file = Self { environment: entry.section(), environments: vec![], ..self.clone() };
+            if let Some(success) = &entry.success {
+                file.success.clone_from(success);
+            }
+            if let Some(tools) = &entry.tools {
+                let section = |tool: &EnvironmentTool| ToolSection { options: tool.options.clone(), mcp: None };
+                file.tools = tools.iter().map(|(name, tool)| (name.clone(), section(tool))).collect();
+            }
+            if let Some(rewards) = &entry.rewards {
+                file.rewards.clone_from(rewards);
+            }
+            if let Some(limits) = &entry.limits {
+                file.limits = LimitsSection { live_mib: self.limits.live_mib, ..limits.clone() };
+            }
+            if let Some(context) = &entry.context {
+                file.context = context.clone();
+            }
+            if let Some(tasks) = entry.eval_tasks {
+                file.evaluation.tasks = tasks;
+            }
+            EnvironmentView {
+                name: Some(entry.name.clone()),
+                plugin: Some(entry.plugin.clone()),
+                share: entry.share,
+                when_failing: entry.when_failing,
+                names_tools: entry.tools.is_some(),
+                names_rewards: entry.rewards.is_some(),
+                file,
+            }
+        };
+        self.environments.iter().map(view).collect()
+    }
+
+    /// Whether an evaluation has any task.
+    #[must_use]
+    pub fn evaluates(&self) -> bool {
+        self.environment_views().iter().any(|view| view.file.evaluation.tasks > 0)
+    }
+
+    /// Checks that a model of this context length, in tokens, has room for the contexts of all environments.
+    ///
+    /// # Errors
+    /// If an environment exceeds the model's context length.
+    pub fn check_model(&self, context: usize) -> Result<(), RunFileError> {
+        for EnvironmentEntry { name, limits, .. } in &self.environments {
+            let checked = limits.as_ref().map_or(Ok(()), |limits| limits.check_model(context));
+            checked.map_err(|error| error.below(&format!("environments.{name}")))?;
+        }
+        self.limits.check_model(context)
+    }
+
+    /// Sets the context length of all environments where it is unset, so that a replay needs no model.
+    ///
+    /// # Errors
+    /// As [`RunFile::check_model`].
+    pub fn fit_model(&mut self, context: usize) -> Result<(), RunFileError> {
+        self.check_model(context)?;
+        let own = self.environments.iter_mut().filter_map(|entry| entry.limits.as_mut());
+        own.chain([&mut self.limits]).try_for_each(|limits| limits.fit_model(context))
+    }
+
+    /// The largest context of all environments, in tokens; `None` if one has the length of the model.
+    #[must_use]
+    pub fn context_tokens(&self) -> Option<usize> {
+        let contexts = self.environment_views().into_iter().map(|view| view.file.limits.context_tokens);
+        contexts.collect::<Option<Vec<usize>>>()?.into_iter().max()
+    }
+
+    /// Names environments after their plugins where the file gives no name.
+    pub(crate) fn write_out_environments(&mut self) {
+        for entry in &mut self.environments {
+            if entry.name.is_empty() {
+                entry.name.clone_from(&entry.plugin);
+            }
+        }
+    }
+
+    /// Rejects environments that contradict each other or a stage.
+    pub(crate) fn check_environments(&self) -> Result<(), RunFileError> {
+        if self.environments.is_empty() {
+            return self.environment.check();
+        }
+        if self.environment != EnvironmentSection::default() {
+            return Err(both_forms());
+        }
+        for (index, entry) in self.environments.iter().enumerate() {
+            if self.environments[..index].iter().any(|before| before.name == entry.name) {
+                return Err(RunFileError::Contradiction(format!(
+                    "two environments are named `{}`\nhint: set another `name`",
+                    entry.name
+                )));
+            }
+            entry.check(&self.stages)?;
+        }
+        if self.environments.iter().all(|entry| entry.share == 0.0) {
+            let message = "the shares of all environments are 0, so that nothing is trained\nhint: set `share` of one \
+                           of [[environments]] above 0";
+            return Err(RunFileError::Contradiction(message.to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Rejects a run file with both forms, also if one of them sets no key.
+pub(crate) fn only_one_form(table: &Table) -> Result<(), RunFileError> {
+    if table.contains_key("environment") && table.contains_key("environments") {
+        return Err(both_forms());
+    }
+    Ok(())
+}
+
+fn both_forms() -> RunFileError {
+    let message = "[environment] and [[environments]] exclude each other\nhint: move the keys of [environment] into an \
+                   entry of [[environments]] with its `plugin`";
+    RunFileError::Contradiction(message.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ToolSection;
+
+    const BASE: &str = r#"
+        success = "environment.success"
+        limits = { turns = 5, live_mib = 7 }
+        tools = { calculator.options = { digits = 3 } }
+        stages = [{ kind = "rl" }]
+    "#;
+
+    fn parse(environments: &str, sets: &[&str]) -> Result<RunFile, String> {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        let file = RunFile::parse(&format!("{BASE}\n{environments}"), "run.toml", &sets);
+        file.map_err(|error| error.to_string())
+    }
+
+    const TWO: &str = r#"
+        [[environments]]
+        plugin = "lake"
+        share = 3
+        success = "environment.crossed"
+        tools = {}
+        limits = { calls = 2 }
+        [[environments]]
+        name = "stories"
+        plugin = "word-problems"
+        eval_tasks = 9
+    "#;
+
+    #[test]
+    fn the_short_form_is_one_environment_with_the_whole_run_file() {
+        let file = parse("[environment]\ntrain = \"all\"", &[]).unwrap();
+        let views = file.environment_views();
+        let [only] = &views[..] else { panic!("{views:?}") };
+        assert_eq!((&only.name, &only.plugin, &only.file), (&None, &None, &file));
+    }
+
+    #[test]
+    fn sections_of_an_environment_replace_those_of_the_run() {
+        let file = parse(TWO, &["environments.lake.train=all", "environments.1.share=2"]).unwrap();
+        let views = file.environment_views();
+        let [lake, stories] = &views[..] else { panic!("{views:?}") };
+        assert_eq!((lake.name.as_deref(), lake.share, stories.share), (Some("lake"), 3.0, 2.0), "named by its plugin");
+        assert_eq!((lake.file.success.as_str(), lake.file.environment.train.as_str()), ("environment.crossed", "all"));
+        assert_eq!(stories.file.success, "environment.success");
+        // A section replaces the whole section, but for the memory of all live episodes, which is the run's.
+        let limits = LimitsSection { calls: 2, live_mib: 7, ..LimitsSection::default() };
+        assert_eq!((&lake.file.limits, stories.file.limits.turns), (&limits, 5));
+        assert!(lake.names_tools && lake.file.tools.is_empty());
+        let tool = ToolSection { options: [("digits".to_owned(), 3.into())].into(), mcp: None };
+        assert!(!stories.names_tools && stories.file.tools["calculator"] == tool);
+        assert_eq!((lake.file.evaluation.tasks, stories.file.evaluation.tasks), (200, 9));
+        // What the resolved file holds is read back unchanged.
+        assert_eq!(RunFile::parse(&file.resolved().unwrap(), "again", &[]).unwrap(), file);
+    }
+
+    #[test]
+    fn contexts_of_all_environments_fit_the_model() {
+        let mut file = parse(TWO, &["environments.lake.limits.context_tokens=64"]).unwrap();
+        assert_eq!(file.context_tokens(), None);
+        let refused = file.check_model(63).unwrap_err().to_string();
+        assert!(refused.starts_with("environments.lake.limits.context_tokens is 64, but"), "{refused}");
+        file.fit_model(128).unwrap();
+        let contexts = file.environment_views().into_iter().map(|view| view.file.limits.context_tokens);
+        assert_eq!((contexts.collect::<Vec<_>>(), file.context_tokens()), (vec![Some(64), Some(128)], Some(128)));
+    }
+
+    #[test]
+    fn contradicting_environments_are_refused() {
+        for (environments, sets, message) in [
+            (
+                "environment = {}\nenvironments = [{ plugin = \"x\" }]",
+                &[][..],
+                "[environment] and [[environments]] exclude",
+            ),
+            (
+                "environments = [{ plugin = \"x\" }]",
+                &["environment.train=all"],
+                "[environment] and [[environments]] exclude",
+            ),
+            ("environments = [{ plugin = \"x\" }, { plugin = \"x\" }]", &[], "two environments are named `x`"),
+            ("environments = [{ plugin = \"x\", name = \"a/b\" }]", &[], "the environment name `a/b` holds a `/`"),
+            ("environments = [{ plugin = \"x\", share = 0 }]", &[], "the shares of all environments are 0"),
+            (TWO, &["environments.stories.share=-1"], "environments.stories.share is out of range: -1"),
+            (TWO, &["environments.stories.share=nan"], "environments.stories.share is out of range: NaN"),
+            (
+                TWO,
+                &["environments.stories.limits={ turns = 0 }"],
+                "environments.stories.limits.turns is out of range: 0",
+            ),
+            (TWO, &["environments.lake.rewards={ x = { weight = 1e308 } }"], "environments.lake.rewards.x.weight"),
+            (TWO, &["environments.lake.advantage={ factor = -1 }"], "environments.lake.advantage, stage `rl`: factor"),
+            (TWO, &["environments.lake.when_failing=ignore"], "`stop`"),
+            ("environments = [{ name = \"x\" }]", &[], "missing field `plugin`"),
+        ] {
+            let found = parse(environments, sets).expect_err(message);
+            assert!(found.contains(message), "{message}\n{found}");
+            assert!(found.contains("\nhint: "), "{found}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `[[environments]]`: one of several environments of a run, with sections of its own.
+
+use std::collections::BTreeMap;
+
+use gymkhana_algorithm::EnvironmentAdvantage;
+use gymkhana_rollout::{ContextStrategy, WeightSchedule};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::rewards::check_weight;
+use super::{EnvironmentSection, LimitsSection, Options, RewardSection, Stage};
+use crate::error::RunFileError;
+use crate::range::{check_range, is_default};
+
+/// One of several environments of a run. A section of the environment replaces the run's section of the same name as a
+/// whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EnvironmentEntry {
+    /// Name of the environment in metrics, records and `--set environments.NAME.KEY=VALUE`.
+    #[serde(default)]
+    #[schemars(extend("x-range" = "unique in the run, without `/` and `:`", "x-default" = "the plugin's name"))]
+    pub name: String,
+    /// Name of the environment's plugin among `--plugins`.
+    #[schemars(extend("x-range" = "an environment of `--plugins`"))]
+    pub plugin: String,
+    /// Share of the groups of each step, relative to the shares of the others; 0 for an environment that is only
+    /// evaluated.
+    #[serde(default = "one")]
+    #[schemars(range(min = 0, max = 1e6))]
+    pub share: f64,
+    /// Split of training tasks.
+    #[serde(default = "train")]
+    #[schemars(extend("x-range" = "a split"))]
+    pub train: String,
+    /// Split of held-out tasks.
+    #[serde(default = "eval")]
+    #[schemars(extend("x-range" = "a split"))]
+    pub eval: String,
+    /// Number of held-out tasks, instead of `evaluation.tasks`; 0 leaves the environment out of evaluations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 1_000_000), extend("x-default" = "`evaluation.tasks`"))]
+    pub eval_tasks: Option<u64>,
+    /// Factor of the sum of the environment's rewards.
+    #[serde(default = "one")]
+    #[schemars(range(min = -1e6, max = 1e6))]
+    pub weight: f64,
+    /// Change of the weight over training steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "constant"))]
+    pub schedule: Option<WeightSchedule>,
+    /// Condition under which the rewards count, such as `answer-match.correct >= 0.5`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-range" = "a [condition](#gates)"))]
+    pub gate: Option<String>,
+    /// Options of the plugin.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>", extend("x-range" = "the plugin's options"))]
+    pub options: Options,
+    /// Success criterion, instead of the run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend(
+        "x-range" = "`environment.FACT`, `REWARD.COMPONENT` or `REWARD.total`",
+        "x-default" = "`success` of the run"
+    ))]
+    pub success: Option<String>,
+    /// Tools of the environment, by plugin name. Without it the environment has all tools of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "all tools"))]
+    pub tools: Option<BTreeMap<String, EnvironmentTool>>,
+    /// Rewards of the environment, by plugin name. Without it the environment has all rewards of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "all rewards"))]
+    pub rewards: Option<BTreeMap<String, RewardSection>>,
+    /// Limits of an episode. `live_mib` is that of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`[limits]`"))]
+    pub limits: Option<LimitsSection>,
+    /// Context strategy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`[context]`"))]
+    pub context: Option<ContextStrategy>,
+    /// Advantages of the environment's episodes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub advantage: EnvironmentAdvantage,
+    /// Reaction to more failed episodes than `failures.limit`, counted for this environment alone.
+    #[serde(default)]
+    pub when_failing: WhenFailing,
+}
+
+/// Tool of one environment. Servers are tools of the run: `[tools.NAME.mcp]` declares them.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EnvironmentTool {
+    /// Options of the plugin.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>", extend("x-range" = "the plugin's options"))]
+    pub options: Options,
+}
+
+/// Reaction to an environment whose episodes fail too often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenFailing {
+    /// The run stops with an error.
+    #[default]
+    Stop,
+    /// The run continues without the environment; the others share its groups. The last environment is never dropped.
+    Drop,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn train() -> String {
+    EnvironmentSection::default().train
+}
+
+fn eval() -> String {
+    EnvironmentSection::default().eval
+}
+
+impl EnvironmentEntry {
+    /// The keys that a run with this environment alone has in `[environment]`.
+    pub(crate) fn section(&self) -> EnvironmentSection {
+        EnvironmentSection {
+            train: self.train.clone(),
+            eval: self.eval.clone(),
+            weight: self.weight,
+            schedule: self.schedule,
+            gate: self.gate.clone(),
+            options: self.options.clone(),
+        }
+    }
+
+    /// Rejects values out of range, and sections that contradict themselves or a stage.
+    pub(crate) fn check(&self, stages: &[Stage]) -> Result<(), RunFileError> {
+        let own = format!("environments.{}", self.name);
+        if self.name.contains(['/', ':']) {
+            return Err(RunFileError::Contradiction(format!(
+                "the environment name `{}` holds a `/` or a `:`\nhint: set another `name`: metrics are called \
+                 NAME/METRIC, and tasks NAME:SPLIT/INDEX",
+                self.name
+            )));
+        }
+        check_range(&format!("{own}.share"), self.share, 0.0..=1e6, "a number from 0 to 1000000")?;
+        let tasks = self.eval_tasks.unwrap_or(0);
+        check_range(&format!("{own}.eval_tasks"), tasks, 0..=1_000_000, "a number from 0 to 1000000")?;
+        check_weight(&own, self.weight, self.schedule)?;
+        for (name, reward) in self.rewards.iter().flatten() {
+            check_weight(&format!("{own}.rewards.{name}"), reward.weight, reward.schedule)?;
+        }
+        if let Some(limits) = &self.limits {
+            limits.check().map_err(|error| error.below(&own))?;
+        }
+        for stage in stages {
+            let Stage::Rl(stage) = stage else { continue };
+            let checked = self.advantage.check(&stage.settings()?.algorithm);
+            checked.map_err(|error| {
+                RunFileError::Contradiction(format!("{own}.advantage, stage `{}`: {error}", stage.name))
+            })?;
+        }
+        Ok(())
+    }
+}

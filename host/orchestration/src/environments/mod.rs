@@ -1,0 +1,260 @@
+//! The environments of a run: each with the run file as it applies to it, its plugins, its rewards and its rollout.
+
+mod recorded;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use gymkhana_chat::ChatFormat;
+use gymkhana_config::{EnvironmentView, RunFile};
+use gymkhana_nearest::did_you_mean;
+use gymkhana_record::EpisodeRecord;
+use gymkhana_rollout::{PluginSet, RewardSum, Rollout};
+use gymkhana_sandbox::Plugin;
+
+use crate::error::{RunError, RunResult};
+use crate::plugins::{ByKind, bind_set, only_environment};
+use crate::{rewards, rollout};
+
+pub use recorded::recorded_environments;
+
+/// An environment whose plugins are bound.
+pub struct BoundEnvironment {
+    /// The environment in the run file.
+    pub view: EnvironmentView,
+    /// Its plugins.
+    pub set: PluginSet,
+    /// Sum of its rewards.
+    pub rewards: RewardSum,
+}
+
+/// An environment that can play episodes.
+#[derive(Clone)]
+pub struct RunEnvironment {
+    /// The environment in the run file.
+    pub view: EnvironmentView,
+    /// Rules and plugins of its episodes.
+    pub rollout: Arc<Rollout>,
+}
+
+/// The environments of a run, in the order of the run file; at least one.
+#[derive(Clone)]
+pub struct Environments(Vec<RunEnvironment>);
+
+impl BoundEnvironment {
+    /// An error about this environment, which names it in a run with several.
+    #[must_use]
+    pub fn blame(&self, error: RunError) -> RunError {
+        blame(self.view.name.as_deref(), error)
+    }
+}
+
+impl RunEnvironment {
+    /// An error about this environment, which names it in a run with several.
+    #[must_use]
+    pub fn blame(&self, error: RunError) -> RunError {
+        blame(self.view.name.as_deref(), error)
+    }
+}
+
+fn blame(name: Option<&str>, error: RunError) -> RunError {
+    match name {
+        Some(name) => error.prefixed(format!("environment `{name}`")),
+        None => error,
+    }
+}
+
+/// Binds loaded plugins, sorted by name, to the environments of the run file.
+///
+/// # Errors
+/// If an environment has no plugin, a section or an option has no plugin, a plugin is used by no environment, a rule
+/// names no metric, or the environments have different seats.
+pub async fn bind(file: &RunFile, loaded: Vec<Plugin>) -> RunResult<Vec<BoundEnvironment>> {
+    let mut bound = Vec::new();
+    let (kinds, mut used) = (ByKind::of(loaded.clone()), BTreeSet::new());
+    for view in file.environment_views() {
+        let name = view.name.clone();
+        let found = bind_one(view, &kinds).await.map_err(|error| blame(name.as_deref(), error))?;
+        used.insert(found.set.environment().plugin.name().to_owned());
+        used.extend(found.set.tool_names().chain(found.set.reward_names()).map(str::to_owned));
+        bound.push(found);
+    }
+    if let Some(unused) = loaded.iter().find(|plugin| !used.contains(plugin.name())) {
+        return Err(RunError::user(format!("plugin `{}` is used by no environment of the run", unused.name()))
+            .with_hint("name it in one of [[environments]], or remove it from --plugins"));
+    }
+    same_seats(&bound)?;
+    Ok(bound)
+}
+
+/// The plugins of the first environment, whose seats are those of all.
+///
+/// # Errors
+/// Never for the result of [`bind`].
+pub fn first_set(bound: &[BoundEnvironment]) -> RunResult<&PluginSet> {
+    bound.first().map(|first| &first.set).ok_or_else(|| RunError::internal("a run without environments"))
+}
+
+/// The environments with the settings of a run file that was completed after they were bound.
+#[must_use]
+pub fn with_file(mut bound: Vec<BoundEnvironment>, file: &RunFile) -> Vec<BoundEnvironment> {
+    for (environment, view) in bound.iter_mut().zip(file.environment_views()) {
+        environment.view = view;
+    }
+    bound
+}
+
+async fn bind_one(view: EnvironmentView, kinds: &ByKind) -> RunResult<BoundEnvironment> {
+    let environment = match &view.plugin {
+        None => only_environment(kinds.environments.clone())?,
+        Some(name) => called(name, &kinds.environments)?,
+    };
+    let chosen = |section: &str, names: &mut dyn Iterator<Item = &String>, plugins: &[Plugin]| {
+        names.map(|name| named(section, name, plugins)).collect::<RunResult<Vec<_>>>()
+    };
+    let (file, mut tools, mut rewards) = (&view.file, kinds.tools.clone(), kinds.rewards.clone());
+    if view.names_tools {
+        tools = chosen("tools", &mut file.tools.keys(), &tools)?;
+    }
+    if view.names_rewards {
+        rewards = chosen("rewards", &mut file.rewards.keys(), &rewards)?;
+    }
+    let set = bind_set(&view.file, environment, tools, rewards).await?;
+    let rewards = rewards::reward_sum(&view.file, &set)?;
+    Ok(BoundEnvironment { view, set, rewards })
+}
+
+/// The environment plugin of this name.
+fn called(name: &str, environments: &[Plugin]) -> RunResult<Plugin> {
+    let found = environments.iter().find(|plugin| plugin.name() == name);
+    found.cloned().ok_or_else(|| {
+        let known: Vec<&str> = environments.iter().map(Plugin::name).collect();
+        let hint = match &known[..] {
+            [] => "add its file to --plugins".to_owned(),
+            known => format!(
+                "add its file to --plugins, or use one of `{}`{}",
+                known.join("`, `"),
+                did_you_mean(name, known.iter().copied())
+            ),
+        };
+        RunError::user(format!("--plugins gives no environment `{name}`")).with_hint(hint)
+    })
+}
+
+/// The plugin that a section of an environment names.
+fn named(section: &str, name: &str, plugins: &[Plugin]) -> RunResult<Plugin> {
+    let found = plugins.iter().find(|plugin| plugin.name() == name);
+    found.cloned().ok_or_else(|| {
+        let known: Vec<&str> = plugins.iter().map(Plugin::name).collect();
+        let near = did_you_mean(name, known.iter().copied());
+        RunError::user(format!("its section `{section}.{name}` has no plugin: --plugins gives none of this name"))
+            .with_hint(format!("add its file to --plugins, or remove the section{near}"))
+    })
+}
+
+/// Rejects environments with different seats, because the policies of a run belong to seats, and an environment that is
+/// called like a seat, because metrics have both names as a prefix.
+fn same_seats(bound: &[BoundEnvironment]) -> RunResult<()> {
+    let Some((first, others)) = bound.split_first() else { return Ok(()) };
+    let mut names = bound.iter().filter_map(|environment| environment.view.name.as_ref());
+    let seats = first.set.seat_names();
+    if let Some(name) = names.find(|name| seats.len() > 1 && seats.contains(name)) {
+        return Err(RunError::user(format!(
+            "the environment `{name}` has the name of a seat\nhint: set another `name`"
+        )));
+    }
+    let Some(other) = others.iter().find(|other| other.set.seat_names() != first.set.seat_names()) else {
+        return Ok(());
+    };
+    let listed = |of: &BoundEnvironment| {
+        format!("`{}` has `{}`", of.view.name.as_deref().unwrap_or_default(), of.set.seat_names().join("`, `"))
+    };
+    Err(RunError::user(format!(
+        "the environments of a run have the same seats, but {}, and {}\nhint: train them in separate runs",
+        listed(first),
+        listed(other)
+    )))
+}
+
+impl Environments {
+    /// Opens bound environments, with the agent program of the run if it has one. `chat` makes the chat format of the
+    /// run's policy; `places` orders episodes for deterministic generation, see [`Rollout::with_deterministic_places`].
+    ///
+    /// # Errors
+    /// If the chat format cannot be made, a tool or the probe collides with a context strategy, or the agent program
+    /// cannot be used.
+    pub fn open(
+        bound: Vec<BoundEnvironment>,
+        chat: impl Fn() -> RunResult<ChatFormat>,
+        places: Option<usize>,
+    ) -> RunResult<Self> {
+        Self::build(bound, |view, set, rewards| {
+            rollout::with_agent(rollout::rollout(&view.file, set, chat()?, rewards, places)?, &view.file)
+        })
+    }
+
+    /// Environments whose rollouts share what exists once in a run.
+    fn build(
+        bound: Vec<BoundEnvironment>,
+        rollout: impl Fn(&EnvironmentView, PluginSet, RewardSum) -> RunResult<Rollout>,
+    ) -> RunResult<Self> {
+        let mut opened: Vec<RunEnvironment> = Vec::new();
+        for BoundEnvironment { view, set, rewards } in bound {
+            let own = rollout(&view, set, rewards).map_err(|error| blame(view.name.as_deref(), error))?;
+            let own = own.named(view.name.clone());
+            let own = match opened.first() {
+                Some(first) => own.beside(&first.rollout),
+                None => own,
+            };
+            opened.push(RunEnvironment { view, rollout: Arc::new(own) });
+        }
+        if opened.is_empty() {
+            return Err(RunError::internal("a run without environments"));
+        }
+        Ok(Self(opened))
+    }
+
+    /// The first environment, which has what is common to all: metrics, seats, chat format.
+    #[must_use]
+    pub fn first(&self) -> &RunEnvironment {
+        &self.0[0]
+    }
+
+    /// All environments.
+    pub fn iter(&self) -> std::slice::Iter<'_, RunEnvironment> {
+        self.0.iter()
+    }
+
+    /// The environment of a recorded episode.
+    ///
+    /// # Errors
+    /// If the run has no environment of the record's name.
+    pub fn of(&self, record: &EpisodeRecord) -> RunResult<&RunEnvironment> {
+        self.0.iter().find(|environment| environment.view.name == record.environment).ok_or_else(|| {
+            let name = record.environment.as_deref().unwrap_or_default();
+            RunError::user(format!(
+                "episode {} is one of environment `{name}`, which the run file does not have\nhint: restore the run's \
+                 run.toml",
+                record.id
+            ))
+        })
+    }
+
+    /// The rollout of each environment.
+    #[must_use]
+    pub fn rollouts(&self) -> Vec<Arc<Rollout>> {
+        self.0.iter().map(|environment| Arc::clone(&environment.rollout)).collect()
+    }
+
+    /// Largest number of plugin instances that an episode needs.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.0.iter().map(|environment| environment.rollout.plugins().places()).max().unwrap_or(1)
+    }
+
+    /// Whether the run has several environments, so that figures are also reported for each.
+    #[must_use]
+    pub fn are_named(&self) -> bool {
+        self.first().view.name.is_some()
+    }
+}
