@@ -251,7 +251,11 @@ mod tests {
                 "environments.stories.limits.turns is out of range: 0",
             ),
             (TWO, &["environments.lake.rewards={ x = { weight = 1e308 } }"], "environments.lake.rewards.x.weight"),
-            (TWO, &["environments.lake.advantage={ factor = -1 }"], "environments.lake.advantage, stage `rl`: factor"),
+            (
+                TWO,
+                &["environments.lake.advantage={ factor = -1 }"],
+                "environments.lake.advantage.factor is out of range: -1",
+            ),
             (TWO, &["environments.lake.when_failing=ignore"], "`stop`"),
             ("environments = [{ name = \"x\" }]", &[], "missing field `plugin`"),
         ] {

@@ -146,6 +146,8 @@ impl EnvironmentEntry {
         check_range(&format!("{own}.share"), self.share, 0.0..=1e6, "a number from 0 to 1000000")?;
         let tasks = self.eval_tasks.unwrap_or(0);
         check_range(&format!("{own}.eval_tasks"), tasks, 0..=1_000_000, "a number from 0 to 1000000")?;
+        let factor = self.advantage.factor;
+        check_range(&format!("{own}.advantage.factor"), factor, 0.0..=1e6, "a number from 0 to 1000000")?;
         check_weight(&own, self.weight, self.schedule)?;
         for (name, reward) in self.rewards.iter().flatten() {
             check_weight(&format!("{own}.rewards.{name}"), reward.weight, reward.schedule)?;

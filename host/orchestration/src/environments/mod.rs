@@ -152,8 +152,8 @@ fn named(section: &str, name: &str, plugins: &[Plugin]) -> RunResult<Plugin> {
     })
 }
 
-/// Rejects environments with different seats, because the policies of a run belong to seats, and an environment that is
-/// called like a seat, because metrics have both names as a prefix.
+/// Rejects environments with different seats, because the policies of a run belong to seats; an only seat may have any
+/// name. Also rejects an environment that is called like a seat, because metrics have both names as a prefix.
 fn same_seats(bound: &[BoundEnvironment]) -> RunResult<()> {
     let Some((first, others)) = bound.split_first() else { return Ok(()) };
     let mut names = bound.iter().filter_map(|environment| environment.view.name.as_ref());
@@ -163,7 +163,9 @@ fn same_seats(bound: &[BoundEnvironment]) -> RunResult<()> {
             "the environment `{name}` has the name of a seat\nhint: set another `name`"
         )));
     }
-    let Some(other) = others.iter().find(|other| other.set.seat_names() != first.set.seat_names()) else {
+    let is_only = |of: &BoundEnvironment| of.set.seats() == 1;
+    let fits = |other: &&BoundEnvironment| other.set.seat_names() == seats || (is_only(first) && is_only(other));
+    let Some(other) = others.iter().find(|other| !fits(other)) else {
         return Ok(());
     };
     let listed = |of: &BoundEnvironment| {
