@@ -284,7 +284,7 @@ impl Progress {
     }
 
     /// Ends the stage and advances to the next.
-    pub fn finish(&mut self, after: Success, elapsed: Duration) -> StageSummary {
+    pub fn finish(&mut self, after: &Success, elapsed: Duration) -> StageSummary {
         let current = self.current.take();
         let measured = current.as_ref().map(|current| (current.before.clone(), current.begun));
         let (before, begun) = measured.unwrap_or_else(|| (after.clone(), 0.0));
@@ -294,7 +294,7 @@ impl Progress {
             success_after: after.greedy,
             success_before_sampled: before.sampled,
             success_after_sampled: after.sampled,
-            environments: by_environment(&before, &after),
+            environments: by_environment(&before, after),
             evaluations: current.as_ref().map(|current| current.evaluations.clone()).unwrap_or_default(),
             stopped_after: current.as_ref().filter(|current| current.stopped_early).map(|current| current.step),
             episodes: current.as_ref().map_or(0, |current| current.episodes),

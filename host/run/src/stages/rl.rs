@@ -48,7 +48,7 @@ impl Session {
             let mut groups = self.await_step(&mut prefetcher, step).await?;
             let shown = self.demonstrate(stage, step, &mut failed).await?;
             let played = since.elapsed().as_secs_f64();
-            let figures = Figures::of(groups.iter().flatten(), self.seats.own_seats(), &self.environments);
+            let figures = Figures::of(&groups.iter().flatten(), self.seats.own_seats(), &self.environments);
             let by_environment = self.by_environment(&groups);
             let rewards = seat_rewards(&groups, &self.seats.seats);
             let signal = has_signal(&groups, &compared, &settings.algorithm);
@@ -147,7 +147,7 @@ impl Session {
         let mut metrics = StepMetrics::default();
         for name in self.environments.iter().filter_map(|environment| environment.view.name.as_ref()) {
             let own = groups.iter().flatten().filter(|record| record.environment.as_ref() == Some(name));
-            let figures = Figures::of(own, self.seats.own_seats(), &self.environments);
+            let figures = Figures::of(&own, self.seats.own_seats(), &self.environments);
             // Means over no episode would be shown as 0.
             if figures.episodes > 0 {
                 metrics.append(figures.metrics().of_environment(name));
@@ -259,7 +259,7 @@ struct Figures {
 
 impl Figures {
     fn of<'a>(
-        records: impl Iterator<Item = &'a EpisodeRecord> + Clone,
+        records: &(impl Iterator<Item = &'a EpisodeRecord> + Clone),
         own_seats: &[u32],
         environments: &Environments,
     ) -> Self {

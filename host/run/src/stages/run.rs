@@ -90,7 +90,7 @@ impl Session {
             Stage::Rl(stage) => self.rl(stage).await?,
         }
         let after = self.evaluate(EvalPoint::After).await?;
-        let summary = self.progress.finish(after, self.begun.elapsed());
+        let summary = self.progress.finish(&after, self.begun.elapsed());
         self.reporter.stage_finished(&summary);
         self.episodes.commit()?;
         Ok(self.write_state()?)
