@@ -4,7 +4,6 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod environments;
 mod error;
 mod hint;
 mod learning_rate;
@@ -20,10 +19,9 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
-pub use environments::EnvironmentView;
 pub use error::RunFileError;
 pub use reference::run_file_page;
-pub use run_file::RunFile;
+pub use run_file::{EnvironmentView, RunFile};
 pub use schema::json_schema;
 pub use sections::{
     AgentSandbox, AgentSection, Checkpoint, CheckpointsSection, DynamicSampling, EnvironmentEntry, EnvironmentSection,

@@ -3,6 +3,8 @@
 //! Reading has three stages: text to a TOML table with `--set` laid over it, the table to typed sections that refuse
 //! unknown keys, and a check of ranges and of relations between sections.
 
+mod environments;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -10,7 +12,6 @@ use gymkhana_rollout::{ContextStrategy, SamplingPlan, TurnProbe};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::environments::only_one_form;
 use crate::error::RunFileError;
 use crate::range::check_range;
 use crate::refusal::{NO_STAGE, Refusal};
@@ -20,6 +21,9 @@ use crate::sections::{
     SeatBinding, SeatSection, Stage, ToolSection,
 };
 use crate::{hint, overlay, pretrained};
+use environments::only_one_form;
+
+pub use environments::EnvironmentView;
 
 /// A run file of Gymkhana.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

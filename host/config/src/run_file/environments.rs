@@ -2,8 +2,8 @@
 
 use toml::Table;
 
+use super::RunFile;
 use crate::error::RunFileError;
-use crate::run_file::RunFile;
 use crate::sections::{EnvironmentEntry, EnvironmentSection, EnvironmentTool, LimitsSection, ToolSection, WhenFailing};
 
 /// An environment of a run.
