@@ -85,8 +85,8 @@ class Plugin:
     ) -> VectorEnv:
         """Environments that are stepped together. Number i begins with the seed `seed + i`.
 
-        `shared_episodes` of them share one instance of the plugin, which takes less memory and time. A trap in one then ends all
-        of those, and the sandbox does not isolate them from each other.
+        `shared_episodes` of them share one instance of the plugin, which takes less memory and time. A trap in one
+        then ends all of those, and the sandbox does not isolate them from each other.
         """
     def tool(self, *, seed: int = 0, options: Options | None = None) -> Tool:
         """A session of a tool."""

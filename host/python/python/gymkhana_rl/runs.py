@@ -83,8 +83,10 @@ class Run:
         return frames.DataFrame(rows)
 
     def metrics_lines(self) -> Iterator[dict[str, Any]]:
-        """The complete lines of `metrics.jsonl`, one training step each. The last line of a run in progress may lack its
-        end and is then left out."""
+        """The complete lines of `metrics.jsonl`, one training step each.
+
+        The last line of a run in progress may lack its end and is then left out.
+        """
         for line in self._text("metrics.jsonl").splitlines(keepends=True):
             if line.endswith("\n"):
                 yield json.loads(line)

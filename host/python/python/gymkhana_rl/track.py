@@ -10,7 +10,6 @@ counted over all stages, since both services want numbers that grow; `stage` and
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import re
 import sys
@@ -209,6 +208,12 @@ def main() -> int:
             print(mlflow(run, project=given.project, name=given.name, uri=given.uri, follow=given.follow))
     except GymkhanaError as error:
         print(f"error: {error}" + (f"\nhint: {error.hint}" if error.hint else ""), file=sys.stderr)
+        return 2
+    except Exception as error:
+        # Errors of the service's client, such as a server that cannot be reached.
+        if type(error).__module__.partition(".")[0] != given.to:
+            raise
+        print(f"error: {given.to} failed: {error}\nhint: check its settings and --uri", file=sys.stderr)
         return 2
     return 0
 

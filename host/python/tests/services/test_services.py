@@ -97,3 +97,14 @@ def test_mlflow_has_parameters_metrics_and_results(run, tmp_path, monkeypatch):
     assert found.data.tags["summary.greedy.success"] == "0.75"
     # A second run joins the same experiment.
     assert client.get_run(track.mlflow(run, project="agents", uri=uri)).info.experiment_id == found.info.experiment_id
+
+
+def test_a_server_that_cannot_be_reached_is_an_error_with_a_hint(run, monkeypatch, capsys):
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    # No server listens on the discard port.
+    arguments = ["track", str(run.path), "--to", "mlflow", "--project", "agents", "--uri", "http://127.0.0.1:9"]
+    monkeypatch.setattr("sys.argv", arguments)
+    assert track.main() == 2
+    error = capsys.readouterr().err
+    assert "error: mlflow failed: " in error and "\nhint: check its settings and --uri" in error
