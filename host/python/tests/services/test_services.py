@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +49,17 @@ def entries(file: bytes) -> Iterator[bytes]:
             entry = b""
 
 
+def until_end(file: Path) -> list[bytes]:
+    """The entries of a file, as soon as its size rests: the client's own process writes it."""
+    size = -1
+    for _ in range(100):
+        time.sleep(0.2)
+        if size == file.stat().st_size > 7:
+            break
+        size = file.stat().st_size
+    return list(entries(file.read_bytes()))
+
+
 def test_wandb_has_configuration_steps_and_results(run, tmp_path):
     pytest.importorskip("wandb")
     from wandb.proto import wandb_internal_pb2
@@ -55,7 +68,7 @@ def test_wandb_has_configuration_steps_and_results(run, tmp_path):
     assert written.parent == tmp_path / "wandb" and written.name.startswith("offline-run-")
     (file,) = written.glob("*.wandb")
     history, config, summary, project = [], {}, {}, set()
-    for data in entries(file.read_bytes()):
+    for data in until_end(file):
         record = wandb_internal_pb2.Record()
         record.ParseFromString(data)
         kind = record.WhichOneof("record_type")
