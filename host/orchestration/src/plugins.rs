@@ -250,7 +250,7 @@ pub(crate) fn only_environment(mut environments: Vec<Plugin>) -> RunResult<Plugi
         (Some(environment), None) => Ok(environment),
         (Some(one), Some(other)) => Err(RunError::user(format!(
             "plugins `{}` and `{}` are both environments, but a run with [environment] has exactly one\nhint: remove one of them, \
-             or use [[environments]]",
+             or list them in [[environments]] of a run file",
             other.name(),
             one.name()
         ))),

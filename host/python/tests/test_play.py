@@ -277,7 +277,7 @@ def test_plugins_that_do_not_fit_are_named(lake, load, serve):
     assert none.value.hint == "add one to plugins, such as word-problems.wasm"
     with pytest.raises(gk.PlayError, match=r"`kuhn-poker` and `frozen-lake`|`frozen-lake` and `kuhn-poker`") as two:
         gk.play([lake, load("kuhn-poker")], model=url, episodes=1)
-    assert two.value.hint == "remove one of them"
+    assert two.value.hint == "remove one of them, or list them in [[environments]] of a run file"
     with pytest.raises(gk.OptionError, match="`options` names `lake`") as wrong:
         gk.play(lake, model=url, episodes=1, options={"lake": {}})
     assert wrong.value.hint == "use `frozen-lake`"
