@@ -29,6 +29,8 @@ pub enum StudyName {
     Toy,
     /// Self-play in Kuhn poker (SPIRAL)
     Kuhn,
+    /// Samplers of training tasks
+    Samplers,
     /// Training through an agent program on the `openai` client
     AgentProgram,
 }

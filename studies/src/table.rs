@@ -91,11 +91,30 @@ pub async fn play_groups<'a, Played>(
 where
     Played: Future<Output = Result<EpisodeRecord>>,
 {
+    play_sizes(&vec![MEMBERS; groups as usize], trainer, step, seed, one).await
+}
+
+/// Plays groups of these sizes concurrently.
+pub async fn play_sizes<'a, Played>(
+    sizes: &[u32],
+    trainer: &'a Trainer,
+    step: u64,
+    seed: Seed,
+    one: impl Fn(Table<'a>) -> Played,
+) -> Result<Vec<Vec<EpisodeRecord>>>
+where
+    Played: Future<Output = Result<EpisodeRecord>>,
+{
     let one = &one;
-    let groups = (0..groups).map(|group| {
-        try_join_all((0..MEMBERS).map(move |member| one(Table::new(trainer, (step, group, member), seed))))
+    let mut before = 0;
+    let groups = (0_u32..).zip(sizes).map(|(group, size)| {
+        let first = before;
+        before += size;
+        try_join_all((0..*size).map(move |member| {
+            one(Table { place: first + member, ..Table::new(trainer, (step, group, member), seed) })
+        }))
     });
-    try_join_all(groups).await
+    try_join_all(groups.collect::<Vec<_>>()).await
 }
 
 /// An episode in progress. Each seat has its own context.
@@ -109,6 +128,8 @@ pub struct Table<'a> {
     pub group: u32,
     /// See `step`.
     pub member: u32,
+    /// Index of the episode among those of its step.
+    place: u32,
     record: EpisodeRecord,
 }
 
@@ -116,7 +137,7 @@ impl<'a> Table<'a> {
     fn new(trainer: &'a Trainer, (step, group, member): (u64, u32, u32), seed: Seed) -> Self {
         let record = record(step, group, member);
         let of_group = seed.child(step).child(group);
-        Self { trainer, seed: of_group.child(member), of_group, step, group, member, record }
+        Self { trainer, seed: of_group.child(member), of_group, step, group, member, place: 0, record }
     }
 
     /// Random stream of this episode.
@@ -224,7 +245,7 @@ impl<'a> Table<'a> {
     }
 
     fn conversation(&self, seat: u32) -> Conversation {
-        let place = (self.group * MEMBERS + self.member) * SEATS + seat;
+        let place = self.place * SEATS + seat;
         Conversation { id: u64::from(place), place }
     }
 }

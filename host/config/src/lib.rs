@@ -24,9 +24,11 @@ pub use reference::run_file_page;
 pub use run_file::{EnvironmentView, RunFile};
 pub use schema::json_schema;
 pub use sections::{
-    AgentSandbox, AgentSection, Checkpoint, CheckpointsSection, DynamicSampling, EnvironmentEntry, EnvironmentSection,
-    EnvironmentTool, EvaluatedWeights, EvaluationSection, FailuresSection, GatewayClient, GatewaySampling,
-    GatewaySection, HttpSection, HubModel, LimitsSection, McpSection, ModelSection, Options, PluginSection,
-    PolicySection, RewardSection, RlStage, SandboxSection, SeatBinding, SeatSection, SecretSection, ServerSection,
-    SftStage, Stage, ToolFormatChoice, ToolSection, TurnSchedule, WhenFailing,
+    AdaptiveTasks, AgentSandbox, AgentSection, Checkpoint, CheckpointsSection, DifficultyTasks, DynamicSampling,
+    EnvironmentEntry, EnvironmentSection, EnvironmentTool, EvaluatedFigure, EvaluatedWeights, EvaluationMetric,
+    EvaluationSection, FailuresSection, GatewayClient, GatewaySampling, GatewaySection, HttpSection, HubModel,
+    LimitsSection, McpSection, MixedOutcomeTasks, ModelSection, Options, PluginSection, PolicySection,
+    PrioritizedTasks, Priority, RewardSection, RlStage, SamplerPhase, SamplerSection, SandboxSection, SeatBinding,
+    SeatSection, SecretSection, ServerSection, SftStage, Stage, StagedTasks, ToolFormatChoice, ToolSection,
+    TurnSchedule, WeightedTasks, WhenFailing,
 };

@@ -13,12 +13,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
-use crate::range::check_range;
+use crate::range::{check_range, is_default};
 use crate::refusal::{NO_STAGE, Refusal};
 use crate::sections::{
     AgentSection, CheckpointsSection, EnvironmentEntry, EnvironmentSection, EvaluationSection, FailuresSection,
-    GatewaySection, LimitsSection, ModelSection, PluginSection, PolicySection, RewardSection, SandboxSection,
-    SeatBinding, SeatSection, Stage, ToolSection,
+    GatewaySection, LimitsSection, ModelSection, PluginSection, PolicySection, RewardSection, SamplerSection,
+    SandboxSection, SeatBinding, SeatSection, Stage, ToolSection,
 };
 use crate::{hint, overlay, pretrained};
 use environments::only_one_form;
@@ -56,6 +56,10 @@ pub struct RunFile {
     /// Environments of a run with several. Excludes `[environment]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environments: Vec<EnvironmentEntry>,
+    /// Sampler of training tasks.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("x-default" = "`{ kind = \"shuffled\" }`"))]
+    pub sampler: SamplerSection,
     /// Options of tools, by plugin name, and servers that are tools.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<String, ToolSection>,
@@ -224,6 +228,8 @@ impl RunFile {
             stage.check(self.deterministic)?;
         }
         self.check_environments()?;
+        self.check_samplers()?;
+        self.check_evaluation_metric()?;
         if let Some(gateway) = &self.gateway {
             gateway.check()?;
         }

@@ -16,6 +16,7 @@ mod recorded_groups;
 mod report;
 pub mod rewards;
 pub mod rollout;
+pub mod sampler;
 mod schedule;
 pub mod seats;
 pub mod served;

@@ -90,6 +90,8 @@ pub mod rl {
         CALLS = "calls", "calls per episode", "mean number of function calls, without malformed ones";
         MALFORMED_CALLS = "malformed_calls", "calls per episode", "mean number of calls that could not be parsed";
         FAILURES = "failures", "episodes", "episodes with at least one recorded failure";
+        TASKS_RESTING = "tasks_resting", "tasks", "tasks that the sampler `difficulty` leaves out at present";
+        SAMPLER_PHASE = "sampler_phase", "", "phase of the sampler `staged`, from 0";
         STALENESS_MAX = "staleness_max", "training steps", "maximum staleness of the sampled tokens";
         STALENESS_MEAN = "staleness_mean", "training steps", "mean staleness of the sampled tokens";
         SECONDS_PLAY = "seconds_play", "seconds", "wall-clock time until the step's episodes were complete; with \
@@ -164,6 +166,7 @@ pub mod evaluation {
         SUCCESS = "eval_success", "share, 0 to 1", "success on held-out tasks with the weights before this step, \
             decoded greedily";
         SUCCESS_SAMPLED = "eval_success_sampled", "share, 0 to 1", "the same, sampled at temperature 1";
+        REWARD = "eval_reward", "", "mean reward of the greedy episodes, over their seats with the run's policy";
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod agreement;
 mod banner;
+mod budget;
 mod checkpoint_name;
 pub mod evaluate;
 #[cfg(fuzzing)]

@@ -7,6 +7,7 @@ use gymkhana_config::{RunFile, Stage};
 use gymkhana_record::{Seed, TaskRef};
 use gymkhana_trainer::{Footprint, ModelConfig};
 
+use crate::budget::Budget;
 use crate::seats::SeatPolicies;
 use crate::start::Prepared;
 use gymkhana_orchestration::environments::RunEnvironment;
@@ -24,6 +25,8 @@ pub struct RunPlan {
     pub run_file: String,
     /// Episodes of each stage and its last learning rate, in words.
     pub stages: Vec<String>,
+    /// Episodes and tokens of the whole run, in words.
+    pub budget: String,
     /// Bytes that the models keep, by their use.
     pub memory: Vec<(String, u64)>,
     /// First prompt of the policy in each environment; absent where it cannot be made.
@@ -67,6 +70,7 @@ impl Prepared {
             banner: self.banner(),
             run_file: file.resolved().internal()?,
             stages: file.stages.iter().map(stage).collect::<RunResult<_>>()?,
+            budget: Budget::of(file, self.opened.seats.own_seats().len()).to_string(),
             memory: memory(file, &self.opened.seats)?,
             prompts,
         })
@@ -162,6 +166,7 @@ impl Display for RunPlan {
     fn fmt(&self, f: &mut Formatter<'_>) -> Written {
         writeln!(f, "{}\n", self.banner)?;
         self.stages.iter().try_for_each(|stage| writeln!(f, "{stage}"))?;
+        writeln!(f, "{}", self.budget)?;
         let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
         let parts: Vec<String> =
             self.memory.iter().map(|(name, bytes)| format!("{name} {}", megabytes(*bytes))).collect();

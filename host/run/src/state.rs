@@ -17,6 +17,7 @@ use crate::seats::checkpoint_of;
 use crate::seats::frozen::Frozen;
 use crate::stages::tally::{FailureTally, Failures};
 use gymkhana_config::{CheckpointsSection, Stage};
+use gymkhana_orchestration::sampler::SamplerState;
 use gymkhana_orchestration::{Classify, RunResult};
 
 /// Content of `state.json`, written last, after the checkpoint that it names is complete.
@@ -59,6 +60,9 @@ pub(crate) struct Progress {
     /// Environments by name, in a run with several.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environments: BTreeMap<String, EnvironmentProgress>,
+    /// Samplers of training tasks.
+    #[serde(default, skip_serializing_if = "SamplerState::is_empty")]
+    pub sampler: SamplerState,
     /// Failures of the whole run, including those of episodes that a resumption played again.
     #[serde(default, skip_serializing_if = "FailureTally::is_empty")]
     pub tally: FailureTally,
@@ -253,6 +257,8 @@ impl Progress {
 
     /// Starts a stage.
     pub fn begin(&mut self, name: &str, before: Success) {
+        // A stage that stopped early has left steps that it had begun.
+        self.sampler.drawn.clear();
         let begun = self.finished.iter().map(|stage| stage.seconds).sum();
         self.current = Some(Current {
             name: name.to_owned(),

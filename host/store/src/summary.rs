@@ -91,13 +91,27 @@ pub struct StepEvaluation {
     /// Success with sampling, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_sampled: Option<f64>,
+    /// Mean reward with greedy decoding; absent in runs of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reward: Option<f64>,
+    /// Value of `evaluation.metric`, if that is not `success`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<f64>,
     /// Success of each environment, in a run with several.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environments: BTreeMap<String, EnvironmentSuccess>,
 }
 
-/// The best of some evaluations by greedy success, the first of equal ones; `None` of none.
+impl StepEvaluation {
+    /// Value by which evaluations are compared; higher is better.
+    #[must_use]
+    pub fn score(&self) -> f64 {
+        self.metric.unwrap_or(self.success)
+    }
+}
+
+/// The best of some evaluations by the run's metric, the first of equal ones; `None` of none.
 #[must_use]
 pub fn best_evaluation(evaluations: &[StepEvaluation]) -> Option<&StepEvaluation> {
-    evaluations.iter().reduce(|best, next| if next.success > best.success { next } else { best })
+    evaluations.iter().reduce(|best, next| if next.score() > best.score() { next } else { best })
 }

@@ -10,6 +10,7 @@ mod gating;
 mod kuhn;
 mod over_long;
 mod recall;
+mod samplers;
 mod stale;
 mod toy;
 mod void_turns;
@@ -54,6 +55,7 @@ impl StudyName {
             Self::Recall => recall::STUDY,
             Self::Toy => toy::STUDY,
             Self::Kuhn => kuhn::STUDY,
+            Self::Samplers => samplers::STUDY,
             Self::AgentProgram => agent_program::STUDY,
         }
     }
@@ -73,6 +75,7 @@ impl StudyName {
             Self::Recall => recall::run(arm, seed, effort).await,
             Self::Toy => toy::run(arm, seed, effort).await,
             Self::Kuhn => kuhn::run(arm, seed, effort).await,
+            Self::Samplers => samplers::run(arm, seed, effort).await,
             Self::AgentProgram => agent_program::run(arm, seed, effort).await,
         }
     }

@@ -18,6 +18,7 @@ type Allowed = (&'static str, &'static [&'static str]);
 /// Allowed normal dependencies, from the lowest layer to the highest.
 const ALLOWED: [Allowed; 40] = [
     ("nearest", &[]),
+    ("rows", &[]),
     ("registry", &["nearest"]),
     ("net", &[]),
     ("record", &[]),
@@ -71,9 +72,9 @@ const ALLOWED: [Allowed; 40] = [
             "config",
             "registry",
             "nearest",
+            "rows",
         ],
     ),
-    ("rows", &[]),
     ("data", &["rows"]),
     (
         "serve",
@@ -168,7 +169,7 @@ const ALLOWED: [Allowed; 40] = [
             "sdk",
         ],
     ),
-    ("studies", &["benches", "record", "policy", "chat", "sandbox", "rollout", "trainer"]),
+    ("studies", &["benches", "record", "policy", "chat", "sandbox", "rollout", "trainer", "config", "orchestration"]),
     (
         "fuzz",
         &[

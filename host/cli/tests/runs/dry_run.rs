@@ -13,6 +13,8 @@ fn a_dry_run_prints_the_plan_and_writes_nothing() {
         "stages: sft (2 steps, learning rate 1e-3), rl (2 steps, learning rate 1e-2)\n",
         "sft: 2 steps x 4 demonstrations = 8 episodes; learning rate 1.00e-3 in optimiser step 2, the last\n",
         "rl: 2 steps x 4 groups x 4 episodes = 32 episodes; learning rate 1.00e-2 in optimiser step 2, the last\n",
+        // Three evaluations of four tasks, greedy and sampled; 32 + 24 episodes of three turns of 32 tokens.
+        "budget: 40 episodes of training, at most 24 of evaluations, at most 5376 sampled tokens\n",
         "memory of the models, without activations: weights 0.0 MB + gradients 0.0 MB + moments of AdamW 0.1 MB + copies \
          for generation 0.0 MB + keys and values 0.2 MB = 0.3 MB\n",
         "first prompt, task train/0, ",

@@ -66,12 +66,36 @@ fn a_run_is_evaluated_between_steps_and_keeps_the_newest_and_the_best_weights() 
     assert!(desk.host(&["replay", "out"]).succeeded().contains(&format!("every byte equal: {}", records.len())));
 }
 
+/// Mean reward of the greedy episodes before a step of the second stage.
+fn reward(records: &[EpisodeRecord], step: u64) -> f64 {
+    let played =
+        records.iter().filter(|record| (record.id.stage, record.id.phase, record.id.step) == (1, Phase::During, step));
+    played.map(|record| record.rewards[0]).sum::<f64>() / 4.0
+}
+
+#[test]
+fn the_best_weights_may_be_those_with_the_highest_reward() {
+    let run = small_run("every = 1\nmetric = \"eval_reward\"", 6, "");
+    let desk = Desk::with_run_file(&run);
+    desk.run(WORD_PROBLEMS, &[]).succeeded();
+    let records = desk.episodes();
+    let expected: Vec<f64> = (1..6).map(|step| reward(&records, step)).collect();
+    let text = fs::read_to_string(desk.path("out/metrics.jsonl")).expect("metrics");
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let found: Vec<f64> =
+        lines.filter(|line| line["stage"] == 1).filter_map(|line| line["values"]["eval_reward"].as_f64()).collect();
+    assert_eq!(found, expected);
+    let best =
+        (1..6_usize).rev().max_by(|one, other| expected[one - 1].total_cmp(&expected[other - 1])).expect("a step");
+    assert_eq!(checkpoints(&desk).first(), Some(&format!("1-{best:06}")), "{expected:?}");
+}
+
 #[test]
 fn a_stage_stops_early_and_more_steps_continue_it() {
     // Three turns of 32 random bytes solve no word problem.
     let desk = Desk::with_run_file(&small_run("every = 2\npatience = 2", 40, ""));
     let outcome = desk.run(WORD_PROBLEMS, &[]);
-    let words = "the stage stops early, after 6 steps: success on held-out tasks was highest after 2, and \
+    let words = "the stage stops early, after 6 steps: eval_success on held-out tasks was highest after 2, and \
                  evaluation.patience is 2";
     assert!(outcome.talk.contains(words), "{}", outcome.talk);
     outcome.succeeded();
@@ -118,5 +142,15 @@ fn keys_without_an_effect_are_refused() {
     assert!(message.contains("evaluation.patience has no effect without evaluation.every\nhint: set"), "{message}");
     let message = desk.run(WORD_PROBLEMS, &["--set", "evaluation.every=1", "--set", "evaluation.tasks=0"]);
     let message = message.mistake("no tasks");
+    for (metric, words) in [
+        ("eval_succes", "`eval_succes` is no figure of an evaluation\nhint: use `eval_success`, "),
+        (
+            "lake/eval_success",
+            "evaluation.metric is `lake/eval_success`, but no environment `lake` is evaluated\nhint: leave",
+        ),
+    ] {
+        let refused = desk.run(WORD_PROBLEMS, &["--set", &format!("evaluation.metric={metric}")]).mistake(metric);
+        assert!(refused.contains(words), "{refused}");
+    }
     assert!(message.contains("evaluation.every has no effect without evaluation.tasks\nhint: set"), "{message}");
 }

@@ -19,6 +19,7 @@ mod plans;
 mod probes;
 mod resuming;
 mod run;
+mod samplers;
 mod schedules;
 mod seats;
 mod servers;

@@ -45,6 +45,8 @@ its own condition holds and the reward in this condition counts itself. Gates mu
 
 const ENVIRONMENTS: &str = "[Train on several environments](../how-to/several-environments.md) explains them.";
 
+const SAMPLERS: &str = "[Choose tasks](../how-to/choose-tasks.md) explains them.";
+
 const GRANTS: &str = "[Grant capabilities](../how-to/grant-capabilities.md) explains them.";
 
 const MCP: &str = "[Use MCP servers](../how-to/use-mcp-servers.md) explains them.";
@@ -72,6 +74,8 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::of(3, "`[environments.advantage]`", &["EnvironmentAdvantage"]),
     Section::of(3, "Schedules", &["WeightSchedule"]),
     Section::new(3, "Gates", Body::Text, GATES),
+    Section::new(2, "`[sampler]`", Body::Types(&["SamplerSection"]), SAMPLERS),
+    Section::of(3, "`[[sampler.phases]]`", &["SamplerPhase"]),
     Section::of(2, "`[tools.NAME]`", &["ToolSection"]),
     Section::new(3, "`tools.NAME.mcp`", Body::Types(&["McpSection"]), MCP),
     Section::of(2, "`[rewards.NAME]`", &["RewardSection"]),

@@ -1,10 +1,14 @@
 //! The environments of a run as one list, whichever form the run file has: `[environment]` or `[[environments]]`.
 
+use gymkhana_nearest::did_you_mean;
+use gymkhana_rollout::SamplingPlan;
 use toml::Table;
 
 use super::RunFile;
 use crate::error::RunFileError;
-use crate::sections::{EnvironmentEntry, EnvironmentSection, EnvironmentTool, LimitsSection, ToolSection, WhenFailing};
+use crate::sections::{
+    EnvironmentEntry, EnvironmentSection, EnvironmentTool, LimitsSection, Stage, ToolSection, WhenFailing,
+};
 
 /// An environment of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +61,9 @@ impl RunFile {
             }
             if let Some(context) = &entry.context {
                 file.context = context.clone();
+            }
+            if let Some(sampler) = &entry.sampler {
+                file.sampler = sampler.clone();
             }
             if let Some(tasks) = entry.eval_tasks {
                 file.evaluation.tasks = tasks;
@@ -139,6 +146,41 @@ impl RunFile {
             let message = "the shares of all environments are 0, so that nothing is trained\nhint: set `share` of one \
                            of [[environments]] above 0";
             return Err(RunFileError::Contradiction(message.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Rejects a metric of an environment that the run does not have or does not evaluate.
+    pub(crate) fn check_evaluation_metric(&self) -> Result<(), RunFileError> {
+        let Some(name) = &self.evaluation.metric.environment else { return Ok(()) };
+        let views = self.environment_views();
+        let evaluated = views.iter().filter(|view| view.file.evaluation.tasks > 0);
+        let known: Vec<&str> = evaluated.filter_map(|view| view.name.as_deref()).collect();
+        if known.contains(&name.as_str()) {
+            return Ok(());
+        }
+        let hint = match &known[..] {
+            [] => "leave out the environment's name".to_owned(),
+            known => format!("use one of `{}`{}", known.join("`, `"), did_you_mean(name, known.iter().copied())),
+        };
+        Err(RunFileError::Contradiction(format!(
+            "evaluation.metric is `{}`, but no environment `{name}` is evaluated\nhint: {hint}",
+            self.evaluation.metric
+        )))
+    }
+
+    /// Rejects samplers that contradict themselves or a stage.
+    pub(crate) fn check_samplers(&self) -> Result<(), RunFileError> {
+        for view in self.environment_views() {
+            let sampler = &view.file.sampler;
+            let own = view.name.map_or_else(|| "sampler".to_owned(), |name| format!("environments.{name}.sampler"));
+            sampler.check(&own)?;
+            for stage in &self.stages {
+                if let Stage::Rl(stage) = stage {
+                    let plain = matches!(stage.plan, SamplingPlan::Groups {});
+                    sampler.check_stage(&own, &stage.name, stage.group_size, plain)?;
+                }
+            }
         }
         Ok(())
     }

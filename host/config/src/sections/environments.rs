@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::rewards::check_weight;
-use super::{EnvironmentSection, LimitsSection, Options, RewardSection, Stage};
+use super::{EnvironmentSection, LimitsSection, Options, RewardSection, SamplerSection, Stage};
 use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
 
@@ -80,6 +80,10 @@ pub struct EnvironmentEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "`[context]`"))]
     pub context: Option<ContextStrategy>,
+    /// Sampler of the environment's training tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`[sampler]`"))]
+    pub sampler: Option<SamplerSection>,
     /// Advantages of the environment's episodes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub advantage: EnvironmentAdvantage,

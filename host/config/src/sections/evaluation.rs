@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
 use crate::range::check_range;
+use crate::sections::evaluation_metric::{EvaluatedFigure, EvaluationMetric};
 use crate::sections::stages::Stage;
 
 /// Evaluation on held-out tasks before and after each stage, and between its training steps.
@@ -19,10 +20,16 @@ pub struct EvaluationSection {
     /// Training steps between evaluations within a stage; 0 for none.
     #[schemars(range(max = 100_000_000))]
     pub every: u64,
-    /// Evaluations in a row without a higher greedy success than before, after which a stage stops; 0 for no limit.
-    /// Requires `every`.
+    /// Evaluations in a row without a higher `metric` than before, after which a stage stops; 0 for no limit. Requires
+    /// `every`.
     #[schemars(range(max = 1_000_000))]
     pub patience: u64,
+    /// Figure that tells which weights of a stage are best, by its name in `metrics.jsonl`; higher is better.
+    #[schemars(with = "String", extend(
+        "x-range" = "`eval_success`, `eval_success_sampled` or `eval_reward`, of one environment as in `NAME/eval_success`",
+        "x-default" = "`\"eval_success\"`"
+    ))]
+    pub metric: EvaluationMetric,
     /// Weights that are evaluated. Stages without `optimizer.ema` have no average.
     pub weights: EvaluatedWeights,
 }
@@ -41,7 +48,14 @@ pub enum EvaluatedWeights {
 
 impl Default for EvaluationSection {
     fn default() -> Self {
-        Self { tasks: 200, sampled: true, every: 0, patience: 0, weights: EvaluatedWeights::Current }
+        Self {
+            tasks: 200,
+            sampled: true,
+            every: 0,
+            patience: 0,
+            metric: EvaluationMetric::default(),
+            weights: EvaluatedWeights::Current,
+        }
     }
 }
 
@@ -58,6 +72,9 @@ impl EvaluationSection {
         match self {
             Self { every: 1.., tasks: 0, .. } => needed("every", "tasks", "set evaluation.tasks to 1 or more"),
             Self { every: 0, patience: 1.., .. } => needed("patience", "every", "set evaluation.every to 1 or more"),
+            Self {
+                sampled: false, metric: EvaluationMetric { figure: EvaluatedFigure::SuccessSampled, .. }, ..
+            } => needed("metric", "sampled", "set evaluation.sampled = true, or choose another metric"),
             _ => Ok(()),
         }
     }

@@ -4,6 +4,7 @@ mod agents;
 mod environment;
 mod environments;
 mod evaluation;
+mod evaluation_metric;
 mod failures;
 mod grants;
 mod limits;
@@ -12,6 +13,7 @@ mod policy;
 mod preset_flags;
 mod retention;
 mod rewards;
+mod sampler;
 mod sandbox;
 mod seats;
 mod stages;
@@ -21,6 +23,7 @@ pub use agents::{AgentSandbox, AgentSection, GatewayClient, GatewaySampling, Gat
 pub use environment::{EnvironmentSection, Options};
 pub use environments::{EnvironmentEntry, EnvironmentTool, WhenFailing};
 pub use evaluation::{EvaluatedWeights, EvaluationSection};
+pub use evaluation_metric::{EvaluatedFigure, EvaluationMetric};
 pub use failures::FailuresSection;
 pub use grants::{HttpSection, ModelSection, PluginSection, SecretSection};
 pub use limits::LimitsSection;
@@ -28,6 +31,10 @@ pub use mcp::McpSection;
 pub use policy::{Checkpoint, HubModel, PolicySection, ServerSection, ToolFormatChoice};
 pub use retention::CheckpointsSection;
 pub use rewards::RewardSection;
+pub use sampler::{
+    AdaptiveTasks, DifficultyTasks, MixedOutcomeTasks, PrioritizedTasks, Priority, SamplerPhase, SamplerSection,
+    StagedTasks, WeightedTasks,
+};
 pub use sandbox::SandboxSection;
 pub use seats::{SeatBinding, SeatSection};
 pub use stages::{DynamicSampling, RlStage, SftStage, Stage, TurnSchedule};

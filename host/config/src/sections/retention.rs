@@ -13,8 +13,8 @@ pub struct CheckpointsSection {
     /// Number of the newest checkpoints of a stage that stay.
     #[schemars(range(min = 1, max = 100_000))]
     pub last: usize,
-    /// Whether the checkpoint with the highest greedy success stays as well. It is written when `evaluation.every`
-    /// measures a higher success than before.
+    /// Whether the checkpoint with the highest `evaluation.metric` stays as well. It is written when `evaluation.every`
+    /// measures a higher value than before.
     pub best: bool,
 }
 

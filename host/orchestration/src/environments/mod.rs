@@ -8,7 +8,7 @@ use std::sync::Arc;
 use gymkhana_chat::ChatFormat;
 use gymkhana_config::{EnvironmentView, RunFile};
 use gymkhana_nearest::did_you_mean;
-use gymkhana_record::EpisodeRecord;
+use gymkhana_record::{EpisodeRecord, Seed};
 use gymkhana_rollout::{PluginSet, RewardSum, Rollout};
 use gymkhana_sandbox::Plugin;
 
@@ -50,6 +50,12 @@ impl BoundEnvironment {
 }
 
 impl RunEnvironment {
+    /// Seed of the environment's tasks; `seed` is that of the run.
+    #[must_use]
+    pub fn task_seed(&self, seed: Seed) -> Seed {
+        self.view.name.as_ref().map_or(seed, |name| seed.child(name.as_str()))
+    }
+
     /// An error about this environment, which names it in a run with several.
     #[must_use]
     pub fn blame(&self, error: RunError) -> RunError {

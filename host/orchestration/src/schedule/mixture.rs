@@ -7,7 +7,7 @@
 use gymkhana_record::TaskRef;
 
 use crate::schedule::scheduler::GroupTask;
-use crate::schedule::tasks::TaskSampler;
+use crate::schedule::tasks::TaskOrder;
 
 /// An environment that gets no position from here on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,16 +20,16 @@ pub struct Dropped {
 
 /// Order of the tasks of all environments.
 pub struct TaskMixture {
-    samplers: Vec<TaskSampler>,
+    orders: Vec<TaskOrder>,
     assignment: Assignment,
 }
 
 impl TaskMixture {
     /// A mixture of these environments: the order of an environment's tasks, and its share.
     #[must_use]
-    pub fn new(environments: Vec<(TaskSampler, f64)>, dropped: &[Dropped]) -> Self {
-        let (samplers, shares) = environments.into_iter().unzip();
-        Self { samplers, assignment: Assignment::new(shares, dropped) }
+    pub fn new(environments: Vec<(TaskOrder, f64)>, dropped: &[Dropped]) -> Self {
+        let (orders, shares) = environments.into_iter().unzip();
+        Self { orders, assignment: Assignment::new(shares, dropped) }
     }
 
     /// Sets the dropped environments.
@@ -44,13 +44,13 @@ impl TaskMixture {
         (position..position + length)
             .map(|position| {
                 let (environment, own) = self.assignment.at(position);
-                GroupTask { environment, task: self.task(environment, own), turns: None }
+                GroupTask { environment, task: self.task(environment, own), turns: None, attempts: None }
             })
             .collect()
     }
 
     fn task(&mut self, environment: usize, own: u64) -> TaskRef {
-        self.samplers[environment].at(own)
+        self.orders[environment].at(own)
     }
 }
 

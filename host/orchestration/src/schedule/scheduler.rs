@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gymkhana_policy::Sampling;
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
 use gymkhana_rollout::{Actor, ForkError, GroupPlan, Rollout, SamplingPlan, SeatPlayer, WaitKind};
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
@@ -18,20 +19,25 @@ pub trait SeatPlayers: Clone + Send + Sync + 'static {
 }
 
 /// The task of a group.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GroupTask {
     /// Index of the environment among those of the run.
     pub environment: usize,
     /// The task.
     pub task: TaskRef,
     /// Turn limit per seat, if it differs from the environment's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u32>,
+    /// Number of episodes, if it differs from the batch's group size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
 }
 
 impl From<TaskRef> for GroupTask {
     /// A task of the run's only environment.
     fn from(task: TaskRef) -> Self {
-        Self { environment: 0, task, turns: None }
+        Self { environment: 0, task, turns: None, attempts: None }
     }
 }
 
@@ -115,8 +121,10 @@ impl<S: SeatPlayers> Scheduler<S> {
 
     /// Starts a batch.
     pub fn start(&mut self, batch: &Batch) -> InFlight {
-        let members = batch.plan.members(batch.group_size);
-        let handles = (0_u32..).zip(&batch.tasks).map(|(place, GroupTask { environment, task, turns })| {
+        let mut members_before = 0;
+        let handles = (0_u32..).zip(&batch.tasks).map(|(place, GroupTask { environment, task, turns, attempts })| {
+            let size = attempts.unwrap_or(batch.group_size);
+            let members = batch.plan.members(size);
             let id = EpisodeId {
                 stage: self.runner.stage,
                 phase: batch.phase,
@@ -130,10 +138,11 @@ impl<S: SeatPlayers> Scheduler<S> {
                 task: task.clone(),
                 seeds: self.runner.seeds,
                 sampling: batch.sampling,
-                place: place * members,
-                size: batch.group_size,
+                place: members_before,
+                size,
                 turns: *turns,
             };
+            members_before += members;
             let (runner, plan, environment) = (self.runner.clone(), batch.plan.clone(), *environment);
             let guests = runner.guests.clone();
             let play = async move {

@@ -1,4 +1,4 @@
-//! Order of tasks: an infinite split in sequence, a finite one reshuffled in every pass.
+//! Order of tasks: by default an infinite split in sequence, a finite one reshuffled in every pass.
 
 use gymkhana_record::{Seed, TaskRef};
 use gymkhana_registry::Capability;
@@ -6,27 +6,85 @@ use gymkhana_rollout::PluginSet;
 use gymkhana_sandbox::SplitInfo;
 
 use crate::error::{Classify, RunError, RunResult};
+use crate::sampler::weights;
+use gymkhana_config::{SamplerSection, WeightedTasks};
 use gymkhana_nearest::did_you_mean;
 
 /// Order of the tasks of a split.
-pub struct TaskSampler {
+pub struct TaskOrder {
     split: String,
     count: Option<u64>,
     seed: Seed,
-    /// Pass whose permutation `order` holds.
-    pass: Option<u64>,
-    order: Vec<u64>,
+    rule: Rule,
 }
 
-impl TaskSampler {
-    /// Order of a split's tasks under a run's seed.
+/// Rule of an order.
+enum Rule {
+    /// The tasks as the split has them.
+    Sequential,
+    /// All tasks in each pass, in an order of its own; an infinite split in its order.
+    Shuffled {
+        /// Pass whose permutation `order` holds.
+        pass: Option<u64>,
+        order: Vec<u64>,
+    },
+    /// Independent draws by these sums of weights.
+    Weighted(Vec<f64>),
+}
+
+impl TaskOrder {
+    /// Shuffled order of a split's tasks under a run's seed.
     ///
     /// # Errors
     /// As [`count_tasks`].
     pub async fn of_run(plugins: &PluginSet, split: &str, seed: Seed) -> RunResult<Self> {
         let count = count_tasks(plugins, split).await?;
-        let seed = seed.child("tasks").child(split);
-        Ok(Self { split: split.to_owned(), count, seed, pass: None, order: vec![] })
+        Ok(Self { count, ..Self::shuffled(split, None, seed.child("tasks").child(split)) })
+    }
+
+    /// Order of a split's tasks by a sampler. Samplers with a memory have the shuffled order as their basis.
+    ///
+    /// # Errors
+    /// As [`count_tasks`], or if the weights cannot be used.
+    pub async fn of_sampler(sampler: &SamplerSection, plugins: &PluginSet, split: &str, seed: Seed) -> RunResult<Self> {
+        let own = Self::of_run(plugins, split, seed).await?;
+        match sampler {
+            SamplerSection::Sequential {} => Ok(Self { rule: Rule::Sequential, ..own }),
+            SamplerSection::Weighted(section) => own.weighted(section, plugins),
+            _ => Ok(own),
+        }
+    }
+
+    /// A shuffled order of so many tasks.
+    pub(crate) fn shuffled(split: &str, count: Option<u64>, seed: Seed) -> Self {
+        Self { split: split.to_owned(), count, seed, rule: Rule::Shuffled { pass: None, order: vec![] } }
+    }
+
+    fn weighted(self, section: &WeightedTasks, plugins: &PluginSet) -> RunResult<Self> {
+        let sums = weights::cumulative(section, &self.split)?;
+        let (weights, split) = (sums.len() as u64, &self.split);
+        if let Some(tasks) = self.count.filter(|tasks| *tasks != weights) {
+            return Err(RunError::user(format!(
+                "sampler.file `{}` has {weights} weights, but split `{split}` of environment `{}` has {tasks} tasks",
+                section.file.display(),
+                plugins.environment().plugin.name()
+            ))
+            .with_hint("give each task of the split one record, in their order"));
+        }
+        Ok(Self { count: Some(weights), rule: Rule::Weighted(sums), ..self })
+    }
+
+    /// The order of the first tasks of the split alone; all of them for `None`.
+    ///
+    /// # Errors
+    /// If the split has fewer tasks.
+    pub(crate) fn first(self, tasks: Option<u64>) -> RunResult<Self> {
+        let Some(wanted) = tasks else { return Ok(self) };
+        if let Some(count) = self.count.filter(|count| *count < wanted) {
+            let message = format!("the sampler has tasks = {wanted}, but split `{}` has {count} tasks", self.split);
+            return Err(RunError::user(message).with_hint(format!("lower `tasks` of the sampler to {count}")));
+        }
+        Ok(Self { count: Some(wanted), ..self })
     }
 
     /// Number of tasks; `None` for an infinite split.
@@ -42,18 +100,29 @@ impl TaskSampler {
 
     /// The task at a position of the infinite sequence.
     pub fn at(&mut self, position: u64) -> TaskRef {
-        let index = match self.count {
-            None => position,
-            Some(count) => {
+        let seed = self.seed;
+        let index = match (&mut self.rule, self.count) {
+            (Rule::Weighted(sums), _) => {
+                let target = seed.child(position).stream().unit() * sums.last().copied().unwrap_or_default();
+                sums.partition_point(|sum| *sum <= target) as u64
+            }
+            (_, None) => position,
+            (Rule::Sequential, Some(count)) => position % count,
+            (Rule::Shuffled { pass: held, order }, Some(count)) => {
                 let pass = position / count;
-                if self.pass != Some(pass) {
-                    self.order = (0..count).collect();
-                    self.seed.child(pass).stream().shuffle(&mut self.order);
-                    self.pass = Some(pass);
+                if *held != Some(pass) {
+                    *order = (0..count).collect();
+                    seed.child(pass).stream().shuffle(order);
+                    *held = Some(pass);
                 }
-                self.order[(position % count) as usize]
+                order[(position % count) as usize]
             }
         };
+        self.task(index)
+    }
+
+    /// The task with this index.
+    pub(crate) fn task(&self, index: u64) -> TaskRef {
         TaskRef { split: self.split.clone(), index }
     }
 }
@@ -148,8 +217,7 @@ mod tests {
 
     #[test]
     fn every_pass_over_a_finite_split_has_each_task_once() {
-        let mut tasks =
-            TaskSampler { split: "train".to_owned(), count: Some(5), seed: Seed(3), pass: None, order: vec![] };
+        let mut tasks = TaskOrder::shuffled("train", Some(5), Seed(3));
         let mut passes: Vec<Vec<u64>> = Vec::new();
         for pass in 0..20 {
             let taken: Vec<u64> = tasks.take(pass * 5, 5).into_iter().map(|task| task.index).collect();
@@ -161,5 +229,29 @@ mod tests {
         assert!(passes.iter().any(|pass| *pass != passes[0]), "every pass has the same order");
         // A position yields the same task whatever was requested before.
         assert_eq!(tasks.take(3, 1)[0].index, passes[0][3]);
+    }
+
+    /// Weights 1, 0 and 3: task 1 is never drawn, and task 2 three times as often as task 0.
+    #[test]
+    fn weighted_tasks_are_drawn_in_proportion() {
+        let mut tasks =
+            TaskOrder { rule: Rule::Weighted(vec![1.0, 1.0, 4.0]), ..TaskOrder::shuffled("train", Some(3), Seed(3)) };
+        let mut counts = [0.0; 3];
+        tasks.take(0, 4000).into_iter().for_each(|task| counts[task.index as usize] += 1.0 / 4000.0);
+        // Four standard deviations are 0.027.
+        assert!((counts[0] - 0.25_f64).abs() < 0.027 && counts[1] == 0.0, "{counts:?}");
+        assert_eq!(tasks.take(7, 3), tasks.take(0, 10)[7..]);
+    }
+
+    #[test]
+    fn a_sequential_order_repeats_the_split() {
+        let mut tasks = TaskOrder { rule: Rule::Sequential, ..TaskOrder::shuffled("train", Some(3), Seed(3)) };
+        let indices: Vec<u64> = tasks.take(1, 5).into_iter().map(|task| task.index).collect();
+        assert_eq!(indices, [1, 2, 0, 1, 2]);
+        let refused = tasks.first(Some(4)).err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(
+            refused,
+            "the sampler has tasks = 4, but split `train` has 3 tasks\nhint: lower `tasks` of the sampler to 3"
+        );
     }
 }

@@ -7,7 +7,7 @@ use gymkhana_orchestration::places::{check_group, most_in_flight};
 use gymkhana_orchestration::rewards::with_nearest_name;
 use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, GroupTask, Scheduler};
 use gymkhana_orchestration::served::{Served, ServedSeats};
-use gymkhana_orchestration::tasks::TaskSampler;
+use gymkhana_orchestration::tasks::TaskOrder;
 use gymkhana_orchestration::{Reporter, RunError, RunResult};
 use gymkhana_record::{Ending, EpisodeRecord, Phase, Seed, TaskRef};
 use gymkhana_rollout::PluginSet;
@@ -67,7 +67,7 @@ fn stage(file: &RunFile) -> RunResult<&RlStage> {
 /// Tasks of the groups: those that were given, or those that a run would take first.
 async fn tasks(file: &RunFile, set: &PluginSet, given: Option<Vec<u64>>, groups: u64) -> RunResult<Vec<TaskRef>> {
     let split = &file.environment.train;
-    let mut sampler = TaskSampler::of_run(set, split, Seed(file.seed)).await?;
+    let mut sampler = TaskOrder::of_sampler(&file.sampler, set, split, Seed(file.seed)).await?;
     let Some(given) = given else { return Ok(sampler.take(0, groups)) };
     let count = sampler.count().unwrap_or(u64::MAX);
     if let Some(wrong) = given.iter().find(|index| **index >= count) {

@@ -19,5 +19,5 @@ pub(super) async fn of_environment(
     }
     let count = count_tasks(set, split).await?.map_or(most, |count| count.min(most));
     let task = |index| TaskRef { split: split.to_owned(), index };
-    Ok((0..count).map(|index| GroupTask { environment, task: task(index), turns: None }).collect())
+    Ok((0..count).map(|index| GroupTask { environment, task: task(index), turns: None, attempts: None }).collect())
 }

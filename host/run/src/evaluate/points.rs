@@ -11,52 +11,102 @@ use gymkhana_store::{EnvironmentSuccess, StepEvaluation, best_evaluation};
 use super::held_out;
 use crate::schedule::{Decoding, EvalPoint, StagePart};
 use crate::session::Session;
+use crate::stages::groups::reward_of;
 use crate::state::{Current, Success};
 use crate::stop::Halt;
-use gymkhana_config::EvaluatedWeights;
+use gymkhana_config::{EvaluatedFigure, EvaluatedWeights, EvaluationMetric, EvaluationSection};
 use gymkhana_orchestration::scheduler::{Batch, GroupTask};
 use gymkhana_orchestration::{Classify, RunResult, Work};
 
-/// Success rates of a measurement, 0 to 1.
+/// Figures of some held-out episodes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Rate {
+    /// Share that was solved, 0 to 1.
+    success: f64,
+    /// Mean reward, over the episodes and the policy's own seats.
+    reward: f64,
+}
+
+/// Figures of a measurement.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Rates {
     /// Over all tasks; absent without any.
-    total: Option<f64>,
+    total: Option<Rate>,
     /// Of each environment, in a run with several.
-    environments: BTreeMap<String, f64>,
+    environments: BTreeMap<String, Rate>,
+}
+
+/// Figures of both ways of decoding.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Measured {
+    greedy: Rates,
+    sampled: Rates,
 }
 
 impl Rates {
-    fn of<'a>(records: impl Iterator<Item = &'a EpisodeRecord>) -> Self {
-        let mut counts: BTreeMap<Option<&str>, (usize, usize)> = BTreeMap::new();
+    fn of<'a>(records: impl Iterator<Item = &'a EpisodeRecord>, own_seats: &[u32]) -> Self {
+        let mut counts: BTreeMap<Option<&str>, (usize, f64, usize)> = BTreeMap::new();
         for record in records {
-            let (solved, all) = counts.entry(record.environment.as_deref()).or_default();
-            (*solved, *all) = (*solved + usize::from(record.success), *all + 1);
+            let reward: f64 = own_seats.iter().map(|seat| reward_of(record, *seat)).sum();
+            let own = counts.entry(record.environment.as_deref()).or_default();
+            *own = (own.0 + usize::from(record.success), own.1 + reward, own.2 + 1);
         }
-        let sums = counts.values().fold((0, 0), |(solved, all), own| (solved + own.0, all + own.1));
-        let rate = |(solved, all): (usize, usize)| (all > 0).then(|| solved as f64 / all as f64);
+        let sums = counts.values().fold((0, 0.0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1, sum.2 + own.2));
+        let seats = own_seats.len().max(1) as f64;
+        let rate = |(solved, reward, all): (usize, f64, usize)| {
+            (all > 0).then(|| Rate { success: solved as f64 / all as f64, reward: reward / seats / all as f64 })
+        };
         let named = counts.iter().filter_map(|(name, own)| Some(((*name)?.to_owned(), rate(*own)?)));
         Self { total: rate(sums), environments: named.collect() }
+    }
+
+    /// The figures of an environment, or those of all.
+    fn of_environment(&self, name: Option<&String>) -> Option<Rate> {
+        match name {
+            Some(name) => self.environments.get(name).copied(),
+            None => self.total,
+        }
+    }
+}
+
+impl Measured {
+    /// The success rates.
+    fn success(&self) -> Success {
+        let success = |rate: Option<&Rate>| rate.map(|rate| rate.success);
+        let own = |name: &String| EnvironmentSuccess {
+            greedy: success(self.greedy.environments.get(name)),
+            sampled: success(self.sampled.environments.get(name)),
+        };
+        let environments = self.greedy.environments.keys().map(|name| (name.clone(), own(name))).collect();
+        let (greedy, sampled) = (self.greedy.total.as_ref(), self.sampled.total.as_ref());
+        Success { greedy: success(greedy), sampled: success(sampled), environments }
+    }
+
+    /// The value of a metric; absent for an environment that was dropped.
+    fn value(&self, metric: &EvaluationMetric) -> Option<f64> {
+        let rates = if metric.figure == EvaluatedFigure::SuccessSampled { &self.sampled } else { &self.greedy };
+        let rate = rates.of_environment(metric.environment.as_ref())?;
+        Some(if metric.figure == EvaluatedFigure::Reward { rate.reward } else { rate.success })
     }
 }
 
 impl Session {
-    /// Evaluates on the held-out tasks, greedily and, if the run file asks for it, sampled.
+    /// Success rates on the held-out tasks.
     pub(crate) async fn evaluate(&mut self, point: EvalPoint) -> Result<Success, Halt> {
+        Ok(self.measure(point).await?.success())
+    }
+
+    /// Measures on the held-out tasks, greedily and, if the run file asks for it, sampled.
+    async fn measure(&mut self, point: EvalPoint) -> Result<Measured, Halt> {
         if !self.file.evaluates() {
-            return Ok(Success::default());
+            return Ok(Measured::default());
         }
-        let greedy = self.success_at(point, Decoding::Greedy).await?;
+        let greedy = self.rates_at(point, Decoding::Greedy).await?;
         let sampled = match self.file.evaluation.sampled {
-            true => self.success_at(point, Decoding::Sampled).await?,
+            true => self.rates_at(point, Decoding::Sampled).await?,
             false => Rates::default(),
         };
-        let own = |name: &String| EnvironmentSuccess {
-            greedy: greedy.environments.get(name).copied(),
-            sampled: sampled.environments.get(name).copied(),
-        };
-        let environments = greedy.environments.keys().map(|name| (name.clone(), own(name))).collect();
-        Ok(Success { greedy: greedy.total, sampled: sampled.total, environments })
+        Ok(Measured { greedy, sampled })
     }
 
     /// Evaluates between training steps if the run file asks for it here, and keeps the weights if they are the best of
@@ -67,18 +117,23 @@ impl Session {
         if is_measured || !self.file.evaluation.is_due(step) {
             return Ok(());
         }
-        let Success { greedy: Some(success), sampled, environments } = self.evaluate(EvalPoint::During(step)).await?
-        else {
-            return Ok(());
+        let measured = self.measure(EvalPoint::During(step)).await?;
+        let Success { greedy: Some(success), sampled, environments } = measured.success() else { return Ok(()) };
+        let EvaluationSection { patience, metric, .. } = self.file.evaluation.clone();
+        let evaluation = StepEvaluation {
+            step,
+            success,
+            success_sampled: sampled,
+            reward: measured.greedy.total.map(|rate| rate.reward),
+            metric: measured.value(&metric).filter(|_| metric != EvaluationMetric::default()),
+            environments,
         };
-        let patience = self.file.evaluation.patience;
-        let evaluation = StepEvaluation { step, success, success_sampled: sampled, environments };
         let is_best = self.progress.evaluated(evaluation, patience) && self.file.checkpoints.best;
         let current = self.progress.current.as_ref().filter(|current| current.stopped_early);
         let stops = current.is_some();
         if let Some(best) = current.and_then(|current| best_evaluation(&current.evaluations)) {
             self.reporter.status(&format!(
-                "the stage stops early, after {step} steps: success on held-out tasks was highest after {}, and \
+                "the stage stops early, after {step} steps: {metric} on held-out tasks was highest after {}, and \
                  evaluation.patience is {patience}",
                 best.step
             ));
@@ -96,6 +151,7 @@ impl Session {
         for found in evaluations.filter(|found| found.step == step) {
             values.push(evaluation::SUCCESS, found.success);
             found.success_sampled.iter().for_each(|sampled| values.push(evaluation::SUCCESS_SAMPLED, *sampled));
+            found.reward.iter().for_each(|reward| values.push(evaluation::REWARD, *reward));
             for (name, own) in &found.environments {
                 let mut rates = StepMetrics::default();
                 own.greedy.iter().for_each(|rate| rates.push(evaluation::SUCCESS, *rate));
@@ -106,7 +162,7 @@ impl Session {
         values
     }
 
-    async fn success_at(&mut self, point: EvalPoint, decoding: Decoding) -> Result<Rates, Halt> {
+    async fn rates_at(&mut self, point: EvalPoint, decoding: Decoding) -> Result<Rates, Halt> {
         let (phase, step) = match (point, decoding) {
             (EvalPoint::Before, Decoding::Greedy) => (Phase::Before, 0),
             (EvalPoint::During(step), Decoding::Greedy) => (Phase::During, step),
@@ -131,7 +187,7 @@ impl Session {
         self.use_average(false).await?;
         let groups = groups?;
         self.durations.measured(decoding, begun.elapsed());
-        Ok(Rates::of(groups.iter().flatten()))
+        Ok(Rates::of(groups.iter().flatten(), self.seats.own_seats()))
     }
 
     /// Held-out tasks of all environments that were not dropped.
@@ -167,5 +223,43 @@ impl Session {
             Decoding::Sampled => "sampled",
         };
         format!("{stage}measuring ({decoding})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gymkhana_record::{Ending, EpisodeId, Seed, TaskRef};
+
+    use super::*;
+
+    /// An episode of two seats.
+    fn record(environment: &str, success: bool, rewards: [f64; 2]) -> EpisodeRecord {
+        let id = EpisodeId { stage: 0, phase: Phase::During, step: 1, group: 0, member: 0, attempt: 0 };
+        let task = TaskRef { split: "test".to_owned(), index: 0 };
+        EpisodeRecord {
+            environment: Some(environment.to_owned()),
+            success,
+            rewards: rewards.to_vec(),
+            ..EpisodeRecord::new(id, task, Seed(0), Ending::Terminated)
+        }
+    }
+
+    /// The policy plays the second seat. Rewards of the lake: 3 and 1; of all: 3, 1 and 8.
+    #[test]
+    fn a_metric_is_that_of_its_environment_and_the_own_seats() {
+        let greedy =
+            [record("lake", true, [9.0, 3.0]), record("lake", false, [9.0, 1.0]), record("sums", true, [9.0, 8.0])];
+        let sampled = [record("lake", false, [0.0, 0.0])];
+        let measured = Measured { greedy: Rates::of(greedy.iter(), &[1]), sampled: Rates::of(sampled.iter(), &[1]) };
+        for (metric, expected) in [
+            ("eval_success", Some(2.0 / 3.0)),
+            ("eval_success_sampled", Some(0.0)),
+            ("eval_reward", Some(4.0)),
+            ("lake/eval_success", Some(0.5)),
+            ("lake/eval_reward", Some(2.0)),
+            ("sums/eval_success_sampled", None),
+        ] {
+            assert_eq!(measured.value(&metric.parse().unwrap()), expected, "{metric}");
+        }
     }
 }

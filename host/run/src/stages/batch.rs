@@ -10,7 +10,7 @@ use crate::seats::{SeatPolicies, weight_sync};
 use crate::session::Session;
 use crate::stages::tally::{BatchFailures, failed_figure};
 use crate::stop::Halt;
-use gymkhana_config::{RunFile, Stage};
+use gymkhana_config::{RlStage, RunFile, Stage};
 use gymkhana_orchestration::places::check_group;
 use gymkhana_orchestration::rewards::with_nearest_name;
 use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
@@ -72,6 +72,12 @@ impl Session {
             guests: self.guests.handle().clone(),
             permits: Arc::new(Semaphore::new(self.in_flight(members))),
         })
+    }
+
+    /// Largest number of attempts at a task in a stage, before its plan adds any.
+    pub(crate) fn most_attempts(&self, stage: &RlStage) -> u32 {
+        let samplers = self.environments.iter().map(|environment| &environment.view.file.sampler);
+        samplers.map(|sampler| sampler.most_attempts(stage.group_size)).max().unwrap_or(stage.group_size)
     }
 
     /// Stores a finished episode.
@@ -155,7 +161,7 @@ pub(crate) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> 
     file.stages.iter().try_for_each(|stage| {
         let group = match stage {
             Stage::Sft(_) => 1,
-            Stage::Rl(stage) => stage.plan.members(stage.group_size) as usize,
+            Stage::Rl(stage) => stage.plan.members(file.sampler.most_attempts(stage.group_size)) as usize,
         };
         check_group(&format!("stage `{}`", stage.name()), group, plugins, places)
     })

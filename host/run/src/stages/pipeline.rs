@@ -9,7 +9,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Instant;
 
-use gymkhana_record::{Ending, EpisodeRecord, Phase, Segment};
+use gymkhana_record::{Ending, EpisodeRecord, Phase, Segment, StepMetrics};
 use gymkhana_rollout::RolloutMetrics;
 
 use crate::seats::SeatPolicies;
@@ -17,8 +17,10 @@ use crate::session::Session;
 use crate::stages::groups::rewards_differ;
 use crate::stages::tally::BatchFailures;
 use gymkhana_config::RlStage;
-use gymkhana_orchestration::mixture::{Dropped, TaskMixture};
-use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, InFlight, Scheduler};
+use gymkhana_orchestration::mixture::Dropped;
+use gymkhana_orchestration::sampler::memory::Attempts;
+use gymkhana_orchestration::sampler::{SamplerState, TaskSampler};
+use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupTask, InFlight, Scheduler};
 use gymkhana_orchestration::{Classify, RunResult};
 
 /// Groups of one step.
@@ -27,15 +29,19 @@ struct Step {
     /// Groups of earlier rounds with a learning signal.
     kept: Vec<Vec<EpisodeRecord>>,
     failures: BatchFailures,
+    /// Attempts of all groups by their numbers, for samplers.
+    attempts: BTreeMap<u32, Attempts>,
+    /// Tasks of all rounds.
+    tasks: Vec<GroupTask>,
     /// Number of tasks taken so far.
-    taken: u64,
+    taken: usize,
     rounds: u32,
 }
 
 /// Steps in flight.
 pub(crate) struct Prefetcher<'a> {
     stage: &'a RlStage,
-    tasks: TaskMixture,
+    tasks: TaskSampler,
     /// Number of tasks that earlier stages used.
     seen: u64,
     /// Turn limit of each environment.
@@ -49,14 +55,14 @@ pub(crate) struct Prefetcher<'a> {
 }
 
 impl<'a> Prefetcher<'a> {
-    pub fn new(session: &Session, stage: &'a RlStage, tasks: TaskMixture, seen: u64, compared: Vec<Vec<u32>>) -> Self {
+    pub fn new(session: &Session, stage: &'a RlStage, tasks: TaskSampler, seen: u64, compared: Vec<Vec<u32>>) -> Self {
         Self {
             stage,
             tasks,
             seen,
             most_turns: session.environments.iter().map(|environment| environment.view.file.limits.turns).collect(),
             compared,
-            scheduler: session.scheduler(stage.plan.members(stage.group_size)),
+            scheduler: session.scheduler(stage.plan.members(session.most_attempts(stage))),
             next: session.steps_done(),
             steps: BTreeMap::new(),
         }
@@ -66,24 +72,41 @@ impl<'a> Prefetcher<'a> {
     pub fn begin(&mut self, done: u64, dropped: &[Dropped]) {
         self.tasks.set_dropped(dropped);
         while self.next <= done + u64::from(self.stage.max_staleness) && self.next < self.stage.steps {
-            let in_flight = self.start(self.next, 0, 0, self.stage.groups);
-            let taken = u64::from(self.stage.groups + self.stage.oversample_groups);
-            let step = Step { in_flight, kept: vec![], failures: BatchFailures::default(), taken, rounds: 0 };
+            let tasks = self.draw(self.next);
+            let taken = (self.stage.groups + self.stage.oversample_groups) as usize;
+            let in_flight = self.start(self.next, 0, tasks[..taken].to_vec());
+            let step = Step {
+                in_flight,
+                kept: vec![],
+                failures: BatchFailures::default(),
+                attempts: BTreeMap::new(),
+                tasks,
+                taken,
+                rounds: 0,
+            };
             self.steps.insert(self.next, step);
             self.next += 1;
         }
     }
 
-    /// Starts groups of a step with tasks that it has not used.
-    fn start(&mut self, step: u64, taken: u64, first_group: u32, groups: u32) -> InFlight {
-        let position = self.seen + step * self.stage.tasks_of_step() + taken;
-        let spare = self.stage.oversample_groups;
-        let mut tasks = self.tasks.take(position, u64::from(groups + spare));
-        if let Some(schedule) = self.stage.turns {
+    /// The tasks of all rounds of a step.
+    fn draw(&mut self, step: u64) -> Vec<GroupTask> {
+        let stage = self.stage;
+        let position = self.seen + step * stage.tasks_of_step();
+        let later = vec![stage.groups; stage.dynamic_sampling.max_rounds as usize];
+        let rounds = [vec![stage.groups + stage.oversample_groups], later].concat();
+        let mut tasks = self.tasks.draw(step, position, &rounds, stage.group_size);
+        if let Some(schedule) = stage.turns {
             for task in &mut tasks {
-                task.turns = self.most_turns.get(task.environment).map(|most| schedule.at(step, *most));
+                let most = self.most_turns.get(task.environment).map(|most| schedule.at(step, *most));
+                task.turns = [most, task.turns].into_iter().flatten().min();
             }
         }
+        tasks
+    }
+
+    /// Starts groups of a step with these tasks.
+    fn start(&mut self, step: u64, first_group: u32, tasks: Vec<GroupTask>) -> InFlight {
         let batch = Batch {
             phase: Phase::Train,
             step,
@@ -92,7 +115,7 @@ impl<'a> Prefetcher<'a> {
             group_size: self.stage.group_size,
             sampling: self.stage.sampling(),
             plan: self.stage.plan.clone(),
-            spare,
+            spare: self.stage.oversample_groups,
         };
         self.scheduler.start(&batch)
     }
@@ -109,6 +132,9 @@ impl<'a> Prefetcher<'a> {
         for record in &arrival.records {
             step.failures.count(record);
         }
+        if let (Some(first), Some(attempts)) = (arrival.records.first(), Attempts::of(&arrival.records)) {
+            step.attempts.insert(first.id.group, attempts);
+        }
         step.in_flight.arrive(arrival.place, arrival.records);
         if step.in_flight.missing() > 0 || step.rounds >= self.stage.dynamic_sampling.max_rounds {
             return;
@@ -117,28 +143,40 @@ impl<'a> Prefetcher<'a> {
         let groups = std::mem::replace(&mut step.in_flight, nothing).into_groups();
         step.kept.extend(usable(groups).filter(|group| rewards_differ(group, &self.compared)));
         step.rounds += 1;
-        let (taken, missing) = (step.taken, self.stage.groups.saturating_sub(step.kept.len() as u32));
-        step.taken += u64::from(missing);
+        let (taken, missing) = (step.taken, (self.stage.groups as usize).saturating_sub(step.kept.len()));
+        step.taken += missing;
         if missing > 0 {
             let first_group = u32::try_from(taken).unwrap_or(u32::MAX);
-            let in_flight = self.start(arrival.step, taken, first_group, missing);
+            let tasks = step.tasks[taken..step.taken].to_vec();
+            let in_flight = self.start(arrival.step, first_group, tasks);
             if let Some(step) = self.steps.get_mut(&arrival.step) {
                 step.in_flight = in_flight;
             }
         }
     }
 
-    /// A complete step: its groups and its failures.
+    /// A complete step: its groups and its failures. Samplers remember its attempts from here on.
     fn take(&mut self, step: u64) -> Option<(Vec<Vec<EpisodeRecord>>, BatchFailures)> {
         if self.steps.get(&step)?.in_flight.missing() > 0 {
             return None;
         }
-        let Step { in_flight, mut kept, failures, .. } = self.steps.remove(&step)?;
+        let Step { in_flight, mut kept, failures, attempts, .. } = self.steps.remove(&step)?;
+        self.tasks.observe(step, &attempts.into_values().collect::<Vec<_>>());
         let differ = |group: &Vec<EpisodeRecord>| {
             self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(group, &self.compared)
         };
         kept.extend(usable(in_flight.into_groups()).filter(differ));
         Some((kept, failures))
+    }
+
+    /// State of the samplers, which belongs to the steps taken so far.
+    pub fn sampler_state(&self) -> SamplerState {
+        self.tasks.state()
+    }
+
+    /// Figures of the samplers.
+    pub fn sampler_metrics(&self) -> StepMetrics {
+        self.tasks.metrics()
     }
 }
 

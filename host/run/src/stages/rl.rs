@@ -31,7 +31,7 @@ impl Session {
         let environments = self.file.environments.iter().map(|own| (own.name.clone(), own.advantage.clone())).collect();
         let settings =
             RlSettings { micro_batch_tokens, activation_checkpointing, environments, ..stage.settings().user_error()? };
-        let tasks = self.training_tasks().await?;
+        let tasks = self.sampled_tasks().await?;
         weight_sync::update(&self.seats, self.folder.reader().path()).await?;
         let compared = compared_seats(&self.seats.trained_seats(), settings.algorithm.group_by);
         let mut prefetcher = Prefetcher::new(self, stage, tasks, self.tasks_seen_before(), compared.clone());
@@ -85,6 +85,8 @@ impl Session {
             drop(timer);
             let trained = since.elapsed().as_secs_f64();
             self.count_step(figures.episodes, self.trained_tokens(&groups));
+            self.progress.sampler = prefetcher.sampler_state();
+            measured.append(prefetcher.sampler_metrics());
             measured.append(rewards);
             if stage.demonstrations.is_some() {
                 measured.push(rl::DEMONSTRATIONS, solved(&shown) as f64);

@@ -3,9 +3,9 @@
 use gymkhana_config::{RlStage, Stage};
 use gymkhana_orchestration::environments::{BoundEnvironment, RunEnvironment};
 use gymkhana_orchestration::mixture::TaskMixture;
-use gymkhana_orchestration::tasks::{TaskSampler, count_tasks};
+use gymkhana_orchestration::sampler::{self, TaskSampler, training_order};
+use gymkhana_orchestration::tasks::count_tasks;
 use gymkhana_orchestration::{Classify, RunError, RunResult};
-use gymkhana_record::Seed;
 use gymkhana_sandbox::OptionalInterface;
 use gymkhana_trainer::Replay;
 
@@ -13,8 +13,14 @@ use crate::session::Session;
 
 impl Session {
     /// Order of the training tasks of all environments under the run's seed.
-    pub(crate) async fn training_tasks(&self) -> RunResult<TaskMixture> {
+    async fn training_tasks(&self) -> RunResult<TaskMixture> {
         self.mixture(|environment| environment.view.share).await
+    }
+
+    /// Tasks of the steps of reinforcement learning: the training tasks, as the samplers of the environments choose them.
+    pub(crate) async fn sampled_tasks(&self) -> RunResult<TaskSampler> {
+        let mixture = self.training_tasks().await?;
+        TaskSampler::open(mixture, &self.environments, self.seed, self.progress.sampler.clone()).await
     }
 
     /// As [`Session::training_tasks`], without environments that have no oracle to play them.
@@ -47,12 +53,6 @@ impl Session {
     }
 }
 
-/// Order of an environment's training tasks under the run's seed.
-async fn training_order(environment: &RunEnvironment, seed: Seed) -> RunResult<TaskSampler> {
-    let seed = environment.view.name.as_ref().map_or(seed, |name| seed.child(name.as_str()));
-    TaskSampler::of_run(environment.rollout.plugins(), &environment.view.file.environment.train, seed).await
-}
-
 /// Rejects backfilling where no task is played twice: it uses an earlier success of the same task. `tasks` is the number
 /// of tasks in the split; `None` if it is infinite. `share` is the environment's share of the stage's tasks, 0 to 1.
 fn check_repeats(stage: &RlStage, split: &str, tasks: Option<u64>, share: f64) -> RunResult<()> {
@@ -76,6 +76,7 @@ pub(crate) async fn check_splits(bound: &[BoundEnvironment]) -> RunResult<()> {
         let (file, set) = (&environment.view.file, &environment.set);
         let blame = |error| environment.blame(error);
         let tasks = count_tasks(set, &file.environment.train).await.map_err(blame)?;
+        sampler::check(file, set).await.map_err(blame)?;
         for stage in &file.stages {
             if let Stage::Rl(stage) = stage {
                 check_repeats(stage, &file.environment.train, tasks, environment.view.share / shares).map_err(blame)?;

@@ -11,12 +11,16 @@
 //! | tail | position of `splits` (8), [`MAGIC`] |
 
 mod message;
+#[cfg(unix)]
+mod on_disk;
 mod reader;
 mod row;
 mod split;
 mod writer;
 
 pub use message::{Message, Role};
+#[cfg(unix)]
+pub use on_disk::OnDisk;
 
 pub use reader::{ReadAt, ReadError, Reader, Split, is_rows};
 pub use row::{COLUMNS, Function, Row, shown};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::future::BoxFuture;
 use gymkhana_orchestration::scheduler::SeatPlayers;
 use gymkhana_orchestration::served::{Served, ServedSeats};
-use gymkhana_orchestration::tasks::TaskSampler;
+use gymkhana_orchestration::tasks::TaskOrder;
 use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
 use gymkhana_rollout::control::{ApiError, Ended, Episodes, ErrorClass, Wanted};
@@ -24,7 +24,7 @@ pub(super) struct GatewayEpisodes {
     sampling: Sampling,
     seeds: Seed,
     splits: Vec<SplitInfo>,
-    tasks: Mutex<TaskSampler>,
+    tasks: Mutex<TaskOrder>,
     next: AtomicU32,
     records: Arc<Records>,
     guests: Handle,
@@ -49,7 +49,9 @@ impl GatewayEpisodes {
             sampling: if temperature == 0.0 { Sampling::GREEDY } else { Sampling::at(temperature) },
             seeds: Seed(file.seed).child("episode"),
             splits: environment.plugin.splits(&environment.options).await.user_error()?,
-            tasks: Mutex::new(TaskSampler::of_run(set, &file.environment.train, Seed(file.seed)).await?),
+            tasks: Mutex::new(
+                TaskOrder::of_sampler(&file.sampler, set, &file.environment.train, Seed(file.seed)).await?,
+            ),
             next: AtomicU32::new(records.first()),
             records,
             guests: guests.clone(),
