@@ -45,10 +45,25 @@ impl Ending {
     }
 }
 
-/// The same word as in records and Parquet.
-impl fmt::Display for Ending {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Ending {
+    /// All endings.
+    pub const ALL: [Self; 10] = [
+        Self::Terminated,
+        Self::Truncated,
+        Self::TurnLimit,
+        Self::ContextLimit,
+        Self::CallLimit,
+        Self::TimeLimit,
+        Self::EarlyStopped,
+        Self::EnvironmentFailed,
+        Self::AgentFailed,
+        Self::Dropped,
+    ];
+
+    /// The word of records and Parquet.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
             Self::Terminated => "terminated",
             Self::Truncated => "truncated",
             Self::TurnLimit => "turn-limit",
@@ -59,6 +74,41 @@ impl fmt::Display for Ending {
             Self::EnvironmentFailed => "environment-failed",
             Self::AgentFailed => "agent-failed",
             Self::Dropped => "dropped",
-        })
+        }
+    }
+}
+
+/// The same word as in records and Parquet.
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// A word that is not an ending.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not an ending; an example is `turn-limit`")]
+pub struct ParseEndingError(String);
+
+impl std::str::FromStr for Ending {
+    type Err = ParseEndingError;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|ending| ending.word() == word).ok_or_else(|| ParseEndingError(word.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_records() {
+        for ending in Ending::ALL {
+            let json = serde_json::to_string(&ending).expect("JSON");
+            assert_eq!(json, format!("\"{ending}\""));
+            assert_eq!(ending.word().parse(), Ok(ending));
+        }
+        assert!("Dropped".parse::<Ending>().is_err());
     }
 }

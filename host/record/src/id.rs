@@ -39,6 +39,25 @@ const PHASES: [(Phase, &str); 9] = [
     (Phase::Served, "served"),
 ];
 
+impl Phase {
+    /// All phases, in the order in which a stage plays them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        PHASES.iter().map(|(phase, _)| *phase)
+    }
+
+    /// The word in an episode id.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        PHASES.iter().find(|(phase, _)| *phase == self).map_or("?", |(_, name)| name)
+    }
+
+    /// Whether episodes of this phase measure success on held-out tasks.
+    #[must_use]
+    pub fn is_evaluation(self) -> bool {
+        !matches!(self, Self::Demonstration | Self::Train | Self::Served)
+    }
+}
+
 /// The name of one attempt at one task, unique in a run. Written as `1.train.12.3.5.0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct EpisodeId {
@@ -58,9 +77,8 @@ pub struct EpisodeId {
 
 impl std::fmt::Display for EpisodeId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let phase = PHASES.iter().find(|(phase, _)| *phase == self.phase).map_or("?", |(_, name)| name);
-        let Self { stage, step, group, member, attempt, .. } = self;
-        write!(f, "{stage}.{phase}.{step}.{group}.{member}.{attempt}")
+        let Self { stage, phase, step, group, member, attempt } = self;
+        write!(f, "{stage}.{}.{step}.{group}.{member}.{attempt}", phase.word())
     }
 }
 

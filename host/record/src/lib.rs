@@ -25,7 +25,7 @@ pub use call::{
     Reply, ToolReply,
 };
 pub use content::{Call, Content, Function, Media, NamedValue, Part, TaskRef, Value, WrittenCall, text_of};
-pub use ending::Ending;
+pub use ending::{Ending, ParseEndingError};
 pub use episode::{EPISODE_SCHEMA, EpisodeRecord, Opening, PluginScore, SeatFunctions, SeatRewards, Timing};
 pub use fork::Fork;
 pub use id::{EpisodeId, ParseEpisodeIdError, Phase};

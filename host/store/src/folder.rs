@@ -19,7 +19,7 @@ use crate::fs::{RUN_FILE, STATE_FILE, SUMMARY_FILE, names_in, write};
 use crate::metrics::{METRICS_FILE, lines_before, read_lines};
 use crate::sealed;
 use crate::summary::SUMMARY_SCHEMA;
-use crate::{EpisodeReader, EpisodeStore, Metrics, MetricsExtent, MetricsLine, StoreError, Summary};
+use crate::{EpisodeReader, EpisodeStore, EpisodeTable, Metrics, MetricsExtent, MetricsLine, StoreError, Summary};
 
 /// Schema number of `state.json`.
 pub const STATE_SCHEMA: u32 = 2;
@@ -195,6 +195,15 @@ impl RunReader {
     /// If a file of episodes is damaged or newer than this host.
     pub fn episodes(&self) -> Result<EpisodeReader, StoreError> {
         EpisodeReader::open(&self.episodes_path())
+    }
+
+    /// Table of the episodes stored so far, with records read on demand. For many episodes, it needs far less memory than
+    /// [`episodes`](Self::episodes).
+    ///
+    /// # Errors
+    /// If a file of episodes is damaged or newer than this host.
+    pub fn episode_table(&self) -> Result<EpisodeTable, StoreError> {
+        EpisodeTable::open(&self.episodes_path())
     }
 
     /// Complete lines of `metrics.jsonl`.

@@ -24,6 +24,7 @@ mod tensorboard;
 pub use episodes::EpisodeStore;
 pub use episodes::part::PART_SCHEMA;
 pub use episodes::reader::EpisodeReader;
+pub use episodes::table::{EpisodeRow, EpisodeTable};
 pub use error::StoreError;
 pub use folder::{RunFolder, RunReader, STATE_SCHEMA};
 pub use metrics::{METRICS_SCHEMA, Metrics, MetricsExtent, MetricsLine};

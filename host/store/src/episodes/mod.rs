@@ -8,6 +8,7 @@ mod old_record;
 pub(crate) mod part;
 pub(crate) mod reader;
 mod sharing;
+pub(crate) mod table;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -57,7 +57,7 @@ pub(crate) fn read_part(path: &Path) -> Result<Vec<EpisodeRecord>, StoreError> {
 /// Reads the ids of a part's episodes, in the order of writing.
 pub(crate) fn read_ids(path: &Path) -> Result<Vec<EpisodeId>, StoreError> {
     let mut ids = Vec::new();
-    for batch in open(path, Some("id"))? {
+    for batch in read_columns(path, &["id"])? {
         let failed = |source| StoreError::Parquet { path: path.to_owned(), source };
         let batch = batch.map_err(|source| failed(source.into()))?;
         for row in 0..batch.num_rows() {
@@ -67,9 +67,14 @@ pub(crate) fn read_ids(path: &Path) -> Result<Vec<EpisodeId>, StoreError> {
     Ok(ids)
 }
 
-/// Opens a part, with all columns or one, after verifying its checksum and its schema. A damaged file must not reach
+/// Opens a part with some of its columns.
+pub(crate) fn read_columns(path: &Path, columns: &[&str]) -> Result<ParquetRecordBatchReader, StoreError> {
+    open(path, Some(columns))
+}
+
+/// Opens a part, with all columns or some, after verifying its checksum and its schema. A damaged file must not reach
 /// the Parquet parser, which panics on some damage and does not detect other.
-fn open(path: &Path, column: Option<&str>) -> Result<ParquetRecordBatchReader, StoreError> {
+fn open(path: &Path, columns: Option<&[&str]>) -> Result<ParquetRecordBatchReader, StoreError> {
     let failed = |source: Cause| StoreError::Parquet { path: path.to_owned(), source };
     let bytes = fs::read(path).map_err(|source| StoreError::io(path, source))?;
     if PART.verify(&bytes).is_err() {
@@ -89,10 +94,10 @@ fn open(path: &Path, column: Option<&str>) -> Result<ParquetRecordBatchReader, S
     if found != PART_SCHEMA {
         return Err(StoreError::Schema { path: path.to_owned(), found, known: PART_SCHEMA });
     }
-    let builder = match column {
+    let builder = match columns {
         None => builder,
-        Some(column) => {
-            let mask = ProjectionMask::columns(builder.parquet_schema(), [column]);
+        Some(columns) => {
+            let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
             builder.with_projection(mask)
         }
     };
@@ -249,15 +254,26 @@ fn text_columns(entries: &[Entry], shares: &[Option<Shared>]) -> Result<Vec<(&'s
     Ok(vec![("transcript", Arc::new(transcripts.finish())), ("record", Arc::new(rests))])
 }
 
-/// Rebuilds a row's record; `above` holds the records of the rows before it.
-fn decode_row(batch: &RecordBatch, row: usize, above: &[EpisodeRecord]) -> Result<EpisodeRecord, Cause> {
-    let (mut record, schema) =
-        old_record::parse(text(batch, "record", row)?.as_bytes()).map_err(|error| match error {
-            BadRecord::Json(source) => Cause::from(source),
-            BadRecord::Schema(found) => {
-                format!("row {row} has record schema {found} but this host reads schemas up to {EPISODE_SCHEMA}").into()
-            }
-        })?;
+/// Parses a row's record without turns and segments, and returns it with its schema number.
+fn decode_rest(batch: &RecordBatch, row: usize) -> Result<(EpisodeRecord, u32), Cause> {
+    old_record::parse(text(batch, "record", row)?.as_bytes()).map_err(|error| match error {
+        BadRecord::Json(source) => Cause::from(source),
+        BadRecord::Schema(found) => {
+            format!("row {row} has record schema {found} but this host reads schemas up to {EPISODE_SCHEMA}").into()
+        }
+    })
+}
+
+/// Rebuilds a row's record without its segments and without the turns that its parent's row holds.
+pub(crate) fn decode_outline(batch: &RecordBatch, row: usize) -> Result<EpisodeRecord, Cause> {
+    let (mut record, schema) = decode_rest(batch, row)?;
+    record.turns = old_record::parse_turns(text(batch, "transcript", row)?.as_bytes(), schema)?;
+    Ok(record)
+}
+
+/// Rebuilds a row's record; `above` holds the records of the rows before it, or at least its parent's.
+pub(crate) fn decode_row(batch: &RecordBatch, row: usize, above: &[EpisodeRecord]) -> Result<EpisodeRecord, Cause> {
+    let (mut record, schema) = decode_rest(batch, row)?;
     let shared = Shared::read(batch, row)?;
     let parent = match &shared {
         Some(shared) => Some(above.iter().rfind(|record| record.id == shared.parent).ok_or_else(|| {

@@ -47,13 +47,13 @@ impl EpisodeReader {
     pub(crate) fn scan(folder: &Path) -> Result<(Self, Vec<FoundJournal>), StoreError> {
         let mut reader =
             Self { folder: folder.to_owned(), parts: Vec::new(), journalled: Vec::new(), ids: HashSet::new() };
-        for number in numbers(folder, "part-", ".parquet")? {
+        for number in numbers_of_parts(folder)? {
             let mut ids = read_ids(&part_path(folder, number))?;
             ids.retain(|id| reader.ids.insert(*id));
             reader.parts.push((number, ids));
         }
         let mut journals = Vec::new();
-        for number in numbers(folder, JOURNAL, ".log")? {
+        for number in numbers_of_journals(folder)? {
             let Recovered { mut entries, end, torn } = journal::recover(&journal_path(folder, number))?;
             entries.retain(|entry| reader.ids.insert(entry.record.id));
             journals.push(FoundJournal { number, end, torn, spent: entries.is_empty() });
@@ -138,6 +138,16 @@ pub(crate) fn journal_path(folder: &Path, number: u32) -> PathBuf {
 /// Whether a file of this name is a journal.
 pub(crate) fn is_journal(name: &str) -> bool {
     name.starts_with(JOURNAL)
+}
+
+/// Sorted numbers of the parts in a folder.
+pub(crate) fn numbers_of_parts(folder: &Path) -> Result<Vec<u32>, StoreError> {
+    numbers(folder, "part-", ".parquet")
+}
+
+/// Sorted numbers of the journals in a folder.
+pub(crate) fn numbers_of_journals(folder: &Path) -> Result<Vec<u32>, StoreError> {
+    numbers(folder, JOURNAL, ".log")
 }
 
 /// Sorted numbers of the files named `{before}NUMBER{after}`. Other files are ignored.
