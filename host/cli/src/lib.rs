@@ -73,6 +73,7 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<u8> {
         Command::Doctor(args) => return Ok(commands::doctor::doctor(&args, printer)),
         Command::Replay(args) => commands::replay::replay(&args, printer),
         Command::Show(args) => commands::show::show(&args, printer),
+        Command::Page(args) => commands::page::page(&args, printer),
         Command::Rescore(args) => commands::rescore::score(&args, printer),
         Command::Serve(args) => commands::serve::serve(&args, printer),
         Command::Data(command) => data::run(&command, printer),

@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 40] = [
+const ALLOWED: [Allowed; 41] = [
     ("nearest", &[]),
     ("rows", &[]),
     ("registry", &["nearest"]),
@@ -37,6 +37,7 @@ const ALLOWED: [Allowed; 40] = [
     ("trainer", &["algorithm", "record", "policy"]),
     ("policy-server", &["record", "policy", "chat", "net"]),
     ("store", &["record", "registry"]),
+    ("page", &["record", "registry", "store"]),
     ("registry-server", &["registry"]),
     ("registry-client", &["registry", "nearest"]),
     (
@@ -120,6 +121,7 @@ const ALLOWED: [Allowed; 40] = [
             "serve",
             "data",
             "run",
+            "page",
             "traces",
             "registry",
             "registry-client",

@@ -18,7 +18,7 @@ use crate::plugin::PluginCommand;
 use crate::registry::args::{FetchArgs, RegistryCommand};
 use crate::units::parse_age;
 
-pub use serving::{GatewayArgs, ServeArgs, ServeCommand, ServeExportArgs, StdioTools};
+pub use serving::{GatewayArgs, PageArgs, ServeArgs, ServeCommand, ServeExportArgs, StdioTools};
 
 /// Help on episode ids.
 const EPISODE_IDS: &str = "\
@@ -52,6 +52,8 @@ pub enum Command {
     /// Print a run or one episode
     #[command(after_help = EPISODE_IDS)]
     Show(ShowArgs),
+    /// Show runs as a web page
+    Page(PageArgs),
     /// Score recorded episodes with other rewards
     Rescore(RescoreArgs),
     /// Import data files; export recorded episodes

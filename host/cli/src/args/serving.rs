@@ -1,4 +1,4 @@
-//! Arguments of `host serve` and `host gateway`.
+//! Arguments of `host serve`, `host gateway` and `host page`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -102,4 +102,18 @@ pub struct GatewayArgs {
     /// Keep no records
     #[arg(long, conflicts_with = "out")]
     pub no_records: bool,
+}
+
+/// `host page`.
+#[derive(Debug, Args)]
+pub struct PageArgs {
+    /// Folders of runs
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// Address and port; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8123")]
+    pub listen: SocketAddr,
+    /// Require a token [default: random for other addresses]
+    #[arg(long, value_name = "TOKEN")]
+    pub token: Option<String>,
 }

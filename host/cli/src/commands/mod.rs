@@ -4,6 +4,7 @@ pub mod cache;
 pub mod completions;
 pub mod doctor;
 pub mod gateway;
+pub mod page;
 pub mod replay;
 pub mod rescore;
 pub mod serve;

@@ -17,6 +17,7 @@ fn help_of_every_command() {
         "export",
         "replay",
         "show",
+        "page",
         "rescore",
         "reward",
         "reward diff",

@@ -1,0 +1,90 @@
+//! The transcript of an episode: messages, calls with their answers, observations, and the replies of the policies.
+
+use std::collections::HashMap;
+
+use gymkhana_record::{EpisodeRecord, PolicyTurn, Turn};
+use maud::{Markup, html};
+
+use super::content::{content, text};
+use crate::words::{number, visible};
+
+/// Most turns that are shown.
+const MOST: usize = 2_000;
+
+/// The turns, each with the policies' replies that begin there.
+pub(crate) fn turns(record: &EpisodeRecord) -> Markup {
+    let mut replies: HashMap<usize, Vec<&PolicyTurn>> = HashMap::new();
+    for reply in &record.policy_turns {
+        replies.entry(reply.transcript as usize).or_default().push(reply);
+    }
+    let at = |place: usize| replies.get(&place).map(Vec::as_slice).unwrap_or_default();
+    html! {
+        ol.turns {
+            @for (place, turn) in record.turns.iter().enumerate().take(MOST) {
+                @for reply in at(place) { (begin(record, reply)) }
+                li.turn.(kind(turn)) { (one(turn)) }
+            }
+            @for reply in at(record.turns.len()) { (begin(record, reply)) }
+        }
+        @if record.turns.len() > MOST {
+            p.note { (record.turns.len() - MOST) " more turns are not shown; " code { "host show" } " prints all of them." }
+        }
+    }
+}
+
+fn kind(turn: &Turn) -> &'static str {
+    match turn {
+        Turn::Message { .. } => "message",
+        Turn::Call { .. } | Turn::MalformedCall { .. } => "call",
+        Turn::Answer { .. } => "answer",
+        Turn::Observation { .. } => "observation",
+    }
+}
+
+fn one(turn: &Turn) -> Markup {
+    html! {
+        @match turn {
+            Turn::Message { seat, content: parts } => {
+                h3 { "Seat " (seat) } (content(parts))
+            },
+            Turn::Call { seat, call, cost } => {
+                h3 { "Seat " (seat) " calls " code { (visible(&call.name)) } " " span.note { (visible(&call.id)) } }
+                (text(&pretty(&call.arguments)))
+                @if *cost != 0.0 { p.note { "declared cost " (number(*cost)) } }
+            },
+            Turn::MalformedCall { seat, id, text: words } => {
+                h3 { "Seat " (seat) " calls (malformed) " span.note { (visible(id)) } } (text(words))
+            },
+            Turn::Answer { seat, id, content: parts, failed } => {
+                h3 { @if *failed { "Failed answer" } @else { "Answer" } " to seat " (seat) " " span.note { (visible(id)) } }
+                (content(parts))
+            },
+            Turn::Observation { seat, content: parts } => {
+                h3 { "Environment to seat " (seat) } (content(parts))
+            },
+        }
+    }
+}
+
+/// Arguments of a call on several lines if they are JSON, else as they are.
+fn pretty(arguments: &str) -> String {
+    serde_json::from_str::<serde_json::Value>(arguments)
+        .and_then(|json| serde_json::to_string_pretty(&json))
+        .unwrap_or_else(|_| arguments.to_owned())
+}
+
+/// The line above a policy's reply: its number, reward and probe.
+fn begin(record: &EpisodeRecord, reply: &PolicyTurn) -> Markup {
+    let of_turn = |by_seat: &[Vec<f64>]| by_seat.get(reply.seat as usize)?.get(reply.turn as usize).copied();
+    html! {
+        li.reply {
+            "Seat " (reply.seat) ", reply " (reply.turn)
+            @if reply.turn < record.shared_turns(reply.seat) { ", shared with the parent" }
+            @if let Some(reward) = of_turn(&record.turn_rewards).filter(|reward| *reward != 0.0) { ", reward " (number(reward)) }
+            @if let Some(gain) = of_turn(&record.turn_gains).filter(|gain| *gain != 0.0) { ", gain " (number(gain)) }
+            @if let Some(probe) = &reply.probe_score { ", probe " (number(probe.log_prob)) " nats per token" }
+            @if let Some(state) = &reply.state { ", state " code { (visible(state)) } }
+            @if let Some(note) = &reply.note { div.note-text { "Note of the policy:" (text(note)) } }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The members of one group side by side: rewards, scores and transcripts.
+
+use gymkhana_record::{EpisodeId, EpisodeRecord};
+use maud::{Markup, html};
+
+use crate::episode::transcript;
+use crate::error::Problem;
+use crate::layout::{self, Frame, scrolling};
+use crate::run::{Run, first_of_group, group_name};
+use crate::state::App;
+use crate::words::{number, numbers, visible, yes};
+
+/// Most members whose transcripts are shown.
+const TRANSCRIPTS: usize = 16;
+/// Most members in the table.
+const MEMBERS: usize = 500;
+
+/// The page.
+pub(crate) fn page(app: &App, run: &Run, group: &str) -> Result<Markup, Problem> {
+    let first = first_of_group(group).ok_or_else(|| {
+        Problem::NotFound(format!("`{group}` is not a group; an example is `1.train.12.3`: stage, phase, step, group"))
+    })?;
+    let table = run.table()?;
+    let is_member =
+        |id: EpisodeId| (id.stage, id.phase, id.step, id.group) == (first.stage, first.phase, first.step, first.group);
+    let positions = table.rows().enumerate().filter(|(_, row)| is_member(row.id)).map(|(position, _)| position);
+    let mut members: Vec<EpisodeRecord> =
+        table.outlines(&positions.take(MEMBERS).collect::<Vec<_>>())?.into_iter().map(|(_, record)| record).collect();
+    members.sort_by_key(|record| record.id);
+    let Some(one) = members.first() else {
+        return Err(Problem::NotFound(format!("the run has no group `{group}`")));
+    };
+    let name = group_name(first);
+    let body = html! {
+        h1 { "Group " (name) }
+        p { "Task " (visible(&one.task_name())) ", " (members.len()) " members" }
+        (scrolling("Members", &comparison(run, &members)))
+        h2 { "Transcripts" }
+        div.members.scroll role="region" aria-label="Transcripts" tabindex="0" {
+            @for record in members.iter().take(TRANSCRIPTS) {
+                section aria-label=(format!("Episode {}", record.id)) {
+                    h3 { a href=(run.episode_path(record.id)) { (record.id.to_string()) } }
+                    p { "reward " (numbers(&record.rewards)) ", success: " (yes(record.success)) }
+                    @if !record.forks.is_empty() { p.note { "A fork: turns that it shares with its parent may be left out here." } }
+                    (transcript::turns(record))
+                }
+            }
+        }
+    };
+    Ok(layout::page(app, &Frame { title: &format!("Group {name}"), run: Some(run), live: vec![] }, &body))
+}
+
+/// Names of all score components of some episodes, with their rewards.
+fn components(members: &[EpisodeRecord]) -> Vec<(String, String)> {
+    let mut names = Vec::new();
+    for plugin in members.iter().flat_map(|record| &record.scores) {
+        for component in plugin.scores.iter().flat_map(|score| &score.components) {
+            let name = (plugin.plugin.clone(), component.name.clone());
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+/// Value of a component for the first seat that has it.
+fn component(record: &EpisodeRecord, (plugin, name): &(String, String)) -> Option<f64> {
+    let scores = record.scores.iter().filter(|score| score.plugin == *plugin).flat_map(|score| &score.scores);
+    scores
+        .flat_map(|score| &score.components)
+        .find(|component| component.name == *name)
+        .map(|component| component.value)
+}
+
+fn comparison(run: &Run, members: &[EpisodeRecord]) -> Markup {
+    let names = components(members);
+    let first: Vec<f64> = members.iter().filter_map(|record| record.rewards.first().copied()).collect();
+    let mean = first.iter().sum::<f64>() / first.len() as f64;
+    html! {
+        table {
+            thead { tr {
+                th scope="col" { "Episode" } th scope="col" { "Ending" } th scope="col" { "Success" }
+                th.number scope="col" { "Reward" } th.number scope="col" { "Minus mean" } th scope="col" { "Selected" }
+                @for (plugin, name) in &names { th.number scope="col" { (visible(plugin)) "." (visible(name)) } }
+            } }
+            tbody {
+                @for record in members {
+                    tr {
+                        th scope="row" { a href=(run.episode_path(record.id)) { (record.id.to_string()) } }
+                        td { (record.ending.word()) }
+                        td { (yes(record.success)) }
+                        td.number { (numbers(&record.rewards)) }
+                        td.number { @if let Some(reward) = record.rewards.first() { (number(reward - mean)) } }
+                        td { (yes(record.selected)) }
+                        @for name in &names {
+                            td.number { @if let Some(value) = component(record, name) { (number(value)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

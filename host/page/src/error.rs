@@ -1,0 +1,72 @@
+//! Errors of the page: those that keep it from starting, and those that one request gets as its answer.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use axum::http::StatusCode;
+use gymkhana_store::StoreError;
+
+use crate::access::AccessError;
+use crate::query::WrongOption;
+
+/// The page cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// A run cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A run was given twice.
+    #[error("run `{0}` was given twice\nhint: give each run once")]
+    Twice(PathBuf),
+    /// The address needs a token, or the token cannot be used.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The address cannot be bound.
+    #[error("cannot listen on {address}: {source}\nhint: choose an address of this machine and a free port")]
+    Listen {
+        /// Address.
+        address: SocketAddr,
+        /// I/O error.
+        source: io::Error,
+    },
+    /// Serving failed.
+    #[error("the page cannot be served: {0}")]
+    Serve(#[from] io::Error),
+}
+
+/// A request that gets no page.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Problem {
+    /// The address names something that does not exist.
+    #[error("{0}")]
+    NotFound(String),
+    /// An option of the address is wrong.
+    #[error(transparent)]
+    Option(#[from] WrongOption),
+    /// A file of the run cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The run file is not TOML.
+    #[error("the run file of `{run}` cannot be read: {source}")]
+    RunFile {
+        /// Name of the run.
+        run: String,
+        /// Cause.
+        source: toml::de::Error,
+    },
+    /// The page could not be written.
+    #[error("the page could not be written: a file of the run is damaged, or the host has a fault")]
+    Panicked,
+}
+
+impl Problem {
+    /// Status of the answer.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::Option(_) => StatusCode::BAD_REQUEST,
+            Self::Store(_) | Self::RunFile { .. } | Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}

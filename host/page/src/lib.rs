@@ -1,0 +1,27 @@
+//! The run page: curves, episodes and rewards of recorded and live runs, as HTML that the server renders.
+//!
+//! The page reads runs and changes nothing. What agents and plugins wrote is escaped by the template engine, media are
+//! images alone, and a content security policy refuses scripts that are not the page's own file.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod access;
+mod chart;
+mod episode;
+mod episodes;
+mod error;
+mod layout;
+mod live;
+mod overview;
+mod query;
+mod rewards;
+mod routes;
+mod run;
+mod server;
+mod state;
+mod words;
+
+pub use access::{Access, AccessError, Token};
+pub use error::PageError;
+pub use routes::router;
+pub use server::Page;

@@ -1,0 +1,185 @@
+//! The page of a run's rewards: their distributions and agreement, and the failures and times of the same episodes.
+
+mod sample;
+
+use maud::{Markup, html};
+
+use crate::chart::Histogram;
+use crate::episodes::filter::Filter;
+use crate::error::Problem;
+use crate::layout::{self, Frame, choices, input, scrolling, select};
+use crate::query::Query;
+use crate::run::Run;
+use crate::state::App;
+use crate::words::{counted, number, visible};
+use sample::Sample;
+
+/// Most series that are compared with each other.
+const COMPARED: usize = 24;
+/// Parts of a histogram.
+const PARTS: usize = 20;
+
+/// The page.
+pub(crate) fn page(app: &App, run: &Run, query: &Query) -> Result<Markup, Problem> {
+    let filter = Filter::parse(query)?;
+    let sample = Sample::read(&run.table()?, &filter)?;
+    let title = format!("Rewards of {}", run.name);
+    let body = html! {
+        h1 { "Rewards of " (visible(&run.name)) }
+        (form(run, query))
+        p role="status" {
+            (counted(sample.episodes, "episode"))
+            @if sample.episodes < sample.candidates { ", a sample of " (sample.candidates) }
+        }
+        @if sample.series.is_empty() { p { "These episodes have no rewards." } } @else {
+            h2 { "Distributions" }
+            (scrolling("Distributions", &distributions(&sample)))
+            @if sample.series.len() > 1 {
+                h2 { "Agreement" }
+                p { "Pearson's correlation over the episodes that have both numbers: 1 for rewards that agree, -1 for opposite ones." }
+                (scrolling("Agreement", &agreement(&sample)))
+            }
+        }
+        (failures(&sample))
+        (time(&sample))
+    };
+    Ok(layout::page(app, &Frame { title: &title, run: Some(run), live: vec![] }, &body))
+}
+
+fn form(run: &Run, query: &Query) -> Markup {
+    let mut stages = choices(&[("", "all")]);
+    stages.extend(run.stages().into_iter().enumerate().map(|(stage, name)| (stage.to_string(), name)));
+    let phases =
+        [("", "all"), ("train", "training"), ("evaluation", "evaluation"), ("demonstrations", "demonstrations")];
+    html! {
+        form.options method="get" action=(format!("{}/rewards", run.path())) aria-label="Filters" data-auto {
+            (select(query, "stage", "Stage", &stages))
+            (select(query, "phase", "Phase", &choices(&phases)))
+            (input(query, "step_min", "Step from", "number"))
+            (input(query, "step_max", "Step to", "number"))
+            button { "Show" }
+        }
+    }
+}
+
+/// Values of a series that are present.
+fn present(series: &[Option<f64>]) -> Vec<f64> {
+    series.iter().copied().flatten().filter(|value| value.is_finite()).collect()
+}
+
+/// Mean and population standard deviation; `None` of no values.
+fn moments(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+    (!values.is_empty()).then(|| (mean, variance.sqrt()))
+}
+
+/// Pearson's correlation over the entries that both series have; `None` if one of them is constant there.
+fn correlation(one: &[Option<f64>], other: &[Option<f64>]) -> Option<f64> {
+    let pairs: Vec<(f64, f64)> = one.iter().zip(other).filter_map(|(one, other)| Some(((*one)?, (*other)?))).collect();
+    let (ones, others): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let ((one_mean, one_deviation), (other_mean, other_deviation)) = (moments(&ones)?, moments(&others)?);
+    let covariance =
+        pairs.iter().map(|(one, other)| (one - one_mean) * (other - other_mean)).sum::<f64>() / pairs.len() as f64;
+    let scale = one_deviation * other_deviation;
+    (scale > 0.0).then(|| covariance / scale)
+}
+
+fn distributions(sample: &Sample) -> Markup {
+    html! {
+        table {
+            thead { tr {
+                th scope="col" { "Number" } th.number scope="col" { "Episodes" } th.number scope="col" { "Mean" }
+                th.number scope="col" { "Deviation" } th.number scope="col" { "Lowest" } th.number scope="col" { "Highest" }
+                th scope="col" { "Distribution" }
+            } }
+            tbody {
+                @for (name, series) in &sample.series {
+                    @let values = present(series);
+                    @if let Some((mean, deviation)) = moments(&values) {
+                        tr {
+                            th scope="row" { (visible(name)) }
+                            td.number { (values.len()) }
+                            td.number { (number(mean)) }
+                            td.number { (number(deviation)) }
+                            td.number { (number(values.iter().copied().fold(f64::INFINITY, f64::min))) }
+                            td.number { (number(values.iter().copied().fold(f64::NEG_INFINITY, f64::max))) }
+                            td { @if let Some(histogram) = Histogram::of(&values, PARTS) { (histogram.draw(name)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn agreement(sample: &Sample) -> Markup {
+    let series: Vec<(&String, &Vec<Option<f64>>)> = sample.series.iter().take(COMPARED).collect();
+    html! {
+        table.agreement {
+            thead { tr { th scope="col" { "Number" } @for (name, _) in &series { th scope="col" { (visible(name)) } } } }
+            tbody {
+                @for (name, one) in &series {
+                    tr {
+                        th scope="row" { (visible(name)) }
+                        @for (_, other) in &series {
+                            @match correlation(one, other) {
+                                Some(value) => td.number class=(strength(value)) { (format!("{value:.2}")) },
+                                None => td.number { "–" },
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Class of a correlation.
+fn strength(value: f64) -> &'static str {
+    match value {
+        0.7.. => "agrees",
+        ..=-0.3 => "opposes",
+        _ => "",
+    }
+}
+
+fn failures(sample: &Sample) -> Markup {
+    html! {
+        h2 { "Failures" }
+        @if sample.failures.is_empty() { p { "These episodes have no failures." } } @else {
+            ul { @for (kind, count) in &sample.failures { li { (kind.to_string()) ": " (counted(*count, "episode")) } } }
+        }
+    }
+}
+
+fn time(sample: &Sample) -> Markup {
+    let sum: f64 = sample.time.iter().map(|(_, milliseconds)| milliseconds).sum();
+    html! {
+        @if sum > 0.0 {
+            h2 { "Time" }
+            p { "Share of the episodes' wall-clock time by boundary:" }
+            ul { @for (name, milliseconds) in &sample.time { li { (name) ": " (number(100.0 * milliseconds / sum)) " %" } } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn correlations_are_pearsons() {
+        let series = |values: &[f64]| values.iter().copied().map(Some).collect::<Vec<_>>();
+        let one = series(&[1.0, 2.0, 3.0, 4.0]);
+        // By hand: covariance 1.0, variances 1.25 and 1.25.
+        let value = correlation(&one, &series(&[1.0, 3.0, 2.0, 4.0])).unwrap();
+        assert!((value - 0.8).abs() < 1e-12, "{value}");
+        assert_eq!(correlation(&one, &series(&[-1.0, -2.0, -3.0, -4.0])).map(|value| value.round()), Some(-1.0));
+        assert_eq!(correlation(&one, &series(&[5.0; 4])), None);
+        let partial = [Some(1.0), None, Some(3.0), None];
+        assert_eq!(correlation(&one, &partial).map(|value| value.round()), Some(1.0));
+        assert_eq!(correlation(&one, &[None; 4]), None);
+    }
+}

@@ -1,0 +1,103 @@
+//! Routes, and what all of them have in common: writing on another thread, and answers for problems.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::from_fn_with_state;
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use maud::Markup;
+
+use crate::access::{Access, admit};
+use crate::error::{PageError, Problem};
+use crate::query::Query;
+use crate::state::App;
+use crate::{episode, episodes, layout, live, overview, rewards};
+
+/// Writes a page on a thread that may wait for files.
+async fn page(app: App, write: impl FnOnce(&App) -> Result<Markup, Problem> + Send + 'static) -> Response {
+    // The semaphore is never closed.
+    let place = Arc::clone(app.writers()).acquire_owned().await;
+    let writer = app.clone();
+    let written = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        write(&writer)
+    });
+    match written.await.unwrap_or(Err(Problem::Panicked)) {
+        Ok(page) => Html(page.into_string()).into_response(),
+        Err(problem) => (problem.status(), Html(layout::problem(&app, &problem).into_string())).into_response(),
+    }
+}
+
+/// Routes of the page for these runs.
+///
+/// # Errors
+/// If a run cannot be opened.
+pub fn router(runs: &[PathBuf], access: Access) -> Result<Router, PageError> {
+    let app = App::open(runs)?;
+    Ok(Router::new()
+        .route("/", get(overview_page))
+        .route("/settings", get(settings_page))
+        .route("/runs/{run}/episodes", get(episodes_page))
+        .route("/runs/{run}/episodes/{id}", get(episode_page))
+        .route("/runs/{run}/groups/{group}", get(group_page))
+        .route("/runs/{run}/rewards", get(rewards_page))
+        .route("/events", get(live::events))
+        .route("/assets/page.css", get(style))
+        .route("/assets/page.js", get(script))
+        .fallback(missing)
+        .with_state(app)
+        .layer(from_fn_with_state(Arc::new(access), admit)))
+}
+
+fn parsed(query: Option<String>) -> Query {
+    Query::parse(&query.unwrap_or_default())
+}
+
+async fn overview_page(State(app): State<App>, RawQuery(query): RawQuery) -> Response {
+    page(app, move |app| overview::page(app, &parsed(query))).await
+}
+
+async fn settings_page(State(app): State<App>, RawQuery(query): RawQuery) -> Response {
+    page(app, move |app| overview::settings::page(app, &parsed(query))).await
+}
+
+async fn episodes_page(State(app): State<App>, Path(run): Path<String>, RawQuery(query): RawQuery) -> Response {
+    page(app, move |app| episodes::page(app, app.run(index(&run)?)?, &parsed(query))).await
+}
+
+async fn episode_page(
+    State(app): State<App>,
+    Path((run, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    page(app, move |app| episode::page(app, app.run(index(&run)?)?, &id, &parsed(query))).await
+}
+
+async fn group_page(State(app): State<App>, Path((run, group)): Path<(String, String)>) -> Response {
+    page(app, move |app| episodes::group::page(app, app.run(index(&run)?)?, &group)).await
+}
+
+async fn rewards_page(State(app): State<App>, Path(run): Path<String>, RawQuery(query): RawQuery) -> Response {
+    page(app, move |app| rewards::page(app, app.run(index(&run)?)?, &parsed(query))).await
+}
+
+async fn missing(State(app): State<App>) -> Response {
+    page(app, |_| Err(Problem::NotFound("there is no page at this address".to_owned()))).await
+}
+
+async fn style() -> Response {
+    ([(CONTENT_TYPE, "text/css; charset=utf-8")], include_str!("../assets/page.css")).into_response()
+}
+
+async fn script() -> Response {
+    ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], include_str!("../assets/page.js")).into_response()
+}
+
+/// Index of a run in an address.
+fn index(text: &str) -> Result<usize, Problem> {
+    text.parse().map_err(|_| Problem::NotFound(format!("there is no run `{text}`")))
+}

@@ -1,0 +1,55 @@
+//! The state that all requests share: runs, and places for what takes memory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use crate::error::{PageError, Problem};
+use crate::run::Run;
+
+/// Most readers of live updates at a time.
+const STREAMS: usize = 64;
+/// Most pages that are written at a time. The others wait.
+const WRITERS: usize = 8;
+
+/// The runs, shared by all requests.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Shared>);
+
+struct Shared {
+    runs: Vec<Run>,
+    streams: Arc<Semaphore>,
+    writers: Arc<Semaphore>,
+}
+
+impl App {
+    /// Opens runs.
+    pub fn open(runs: &[PathBuf]) -> Result<Self, PageError> {
+        Ok(Self(Arc::new(Shared {
+            runs: Run::open_all(runs)?,
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            writers: Arc::new(Semaphore::new(WRITERS)),
+        })))
+    }
+
+    /// All runs.
+    pub fn runs(&self) -> &[Run] {
+        &self.0.runs
+    }
+
+    /// The run at an index.
+    pub fn run(&self, index: usize) -> Result<&Run, Problem> {
+        self.0.runs.get(index).ok_or_else(|| Problem::NotFound(format!("there is no run {index}")))
+    }
+
+    /// Places for readers of live updates.
+    pub fn streams(&self) -> &Arc<Semaphore> {
+        &self.0.streams
+    }
+
+    /// Places for pages that are being written.
+    pub fn writers(&self) -> &Arc<Semaphore> {
+        &self.0.writers
+    }
+}
