@@ -27,9 +27,23 @@ function watchChart(figure) {
     svg.append(mark);
     svg.setPointerCapture(event.pointerId);
   });
+  const readout = document.createElement("span");
+  readout.className = "note";
+  figure.querySelector("figcaption").append(" ", readout);
+  const short = (number) => Number(number.toPrecision(4)).toString();
+  const values = (at) => [...svg.querySelectorAll("polyline:not(.raw)")].map((line) => {
+    const points = line.getAttribute("points").split(" ").map((point) => point.split(",").map(Number));
+    const [, y] = points.reduce((best, point) => (Math.abs(point[0] - at) < Math.abs(best[0] - at) ? point : best));
+    const { low, high } = figure.dataset;
+    return short(Number(low) + ((196 - y) / 186) * (high - low));
+  });
+  svg.addEventListener("pointerleave", () => { readout.textContent = ""; });
   svg.addEventListener("pointermove", (event) => {
-    if (start === null) return;
     const at = place(event);
+    if (start === null) {
+      readout.textContent = `${short(value(at))}: ${values(at).join(", ")}`;
+      return;
+    }
     mark.setAttribute("x", Math.min(start, at));
     mark.setAttribute("width", Math.abs(at - start));
   });

@@ -109,7 +109,7 @@ pub(crate) fn curves(title: &str, unit: &str, x_name: &str, curves: &[Curve], pa
     let y = Axis::over(ys, HEIGHT - BOTTOM, TOP);
     let title = visible(title);
     html! {
-        figure.chart data-from=(x.from) data-to=(x.to) {
+        figure.chart data-from=(x.from) data-to=(x.to) data-low=(y.from) data-high=(y.to) {
             figcaption { strong { (title) } @if !unit.is_empty() { " " span.unit { "(" (unit) ")" } } }
             svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(description(&title, x_name, curves)) {
                 (grid(x, y))

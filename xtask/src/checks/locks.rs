@@ -39,7 +39,8 @@ const PYTHON: [(&str, &[&str]); 17] = [
 ];
 
 /// Locks of npm packages.
-const NPM: [&str; 4] = [
+const NPM: [&str; 5] = [
+    "host/page/tests/browser/package-lock.json",
     "sdk/js/package-lock.json",
     "xtask/clients-npm/package-lock.json",
     "xtask/npm/package-lock.json",

@@ -1,9 +1,10 @@
 //! What an episode's record holds beside its turns: scores, failures, log lines, costs, outbound calls, functions.
 
-use gymkhana_record::{EpisodeRecord, Exchange, Question, Refused, Reply};
+use gymkhana_record::{EpisodeRecord, Evidence, Exchange, Question, Refused, Reply};
 use maud::{Markup, html};
 
 use super::content::{content, text};
+use super::transcript;
 use crate::layout::scrolling;
 use crate::words::{number, numbers, visible};
 
@@ -29,7 +30,7 @@ pub(super) fn scores(record: &EpisodeRecord) -> Markup {
                             td { @if !score.turns.is_empty() { (numbers(&score.turns)) } }
                             td { ul.plain {
                                 @for passage in &score.evidence {
-                                    li { "turn " (passage.turn) ", bytes " (passage.start) " to " (passage.end) ": " (visible(&passage.note)) }
+                                    li { (evidence(record, passage)) }
                                 }
                             } }
                         }
@@ -39,6 +40,18 @@ pub(super) fn scores(record: &EpisodeRecord) -> Markup {
         }
     };
     html! { @if !record.scores.is_empty() { (scrolling("Scores", &table)) } }
+}
+
+/// A passage of evidence: its note, and the words with a link to their turn.
+fn evidence(record: &EpisodeRecord, passage: &Evidence) -> Markup {
+    let words = record.turns.get(passage.turn as usize).map(transcript::words).unwrap_or_default();
+    // Ends inside of a character, and outside of the text, are moved to the next boundary before them.
+    let [start, end] = [passage.start, passage.end].map(|place| words.floor_char_boundary(place as usize));
+    html! {
+        (visible(&passage.note)) " "
+        a href=(format!("#turn-{}", passage.turn)) { "turn " (passage.turn) }
+        @if let Some(found) = words.get(start..end).filter(|found| !found.is_empty()) { ": " mark { (visible(found)) } }
+    }
 }
 
 /// Failures, in order.

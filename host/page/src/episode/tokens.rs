@@ -51,7 +51,7 @@ impl Colour {
 /// The section with the tokens of all segments.
 pub(crate) fn section(record: &EpisodeRecord, run: &Run, query: &Query) -> Result<Markup, WrongOption> {
     let colour = Colour::parse(query)?;
-    let from = query.parsed::<usize>("token", "the number of a token")?.unwrap_or(0);
+    let from = query.parsed::<usize>("first_token", "the number of a token")?.unwrap_or(0);
     let vocabulary = Vocabulary::of(&run.reader);
     let path = &run.episode_path(record.id);
     let words = [("", "log-probability"), ("entropy", "entropy"), ("version", "weight version"), ("mask", "loss mask")];
@@ -81,7 +81,7 @@ pub(crate) fn section(record: &EpisodeRecord, run: &Run, query: &Query) -> Resul
 }
 
 fn scale() -> Markup {
-    html! { span.scale aria-hidden="true" { @for shade in 0..=9 { span.token class=(format!("shade-{shade}")) { "\u{a0}" } } } }
+    html! { span.scale aria-hidden="true" { @for shade in 0..=9 { span.token.(format!("shade-{shade}")) { "\u{a0}" } } } }
 }
 
 fn one(
@@ -101,7 +101,7 @@ fn one(
             @for at in shown { (token(segment, at, colour, vocabulary)) }
         }
         @if end < segment.len() {
-            p { a href=(format!("{}#tokens", query.with("token", end).link(path))) { "Next tokens" } }
+            p { a href=(format!("{}#tokens", query.with("first_token", end).link(path))) { "Next tokens" } }
         }
     }
 }

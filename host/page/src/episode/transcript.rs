@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gymkhana_record::{EpisodeRecord, PolicyTurn, Turn};
+use gymkhana_record::{EpisodeRecord, PolicyTurn, Turn, text_of};
 use maud::{Markup, html};
 
 use super::content::{content, text};
@@ -22,7 +22,7 @@ pub(crate) fn turns(record: &EpisodeRecord) -> Markup {
         ol.turns {
             @for (place, turn) in record.turns.iter().enumerate().take(MOST) {
                 @for reply in at(place) { (begin(record, reply)) }
-                li.turn.(kind(turn)) { (one(turn)) }
+                li.turn.(kind(turn)) #(format!("turn-{place}")) { (one(turn)) }
             }
             @for reply in at(record.turns.len()) { (begin(record, reply)) }
         }
@@ -63,6 +63,17 @@ fn one(turn: &Turn) -> Markup {
                 h3 { "Environment to seat " (seat) } (content(parts))
             },
         }
+    }
+}
+
+/// The text of a turn, which evidence of rewards refers to.
+pub(super) fn words(turn: &Turn) -> String {
+    match turn {
+        Turn::Message { content, .. } | Turn::Answer { content, .. } | Turn::Observation { content, .. } => {
+            text_of(content)
+        }
+        Turn::Call { call, .. } => call.arguments.clone(),
+        Turn::MalformedCall { text, .. } => text.clone(),
     }
 }
 

@@ -125,7 +125,7 @@ fn agreement(sample: &Sample) -> Markup {
                         th scope="row" { (visible(name)) }
                         @for (_, other) in &series {
                             @match correlation(one, other) {
-                                Some(value) => td.number class=(strength(value)) { (format!("{value:.2}")) },
+                                Some(value) => td.number.(strength(value)) { (format!("{value:.2}")) },
                                 None => td.number { "–" },
                             }
                         }

@@ -9,8 +9,8 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use gymkhana_page::{Access, Token, router};
 use gymkhana_record::step_metrics::rl;
 use gymkhana_record::{
-    Boundary, Call, CallSite, Component, Ending, EpisodeId, EpisodeRecord, Failure, FailureKind, NamedValue, Part,
-    Phase, PluginScore, PolicyTurn, Sampled, Score, Seed, Segment, StepMetrics, TaskRef, Turn, Value,
+    Boundary, Call, CallSite, Component, Ending, EpisodeId, EpisodeRecord, Evidence, Failure, FailureKind, NamedValue,
+    Part, Phase, PluginScore, PolicyTurn, Sampled, Score, Seed, Segment, StepMetrics, TaskRef, Turn, Value,
 };
 use gymkhana_store::{RunFolder, StageSummary, Summary};
 use http_body_util::BodyExt as _;
@@ -62,7 +62,9 @@ pub fn episode(step: u64, group: u32, member: u32) -> EpisodeRecord {
     record.segments = vec![segment];
     let reward = f64::from(member) / 10.0;
     let components = vec![Component { name: "correct".to_owned(), value: reward }];
-    let score = Score { seat: 0, total: reward, components, turns: vec![], evidence: vec![] };
+    // The digit in "It is 3, …".
+    let evidence = vec![Evidence { turn: 3, start: 6, end: 7, note: "the number".to_owned() }];
+    let score = Score { seat: 0, total: reward, components, turns: vec![], evidence };
     record.scores = vec![PluginScore { plugin: "match".to_owned(), scores: vec![score] }];
     record.rewards = vec![reward];
     record.success = member >= 2;

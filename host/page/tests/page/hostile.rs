@@ -4,17 +4,18 @@ use std::io::Write as _;
 
 use axum::http::StatusCode;
 use gymkhana_record::{
-    AgentRun, Boundary, Call, CallSite, EpisodeRecord, Failure, FailureKind, Function, LogEntry, LogLevel, Media,
-    NamedValue, Part, SeatFunctions, Turn, Value,
+    AgentRun, Boundary, Call, CallSite, EpisodeRecord, Evidence, Failure, FailureKind, Function, LogEntry, LogLevel,
+    Media, NamedValue, Part, SeatFunctions, Turn, Value,
 };
 
 use crate::fixture::{Runs, assert_holds, assert_lacks, episode, run_file};
 
 /// Ends every kind of HTML text and begins a script.
-const ATTACK: &str = "\"'></pre></title></style><script>alert(1)</script><img src=x onerror=alert(2)>\u{202e}<!--";
+const ATTACK: &str =
+    "\"'></pre></title></style><script>pwned=alert(1)</script><img src=x onerror=pwned=alert(2)>\u{202e}<!--";
 
 /// An episode in which every text that others write is the attack.
-fn hostile() -> EpisodeRecord {
+pub fn hostile() -> EpisodeRecord {
     let attack = || ATTACK.to_owned();
     let mut record = episode(0, 0, 0);
     record.environment = Some(attack());
@@ -54,7 +55,7 @@ fn hostile() -> EpisodeRecord {
 fn runs() -> Runs {
     let mut runs = Runs::new();
     let file = format!("{}name = {}\n", run_file(1), serde_json::json!(ATTACK.replace('\u{202e}', "")));
-    runs.add("<b>run</b>", &file, &[hostile(), episode(0, 0, 1)]);
+    runs.add("<b>run", &file, &[hostile(), episode(0, 0, 1)]);
     runs
 }
 
@@ -83,7 +84,7 @@ async fn texts_stay_texts_on_every_page() {
     assert_holds(
         &page,
         &[
-            "&lt;script&gt;alert(1)&lt;/script&gt;",
+            "&lt;script&gt;pwned=alert(1)&lt;/script&gt;",
             "\\u{202e}",
             r#"<img class="render" src="data:image/svg+xml;base64,"#,
         ],
@@ -174,6 +175,7 @@ async fn numbers_outside_of_every_range_are_shown() {
     record.policy_turns[1].transcript = u32::MAX;
     record.rewards = vec![f64::MAX, f64::MIN, 5e-324];
     record.scores[0].scores[0].total = -f64::MAX;
+    record.scores[0].scores[0].evidence[0] = Evidence { turn: 3, start: u32::MAX, end: 1, note: String::new() };
     record.timing.total_ms = f64::MAX;
     runs.add("first", &run_file(1), &[record, episode(0, 0, 1)]);
     let client = runs.page();
@@ -184,5 +186,5 @@ async fn numbers_outside_of_every_range_are_shown() {
     }
     client.get("/?from=nan&to=inf").await;
     client.get("/runs/0/episodes?reward_min=nan&size=18446744073709551615").await;
-    client.get("/runs/0/episodes/1.train.0.0.0.0?token=18446744073709551615").await;
+    client.get("/runs/0/episodes/1.train.0.0.0.0?first_token=18446744073709551615").await;
 }
