@@ -23,7 +23,7 @@ function watchChart(figure) {
     if (event.button !== 0 || event.pointerType === "touch") return;
     start = place(event);
     mark = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-    for (const [name, text] of [["class", "selection"], ["y", 10], ["height", 186], ["x", start], ["width", 0]]) mark.setAttribute(name, text);
+    for (const [name, text] of [["class", "selection"], ["y", 10], ["height", 180], ["x", start], ["width", 0]]) mark.setAttribute(name, text);
     svg.append(mark);
     svg.setPointerCapture(event.pointerId);
   });
@@ -35,7 +35,7 @@ function watchChart(figure) {
     const points = line.getAttribute("points").split(" ").map((point) => point.split(",").map(Number));
     const [, y] = points.reduce((best, point) => (Math.abs(point[0] - at) < Math.abs(best[0] - at) ? point : best));
     const { low, high } = figure.dataset;
-    return short(Number(low) + ((196 - y) / 186) * (high - low));
+    return short(Number(low) + ((190 - y) / 180) * (high - low));
   });
   svg.addEventListener("pointerleave", () => { readout.textContent = ""; });
   svg.addEventListener("pointermove", (event) => {
@@ -96,7 +96,7 @@ function followRun(address) {
   };
   const begin = () => {
     source = new EventSource(address);
-    source.addEventListener("open", () => { text.textContent = "Live: the page follows the run."; });
+    source.addEventListener("open", () => { text.textContent = "Changes of the runs appear here."; });
     source.addEventListener("change", update);
     source.addEventListener("error", () => { text.textContent = "The connection is lost; the page tries again."; });
     button.textContent = "Pause";

@@ -10,7 +10,7 @@ const HEIGHT: f64 = 220.0;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 10.0;
 const TOP: f64 = 10.0;
-const BOTTOM: f64 = 24.0;
+const BOTTOM: f64 = 30.0;
 /// Most points of a drawn curve; longer ones are thinned.
 const POINTS: usize = 600;
 /// Number of colours in the style sheet.
@@ -125,7 +125,7 @@ pub(crate) fn curves(title: &str, unit: &str, x_name: &str, curves: &[Curve], pa
                         circle class=(colour(curve.run)) cx=(place(x.place(at))) cy=(place(y.place(value))) r="3" {}
                     }
                 }
-                text.axis x=((LEFT + WIDTH - RIGHT) / 2.0) y=(HEIGHT - 1.0) text-anchor="middle" { (x_name) }
+                text.axis x=((LEFT + WIDTH - RIGHT) / 2.0) y=(HEIGHT - 4.0) text-anchor="middle" { (x_name) }
             }
             ul.last {
                 @for curve in curves {
@@ -159,7 +159,7 @@ fn description(title: &str, x_name: &str, curves: &[Curve]) -> String {
 
 fn grid(x: Axis, y: Axis) -> Markup {
     html! {
-        @for tick in y.ticks(4.0) {
+        @for tick in y.ticks(5.0) {
             @let at = place(y.place(tick));
             line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(at) y2=(at) {}
             text.tick x=(LEFT - 4.0) y=(at) dy="4" text-anchor="end" { (number(tick)) }

@@ -44,6 +44,15 @@ impl Server {
         }
     }
 
+    /// Answer to a GET, with its head.
+    fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("the server listens");
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").expect("a request");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+
     fn observe(&self, trajectory: &str, action: &str) -> Json {
         let body = json!({
             "trajectory_ids": [trajectory], "actions": [action], "finish": [false], "is_last_step": [false],
@@ -81,6 +90,21 @@ fn a_killed_server_says_what_it_kept_and_records_replay() {
     let replayed = desk.host(&["replay", "served/frozen-lake"]).succeeded();
     assert!(replayed.contains("1 episode replayed, every byte equal: 1"), "{replayed}");
     assert!(replayed.contains("1 episode skipped: dropped when recorded"), "{replayed}");
+    let mut page = Server::start_with(&desk, &["page", "served/frozen-lake", "--listen", "127.0.0.1:0"]);
+    let episodes = page.get("/runs/0/episodes");
+    assert!(episodes.contains("200 OK") && episodes.contains("2 episodes, 1 to 2 shown"), "{episodes}");
+    kill_process(Pid::from_child(&page.child), Signal::TERM).expect("it runs");
+    assert!(page.child.wait().expect("it ended").success());
+}
+
+#[test]
+fn a_page_refuses_short_tokens_and_folders_without_runs() {
+    let desk = Desk::new();
+    desk.write("run.toml", "seed = 1\n");
+    let short = desk.host(&["page", ".", "--token", "short"]).mistake("a short token");
+    assert!(short.contains("the token is too short"), "{short}");
+    let none = desk.host(&["page", "."]).mistake("a folder without a run");
+    assert!(none.contains("does not hold a run"), "{none}");
 }
 
 #[test]

@@ -162,7 +162,7 @@ async function zoom() {
 async function live() {
   const { context, page, problems } = await open();
   await visit(page, "/?run=0");
-  await page.getByText("Live: the page follows the run.").waitFor();
+  await page.getByText("Changes of the runs appear here.").waitFor();
   const label = () => page.locator("figure.chart svg").first().getAttribute("aria-label");
   const before = await label();
   const line = JSON.parse(readFileSync(metrics, "utf8").trim().split("\n").at(-1));
