@@ -8,10 +8,12 @@ use crate::error::Problem;
 use crate::layout::{self, Frame, scrolling};
 use crate::run::{Run, first_of_group, group_name};
 use crate::state::App;
-use crate::words::{number, numbers, visible, yes};
+use crate::words::{counted, number, numbers, visible, yes};
 
 /// Most members whose transcripts are shown.
 const TRANSCRIPTS: usize = 16;
+/// Most levels of the tree of forks.
+const DEPTH: u32 = 64;
 /// Most members in the table.
 const MEMBERS: usize = 500;
 
@@ -35,6 +37,7 @@ pub(crate) fn page(app: &App, run: &Run, group: &str) -> Result<Markup, Problem>
         h1 { "Group " (name) }
         p { "Task " (visible(&one.task_name())) ", " (members.len()) " members" }
         (scrolling("Members", &comparison(run, &members)))
+        (forks(run, &members))
         h2 { "Transcripts" }
         div.members.scroll role="region" aria-label="Transcripts" tabindex="0" {
             @for record in members.iter().take(TRANSCRIPTS) {
@@ -48,6 +51,47 @@ pub(crate) fn page(app: &App, run: &Run, group: &str) -> Result<Markup, Problem>
         }
     };
     Ok(layout::page(app, &Frame { title: &format!("Group {name}"), run: Some(run), live: vec![] }, &body))
+}
+
+/// The members as a tree: below each member those that were forked from it.
+fn forks(run: &Run, members: &[EpisodeRecord]) -> Markup {
+    let parent = |record: &EpisodeRecord| {
+        let parent = record.forks.last()?.parent;
+        // An id that is not smaller cannot be that of an earlier member; without this rule a tree could have a cycle.
+        members.iter().find(|member| member.id == parent && member.id < record.id).map(|member| member.id)
+    };
+    let parents: Vec<Option<EpisodeId>> = members.iter().map(parent).collect();
+    html! {
+        @if parents.iter().any(Option::is_some) {
+            h2 { "Forks" }
+            (branches(run, members, &parents, None, 0))
+        }
+    }
+}
+
+/// Members with this parent, each with its own forks below.
+fn branches(
+    run: &Run,
+    members: &[EpisodeRecord],
+    parents: &[Option<EpisodeId>],
+    parent: Option<EpisodeId>,
+    depth: u32,
+) -> Markup {
+    let of_parent = || members.iter().zip(parents).filter(move |(_, of)| **of == parent);
+    html! {
+        @if of_parent().next().is_some() && depth < DEPTH {
+            ul {
+                @for (record, _) in of_parent() {
+                    li {
+                        a href=(run.episode_path(record.id)) { (record.id.to_string()) }
+                        @if let Some(fork) = record.forks.last() { " after " (counted(fork.taken() as usize, "turn")) }
+                        ", reward " (numbers(&record.rewards))
+                        (branches(run, members, parents, Some(record.id), depth + 1))
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Names of all score components of some episodes, with their rewards.

@@ -1,6 +1,8 @@
 //! The page of a run's rewards: their distributions and agreement, and the failures and times of the same episodes.
 
+mod disagreements;
 mod sample;
+mod statistics;
 
 use maud::{Markup, html};
 
@@ -12,7 +14,9 @@ use crate::query::Query;
 use crate::run::Run;
 use crate::state::App;
 use crate::words::{counted, number, visible};
+use disagreements::disagreements;
 use sample::Sample;
+use statistics::{correlation, moments, present};
 
 /// Most series that are compared with each other.
 const COMPARED: usize = 24;
@@ -28,8 +32,8 @@ pub(crate) fn page(app: &App, run: &Run, query: &Query) -> Result<Markup, Proble
         h1 { "Rewards of " (visible(&run.name)) }
         (form(run, query))
         p role="status" {
-            (counted(sample.episodes, "episode"))
-            @if sample.episodes < sample.candidates { ", a sample of " (sample.candidates) }
+            (counted(sample.ids.len(), "episode"))
+            @if sample.ids.len() < sample.candidates { ", a sample of " (sample.candidates) }
         }
         @if sample.series.is_empty() { p { "These episodes have no rewards." } } @else {
             h2 { "Distributions" }
@@ -38,6 +42,7 @@ pub(crate) fn page(app: &App, run: &Run, query: &Query) -> Result<Markup, Proble
                 h2 { "Agreement" }
                 p { "Pearson's correlation over the episodes that have both numbers: 1 for rewards that agree, -1 for opposite ones." }
                 (scrolling("Agreement", &agreement(&sample)))
+                (disagreements(run, &sample, query))
             }
         }
         (failures(&sample))
@@ -60,30 +65,6 @@ fn form(run: &Run, query: &Query) -> Markup {
             button { "Show" }
         }
     }
-}
-
-/// Values of a series that are present.
-fn present(series: &[Option<f64>]) -> Vec<f64> {
-    series.iter().copied().flatten().filter(|value| value.is_finite()).collect()
-}
-
-/// Mean and population standard deviation; `None` of no values.
-fn moments(values: &[f64]) -> Option<(f64, f64)> {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
-    (!values.is_empty()).then(|| (mean, variance.sqrt()))
-}
-
-/// Pearson's correlation over the entries that both series have; `None` if one of them is constant there.
-fn correlation(one: &[Option<f64>], other: &[Option<f64>]) -> Option<f64> {
-    let pairs: Vec<(f64, f64)> = one.iter().zip(other).filter_map(|(one, other)| Some(((*one)?, (*other)?))).collect();
-    let (ones, others): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-    let ((one_mean, one_deviation), (other_mean, other_deviation)) = (moments(&ones)?, moments(&others)?);
-    let covariance =
-        pairs.iter().map(|(one, other)| (one - one_mean) * (other - other_mean)).sum::<f64>() / pairs.len() as f64;
-    let scale = one_deviation * other_deviation;
-    (scale > 0.0).then(|| covariance / scale)
 }
 
 fn distributions(sample: &Sample) -> Markup {
@@ -162,24 +143,5 @@ fn time(sample: &Sample) -> Markup {
             p { "Share of the episodes' wall-clock time by boundary:" }
             ul { @for (name, milliseconds) in &sample.time { li { (name) ": " (number(100.0 * milliseconds / sum)) " %" } } }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn correlations_are_pearsons() {
-        let series = |values: &[f64]| values.iter().copied().map(Some).collect::<Vec<_>>();
-        let one = series(&[1.0, 2.0, 3.0, 4.0]);
-        // By hand: covariance 1.0, variances 1.25 and 1.25.
-        let value = correlation(&one, &series(&[1.0, 3.0, 2.0, 4.0])).unwrap();
-        assert!((value - 0.8).abs() < 1e-12, "{value}");
-        assert_eq!(correlation(&one, &series(&[-1.0, -2.0, -3.0, -4.0])).map(|value| value.round()), Some(-1.0));
-        assert_eq!(correlation(&one, &series(&[5.0; 4])), None);
-        let partial = [Some(1.0), None, Some(3.0), None];
-        assert_eq!(correlation(&one, &partial).map(|value| value.round()), Some(1.0));
-        assert_eq!(correlation(&one, &[None; 4]), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use gymkhana_record::{EpisodeRecord, FailureKind};
+use gymkhana_record::{EpisodeId, EpisodeRecord, FailureKind};
 use gymkhana_store::{EpisodeTable, StoreError};
 
 use crate::episodes::filter::Filter;
@@ -18,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Numbers of the sampled episodes. A series has one entry per episode; `None` where the episode lacks the number.
 #[derive(Debug, Default)]
 pub(super) struct Sample {
-    /// Episodes that were read.
-    pub episodes: usize,
+    /// Episodes that were read and meet the filter.
+    pub ids: Vec<EpisodeId>,
     /// Episodes whose rows meet the filter.
     pub candidates: usize,
     /// Series by name: `reward`, and `PLUGIN` and `PLUGIN.COMPONENT` of each reward plugin, of the first seat.
@@ -38,7 +38,7 @@ impl Sample {
         let mut sample = Self { candidates: candidates.len(), ..Self::default() };
         let start = Instant::now();
         for positions in shuffled_chunks(&spread(&candidates, MOST)) {
-            if sample.episodes > 0 && start.elapsed() > PATIENCE {
+            if !sample.ids.is_empty() && start.elapsed() > PATIENCE {
                 break;
             }
             for (_, record) in table.outlines(&positions)? {
@@ -64,12 +64,12 @@ impl Sample {
         }
         for (name, number) in numbers {
             let series = self.series.entry(name).or_default();
-            series.resize(self.episodes, None);
+            series.resize(self.ids.len(), None);
             series.push(Some(number));
         }
-        self.episodes += 1;
+        self.ids.push(record.id);
         for series in self.series.values_mut() {
-            series.resize(self.episodes, None);
+            series.resize(self.ids.len(), None);
         }
         self.add_failures(record);
         let timing = &record.timing;

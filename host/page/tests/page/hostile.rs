@@ -59,6 +59,13 @@ fn runs() -> Runs {
     runs
 }
 
+/// A page without the values of its form fields, which hold names as they are and are not shown.
+fn without_values(page: &str) -> String {
+    let mut parts = page.split(" value=\"");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once('"').map_or("", |(_, rest)| rest))
+}
+
 #[tokio::test]
 async fn texts_stay_texts_on_every_page() {
     let runs = runs();
@@ -75,7 +82,8 @@ async fn texts_stay_texts_on_every_page() {
         "/runs/0/rewards".to_owned(),
     ] {
         let page = client.get(&path).await;
-        assert_lacks(&page, &["<script>", "<img src=x", "<b>run", "\u{202e}", "<svg xmlns", "<!--"]);
+        let shown = without_values(&page);
+        assert_lacks(&shown, &["<script>", "<img src=x", "<b>run", "\u{202e}", "<svg xmlns", "<!--"]);
         // The page has one script element, its own file.
         assert_eq!(page.matches("<script").count(), 1, "{path}");
         assert_lacks(&page, &["style=\"", " onerror=\"", " onload=\"", "javascript:"]);

@@ -2,7 +2,9 @@
 
 use axum::http::StatusCode;
 
-use crate::fixture::{Runs, assert_holds, assert_lacks, episode, run_file};
+use gymkhana_record::Fork;
+
+use crate::fixture::{Runs, assert_holds, assert_lacks, episode, id, run_file};
 
 /// Number of rows with an episode's link in its first cell.
 fn rows(page: &str) -> usize {
@@ -167,6 +169,30 @@ async fn members_of_a_group_are_side_by_side() {
 }
 
 #[tokio::test]
+async fn forks_are_shown_as_a_tree() {
+    let mut runs = Runs::new();
+    let fork = |member: u32, parent: u32| {
+        let mut record = episode(0, 0, member);
+        record.forks = vec![Fork { parent: id(0, 0, parent), turns: vec![1], seed: record.seed }];
+        record
+    };
+    // The last one names itself as its parent, as only a damaged record does.
+    runs.add("first", &run_file(1), &[episode(0, 0, 0), fork(1, 0), fork(2, 1), fork(3, 3)]);
+    let page = runs.page().get("/runs/0/groups/1.train.0.0").await;
+    let tree = page.split("<h2>Forks</h2>").nth(1).and_then(|rest| rest.split("<h2>").next()).expect("a tree");
+    let link = |member: u32| format!(r#"<a href="/runs/0/episodes/{0}">{0}</a>"#, id(0, 0, member));
+    let expected = format!(
+        "<ul><li>{}, reward 0<ul><li>{} after 1 turn, reward 0.1<ul><li>{} after 1 turn, reward 0.2</li></ul></li></ul></li>\
+         <li>{} after 1 turn, reward 0.3</li></ul>",
+        link(0),
+        link(1),
+        link(2),
+        link(3)
+    );
+    assert_eq!(tree, expected);
+}
+
+#[tokio::test]
 async fn rewards_are_summed_up_and_compared() {
     let runs = Runs::one();
     let client = runs.page();
@@ -174,6 +200,7 @@ async fn rewards_are_summed_up_and_compared() {
     assert_holds(&page, &["16 episodes", "match.correct", "trap: 1 episode"]);
     // The reward is the score of the only plugin.
     assert_eq!(page.matches(r#"<td class="number agrees">1.00</td>"#).count(), 9);
+    assert_holds(&page, &["These two agree about every episode."]);
     let page = client.get("/runs/0/rewards?phase=evaluation").await;
     assert_holds(&page, &["These episodes have no rewards."]);
 }
