@@ -12,13 +12,24 @@ use toml::{Table, Value};
 
 use crate::error::{PageError, Problem};
 
-/// Time for which a table of episodes is not looked up again.
+/// Shortest time for which a table of episodes is not looked up again.
 const TABLE_AGE: Duration = Duration::from_secs(1);
+/// The same time as a multiple of what the last look-up took. It bounds the share of a processor that a page takes from a
+/// run with a long journal, which is read as a whole.
+const TABLE_REST: u32 = 20;
+/// Longest such time.
+const MOST_AGE: Duration = Duration::from_secs(60);
 
 /// Length and time of a file.
 type Stamp = Option<(u64, Option<SystemTime>)>;
 /// Lines of `metrics.jsonl` with the stamp at which they were read.
 type CachedLines = Option<(Stamp, Arc<Vec<MetricsLine>>)>;
+
+/// A table of episodes, and the time until which it is not looked up again.
+struct CachedTable {
+    table: EpisodeTable,
+    fresh_until: Instant,
+}
 
 /// A run.
 pub(crate) struct Run {
@@ -28,7 +39,7 @@ pub(crate) struct Run {
     pub name: String,
     /// Read access to the folder.
     pub reader: RunReader,
-    table: Mutex<Option<(Instant, EpisodeTable)>>,
+    table: Mutex<Option<CachedTable>>,
     metrics: Mutex<CachedLines>,
 }
 
@@ -68,12 +79,14 @@ impl Run {
     /// The episodes stored so far.
     pub fn table(&self) -> Result<EpisodeTable, StoreError> {
         let mut cached = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = Instant::now();
         let table = match cached.as_ref() {
-            Some((read, table)) if read.elapsed() < TABLE_AGE => return Ok(table.clone()),
-            Some((_, table)) => table.refreshed()?,
+            Some(known) if start < known.fresh_until => return Ok(known.table.clone()),
+            Some(known) => known.table.refreshed()?,
             None => self.reader.episode_table()?,
         };
-        *cached = Some((Instant::now(), table.clone()));
+        let rest = (start.elapsed() * TABLE_REST).clamp(TABLE_AGE, MOST_AGE);
+        *cached = Some(CachedTable { table: table.clone(), fresh_until: Instant::now() + rest });
         Ok(table)
     }
 
