@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gymkhana_record::{EpisodeRecord, PolicyTurn, Turn, text_of};
+use gymkhana_record::{EpisodeRecord, Part, PolicyTurn, Turn, text_of};
 use maud::{Markup, html};
 
 use super::content::{content, text};
@@ -10,6 +10,8 @@ use crate::words::{number, visible};
 
 /// Most turns that are shown.
 const MOST: usize = 2_000;
+/// Most bytes of texts and media in these turns.
+const MOST_BYTES: usize = 8 << 20;
 
 /// The turns, each with the policies' replies that begin there.
 pub(crate) fn turns(record: &EpisodeRecord) -> Markup {
@@ -17,18 +19,43 @@ pub(crate) fn turns(record: &EpisodeRecord) -> Markup {
     for reply in &record.policy_turns {
         replies.entry(reply.transcript as usize).or_default().push(reply);
     }
+    let count = shown(&record.turns, MOST_BYTES);
     let at = |place: usize| replies.get(&place).map(Vec::as_slice).unwrap_or_default();
     html! {
         ol.turns {
-            @for (place, turn) in record.turns.iter().enumerate().take(MOST) {
+            @for (place, turn) in record.turns.iter().enumerate().take(count) {
                 @for reply in at(place) { (begin(record, reply)) }
                 li.turn.(kind(turn)) #(format!("turn-{place}")) { (one(turn)) }
             }
             @for reply in at(record.turns.len()) { (begin(record, reply)) }
         }
-        @if record.turns.len() > MOST {
-            p.note { (record.turns.len() - MOST) " more turns are not shown; " code { "host show" } " prints all of them." }
+        @if record.turns.len() > count {
+            p.note { (record.turns.len() - count) " more turns are not shown; " code { "host show" } " prints all of them." }
         }
+    }
+}
+
+/// Number of leading turns that are shown: at least one, and the next ones within this number of bytes.
+fn shown(turns: &[Turn], most_bytes: usize) -> usize {
+    let sums = turns.iter().scan(0, |sum: &mut usize, turn| {
+        *sum = sum.saturating_add(bytes(turn));
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= most_bytes).count().max(1).min(MOST)
+}
+
+/// Size of a turn's text and media.
+fn bytes(turn: &Turn) -> usize {
+    match turn {
+        Turn::Message { content, .. } | Turn::Answer { content, .. } | Turn::Observation { content, .. } => {
+            let part = |part: &Part| match part {
+                Part::Text(text) => text.len(),
+                Part::Image(media) | Part::Audio(media) | Part::Video(media) | Part::Other(media) => media.bytes.len(),
+            };
+            content.iter().map(part).sum()
+        }
+        Turn::Call { call, .. } => call.arguments.len(),
+        Turn::MalformedCall { text, .. } => text.len(),
     }
 }
 
@@ -97,5 +124,18 @@ fn begin(record: &EpisodeRecord, reply: &PolicyTurn) -> Markup {
             @if let Some(state) = &reply.state { ", state " code { (visible(state)) } }
             @if let Some(note) = &reply.note { div.note-text { "Note of the policy:" (text(note)) } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_shown_up_to_a_number_of_bytes() {
+        let say = |bytes: usize| Turn::Message { seat: 0, content: vec![Part::Text("x".repeat(bytes))] };
+        assert_eq!(shown(&[say(4), say(6), say(1)], 10), 2);
+        assert_eq!(shown(&[say(11), say(1)], 10), 1, "a single large turn");
+        assert_eq!(shown(&vec![say(0); MOST + 1], 10), MOST);
     }
 }
