@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gymkhana_rows::WriteError;
 
@@ -79,6 +79,16 @@ pub enum DataError {
         /// Rows that were skipped.
         skipped: u64,
     },
+    /// A row that is not a conversation, beyond those that may be skipped.
+    #[error("{place}: {why}{}\nhint: correct the row, or skip such rows with `skip_bad`", skipped_before(*skipped))]
+    BadConversation {
+        /// Place of the row.
+        place: Place,
+        /// What is wrong.
+        why: String,
+        /// Rows that were skipped before.
+        skipped: u64,
+    },
     /// A column of `--column` that no row has.
     #[error("no row has the column `{column}` of --column\nhint: the columns are {known}")]
     NoColumn {
@@ -97,7 +107,17 @@ pub enum DataError {
     },
 }
 
+/// A clause about skipped rows.
+fn skipped_before(skipped: u64) -> String {
+    if skipped == 0 { String::new() } else { format!("; {skipped} rows were skipped before") }
+}
+
 impl DataError {
+    /// An error of writing a file.
+    pub(crate) fn written(path: &Path, source: io::Error) -> Self {
+        Self::Write { path: path.to_owned(), source: source.into() }
+    }
+
     /// Maker of errors about a file.
     pub(crate) fn read(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

@@ -1,8 +1,7 @@
 //! Writes the tasks of a source to one file of rows.
 
-use std::fs::{self, File};
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gymkhana_rows::{Row, WriteError, Writer, split_of};
 use serde_json::Value as Json;
@@ -11,6 +10,7 @@ use crate::duplicates::{Duplicates, Seen};
 use crate::error::{DataError, Place};
 use crate::shape::{Mapping, row};
 use crate::source::{Record, records};
+use crate::temporary::Temporary;
 
 /// Settings of an import.
 #[derive(Debug, Clone, Default)]
@@ -110,38 +110,5 @@ pub(crate) fn check_columns(first: &Record, mapping: &Mapping) -> Result<(), Dat
             let known = columns.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
             Err(DataError::NoColumn { column: column.to_owned(), known })
         }
-    }
-}
-
-/// A file that is removed unless it is kept.
-struct Temporary {
-    path: PathBuf,
-    file: File,
-}
-
-impl Temporary {
-    fn create(out: &Path) -> Result<Self, DataError> {
-        let mut path = out.to_owned().into_os_string();
-        path.push(format!(".{}.tmp", std::process::id()));
-        let path = PathBuf::from(path);
-        let file =
-            File::create(&path).map_err(|source| DataError::Write { path: out.to_owned(), source: source.into() })?;
-        Ok(Self { path, file })
-    }
-
-    /// Gives the file its name; returns its size.
-    fn keep(self, out: &Path) -> Result<u64, DataError> {
-        let written = |source: std::io::Error| DataError::Write { path: out.to_owned(), source: source.into() };
-        self.file.sync_all().map_err(written)?;
-        let bytes = self.file.metadata().map_err(written)?.len();
-        fs::rename(&self.path, out).map_err(written)?;
-        Ok(bytes)
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // After `keep` there is none.
-        let _absent = fs::remove_file(&self.path);
     }
 }

@@ -13,6 +13,7 @@ mod mcp;
 mod options;
 pub mod plugins;
 mod recorded_groups;
+pub mod recorded_runs;
 mod report;
 pub mod rewards;
 pub mod rollout;

@@ -1,11 +1,14 @@
-//! Recorded episodes as traces of other programs: ATIF, OpenEnv's training traces, and traces of verifiers.
+//! Recorded episodes as traces of other programs: ATIF, OpenEnv's training traces, traces of verifiers, and chat messages
+//! of OpenAI and ShareGPT.
 //!
 //! A trace belongs to one seat of an episode. Its token ids and log-probabilities are the record's: text is not tokenised
-//! again. `atif`, `openenv` and `verifiers` write one format each from the events and replies of a seat.
+//! again. `atif`, `openenv` and `verifiers` write one format each from the events and replies of a seat, `chat` two of text
+//! without tokens.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod atif;
+mod chat;
 mod events;
 mod function;
 mod openenv;
@@ -15,6 +18,7 @@ mod verifiers;
 use std::collections::BTreeSet;
 
 use gymkhana_record::{EpisodeRecord, Segment};
+
 /// A format of traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceFormat {
@@ -24,6 +28,10 @@ pub enum TraceFormat {
     OpenEnv,
     /// `Trace` of verifiers, version 1.
     Verifiers,
+    /// Chat messages with tool calls, as OpenAI's fine-tuning reads them.
+    OpenAi,
+    /// Turns of `from` and `value`, as ShareGPT and LLaMA-Factory write them.
+    ShareGpt,
 }
 
 /// Facts of the run that its records do not hold.
@@ -50,6 +58,8 @@ pub fn traces(record: &EpisodeRecord, about: &About, format: TraceFormat) -> ser
         TraceFormat::Atif => atif::trajectory(record, seat, about),
         TraceFormat::OpenEnv => openenv::trace(record, seat),
         TraceFormat::Verifiers => verifiers::trace(record, seat, about),
+        TraceFormat::OpenAi => chat::openai(record, seat, about),
+        TraceFormat::ShareGpt => chat::share_gpt(record, seat, about),
     };
     seats.into_iter().filter_map(|seat| trace(seat).transpose()).collect()
 }

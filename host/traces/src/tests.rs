@@ -229,3 +229,51 @@ fn an_episode_without_tokens_has_no_training_trace() {
     let never_started = EpisodeRecord { turns: vec![], ..served };
     assert_eq!(traces(&never_started, &about(), TraceFormat::Verifiers).unwrap(), Vec::<String>::new());
 }
+
+#[test]
+fn chat_messages_are_the_transcript() {
+    let tool = json!({"name": "add", "description": "Adds.", "parameters": {"type": "object"}});
+    let call = |id: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": "add", "arguments": arguments}});
+    let figures = json!({"episode": "0.train.2.1.0.0", "task": "train/5", "success": true, "reward": 0.75});
+    let line = |own: Json| {
+        let mut line = figures.as_object().unwrap().clone();
+        line.extend(own.as_object().unwrap().clone());
+        Json::Object(line)
+    };
+    let expected = line(json!({
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "2 + 2?"},
+            {"role": "assistant", "content": "I add.\n{", "tool_calls": [call("c-0", "{\"a\": 2}")]},
+            {"role": "tool", "tool_call_id": "c-0", "content": "4"},
+            {"role": "tool", "tool_call_id": "c-1", "content": "not JSON"},
+            {"role": "assistant", "content": "4"},
+            {"role": "assistant", "content": null, "tool_calls": [call("call-0", "{}")]},
+            {"role": "tool", "tool_call_id": "call-0", "content": "0"},
+            {"role": "assistant", "content": "Four."},
+            {"role": "user", "content": "Right."},
+        ],
+        "tools": [{"type": "function", "function": tool}],
+    }));
+    assert_eq!(only(TraceFormat::OpenAi), expected);
+    let turn = |from: &str, value: &str| json!({"from": from, "value": value});
+    let expected = line(json!({
+        "conversations": [
+            turn("system", "Be brief."),
+            turn("human", "2 + 2?"),
+            turn("gpt", "I add.\n{"),
+            turn("function_call", "{\"name\":\"add\",\"arguments\":{\"a\":2}}"),
+            turn("observation", "4"),
+            turn("observation", "not JSON"),
+            turn("gpt", "4"),
+            turn("function_call", "{\"name\":\"add\",\"arguments\":{}}"),
+            turn("observation", "0"),
+            turn("gpt", "Four."),
+            turn("human", "Right."),
+        ],
+        "tools": serde_json::to_string(&json!([tool])).unwrap(),
+    }));
+    assert_eq!(only(TraceFormat::ShareGpt), expected);
+    let silent = EpisodeRecord { turns: record().turns[..1].to_vec(), policy_turns: vec![], ..record() };
+    assert_eq!(traces(&silent, &about(), TraceFormat::OpenAi).unwrap(), Vec::<String>::new());
+}

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use gymkhana_filter::Filter;
 use gymkhana_record::EpisodeId;
 
 /// `host data`.
@@ -65,14 +66,14 @@ pub struct InspectDataArgs {
 pub struct DataExportArgs {
     /// Folder of the run
     pub dir: PathBuf,
-    /// Format: atif, openenv-trace, verifiers
+    /// Format: openai, sharegpt, verl, parquet, atif, openenv-trace, verifiers
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     pub format: DataFormat,
     /// Write to FILE [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Export one episode, such as `1.train.12.3.5.0`
-    #[arg(long, value_name = "ID", conflicts_with_all = ["only", "solved"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["only", "solved", "filter"])]
     pub episode: Option<EpisodeId>,
     /// Export only one purpose: train, evaluation, demonstrations
     #[arg(long, value_name = "PURPOSE", hide_possible_values = true)]
@@ -80,6 +81,9 @@ pub struct DataExportArgs {
     /// Export only episodes that met the success rule
     #[arg(long)]
     pub solved: bool,
+    /// Export only episodes that meet EXPR, such as `calls <= 3`
+    #[arg(long = "where", value_name = "EXPR", value_parser = Filter::parse)]
+    pub filter: Option<Filter>,
 }
 
 /// Format of exported episodes.
@@ -91,6 +95,14 @@ pub enum DataFormat {
     OpenenvTrace,
     /// Traces of verifiers.
     Verifiers,
+    /// Chat messages with tool calls, as OpenAI's fine-tuning reads them.
+    Openai,
+    /// Turns of `from` and `value`, as ShareGPT and LLaMA-Factory write them.
+    Sharegpt,
+    /// Chat messages in a Parquet file with the columns of verl.
+    Verl,
+    /// Chat messages in a Parquet file.
+    Parquet,
 }
 
 /// Purpose of scored or exported episodes.

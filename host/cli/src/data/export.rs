@@ -1,12 +1,12 @@
-//! `host data export`: recorded episodes in the formats of other programs, one line of JSON each.
+//! `host data export`: recorded episodes in the formats of other programs, one line of JSON or one row each.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use gymkhana_config::RunFile;
-use gymkhana_record::{Ending, EpisodeRecord};
-use gymkhana_store::RunReader;
+use gymkhana_data::{ConversationTable, ConversationWriter};
+use gymkhana_orchestration::recorded_runs::{RecordedRun, count_matches};
+use gymkhana_record::EpisodeRecord;
 use gymkhana_traces::{About, TraceFormat, traces};
 
 use super::args::{DataExportArgs, DataFormat};
@@ -20,55 +20,54 @@ impl From<DataFormat> for TraceFormat {
             DataFormat::Atif => Self::Atif,
             DataFormat::OpenenvTrace => Self::OpenEnv,
             DataFormat::Verifiers => Self::Verifiers,
+            DataFormat::Openai | DataFormat::Verl | DataFormat::Parquet => Self::OpenAi,
+            DataFormat::Sharegpt => Self::ShareGpt,
         }
     }
 }
 
 impl DataExportArgs {
-    /// Whether the options select an episode. Dropped ones are left out.
-    fn includes(&self, record: &EpisodeRecord) -> bool {
+    /// Whether the options select an episode.
+    fn includes(&self, record: &EpisodeRecord, run: &RecordedRun) -> bool {
         let purpose = self.only.is_none_or(|only| only.includes(record.id.phase));
         let solved = !self.solved || record.success;
-        record.ending != Ending::Dropped && purpose && solved
+        purpose && solved && run.meets(record, self.filter.as_ref())
     }
 }
 
 /// Runs the command.
 pub fn export(args: &DataExportArgs, printer: &Printer) -> CliResult<()> {
-    let run = RunReader::open(&args.dir)?;
-    let about = about(&run)?;
-    let mut out = args.out.as_deref().map(writer).transpose()?;
+    let run = RecordedRun::open(&args.dir)?;
+    if let Some(filter) = &args.filter
+        && count_matches(std::slice::from_ref(&run), filter)? == 0
+    {
+        return Err(nothing(0));
+    }
+    let about = about(&run);
+    let mut out = Output::open(args)?;
     let (mut episodes, mut lines, mut empty) = (0, 0, 0);
     let mut write = |record: &EpisodeRecord| -> CliResult<()> {
         let traces = traces(record, &about, args.format.into()).internal()?;
         episodes += 1;
         lines += traces.len();
         empty += usize::from(traces.is_empty());
-        for trace in traces {
-            match &mut out {
-                Some(out) => writeln!(out, "{trace}").user_context(cannot_write(args.out.as_deref()))?,
-                None => printer.json(trace),
-            }
-        }
-        Ok(())
+        traces.into_iter().try_for_each(|trace| out.write(trace, printer))
     };
     match args.episode {
-        Some(id) => write(&run.episodes()?.read(id)?)?,
+        Some(id) => write(&run.episodes.read(id)?)?,
         None => {
-            for record in run.episodes()?.read_all() {
+            for record in run.records() {
                 let record = record?;
-                if args.includes(&record) {
+                if args.includes(&record, &run) {
                     write(&record)?;
                 }
             }
         }
     }
-    if let Some(mut out) = out {
-        out.flush().user_context(cannot_write(args.out.as_deref()))?;
-    }
     if lines == 0 {
         return Err(nothing(episodes));
     }
+    out.finish()?;
     let empty =
         if empty > 0 { format!("; {} without tokens left out", counted(empty, "episode")) } else { String::new() };
     printer.status(format!("{} of {}{empty}", counted(lines, "trace"), counted(episodes, "episode")));
@@ -82,27 +81,70 @@ fn nothing(episodes: usize) -> CliError {
             .with_hint("`host show DIR --episodes all` lists its episodes");
     }
     CliError::user("no episode was exported: their records hold no tokens, which this format needs")
-        .with_hint("use --format atif for episodes of `host serve`")
+        .with_hint("use --format atif or openai for episodes of `host serve`")
 }
 
-/// What the records do not hold.
-fn about(run: &RunReader) -> CliResult<About> {
-    let file = RunFile::parse(&run.run_text()?, "run.toml", &[]).user_error()?;
-    let agent = file.agent.as_ref().map(|agent| agent.command.join(" "));
-    let model = file.agent.as_ref().and_then(|agent| agent.models.first().cloned());
-    Ok(About {
+/// Facts of the run that its records do not hold.
+fn about(run: &RecordedRun) -> About {
+    let agent = run.file.agent.as_ref().map(|agent| agent.command.join(" "));
+    let model = run.file.agent.as_ref().and_then(|agent| agent.models.first().cloned());
+    About {
         agent: agent.unwrap_or_else(|| "gymkhana".to_owned()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         model: model.unwrap_or_else(|| "policy".to_owned()),
-        system: file.policy.system,
-    })
+        system: run.file.policy.system.clone(),
+    }
 }
 
-fn writer(path: &Path) -> CliResult<BufWriter<File>> {
-    Ok(BufWriter::new(File::create(path).user_context(cannot_write(Some(path)))?))
+/// Where the traces go.
+enum Output<'a> {
+    /// Standard output.
+    Lines,
+    /// A file of lines.
+    File(&'a Path, BufWriter<File>),
+    /// A Parquet file.
+    Table(Box<ConversationWriter>),
 }
 
-fn cannot_write(path: Option<&Path>) -> String {
-    let path = path.unwrap_or(Path::new("")).display();
-    format!("--out `{path}` cannot be written\nhint: name a file in a writable folder with space")
+impl<'a> Output<'a> {
+    fn open(args: &'a DataExportArgs) -> CliResult<Self> {
+        let table = match args.format {
+            DataFormat::Verl => ConversationTable::Verl,
+            DataFormat::Parquet => ConversationTable::Plain,
+            _ => {
+                return Ok(match args.out.as_deref() {
+                    None => Self::Lines,
+                    Some(path) => {
+                        let file = File::create(path).user_context(cannot_write(path))?;
+                        Self::File(path, BufWriter::new(file))
+                    }
+                });
+            }
+        };
+        let Some(path) = args.out.as_deref() else {
+            return Err(CliError::user("this format is a Parquet file").with_hint("name the file with --out FILE"));
+        };
+        Ok(Self::Table(Box::new(ConversationWriter::create(path, table).user_error()?)))
+    }
+
+    fn write(&mut self, trace: String, printer: &Printer) -> CliResult<()> {
+        match self {
+            Self::Lines => printer.json(trace),
+            Self::File(path, file) => writeln!(file, "{trace}").user_context(cannot_write(path))?,
+            Self::Table(writer) => writer.add(serde_json::from_str(&trace).internal()?).user_error()?,
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> CliResult<()> {
+        match self {
+            Self::Lines => Ok(()),
+            Self::File(path, mut file) => file.flush().user_context(cannot_write(path)),
+            Self::Table(writer) => writer.finish().user_error(),
+        }
+    }
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("--out `{}` cannot be written\nhint: name a file in a writable folder with space", path.display())
 }

@@ -81,18 +81,23 @@ fn calls_of(message: &Json) -> Result<Vec<Json>, String> {
     calls.iter().map(call).collect()
 }
 
+/// Role of a turn of ShareGPT; none for a turn that is no message.
+pub(super) fn share_gpt_role(from: &str) -> Option<&'static str> {
+    match from {
+        "human" | "user" => Some("user"),
+        "gpt" | "assistant" | "chatgpt" => Some("assistant"),
+        "system" => Some("system"),
+        "tool" | "observation" | "function_response" => Some("tool"),
+        _ => None,
+    }
+}
+
 /// Messages of a conversation of ShareGPT.
 pub(super) fn of_share_gpt(conversation: &Json) -> Result<Json, String> {
     let turns = conversation.as_array().ok_or("`conversations` is not a list")?;
     let message = |turn: &Json| {
         let from = turn.get("from").and_then(Json::as_str).unwrap_or_default();
-        let role = match from {
-            "human" | "user" => "user",
-            "gpt" | "assistant" | "chatgpt" => "assistant",
-            "system" => "system",
-            "tool" | "observation" | "function_response" => "tool",
-            other => return Err(format!("`conversations` has a turn from `{other}`")),
-        };
+        let role = share_gpt_role(from).ok_or_else(|| format!("`conversations` has a turn from `{from}`"))?;
         Ok(json!({ "role": role, "content": turn.get("value") }))
     };
     turns.iter().map(message).collect()

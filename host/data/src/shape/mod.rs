@@ -1,10 +1,12 @@
 //! Shapes of records in other projects, and their rows.
 
 mod chat;
+mod conversation;
 mod mapping;
 
 use serde_json::{Map, Value as Json};
 
+pub use conversation::{ChatCall, ChatMessage, Conversation};
 use gymkhana_rows::Row;
 pub use mapping::Mapping;
 

@@ -1,0 +1,275 @@
+//! Whole conversations with tool calls, as demonstrations: rows of OpenAI's `messages` or of ShareGPT's `conversations`.
+
+use gymkhana_rows::{Function, Row};
+use serde_json::{Map, Value as Json, json};
+
+use super::chat::{parsed, share_gpt_role};
+
+/// A message of a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ChatMessage {
+    /// Instructions.
+    System(String),
+    /// A user's message, or an observation.
+    User(String),
+    /// A reply: its text, and its calls after it.
+    Assistant {
+        /// The text; empty if the reply has calls only.
+        text: String,
+        /// The calls.
+        calls: Vec<ChatCall>,
+    },
+    /// The answer to a call.
+    Tool(String),
+}
+
+/// A call of a reply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatCall {
+    /// Name of the function.
+    pub name: String,
+    /// The arguments.
+    pub arguments: Map<String, Json>,
+}
+
+/// A conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conversation {
+    /// Messages in their order, at least one of them the assistant's.
+    pub messages: Vec<ChatMessage>,
+    /// Functions that the assistant may call.
+    pub functions: Vec<Function>,
+    /// Weight of the row, at least 0; 1 without a column of weights.
+    pub weight: f64,
+}
+
+impl Conversation {
+    /// Conversation of a row; `weight_column` names the column with its weight.
+    ///
+    /// # Errors
+    /// What is wrong with the row.
+    pub(crate) fn of(mut columns: Map<String, Json>, weight_column: Option<&str>) -> Result<Self, String> {
+        let weight = weight_column.map_or(Ok(1.0), |column| weight(column, &columns))?;
+        let functions = functions(columns.remove("tools"))?;
+        let system = columns.get("system").and_then(Json::as_str).filter(|text| !text.is_empty());
+        let mut messages: Vec<ChatMessage> =
+            system.map(|text| ChatMessage::System(text.to_owned())).into_iter().collect();
+        match (columns.get("messages").map(parsed), columns.get("conversations").map(parsed)) {
+            (Some(Json::Array(entries)), _) => {
+                for (entry, number) in entries.iter().zip(1..) {
+                    messages.push(openai(entry).map_err(|why| format!("message {number}: {why}"))?);
+                }
+            }
+            (_, Some(Json::Array(turns))) => {
+                for (turn, number) in turns.iter().zip(1..) {
+                    add_turn(turn, &mut messages).map_err(|why| format!("turn {number}: {why}"))?;
+                }
+            }
+            _ => return Err("there is no list `messages` or `conversations`".to_owned()),
+        }
+        if !messages.iter().any(|message| matches!(message, ChatMessage::Assistant { .. })) {
+            return Err("the conversation has no message of the assistant".to_owned());
+        }
+        Ok(Self { messages, functions, weight })
+    }
+}
+
+fn weight(column: &str, columns: &Map<String, Json>) -> Result<f64, String> {
+    let value = columns.get(column).ok_or_else(|| format!("there is no column `{column}` with a weight"))?;
+    let weight = value.as_f64().filter(|weight| *weight >= 0.0 && weight.is_finite());
+    weight.ok_or_else(|| format!("`{column}` is {value}, not a weight of at least 0"))
+}
+
+/// Functions of a row, read as those of a task.
+fn functions(tools: Option<Json>) -> Result<Vec<Function>, String> {
+    let task = json!({ "prompt": "tools", "tools": tools });
+    match task {
+        Json::Object(task) => Row::of(task).map(|row| row.functions),
+        _ => Ok(vec![]),
+    }
+}
+
+/// A message of OpenAI's form.
+fn openai(entry: &Json) -> Result<ChatMessage, String> {
+    let role = entry.get("role").and_then(Json::as_str).ok_or("there is no `role`")?;
+    let text = text(entry.get("content"))?;
+    let spoken = |text: Option<String>| text.ok_or_else(|| "there is no `content`".to_owned());
+    match role {
+        "system" | "developer" => spoken(text).map(ChatMessage::System),
+        "user" => spoken(text).map(ChatMessage::User),
+        "tool" | "function" => spoken(text).map(ChatMessage::Tool),
+        "assistant" => {
+            let calls: Vec<ChatCall> = match entry.get("tool_calls").map(parsed) {
+                None | Some(Json::Null) => vec![],
+                Some(Json::Array(calls)) => calls
+                    .iter()
+                    .zip(1..)
+                    .map(|(entry, number)| call(entry).map_err(|why| format!("call {number}: {why}")))
+                    .collect::<Result<_, _>>()?,
+                Some(_) => return Err("`tool_calls` is not a list".to_owned()),
+            };
+            let text = if calls.is_empty() { spoken(text)? } else { text.unwrap_or_default() };
+            Ok(ChatMessage::Assistant { text, calls })
+        }
+        other => Err(format!("the role `{other}` is none of system, developer, user, assistant, tool and function")),
+    }
+}
+
+/// Adds a turn of ShareGPT's form. Calls belong to the text before them, and a reply is one message.
+fn add_turn(turn: &Json, messages: &mut Vec<ChatMessage>) -> Result<(), String> {
+    let from = turn.get("from").and_then(Json::as_str).ok_or("there is no `from`")?;
+    let text = text(turn.get("value"))?.ok_or("there is no `value`")?;
+    match share_gpt_role(from) {
+        Some("system") => messages.push(ChatMessage::System(text)),
+        Some("user") => messages.push(ChatMessage::User(text)),
+        Some("tool") => messages.push(ChatMessage::Tool(text)),
+        Some("assistant") => messages.push(ChatMessage::Assistant { text, calls: vec![] }),
+        None if from == "function_call" => {
+            let written: Json =
+                serde_json::from_str(&text).map_err(|error| format!("the calls are not JSON: {error}"))?;
+            let made: Vec<ChatCall> = match &written {
+                Json::Array(calls) => calls.iter().map(call).collect::<Result<_, _>>()?,
+                only => vec![call(only)?],
+            };
+            match messages.last_mut() {
+                Some(ChatMessage::Assistant { calls, .. }) if calls.is_empty() => *calls = made,
+                _ => messages.push(ChatMessage::Assistant { text: String::new(), calls: made }),
+            }
+        }
+        _ => {
+            return Err(format!(
+                "`from` is `{from}`, which is none of system, human, user, gpt, assistant, chatgpt, function_call, tool, \
+                 observation and function_response"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn call(entry: &Json) -> Result<ChatCall, String> {
+    let function = entry.get("function").unwrap_or(entry);
+    let name = function.get("name").and_then(Json::as_str).filter(|name| !name.is_empty()).ok_or("it has no `name`")?;
+    match function.get("arguments").map(parsed) {
+        None | Some(Json::Null) => Ok(ChatCall { name: name.to_owned(), arguments: Map::new() }),
+        Some(Json::Object(arguments)) => Ok(ChatCall { name: name.to_owned(), arguments }),
+        Some(other) => Err(format!("the arguments of `{name}` are no JSON object: {other}")),
+    }
+}
+
+/// Text of a message; none if it is absent or null.
+fn text(content: Option<&Json>) -> Result<Option<String>, String> {
+    match content {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::String(text)) => Ok(Some(text.clone())),
+        Some(Json::Array(parts)) => {
+            let text = |part: &Json| Some(part.get("text")?.as_str()?.to_owned());
+            let texts: Option<Vec<String>> = parts.iter().map(text).collect();
+            texts.map(|texts| Some(texts.concat())).ok_or_else(|| "a part of the content is no text".to_owned())
+        }
+        Some(_) => Err("the content is no text".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(row: Json) -> Result<Conversation, String> {
+        let Json::Object(columns) = row else { panic!("{row}") };
+        Conversation::of(columns, None)
+    }
+
+    fn expected() -> Vec<ChatMessage> {
+        let arguments = json!({"a": 2, "b": "x"}).as_object().unwrap().clone();
+        let call = ChatCall { name: "add".to_owned(), arguments };
+        vec![
+            ChatMessage::System("Add.".to_owned()),
+            ChatMessage::User("2 + 2?".to_owned()),
+            ChatMessage::Assistant { text: "I add.".to_owned(), calls: vec![call] },
+            ChatMessage::Tool("4".to_owned()),
+            ChatMessage::Assistant { text: "Four.".to_owned(), calls: vec![] },
+        ]
+    }
+
+    #[test]
+    fn both_forms_are_read() {
+        let tool = json!({"name": "add", "description": "Adds.", "parameters": {"type": "object"}});
+        let arguments = json!({"a": 2, "b": "x"});
+        for arguments in [arguments.clone(), arguments.to_string().into()] {
+            let calls = json!([{"id": "1", "type": "function", "function": {"name": "add", "arguments": arguments}}]);
+            let row = json!({
+                "messages": [
+                    {"role": "system", "content": "Add."},
+                    {"role": "user", "content": [{"type": "text", "text": "2 + "}, {"type": "text", "text": "2?"}]},
+                    {"role": "assistant", "content": "I add.", "tool_calls": calls},
+                    {"role": "tool", "tool_call_id": "1", "content": "4"},
+                    {"role": "assistant", "content": "Four."},
+                ],
+                "tools": [{"type": "function", "function": tool}],
+            });
+            let conversation = read(row).unwrap();
+            assert_eq!(conversation.messages, expected());
+            assert_eq!((&*conversation.functions[0].name, conversation.weight), ("add", 1.0));
+        }
+        let turn = |from: &str, value: &str| json!({"from": from, "value": value});
+        let call = json!({"name": "add", "arguments": arguments}).to_string();
+        let row = json!({
+            "system": "Add.",
+            "conversations": [turn("human", "2 + 2?"), turn("gpt", "I add."), turn("function_call", &call),
+                turn("observation", "4"), turn("gpt", "Four.")],
+            "tools": json!([tool]).to_string(),
+        });
+        assert_eq!(read(row).unwrap().messages, expected());
+    }
+
+    #[test]
+    fn wrong_rows_say_where() {
+        let user = json!({"role": "user", "content": "?"});
+        let reply = |calls: Json| json!({"role": "assistant", "content": null, "tool_calls": calls});
+        for (row, why) in [
+            (json!({"text": "x"}), "there is no list `messages` or `conversations`"),
+            (json!({"messages": [user]}), "no message of the assistant"),
+            (
+                json!({"messages": [user, {"role": "asistant", "content": "x"}]}),
+                "message 2: the role `asistant` is none of",
+            ),
+            (json!({"messages": [user, {"content": "x"}]}), "message 2: there is no `role`"),
+            (json!({"messages": [user, {"role": "assistant"}]}), "message 2: there is no `content`"),
+            (json!({"messages": [user, reply(json!([{"id": "1"}]))]}), "message 2: call 1: it has no `name`"),
+            (
+                json!({"messages": [user, reply(json!([{"name": "f", "arguments": "{\"a\": "}]))]}),
+                "the arguments of `f` are no JSON object",
+            ),
+            (
+                json!({"messages": [user, reply(json!([{"name": "f", "arguments": [1]}]))]}),
+                "the arguments of `f` are no JSON object",
+            ),
+            (
+                json!({"messages": [{"role": "user", "content": [{"type": "image"}]}]}),
+                "message 1: a part of the content is no text",
+            ),
+            (json!({"conversations": [{"from": "alien", "value": "x"}]}), "turn 1: `from` is `alien`"),
+            (
+                json!({"conversations": [{"from": "function_call", "value": "add(2)"}]}),
+                "turn 1: the calls are not JSON",
+            ),
+            (json!({"messages": [user], "tools": [{}]}), "`tools[0]` has no `name`"),
+        ] {
+            let found = read(row.clone()).unwrap_err();
+            assert!(found.contains(why), "{row}: {found}");
+        }
+    }
+
+    #[test]
+    fn weights_are_numbers_of_at_least_0() {
+        let row = |weight: Json| json!({"messages": [{"role": "assistant", "content": "x"}], "score": weight});
+        let read = |weight: Json| Conversation::of(row(weight).as_object().unwrap().clone(), Some("score"));
+        assert_eq!(read(json!(0.25)).unwrap().weight, 0.25);
+        assert_eq!(read(json!(0)).unwrap().weight, 0.0);
+        for wrong in [json!(-1), json!("high"), json!(null)] {
+            assert!(read(wrong).unwrap_err().contains("not a weight of at least 0"));
+        }
+        let none = Conversation::of(row(json!(1)).as_object().unwrap().clone(), Some("weight"));
+        assert!(none.unwrap_err().contains("there is no column `weight`"));
+    }
+}

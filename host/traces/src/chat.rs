@@ -1,0 +1,136 @@
+//! Conversations of a seat as chat messages: lines of OpenAI's fine-tuning format, and of ShareGPT.
+//!
+//! Summaries that a policy wrote for itself are left out: the line is the transcript, not the contexts made from it.
+
+use gymkhana_record::{Call, EpisodeRecord, Value};
+use serde_json::{Map, Value as Json, json};
+
+use crate::events::{Action, Event, events};
+use crate::function::{functions, parameters};
+use crate::{About, trace_id};
+
+/// A line of OpenAI's format: `messages` and `tools`, with the figures of the episode; none for a seat that did nothing.
+pub(crate) fn openai(record: &EpisodeRecord, seat: u32, about: &About) -> serde_json::Result<Option<String>> {
+    let Some(messages) = messages(record, seat, about) else { return Ok(None) };
+    let mut line = figures(record, seat);
+    line.insert("messages".to_owned(), messages.iter().map(Message::openai).collect());
+    let tools = tools(record, seat);
+    if !tools.is_empty() {
+        line.insert("tools".to_owned(), tools.into());
+    }
+    serde_json::to_string(&line).map(Some)
+}
+
+/// A line of ShareGPT's format: `conversations` of `from` and `value`, and `tools` as text; none for a seat that did
+/// nothing. The text of a reply with calls is a turn of its own before them.
+pub(crate) fn share_gpt(record: &EpisodeRecord, seat: u32, about: &About) -> serde_json::Result<Option<String>> {
+    let Some(messages) = messages(record, seat, about) else { return Ok(None) };
+    let mut line = figures(record, seat);
+    line.insert("conversations".to_owned(), messages.iter().flat_map(Message::share_gpt).collect());
+    let functions = functions(record, seat).iter();
+    let tools: Vec<Json> = functions.map(definition).collect();
+    if !tools.is_empty() {
+        line.insert("tools".to_owned(), serde_json::to_string(&tools)?.into());
+    }
+    serde_json::to_string(&line).map(Some)
+}
+
+/// A message of a conversation.
+enum Message<'r> {
+    System(&'r str),
+    User(String),
+    Assistant { text: String, calls: Vec<&'r Call> },
+    Tool { id: &'r str, text: String },
+}
+
+impl Message<'_> {
+    fn openai(&self) -> Json {
+        match self {
+            Self::System(text) => json!({"role": "system", "content": text}),
+            Self::User(text) => json!({"role": "user", "content": text}),
+            Self::Tool { id, text } => json!({"role": "tool", "tool_call_id": id, "content": text}),
+            Self::Assistant { text, calls } if calls.is_empty() => json!({"role": "assistant", "content": text}),
+            Self::Assistant { text, calls } => {
+                let call = |call: &&Call| {
+                    json!({"id": call.id, "type": "function",
+                        "function": {"name": call.name, "arguments": call.arguments}})
+                };
+                let content = if text.is_empty() { Json::Null } else { text.as_str().into() };
+                json!({"role": "assistant", "content": content, "tool_calls": calls.iter().map(call).collect::<Vec<_>>()})
+            }
+        }
+    }
+
+    fn share_gpt(&self) -> Vec<Json> {
+        let turn = |from: &str, value: &str| json!({"from": from, "value": value});
+        match self {
+            Self::System(text) => vec![turn("system", text)],
+            Self::User(text) => vec![turn("human", text)],
+            Self::Tool { text, .. } => vec![turn("observation", text)],
+            Self::Assistant { text, calls } => {
+                let call = |call: &&Call| json!({"name": call.name, "arguments": arguments(call)});
+                let spoken = (!text.is_empty() || calls.is_empty()).then(|| turn("gpt", text));
+                let made = match &calls[..] {
+                    [] => None,
+                    [only] => Some(call(only)),
+                    several => Some(several.iter().map(call).collect()),
+                };
+                let made = made.map(|calls: Json| turn("function_call", &calls.to_string()));
+                spoken.into_iter().chain(made).collect()
+            }
+        }
+    }
+}
+
+/// The arguments as JSON; a text that is not JSON stays a text.
+fn arguments(call: &Call) -> Json {
+    serde_json::from_str(&call.arguments).unwrap_or_else(|_| call.arguments.as_str().into())
+}
+
+/// The conversation of a seat; none if it has no message of the seat itself.
+fn messages<'r>(record: &'r EpisodeRecord, seat: u32, about: &'r About) -> Option<Vec<Message<'r>>> {
+    let mut messages: Vec<Message<'r>> = about.system.as_deref().map(Message::System).into_iter().collect();
+    for event in events(record, seat) {
+        match event {
+            Event::Heard(text) => messages.push(Message::User(text)),
+            Event::Answered { id, text, .. } => messages.push(Message::Tool { id, text }),
+            Event::Did(action) if action.is_note => {}
+            Event::Did(action) => messages.push(assistant(action)),
+        }
+    }
+    messages.iter().any(|message| matches!(message, Message::Assistant { .. })).then_some(messages)
+}
+
+/// The message of an action. Calls that could not be parsed stay in the text.
+fn assistant(action: Action<'_>) -> Message<'_> {
+    let malformed = action.malformed.iter().map(|(_, text)| *text);
+    let texts = action.text.as_deref().into_iter().chain(malformed).filter(|text| !text.is_empty());
+    Message::Assistant { text: texts.collect::<Vec<_>>().join("\n"), calls: action.calls }
+}
+
+fn tools(record: &EpisodeRecord, seat: u32) -> Vec<Json> {
+    let functions = functions(record, seat).iter();
+    functions.map(|function| json!({"type": "function", "function": definition(function)})).collect()
+}
+
+fn definition(function: &gymkhana_record::Function) -> Json {
+    json!({"name": function.name, "description": function.description, "parameters": parameters(function)})
+}
+
+/// Columns beside the conversation, such as a weight for training. `answer` is the environment's privileged fact of this
+/// name, where it is a text.
+fn figures(record: &EpisodeRecord, seat: u32) -> Map<String, Json> {
+    let reward = record.rewards.get(seat as usize);
+    let figures = json!({
+        "episode": trace_id(record, seat), "task": record.task_name(), "success": record.success, "reward": reward,
+    });
+    let mut figures = match figures {
+        Json::Object(figures) => figures,
+        _ => Map::new(),
+    };
+    let answer = record.privileged.iter().find(|fact| fact.name == "answer");
+    if let Some(Value::Text(answer)) = answer.map(|answer| &answer.value) {
+        figures.insert("answer".to_owned(), answer.as_str().into());
+    }
+    figures
+}
