@@ -6,6 +6,7 @@
 //! texts of the placeholders by a tokenizer without control tokens.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use minijinja::Environment;
@@ -68,6 +69,24 @@ pub enum Extension {
     Append(Vec<u32>),
     /// The template changed earlier text: the tokens of a new segment.
     Restart(Vec<u32>),
+}
+
+/// The growth of a context with the places of the texts that the policy observed.
+#[derive(Debug, Clone)]
+pub struct Observed {
+    /// The tokens by which the context grows.
+    pub extension: Extension,
+    /// The rendered conversation.
+    pub rendered: Rendered,
+    /// Places of the texts of users and tools among the tokens of the extension, in their order.
+    pub observed: Vec<Range<usize>>,
+}
+
+/// Tokens, and the places of observed texts among them.
+#[derive(Default)]
+struct Encoded {
+    tokens: Vec<u32>,
+    observed: Vec<Range<usize>>,
 }
 
 impl ChatFormat {
@@ -166,23 +185,39 @@ impl ChatFormat {
         functions: &[Function],
         sampled_stop: bool,
     ) -> Result<(Extension, Rendered), ChatError> {
+        let grown = self.extend_observed(before, messages, functions, sampled_stop)?;
+        Ok((grown.extension, grown.rendered))
+    }
+
+    /// As [`ChatFormat::extend`], with the places of the texts of users and tools.
+    ///
+    /// # Errors
+    /// As [`ChatFormat::extend`].
+    pub fn extend_observed<'m>(
+        &self,
+        before: &Rendered,
+        messages: impl IntoIterator<Item = &'m Message>,
+        functions: &[Function],
+        sampled_stop: bool,
+    ) -> Result<Observed, ChatError> {
         let tools = self.tool_lists.of(functions, &self.control_texts)?;
         let (roles, placeholders) = fill_placeholders(&tools, messages);
         let text = tools.shapes.get(&roles[..], || Ok(self.render(&tools, &roles, true)?.into()))?;
-        let extension = match text.strip_prefix(&*before.0) {
-            Some(grown) if !before.0.is_empty() => match placeholders.strip_leading(grown) {
-                Some(tail) => {
-                    let mut tokens = self.encode(tail, &placeholders)?;
-                    if sampled_stop && tokens.first().is_some_and(|token| self.stop.contains(token)) {
-                        tokens.remove(0);
-                    }
-                    Extension::Append(tokens)
-                }
-                None => Extension::Restart(self.encode(&text, &placeholders)?),
-            },
-            _ => Extension::Restart(self.encode(&text, &placeholders)?),
+        let tail = match text.strip_prefix(&*before.0) {
+            Some(grown) if !before.0.is_empty() => placeholders.strip_leading(grown),
+            _ => None,
         };
-        Ok((extension, Rendered(text)))
+        let Encoded { mut tokens, mut observed } = self.encode(tail.unwrap_or(&text), &placeholders)?;
+        let extension = if tail.is_some() {
+            if sampled_stop && tokens.first().is_some_and(|token| self.stop.contains(token)) {
+                tokens.remove(0);
+                observed.iter_mut().for_each(|place| *place = place.start - 1..place.end - 1);
+            }
+            Extension::Append(tokens)
+        } else {
+            Extension::Restart(tokens)
+        };
+        Ok(Observed { extension, rendered: Rendered(text), observed })
     }
 
     /// The text of sampled tokens, control tokens included, without the stop token at its end.
@@ -261,16 +296,21 @@ impl ChatFormat {
         }
     }
 
-    fn encode(&self, text: &str, placeholders: &Placeholders<'_>) -> Result<Vec<u32>, ChatError> {
-        let mut tokens = Vec::new();
+    fn encode(&self, text: &str, placeholders: &Placeholders<'_>) -> Result<Encoded, ChatError> {
+        let Encoded { mut tokens, mut observed } = Encoded::default();
         for piece in placeholders.split(text) {
+            let start = tokens.len();
             match piece {
                 TemplatePiece::Own(own) => tokens.extend_from_slice(&self.own_tokens(own)?),
                 TemplatePiece::Outside(outside) => tokens.extend(self.encode_plain(outside)?),
+                TemplatePiece::Observed(text) => {
+                    tokens.extend(self.encode_plain(text)?);
+                    observed.push(start..tokens.len());
+                }
                 TemplatePiece::Sampled(sampled) => tokens.extend(sampled),
             }
         }
-        Ok(tokens)
+        Ok(Encoded { tokens, observed })
     }
 
     /// The tokens of a piece that the template wrote.
@@ -302,7 +342,7 @@ impl ChatFormat {
         let (roles, placeholders) = fill_placeholders(&tools, [&question, &reply]);
         let text = self.render(&tools, &roles, false)?;
         let tail = placeholders.after_last(&text).ok_or(ChatError::NoReply)?;
-        let first = self.encode(tail, &placeholders)?.first().copied();
+        let first = self.encode(tail, &placeholders)?.tokens.first().copied();
         let eos = self.control.token_to_id(&self.eos_token);
         let mut stop: Vec<u32> = first.filter(|token| self.control_ids.contains(token)).into_iter().collect();
         stop.extend(eos.filter(|eos| !stop.contains(eos)));
@@ -321,7 +361,8 @@ fn fill_placeholders<'a, 'm: 'a>(
     for message in messages {
         match message.role {
             Role::Assistant => placeholders.put_reply(&message.text, &message.tokens),
-            Role::System | Role::User | Role::Tool => placeholders.put(&message.text),
+            Role::System => placeholders.put(&message.text),
+            Role::User | Role::Tool => placeholders.put_observed(&message.text),
         }
         roles.push(message.role);
     }

@@ -12,7 +12,8 @@ mod template;
 pub mod tool_call;
 
 pub use error::ChatError;
-pub use format::{ChatFiles, ChatFormat, Extension, Rendered};
+pub use format::{ChatFiles, ChatFormat, Extension, Observed, Rendered};
 pub use message::{Message, ReplyPiece, Role};
 pub use stop_texts::StopTexts;
+pub use template::python_json;
 pub use tool_call::{CallPiece, NewCall, ParsedReply, ToolFormat};

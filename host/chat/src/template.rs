@@ -37,18 +37,30 @@ pub(crate) struct Placeholders<'a> {
 #[derive(Debug)]
 struct PlaceholderText<'a> {
     text: &'a str,
-    /// The policy's own reply, which the segment already holds as tokens.
-    reply: bool,
+    author: Author,
     /// The reply's sampled tokens; empty if they are unknown.
     tokens: &'a [u32],
+}
+
+/// The author of a placeholder's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Author {
+    /// The run: instructions and functions.
+    Run,
+    /// A user or a tool.
+    Observed,
+    /// The policy: the segment already holds the reply as tokens.
+    Policy,
 }
 
 /// A piece of a rendered template.
 pub(crate) enum TemplatePiece<'a> {
     /// Text of the template.
     Own(&'a str),
-    /// Text from outside.
+    /// Text of the run: instructions and functions.
     Outside(&'a str),
+    /// Text of a user or a tool.
+    Observed(&'a str),
     /// A reply of the policy, as sampled tokens.
     Sampled(&'a [u32]),
 }
@@ -86,12 +98,17 @@ fn guard_text(text: String, controls: &[String], texts: &mut Vec<String>) -> Str
 impl<'a> Placeholders<'a> {
     /// Adds the text of the next placeholder.
     pub(crate) fn put(&mut self, text: &'a str) {
-        self.texts.push(PlaceholderText { text, reply: false, tokens: &[] });
+        self.texts.push(PlaceholderText { text, author: Author::Run, tokens: &[] });
+    }
+
+    /// As `put`, for a text that the policy observes.
+    pub(crate) fn put_observed(&mut self, text: &'a str) {
+        self.texts.push(PlaceholderText { text, author: Author::Observed, tokens: &[] });
     }
 
     /// As `put`, for a reply of the policy. Its tokens replace the text unless they are empty.
     pub(crate) fn put_reply(&mut self, text: &'a str, tokens: &'a [u32]) {
-        self.texts.push(PlaceholderText { text, reply: true, tokens });
+        self.texts.push(PlaceholderText { text, author: Author::Policy, tokens });
     }
 
     /// The rendered text in pieces.
@@ -104,6 +121,9 @@ impl<'a> Placeholders<'a> {
             }
             match self.texts.get(index) {
                 Some(entry) if !entry.tokens.is_empty() => pieces.push(TemplatePiece::Sampled(entry.tokens)),
+                Some(PlaceholderText { text, author: Author::Observed, .. }) if !text.is_empty() => {
+                    pieces.push(TemplatePiece::Observed(text));
+                }
                 Some(entry) if !entry.text.is_empty() => pieces.push(TemplatePiece::Outside(entry.text)),
                 _ => {}
             }
@@ -118,7 +138,7 @@ impl<'a> Placeholders<'a> {
     /// The text after a reply's placeholder, if `text` starts with one.
     pub(crate) fn strip_leading<'t>(&self, text: &'t str) -> Option<&'t str> {
         let (before, index, after) = next_placeholder(text)?;
-        (before.is_empty() && self.texts.get(index)?.reply).then_some(after)
+        (before.is_empty() && self.texts.get(index)?.author == Author::Policy).then_some(after)
     }
 
     /// The text after the last placeholder of `text`.
@@ -248,6 +268,18 @@ fn to_json(value: Value, options: Kwargs) -> Result<Value, minijinja::Error> {
     };
     written.map_err(|error| minijinja::Error::new(ErrorKind::BadSerialization, error.to_string()))?;
     Ok(Value::from_safe_string(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// An object as JSON text in the spacing of Python's `json.dumps`, as chat templates write the arguments of calls.
+#[must_use]
+pub fn python_json(object: &serde_json::Map<String, Json>) -> String {
+    let mut bytes = Vec::new();
+    let written = object.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, PythonSpacing));
+    match written {
+        Ok(()) => String::from_utf8_lossy(&bytes).into_owned(),
+        // An object of JSON values is always written.
+        Err(_) => Json::Object(object.clone()).to_string(),
+    }
 }
 
 /// The spacing of Python's `json.dumps`, a space after each comma and colon, on which models were trained.

@@ -24,11 +24,11 @@ pub use reference::run_file_page;
 pub use run_file::{EnvironmentView, RunFile};
 pub use schema::json_schema;
 pub use sections::{
-    AdaptiveTasks, AgentSandbox, AgentSection, Checkpoint, CheckpointsSection, DifficultyTasks, DynamicSampling,
-    EnvironmentEntry, EnvironmentSection, EnvironmentTool, EvaluatedFigure, EvaluatedWeights, EvaluationMetric,
-    EvaluationSection, FailuresSection, GatewayClient, GatewaySampling, GatewaySection, HttpSection, HubModel,
-    LimitsSection, McpSection, MixedOutcomeTasks, ModelSection, Options, PluginSection, PolicySection,
-    PrioritizedTasks, Priority, RewardSection, RlStage, SamplerPhase, SamplerSection, SandboxSection, SeatBinding,
-    SeatSection, SecretSection, ServerSection, SftStage, Stage, StagedTasks, ToolFormatChoice, ToolSection,
-    TurnSchedule, WeightedTasks, WhenFailing,
+    AdaptiveTasks, AgentSandbox, AgentSection, BestOfNStage, Checkpoint, CheckpointsSection, DifficultyTasks,
+    DynamicSampling, EnvironmentEntry, EnvironmentSection, EnvironmentTool, EvaluatedFigure, EvaluatedWeights,
+    EvaluationMetric, EvaluationSection, FailuresSection, GatewayClient, GatewaySampling, GatewaySection, HttpSection,
+    HubModel, LimitsSection, McpSection, MixedOutcomeTasks, ModelSection, Options, PluginSection, PolicySection,
+    PrioritizedTasks, Priority, RecordedPairs, RewardSection, RlStage, SamplerPhase, SamplerSection, SandboxSection,
+    SeatBinding, SeatSection, SecretSection, ServerSection, SftStage, SourceKind, SourceSection, Stage, StagedTasks,
+    ToolFormatChoice, ToolSection, TurnSchedule, WeightedTasks, WhenFailing,
 };

@@ -23,12 +23,14 @@ pub(crate) fn write_out(file: &mut Table) {
     let has_adapters = policy.contains_key("lora");
     let stages = file.get_mut("stages").and_then(Value::as_array_mut).into_iter().flatten();
     for stage in stages.filter_map(Value::as_table_mut) {
-        let is_sft = stage.get("kind").and_then(Value::as_str) == Some("sft");
-        let [all_weights, adapters] = if is_sft { SFT_RATES } else { RL_RATES };
+        let is = |kind: &str| stage.get("kind").and_then(Value::as_str) == Some(kind);
+        let is_sft = is("sft");
+        let is_supervised = is_sft || is("best-of-n");
+        let [all_weights, adapters] = if is_supervised { SFT_RATES } else { RL_RATES };
         let rate = if has_adapters { adapters } else { all_weights };
         if is_sft {
             stage.entry("other_tokens").or_insert(Value::Float(0.0));
-        } else {
+        } else if !is_supervised {
             write_out_critic_rate(stage);
         }
         let optimizer = stage.entry("optimizer").or_insert_with(|| Value::Table(Table::new()));
@@ -67,20 +69,21 @@ mod tests {
             Stage::Sft(stage) => {
                 (stage.optimizer.learning_rate, stage.optimizer.warmup_steps, Some(stage.other_tokens))
             }
+            Stage::BestOfN(stage) => (stage.optimizer.learning_rate, stage.optimizer.warmup_steps, None),
             Stage::Rl(stage) => (stage.optimizer.learning_rate, stage.optimizer.warmup_steps, None),
         };
         file.stages.iter().map(of).collect()
     }
 
-    const STAGES: &str = "stages = [{ kind = \"sft\" }, { kind = \"rl\" }]";
+    const STAGES: &str = "stages = [{ kind = \"sft\" }, { kind = \"rl\" }, { kind = \"best-of-n\" }]";
 
     #[test]
     fn stages_of_pretrained_weights_have_their_own_defaults() {
-        assert_eq!(defaults("", STAGES), [(1e-3, 0, Some(0.1)), (1e-4, 0, None)]);
+        assert_eq!(defaults("", STAGES), [(1e-3, 0, Some(0.1)), (1e-4, 0, None), (1e-3, 0, None)]);
         let weights = "policy.checkpoint = \"model\"";
-        assert_eq!(defaults(weights, STAGES), [(1e-5, 10, Some(0.0)), (1e-6, 10, None)]);
+        assert_eq!(defaults(weights, STAGES), [(1e-5, 10, Some(0.0)), (1e-6, 10, None), (1e-5, 10, None)]);
         let adapters = "policy = { checkpoint = \"model\", lora = { rank = 4, alpha = 8.0 } }";
-        assert_eq!(defaults(adapters, STAGES), [(1e-4, 10, Some(0.0)), (1e-5, 10, None)]);
+        assert_eq!(defaults(adapters, STAGES), [(1e-4, 10, Some(0.0)), (1e-5, 10, None), (1e-4, 10, None)]);
     }
 
     #[test]

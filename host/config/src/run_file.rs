@@ -18,7 +18,7 @@ use crate::refusal::{NO_STAGE, Refusal};
 use crate::sections::{
     AgentSection, CheckpointsSection, EnvironmentEntry, EnvironmentSection, EvaluationSection, FailuresSection,
     GatewaySection, LimitsSection, ModelSection, PluginSection, PolicySection, RewardSection, SamplerSection,
-    SandboxSection, SeatBinding, SeatSection, Stage, ToolSection,
+    SandboxSection, SeatBinding, SeatSection, Stage, ToolSection, write_out_sources,
 };
 use crate::{hint, overlay, pretrained};
 use environments::only_one_form;
@@ -136,6 +136,7 @@ impl RunFile {
         let with = |sets: &[String]| {
             overlaid(sets).map(|mut table| {
                 pretrained::write_out(&mut table);
+                write_out_sources(&mut table);
                 table.try_into::<Self>()
             })
         };
@@ -272,7 +273,7 @@ impl RunFile {
         let Some(agent) = &self.agent else { return Ok(()) };
         agent.check()?;
         let plain = |stage: &&Stage| match stage {
-            Stage::Sft(_) => true,
+            Stage::Sft(_) | Stage::BestOfN(_) => true,
             Stage::Rl(stage) => !matches!(stage.plan, SamplingPlan::Branch(_) | SamplingPlan::Prefixes(_)),
         };
         let excluded = [

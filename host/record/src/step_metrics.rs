@@ -50,23 +50,41 @@ pub mod sft {
     rows! {
         /// Values that the run measures.
         RUN:
-        DEMONSTRATIONS = "demonstrations", "episodes", "demonstrations that met `success` and were trained on";
+        DEMONSTRATIONS = "demonstrations", "episodes", "demonstrations that were trained on: episodes of the oracle that \
+            met `success`, recorded episodes and conversations";
         LEFT_OUT = "left_out", "episodes", "demonstrations left out because they exceed the context";
     }
 
     rows! {
         /// Values that a model's trainer measures.
         TRAINER:
-        LOSS = "loss", "nats", "loss: mean negative log-probability of the oracle's tokens, plus `other_tokens` times \
-            that of the other tokens";
-        LOSS_SAMPLED = "loss_sampled", "nats per token", "the oracle's part of the loss";
+        LOSS = "loss", "nats", "loss: mean negative log-probability of the demonstrator's tokens, plus `other_tokens` \
+            times that of the other tokens";
+        LOSS_SAMPLED = "loss_sampled", "nats per token", "the demonstrator's part of the loss";
         GRADIENT_NORM = "gradient_norm", "", "norm of the gradient before clipping; left out of a skipped step, as the \
             losses are";
         SKIPPED_UPDATES = "skipped_updates", "optimiser steps", "1 if the step was skipped because its gradient was not \
             finite, else 0";
         LEARNING_RATE = "learning_rate", "", "learning rate of the optimiser step";
-        TOKENS = "tokens", "tokens", "tokens in the loss that the oracle wrote";
+        TOKENS = "tokens", "tokens", "tokens in the loss that the demonstrator wrote, and observed ones with \
+            `train_observations`";
         POSITIONS = "positions", "tokens", "positions that the forward passes computed; a shared prefix counts once";
+    }
+}
+
+/// Expert iteration. Values of the trainer are those of supervised fine-tuning.
+pub mod best_of_n {
+    use super::StepMetric;
+
+    rows! {
+        /// Values that the run measures.
+        RUN:
+        REWARD = "reward", "reward", "mean reward of the first seat over the attempts of the round";
+        SUCCESS = "success", "share, 0 to 1", "share of the attempts that met `success`";
+        EPISODES = "episodes", "episodes", "attempts of the round, without dropped ones";
+        KEPT = "kept", "episodes", "attempts that were kept and trained on";
+        TASKS = "kept_tasks", "tasks", "tasks of which an attempt was kept";
+        UPDATES = "updates", "optimiser steps", "optimiser steps of the round";
     }
 }
 
@@ -207,6 +225,22 @@ impl StepMetrics {
         Self(self.0.into_iter().map(|(name, value)| (format!("{owner}/{name}"), value)).collect())
     }
 
+    /// The mean of each value over the steps that have it, in the order in which the values first occur.
+    #[must_use]
+    pub fn mean(steps: &[Self]) -> Self {
+        let mut sums: Vec<(String, f64, f64)> = Vec::new();
+        for (name, value) in steps.iter().flat_map(Self::iter) {
+            match sums.iter_mut().find(|(known, ..)| known == name) {
+                Some((_, sum, count)) => {
+                    *sum += value;
+                    *count += 1.0;
+                }
+                None => sums.push((name.to_owned(), value, 1.0)),
+            }
+        }
+        Self(sums.into_iter().map(|(name, sum, count)| (name, sum / count)).collect())
+    }
+
     /// The value with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<f64> {
@@ -226,13 +260,26 @@ mod tests {
     /// A line of `metrics.jsonl` is a JSON object, so that no name may occur twice in it.
     #[test]
     fn names_of_a_stage_are_unique() {
-        for tables in [[sft::RUN, sft::TRAINER, evaluation::RUN], [rl::RUN, rl::TRAINER, evaluation::RUN]] {
+        for tables in [
+            [sft::RUN, sft::TRAINER, evaluation::RUN],
+            [best_of_n::RUN, sft::TRAINER, evaluation::RUN],
+            [rl::RUN, rl::TRAINER, evaluation::RUN],
+        ] {
             let mut names: Vec<&str> = tables.concat().iter().map(|row| row.name).collect();
             let count = names.len();
             names.sort_unstable();
             names.dedup();
             assert_eq!(names.len(), count);
         }
+    }
+
+    #[test]
+    fn a_mean_is_over_the_steps_that_have_the_value() {
+        let loss = |loss: f64| StepMetrics::from([(sft::LOSS, loss)]);
+        let skipped = StepMetrics::from([(sft::SKIPPED_UPDATES, 1.0)]);
+        let mean = StepMetrics::mean(&[loss(1.0), skipped, loss(3.0)]);
+        assert_eq!(mean.iter().collect::<Vec<_>>(), [("loss", 2.0), ("skipped_updates", 1.0)]);
+        assert_eq!(StepMetrics::mean(&[]), StepMetrics::default());
     }
 
     #[test]

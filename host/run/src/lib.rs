@@ -26,6 +26,7 @@ mod schedule;
 mod seats;
 mod session;
 pub mod setup;
+mod sources;
 mod stages;
 mod start;
 mod state;

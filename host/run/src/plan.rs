@@ -84,6 +84,11 @@ fn stage(stage: &Stage) -> RunResult<String> {
         Stage::Sft(stage) => {
             (u64::from(stage.batch), format!("{} demonstrations", stage.batch), steps, &stage.optimizer)
         }
+        Stage::BestOfN(stage) => {
+            let each = u64::from(stage.tasks) * u64::from(stage.attempts);
+            let product = format!("{} tasks x {} attempts", stage.tasks, stage.attempts);
+            (each, product, stage.optimizer_steps(), &stage.optimizer)
+        }
         Stage::Rl(stage) => {
             let each = u64::from(stage.groups) * u64::from(stage.group_size);
             let updates = stage.settings().user_error()?.algorithm.optimizer_steps(steps);

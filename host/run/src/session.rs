@@ -19,6 +19,7 @@ use crate::metrics::{Listener, ReadState, RunState};
 use crate::resume::{begun_as, growth};
 use crate::schedule::{Durations, StagePart};
 use crate::seats::SeatPolicies;
+use crate::sources::Sources;
 use crate::state::{Progress, SavedCheckpoint, State, remove_checkpoints};
 use crate::stop::{Halt, StopRequest, Stopped};
 use gymkhana_orchestration::environments::Environments;
@@ -47,6 +48,8 @@ pub(crate) struct Session {
     pub(crate) begun: Instant,
     /// Request to stop early.
     pub(crate) stop: StopRequest,
+    /// Demonstrations that were read for stages to come.
+    pub(crate) sources: Sources,
 }
 
 impl Session {
@@ -98,6 +101,7 @@ impl Session {
             durations: Durations::default(),
             begun,
             stop: StopRequest::default(),
+            sources: Sources::default(),
         };
         if moved_away {
             // The user moved the metrics away, so that the state must not expect their lines.

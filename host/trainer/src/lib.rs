@@ -38,7 +38,7 @@ pub use gymkhana_algorithm::{
     SettingError, SftSettings, SharedTurns, StageModels, Surrogate, TinyModel, WeightSchedule, WeightShape,
     WhenClipped, Whiten,
 };
-pub use learner::RlData;
+pub use learner::{RlData, Weighted};
 pub use settings::Settings;
 pub use storage::checkpoint::{export_model, open_model};
 pub use storage::checksums::FILE as CHECKSUMS_FILE;

@@ -8,7 +8,7 @@ use gymkhana_policy::{Policy, Sampling};
 use gymkhana_record::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_trainer::{
     Aggregation, Algorithm, Baseline, Optimizer, Preset, RegressionOver, RlSettings, SettingError, Settings,
-    SftSettings, StageModels, Surrogate, Trainer, TrainerError,
+    SftSettings, StageModels, Surrogate, Trainer, TrainerError, Weighted,
 };
 
 fn trainer(seed: u64) -> Trainer {
@@ -367,4 +367,29 @@ async fn a_student_approaches_its_teacher() {
     }
     let mean = |gaps: &[f64]| gaps.iter().sum::<f64>() / gaps.len() as f64;
     assert!(mean(&gaps[50..]) < 0.8 * mean(&gaps[..5]), "{gaps:?}");
+}
+
+/// The loss on demonstrations with the weights 3 and 1 is the mean of their losses with these weights; a demonstration of
+/// weight 0 changes nothing.
+#[tokio::test]
+async fn demonstrations_have_weights() {
+    // A learning rate of almost 0 leaves the weights in place, so that all losses are those of one model.
+    let optimizer = Optimizer { learning_rate: 1e-30, ..Optimizer::default() };
+    let settings = SftSettings { optimizer, other_tokens: 0.0, ..SftSettings::default() };
+    let trainer = trainer(6);
+    let segments = [segment(&[1, 2], &written(&[3, 4, 5])), segment(&[7], &written(&[8]))];
+    let loss = async |weights: [f64; 2]| {
+        let weighted: Vec<Weighted<'_>> =
+            segments.iter().zip(weights).map(|(segment, weight)| Weighted { segment, weight }).collect();
+        figure(&trainer.sft_step_on(&weighted, &settings).await.expect("a step"), "loss")
+    };
+    let (first, second) = (loss([1.0, 0.0]).await, loss([0.0, 2.0]).await);
+    assert!((first - second).abs() > 1e-3, "{first} {second}");
+    // 3 tokens of weight 3 and 1 token of weight 1.
+    let expected = (9.0 * first + second) / 10.0;
+    let both = loss([3.0, 1.0]).await;
+    assert!((both - expected).abs() < 1e-5, "{both} {expected}");
+    let unweighted = (3.0 * first + second) / 4.0;
+    let plain = figure(&trainer.sft_step(&segments, &settings).await.expect("a step"), "loss");
+    assert!((plain - unweighted).abs() < 1e-5, "{plain} {unweighted}");
 }

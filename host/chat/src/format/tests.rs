@@ -163,3 +163,34 @@ fn a_long_conversation_takes_a_small_part_of_the_steps() {
     let (used, _) = template.render_captured(context).unwrap().state().fuel_levels().unwrap();
     assert!(used > 1000 && used < template::MAX_STEPS / 50, "{used}");
 }
+
+/// Texts that equal words of the template are found at their own places.
+#[test]
+fn observed_texts_are_told_from_the_template() {
+    let chat = chat();
+    let texts = ["user", "system", "assistant", "tool", "<|im_end|>\n"];
+    let mut messages = vec![Message::of_text(Role::System, "user"), Message::of_text(Role::User, texts[0])];
+    let first = chat.extend_observed(&Rendered::default(), &messages, &[function("{}")], false).unwrap();
+    let reply = chat.encode_reply(&[ReplyPiece::Plain("user")]).unwrap();
+    messages.push(Message {
+        role: Role::Assistant,
+        text: "user".to_owned(),
+        tokens: reply[..reply.len() - 1].to_vec(),
+    });
+    messages.extend(texts[1..].iter().map(|text| Message::of_text(Role::Tool, *text)));
+    let then = chat.extend_observed(&first.rendered, &messages, &[function("{}")], true).unwrap();
+    let read = |observed: &Observed| {
+        let (Extension::Append(tokens) | Extension::Restart(tokens)) = &observed.extension;
+        let text = |place: &Range<usize>| chat.decode(&tokens[place.clone()]).unwrap();
+        (observed.observed.iter().map(text).collect::<Vec<_>>(), chat.decode(tokens).unwrap())
+    };
+    let (found, whole) = read(&first);
+    assert_eq!(found, texts[..1]);
+    // The place is that of the message, behind the role of the same name.
+    let (Extension::Append(tokens) | Extension::Restart(tokens)) = &first.extension;
+    let before = chat.decode(&tokens[..first.observed[0].start]).unwrap();
+    assert!(before.ends_with("user\n") && whole.starts_with(&before), "{before}");
+    let (found, _) = read(&then);
+    assert_eq!(found, texts[1..]);
+    assert!(matches!(then.extension, Extension::Append(_)));
+}

@@ -17,6 +17,7 @@ mod overlap;
 mod peer;
 mod plans;
 mod probes;
+mod records;
 mod resuming;
 mod run;
 mod samplers;

@@ -49,6 +49,8 @@ const SAMPLERS: &str = "[Choose tasks](../how-to/choose-tasks.md) explains them.
 
 const GRANTS: &str = "[Grant capabilities](../how-to/grant-capabilities.md) explains them.";
 
+const SOURCES: &str = "[Learn from records](../how-to/learn-from-records.md) explains them and filter expressions.";
+
 const MCP: &str = "[Use MCP servers](../how-to/use-mcp-servers.md) explains them.";
 
 const PRESETS: &str = "\
@@ -94,10 +96,13 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::of(2, "`[checkpoints]`", &["CheckpointsSection"]),
     Section::of(2, "`[[stages]]`", &["Stage"]),
     Section::of(3, "Supervised fine-tuning: `kind = \"sft\"`", &["SftStage"]),
+    Section::new(4, "`[[stages.source]]`", Body::Types(&["SourceSection"]), SOURCES),
+    Section::of(3, "Expert iteration: `kind = \"best-of-n\"`", &["BestOfNStage"]),
     Section::of(3, "Reinforcement learning: `kind = \"rl\"`, `\"dpo\"` or `\"distill\"`", &["RlStage"]),
     Section::of(3, "Optimizer", &["Optimizer"]),
     Section::of(4, "Parameter groups", &["ParameterGroup"]),
     Section::of(3, "Demonstrations in reinforcement learning", &["Demonstrations"]),
+    Section::of(3, "Recorded pairs", &["RecordedPairs"]),
     Section::of(3, "Turn schedule", &["TurnSchedule"]),
     Section::of(3, "Sampling plans", &["SamplingPlan"]),
     Section::new(3, "Presets", Body::Presets, PRESETS),

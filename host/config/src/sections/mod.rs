@@ -37,5 +37,8 @@ pub use sampler::{
 };
 pub use sandbox::SandboxSection;
 pub use seats::{SeatBinding, SeatSection};
-pub use stages::{DynamicSampling, RlStage, SftStage, Stage, TurnSchedule};
+pub(crate) use stages::write_out as write_out_sources;
+pub use stages::{
+    BestOfNStage, DynamicSampling, RecordedPairs, RlStage, SftStage, SourceKind, SourceSection, Stage, TurnSchedule,
+};
 pub use tools::ToolSection;

@@ -17,7 +17,7 @@ pub struct Place {
 }
 
 /// Settings without which a key is refused whatever its value is, by the beginning of its path.
-const COMPANIONS: [(&str, &str, &str); 53] = [
+const COMPANIONS: [(&str, &str, &str); 56] = [
     ("tools.x.mcp.start_seconds", "tools.x.mcp.command", "[\"program\"]"),
     ("tools.x.mcp.seconds", "tools.x.mcp.command", "[\"program\"]"),
     ("tools.x.mcp.max_kib", "tools.x.mcp.command", "[\"program\"]"),
@@ -26,6 +26,9 @@ const COMPANIONS: [(&str, &str, &str); 53] = [
     ("policy.tiny", "policy.tiny.heads", "1"),
     ("policy.tiny", "policy.tiny.kv_heads", "1"),
     ("models.x", "plugins.x.model", "\"x\""),
+    ("stages.0.source.0.weight", "stages.0.source.0.oracle", "true"),
+    ("stages.0.source.0.skip_bad", "stages.0.source.0.chat", "[\"x.jsonl\"]"),
+    ("stages.0.recorded", "stages.0.algorithm", "\"dpo\""),
     ("stages.0.group_size", "stages.0.algorithm", "\"ppo\""),
     ("models.x", "models.x.script", "[\"reply\"]"),
     ("plugins.x.http_requests", "plugins.x.http", "[{ \"allow\": \"https://a.example\" }]"),

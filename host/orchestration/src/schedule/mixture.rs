@@ -54,9 +54,9 @@ impl TaskMixture {
     }
 }
 
-/// Assignment of positions to environments, computed in order. A position yields the same result whatever was asked
-/// before.
-struct Assignment {
+/// Assignment of positions to environments, or to others that have shares, computed in order. A position yields the same
+/// result whatever was asked before.
+pub struct Assignment {
     shares: Vec<f64>,
     dropped: Vec<Dropped>,
     /// Next position.
@@ -73,23 +73,39 @@ struct Assignment {
 const ROUNDING: f64 = 1e-9;
 
 impl Assignment {
-    fn new(shares: Vec<f64>, dropped: &[Dropped]) -> Self {
+    /// An assignment by these shares, relative to each other.
+    #[must_use]
+    pub fn new(shares: Vec<f64>, dropped: &[Dropped]) -> Self {
         let none = vec![0; shares.len()];
         Self { shares, dropped: dropped.to_vec(), next: 0, since: 0, counts: none.clone(), recent: none }
     }
 
     /// The environment of a position, and the number of earlier positions of this environment.
-    fn at(&mut self, position: u64) -> (usize, u64) {
+    pub fn at(&mut self, position: u64) -> (usize, u64) {
         if let [_] = self.shares[..] {
             return (0, position);
         }
+        self.advance_to(position);
+        self.advance()
+    }
+
+    /// Number of positions of an environment before this one.
+    pub fn count_before(&mut self, position: u64, environment: usize) -> u64 {
+        if let [_] = self.shares[..] {
+            return position;
+        }
+        self.advance_to(position);
+        self.counts[environment]
+    }
+
+    /// Makes this position the next one.
+    fn advance_to(&mut self, position: u64) {
         if position < self.next {
             *self = Self::new(std::mem::take(&mut self.shares), &std::mem::take(&mut self.dropped));
         }
         while self.next < position {
             self.advance();
         }
-        self.advance()
     }
 
     /// Assigns the next position.

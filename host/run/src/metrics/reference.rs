@@ -1,6 +1,6 @@
 //! `docs/reference/metrics.md`, generated from the tables of values and metrics.
 
-use gymkhana_record::step_metrics::{StepMetric, evaluation, rl, sft};
+use gymkhana_record::step_metrics::{StepMetric, best_of_n, evaluation, rl, sft};
 use gymkhana_rollout::{RolloutMetrics, WaitKind};
 
 use super::families::{self, Family};
@@ -12,6 +12,7 @@ pub fn metrics_page() -> String {
     let parts = [
         ("SFT_RUN", values("", sft::RUN)),
         ("SFT_TRAINER", values("", sft::TRAINER)),
+        ("BEST_OF_N_RUN", values("", best_of_n::RUN)),
         ("RL_RUN", values("", rl::RUN)),
         ("RL_SEAT", values("SEAT/", rl::SEAT)),
         ("RL_TRAINER", values("", rl::TRAINER)),
@@ -80,7 +81,7 @@ mod tests {
     fn the_page_lists_every_value_and_metric() {
         let page = metrics_page();
         assert!(!page.contains('@'), "a mark is left in {page}");
-        for metric in [sft::RUN, sft::TRAINER, rl::RUN, rl::TRAINER, evaluation::RUN].concat() {
+        for metric in [sft::RUN, sft::TRAINER, best_of_n::RUN, rl::RUN, rl::TRAINER, evaluation::RUN].concat() {
             assert!(page.contains(&format!("| `{}` |", metric.name())), "{}", metric.name());
         }
         assert!(page.contains("| `SEAT/reward` | reward | "));

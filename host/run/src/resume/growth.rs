@@ -13,6 +13,7 @@ pub(crate) fn with_steps_of(mut file: RunFile, stages: &[Stage]) -> RunFile {
         match stage {
             Stage::Sft(stage) => stage.steps = other.steps(),
             Stage::Rl(stage) => stage.steps = other.steps(),
+            Stage::BestOfN(stage) => stage.steps = other.steps(),
         }
     }
     file

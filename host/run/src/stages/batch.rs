@@ -142,7 +142,7 @@ pub(crate) fn deterministic_places(file: &RunFile, plugins: &PluginSet) -> RunRe
 fn check_plans(file: &RunFile, plugins: &PluginSet) -> RunResult<()> {
     let plain = SamplingPlan::default().kind();
     let plans = file.stages.iter().filter_map(|stage| match stage {
-        Stage::Sft(_) => None,
+        Stage::Sft(_) | Stage::BestOfN(_) => None,
         Stage::Rl(stage) => Some((&stage.name, stage.plan.kind())),
     });
     match plans.filter(|_| plugins.seats() > 1).find(|(_, kind)| *kind != plain) {
@@ -161,6 +161,7 @@ pub(crate) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> 
     file.stages.iter().try_for_each(|stage| {
         let group = match stage {
             Stage::Sft(_) => 1,
+            Stage::BestOfN(stage) => stage.attempts as usize,
             Stage::Rl(stage) => stage.plan.members(file.sampler.most_attempts(stage.group_size)) as usize,
         };
         check_group(&format!("stage `{}`", stage.name()), group, plugins, places)

@@ -6,6 +6,7 @@ use gymkhana_orchestration::mixture::Dropped;
 use gymkhana_orchestration::{RunError, RunResult};
 
 use crate::session::Session;
+use crate::sources::oracle_tasks;
 use crate::stages::tally::{BatchFailures, Failures, LastFailure, too_many};
 use crate::state::DropPoint;
 
@@ -101,7 +102,7 @@ impl Session {
     /// First position of the current stage in the order of training tasks.
     pub(crate) fn first_position(&self) -> u64 {
         match self.file.stages.get(self.progress.stage) {
-            Some(Stage::Rl(_)) => self.tasks_seen_before(),
+            Some(Stage::Rl(_) | Stage::BestOfN(_)) => self.tasks_seen_before(),
             Some(Stage::Sft(_)) | None => 0,
         }
     }
@@ -111,7 +112,8 @@ impl Session {
         let first = self.first_position();
         let begun = self.progress.current.is_some();
         match self.file.stages.get(self.progress.stage).filter(|_| begun) {
-            Some(Stage::Sft(stage)) => (self.steps_done() + 1) * u64::from(stage.batch),
+            Some(Stage::Sft(stage)) => oracle_tasks(stage, (self.steps_done() + 1) * u64::from(stage.batch)),
+            Some(Stage::BestOfN(stage)) => first + (self.steps_done() + 1) * u64::from(stage.tasks),
             Some(Stage::Rl(stage)) => first + self.steps_begun(stage) * stage.tasks_of_step(),
             None => first,
         }

@@ -1,10 +1,12 @@
 //! Stages of a run: batches of groups, prefetching steps, training.
 
 pub(crate) mod batch;
+mod best_of_n;
 mod demonstrations;
 mod failing;
 pub(crate) mod groups;
 pub(crate) mod pipeline;
+mod preferences;
 mod rl;
 pub(crate) mod run;
 mod sft;

@@ -137,7 +137,7 @@ impl Session {
     }
 
     /// Number of tokens sampled by trained models.
-    fn trained_tokens(&self, groups: &[Vec<EpisodeRecord>]) -> usize {
+    pub(super) fn trained_tokens(&self, groups: &[Vec<EpisodeRecord>]) -> usize {
         let seats = self.seats.trained_seats().concat();
         let segments = groups.iter().flatten().flat_map(|record| &record.segments);
         let trained = segments.filter(|segment| seats.contains(&segment.seat()));
@@ -171,15 +171,15 @@ impl Session {
 }
 
 /// Episodes of a step: those of the policy, and those of the oracle.
-struct StepData<'a> {
-    groups: &'a [Vec<EpisodeRecord>],
-    shown: &'a [Vec<EpisodeRecord>],
-    environments: &'a Environments,
+pub(super) struct StepData<'a> {
+    pub groups: &'a [Vec<EpisodeRecord>],
+    pub shown: &'a [Vec<EpisodeRecord>],
+    pub environments: &'a Environments,
 }
 
 /// Trains every trained model on its seats; returns the metrics. A divergence from the behaviour policy above
 /// `max_divergence` is an error.
-async fn learn(
+pub(super) async fn learn(
     seats: &SeatPolicies,
     StepData { groups, shown, environments }: StepData<'_>,
     settings: &RlSettings,

@@ -73,7 +73,7 @@ impl Session {
                 None => self.evaluate(EvalPoint::Before).await?,
             };
             let keeps = match stage {
-                Stage::Sft(_) => StageModels::default(),
+                Stage::Sft(_) | Stage::BestOfN(_) => StageModels::default(),
                 Stage::Rl(stage) => StageModels {
                     teacher: stage.teacher.clone(),
                     ..stage.settings().user_error()?.algorithm.stage_models()
@@ -87,6 +87,8 @@ impl Session {
         }
         match stage {
             Stage::Sft(stage) => self.sft(stage).await?,
+            Stage::BestOfN(stage) => self.best_of_n(stage).await?,
+            Stage::Rl(stage) if stage.recorded.is_some() => self.preferences(stage).await?,
             Stage::Rl(stage) => self.rl(stage).await?,
         }
         let after = self.evaluate(EvalPoint::After).await?;

@@ -1,16 +1,17 @@
-//! Supervised fine-tuning stage: the oracle plays, the model imitates.
+//! Supervised fine-tuning stage: the oracle plays or demonstrations were read, and the model imitates.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use gymkhana_record::step_metrics::sft;
-use gymkhana_record::{Ending, EpisodeRecord, Segment, StepMetrics};
+use gymkhana_record::{Ending, EpisodeRecord, StepMetrics};
 use gymkhana_rollout::WaitKind;
-use gymkhana_trainer::SftSettings;
+use gymkhana_trainer::{SftSettings, Weighted};
 use tracing::{Instrument, info_span};
 
 use crate::schedule::StagePart;
 use crate::session::Session;
+use crate::sources::{Demonstration, StageSources, oracle_tasks};
 use crate::stages::demonstrations::{FailedDemonstrations, LONGER_CONTEXT, MAX_FAILED, demonstrations, solved};
 use crate::stop::Halt;
 use gymkhana_config::{PolicySection, SftStage};
@@ -44,40 +45,50 @@ impl Session {
         let mut failed = FailedDemonstrations::default();
         let mut has_warned = false;
         let mut order = self.demonstration_tasks().await?;
+        let read = self.sources.demonstrations.remove(&self.progress.stage).unwrap_or_default();
+        let mut sources = StageSources::of_stage(stage, read, self.seed.child("sources").child(self.progress.stage));
+        let batch = u64::from(stage.batch);
         let progress = self.reporter.progress(Work {
             done: self.steps_done(),
             later: self.later(StagePart::Training),
             ..Work::new(format!("{}: demonstrations", stage.name), stage.steps)
         });
         while let Some(step) = self.next_training_step(stage.steps).await? {
+            let drawn = sources.draw(step * batch, batch);
             order.set_dropped(&self.dropped());
-            let tasks = order.take(step * u64::from(stage.batch), u64::from(stage.batch));
             let since = Instant::now();
-            let groups = self.play_oracle(step, tasks).await?;
+            let groups = match drawn.oracle_count {
+                0 => vec![],
+                count => self.play_oracle(step, order.take(drawn.oracle_first, count)).await?,
+            };
             self.metrics_of_rollouts().trainer_waited(since.elapsed());
             let left_out = too_long(&groups);
             let solved = solved(&groups);
+            let count = solved + drawn.given.len();
             // Without any demonstration, the run ends with an error that says so.
             if left_out > 0 && solved > 0 && !has_warned {
                 has_warned = true;
-                self.warn_of_left_out(stage, &format!("step {step}"), left_out, u64::from(stage.batch));
+                self.warn_of_left_out(stage, &format!("step {step}"), left_out, drawn.oracle_count);
             }
-            let message = if solved == 0 {
+            if solved > 0 {
+                failed = FailedDemonstrations::default();
+            } else {
                 failed.add(&groups);
-                let at_last =
-                    step + 1 == stage.steps && self.progress.current.as_ref().is_none_or(|it| it.episodes == 0);
-                if failed.played() >= MAX_FAILED || at_last {
-                    return Err(self.no_demonstrations(&failed).into());
-                }
+            }
+            let learned_before = self.progress.current.as_ref().is_some_and(|it| it.episodes > 0);
+            let learned_nothing = count == 0 && step + 1 == stage.steps && !learned_before;
+            if failed.played() >= MAX_FAILED || learned_nothing {
+                return Err(self.no_demonstrations(&failed).into());
+            }
+            let message = if count == 0 {
                 self.count_step(0, 0);
                 self.record_step(step, &[(sft::DEMONSTRATIONS, 0.0), (sft::LEFT_OUT, left_out as f64)].into())?;
                 "no demonstrations".to_owned()
             } else {
-                failed = FailedDemonstrations::default();
                 let span = info_span!("train", stage = stage.name, step);
-                let (mut measured, tokens) = self.imitate(&groups, &settings).instrument(span).await?;
-                self.count_step(solved, tokens);
-                measured.push(sft::DEMONSTRATIONS, solved as f64);
+                let (mut measured, tokens) = self.imitate(&groups, &drawn.given, &settings).instrument(span).await?;
+                self.count_step(count, tokens);
+                measured.push(sft::DEMONSTRATIONS, count as f64);
                 measured.push(sft::LEFT_OUT, left_out as f64);
                 measured.append(solved_by_environment(&groups));
                 self.record_step(step, &measured)?;
@@ -102,7 +113,12 @@ impl Session {
         let of_stage = lines.iter().filter(|line| line.stage as usize == self.progress.stage);
         let left_out = of_stage.filter_map(|line| line.values.get(sft::LEFT_OUT.name())?.as_f64()).sum::<f64>() as u64;
         if left_out > 0 {
-            self.warn_of_left_out(stage, "all steps", left_out, stage.steps * u64::from(stage.batch));
+            self.warn_of_left_out(
+                stage,
+                "all steps",
+                left_out,
+                oracle_tasks(stage, stage.steps * u64::from(stage.batch)),
+            );
         }
         Ok(())
     }
@@ -116,16 +132,29 @@ impl Session {
         ));
     }
 
-    /// Trains every trained model on its seats' demonstrations; returns the metrics and the number of tokens.
-    async fn imitate(&self, groups: &[Vec<EpisodeRecord>], settings: &SftSettings) -> RunResult<(StepMetrics, usize)> {
+    /// Trains every trained model on its seats' demonstrations: those that the oracle solved, and given ones. Returns the
+    /// metrics and the number of tokens.
+    pub(super) async fn imitate(
+        &self,
+        groups: &[Vec<EpisodeRecord>],
+        given: &[&Demonstration],
+        settings: &SftSettings,
+    ) -> RunResult<(StepMetrics, usize)> {
         let _timer = self.metrics_of_rollouts().time(WaitKind::Train);
         let (mut measured, mut tokens) = (StepMetrics::default(), 0);
         for model in self.seats.trained() {
-            let segments = demonstrations(groups, &model.seats);
-            let own: usize = segments.iter().map(Segment::sampled_len).sum();
-            if own > 0 {
-                tokens += own;
-                measured.append(model.named(model.trainer.sft_step(&segments, settings).await.internal()?));
+            let solved = demonstrations(groups, &model.seats);
+            let of_oracle = solved.iter().map(|segment| Weighted { segment, weight: 1.0 });
+            let given = given
+                .iter()
+                .flat_map(|one| one.segments.iter().map(move |segment| Weighted { segment, weight: one.weight }));
+            let given = given.filter(|one| one.weight > 0.0);
+            let own = of_oracle.chain(given.filter(|one| model.seats.contains(&one.segment.seat())));
+            let own: Vec<Weighted<'_>> = own.collect();
+            let count: usize = own.iter().map(|one| one.segment.sampled_len()).sum();
+            if count > 0 {
+                tokens += count;
+                measured.append(model.named(model.trainer.sft_step_on(&own, settings).await.internal()?));
             }
         }
         Ok((measured, tokens))

@@ -10,6 +10,7 @@ use gymkhana_sandbox::OptionalInterface;
 use gymkhana_trainer::Replay;
 
 use crate::session::Session;
+use crate::sources::oracle_tasks;
 
 impl Session {
     /// Order of the training tasks of all environments under the run's seed.
@@ -46,7 +47,9 @@ impl Session {
     pub(crate) fn tasks_seen_before(&self) -> u64 {
         let stages = &self.file.stages[..self.progress.stage];
         let used = stages.iter().map(|stage| match stage {
-            Stage::Sft(stage) => stage.steps * u64::from(stage.batch),
+            Stage::Sft(stage) => oracle_tasks(stage, stage.steps * u64::from(stage.batch)),
+            Stage::BestOfN(stage) => stage.steps * u64::from(stage.tasks),
+            Stage::Rl(stage) if stage.recorded.is_some() => 0,
             Stage::Rl(stage) => stage.steps * stage.tasks_of_step(),
         });
         used.sum()

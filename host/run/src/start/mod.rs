@@ -95,7 +95,7 @@ impl Prepared {
         pass(&self, &checks::PREPARED).await?;
         let banner = self.banner();
         let Self { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop } = self;
-        let Opened { file, environments, seats, folder, state, reporter } = opened;
+        let Opened { file, environments, seats, folder, state, sources, reporter } = opened;
         trace.start()?;
         let folder = match folder {
             Some(folder) => folder,
@@ -105,7 +105,7 @@ impl Prepared {
         reporter.status(&banner);
         assets.store(&folder)?;
         let session = Session::new(file, Arc::clone(&reporter), folder, environments, seats, state, places)?;
-        let mut session = Session { stop, ..session };
+        let mut session = Session { stop, sources, ..session };
         // The page and the meter end when they are dropped.
         let _page = listener.map(|listener| session.serve_metrics(listener, sandbox.clone()));
         let metrics = Arc::clone(session.metrics_of_rollouts());

@@ -15,8 +15,9 @@ use super::request::RunRequest;
 use crate::metrics::Listener;
 use crate::resume::begun_as;
 use crate::seats::{self, SeatPolicies, weight_sync};
-use crate::setup::chat::chat_format;
+use crate::setup::chat::{chat_files, chat_format};
 use crate::setup::models::Models;
+use crate::sources::{self, Learner, Sources};
 use crate::stages::batch;
 use crate::state::State;
 use crate::stop::StopRequest;
@@ -78,6 +79,8 @@ pub(crate) struct Opened {
     /// The folder of a resumed run.
     pub folder: Option<RunFolder>,
     pub state: Option<State>,
+    /// Demonstrations of the stages that are not over.
+    pub sources: Sources,
     pub reporter: Arc<dyn Reporter>,
 }
 
@@ -96,8 +99,9 @@ pub struct Prepared {
     pub(crate) stop: StopRequest,
 }
 
-/// Pins the assets of the run file.
+/// Pins the assets of the run file, and makes the paths of recorded data absolute.
 pub(crate) fn resolve(mut request: RunRequest) -> RunResult<Resolved> {
+    request.file.stages.iter_mut().for_each(|stage| stage.resolve(&request.base));
     let resumed = request.resume.then(|| RunReader::open(&request.out).ok()).flatten();
     let assets = AssetFiles::pin(&mut request.file, &request.base, resumed.as_ref())?;
     Ok(Resolved { request, assets })
@@ -155,12 +159,17 @@ pub(crate) async fn seat(pinned: Pinned, reporter: &Arc<dyn Reporter>) -> RunRes
     Ok(Seated { file, bound, seats, resumed, places })
 }
 
-/// Builds the rollout of each environment.
+/// Builds the rollout of each environment, and reads recorded demonstrations.
 pub(crate) fn open(seated: Seated, reporter: &Arc<dyn Reporter>) -> RunResult<Opened> {
     let Seated { mut file, bound, seats, resumed, places } = seated;
     file.fit_model(seats.context()).user_error()?;
     let bound = environments::with_file(bound, &file);
     let environments = Environments::open(bound, || chat_format(seats.policy()), places)?;
     let (folder, state) = resumed.map_or((None, None), |Resumed { folder, state, .. }| (Some(folder), state));
-    Ok(Opened { file, environments, seats, folder, state, reporter: Arc::clone(reporter) })
+    let files = chat_files(seats.policy().files());
+    let learner = Learner { files: &files, chat: environments.first().rollout.chat(), context: seats.context() };
+    // A finished stage may take more steps.
+    let first = state.as_ref().map_or(0, |state| state.progress.stage.saturating_sub(1));
+    let sources = sources::read(&file, first, learner, reporter.as_ref())?;
+    Ok(Opened { file, environments, seats, folder, state, sources, reporter: Arc::clone(reporter) })
 }

@@ -300,24 +300,37 @@ pub(crate) fn check_segment(
     Err(TrainerError::Data { what: what(), problem })
 }
 
+/// A demonstration with its weight in the loss.
+#[derive(Debug, Clone, Copy)]
+pub struct Weighted<'a> {
+    /// The context. Its tokens that are marked as sampled are imitated.
+    pub segment: &'a Segment,
+    /// Weight of each of its tokens, at least 0, relative to those of the other demonstrations.
+    pub weight: f64,
+}
+
 /// Sequences of demonstrations: tokens that the expert wrote share a weight of 1, all others a weight of `other_tokens`.
 pub(crate) fn demonstration_sequences(
-    demonstrations: &[Segment],
+    demonstrations: &[Weighted<'_>],
     settings: &SftSettings,
 ) -> Result<Vec<Sequence>, TrainerError> {
     let predicted =
         |segment: &Segment, sampled: bool| segment.sampled().iter().skip(1).filter(|found| **found == sampled).count();
-    let count = |sampled: bool| demonstrations.iter().map(|segment| predicted(segment, sampled)).sum::<usize>();
-    let (by_expert, others) = (count(true), count(false));
-    if by_expert == 0 {
+    let sum = |sampled: bool| -> f64 {
+        let of = |one: &Weighted<'_>| one.weight * predicted(one.segment, sampled) as f64;
+        demonstrations.iter().map(of).sum()
+    };
+    let (by_expert, others) = (sum(true), sum(false));
+    if by_expert == 0.0 {
         let problem = "no token is marked as sampled\nhint: mark the tokens that the expert wrote".to_owned();
         return Err(TrainerError::Data { what: format!("{} demonstrations", demonstrations.len()), problem });
     }
-    let weights = [(settings.other_tokens / others.max(1) as f64) as f32, 1.0 / by_expert as f32];
-    let sequences = demonstrations.iter().filter_map(|segment| {
+    let other_weight = if others > 0.0 { settings.other_tokens / others } else { 0.0 };
+    let weights = [other_weight, 1.0 / by_expert];
+    let sequences = demonstrations.iter().filter_map(|Weighted { segment, weight: own }| {
         let (mut targets, mut stats) = (Vec::new(), TokenStats::default());
         for (at, sampled) in segment.sampled().iter().enumerate().skip(1) {
-            let weight = weights[usize::from(*sampled)];
+            let weight = (own * weights[usize::from(*sampled)]) as f32;
             if weight > 0.0 {
                 targets.push(Target { at, turn: 0 });
                 let of_expert = f64::from(u8::from(*sampled));

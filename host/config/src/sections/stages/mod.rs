@@ -1,18 +1,27 @@
 //! `[[stages]]`: training stages with their algorithm, length and sampling.
 
+mod best_of_n;
+mod recorded;
+mod sft;
+mod source;
 mod turn_schedule;
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gymkhana_algorithm::{
-    Algorithm, Demonstrations, GroupBy, KlPlace, Optimizer, Preset, Replay, RlSettings, SftSettings, SharedTurns,
+    Algorithm, Demonstrations, GroupBy, KlPlace, Optimizer, Preset, Replay, RlSettings, SharedTurns,
 };
 use gymkhana_policy::Sampling;
 use gymkhana_rollout::SamplingPlan;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+pub use best_of_n::BestOfNStage;
+pub use recorded::RecordedPairs;
+pub use sft::SftStage;
+pub(crate) use source::write_out;
+pub use source::{SourceKind, SourceSection};
 pub use turn_schedule::TurnSchedule;
 
 use super::preset_flags::{OFF, lay_over};
@@ -26,8 +35,11 @@ use crate::{hint, refusal};
 #[serde(tag = "kind", rename_all = "lowercase", from = "Written")]
 #[allow(clippy::large_enum_variant, reason = "a run has few stages")]
 pub enum Stage {
-    /// Supervised fine-tuning on demonstrations by the environment's oracle.
+    /// Supervised fine-tuning on demonstrations.
     Sft(SftStage),
+    /// Expert iteration on the policy's own episodes.
+    #[serde(rename = "best-of-n")]
+    BestOfN(BestOfNStage),
     /// Reinforcement learning on the policy's own episodes.
     Rl(RlStage),
 }
@@ -37,6 +49,8 @@ pub enum Stage {
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Written {
     Sft(SftStage),
+    #[serde(rename = "best-of-n")]
+    BestOfN(BestOfNStage),
     Rl(RlStage),
     Dpo(RlStage),
     Distill(RlStage),
@@ -46,6 +60,7 @@ impl From<Written> for Stage {
     fn from(written: Written) -> Self {
         match written {
             Written::Sft(stage) => Self::Sft(stage),
+            Written::BestOfN(stage) => Self::BestOfN(stage),
             Written::Rl(stage) => Self::Rl(stage.named("rl", "loop")),
             Written::Dpo(stage) => Self::Rl(stage.named("dpo", "dpo")),
             Written::Distill(stage) => Self::Rl(stage.named("distill", "distill")),
@@ -62,19 +77,20 @@ impl JsonSchema for Stage {
     /// stage. Editors complete keys from `anyOf`, which refuses nothing.
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let (sft, rl) = (generator.subschema_for::<SftStage>(), generator.subschema_for::<RlStage>());
+        let best_of_n = generator.subschema_for::<BestOfNStage>();
         json_schema!({
             "description": "Training stage; `kind` selects its keys.",
             "type": "object",
             "if": { "properties": { "kind": { "const": "sft" } } },
             "then": sft,
-            "else": rl,
-            "anyOf": [sft, rl, {}],
+            "else": {
+                "if": { "properties": { "kind": { "const": "best-of-n" } } },
+                "then": best_of_n,
+                "else": rl,
+            },
+            "anyOf": [sft, best_of_n, rl, {}],
         })
     }
-}
-
-fn sft_kind(schema: &mut Schema) {
-    add_kind(schema, &["sft"]);
 }
 
 fn rl_kind(schema: &mut Schema) {
@@ -90,53 +106,6 @@ fn add_kind(schema: &mut Schema, kinds: &[&str]) {
         properties.extend(others);
     }
     schema.insert("required".to_owned(), serde_json::json!(["kind"]));
-}
-
-/// Supervised fine-tuning on demonstrations by the environment's oracle.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(transform = sft_kind)]
-pub struct SftStage {
-    /// Name of the stage in metrics and in `--set stages.NAME.KEY=VALUE`.
-    #[schemars(extend("x-range" = "unique in the run"))]
-    pub name: String,
-    /// Training steps.
-    #[schemars(range(min = 1, max = 100_000_000))]
-    pub steps: u64,
-    /// Demonstrations per step, each of another task.
-    #[schemars(range(min = 1, max = 65_536))]
-    pub batch: u32,
-    /// Steps between checkpoints; the last step always writes one.
-    #[schemars(range(min = 1))]
-    pub checkpoint_every: u64,
-    /// Optimiser and learning rate.
-    pub optimizer: Optimizer,
-    /// Total loss weight of tokens that the oracle did not write, relative to 1 for those that it wrote. With
-    /// `policy.checkpoint` the default is 0.
-    #[schemars(range(min = 0))]
-    pub other_tokens: f64,
-}
-
-impl Default for SftStage {
-    fn default() -> Self {
-        let settings = SftSettings::default();
-        Self {
-            name: "sft".to_owned(),
-            steps: 100,
-            batch: 48,
-            checkpoint_every: 50,
-            optimizer: settings.optimizer,
-            other_tokens: settings.other_tokens,
-        }
-    }
-}
-
-impl SftStage {
-    /// Settings of the trainer for this stage.
-    #[must_use]
-    pub fn settings(&self) -> SftSettings {
-        SftSettings { optimizer: self.optimizer.clone(), other_tokens: self.other_tokens, ..SftSettings::default() }
-    }
 }
 
 /// Dynamic sampling (DAPO): zero-variance groups are replaced by groups of other tasks.
@@ -223,6 +192,9 @@ pub struct RlStage {
     /// Supervised loss on demonstrations in every step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub demonstrations: Option<Demonstrations>,
+    /// Preference pairs from recorded episodes; only with `dpo` or another loss over preferences.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<RecordedPairs>,
     /// Steps between checkpoints; the last step always writes one.
     #[schemars(range(min = 1))]
     pub checkpoint_every: u64,
@@ -252,6 +224,7 @@ impl Default for RlStage {
             top_p: 1.0,
             min_p: 0.0,
             demonstrations: None,
+            recorded: None,
             checkpoint_every: 1,
             shuffle_rewards: false,
             optimizer: RlSettings::default().optimizer,
@@ -405,6 +378,7 @@ impl Stage {
     pub fn name(&self) -> &str {
         match self {
             Self::Sft(stage) => &stage.name,
+            Self::BestOfN(stage) => &stage.name,
             Self::Rl(stage) => &stage.name,
         }
     }
@@ -413,7 +387,8 @@ impl Stage {
     #[must_use]
     pub fn has_demonstrations(&self) -> bool {
         match self {
-            Self::Sft(_) => true,
+            Self::Sft(stage) => stage.asks_oracle(),
+            Self::BestOfN(_) => false,
             Self::Rl(stage) => stage.demonstrations.is_some(),
         }
     }
@@ -423,7 +398,17 @@ impl Stage {
     pub fn optimizer(&self) -> &Optimizer {
         match self {
             Self::Sft(stage) => &stage.optimizer,
+            Self::BestOfN(stage) => &stage.optimizer,
             Self::Rl(stage) => &stage.optimizer,
+        }
+    }
+
+    /// Makes the paths of recorded data absolute; relative ones are relative to this folder.
+    pub fn resolve(&mut self, folder: &Path) {
+        match self {
+            Self::Sft(stage) => stage.source.iter_mut().for_each(|source| source.resolve(folder)),
+            Self::Rl(stage) => stage.recorded.iter_mut().for_each(|recorded| recorded.resolve(folder)),
+            Self::BestOfN(_) => {}
         }
     }
 
@@ -432,6 +417,7 @@ impl Stage {
     pub fn steps(&self) -> u64 {
         match self {
             Self::Sft(stage) => stage.steps,
+            Self::BestOfN(stage) => stage.steps,
             Self::Rl(stage) => stage.steps,
         }
     }
@@ -440,13 +426,8 @@ impl Stage {
         let key = |key: &str| format!("stage `{}`: {key}", self.name());
         check_range(&key("steps"), self.steps(), 1..=100_000_000, "a number from 1 to 100000000")?;
         match self {
-            Self::Sft(stage) => {
-                check_range(&key("batch"), stage.batch, 1..=65_536, "a number from 1 to 65536")?;
-                check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "1 or more")?;
-                let settings = stage.settings().check();
-                settings.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", self.name())))?;
-                check_schedule(&stage.name, &stage.optimizer, stage.steps)
-            }
+            Self::Sft(stage) => stage.check(),
+            Self::BestOfN(stage) => stage.check(),
             Self::Rl(stage) => {
                 check_range(&key("groups"), stage.groups, 1..=65_536, "a number from 1 to 65536")?;
                 check_range(&key("group_size"), stage.group_size, 1..=65_536, "a number from 1 to 65536")?;
@@ -476,6 +457,9 @@ impl Stage {
                 }
                 let algorithm = stage.settings()?.algorithm;
                 check_schedule(&stage.name, &stage.optimizer, algorithm.optimizer_steps(stage.steps))?;
+                if let Some(recorded) = &stage.recorded {
+                    return recorded.check(stage, &algorithm);
+                }
                 stage.check_group(&algorithm)
             }
         }

@@ -1,0 +1,83 @@
+//! Conversations of files as demonstrations: tokenised through the model's chat template, masked by role.
+
+use std::path::PathBuf;
+
+use gymkhana_chat::{CallPiece, ChatError, ChatFormat, NewCall, ReplyPiece, Role, ToolFormat, python_json};
+use gymkhana_config::SourceSection;
+use gymkhana_data::{ChatCall, ChatMessage, Conversation, ConversationOptions, Conversations, conversations};
+use gymkhana_orchestration::{Classify, Reporter, RunResult};
+use gymkhana_record::Function;
+
+use super::layout::{Laid, Part, lay_out};
+use super::{Demonstration, Learner};
+
+/// Skipped rows that are listed.
+const LISTED: usize = 10;
+
+/// Reads the conversations of files. With `observations`, the texts of users and tools are imitated as well.
+pub(super) fn read(
+    files: &[PathBuf],
+    section: &SourceSection,
+    learner: Learner<'_>,
+    observations: bool,
+    reporter: &dyn Reporter,
+) -> RunResult<Vec<Demonstration>> {
+    let mut options = ConversationOptions { weight_column: section.weight_column.clone(), skip_bad: section.skip_bad };
+    let mut read = Vec::new();
+    for file in files {
+        let Conversations { rows, skipped } = conversations(file, &options).user_error()?;
+        options.skip_bad -= skipped.len() as u64;
+        for (place, why) in skipped.iter().take(LISTED) {
+            reporter.warn(&format!("skipped {place}: {why}"));
+        }
+        if skipped.len() > LISTED {
+            reporter.warn(&format!("{}: skipped {} more rows", file.display(), skipped.len() - LISTED));
+        }
+        for (place, conversation) in rows {
+            let laid = tokens(learner.chat, &conversation).user_context(format!(
+                "{place}: the model's chat format cannot write the conversation\nhint: correct the row, or remove it"
+            ))?;
+            let plain = |laid: Laid| if observations { laid.with_observations() } else { laid.segment };
+            let segments = laid.into_iter().map(plain).collect();
+            read.push(Demonstration { segments, weight: conversation.weight });
+        }
+    }
+    Ok(read)
+}
+
+/// Contexts of a conversation.
+fn tokens(chat: &ChatFormat, conversation: &Conversation) -> Result<Vec<Laid>, ChatError> {
+    let function = |function: &gymkhana_data::Function| Function {
+        name: function.name.clone(),
+        description: function.description.clone(),
+        parameters: function.parameters.to_string(),
+        cost: 0.0,
+    };
+    let functions: Vec<Function> = conversation.functions.iter().map(function).collect();
+    let part = |message: &ChatMessage| -> Result<Part, ChatError> {
+        Ok(match message {
+            ChatMessage::System(text) => Part::Heard(Role::System, text.clone()),
+            ChatMessage::User(text) => Part::Heard(Role::User, text.clone()),
+            ChatMessage::Tool(text) => Part::Heard(Role::Tool, text.clone()),
+            ChatMessage::Assistant { text, calls } => Part::Reply(reply(chat, text, calls)?),
+        })
+    };
+    let parts: Vec<Part> = conversation.messages.iter().map(part).collect::<Result<_, _>>()?;
+    lay_out(chat, 0, &functions, &parts)
+}
+
+/// Tokens of a reply: its text, then its calls in the model's format, with arguments in the spacing of chat templates.
+fn reply(chat: &ChatFormat, text: &str, calls: &[ChatCall]) -> Result<Vec<u32>, ChatError> {
+    let arguments: Vec<String> = calls.iter().map(|call| python_json(&call.arguments)).collect();
+    let named = calls.iter().zip(&arguments);
+    let new: Vec<NewCall<'_>> = named.map(|(call, arguments)| NewCall { name: &call.name, arguments }).collect();
+    let written = if new.is_empty() { vec![] } else { chat.tool_format().write(&new) };
+    // Templates of these formats write calls on lines of their own.
+    let on_lines =
+        matches!(chat.tool_format(), ToolFormat::Hermes | ToolFormat::Qwen3CoderXml | ToolFormat::FencedJson);
+    let end = if on_lines && !calls.is_empty() { "\n" } else { "" };
+    let spoken = if text.is_empty() { String::new() } else { format!("{text}{end}") };
+    let pieces: Vec<ReplyPiece<'_>> =
+        std::iter::once(ReplyPiece::Plain(&spoken)).chain(written.iter().map(CallPiece::as_reply)).collect();
+    chat.encode_reply(&pieces)
+}

@@ -1,0 +1,129 @@
+//! Demonstrations and preference pairs from recorded episodes, and conversations, read before a run writes anything.
+
+mod conversation;
+mod layout;
+mod order;
+mod pairs;
+mod records;
+
+use std::collections::BTreeMap;
+
+use gymkhana_chat::{ChatFiles, ChatFormat};
+use gymkhana_config::{RlStage, RunFile, SftStage, SourceKind, Stage};
+use gymkhana_orchestration::{Reporter, RunError, RunResult};
+use gymkhana_record::{EpisodeRecord, Segment};
+
+pub(crate) use order::{Passes, StageSources, oracle_tasks};
+
+/// A demonstration: the contexts of an episode or of a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Demonstration {
+    /// Contexts; tokens marked as sampled are imitated.
+    pub segments: Vec<Segment>,
+    /// Weight of each token in the loss.
+    pub weight: f64,
+}
+
+impl Demonstration {
+    fn tokens(&self) -> usize {
+        self.segments.iter().map(Segment::len).max().unwrap_or(0)
+    }
+}
+
+/// A source of a supervised stage.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// The environment's oracle plays.
+    Oracle,
+    /// Demonstrations that were read.
+    Given(Vec<Demonstration>),
+}
+
+/// Recorded data of stages, by the stage's index.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    /// Sources of supervised stages. A stage without an entry has the oracle.
+    pub demonstrations: BTreeMap<usize, Vec<Source>>,
+    /// Pairs of preference stages, the better episode first.
+    pub pairs: BTreeMap<usize, Vec<Vec<EpisodeRecord>>>,
+}
+
+/// The model that learns from sources.
+#[derive(Clone, Copy)]
+pub(crate) struct Learner<'a> {
+    /// Files of the model's chat format.
+    pub files: &'a ChatFiles,
+    /// The chat format.
+    pub chat: &'a ChatFormat,
+    /// Context length in tokens.
+    pub context: usize,
+}
+
+/// Reads the sources of all stages from `first` on.
+///
+/// # Errors
+/// If a source cannot be read, is of another tokenizer, or has no demonstration.
+pub(crate) fn read(file: &RunFile, first: usize, learner: Learner<'_>, reporter: &dyn Reporter) -> RunResult<Sources> {
+    let mut sources = Sources::default();
+    for (index, stage) in file.stages.iter().enumerate().skip(first) {
+        match stage {
+            Stage::Sft(stage) if !stage.source.is_empty() => {
+                sources.demonstrations.insert(index, of_stage(stage, learner, reporter)?);
+            }
+            Stage::Rl(RlStage { name, recorded: Some(recorded), .. }) => {
+                let pairs = pairs::read(recorded, learner);
+                let pairs = pairs.map_err(|error| error.prefixed(format!("stage `{name}`, recorded")))?;
+                sources.pairs.insert(index, pairs);
+            }
+            Stage::Sft(_) | Stage::Rl(_) | Stage::BestOfN(_) => {}
+        }
+    }
+    Ok(sources)
+}
+
+fn of_stage(stage: &SftStage, learner: Learner<'_>, reporter: &dyn Reporter) -> RunResult<Vec<Source>> {
+    let mut sources = Vec::new();
+    for (index, section) in stage.source.iter().enumerate() {
+        let of = format!("stage `{}`, source {index}", stage.name);
+        let blame = |error: RunError| error.prefixed(&of);
+        let read = match section.kind() {
+            None | Some(SourceKind::Oracle) => {
+                sources.push(Source::Oracle);
+                continue;
+            }
+            Some(SourceKind::Runs(runs)) => {
+                records::read(runs, &section.filter(), learner, stage.train_observations).map_err(blame)?
+            }
+            Some(SourceKind::Chat(files)) => {
+                let read = conversation::read(files, section, learner, stage.train_observations, reporter);
+                read.map_err(blame)?
+            }
+        };
+        sources.push(Source::Given(fitting(read, learner.context, &of, reporter)?));
+    }
+    Ok(sources)
+}
+
+/// The demonstrations that fit the context. Longer ones are reported.
+fn fitting(
+    mut read: Vec<Demonstration>,
+    context: usize,
+    of: &str,
+    reporter: &dyn Reporter,
+) -> RunResult<Vec<Demonstration>> {
+    let all = read.len();
+    read.retain(|demonstration| demonstration.tokens() <= context);
+    let left_out = all - read.len();
+    let hint = "raise policy.tiny.context or limits.context_tokens, or filter them out with `where = \"length <= …\"`";
+    if read.is_empty() {
+        let message = format!("{of}: all {all} demonstrations exceed the context of {context} tokens");
+        return Err(RunError::user(message).with_hint(hint));
+    }
+    if left_out > 0 {
+        reporter.warn(&format!(
+            "{of}: {left_out} of {all} demonstrations are left out: they exceed the context of {context} tokens\nhint: \
+             {hint}"
+        ));
+    }
+    Ok(read)
+}

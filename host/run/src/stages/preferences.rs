@@ -1,0 +1,61 @@
+//! Preference stage on recorded pairs: nothing is played, and each step trains on the next pairs.
+
+use gymkhana_config::{PolicySection, RlStage};
+use gymkhana_orchestration::{Classify, ProgressFigures, Work};
+use gymkhana_record::step_metrics::rl;
+use gymkhana_record::{EpisodeRecord, StepMetrics};
+use gymkhana_rollout::WaitKind;
+use gymkhana_trainer::RlSettings;
+use tracing::{Instrument, info_span};
+
+use crate::schedule::StagePart;
+use crate::seats::weight_sync;
+use crate::session::Session;
+use crate::sources::Passes;
+use crate::stages::groups::reward_of;
+use crate::stages::rl::{StepData, learn};
+use crate::stop::Halt;
+
+impl Session {
+    pub(crate) async fn preferences(&mut self, stage: &RlStage) -> Result<(), Halt> {
+        let PolicySection { micro_batch_tokens, activation_checkpointing, max_behaviour_divergence, .. } =
+            self.file.policy;
+        let settings = RlSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings().user_error()? };
+        let pairs = self.sources.pairs.remove(&self.progress.stage).unwrap_or_default();
+        let mut passes = Passes::new(self.seed.child("pairs").child(self.progress.stage), pairs.len());
+        let groups = u64::from(stage.groups);
+        let progress = self.reporter.progress(Work {
+            done: self.steps_done(),
+            later: self.later(StagePart::Training),
+            ..Work::new(format!("{}: recorded pairs", stage.name), stage.steps)
+        });
+        while let Some(step) = self.next_training_step(stage.steps).await? {
+            let places = (step * groups..(step + 1) * groups).filter_map(|position| passes.at(position));
+            let drawn: Vec<Vec<EpisodeRecord>> = places.filter_map(|place| pairs.get(place).cloned()).collect();
+            let span = info_span!("train", stage = stage.name, step);
+            let data = StepData { groups: &drawn, shown: &[], environments: &self.environments };
+            let timer = self.metrics_of_rollouts().time(WaitKind::Train);
+            let mut measured = learn(&self.seats, data, &settings, max_behaviour_divergence).instrument(span).await?;
+            drop(timer);
+            weight_sync::update(&self.seats, self.folder.reader().path()).await?;
+            self.count_step(2 * drawn.len(), self.trained_tokens(&drawn));
+            measured.append(StepMetrics::from([
+                (rl::REWARD, mean(&drawn, |record| reward_of(record, 0))),
+                (rl::SUCCESS, mean(&drawn, |record| f64::from(u8::from(record.success)))),
+                (rl::EPISODES, 2.0 * drawn.len() as f64),
+            ]));
+            self.record_step(step, &measured)?;
+            let loss = measured.get(rl::LOSS.name()).map(|loss| format!("loss {loss:.3}"));
+            progress.at(step + 1, &ProgressFigures::of(loss.unwrap_or_default()));
+            if (step + 1) % stage.checkpoint_every == 0 || step + 1 == stage.steps {
+                self.checkpoint().await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn mean(groups: &[Vec<EpisodeRecord>], value: impl Fn(&EpisodeRecord) -> f64) -> f64 {
+    let values: Vec<f64> = groups.iter().flatten().map(value).collect();
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
