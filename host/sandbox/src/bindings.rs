@@ -6,7 +6,7 @@
 #![allow(missing_docs, dead_code, unused_qualifications, rust_2018_idioms, clippy::all, clippy::unwrap_used)]
 
 wasmtime::component::bindgen!({
-    path: "../../wit",
+    path: ["../../wit", "../../wit/wrapper"],
     inline: "
         package gymkhana:host;
         world everything {
@@ -17,6 +17,7 @@ wasmtime::component::bindgen!({
             import gymkhana:plugin/model@0.1.0;
             import gymkhana:plugin/tools@0.1.0;
             import gymkhana:plugin/http@0.1.0;
+            import gymkhana:wrapper/inner@0.1.0;
             export gymkhana:plugin/environment@0.1.0;
             export gymkhana:plugin/environment-snapshot@0.1.0;
             export gymkhana:plugin/environment-state-key@0.1.0;
@@ -35,6 +36,7 @@ wasmtime::component::bindgen!({
         "gymkhana:plugin/model": async | trappable,
         "gymkhana:plugin/tools": async | trappable,
         "gymkhana:plugin/http": async | trappable,
+        "gymkhana:wrapper/inner": async | trappable,
         default: trappable,
     },
     exports: { default: async },

@@ -25,6 +25,8 @@ pub struct CallError {
     /// Variant of the error that the plugin itself returned; `None` for every other failure, and for failures that
     /// were read back from a record.
     pub plugin_error: Option<PluginErrorKind>,
+    /// Name of the plugin inside the called wrapper that failed; `None` if the called plugin itself failed.
+    pub inner: Option<String>,
 }
 
 /// Variant of `types.error` that a plugin returned.
@@ -42,6 +44,30 @@ pub enum PluginErrorKind {
     Other,
 }
 
+impl PluginErrorKind {
+    /// Begin of a message about an error of this variant.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Invalid => "the plugin found the request invalid",
+            Self::NotFound => "the plugin did not find what was asked for",
+            Self::BadSnapshot => "the plugin cannot read this snapshot",
+            Self::Denied => "the plugin lacks a capability",
+            Self::Other => "the plugin failed",
+        }
+    }
+
+    /// Error of this variant with the plugin's own words.
+    pub(crate) fn with_message(self, why: String) -> PluginError {
+        match self {
+            Self::Invalid => PluginError::Invalid(why),
+            Self::NotFound => PluginError::NotFound(why),
+            Self::BadSnapshot => PluginError::BadSnapshot(why),
+            Self::Denied => PluginError::Denied(why),
+            Self::Other => PluginError::Other(why),
+        }
+    }
+}
+
 impl CallError {
     /// Creates a failure that the plugin did not return itself. A long message is cut.
     #[must_use]
@@ -51,7 +77,7 @@ impl CallError {
             message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
             message.push_str(" [cut]");
         }
-        Self { kind, message, plugin_error: None }
+        Self { kind, message, plugin_error: None, inner: None }
     }
 
     /// Returns whether the plugin reported the request as invalid, which is a mistake of the caller and not of the
@@ -64,20 +90,33 @@ impl CallError {
     /// Converts the error that the plugin returned.
     #[must_use]
     pub fn refused(error: PluginError) -> Self {
-        let (kind, message) = match error {
-            PluginError::Invalid(why) => {
-                (PluginErrorKind::Invalid, format!("the plugin found the request invalid: {why}"))
-            }
-            PluginError::NotFound(why) => {
-                (PluginErrorKind::NotFound, format!("the plugin did not find what was asked for: {why}"))
-            }
-            PluginError::BadSnapshot(why) => {
-                (PluginErrorKind::BadSnapshot, format!("the plugin cannot read this snapshot: {why}"))
-            }
-            PluginError::Denied(why) => (PluginErrorKind::Denied, format!("the plugin lacks a capability: {why}")),
-            PluginError::Other(why) => (PluginErrorKind::Other, format!("the plugin failed: {why}")),
+        let (kind, why) = match error {
+            PluginError::Invalid(why) => (PluginErrorKind::Invalid, why),
+            PluginError::NotFound(why) => (PluginErrorKind::NotFound, why),
+            PluginError::BadSnapshot(why) => (PluginErrorKind::BadSnapshot, why),
+            PluginError::Denied(why) => (PluginErrorKind::Denied, why),
+            PluginError::Other(why) => (PluginErrorKind::Other, why),
         };
+        let message = format!("{}: {why}", kind.words());
         Self { plugin_error: Some(kind), ..Self::new(FailureKind::Refused, message) }
+    }
+
+    /// The error as one that the plugin returned.
+    ///
+    /// # Errors
+    /// The error itself, if it is a failure of another kind.
+    pub(crate) fn into_returned(self) -> Result<PluginError, Self> {
+        if self.kind != FailureKind::Refused {
+            return Err(self);
+        }
+        let Some(kind) = self.plugin_error else { return Ok(PluginError::NotFound(self.message)) };
+        let why = self.message.strip_prefix(kind.words()).and_then(|rest| rest.strip_prefix(": "));
+        Ok(kind.with_message(why.unwrap_or(&self.message).to_owned()))
+    }
+
+    /// The error as one of the plugin `name` inside a wrapper, unless it names one that is deeper inside.
+    pub(crate) fn inside(self, name: &str) -> Self {
+        Self { inner: self.inner.or_else(|| Some(name.to_owned())), ..self }
     }
 
     /// Creates the failure of a result that breaks the contract.
@@ -87,7 +126,8 @@ impl CallError {
 
     /// Returns the error of every later call after this failure ended the plugin's store.
     pub(crate) fn after_end(&self) -> Self {
-        Self::new(self.kind, format!("its state was lost in an earlier failure: {}", self.message))
+        let message = format!("its state was lost in an earlier failure: {}", self.message);
+        Self { inner: self.inner.clone(), ..Self::new(self.kind, message) }
     }
 }
 
@@ -141,6 +181,17 @@ mod tests {
             assert_eq!((error.kind, error.plugin_error), (FailureKind::Refused, Some(kind)));
             assert_eq!(error.is_invalid(), kind == PluginErrorKind::Invalid, "{error}");
         }
+    }
+
+    #[test]
+    fn a_wrapper_receives_what_the_plugin_inside_returned_and_no_failure() {
+        let why = || "unknown split `x`".to_owned();
+        let returned = CallError::refused(PluginError::NotFound(why())).into_returned();
+        assert!(matches!(returned, Ok(PluginError::NotFound(words)) if words == why()));
+        let trap = CallError::new(FailureKind::Trap, "it trapped");
+        assert_eq!(trap.clone().into_returned().err(), Some(trap.clone()));
+        let deep = trap.inside("deep").inside("middle");
+        assert_eq!((deep.inner.as_deref(), deep.after_end().inner.as_deref()), (Some("deep"), Some("deep")));
     }
 
     #[test]

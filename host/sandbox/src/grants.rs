@@ -20,9 +20,8 @@ const VIRTUAL_WASI: [&str; 6] =
 pub enum Refusal {
     /// The run does not grant a capability that the manifest declares.
     #[error(
-        "it asks for the capability `{capability}`, which the run does not grant\nhint: to grant it, add {} to the run \
-         file",
-        grant_line(*.capability, plugin)
+        "it asks for the capability `{capability}`, which the run does not grant\nhint: {}",
+        grant_hint(*.capability, plugin)
     )]
     NotGranted {
         /// The capability.
@@ -36,6 +35,12 @@ pub enum Refusal {
          reward into a plugin of its own"
     )]
     ToolsAreForRewards,
+    /// A plugin that is not an environment declares the capability `inner-environment`.
+    #[error(
+        "it asks for the capability `inner-environment`, which only an environment may have\nhint: remove it from \
+         `capabilities`"
+    )]
+    WrappersAreEnvironments,
     /// The plugin imports a capability that its manifest does not declare.
     #[error(
         "it imports `{0}`, but its manifest does not declare that capability\nhint: add \"{0}\" to `capabilities` in \
@@ -49,21 +54,28 @@ pub enum Refusal {
     UnknownImport(String),
 }
 
-/// Lines of a run file that grant a capability.
-fn grant_line(capability: Capability, plugin: &str) -> String {
+/// How a run file grants a capability.
+fn grant_hint(capability: Capability, plugin: &str) -> String {
     let line = match capability {
+        Capability::InnerEnvironment => {
+            return format!("it is a wrapper: list it in `wrap = [\"{plugin}\"]` of an environment in the run file");
+        }
         Capability::Assets => "`assets = { \"NAME\" = \"FILE\" }`",
         Capability::Model => "`model = \"NAME\"`, with a section `[models.NAME]`,",
         Capability::Tools => "`tools = true`",
         Capability::Http => "`http = [{ allow = \"https://HOST\" }]`",
         Capability::Log | Capability::Random | Capability::Clock => "nothing",
     };
-    format!("{line} under `[plugins.{plugin}]`")
+    format!("to grant it, add {line} under `[plugins.{plugin}]` to the run file")
 }
 
 /// Checks whether a plugin with this manifest and these imports may run with these grants.
 pub(crate) fn decide(manifest: &Manifest, imports: &[String], grants: &Grants) -> Result<(), Refusal> {
     let only_reward = manifest.kinds.iter().all(|kind| *kind == Kind::Reward);
+    let wraps = manifest.capabilities.contains(&Capability::InnerEnvironment);
+    if wraps && !manifest.kinds.contains(&Kind::Environment) {
+        return Err(Refusal::WrappersAreEnvironments);
+    }
     let needed = manifest.capabilities.difference(&manifest.optional).copied().collect();
     let declared = Declared { all: &manifest.capabilities, needed: &needed };
     decide_on(manifest.name.name(), only_reward, declared, imports, grants)
@@ -87,8 +99,9 @@ fn decide_on(
         if capability == Capability::Tools && !only_reward {
             return Err(Refusal::ToolsAreForRewards);
         }
-        // A run grants its tools as a whole, so `tools` cannot be optional.
-        let needed = capability == Capability::Tools || declared.needed.contains(&capability);
+        // A run grants its tools as a whole, and a wrapper is nothing alone, so neither can be optional.
+        let always = matches!(capability, Capability::Tools | Capability::InnerEnvironment);
+        let needed = always || declared.needed.contains(&capability);
         if needed && !grants.0.contains(&capability) {
             return Err(Refusal::NotGranted { capability, plugin: plugin.to_owned() });
         }
@@ -114,9 +127,13 @@ fn import_kind(import: &str) -> ImportKind {
     if VIRTUAL_WASI.iter().any(|interface| import.starts_with(interface)) {
         return ImportKind::Free;
     }
+    if import.starts_with("gymkhana:wrapper/inner@") {
+        return ImportKind::Capability(Capability::InnerEnvironment);
+    }
     let interface = import.strip_prefix("gymkhana:plugin/").and_then(|rest| rest.split('@').next());
     match interface {
-        Some("types") => ImportKind::Free,
+        // A wrapper imports the types of the last three, whose functions the host does not provide.
+        Some("types" | "environment" | "environment-oracle" | "environment-render") => ImportKind::Free,
         Some("log") => ImportKind::Capability(Capability::Log),
         Some("random") => ImportKind::Capability(Capability::Random),
         Some("clock") => ImportKind::Capability(Capability::Clock),
@@ -130,7 +147,7 @@ fn import_kind(import: &str) -> ImportKind {
 
 #[cfg(test)]
 mod tests {
-    use Capability::{Assets, Http, Tools};
+    use Capability::{Assets, Http, InnerEnvironment, Tools};
 
     use super::*;
 
@@ -175,6 +192,22 @@ mod tests {
             |all| decide_on("any", false, Declared { all, needed: &none }, &imports(&["assets"]), &Grants::default());
         assert_eq!(decide(&all), Ok(()));
         assert_eq!(decide(&none), Err(Refusal::NotRequested(Assets)));
+    }
+
+    #[test]
+    fn a_wrapper_is_granted_by_the_list_of_wrappers_alone() {
+        let names = ["gymkhana:wrapper/inner@0.1.0".to_owned(), "gymkhana:plugin/environment@0.1.0".to_owned()];
+        let (wraps, none) = (set(&[InnerEnvironment]), set(&[]));
+        let granted = Grants(wraps.clone());
+        assert_eq!(decide_on("retry", false, needed(&wraps), &names, &granted), Ok(()));
+        assert_eq!(
+            decide_on("retry", false, needed(&none), &names, &granted),
+            Err(Refusal::NotRequested(InnerEnvironment))
+        );
+        // It cannot be optional.
+        let optional = Declared { all: &wraps, needed: &none };
+        let refused = decide_on("retry", false, optional, &names, &Grants::default()).expect_err("not granted");
+        assert!(refused.to_string().contains("list it in `wrap = [\"retry\"]`"), "{refused}");
     }
 
     #[test]

@@ -32,8 +32,8 @@ mod sandbox;
 pub mod unsandboxed;
 
 pub use cache::{CacheEntry, CacheError, CacheFolder};
-pub use calls::environment::{Action, Advice, EnvironmentEpisode, Image, Snapshot};
-pub use calls::environment_results::{Started, StepResult};
+pub use calls::environment::results::{Action, Advice, Image, Started, StepResult};
+pub use calls::environment::{EnvironmentEpisode, Snapshot};
 pub use calls::reward::{Scorer, Trajectory, score};
 pub use calls::tool::{Answer, ToolSession};
 pub use compiler::{Compiler, CompilerProgram, compile_as_asked, compile_with, run_as_compiler};
@@ -49,5 +49,6 @@ pub use info::{ComponentInfo, EnvironmentInfo, OptionInfo, Range, RewardInfo, Sp
 pub use instance::budget::Spent;
 pub use instance::pool::{max_map_count, places_for};
 pub use optional_interface::OptionalInterface;
+pub use plugin::wrapping::WrapError;
 pub use plugin::{LoadError, Plugin};
 pub use sandbox::{Counters, Sandbox};

@@ -1,11 +1,13 @@
 //! A loaded plugin: checked, compiled and ready to start.
 
+pub(crate) mod wrapping;
+
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gymkhana_record::FailureKind;
+use gymkhana_record::{FailureKind, NamedValue};
 use gymkhana_registry::{
     ContractError, Digest, Kind, Manifest, ManifestError, PluginFileError, exports, imports, read_manifest,
     read_plugin_file, structure,
@@ -133,11 +135,21 @@ pub enum LoadError {
 #[derive(Clone)]
 pub struct Plugin {
     loaded: Arc<Loaded>,
-    shared_instances: Option<Arc<PluginInstances>>,
+    /// Environment inside, if this is a wrapper around one.
+    pub(crate) link: Option<Arc<Link>>,
+    pub(crate) shared_instances: Option<Arc<PluginInstances>>,
     assets: Assets,
     granted: Option<Arc<dyn Outbound>>,
     outbound: Option<Arc<dyn Outbound>>,
     log: Option<Arc<dyn LogSink>>,
+}
+
+/// Environment inside a wrapper, and what the wrapper says about itself around it.
+pub(crate) struct Link {
+    pub inner: Plugin,
+    /// Options of the environment inside.
+    pub options: Arc<[NamedValue]>,
+    pub info: Arc<OnceCell<Arc<EnvironmentInfo>>>,
 }
 
 /// Shared instances of a plugin, by kind. Rewards never share an instance.
@@ -244,6 +256,7 @@ impl Plugin {
         };
         Self {
             loaded: Arc::new(loaded),
+            link: None,
             shared_instances: None,
             assets: Assets::default(),
             granted: None,
@@ -254,10 +267,10 @@ impl Plugin {
 
     /// Returns the plugin with trusted sharing: up to `episodes` episodes of its environment or sessions of its tool
     /// share one instance. Each needs far less memory, but a trap ends all of them, and the host does not isolate their
-    /// guest-side state. Rewards still get their own instances. Code without a sandbox has no instances.
+    /// guest-side state. Rewards and wrappers still get their own instances. Code without a sandbox has no instances.
     #[must_use]
     pub fn shared_by(&self, episodes: NonZeroU32) -> Self {
-        if !self.is_sandboxed() {
+        if !self.is_sandboxed() || self.is_wrapper() {
             return self.clone();
         }
         let instances = PluginInstances {
@@ -345,9 +358,14 @@ impl Plugin {
         self.manifest().name.name()
     }
 
-    /// Returns whether the plugin offers an optional interface.
+    /// Returns whether the plugin offers an optional interface. A wrapper does if the environment inside does as well.
     #[must_use]
     pub fn offers(&self, optional: OptionalInterface) -> bool {
+        self.chain().all(|plugin| plugin.exports(optional))
+    }
+
+    /// Returns whether the plugin's own code has an optional interface.
+    pub(crate) fn exports(&self, optional: OptionalInterface) -> bool {
         match &self.loaded.code {
             Code::Component(component) => optional.is_exported(&component.indices),
             Code::Unsandboxed(code) => code.offers(optional),
@@ -406,17 +424,22 @@ impl Plugin {
         }
     }
 
-    /// Number of the sandbox's places that one live instance takes; 0 without a sandbox.
+    /// Number of the sandbox's places that one live instance takes, with those of the environments inside a wrapper; 0
+    /// without a sandbox.
     #[must_use]
     pub fn places(&self) -> u32 {
-        match &self.loaded.code {
+        let own = |plugin: &Self| match &plugin.loaded.code {
             Code::Component(component) => component.places,
             Code::Unsandboxed(_) => 0,
-        }
+        };
+        self.chain().map(own).sum()
     }
 
     pub(crate) fn environment_cell(&self) -> &OnceCell<Arc<EnvironmentInfo>> {
-        &self.loaded.environment_info
+        match &self.link {
+            Some(link) => &link.info,
+            None => &self.loaded.environment_info,
+        }
     }
 
     pub(crate) fn tool_cell(&self) -> &OnceCell<Arc<ToolInfo>> {

@@ -47,6 +47,8 @@ pub enum Capability {
     Tools,
     /// Outgoing HTTP requests.
     Http,
+    /// Another environment inside this one, for wrappers.
+    InnerEnvironment,
 }
 
 impl Capability {
@@ -67,6 +69,7 @@ impl std::fmt::Display for Capability {
             Self::Model => "model",
             Self::Tools => "tools",
             Self::Http => "http",
+            Self::InnerEnvironment => "inner-environment",
         })
     }
 }

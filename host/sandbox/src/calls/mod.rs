@@ -1,7 +1,6 @@
 //! Calls of the three kinds of plugins: environment episodes, tool sessions and rewards.
 
 pub(crate) mod environment;
-pub(crate) mod environment_results;
 pub(crate) mod reward;
 pub(crate) mod tool;
 

@@ -193,7 +193,7 @@ impl<'a> Lists<'a> {
 
     fn trajectory(&'a self, trajectory: &Trajectory<'a>, turns: &'a [reward::Turn<'a>]) -> reward::Trajectory<'a> {
         reward::Trajectory {
-            task: types::Task { split: &trajectory.task.split, index: trajectory.task.index },
+            task: types::TaskParam { split: &trajectory.task.split, index: trajectory.task.index },
             turns,
             ending: trajectory.ending.into(),
             environment_rewards: &self.rewards,

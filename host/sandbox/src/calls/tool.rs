@@ -105,7 +105,7 @@ impl ToolSession {
             let call = async |guest: Guest<'_>| guest.exports.main.call_open(guest.store, setup, &given, seed.0).await;
             let outside = |code: &dyn Unsandboxed| code.open(setup, options, seed);
             let handle = slot.call(CallKind::Advancing, call, outside, Ok).await?;
-            slot.guest_handle = Some(handle);
+            slot.opened(handle);
             Ok(Self { plugin: plugin.clone(), slot, handle })
         })
     }
@@ -171,7 +171,7 @@ impl ToolSession {
             let call = async |guest: Guest<'_>| guest.exports.snapshot()?.call_restore(guest.store, bytes).await;
             let outside = |code: &dyn Unsandboxed| code.restore(bytes);
             let handle = slot.call(SNAPSHOT, call, outside, Ok).await?;
-            slot.guest_handle = Some(handle);
+            slot.opened(handle);
             slot.resume(&snapshot.host, plugin.name(), seed);
             Ok(Self { plugin: plugin.clone(), slot, handle })
         })
@@ -210,7 +210,7 @@ impl ToolSession {
             let call = async |guest: Guest<'_>| guest.exports.main.call_close(guest.store, handle).await;
             let outside = |code: &dyn Unsandboxed| code.close(handle);
             self.slot.call_infallible(CallKind::Auxiliary("close"), call, outside, Ok).await?;
-            self.slot.set_closed();
+            self.slot.closed(self.handle);
             Ok(())
         })
     }

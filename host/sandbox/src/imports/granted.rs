@@ -156,7 +156,7 @@ impl tools::Host for StoreData {
     }
 }
 
-fn parts(content: Vec<Part>) -> Vec<types::PartResult> {
+pub(super) fn parts(content: Vec<Part>) -> Vec<types::PartResult> {
     let media = |media: gymkhana_record::Media| types::MediaResult { mime: media.mime, bytes: media.bytes };
     let part = |part| match part {
         Part::Text(text) => types::PartResult::Text(text),

@@ -4,6 +4,7 @@ pub(crate) mod assets;
 pub(crate) mod console;
 mod free;
 mod granted;
+mod inner;
 pub(crate) mod log;
 pub(crate) mod outbound;
 mod wasi;
@@ -17,5 +18,6 @@ use crate::instance::store_data::StoreData;
 pub(crate) fn link(linker: &mut Linker<StoreData>) -> Result<()> {
     wasi::link(linker)?;
     free::link(linker)?;
-    granted::link(linker)
+    granted::link(linker)?;
+    inner::link(linker)
 }

@@ -6,6 +6,7 @@ use wasmtime::{PoolConcurrencyLimitError, Result as EngineResult, Store, Trap};
 use wasmtime_wasi::I32Exit;
 
 use super::budget::Budget;
+use super::inner::InnerFailure;
 use super::panic_message::PanicMessage;
 use super::store_data::{StoreData, TooManyBytes};
 use super::timer::{BudgetSpent, DeadlinePassed};
@@ -42,6 +43,9 @@ fn classify(
     out_of_memory: bool,
     words: Option<&PanicMessage>,
 ) -> CallError {
+    if let Some(InnerFailure(failure)) = error.downcast_ref() {
+        return failure.clone();
+    }
     let mut failure = if error.is::<BudgetSpent>() {
         budget.out_of_time(limits)
     } else if error.downcast_ref() == Some(&Trap::OutOfFuel) {

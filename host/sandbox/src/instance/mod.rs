@@ -2,11 +2,14 @@
 
 pub(crate) mod budget;
 pub(crate) mod failure;
+pub(crate) mod host_state;
+pub(crate) mod inner;
 pub(crate) mod memory;
 mod panic_message;
 pub(crate) mod pool;
 pub(crate) mod shared;
 pub(crate) mod slot;
+mod start;
 pub(crate) mod store_data;
 pub(crate) mod ticker;
 pub(crate) mod timer;

@@ -57,7 +57,14 @@ pub(crate) struct InstancePool {
 /// Right of an instance to exist; returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    _permit: OwnedSemaphorePermit,
+    places: OwnedSemaphorePermit,
+}
+
+impl Permit {
+    /// Takes some of the places; `None` if there are fewer.
+    pub fn split_off(&mut self, places: u32) -> Option<Self> {
+        Some(Self { places: self.places.split(places as usize)? })
+    }
 }
 
 impl InstancePool {
@@ -99,11 +106,11 @@ impl InstancePool {
     /// Acquires `count` places and waits for them if necessary.
     pub async fn acquire(&self, count: u32) -> Result<Permit, CallError> {
         if let Ok(permit) = Arc::clone(&self.free).try_acquire_many_owned(count) {
-            return Ok(Permit { _permit: permit });
+            return Ok(Permit { places: permit });
         }
         let _waiting = self.wait();
         match tokio::time::timeout(self.timeout, Arc::clone(&self.free).acquire_many_owned(count)).await {
-            Ok(Ok(permit)) => Ok(Permit { _permit: permit }),
+            Ok(Ok(permit)) => Ok(Permit { places: permit }),
             Ok(Err(_)) | Err(_) => Err(CallError::new(
                 FailureKind::Capacity,
                 format!(

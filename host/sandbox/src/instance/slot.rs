@@ -8,20 +8,22 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gymkhana_record::{Cost, FailureKind, Seed};
-use serde::{Deserialize, Serialize};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 use wasmtime::component::Instance as ComponentInstance;
-use wasmtime::{Result as EngineResult, Store, UpdateDeadline};
+use wasmtime::{Result as EngineResult, Store};
 
-use super::budget::{Budget, BudgetLedger, Spent};
+use super::Instance;
+use super::budget::{BudgetLedger, Spent};
 use super::failure::{Outcome, call_failure};
+use super::host_state::HostState;
+use super::inner::{InnerLink, PluginCosts};
+use super::pool::Permit;
 use super::shared::{InstanceLease, SharedInstance, SharedInstances, Turn};
+use super::start::{Place, Resolve, instantiate};
 use super::store_data::{RandomSource, StoreData};
-use super::timer::CallTimer;
-use super::{Instance, arm};
 use crate::bindings::gymkhana::plugin::types::Error as PluginError;
-use crate::plugin::{Code, LinkedComponent};
+use crate::plugin::Code;
 use crate::unsandboxed::Unsandboxed;
 use crate::{CallError, Limits, LogSink, Plugin};
 
@@ -51,19 +53,6 @@ enum InstanceHandle<E> {
     Unsandboxed(Arc<dyn Unsandboxed>),
 }
 
-/// Host-side state of a live instance, which its snapshots include.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HostState {
-    /// Virtual clock, in nanoseconds.
-    pub clock: u64,
-    /// Number of advancing calls: the position of the random streams.
-    pub calls: u64,
-    /// Seed at the start of the instance.
-    pub first_seed: Seed,
-    /// Resources used by all calls so far.
-    pub spent: Spent,
-}
-
 /// Holder of a live instance between calls.
 pub(crate) struct Slot<E> {
     handle: InstanceHandle<E>,
@@ -76,8 +65,12 @@ pub(crate) struct Slot<E> {
     first_seed: Seed,
     /// Number of advancing calls.
     calls: u64,
-    /// Guest-side handle (episode or session) while open.
-    pub guest_handle: Option<u32>,
+    /// Guest-side handles (episodes or sessions) that are open.
+    guest_handles: Vec<u32>,
+    /// Cost of the calls since [`Slot::take_unreported`].
+    unreported: Option<Cost>,
+    /// Costs of the plugins inside a wrapper, until they are taken.
+    pub inner_costs: PluginCosts,
     /// Receives the log of each call.
     log: Option<Arc<dyn LogSink>>,
 }
@@ -88,50 +81,24 @@ struct Entered<E> {
     turn: Option<Turn<E>>,
 }
 
-/// Resolver of an interface's functions in an instance.
-pub(crate) trait Resolve<E>: FnOnce(&mut Store<StoreData>, &ComponentInstance) -> EngineResult<E> {}
-impl<E, F: FnOnce(&mut Store<StoreData>, &ComponentInstance) -> EngineResult<E>> Resolve<E> for F {}
-
-/// Waits for a permit and instantiates the plugin in a new store.
-async fn instantiate<E>(plugin: &Plugin, seed: Seed, resolve: impl Resolve<E>) -> Result<Box<Instance<E>>, CallError> {
-    let LinkedComponent { sandbox, linked, places, .. } = plugin.component()?;
-    let limits = *sandbox.limits();
-    let permit = sandbox.pool().acquire(*places).await?;
-    let timer = Arc::new(CallTimer::new());
-    let random = RandomSource::new(seed.child(plugin.name()));
-    let data = StoreData::new(&limits, random, &timer, plugin.assets().clone(), plugin.outbound().cloned());
-    let mut store = Store::new(linked.engine(), data);
-    store.limiter(|data| &mut data.memory);
-    store.set_hostcall_fuel(limits.result_bytes);
-    store.epoch_deadline_callback({
-        let timer = Arc::clone(&timer);
-        move |_| {
-            timer.tick()?;
-            Ok(UpdateDeadline::Yield(1))
-        }
-    });
-    let budget = Budget::after(Spent::default(), &limits)?;
-    arm(&mut store, &timer, budget);
-    let outcome = timer.run(limits.wall, pin!(linked.instantiate_async(&mut store))).await;
-    let component = match outcome {
-        Ok(Ok(component)) => component,
-        failed => {
-            let error = call_failure(failed, &mut store, &limits, &budget);
-            pass_on_log(store.data_mut(), plugin.log_sink());
-            return Err(error);
-        }
-    };
-    let exports = resolve(&mut store, &component).map_err(|error| CallError::malformed(error.root_cause()))?;
-    let mut instance = Instance { store, exports, component, timer, budget, start_cost: None, _permit: permit };
-    instance.start_cost = Some(instance.cost());
-    Ok(Box::new(instance))
-}
-
 impl<E> Slot<E> {
     /// Opens a slot with its own instance, or for code without one.
     pub async fn open(plugin: &Plugin, seed: Seed, resolve: impl Resolve<E>) -> Result<Self, CallError> {
+        Self::open_around(plugin, seed, resolve, None, None).await
+    }
+
+    /// Opens a slot with its own instance, with another environment inside if it is one of a wrapper. `reserved` is the
+    /// permit of a plugin that is inside of a wrapper itself.
+    pub async fn open_around(
+        plugin: &Plugin,
+        seed: Seed,
+        resolve: impl Resolve<E>,
+        inner: Option<InnerLink>,
+        reserved: Option<Permit>,
+    ) -> Result<Self, CallError> {
+        let place = Place { inner, reserved };
         let handle = match plugin.code() {
-            Code::Component(_) => InstanceHandle::Owned(Some(instantiate(plugin, seed, resolve).await?)),
+            Code::Component(_) => InstanceHandle::Owned(Some(instantiate(plugin, seed, resolve, place).await?)),
             Code::Unsandboxed(code) => InstanceHandle::Unsandboxed(Arc::clone(code)),
         };
         Ok(Self::with(handle, plugin, seed))
@@ -145,7 +112,8 @@ impl<E> Slot<E> {
         resolve: impl Resolve<E>,
     ) -> Result<Self, CallError> {
         let detached = plugin.without_outbound();
-        let instance = instances.join(instantiate(&detached, Seed(0).child("shared"), resolve)).await?;
+        let instance =
+            instances.join(instantiate(&detached, Seed(0).child("shared"), resolve, Place::default())).await?;
         let random = RandomSource::new(seed.child(plugin.name()));
         let lease = Box::new(InstanceLease::new(random, plugin.log_bytes(), plugin.outbound().cloned()));
         Ok(Self::with(InstanceHandle::Shared { instance, lease }, plugin, seed))
@@ -160,7 +128,9 @@ impl<E> Slot<E> {
             ledger: BudgetLedger::default(),
             first_seed,
             calls: 0,
-            guest_handle: None,
+            guest_handles: vec![],
+            unreported: None,
+            inner_costs: PluginCosts::default(),
             log: plugin.log_sink().cloned(),
         }
     }
@@ -231,6 +201,7 @@ impl<E> Slot<E> {
         let running = since.elapsed();
         let cost = Cost { running_us: running.as_secs_f64() * 1e6, fuel: None, memory_bytes: None };
         self.ledger.record(u64::try_from(running.as_nanos()).unwrap_or(u64::MAX), None, cost);
+        self.unreported = Some(self.unreported.map_or(cost, |sum| sum + cost));
         match result.and_then(|result| accept(result).map_err(CallError::malformed)) {
             Err(error) if error.plugin_error.is_none() => Err(self.ends_with(error)),
             done => done,
@@ -313,11 +284,15 @@ impl<E> Slot<E> {
             }
         }
         self.ledger.record(instance.timer.used(), fuel, cost);
+        self.unreported = Some(self.unreported.map_or(cost, |sum| sum + cost));
+        if let Some(inner) = &mut instance.store.data_mut().inner {
+            inner.environment.take_costs(&mut self.inner_costs);
+        }
     }
 
     fn put_back(&mut self, Entered { mut instance, turn }: Entered<E>) {
         self.in_call = false;
-        pass_on_log(instance.store.data_mut(), self.log.as_ref());
+        instance.store.data_mut().pass_on_log(self.log.as_ref());
         match (&mut self.handle, turn) {
             (InstanceHandle::Shared { lease, .. }, Some(turn)) => {
                 lease.swap(instance.store.data_mut());
@@ -330,7 +305,7 @@ impl<E> Slot<E> {
     /// Ends the slot with this error. If the guest `returned`, a shared instance stays usable for the other slots.
     #[cold]
     fn end(&mut self, Entered { mut instance, turn }: Entered<E>, error: CallError, returned: bool) -> CallError {
-        pass_on_log(instance.store.data_mut(), self.log.as_ref());
+        instance.store.data_mut().pass_on_log(self.log.as_ref());
         if let (InstanceHandle::Shared { lease, .. }, Some(turn)) = (&mut self.handle, turn) {
             lease.swap(instance.store.data_mut());
             if returned { turn.pass_on(instance) } else { turn.end(&error) }
@@ -343,9 +318,34 @@ impl<E> Slot<E> {
         error
     }
 
-    /// Forgets the guest-side handle after it was closed in the guest.
-    pub fn set_closed(&mut self) {
-        self.guest_handle = None;
+    /// Remembers a guest-side handle, which must be closed.
+    pub fn opened(&mut self, handle: u32) {
+        self.guest_handles.push(handle);
+    }
+
+    /// Forgets a guest-side handle after it was closed in the guest.
+    pub fn closed(&mut self, handle: u32) {
+        self.guest_handles.retain(|open| *open != handle);
+    }
+
+    /// Takes the cost of the calls since the last call of this method; `None` if there were none.
+    pub fn take_unreported(&mut self) -> Option<Cost> {
+        self.unreported.take()
+    }
+
+    /// The environment inside a wrapper, if the instance is live.
+    fn inner(&self) -> Option<&InnerLink> {
+        match &self.handle {
+            InstanceHandle::Owned(Some(instance)) => instance.store.data().inner.as_ref(),
+            _ => None,
+        }
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut InnerLink> {
+        match &mut self.handle {
+            InstanceHandle::Owned(Some(instance)) => instance.store.data_mut().inner.as_mut(),
+            _ => None,
+        }
     }
 
     /// Cost of the last call; that of the first includes the start of an owned instance.
@@ -370,18 +370,29 @@ impl<E> Slot<E> {
             InstanceHandle::Shared { lease, .. } => lease.clock.0,
             InstanceHandle::Unsandboxed(_) => 0,
         };
-        HostState { clock, calls: self.calls, first_seed: self.first_seed, spent: self.ledger.spent() }
+        let inner = self.inner().and_then(|inner| inner.environment.host_state()).map(Box::new);
+        HostState { clock, calls: self.calls, first_seed: self.first_seed, spent: self.ledger.spent(), inner }
     }
 
     /// Sets the host-side state of a snapshot, then a new seed. `plugin` names the branch of the seed.
     pub fn resume(&mut self, host: &HostState, plugin: &str, seed: Seed) {
         self.ledger.set_spent(host.spent);
-        self.rewind(host);
+        self.rewind_own(host);
         self.reseed(plugin, seed);
+        if let (Some(inner), Some(host)) = (self.inner_mut(), &host.inner) {
+            inner.environment.resume(host, seed);
+        }
     }
 
     /// Sets the clock and the position of the random streams to those of a snapshot.
     pub fn rewind(&mut self, host: &HostState) {
+        self.rewind_own(host);
+        if let (Some(inner), Some(host)) = (self.inner_mut(), &host.inner) {
+            inner.environment.rewind(host);
+        }
+    }
+
+    fn rewind_own(&mut self, host: &HostState) {
         self.calls = host.calls;
         match &mut self.handle {
             InstanceHandle::Owned(Some(instance)) => instance.store.data_mut().clock.0 = host.clock,
@@ -397,25 +408,21 @@ impl<E> Slot<E> {
             InstanceHandle::Owned(None) | InstanceHandle::Unsandboxed(_) => (),
             InstanceHandle::Shared { lease, .. } => lease.random.reseed(seed.child(plugin)),
         }
-    }
-}
-
-/// Passes the log of a call to its sink; without one it is dropped.
-fn pass_on_log(data: &mut StoreData, sink: Option<&Arc<dyn LogSink>>) {
-    let lines = data.log.take();
-    if let Some(sink) = sink.filter(|_| !lines.is_empty()) {
-        sink.write(lines);
+        if let Some(inner) = self.inner_mut() {
+            inner.environment.reseed(seed);
+        }
     }
 }
 
 impl<E> Drop for Slot<E> {
     /// Drops an owned instance; a shared instance is asked to close the handle at its next call.
     fn drop(&mut self) {
-        let Some(handle) = self.guest_handle else { return };
-        match &self.handle {
-            InstanceHandle::Owned(_) => (),
-            InstanceHandle::Shared { instance, .. } => instance.leave(handle),
-            InstanceHandle::Unsandboxed(code) => code.forget(handle),
+        for handle in self.guest_handles.drain(..) {
+            match &self.handle {
+                InstanceHandle::Owned(_) => (),
+                InstanceHandle::Shared { instance, .. } => instance.leave(handle),
+                InstanceHandle::Unsandboxed(code) => code.forget(handle),
+            }
         }
     }
 }

@@ -7,13 +7,14 @@ use wasmtime::Result;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::WasiCtx;
 
+use super::inner::InnerLink;
 use super::memory::MemoryLimiter;
 use super::panic_message::{PanicMessage, without_internals};
 use super::timer::CallTimer;
 use crate::Limits;
 use crate::imports::assets::Assets;
 use crate::imports::console::Console;
-use crate::imports::log::{Log, LogLine};
+use crate::imports::log::{Log, LogLine, LogSink};
 use crate::imports::outbound::Outbound;
 
 /// Limit on handles of streams and pollables per instance; each uses host memory.
@@ -39,6 +40,8 @@ pub(crate) struct StoreData {
     pub assets: Assets,
     /// Outbound client; `None` outside episodes, and between calls of a shared instance.
     pub outbound: Option<Arc<dyn Outbound>>,
+    /// The environment inside, if this is an instance of a wrapper.
+    pub inner: Option<InnerLink>,
 }
 
 impl StoreData {
@@ -64,6 +67,7 @@ impl StoreData {
             timer: Arc::clone(timer),
             assets,
             outbound,
+            inner: None,
         }
     }
 
@@ -87,6 +91,14 @@ impl StoreData {
         let words = PanicMessage::of(&lines, self.log.lines());
         self.log_console(lines);
         words
+    }
+
+    /// Passes the log of a call to its sink; without one it is dropped.
+    pub fn pass_on_log(&mut self, sink: Option<&Arc<dyn LogSink>>) {
+        let lines = self.log.take();
+        if let Some(sink) = sink.filter(|_| !lines.is_empty()) {
+            sink.write(lines);
+        }
     }
 
     fn log_console(&mut self, lines: Vec<LogLine>) {

@@ -111,6 +111,23 @@ impl CallTimer {
         answer
     }
 
+    /// Runs a call of another guest for this one, which waits: the other guest's running time is not this one's, and the
+    /// wall-clock deadline is extended by the time it takes.
+    pub async fn wait_inner<F: Future + Unpin>(&self, mut call: F) -> F::Output {
+        let polled = poll_fn(|context| {
+            let (wall, cpu) = (wall_time(), self.cpu_start.load(Ordering::Relaxed));
+            let begun = if cpu == NOT_RUNNING { 0 } else { cpu_time() };
+            let polled = Pin::new(&mut call).poll(context);
+            if cpu == NOT_RUNNING {
+                self.wall_start.fetch_add(wall_time().saturating_sub(wall), Ordering::Relaxed);
+            } else {
+                self.cpu_start.fetch_add(cpu_time().saturating_sub(begun), Ordering::Relaxed);
+            }
+            polled
+        });
+        self.wait_outbound(polled).await
+    }
+
     /// Takes the outbound wait since the last call of this method; at least [`WAIT_EXTENSION`] during a wait.
     fn take_waited(&self) -> Duration {
         let mut waited = self.waited.swap(0, Ordering::Relaxed);
@@ -233,6 +250,26 @@ mod tests {
             timer.run(Duration::from_millis(20), pin!(call)).await.is_err(),
             "the deadline is extended by the wait alone"
         );
+    }
+
+    #[tokio::test]
+    async fn running_time_of_a_guest_inside_is_not_counted() {
+        let timer = CallTimer::new();
+        timer.allow(u64::MAX);
+        // Before the first tick the wall clock measures the slice, afterwards the processor's.
+        for ticked in [false, true] {
+            let call = async {
+                if ticked {
+                    burn(3);
+                    assert!(timer.tick().is_ok());
+                }
+                timer.wait_inner(Box::pin(async { burn(50) })).await;
+            };
+            timer.run(Duration::from_secs(10), pin!(call)).await.expect("in time");
+            assert!(timer.used() < 10_000_000, "{} ns, of which 50 ms are the other guest's", timer.used());
+        }
+        let inside = timer.wait_inner(Box::pin(tokio::time::sleep(Duration::from_millis(60))));
+        assert!(timer.run(Duration::from_millis(20), pin!(inside)).await.is_ok(), "the deadline is extended");
     }
 
     #[tokio::test]

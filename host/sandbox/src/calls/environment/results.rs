@@ -1,11 +1,43 @@
-//! Results of an environment: their types, and their checks against the contract and the environment's description.
+//! Actions and results of an environment: their types, and their checks against the contract and the environment's
+//! description.
 
 use std::collections::BTreeSet;
 
-use gymkhana_record::{Content, NamedValue, Opening, SeatFunctions};
+use gymkhana_record::{Call, Content, NamedValue, Opening, Part, SeatFunctions};
 
-use crate::bindings::exports::gymkhana::plugin::environment;
+use crate::bindings::exports::gymkhana::plugin::{environment, environment_oracle, environment_render};
 use crate::{EnvironmentInfo, convert, info};
+
+/// Action of the seat to move.
+#[derive(Debug, Clone, Copy)]
+pub enum Action<'a> {
+    /// Message without a call of the environment's functions.
+    Message(&'a [Part]),
+    /// Call of a function that the environment offered to this seat.
+    Call(&'a Call),
+    /// Anything else.
+    Other(&'a [Part]),
+}
+
+/// Next turn of the expert.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Advice {
+    /// A message.
+    Message(String),
+    /// Calls in one turn. Ids are empty.
+    Calls(Vec<Call>),
+}
+
+/// Rendering of a state for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Image {
+    /// Plain text.
+    Text(String),
+    /// SVG.
+    Svg(String),
+    /// Another format, described in text.
+    Other(String),
+}
 
 /// Start of an episode.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +65,7 @@ pub struct StepResult {
     pub seat: u32,
 }
 
-pub(super) fn accept_start(started: environment::Started, info: &EnvironmentInfo) -> Result<(u32, Started), String> {
+pub(crate) fn accept_start(started: environment::Started, info: &EnvironmentInfo) -> Result<(u32, Started), String> {
     let environment::Started { episode, observations, functions, setup, seat } = started;
     check_seat(seat, info)?;
     if !observations.iter().any(|observation| observation.seat == seat) {
@@ -55,7 +87,7 @@ pub(super) fn accept_start(started: environment::Started, info: &EnvironmentInfo
     Ok((episode, Started { opening, seat }))
 }
 
-pub(super) fn accept_step(
+pub(crate) fn accept_step(
     stepped: environment::Stepped,
     info: &EnvironmentInfo,
     totals: &mut [f64],
@@ -99,7 +131,7 @@ fn accept_observations(
     Ok(observations.into_iter().map(|seen| (seen.seat, convert::content(seen.content))).collect())
 }
 
-pub(super) fn check_totals(totals: &[f64], info: &EnvironmentInfo) -> Result<(), String> {
+pub(crate) fn check_totals(totals: &[f64], info: &EnvironmentInfo) -> Result<(), String> {
     match totals.iter().position(|total| !info.rewards.contains(*total)) {
         Some(seat) => Err(format!("seat {seat} earned {} in total, outside the range {}", totals[seat], info.rewards)),
         None => Ok(()),
@@ -112,5 +144,20 @@ fn check_seat(seat: u32, info: &EnvironmentInfo) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!("seat {seat} does not exist; the environment has {seats}"))
+    }
+}
+
+pub(crate) fn accept_advice(advice: environment_oracle::Advice) -> Advice {
+    match advice {
+        environment_oracle::Advice::Message(text) => Advice::Message(text),
+        environment_oracle::Advice::Calls(calls) => Advice::Calls(convert::calls(calls)),
+    }
+}
+
+pub(crate) fn accept_image(image: environment_render::Picture) -> Image {
+    match image {
+        environment_render::Picture::Text(text) => Image::Text(text),
+        environment_render::Picture::Svg(text) => Image::Svg(text),
+        environment_render::Picture::Other(text) => Image::Other(text),
     }
 }
