@@ -10,12 +10,12 @@ use gymkhana_record::{
 use gymkhana_sandbox::{Advice, CallError, CallFuture, EnvironmentEpisode, OptionalInterface};
 use serde::Serialize;
 
+use crate::chain::{Chain, boundary};
 use crate::data::EpisodeData;
 use crate::hooks::{Hooks, TimedCall};
 use crate::limits::budget::ByteBudget;
-use crate::limits::log::{EpisodeLog, LogRecorder};
+use crate::limits::log::EpisodeLog;
 use crate::overrides::CallOverrides;
-use crate::recorder::{ExchangeRecorder, with_recorder};
 use crate::tool_set::{BoundPlugin, ToolSet};
 use crate::toolbox::Toolbox;
 
@@ -59,10 +59,8 @@ pub struct StartFailure {
 pub struct Episode {
     pub(crate) bound: BoundPlugin,
     pub(crate) environment: EnvironmentEpisode,
-    /// Records the environment's outbound calls, if it can make any.
-    pub(crate) recorder: Option<Arc<ExchangeRecorder>>,
-    /// Records the environment's log.
-    pub(crate) log: Arc<LogRecorder>,
+    /// Records the outbound calls and the logs of the environment's plugins.
+    pub(crate) chain: Chain,
     pub(crate) toolbox: Toolbox,
     /// The host's part.
     pub data: EpisodeData,
@@ -71,12 +69,13 @@ pub struct Episode {
 impl BoundPlugin {
     /// The boundary of the environment that this is.
     fn boundary(&self) -> Boundary {
-        Boundary::Environment(self.plugin.name().to_owned())
+        boundary(&self.plugin)
     }
 
-    /// A failure of the environment that this is.
+    /// A failure of the environment that this is, or of the plugin inside of it that failed.
     pub(crate) fn failure(&self, call_site: CallSite, error: CallError) -> Failure {
-        Failure { at: self.boundary(), kind: error.kind, call_site, message: error.message }
+        let at = error.inner.map_or_else(|| self.boundary(), Boundary::Environment);
+        Failure { at, kind: error.kind, call_site, message: error.message }
     }
 }
 
@@ -87,12 +86,9 @@ impl Episode {
     /// If the environment rejects the task or an option, or fails.
     pub async fn start<H: Hooks>(setup: EpisodeSetup<'_>, hooks: &H) -> Result<Self, StartFailure> {
         let EpisodeSetup { environment: bound, tools, task, seeds, overrides, max_bytes } = setup;
-        let at = bound.boundary();
-        let recorder = ExchangeRecorder::of(&bound.plugin, overrides.exchanges(&at));
-        let log = LogRecorder::of(&bound.plugin);
-        let plugin = log.attach(&with_recorder(&bound.plugin, recorder.as_ref()));
+        let (chain, plugin) = Chain::new(&bound.plugin, &overrides);
         let mut logs = EpisodeLog::new(plugin.log_bytes());
-        let started = match overrides.failure(&at, &CallSite::Reset) {
+        let started = match overridden(&chain, &overrides, &CallSite::Reset) {
             Some(failure) => Err(failure),
             None => {
                 let _timer = hooks.time(TimedCall::Environment);
@@ -109,15 +105,14 @@ impl Episode {
         let (environment, started) = match started {
             Ok(started) => started,
             Err(failure) => {
-                let exchanges = recorder.as_ref().map(|recorder| recorder.take(&at, &CallSite::Reset));
-                logs.extend(log.take(&at, &CallSite::Reset, None));
-                let exchanges = exchanges.unwrap_or_default();
+                let exchanges = chain.take_exchanges(&CallSite::Reset);
+                logs.extend(chain.take_log(&CallSite::Reset, None));
                 return Err(StartFailure { failure, exchanges, logs: logs.into_entries() });
             }
         };
         let toolbox = Toolbox::new(tools, &overrides, seeds.tools, &started.opening.setup);
         let data = EpisodeData::new(task, overrides, started, budget, logs);
-        let mut episode = Self { bound: bound.clone(), environment, recorder, log, toolbox, data };
+        let mut episode = Self { bound: bound.clone(), environment, chain, toolbox, data };
         episode.account(CallSite::Reset, None);
         Ok(episode)
     }
@@ -232,6 +227,7 @@ impl Episode {
             return Err(failure);
         }
         let key = self.environment.state_key().await;
+        self.environment.take_inner_costs();
         self.take_exchanges(&site);
         self.take_log(&site, None);
         key.map_err(|error| self.failure(site, error))
@@ -260,9 +256,7 @@ impl Episode {
     pub fn end_replay(&mut self, overrides: Arc<CallOverrides>) {
         self.toolbox.end_replay(&overrides);
         self.data.overrides = overrides;
-        if let Some(recorder) = &self.recorder {
-            recorder.end_replay();
-        }
+        self.chain.end_replay();
     }
 
     /// The live environment, for calls that do not belong to the record.
@@ -298,32 +292,44 @@ impl Episode {
 
     /// The recorded failure of the environment that replaces this call, if any.
     pub(crate) fn overridden(&self, site: &CallSite) -> Option<Failure> {
-        self.data.overrides.failure(&self.boundary(), site)
+        overridden(&self.chain, &self.data.overrides, site)
     }
 
-    /// Adds the cost, the outbound calls and the log of the environment's last call, in which this seat acted.
+    /// Adds the costs, the outbound calls and the logs of the environment's last call, in which this seat acted.
     pub(crate) fn account(&mut self, call_site: CallSite, seat: Option<u32>) {
         self.take_exchanges(&call_site);
         self.take_log(&call_site, seat);
-        self.data.costs.push(CallCost { at: self.boundary(), call_site, cost: self.environment.cost() });
+        let inside = self.environment.take_inner_costs();
+        self.data.costs.push(CallCost {
+            at: self.boundary(),
+            call_site: call_site.clone(),
+            cost: self.environment.cost(),
+        });
+        for (plugin, cost) in inside {
+            let at = Boundary::Environment(plugin.to_string());
+            self.data.costs.push(CallCost { at, call_site: call_site.clone(), cost });
+        }
     }
 
     /// Adds the log of the environment's last call.
     fn take_log(&mut self, site: &CallSite, seat: Option<u32>) {
-        let entries = self.log.take(&self.bound.boundary(), site, seat);
+        let entries = self.chain.take_log(site, seat);
         self.data.log(entries);
     }
 
     /// Adds the outbound calls of the environment's last call.
     fn take_exchanges(&mut self, site: &CallSite) {
-        if let Some(recorder) = &self.recorder {
-            let exchanges = recorder.take(&self.bound.boundary(), site);
-            if !exchanges.is_empty() {
-                self.data.budget.add(&exchanges);
-                self.data.exchanges.extend(exchanges);
-            }
+        let exchanges = self.chain.take_exchanges(site);
+        if !exchanges.is_empty() {
+            self.data.budget.add(&exchanges);
+            self.data.exchanges.extend(exchanges);
         }
     }
+}
+
+/// The recorded failure of a plugin of the environment that replaces this call, if any.
+fn overridden(chain: &Chain, overrides: &CallOverrides, site: &CallSite) -> Option<Failure> {
+    chain.boundaries().find_map(|at| overrides.failure(at, site))
 }
 
 /// Milliseconds since an instant.

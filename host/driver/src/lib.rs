@@ -4,6 +4,7 @@
 //! Rollouts add policies, contexts and limits on top of it. The conformance suite and `host plugin play` use it
 //! directly, so that a plugin is tested by the code that later runs it.
 
+mod chain;
 mod data;
 mod episode;
 mod finish;

@@ -34,8 +34,9 @@ impl CallOverrides {
     pub fn of(record: &EpisodeRecord) -> Self {
         let replaced = |failure: &&Failure| failure.kind.depends_on_time() || failure.call_site == CallSite::Advise;
         let failures: Vec<Failure> = record.failures.iter().filter(replaced).cloned().collect();
-        let failed =
-            |at: &Boundary, site: &CallSite| failures.iter().any(|one| one.at == *at && one.call_site == *site);
+        let failed = |at: &Boundary, site: &CallSite| {
+            failures.iter().any(|one| same_call(&one.at, at) && one.call_site == *site)
+        };
         let skipped =
             |exchange: &Exchange| exchange.call_site == CallSite::Advise || failed(&exchange.at, &exchange.call_site);
         let costs = record.costs.iter().filter(|call| failed(&call.at, &call.call_site)).cloned().collect();
@@ -65,6 +66,11 @@ impl CallOverrides {
         let exchanges = self.exchanges.as_ref()?;
         Some(exchanges.iter().filter(|(exchange, _)| exchange.at == *at).cloned().collect::<VecDeque<_>>())
     }
+}
+
+/// Whether calls of two plugins at one call site are one call: those of a wrapper and of the environment inside are.
+fn same_call(one: &Boundary, other: &Boundary) -> bool {
+    one == other || matches!((one, other), (Boundary::Environment(_), Boundary::Environment(_)))
 }
 
 /// The answers in a record, by the call's id.

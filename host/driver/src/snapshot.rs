@@ -1,14 +1,11 @@
 //! Copies of a live episode, from snapshots of its plugins.
 
-use std::sync::Arc;
-
 use gymkhana_record::{CallSite, Failure};
 use gymkhana_sandbox::{EnvironmentEpisode, OptionalInterface, Snapshot};
 
+use crate::chain::{Chain, ChainRecorders};
 use crate::data::EpisodeData;
 use crate::episode::{Episode, EpisodeSeeds};
-use crate::limits::log::LogRecorder;
-use crate::recorder::{ExchangeRecorder, with_recorder};
 use crate::tool_set::BoundPlugin;
 use crate::toolbox::{Toolbox, ToolboxSnapshot};
 
@@ -18,7 +15,7 @@ pub struct EpisodeSnapshot {
     /// State of the environment.
     pub environment: Snapshot,
     pub(crate) bound: BoundPlugin,
-    pub(crate) recorder: Option<Arc<ExchangeRecorder>>,
+    pub(crate) recorders: ChainRecorders,
     pub(crate) tools: ToolboxSnapshot,
 }
 
@@ -34,14 +31,15 @@ impl Episode {
     /// # Errors
     /// If a plugin offers no snapshots, or fails.
     pub async fn snapshot(&mut self) -> Result<EpisodeSnapshot, Failure> {
-        mute(self.recorder.as_ref(), true);
+        self.chain.mute(true);
         let environment = self.environment.snapshot().await;
-        mute(self.recorder.as_ref(), false);
-        self.log.discard();
+        self.chain.mute(false);
+        self.chain.discard_log();
+        self.environment.take_inner_costs();
         Ok(EpisodeSnapshot {
             environment: environment.map_err(|error| self.failure(CallSite::Fork, error))?,
             bound: self.bound.clone(),
-            recorder: self.recorder.as_deref().map(ExchangeRecorder::copy),
+            recorders: self.chain.recorders(),
             tools: self.toolbox.snapshot().await?,
         })
     }
@@ -52,21 +50,14 @@ impl Episode {
     /// If a plugin fails or cannot read its snapshot.
     pub async fn restore(snapshot: &EpisodeSnapshot, data: EpisodeData, seeds: EpisodeSeeds) -> Result<Self, Failure> {
         let bound = snapshot.bound.clone();
-        let recorder = snapshot.recorder.as_deref().map(ExchangeRecorder::copy);
-        let log = LogRecorder::of(&bound.plugin);
-        let plugin = log.attach(&with_recorder(&bound.plugin, recorder.as_ref()));
-        mute(recorder.as_ref(), true);
+        let (chain, plugin) = Chain::copied(&bound.plugin, &snapshot.recorders);
+        chain.mute(true);
         let environment = EnvironmentEpisode::restore(&plugin, &snapshot.environment, seeds.environment).await;
-        mute(recorder.as_ref(), false);
-        log.discard();
-        let environment = environment.map_err(|error| bound.failure(CallSite::Fork, error))?;
+        chain.mute(false);
+        chain.discard_log();
+        let mut environment = environment.map_err(|error| bound.failure(CallSite::Fork, error))?;
+        environment.take_inner_costs();
         let toolbox = Toolbox::restore(&snapshot.tools, seeds.tools).await?;
-        Ok(Self { bound, environment, recorder, log, toolbox, data })
-    }
-}
-
-fn mute(recorder: Option<&Arc<ExchangeRecorder>>, muted: bool) {
-    if let Some(recorder) = recorder {
-        recorder.mute(muted);
+        Ok(Self { bound, environment, chain, toolbox, data })
     }
 }

@@ -15,6 +15,17 @@ pub struct BoundPlugin {
     pub options: Vec<NamedValue>,
 }
 
+impl BoundPlugin {
+    /// The plugin with other options of the environment, which is inside if the plugin is a wrapper.
+    #[must_use]
+    pub fn with_environment_options(&self, options: Vec<NamedValue>) -> Self {
+        match self.plugin.with_environment_options(&options) {
+            Some(plugin) => Self { plugin, options: self.options.clone() },
+            None => Self { plugin: self.plugin.clone(), options },
+        }
+    }
+}
+
 /// Full names of the plugins that run without a sandbox and that a replay would have to call, for records.
 pub fn unsandboxed<'a>(plugins: impl Iterator<Item = &'a Plugin>) -> Vec<String> {
     let called = plugins.filter(|plugin| !plugin.is_sandboxed() && !plugin.replays_from_record());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gymkhana_sandbox::Snapshot;
 use serde::{Deserialize, Serialize};
 
+use crate::chain::Chain;
 use crate::data::EpisodeData;
 use crate::limits::quota::Usage;
 use crate::recorder::ExchangeRecorder;
@@ -18,7 +19,8 @@ use crate::toolbox::ToolboxSnapshot;
 pub struct SavedEpisode {
     data: EpisodeData,
     environment: Snapshot,
-    used: Usage,
+    /// Used parts of the quotas of the environment's plugins, the outermost first.
+    used: Vec<Usage>,
     tools: Vec<SavedSession>,
 }
 
@@ -29,7 +31,7 @@ impl SavedEpisode {
         Self {
             data,
             environment: snapshot.environment.clone(),
-            used: snapshot.recorder.as_ref().map(|recorder| recorder.usage()).unwrap_or_default(),
+            used: snapshot.recorders.iter().map(usage).collect(),
             tools: snapshot.tools.save(),
         }
     }
@@ -46,9 +48,14 @@ impl SavedEpisode {
         let snapshot = EpisodeSnapshot {
             environment: self.environment,
             bound: environment.clone(),
-            recorder: ExchangeRecorder::resumed(&environment.plugin, &self.used),
+            recorders: Chain::resumed(&environment.plugin, &self.used),
             tools: ToolboxSnapshot::open(self.tools, tools)?,
         };
         Ok((snapshot, self.data))
     }
+}
+
+/// The used part of a plugin's quota.
+fn usage(recorder: &Option<Arc<ExchangeRecorder>>) -> Usage {
+    recorder.as_ref().map(|recorder| recorder.usage()).unwrap_or_default()
 }
