@@ -178,7 +178,14 @@ fn build_one(workspace: &Workspace, tools: &Tools, source: &Source) -> anyhow::R
     let component = workspace.component(&source.name);
     let stamp = workspace.target.join("foreign").join(format!("{}.stamp", source.name));
     let sdk = workspace.root.join("sdk").join(source.language.name());
-    let own = [source.folder.clone(), sdk.clone(), workspace.root.join("wit"), workspace.root.join(REQUIREMENTS)];
+    // The folder in `wit` is for wrappers, of which these SDKs make none.
+    let contract = files(&workspace.root.join("wit"))?.into_iter();
+    let contract = contract.filter(|file| file.parent() == Some(&workspace.root.join("wit")));
+    let own: Vec<PathBuf> = [source.folder.clone(), sdk.clone()]
+        .into_iter()
+        .chain(contract)
+        .chain([workspace.root.join(REQUIREMENTS)])
+        .collect();
     let wanted = digest(&own)?;
     if component.exists() && fs::read_to_string(&stamp).is_ok_and(|old| old == wanted) {
         return Ok(());

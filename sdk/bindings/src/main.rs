@@ -28,18 +28,24 @@ const EXPORTS: [&str; 11] = [
     "reward",
 ];
 
+/// Module of what a wrapper imports. Its types are those of the exported interfaces.
+const WRAPPER: &str = "wrapper";
+
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> Result<()> {
     let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rust");
     let bindings = sdk.join("src/bindings");
     let mut digests = String::new();
-    let mut files: Vec<_> = fs::read_dir(sdk.join("wit"))?.collect::<std::io::Result<_>>()?;
-    files.sort_by_key(fs::DirEntry::file_name);
-    for file in files {
-        note(&mut digests, &format!("wit/{}", file.file_name().to_string_lossy()), &fs::read(file.path())?)?;
+    for folder in ["wit", "wit/wrapper"] {
+        let mut files: Vec<_> = fs::read_dir(sdk.join(folder))?.collect::<std::io::Result<_>>()?;
+        files.retain(|file| file.path().is_file());
+        files.sort_by_key(fs::DirEntry::file_name);
+        for file in files {
+            note(&mut digests, &format!("{folder}/{}", file.file_name().to_string_lossy()), &fs::read(file.path())?)?;
+        }
     }
-    for module in [IMPORTS].into_iter().chain(EXPORTS) {
+    for module in [IMPORTS].into_iter().chain(EXPORTS).chain([WRAPPER]) {
         let source = generate(&sdk.join("wit"), module)?;
         fs::write(bindings.join(format!("{module}.rs")), &source)?;
         note(&mut digests, &format!("src/bindings/{module}.rs"), &source)?;
@@ -59,8 +65,15 @@ fn note(digests: &mut String, path: &str, content: &[u8]) -> Result<()> {
 /// Source of a module.
 fn generate(contract: &Path, module: &str) -> Result<Vec<u8>> {
     let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_path(contract)?;
-    let (world, options) = if module == IMPORTS { (IMPORTS.to_owned(), imports()) } else { export(module) };
+    let (mut package, _) = resolve.push_path(contract)?;
+    let (world, options) = match module {
+        IMPORTS => (IMPORTS.to_owned(), imports()),
+        WRAPPER => {
+            (package, _) = resolve.push_path(contract.join("wrapper"))?;
+            (WRAPPER.to_owned(), wrapper())
+        }
+        _ => export(module),
+    };
     let world = resolve.select_world(&[package], Some(&world))?;
     let mut files = Files::default();
     options.build().generate(&mut resolve, world, &mut files)?;
@@ -81,14 +94,27 @@ fn imports() -> Opts {
     Opts { generate_all: true, ..shared() }
 }
 
+fn wrapper() -> Opts {
+    let exported = ["environment", "environment_oracle", "environment_render"].map(|module| {
+        let path = format!("crate::bindings::{module}::exports::gymkhana::plugin::{module}");
+        (format!("gymkhana:plugin/{}@0.1.0", module.replace('_', "-")), WithOption::Path(path))
+    });
+    Opts { with: [types()].into_iter().chain(exported).collect(), ..shared() }
+}
+
+/// The common types, which the module of imports defines.
+fn types() -> (String, WithOption) {
+    let path = "crate::bindings::imports::gymkhana::plugin::types".to_owned();
+    ("gymkhana:plugin/types@0.1.0".to_owned(), WithOption::Path(path))
+}
+
 /// World and options of an exported interface. Its macro and its types are used by `gymkhana_sdk::plugin!`.
 fn export(module: &str) -> (String, Opts) {
-    let types = "crate::bindings::imports::gymkhana::plugin::types".to_owned();
     let options = Opts {
         export_macro_name: Some(format!("export_{module}")),
         pub_export_macro: true,
         default_bindings_module: Some(format!("gymkhana_sdk::bindings::{module}")),
-        with: vec![("gymkhana:plugin/types@0.1.0".to_owned(), WithOption::Path(types))],
+        with: vec![types()],
         ..shared()
     };
     (format!("{}-plugin", module.replace('_', "-")), options)

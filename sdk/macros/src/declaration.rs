@@ -14,15 +14,27 @@ pub enum Kind {
     Environment,
     Tool,
     Reward,
+    /// Environment around another one.
+    Wrapper,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Environment, Self::Tool, Self::Reward];
+    const ALL: [Self; 4] = [Self::Environment, Self::Tool, Self::Reward, Self::Wrapper];
 
-    /// Name in the macro, in the manifest and among the SDK's modules.
+    /// Name in the macro and among the SDK's modules.
     pub fn name(self) -> &'static str {
         match self {
             Self::Environment => "environment",
+            Self::Tool => "tool",
+            Self::Reward => "reward",
+            Self::Wrapper => "wrapper",
+        }
+    }
+
+    /// Name in the manifest, and of the interface that the plugin exports.
+    pub fn interface(self) -> &'static str {
+        match self {
+            Self::Environment | Self::Wrapper => "environment",
             Self::Tool => "tool",
             Self::Reward => "reward",
         }
@@ -40,7 +52,7 @@ impl Kind {
                 Interface("render", "Render"),
             ],
             Self::Tool => &[Interface("snapshot", "Snapshot"), Interface("final_view", "FinalView")],
-            Self::Reward => &[],
+            Self::Reward | Self::Wrapper => &[],
         }
     }
 }
@@ -66,8 +78,13 @@ pub struct Export {
 impl Export {
     /// Binding modules of the SDK behind this export; each has a macro of the same name.
     pub fn modules(&self) -> Vec<Ident> {
-        let kind = self.kind.name();
-        let optional = self.interfaces.iter().map(|interface| format_ident!("{kind}_{}", interface.0));
+        let kind = self.kind.interface();
+        // A wrapper passes on all that the environment inside may offer.
+        let interfaces = match self.kind {
+            Kind::Wrapper => Kind::Environment.interfaces(),
+            _ => &self.interfaces,
+        };
+        let optional = interfaces.iter().map(|interface| format_ident!("{kind}_{}", interface.0));
         std::iter::once(format_ident!("{kind}")).chain(optional).collect()
     }
 }
@@ -93,8 +110,9 @@ impl Parse for Declaration {
         while !input.is_empty() {
             let start = input.span();
             let export: Export = input.parse()?;
-            if exports.iter().any(|other| other.kind == export.kind) {
-                let message = format!("a plugin has at most one {}: split it into two plugins", export.kind.name());
+            if exports.iter().any(|other| other.kind.interface() == export.kind.interface()) {
+                let message =
+                    format!("a plugin has at most one {}: split it into two plugins", export.kind.interface());
                 return Err(Error::new(start, message));
             }
             exports.push(export);
@@ -165,6 +183,9 @@ mod tests {
         let modules = declaration.exports[0].modules();
         assert_eq!(modules, ["environment", "environment_snapshot", "environment_state_key"]);
         assert_eq!(declaration.exports[1].modules(), ["tool"]);
+        let wrapper: Declaration = syn::parse_str("wrapper: Retry").expect("well formed");
+        let modules = wrapper.exports[0].modules();
+        assert_eq!((modules.len(), &modules[1]), (7, &format_ident!("environment_snapshot")));
     }
 
     #[test]
@@ -174,6 +195,8 @@ mod tests {
         assert!(message("environment: Lake { oracle, oracle }").contains("twice"));
         assert!(message("reward: Match { snapshot }").contains("no optional interfaces"));
         assert!(message("tool: A, tool: B").contains("at most one tool"));
+        assert!(message("wrapper: A, environment: B").contains("at most one environment"));
+        assert!(message("wrapper: A { snapshot }").contains("no optional interfaces"));
         assert!(message("").contains("plugin! { tool: MyTool }"));
     }
 }

@@ -16,6 +16,8 @@ const MAGIC: &[u8; 4] = b"GYMK";
 const KEYS: [&str; 5] = ["namespace", "capabilities", "optional", "deterministic", "range"];
 /// Imports that a plugin must declare. `log`, `random` and `clock` are always available.
 const CAPABILITIES: [&str; 4] = ["assets", "model", "tools", "http"];
+/// Import that every wrapper has, and no other plugin.
+const INNER: &str = "inner-environment";
 const FREE: [&str; 3] = ["log", "random", "clock"];
 
 /// The author's package as reported by Cargo, with inherited fields resolved.
@@ -88,13 +90,16 @@ impl Manifest {
         field("namespace", json!(namespace));
         field("name", json!(package.name));
         field("version", json!(package.version));
-        field("kinds", kinds.iter().map(|kind| kind.name()).collect());
+        field("kinds", kinds.iter().map(|kind| kind.interface()).collect());
         field("contract", json!({"version": contract::VERSION, "digest": contract::digest()}));
         field("license", json!(package.license));
         field("description", json!(package.description));
-        let (asked, optional) = (capabilities(metadata, "capabilities")?, capabilities(metadata, "optional")?);
+        let (mut asked, optional) = (capabilities(metadata, "capabilities")?, capabilities(metadata, "optional")?);
         if let Some(unasked) = optional.iter().find(|name| !asked.contains(name)) {
             return Err(format!("`{unasked}` is in `optional`, not in `capabilities`: add it to `capabilities` too"));
+        }
+        if kinds.contains(&Kind::Wrapper) {
+            asked.push(INNER.to_owned());
         }
         field("capabilities", asked.into());
         if !optional.is_empty() {
@@ -226,6 +231,16 @@ mod tests {
         assert_eq!(manifest.reward_range, Some([-1.0, 1.5]));
         let tail = "\"capabilities\":[\"model\"],\"deterministic\":false,\"reward-range\":[-1.0,1.5]}";
         assert!(manifest.json.ends_with(tail), "{}", manifest.json);
+    }
+
+    #[test]
+    fn a_wrapper_is_an_environment_that_asks_for_another() {
+        let text = "namespace = 'a'\ncapabilities = ['model']";
+        let manifest = Manifest::new(&package(text), &[Kind::Wrapper]).expect("a good manifest");
+        assert!(manifest.json.contains("\"kinds\":[\"environment\"]"), "{}", manifest.json);
+        assert!(manifest.json.contains("\"capabilities\":[\"model\",\"inner-environment\"]"), "{}", manifest.json);
+        let listed = refusal("namespace = 'a'\ncapabilities = ['inner-environment']", Kind::Tool);
+        assert!(listed.contains("unknown capability `inner-environment`"), "{listed}");
     }
 
     #[test]

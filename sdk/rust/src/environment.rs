@@ -30,6 +30,7 @@
 
 mod episode;
 mod exported;
+pub(crate) mod rules;
 
 pub use episode::Episode;
 pub use exported::Exported;
@@ -155,6 +156,21 @@ impl Info {
         self.rewards = Range { low, high };
         self
     }
+
+    /// Options in the order in which they were added.
+    pub(crate) fn options(&self) -> &[OptionInfo] {
+        &self.options
+    }
+
+    /// Record of the contract.
+    pub(crate) fn to_wit(&self) -> wit::Info {
+        wit::Info {
+            summary: self.summary.clone(),
+            seats: self.seats.clone(),
+            options: self.options.iter().map(OptionInfo::to_wit).collect(),
+            rewards: self.rewards,
+        }
+    }
 }
 
 impl Split {
@@ -203,6 +219,12 @@ impl Started {
     pub fn offer(mut self, seat: u32, functions: Vec<Function>) -> Self {
         self.functions.push(SeatFunctions { seat, functions });
         self
+    }
+
+    /// Record of the contract for an episode with this handle.
+    pub(crate) fn into_wit(self, episode: u32) -> wit::Started {
+        let Self { observations, functions, setup, seat } = self;
+        wit::Started { episode, observations, functions, setup, seat }
     }
 
     /// Adds set-up data for a tool; `tool` is the plugin's name without its namespace.

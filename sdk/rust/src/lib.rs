@@ -1,6 +1,6 @@
 //! SDK for environments, tools and rewards of Gymkhana.
 //!
-//! Implement [`environment::Environment`], [`tool::Tool`] or [`reward::Reward`], name the implementation in one
+//! Implement [`environment::Environment`], [`tool::Tool`], [`reward::Reward`] or [`wrapper::Wrapper`], name the implementation in one
 //! [`plugin!`] call, and build with `cargo build --target wasm32-wasip2 --release`. The `.wasm` file is a complete
 //! plugin, including its manifest. `Cargo.toml` sets `crate-type = ["cdylib", "rlib"]` and the metadata of the
 //! manifest:
@@ -33,6 +33,7 @@ pub mod reward;
 mod rng;
 pub mod snapshot;
 pub mod tool;
+pub mod wrapper;
 
 pub use bindings::imports::gymkhana::plugin::types::{
     Call, Content, Error, Function, Media, NamedValue, Part, Range, Task, Value,
@@ -51,6 +52,7 @@ pub use rng::Rng;
 /// - `environment: Type { snapshot, state_key, privileged, oracle, guidance, render }`
 /// - `tool: Type { snapshot, final_view }`
 /// - `reward: Type`
+/// - `wrapper: Type`, an environment around another one, with all optional interfaces of environments
 ///
 /// A plugin may have several kinds, at most one of each. The macro reads the crate's `Cargo.toml` and embeds the
 /// manifest in the component. A wrong or missing key is a compile error that suggests a fix.
