@@ -30,5 +30,5 @@ pub use sections::{
     HubModel, LimitsSection, McpSection, MixedOutcomeTasks, ModelSection, Options, PluginSection, PolicySection,
     PrioritizedTasks, Priority, RecordedPairs, RewardSection, RlStage, SamplerPhase, SamplerSection, SandboxSection,
     SeatBinding, SeatSection, SecretSection, ServerSection, SftStage, SourceKind, SourceSection, Stage, StagedTasks,
-    ToolFormatChoice, ToolSection, TurnSchedule, WeightedTasks, WhenFailing,
+    ToolFormatChoice, ToolSection, TurnSchedule, WeightedTasks, WhenFailing, WrapperEntry,
 };

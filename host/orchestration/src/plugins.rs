@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use gymkhana_registry::{ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, PluginName, read_manifest, read_plugin_file};
+use gymkhana_registry::{
+    Capability, ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, PluginName, read_manifest, read_plugin_file,
+};
 use gymkhana_rollout::{BoundPlugin, BoundReward, PluginSet, PluginSetError};
 use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig};
 use gymkhana_store::RunReader;
@@ -15,7 +17,7 @@ use crate::grants::{self, AssetFiles, OutboundMode};
 use crate::mcp;
 use crate::options::named_values;
 use crate::report::Reporter;
-use gymkhana_config::RunFile;
+use gymkhana_config::{RunFile, WrapperEntry};
 use gymkhana_nearest::did_you_mean;
 
 /// A plugin file: its origin and its bytes.
@@ -139,7 +141,10 @@ pub fn load(
             plugins.push(server);
             continue;
         }
-        let grants = file.plugins.get(name).map(grants::grants).unwrap_or_default();
+        let mut grants = file.plugins.get(name).map(grants::grants).unwrap_or_default();
+        if file.wraps(name) {
+            grants.0.insert(Capability::InnerEnvironment);
+        }
         let sandbox = with_memory(file, sandbox, name);
         plugins.push(Plugin::from_bytes(&sandbox, origin, bytes, &grants).user_error()?);
     }
@@ -153,6 +158,8 @@ pub fn load(
 /// Plugins by kind, each sorted by name.
 pub(crate) struct ByKind {
     pub environments: Vec<Plugin>,
+    /// Environments that need another one inside.
+    pub wrappers: Vec<Plugin>,
     pub tools: Vec<Plugin>,
     pub rewards: Vec<Plugin>,
 }
@@ -167,7 +174,8 @@ impl ByKind {
             }
         }
         let mut take = |kind| sorted.remove(&kind).unwrap_or_default();
-        Self { environments: take(Kind::Environment), tools: take(Kind::Tool), rewards: take(Kind::Reward) }
+        let (wrappers, environments) = take(Kind::Environment).into_iter().partition(Plugin::is_wrapper);
+        Self { environments, wrappers, tools: take(Kind::Tool), rewards: take(Kind::Reward) }
     }
 }
 
@@ -180,23 +188,24 @@ pub async fn bind_all(file: &RunFile, plugins: Vec<Plugin>) -> RunResult<PluginS
         return Err(RunError::user("this command plays one environment, but the run file has [[environments]]")
             .with_hint("write its keys in [environment]"));
     }
-    let ByKind { environments, tools, rewards } = ByKind::of(plugins);
-    bind_set(file, only_environment(environments)?, tools, rewards).await
+    let ByKind { environments, wrappers, tools, rewards } = ByKind::of(plugins);
+    bind_set(file, only_environment(environments)?, &wrappers, tools, rewards).await
 }
 
-/// Binds an environment, tools and rewards as the run file says.
+/// Binds an environment, its wrappers, tools and rewards as the run file says.
 ///
 /// # Errors
 /// If a section or an option has no plugin.
 pub(crate) async fn bind_set(
     file: &RunFile,
     environment: Plugin,
+    wrappers: &[Plugin],
     tools: Vec<Plugin>,
     rewards: Vec<Plugin>,
 ) -> RunResult<PluginSet> {
     sections_have_plugins("tools", file.tools.keys(), &tools)?;
     sections_have_plugins("rewards", file.rewards.keys(), &rewards)?;
-    let environment = bind(environment, &file.environment.options)?;
+    let environment = wrap(bind(environment, &file.environment.options)?, &file.environment.wrap, wrappers)?;
     let tools = tools.into_iter().map(|plugin| {
         let options = file.tools.get(plugin.name()).map(|section| section.options.clone()).unwrap_or_default();
         bind(plugin, &options)
@@ -208,6 +217,20 @@ pub(crate) async fn bind_set(
     });
     let (tools, rewards) = (tools.collect::<RunResult<_>>()?, rewards.collect::<RunResult<_>>()?);
     PluginSet::assemble(environment, tools, rewards).await.map_err(with_nearest_option).user_error()
+}
+
+/// The environment inside of its wrappers, of which the first is the outermost.
+fn wrap(environment: BoundPlugin, wrap: &[WrapperEntry], wrappers: &[Plugin]) -> RunResult<BoundPlugin> {
+    wrap.iter().rev().try_fold(environment, |inside, WrapperEntry { plugin: name, options }| {
+        let wrapper = wrappers.iter().find(|plugin| plugin.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = wrappers.iter().map(Plugin::name).collect();
+            let near = did_you_mean(name, known.iter().copied());
+            RunError::user(format!("--plugins gives no wrapper `{name}`, which `wrap` lists"))
+                .with_hint(format!("add its file to --plugins, or remove it from `wrap`{near}"))
+        })?;
+        let plugin = wrapper.wrapping(&inside.plugin, inside.options).user_error()?;
+        bind(plugin, options)
+    })
 }
 
 /// The sandbox with the memory limit that the run file sets for a plugin.
@@ -226,6 +249,11 @@ fn with_sharing(file: &RunFile, plugin: Plugin) -> RunResult<Plugin> {
             "plugins.{name}.shared is set, but rewards never share an instance\nhint: remove it",
             name = plugin.name()
         )));
+    }
+    if plugin.is_wrapper() {
+        let name = plugin.name();
+        return Err(RunError::user(format!("plugins.{name}.shared is set, but wrappers never share an instance"))
+            .with_hint("remove it"));
     }
     Ok(plugin.shared_by(file.sandbox.shared_episodes))
 }

@@ -28,12 +28,10 @@ pub(crate) struct Reward {
 
 /// The value of one option, which a plugin refused.
 #[derive(Debug, thiserror::Error)]
-#[error("{section}.options.{option} is {value}, which plugin `{plugin}` refuses\nhint: use {wanted}")]
+#[error("{key} is {value}, which plugin `{plugin}` refuses\nhint: use {wanted}")]
 pub struct RefusedOption {
-    /// Section of the plugin in the run file.
-    pub section: String,
-    /// The option.
-    pub option: String,
+    /// Key of the option in the run file.
+    pub key: String,
     /// Value of the option.
     pub value: String,
     /// The plugin.
@@ -111,15 +109,12 @@ impl PluginSet {
         tools: Vec<BoundPlugin>,
         rewards: Vec<BoundReward>,
     ) -> Result<Self, PluginSetError> {
-        let environment_info = environment.plugin.environment_info().await.map_err(ask(&environment.plugin))?;
-        check_options(&environment, &environment_info.options)?;
-        let refuse = |source| refused(&environment, "environment", &environment_info.options, source);
-        environment.plugin.splits(&environment.options).await.map_err(refuse)?;
+        let environment_info = check_environment(&environment).await?;
         let mut set = ToolSet::default();
         for bound in tools {
             let info = bound.plugin.tool_info().await.map_err(ask(&bound.plugin))?;
             check_options(&bound, &info.options)?;
-            let section = format!("tools.{}", bound.plugin.name());
+            let section = format!("tools.{}.options", bound.plugin.name());
             let described = Tool::describe(bound.clone()).await;
             set.add(described.map_err(|source| refused(&bound, &section, &info.options, source))?)?;
         }
@@ -185,12 +180,12 @@ impl PluginSet {
         &self.tools
     }
 
-    /// The same set with other options of the environment.
+    /// The same set with other options of the environment, inside of its wrappers.
     ///
     /// # Errors
     /// If the environment refuses or does not know an option, or fails.
     pub async fn with_environment_options(&self, options: Vec<NamedValue>) -> Result<Self, PluginSetError> {
-        let environment = BoundPlugin { options, ..self.environment.clone() };
+        let environment = self.environment.with_environment_options(options);
         let tools = self.tools.tools().iter().map(|tool| tool.bound.clone()).collect();
         let reward = |reward: &Reward| BoundReward { bound: reward.bound.clone(), term: reward.term.clone() };
         Self::assemble(environment, tools, self.rewards.iter().map(reward).collect()).await
@@ -240,14 +235,34 @@ fn ask(plugin: &Plugin) -> impl FnOnce(CallError) -> PluginSetError {
     }
 }
 
-/// Converts the call error of a plugin that read its options; a refusal that names one of them gets its key.
+/// Checks the options of the environment and of its wrappers, from the inside out, and returns the description of the
+/// outermost.
+async fn check_environment(environment: &BoundPlugin) -> Result<Arc<EnvironmentInfo>, PluginSetError> {
+    let mut layers = vec![environment.clone()];
+    while let Some((inner, options)) = layers.last().and_then(|bound| bound.plugin.inner()) {
+        layers.push(BoundPlugin { plugin: inner.clone(), options: options.to_vec() });
+    }
+    for bound in layers.iter().rev() {
+        let (plugin, options) = (&bound.plugin, &bound.options);
+        let info = plugin.environment_info().await.map_err(ask(plugin))?;
+        check_options(bound, &info.options)?;
+        let section = match plugin.inner() {
+            Some(_) => format!("environment.wrap.{}", plugin.name()),
+            None => "environment.options".to_owned(),
+        };
+        let refuse = |source| refused(bound, &section, &info.options, source);
+        plugin.splits(options).await.map_err(refuse)?;
+    }
+    environment.plugin.environment_info().await.map_err(ask(&environment.plugin))
+}
+
+/// Converts the call error of a plugin that read its options; a refusal that names one of them gets its key in `section`.
 fn refused(bound: &BoundPlugin, section: &str, declared: &[OptionInfo], source: CallError) -> PluginSetError {
     let named = |option: &&NamedValue| source.message.contains(&format!("option `{}`", option.name));
     let option = bound.options.iter().filter(|_| source.kind == FailureKind::Refused).find(named);
     match option.and_then(|option| Some((option, declared.iter().find(|info| info.name == option.name)?))) {
         Some((option, info)) => PluginSetError::RefusedOption(Box::new(RefusedOption {
-            section: section.to_owned(),
-            option: option.name.clone(),
+            key: format!("{section}.{}", option.name),
             value: shown(&option.value),
             plugin: bound.plugin.name().to_owned(),
             wanted: wanted(info),
@@ -295,7 +310,7 @@ async fn check_reward_options(bound: &BoundPlugin, declared: &[OptionInfo]) -> R
     }
     match refusal(&bound.options).await {
         Some(error) if refusal(&[]).await.is_none() => {
-            Err(refused(bound, &format!("rewards.{}", bound.plugin.name()), declared, error))
+            Err(refused(bound, &format!("rewards.{}.options", bound.plugin.name()), declared, error))
         }
         _ => Ok(()),
     }

@@ -130,6 +130,9 @@ pub struct PlayArgs {
     /// Companion plugins: tools or rewards
     #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
     pub with: Vec<PathBuf>,
+    /// Wrappers around the environment, outermost first
+    #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
+    pub wrap: Vec<PathBuf>,
     /// Show the environment's privileged view
     #[arg(long)]
     pub privileged: bool,

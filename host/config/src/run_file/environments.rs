@@ -81,6 +81,13 @@ impl RunFile {
         self.environments.iter().map(view).collect()
     }
 
+    /// Whether an environment of the run is inside a wrapper of this name.
+    #[must_use]
+    pub fn wraps(&self, plugin: &str) -> bool {
+        let several = self.environments.iter().flat_map(|entry| &entry.wrap);
+        self.environment.wrap.iter().chain(several).any(|entry| entry.plugin == plugin)
+    }
+
     /// Whether an evaluation has any task.
     #[must_use]
     pub fn evaluates(&self) -> bool {
@@ -259,6 +266,26 @@ mod tests {
     }
 
     #[test]
+    fn wrappers_are_names_or_tables_with_options() {
+        let wrap = "wrap = ['retry', { plugin = 'turn-cost', price = 0.5, by = 'turn' }]";
+        let file = parse(&format!("[environment]\n{wrap}"), &[]).unwrap();
+        let [retry, cost] = &file.environment.wrap[..] else { panic!("{:?}", file.environment.wrap) };
+        assert_eq!((retry.plugin.as_str(), retry.options.len()), ("retry", 0));
+        assert_eq!((cost.plugin.as_str(), cost.options["price"].as_float()), ("turn-cost", Some(0.5)));
+        assert!(file.wraps("turn-cost") && !file.wraps("compose"));
+        assert_eq!(RunFile::parse(&file.resolved().unwrap(), "again", &[]).unwrap(), file);
+        let several = parse(&TWO.replace("share = 3", &format!("share = 3\n{wrap}")), &[]).unwrap();
+        assert_eq!(several.environment_views()[0].file.environment.wrap, file.environment.wrap);
+        assert!(several.wraps("retry") && several.environment_views()[1].file.environment.wrap.is_empty());
+        for (entry, message) in
+            [("{ price = 1 }", "missing field `plugin`"), ("7", "the name of a wrapper, or a table")]
+        {
+            let refused = parse(&format!("[environment]\nwrap = [{entry}]"), &[]).unwrap_err();
+            assert!(refused.contains(message), "{refused}");
+        }
+    }
+
+    #[test]
     fn contexts_of_all_environments_fit_the_model() {
         let mut file = parse(TWO, &["environments.lake.limits.context_tokens=64"]).unwrap();
         assert_eq!(file.context_tokens(), None);
@@ -299,6 +326,9 @@ mod tests {
                 "environments.lake.advantage.factor is out of range: -1",
             ),
             (TWO, &["environments.lake.when_failing=ignore"], "`stop`"),
+            (TWO, &["environments.lake.wrap=['retry', 'cost', 'retry']"], "lake.wrap puts `retry` around itself"),
+            (TWO, &["environments.lake.wrap=['lake']"], "environments.lake.wrap puts `lake` around itself"),
+            ("environment.wrap = ['a', { plugin = 'a' }]", &[], "environment.wrap puts `a` around itself"),
             ("environments = [{ name = \"x\" }]", &[], "missing field `plugin`"),
         ] {
             let found = parse(environments, sets).expect_err(message);

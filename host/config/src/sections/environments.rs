@@ -7,8 +7,9 @@ use gymkhana_rollout::{ContextStrategy, WeightSchedule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::environment::check_wrappers;
 use super::rewards::check_weight;
-use super::{EnvironmentSection, LimitsSection, Options, RewardSection, SamplerSection, Stage};
+use super::{EnvironmentSection, LimitsSection, Options, RewardSection, SamplerSection, Stage, WrapperEntry};
 use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
 
@@ -57,6 +58,10 @@ pub struct EnvironmentEntry {
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, serde_json::Value>", extend("x-range" = "the plugin's options"))]
     pub options: Options,
+    /// Wrappers around the environment, the outermost first: a plugin's name, or a table with `plugin` and its options.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-range" = "[wrappers](../how-to/wrap-environments.md) of `--plugins`, each once"))]
+    pub wrap: Vec<WrapperEntry>,
     /// Success criterion, instead of the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend(
@@ -134,6 +139,7 @@ impl EnvironmentEntry {
             schedule: self.schedule,
             gate: self.gate.clone(),
             options: self.options.clone(),
+            wrap: self.wrap.clone(),
         }
     }
 
@@ -153,6 +159,7 @@ impl EnvironmentEntry {
         let factor = self.advantage.factor;
         check_range(&format!("{own}.advantage.factor"), factor, 0.0..=1e6, "a number from 0 to 1000000")?;
         check_weight(&own, self.weight, self.schedule)?;
+        check_wrappers(&own, Some(&self.plugin), &self.wrap)?;
         for (name, reward) in self.rewards.iter().flatten() {
             check_weight(&format!("{own}.rewards.{name}"), reward.weight, reward.schedule)?;
         }

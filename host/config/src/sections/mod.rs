@@ -20,7 +20,7 @@ mod stages;
 mod tools;
 
 pub use agents::{AgentSandbox, AgentSection, GatewayClient, GatewaySampling, GatewaySection};
-pub use environment::{EnvironmentSection, Options};
+pub use environment::{EnvironmentSection, Options, WrapperEntry};
 pub use environments::{EnvironmentEntry, EnvironmentTool, WhenFailing};
 pub use evaluation::{EvaluatedWeights, EvaluationSection};
 pub use evaluation_metric::{EvaluatedFigure, EvaluationMetric};

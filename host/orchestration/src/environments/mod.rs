@@ -81,7 +81,7 @@ pub async fn bind(file: &RunFile, loaded: Vec<Plugin>) -> RunResult<Vec<BoundEnv
     for view in file.environment_views() {
         let name = view.name.clone();
         let found = bind_one(view, &kinds).await.map_err(|error| blame(name.as_deref(), error))?;
-        used.insert(found.set.environment().plugin.name().to_owned());
+        used.extend(found.set.environment().plugin.chain().map(|plugin| plugin.name().to_owned()));
         used.extend(found.set.tool_names().chain(found.set.reward_names()).map(str::to_owned));
         bound.push(found);
     }
@@ -125,7 +125,7 @@ async fn bind_one(view: EnvironmentView, kinds: &ByKind) -> RunResult<BoundEnvir
     if view.names_rewards {
         rewards = chosen("rewards", &mut file.rewards.keys(), &rewards)?;
     }
-    let set = bind_set(&view.file, environment, tools, rewards).await?;
+    let set = bind_set(&view.file, environment, &kinds.wrappers, tools, rewards).await?;
     let rewards = rewards::reward_sum(&view.file, &set)?;
     Ok(BoundEnvironment { view, set, rewards })
 }

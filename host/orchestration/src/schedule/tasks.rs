@@ -134,8 +134,10 @@ impl TaskOrder {
 pub async fn count_tasks(plugins: &PluginSet, split: &str) -> RunResult<Option<u64>> {
     let bound = plugins.environment();
     let splits = bound.plugin.splits(&bound.options).await.user_error()?;
-    let reads_assets = bound.plugin.manifest().capabilities.contains(&Capability::Assets);
-    count_in(&splits, split, bound.plugin.name(), reads_assets)
+    // Tasks are those of the environment, also where wrappers are around it.
+    let environment = bound.plugin.innermost();
+    let reads_assets = environment.manifest().capabilities.contains(&Capability::Assets);
+    count_in(&splits, split, environment.name(), reads_assets)
 }
 
 /// Number of tasks of a split among those of environment `name`.

@@ -110,7 +110,7 @@ impl Rollout {
     /// Whether the environment or a tool may make outbound calls, which cost money and change other systems.
     fn calls_out(&self) -> bool {
         let tools = self.plugins.tools.tools().iter().map(|tool| &tool.bound.plugin);
-        let mut plugins = std::iter::once(&self.plugins.environment.plugin).chain(tools);
+        let mut plugins = self.plugins.environment.plugin.chain().chain(tools);
         plugins.any(|plugin| {
             let capabilities = &plugin.manifest().capabilities;
             capabilities.contains(&Capability::Model) || capabilities.contains(&Capability::Http)

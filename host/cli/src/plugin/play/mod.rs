@@ -7,10 +7,12 @@ mod lines;
 mod scores;
 mod session;
 
+use gymkhana_driver::BoundPlugin;
 use gymkhana_record::Seed;
-use gymkhana_registry::Kind;
+use gymkhana_registry::{Capability, Kind};
+use gymkhana_sandbox::Sandbox;
 
-use crate::error::{CliError, CliResult};
+use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::PlayArgs;
 use crate::plugin::build::{self, BuildMode};
 use crate::plugin::companions::Companions;
@@ -31,9 +33,13 @@ pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
             given.manifest.name
         )));
     }
-    if !is_environment && (args.privileged || !args.with.is_empty()) {
+    if given.manifest.capabilities.contains(&Capability::InnerEnvironment) {
+        let message = format!("plugin `{}` is a wrapper and cannot be played alone", given.manifest.name);
+        return Err(CliError::user(message).with_hint("play an environment with --wrap"));
+    }
+    if !is_environment && (args.privileged || !args.with.is_empty() || !args.wrap.is_empty()) {
         let name = &given.manifest.name;
-        let message = format!("--with and --privileged need an environment, but plugin `{name}` is a tool");
+        let message = format!("--with, --wrap and --privileged need an environment, but plugin `{name}` is a tool");
         return Err(CliError::user(message).with_hint("play an environment --with it"));
     }
     let sandbox = plugin_inputs::sandbox(&plugin_inputs::author_config(build::effort(&args.plugin)), printer)?;
@@ -45,9 +51,19 @@ pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
     if is_environment {
         let companions = runtime.block_on(Companions::load(&args.with, &sandbox, printer))?;
         let lines = Lines::new(printer);
-        return runtime.block_on(episode::play(&plugin, &options, &companions, args, &lines));
+        let bound = wrapped(BoundPlugin { plugin, options }, args, &sandbox, printer)?;
+        return runtime.block_on(episode::play(&bound.plugin, &bound.options, &companions, args, &lines));
     }
     let setup = plugin_inputs::setup(args.setup.as_deref())?;
     let lines = Lines::new(printer);
     runtime.block_on(session::play(&plugin, &options, setup.as_deref(), Seed(args.seed), &lines))
+}
+
+/// The environment inside of the wrappers of --wrap, each with default options.
+fn wrapped(environment: BoundPlugin, args: &PlayArgs, sandbox: &Sandbox, printer: &Printer) -> CliResult<BoundPlugin> {
+    args.wrap.iter().rev().try_fold(environment, |inside, path| {
+        let wrapper = PluginInputs::read(&build::component(path, BuildMode::Quick, printer)?)?.load(sandbox)?;
+        let plugin = log::printed(&wrapper, printer).wrapping(&inside.plugin, inside.options).user_error()?;
+        Ok(BoundPlugin { plugin, options: vec![] })
+    })
 }
