@@ -46,7 +46,7 @@ pub(crate) struct Fixture {
 }
 
 /// The plugin with synthetic answers to its outbound calls, in episodes and outside of them.
-fn with_synthetic_answers(plugin: &Plugin) -> Plugin {
+pub(crate) fn with_synthetic_answers(plugin: &Plugin) -> Plugin {
     plugin.granting(Arc::new(SyntheticOutbound)).asking(Arc::new(SyntheticOutbound))
 }
 

@@ -1,15 +1,15 @@
 //! The suite: the checks in order, and the report of their results.
 
 use gymkhana_registry::{
-    Check, CheckOutcome, ComponentError, ContractError, Digest, Manifest, ManifestError, REPORT_SCHEMA, Report, SUITE,
-    imports, read_manifest,
+    Capability, Check, CheckOutcome, ComponentError, ContractError, Digest, Kind, Manifest, ManifestError,
+    REPORT_SCHEMA, Report, SUITE, imports, read_manifest,
 };
 use gymkhana_sandbox::{CallError, Grants, LoadError, Plugin, Sandbox};
 
 use crate::Settings;
 use crate::checks::{self, Run};
-use crate::finding::{Defect, Finding, Stop};
-use crate::fixture::Fixture;
+use crate::finding::{Defect, Finding, Stop, skipped};
+use crate::fixture::{Fixture, with_synthetic_answers};
 
 /// The plugin cannot be checked.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +23,12 @@ pub enum SuiteError {
     /// The plugin was built for another version of the contract.
     #[error("the plugin cannot be checked by this host")]
     Contract(#[from] ContractError),
+    /// The plugin is a wrapper, and no environment is given with it.
+    #[error(
+        "a wrapper is checked around environments, and none is given with it\nhint: name some with --with, such as \
+         word-problems.wasm"
+    )]
+    NoEnvironment,
     /// This host cannot load the plugin.
     #[error("the plugin cannot be run here")]
     Load(#[from] LoadError),
@@ -135,6 +141,10 @@ pub async fn check_plugin(
     let manifest = read_manifest(bytes)?;
     manifest.check_contract()?;
     let imports = imports(bytes)?;
+    let wraps = manifest.capabilities.contains(&Capability::InnerEnvironment);
+    if wraps && !settings.beside.iter().any(|(plugin, _)| is_environment(plugin)) {
+        return Err(SuiteError::NoEnvironment);
+    }
     let mut report = report(&manifest, bytes, &settings);
     let mut causes = Causes::default();
     let mut note = |info: CheckInfo, finding: Finding, report: &mut Report| {
@@ -149,13 +159,13 @@ pub async fn check_plugin(
     };
     note(CAPABILITIES, checks::capabilities::check(&manifest, &imports), &mut report)?;
     let grants = Grants(manifest.capabilities.clone());
-    let fixture = match Plugin::from_bytes(sandbox, origin, bytes, &grants) {
-        Ok(plugin) => Fixture::new(plugin, settings).await,
+    let fixtures = match Plugin::from_bytes(sandbox, origin, bytes, &grants) {
+        Ok(plugin) => fixtures(plugin, settings).await,
         Err(error @ (LoadError::Cache(_) | LoadError::TooBig { .. })) => return Err(error.into()),
         Err(error) => Err(Stop::Plugin(Defect::new(with_causes(&error)))),
     };
-    let fixture = match fixture {
-        Ok(fixture) => fixture,
+    let fixtures = match fixtures {
+        Ok(fixtures) => fixtures,
         Err(stop) => {
             note(LOADS, Err(stop), &mut report)?;
             for info in playing().into_iter().map(|check| check.info).chain([OPTION_LIMITS]) {
@@ -166,7 +176,7 @@ pub async fn check_plugin(
     };
     note(LOADS, crate::finding::passed(format!("{} bytes", bytes.len())), &mut report)?;
     for SuiteCheck { info, run, .. } in playing() {
-        let finding = run(&fixture).await;
+        let finding = run_on(&fixtures, run).await;
         note(info, finding, &mut report)?;
     }
     let finding = if report.failures().next().is_some() {
@@ -174,11 +184,59 @@ pub async fn check_plugin(
     } else {
         let brief = playing().into_iter().filter(|check| check.at_limits);
         let brief: Vec<(&'static str, Run)> = brief.map(|check| (check.info.name, check.run)).collect();
-        Box::pin(checks::limits::check(&fixture, &brief)).await
+        // One environment suffices for the limits of a wrapper's options, and keeps the suite short.
+        match fixtures.first() {
+            Some(fixture) => Box::pin(checks::limits::check(fixture, &brief)).await,
+            None => skipped("the plugin does not run"),
+        }
     };
     note(OPTION_LIMITS, finding, &mut report)?;
-    report.steps = fixture.used().len() as u64;
+    report.steps = fixtures.iter().map(|fixture| fixture.used().len() as u64).sum();
     Ok(report)
+}
+
+fn is_environment(plugin: &Plugin) -> bool {
+    plugin.manifest().kinds.contains(&Kind::Environment)
+}
+
+/// The plugin under test; a wrapper around each environment given with it, except for those that it refuses.
+async fn fixtures(plugin: Plugin, settings: Settings) -> Result<Vec<Fixture>, Stop> {
+    if !plugin.is_wrapper() {
+        return Ok(vec![Fixture::new(plugin, settings).await?]);
+    }
+    let (environments, beside): (Vec<_>, Vec<_>) =
+        settings.beside.iter().cloned().partition(|(plugin, _)| is_environment(plugin));
+    let (mut fixtures, mut refused) = (vec![], None);
+    for (environment, options) in environments {
+        let wrapped = plugin.wrapping(&with_synthetic_answers(&environment), options);
+        let wrapped = wrapped.map_err(|error| Stop::Plugin(Defect::new(error)))?;
+        match Fixture::new(wrapped, Settings { beside: beside.clone(), ..settings.clone() }).await {
+            Ok(fixture) => fixtures.push(fixture),
+            Err(Stop::Plugin(defect)) if defect.is_refusal() => refused = Some(defect),
+            Err(stop) => return Err(stop),
+        }
+    }
+    match refused {
+        Some(defect) if fixtures.is_empty() => Err(Stop::Plugin(defect)),
+        _ => Ok(fixtures),
+    }
+}
+
+/// Runs a check on all fixtures until one fails it. The result is that of the first one that it applies to.
+async fn run_on(fixtures: &[Fixture], run: Run) -> Finding {
+    let mut result = skipped("there is nothing to check");
+    for fixture in fixtures {
+        let finding = run(fixture).await.map_err(|stop| match (stop, fixture.plugin.inner()) {
+            (Stop::Plugin(defect), Some((inner, _))) => {
+                Stop::Plugin(defect.within(format!("around `{}`", inner.name())))
+            }
+            (stop, _) => stop,
+        })?;
+        if !matches!(result, Ok(CheckOutcome::Passed(_))) {
+            result = Ok(finding);
+        }
+    }
+    result
 }
 
 /// Checks that failed, with their defects: a cause is described once.

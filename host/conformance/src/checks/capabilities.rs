@@ -6,7 +6,7 @@ use gymkhana_registry::{Capability, Manifest};
 
 use crate::finding::{Finding, failed, passed};
 
-const ALL: [Capability; 7] = [
+const ALL: [Capability; 8] = [
     Capability::Log,
     Capability::Random,
     Capability::Clock,
@@ -14,6 +14,7 @@ const ALL: [Capability; 7] = [
     Capability::Model,
     Capability::Tools,
     Capability::Http,
+    Capability::InnerEnvironment,
 ];
 
 /// Users see only the manifest. It must request every imported capability, and none that is not imported, because users
@@ -42,6 +43,9 @@ pub(crate) fn check(manifest: &Manifest, imports: &[String]) -> Finding {
 }
 
 fn of_import(import: &str) -> Option<Capability> {
+    if import.starts_with("gymkhana:wrapper/inner@") {
+        return Some(Capability::InnerEnvironment);
+    }
     let interface = import.strip_prefix("gymkhana:plugin/")?.split('@').next()?;
     ALL.into_iter().find(|capability| capability.to_string() == interface)
 }
