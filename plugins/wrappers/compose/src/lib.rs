@@ -1,0 +1,286 @@
+//! Several tasks of an environment as one task with an objective for each.
+//!
+//! The agent sees all tasks at the start and works on them in their order: its actions go to the first task that has not
+//! ended. The reward is the mean of the tasks' rewards, so that its range is that of one task.
+
+use std::collections::BTreeSet;
+
+use gymkhana_sdk::environment::{Action, Info, SeatFunctions, Split, Started, Stepped};
+use gymkhana_sdk::snapshot::{Reader, Writer};
+use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper, inner_splits};
+use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Range, Task, Value, named, plugin, text};
+
+/// Largest number of tasks in one.
+const MOST: f64 = 8.0;
+
+/// One of the tasks.
+struct Part {
+    inner: Inner,
+    /// Seat to move.
+    seat: u32,
+    /// Offered functions, as pairs of seat and name.
+    offered: Vec<(u32, String)>,
+    /// Facts of the last step, once the task has ended.
+    facts: Option<Vec<NamedValue>>,
+}
+
+/// Episode: the tasks, of which those before the current one have ended.
+pub struct Compose {
+    parts: Vec<Part>,
+    current: usize,
+}
+
+fn count(options: &Options) -> u64 {
+    options.integer("tasks") as u64
+}
+
+/// Text before the observations of a task.
+fn title(index: usize, count: usize) -> String {
+    format!("Task {} of {count}:", index + 1)
+}
+
+fn is_success(named: &NamedValue) -> bool {
+    named.name == "success" && named.value == Value::Flag(true)
+}
+
+impl Compose {
+    fn part(&self) -> &Part {
+        &self.parts[self.current.min(self.parts.len() - 1)]
+    }
+
+    /// Facts of all ended tasks, with the number of the task as prefix, and the number of those that succeeded.
+    fn facts(&self) -> Vec<NamedValue> {
+        let ended = self.parts.iter().enumerate().filter_map(|(index, part)| Some((index, part.facts.as_ref()?)));
+        let mut all: Vec<NamedValue> = Vec::new();
+        let mut solved = 0;
+        for (index, facts) in ended {
+            solved += i64::from(facts.iter().any(is_success));
+            all.extend(facts.iter().map(|fact| named(format!("{}.{}", index + 1, fact.name), fact.value.clone())));
+        }
+        all.push(named("solved", solved));
+        all.push(named("success", solved == self.parts.len() as i64));
+        all
+    }
+
+    /// The result of a step that ended a task: the next one begins, or the episode ends.
+    fn next(&mut self, mut stepped: Stepped) -> Stepped {
+        let count = self.parts.len();
+        self.parts[self.current].facts = Some(std::mem::take(&mut stepped.extras));
+        self.current += 1;
+        stepped.extras = self.facts();
+        if self.current == count {
+            return stepped;
+        }
+        (stepped.terminated, stepped.truncated, stepped.seat) = (false, false, self.part().seat);
+        let words = format!("Task {} is over. Now answer task {}.", self.current, self.current + 1);
+        let seat = stepped.seat;
+        stepped.show(seat, text(words))
+    }
+}
+
+/// The functions of all tasks, each once for each seat.
+fn merged(all: Vec<SeatFunctions>) -> Vec<SeatFunctions> {
+    let mut merged: Vec<SeatFunctions> = Vec::new();
+    for SeatFunctions { seat, functions } in all {
+        match merged.iter_mut().find(|known| known.seat == seat) {
+            Some(known) => {
+                for function in functions {
+                    if known.functions.iter().all(|other| other.name != function.name) {
+                        known.functions.push(function);
+                    }
+                }
+            }
+            None => merged.push(SeatFunctions { seat, functions }),
+        }
+    }
+    merged
+}
+
+impl Wrapper for Compose {
+    fn info(inner: &InnerInfo) -> Info {
+        let Range { low, high } = inner.rewards();
+        inner
+            .described(format!("{}; several tasks in one", inner.summary()))
+            .rewards(low.min(0.0), high.max(0.0))
+            .option(OptionInfo::new("tasks", "Number of tasks in one", 2).within(1.0, MOST))
+    }
+
+    fn splits(options: &Options) -> Result<Vec<Split>, Error> {
+        let split = |split: Split| Split { tasks: split.tasks.map(|tasks| tasks / count(options)), ..split };
+        Ok(inner_splits()?.into_iter().map(split).filter(|split| split.tasks != Some(0)).collect())
+    }
+
+    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
+        let count = count(options);
+        let known = inner_splits()?.into_iter().find(|split| split.name == task.split).and_then(|split| split.tasks);
+        if known.is_some_and(|tasks| task.index >= tasks / count) {
+            return Err(Error::not_found(format!("split `{}` has no task {} of {count}", task.split, task.index)));
+        }
+        let first = task.index.checked_mul(count).filter(|first| first.checked_add(count).is_some());
+        let first = first.ok_or_else(|| Error::not_found(format!("task {} is too large", task.index)))?;
+        let (mut parts, mut all) = (Vec::new(), Started::default());
+        for index in 0..count {
+            let inside = Task { split: task.split.clone(), index: first + index };
+            let (inner, started) = Inner::start(&inside, seed)?;
+            let tools: BTreeSet<&str> = all.setup.iter().map(|setup| setup.tool.as_str()).collect();
+            if let Some(twice) = started.setup.iter().find(|setup| tools.contains(setup.tool.as_str())) {
+                return Err(Error::Invalid(format!(
+                    "tasks that set up the tool `{}` cannot be composed: it has one set-up in an episode",
+                    twice.tool
+                )));
+            }
+            let names = |offer: &SeatFunctions| {
+                offer.functions.iter().map(|function| (offer.seat, function.name.clone())).collect::<Vec<_>>()
+            };
+            let offered = started.functions.iter().flat_map(names).collect();
+            parts.push(Part { inner, seat: started.seat, offered, facts: None });
+            let titled = Started::default().show(started.seat, text(title(index as usize, count as usize)));
+            all = all.followed_by(titled.followed_by(started));
+        }
+        all.seat = parts.first().map_or(0, |part| part.seat);
+        all.functions = merged(all.functions);
+        Ok((Self { parts, current: 0 }, all))
+    }
+
+    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+        let count = self.parts.len() as f64;
+        let part = self.part();
+        if let Some(call) = action.call()
+            && !part.offered.iter().any(|(seat, name)| (*seat, name) == (action.seat, &call.name))
+        {
+            let words = format!("Function `{}` is not one of task {}.", call.name, self.current + 1);
+            return Ok(Stepped::new().show(action.seat, text(words)).turn_of(action.seat));
+        }
+        let mut stepped = part.inner.step(&action)?;
+        stepped.rewards.iter_mut().for_each(|reward| reward.reward /= count);
+        if stepped.terminated || stepped.truncated {
+            return Ok(self.next(stepped));
+        }
+        self.parts[self.current].seat = stepped.seat;
+        Ok(stepped)
+    }
+
+    fn inner(&self) -> &Inner {
+        &self.part().inner
+    }
+
+    fn episodes(&self) -> Vec<&Inner> {
+        self.parts.iter().map(|part| &part.inner).collect()
+    }
+
+    fn save(&self) -> Vec<u8> {
+        let head = Writer::new().integer(self.current as u64).integer(self.parts.len() as u64);
+        self.parts.iter().fold(head, |writer, part| part.write(writer)).finish()
+    }
+
+    fn load(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
+        let mut reader = Reader::new(state);
+        let (current, count) = (reader.integer()?, reader.integer()?);
+        if inner.is_empty() || count != inner.len() as u64 || current > count {
+            return Err(Error::bad_snapshot("the snapshot has another number of tasks"));
+        }
+        let parts = inner.into_iter().map(|inner| Part::read(&mut reader, inner)).collect::<Result<_, Error>>()?;
+        reader.end()?;
+        Ok(Self { parts, current: current as usize })
+    }
+
+    /// The views of all tasks, with the number of the task as prefix.
+    fn privileged(&self) -> Result<Vec<NamedValue>, Error> {
+        let mut all = Vec::new();
+        for (index, part) in self.parts.iter().enumerate() {
+            let view = part.inner.privileged()?.into_iter();
+            all.extend(view.map(|field| named(format!("{}.{}", index + 1, field.name), field.value)));
+        }
+        Ok(all)
+    }
+}
+
+impl Part {
+    fn write(&self, writer: Writer) -> Writer {
+        let head = writer.integer(self.seat.into()).integer(self.offered.len() as u64);
+        let offered = |writer: Writer, (seat, name): &(u32, String)| writer.integer((*seat).into()).text(name);
+        let head = self.offered.iter().fold(head, offered).flag(self.facts.is_some());
+        let facts = self.facts.as_deref().unwrap_or_default();
+        facts.iter().fold(head.integer(facts.len() as u64), |writer, fact| write_value(writer.text(&fact.name), fact))
+    }
+
+    fn read(reader: &mut Reader<'_>, inner: Inner) -> Result<Self, Error> {
+        let seat = read_seat(reader)?;
+        let offered = (0..reader.integer()?)
+            .map(|_| Ok((read_seat(reader)?, reader.text()?.to_owned())))
+            .collect::<Result<_, Error>>()?;
+        let ended = reader.flag()?;
+        let facts = (0..reader.integer()?)
+            .map(|_| Ok(NamedValue { name: reader.text()?.to_owned(), value: read_value(reader)? }))
+            .collect::<Result<_, Error>>()?;
+        Ok(Self { inner, seat, offered, facts: Some(facts).filter(|_| ended) })
+    }
+}
+
+fn read_seat(reader: &mut Reader<'_>) -> Result<u32, Error> {
+    u32::try_from(reader.integer()?).map_err(|_| Error::bad_snapshot("a seat of the snapshot is out of range"))
+}
+
+fn write_value(writer: Writer, NamedValue { value, .. }: &NamedValue) -> Writer {
+    match value {
+        Value::Flag(flag) => writer.integer(0).flag(*flag),
+        Value::Integer(integer) => writer.integer(1).integer(*integer as u64),
+        Value::Number(number) => writer.integer(2).integer(number.to_bits()),
+        Value::Text(words) => writer.integer(3).text(words),
+        Value::Bytes(bytes) => writer.integer(4).bytes(bytes),
+        Value::Other(json) => writer.integer(5).text(json),
+    }
+}
+
+fn read_value(reader: &mut Reader<'_>) -> Result<Value, Error> {
+    Ok(match reader.integer()? {
+        0 => Value::Flag(reader.flag()?),
+        1 => Value::Integer(reader.integer()? as i64),
+        2 => Value::Number(f64::from_bits(reader.integer()?)),
+        3 => Value::Text(reader.text()?.to_owned()),
+        4 => Value::Bytes(reader.bytes()?.to_vec()),
+        5 => Value::Other(reader.text()?.to_owned()),
+        kind => return Err(Error::bad_snapshot(format!("a fact of the snapshot is of the unknown kind {kind}"))),
+    })
+}
+
+plugin! { wrapper: Compose }
+
+#[cfg(test)]
+mod tests {
+    use gymkhana_sdk::{Function, Parameters};
+
+    use super::*;
+
+    #[test]
+    fn functions_of_all_tasks_are_offered_once() {
+        let offer = |seat, names: &[&str]| SeatFunctions {
+            seat,
+            functions: names.iter().map(|name| Function::new(*name, "d", Parameters::new())).collect(),
+        };
+        let merged = merged(vec![offer(0, &["a", "b"]), offer(1, &["a"]), offer(0, &["b", "c"])]);
+        let names: Vec<(u32, Vec<&str>)> = merged
+            .iter()
+            .map(|offer| (offer.seat, offer.functions.iter().map(|function| function.name.as_str()).collect()))
+            .collect();
+        assert_eq!(names, [(0, vec!["a", "b", "c"]), (1, vec!["a"])]);
+    }
+
+    #[test]
+    fn facts_are_restored_as_they_were_saved() {
+        let values = [
+            Value::Flag(true),
+            Value::Integer(-3),
+            Value::Number(0.5),
+            Value::Text("x".into()),
+            Value::Bytes(vec![1, 2]),
+            Value::Other("[1]".into()),
+        ];
+        let facts = values.clone().map(|value| NamedValue { name: "fact".into(), value });
+        let bytes = facts.iter().fold(Writer::new(), write_value).finish();
+        let mut reader = Reader::new(&bytes);
+        let read: Result<Vec<Value>, Error> = values.iter().map(|_| read_value(&mut reader)).collect();
+        assert_eq!(read, Ok(values.to_vec()));
+        assert_eq!(reader.end(), Ok(()));
+    }
+}

@@ -1,0 +1,62 @@
+//! Long texts, cut at a character.
+
+use gymkhana_sdk::Error;
+use gymkhana_sdk::snapshot::Reader;
+
+/// Part of a long text that is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    Start,
+    End,
+    /// Half of the start and half of the end.
+    Both,
+}
+
+impl Keep {
+    /// Names in a run file.
+    pub const NAMES: [&str; 3] = ["start", "end", "both"];
+    const ALL: [Self; 3] = [Self::Start, Self::End, Self::Both];
+
+    /// The part of this name.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        let found = Self::NAMES.iter().position(|known| *known == name);
+        found.map(|index| Self::ALL[index]).ok_or_else(|| Error::Invalid(format!("`{name}` is no part of a text")))
+    }
+
+    /// Reads it from a snapshot.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        let index = usize::try_from(reader.integer()?).ok();
+        let found = index.and_then(|index| Self::ALL.get(index).copied());
+        found.ok_or_else(|| Error::bad_snapshot("the snapshot keeps an unknown part of texts"))
+    }
+}
+
+/// The text with at most this many characters of its own, and a mark in place of the others; 0 keeps the whole text.
+pub fn cut(words: &str, most: usize, keep: Keep) -> String {
+    let count = words.chars().count();
+    if most == 0 || count <= most {
+        return words.to_owned();
+    }
+    let (start, end) = match keep {
+        Keep::Start => (most, 0),
+        Keep::End => (0, most),
+        Keep::Both => (most.div_ceil(2), most / 2),
+    };
+    let head: String = words.chars().take(start).collect();
+    let tail: String = words.chars().skip(count - end).collect();
+    format!("{head}[… {} characters omitted …]{tail}", count - most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_at_characters() {
+        assert_eq!(cut("äöüß", 4, Keep::Start), "äöüß");
+        assert_eq!(cut("äöüß", 0, Keep::Start), "äöüß");
+        assert_eq!(cut("äöüß", 1, Keep::Start), "ä[… 3 characters omitted …]");
+        assert_eq!(cut("äöüß", 1, Keep::End), "[… 3 characters omitted …]ß");
+        assert_eq!(cut("abcdef", 3, Keep::Both), "ab[… 3 characters omitted …]f");
+    }
+}
