@@ -40,6 +40,15 @@ pub fn load_granted(sandbox: &Sandbox, name: &str) -> Result<Plugin> {
     load_with(sandbox, name, &Grants([Capability::Assets, Capability::Model, Capability::Http].into()))
 }
 
+/// A wrapper around an environment with default options.
+///
+/// # Errors
+/// If a component is missing or refused.
+pub fn load_wrapped(sandbox: &Sandbox, wrapper: &str, inner: &Plugin) -> Result<Plugin> {
+    let wrapper = load_with(sandbox, wrapper, &Grants([Capability::InnerEnvironment].into()))?;
+    Ok(wrapper.wrapping(inner, vec![])?)
+}
+
 fn load_with(sandbox: &Sandbox, name: &str, grants: &Grants) -> Result<Plugin> {
     let target = root().join("target");
     let built = target.join(format!("wasm32-wasip2/release/{}.wasm", name.replace('-', "_")));

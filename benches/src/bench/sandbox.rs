@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use gymkhana_benches::Effort;
-use gymkhana_benches::figures::{load, median, microseconds, native, print, text, train};
+use gymkhana_benches::figures::{load, load_wrapped, median, microseconds, native, print, text, train};
 use gymkhana_record::{NamedValue, Seed, Value};
 use gymkhana_sandbox::{Action, EnvironmentEpisode, Plugin, Sandbox, SandboxConfig};
 
@@ -25,6 +25,7 @@ pub fn run(effort: Effort) -> Result<()> {
         print("step-100b", sandboxed, "native trait call", natively);
         let (sandboxed, natively) = step(&echo, 10_000, 50, rounds).await?;
         print("step-10kb-extra", sandboxed - natively, "native trait call", natively);
+        wrapped_step(&echo, &load_wrapped(&sandbox, "turn-cost", &echo)?, rounds).await?;
         snapshot(&echo, rounds).await?;
         fork(&load(&sandbox, "frozen-lake")?, rounds).await?;
         fresh_episode(&echo, rounds).await
@@ -50,6 +51,28 @@ async fn step(plugin: &Plugin, size: usize, steps: u32, rounds: usize) -> Result
         natively.push(microseconds(started) / f64::from(steps));
     }
     Ok((median(sandboxed), median(natively)))
+}
+
+/// What a wrapper adds to a step of 100 bytes, compared with that step.
+async fn wrapped_step(plugin: &Plugin, wrapped: &Plugin, rounds: usize) -> Result<()> {
+    const TIMES: u32 = 500;
+    let shown = [NamedValue { name: "shown".to_owned(), value: Value::Flag(false) }];
+    let (mut bare, _) = EnvironmentEpisode::start(plugin, &train(), &[], Seed(1)).await?;
+    let (mut around, _) = EnvironmentEpisode::start(wrapped, &train(), &shown, Seed(1)).await?;
+    let message = text(&"a".repeat(100));
+    let (mut plain, mut both) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        for (episode, times) in [(&mut bare, &mut plain), (&mut around, &mut both)] {
+            let started = Instant::now();
+            for _ in 0..TIMES {
+                std::hint::black_box(episode.step(0, Action::Message(&message)).await?);
+            }
+            times.push(microseconds(started) / f64::from(TIMES));
+        }
+    }
+    let step = median(plain);
+    print("wrapped-step", median(both) - step, "a step of 100 bytes", step);
+    Ok(())
 }
 
 /// Saving a small environment and restoring it in the same store.

@@ -1,6 +1,8 @@
 //! Live instances: bounded number, equal results for equal seeds, and snapshots that include the host-side state.
 
 mod common;
+#[path = "live/wrapping.rs"]
+mod wrapping;
 
 use std::time::Duration;
 

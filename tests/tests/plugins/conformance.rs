@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use gymkhana_conformance::{Settings, all_checks, check_plugin, limits};
 use gymkhana_record::{NamedValue, Value};
-use gymkhana_registry::{Check, CheckOutcome, Report, suite_checks};
+use gymkhana_registry::{Capability, Check, CheckOutcome, Report, read_manifest, suite_checks};
 use gymkhana_sandbox::{CompilerEffort, Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::{component, root};
 
@@ -72,8 +72,16 @@ async fn first_party_plugins_pass() {
         .collect();
     names.sort();
     assert!(names.len() >= 8, "{names:?}");
+    // One seat and functions, one seat and messages, two seats.
+    let inside = ["frozen-lake", "word-problems", "tic-tac-toe"];
+    let inside = inside.map(|name| Plugin::load(&sandbox, &component(name), &Grants::default()).expect("a plugin"));
     for name in names {
         let mut settings = settings.clone();
+        let wraps =
+            read_manifest(&read(&name)).expect("a manifest").capabilities.contains(&Capability::InnerEnvironment);
+        if wraps {
+            settings.beside = inside.iter().map(|plugin| (plugin.clone(), vec![])).collect();
+        }
         if name == "dataset" {
             let questions = fs::read(root().join("examples/data/own-questions.jsonl")).expect("questions");
             settings.assets = [("data.rows".to_owned(), questions.into())].into_iter().collect();

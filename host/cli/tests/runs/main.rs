@@ -26,3 +26,4 @@ mod seats;
 mod servers;
 mod stopping;
 mod terminal;
+mod wrappers;
