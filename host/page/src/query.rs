@@ -65,10 +65,10 @@ impl Query {
     }
 
     /// The query with one value for a key.
-    pub fn with(&self, key: &str, value: impl ToString) -> Self {
+    pub fn with(&self, key: &str, value: impl Into<String>) -> Self {
         let mut query = self.clone();
         query.remove(key);
-        query.0.push((key.to_owned(), value.to_string()));
+        query.0.push((key.to_owned(), value.into()));
         query
     }
 
@@ -100,7 +100,7 @@ mod tests {
         let query = Query::parse("a=1&text=x%20%26%3C&empty=&a=2");
         assert_eq!(query.all("a").collect::<Vec<_>>(), ["1", "2"]);
         assert_eq!(query.get("text"), Some("x &<"));
-        assert_eq!(query.with("a", 3).link("/runs/0"), "/runs/0?text=x+%26%3C&a=3");
+        assert_eq!(query.with("a", "3").link("/runs/0"), "/runs/0?text=x+%26%3C&a=3");
         assert_eq!(Query::default().link("/"), "/");
     }
 

@@ -101,7 +101,7 @@ fn one(
             @for at in shown { (token(segment, at, colour, vocabulary)) }
         }
         @if end < segment.len() {
-            p { a href=(format!("{}#tokens", query.with("first_token", end).link(path))) { "Next tokens" } }
+            p { a href=(format!("{}#tokens", query.with("first_token", end.to_string()).link(path))) { "Next tokens" } }
         }
     }
 }

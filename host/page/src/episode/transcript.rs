@@ -41,7 +41,7 @@ fn shown(turns: &[Turn], most_bytes: usize) -> usize {
         *sum = sum.saturating_add(bytes(turn));
         Some(*sum)
     });
-    sums.take_while(|sum| *sum <= most_bytes).count().max(1).min(MOST)
+    sums.take_while(|sum| *sum <= most_bytes).count().clamp(1, MOST)
 }
 
 /// Size of a turn's text and media.

@@ -132,10 +132,10 @@ fn pages(run: &Run, query: &Query, wish: &Wish, selection: &Selection) -> Markup
     html! {
         nav.pages aria-label="Pages" {
             @if wish.from > 0 { a href=(query.without("from").link(&path)) { "First" } }
-            @if let Some(earlier) = earlier { a rel="prev" href=(query.with("from", earlier).link(&path)) { "Previous" } }
-            @if let Some(next) = selection.next { a rel="next" href=(query.with("from", next).link(&path)) { "Next" } }
+            @if let Some(earlier) = earlier { a rel="prev" href=(query.with("from", earlier.to_string()).link(&path)) { "Previous" } }
+            @if let Some(next) = selection.next { a rel="next" href=(query.with("from", next.to_string()).link(&path)) { "Next" } }
             @if selection.next.is_some() && !wish.filter.needs_records() {
-                a href=(query.with("from", last).link(&path)) { "Last" }
+                a href=(query.with("from", last.to_string()).link(&path)) { "Last" }
             }
         }
     }

@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    fn line(stage: u32, step: u64, time: f64, values: serde_json::Value) -> MetricsLine {
+    fn line(stage: u32, step: u64, time: f64, values: &serde_json::Value) -> MetricsLine {
         let values = values.as_object().cloned().unwrap();
         MetricsLine { schema: gymkhana_store::METRICS_SCHEMA, stage, step, time, values }
     }
@@ -113,14 +113,14 @@ mod tests {
     #[test]
     fn stages_follow_each_other_and_absent_values_are_left_out() {
         let lines = [
-            line(0, 0, 60.0, json!({ "loss": 2.0 })),
+            line(0, 0, 60.0, &json!({ "loss": 2.0 })),
             line(
                 1,
                 0,
                 120.0,
-                json!({ "loss": null, "sampled_tokens": 300, "seconds_play": 2.0, "seconds_train": 1.0 }),
+                &json!({ "loss": null, "sampled_tokens": 300, "seconds_play": 2.0, "seconds_train": 1.0 }),
             ),
-            line(1, 1, 240.0, json!({ "loss": 1.0 })),
+            line(1, 1, 240.0, &json!({ "loss": 1.0 })),
         ];
         let all = Zoom { from: None, to: None };
         let series = of_run(&lines, Across::Steps, all);
