@@ -23,6 +23,8 @@ use tower::ServiceExt as _;
 
 /// Goal for a page.
 const GOAL: Duration = Duration::from_millis(200);
+/// Episodes of a part, as between two checkpoints of a run.
+const PART: u64 = 20_000;
 /// Repetitions of each page; the median counts.
 const REPEATS: usize = 9;
 
@@ -85,6 +87,9 @@ fn write_run(path: &Path, count: u64) {
     let mut store = run.episodes().expect("the store opens");
     for number in 0..count {
         store.append(&episode(number)).expect("appended");
+        if number % PART == PART - 1 {
+            store.commit().expect("a part");
+        }
     }
     store.commit().expect("parts");
 }
