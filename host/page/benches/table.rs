@@ -49,7 +49,7 @@ fn main() {
         ("newest first", "/runs/0/episodes?order=newest".to_owned()),
         ("highest reward first", "/runs/0/episodes?order=highest-reward".to_owned()),
         ("solved, with a high reward", "/runs/0/episodes?success=yes&reward_min=0.99".to_owned()),
-        ("solved, lowest reward first", "/runs/0/episodes?success=yes&order=lowest-reward&size=200".to_owned()),
+        ("solved, lowest reward first", "/runs/0/episodes?success=yes&order=lowest-reward".to_owned()),
         ("one episode", format!("/runs/0/episodes/0.train.{}.0.3.0", last / 2)),
         ("one group", format!("/runs/0/groups/0.train.{last}.0")),
         ("frequent text", "/runs/0/episodes?text=answer".to_owned()),
