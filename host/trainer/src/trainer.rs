@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::engine::{Engine, Waiting};
 use crate::error::chain;
-use crate::learner::{Batch, Learner, RlData, Weighted, check_segment, demonstration_sequences};
+use crate::learner::{Batch, Learner, RlData, Weighted, check_segment, demonstration_sequences, imitated_sequences};
 use crate::model::Model;
 use crate::storage::checkpoint::{self, Opened, Snapshot};
 use crate::{
@@ -90,11 +90,6 @@ impl std::fmt::Debug for Trainer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Trainer").field("config", &self.config).field("context", &self.context).finish_non_exhaustive()
     }
-}
-
-/// Demonstrations of equal weight.
-fn equally(segments: &[Segment]) -> Vec<Weighted<'_>> {
-    segments.iter().map(|segment| Weighted { segment, weight: 1.0 }).collect()
 }
 
 impl Trainer {
@@ -229,7 +224,7 @@ impl Trainer {
         demonstrations: &[Segment],
         settings: &SftSettings,
     ) -> Result<StepMetrics, TrainerError> {
-        self.sft_step_on(&equally(demonstrations), settings).await
+        self.sft_step_on(&Weighted::equally(demonstrations), settings).await
     }
 
     /// As [`Trainer::sft_step`], with a weight for each demonstration.
@@ -289,10 +284,7 @@ impl Trainer {
         }
         let demonstrations = match data.demonstrations {
             [] => Vec::new(),
-            all => {
-                let settings = SftSettings { other_tokens: 0.0, ..SftSettings::default() };
-                demonstration_sequences(&equally(all), &settings)?
-            }
+            all => imitated_sequences(all)?,
         };
         let batch = Batch::of(&data, settings);
         let settings = settings.clone();

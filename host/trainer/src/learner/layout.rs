@@ -309,6 +309,19 @@ pub struct Weighted<'a> {
     pub weight: f64,
 }
 
+impl<'a> Weighted<'a> {
+    /// Demonstrations of equal weight.
+    pub(crate) fn equally(segments: &'a [Segment]) -> Vec<Self> {
+        segments.iter().map(|segment| Self { segment, weight: 1.0 }).collect()
+    }
+}
+
+/// Sequences of demonstrations of equal weight, without the tokens that the expert did not write.
+pub(crate) fn imitated_sequences(demonstrations: &[Segment]) -> Result<Vec<Sequence>, TrainerError> {
+    let settings = SftSettings { other_tokens: 0.0, ..SftSettings::default() };
+    demonstration_sequences(&Weighted::equally(demonstrations), &settings)
+}
+
 /// Sequences of demonstrations: tokens that the expert wrote share a weight of 1, all others a weight of `other_tokens`.
 pub(crate) fn demonstration_sequences(
     demonstrations: &[Weighted<'_>],

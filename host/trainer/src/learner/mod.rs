@@ -25,7 +25,7 @@ use forward::Pass;
 use gymkhana_algorithm::{Optimizer, SftSettings, StageModels};
 use gymkhana_record::StepMetrics;
 use gymkhana_record::step_metrics::sft;
-pub(crate) use layout::{Batch, check_segment, demonstration_sequences};
+pub(crate) use layout::{Batch, check_segment, demonstration_sequences, imitated_sequences};
 pub use layout::{RlData, Weighted};
 use rl::accumulate_supervised;
 use serde::{Deserialize, Serialize};
