@@ -169,7 +169,7 @@ pub async fn check_plugin(
         Err(stop) => {
             note(LOADS, Err(stop), &mut report)?;
             for info in playing().into_iter().map(|check| check.info).chain([OPTION_LIMITS]) {
-                note(info, crate::finding::skipped("the plugin does not run"), &mut report)?;
+                note(info, skipped("the plugin does not run"), &mut report)?;
             }
             return Ok(report);
         }
@@ -180,7 +180,7 @@ pub async fn check_plugin(
         note(info, finding, &mut report)?;
     }
     let finding = if report.failures().next().is_some() {
-        crate::finding::skipped("other checks failed: correct them first")
+        skipped("other checks failed: correct them first")
     } else {
         let brief = playing().into_iter().filter(|check| check.at_limits);
         let brief: Vec<(&'static str, Run)> = brief.map(|check| (check.info.name, check.run)).collect();
