@@ -34,6 +34,11 @@ fn count(options: &Options) -> u64 {
     options.integer("tasks") as u64
 }
 
+/// Number of composed tasks of a split. Tasks that are generated without limit have indices of 64 bits.
+fn tasks_of(split: &Split, count: u64) -> u64 {
+    split.tasks.unwrap_or(u64::MAX) / count
+}
+
 /// Text before the observations of a task.
 fn title(index: usize, count: usize) -> String {
     format!("Task {} of {count}:", index + 1)
@@ -52,13 +57,17 @@ impl Compose {
     fn facts(&self) -> Vec<NamedValue> {
         let ended = self.parts.iter().enumerate().filter_map(|(index, part)| Some((index, part.facts.as_ref()?)));
         let mut all: Vec<NamedValue> = Vec::new();
-        let mut solved = 0;
+        let (mut solved, mut judged) = (0, true);
         for (index, facts) in ended {
+            judged &= facts.iter().any(|fact| fact.name == "success");
             solved += i64::from(facts.iter().any(is_success));
             all.extend(facts.iter().map(|fact| named(format!("{}.{}", index + 1, fact.name), fact.value.clone())));
         }
-        all.push(named("solved", solved));
-        all.push(named("success", solved == self.parts.len() as i64));
+        // An environment that leaves its judgement to rewards says nothing about success.
+        if judged {
+            all.push(named("solved", solved));
+            all.push(named("success", solved == self.parts.len() as i64));
+        }
         all
     }
 
@@ -106,18 +115,17 @@ impl Wrapper for Compose {
     }
 
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {
-        let split = |split: Split| Split { tasks: split.tasks.map(|tasks| tasks / count(options)), ..split };
+        let split = |split: Split| Split { tasks: Some(tasks_of(&split, count(options))), ..split };
         Ok(inner_splits()?.into_iter().map(split).filter(|split| split.tasks != Some(0)).collect())
     }
 
     fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
         let count = count(options);
-        let known = inner_splits()?.into_iter().find(|split| split.name == task.split).and_then(|split| split.tasks);
-        if known.is_some_and(|tasks| task.index >= tasks / count) {
+        let split = inner_splits()?.into_iter().find(|split| split.name == task.split);
+        if split.is_none_or(|split| task.index >= tasks_of(&split, count)) {
             return Err(Error::not_found(format!("split `{}` has no task {} of {count}", task.split, task.index)));
         }
-        let first = task.index.checked_mul(count).filter(|first| first.checked_add(count).is_some());
-        let first = first.ok_or_else(|| Error::not_found(format!("task {} is too large", task.index)))?;
+        let first = task.index * count;
         let (mut parts, mut all) = (Vec::new(), Started::default());
         for index in 0..count {
             let inside = Task { split: task.split.clone(), index: first + index };
