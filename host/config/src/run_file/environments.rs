@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(several.environment_views()[0].file.environment.wrap, file.environment.wrap);
         assert!(several.wraps("retry") && several.environment_views()[1].file.environment.wrap.is_empty());
         for (entry, message) in
-            [("{ price = 1 }", "missing field `plugin`"), ("7", "the name of a wrapper, or a table")]
+            [("{ price = 1 }", "missing field `plugin`"), ("7", "`environment.wrap.0` is 7; it must be text")]
         {
             let refused = parse(&format!("[environment]\nwrap = [{entry}]"), &[]).unwrap_err();
             assert!(refused.contains(message), "{refused}");
