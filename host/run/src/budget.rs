@@ -21,7 +21,16 @@ impl Budget {
         let (mut demonstrations, mut played) = (0_u64, 0_u64);
         for stage in &file.stages {
             match stage {
-                Stage::Sft(stage) => demonstrations += stage.steps.saturating_mul(u64::from(stage.batch)),
+                Stage::Sft(own) if stage.has_demonstrations() => {
+                    demonstrations = demonstrations.saturating_add(own.steps.saturating_mul(u64::from(own.batch)));
+                }
+                // What was recorded is not played.
+                Stage::Sft(_) => {}
+                Stage::Rl(stage) if stage.recorded.is_some() => {}
+                Stage::BestOfN(stage) => {
+                    let attempts = u64::from(stage.tasks).saturating_mul(u64::from(stage.attempts));
+                    played = played.saturating_add(stage.steps.saturating_mul(attempts));
+                }
                 Stage::Rl(stage) => {
                     let members = u64::from(stage.plan.members(stage.group_size));
                     let groups = stage.steps.saturating_mul(u64::from(stage.groups));

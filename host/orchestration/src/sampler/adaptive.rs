@@ -2,7 +2,7 @@
 
 use gymkhana_config::AdaptiveTasks;
 
-use super::chooser::{Choice, next_tasks};
+use super::choice::{Choice, next_tasks};
 use super::memory::{Memory, TaskMemory};
 use crate::tasks::TaskOrder;
 

@@ -1,8 +1,9 @@
 //! The sampler of one environment: chooses the tasks of a step by its kind, and remembers what the attempts showed.
 
 use gymkhana_config::{AdaptiveTasks, DifficultyTasks, MixedOutcomeTasks, PrioritizedTasks, SamplerSection};
-use gymkhana_record::{Seed, TaskRef};
+use gymkhana_record::Seed;
 
+use super::choice::Choice;
 use super::memory::{Attempts, Memory};
 use super::prioritized::Draws;
 use super::staged::Staged;
@@ -10,23 +11,6 @@ use super::{adaptive, difficulty, mixed_outcome};
 use crate::error::{RunError, RunResult};
 use crate::tasks::TaskOrder;
 use gymkhana_rollout::PluginSet;
-
-/// A chosen task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Choice {
-    /// The task.
-    pub task: TaskRef,
-    /// Turn limit per seat, if the sampler sets one.
-    pub turns: Option<u32>,
-    /// Number of attempts, if it differs from the stage's group size.
-    pub attempts: Option<u32>,
-}
-
-impl From<TaskRef> for Choice {
-    fn from(task: TaskRef) -> Self {
-        Self { task, turns: None, attempts: None }
-    }
-}
 
 /// Choice of tasks that depends on earlier attempts.
 pub(super) struct Chooser {
@@ -150,22 +134,4 @@ pub(super) fn parts(section: &SamplerSection) -> Vec<(Option<&str>, Option<u64>)
         SamplerSection::Prioritized(own) => vec![(None, own.tasks)],
         SamplerSection::Staged(own) => own.phases.iter().map(|phase| (phase.split.as_deref(), phase.tasks)).collect(),
     }
-}
-
-/// The next distinct tasks in order, at most `wanted`, over at most one pass; repeated if the order has too few.
-pub(super) fn next_tasks(order: &mut TaskOrder, next: &mut u64, wanted: usize) -> Vec<TaskRef> {
-    let pass = order.count().unwrap_or(u64::MAX);
-    let mut tasks: Vec<TaskRef> = Vec::new();
-    let mut seen = std::collections::BTreeSet::new();
-    let mut looked_at = 0;
-    while tasks.len() < wanted {
-        let task = order.at(*next);
-        *next += 1;
-        looked_at += 1;
-        // The end of one pass and the begin of the next may hold the same task.
-        if looked_at > pass || seen.insert(task.index) {
-            tasks.push(task);
-        }
-    }
-    tasks
 }

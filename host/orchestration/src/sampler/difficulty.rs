@@ -2,7 +2,7 @@
 
 use gymkhana_config::DifficultyTasks;
 
-use super::chooser::Choice;
+use super::choice::Choice;
 use super::memory::{Memory, TaskMemory};
 use crate::tasks::TaskOrder;
 

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use gymkhana_config::MixedOutcomeTasks;
 
-use super::chooser::{Choice, next_tasks};
+use super::choice::{Choice, next_tasks};
 use super::memory::Memory;
 use crate::tasks::TaskOrder;
 

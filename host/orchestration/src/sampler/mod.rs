@@ -5,6 +5,7 @@
 //! to resume exactly.
 
 mod adaptive;
+mod choice;
 mod chooser;
 mod difficulty;
 pub mod memory;

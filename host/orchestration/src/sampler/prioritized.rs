@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gymkhana_config::{PrioritizedTasks, Priority};
 use gymkhana_record::Seed;
 
-use super::chooser::Choice;
+use super::choice::Choice;
 use super::memory::{Memory, TaskMemory};
 use crate::tasks::TaskOrder;
 

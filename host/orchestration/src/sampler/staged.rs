@@ -2,7 +2,7 @@
 
 use gymkhana_config::SamplerPhase;
 
-use super::chooser::{Choice, next_tasks};
+use super::choice::{Choice, next_tasks};
 use super::memory::{Attempts, Memory, Phase};
 use crate::tasks::TaskOrder;
 

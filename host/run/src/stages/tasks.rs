@@ -14,7 +14,7 @@ use crate::sources::oracle_tasks;
 
 impl Session {
     /// Order of the training tasks of all environments under the run's seed.
-    async fn training_tasks(&self) -> RunResult<TaskMixture> {
+    pub(crate) async fn training_tasks(&self) -> RunResult<TaskMixture> {
         self.mixture(|environment| environment.view.share).await
     }
 

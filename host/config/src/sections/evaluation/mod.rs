@@ -1,12 +1,15 @@
 //! `[evaluation]`: evaluation on held-out tasks.
 
+mod metric;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
 use crate::range::check_range;
-use crate::sections::evaluation_metric::{EvaluatedFigure, EvaluationMetric};
 use crate::sections::stages::Stage;
+
+pub use metric::{EvaluatedFigure, EvaluationMetric};
 
 /// Evaluation on held-out tasks before and after each stage, and between its training steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,0 +1,42 @@
+//! Tasks that a sampler chooses, and the next ones in an order.
+
+use std::collections::BTreeSet;
+
+use gymkhana_record::TaskRef;
+
+use crate::tasks::TaskOrder;
+
+/// A chosen task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Choice {
+    /// The task.
+    pub task: TaskRef,
+    /// Turn limit per seat, if the sampler sets one.
+    pub turns: Option<u32>,
+    /// Number of attempts, if it differs from the stage's group size.
+    pub attempts: Option<u32>,
+}
+
+impl From<TaskRef> for Choice {
+    fn from(task: TaskRef) -> Self {
+        Self { task, turns: None, attempts: None }
+    }
+}
+
+/// The next distinct tasks in order, at most `wanted`, over at most one pass; repeated if the order has too few.
+pub(super) fn next_tasks(order: &mut TaskOrder, next: &mut u64, wanted: usize) -> Vec<TaskRef> {
+    let pass = order.count().unwrap_or(u64::MAX);
+    let mut tasks: Vec<TaskRef> = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut looked_at = 0;
+    while tasks.len() < wanted {
+        let task = order.at(*next);
+        *next += 1;
+        looked_at += 1;
+        // The end of one pass and the begin of the next may hold the same task.
+        if looked_at > pass || seen.insert(task.index) {
+            tasks.push(task);
+        }
+    }
+    tasks
+}
