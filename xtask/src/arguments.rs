@@ -37,6 +37,9 @@ pub enum Command {
         /// Also compare with other programs; a name runs that comparison only
         #[arg(long, value_name = "NAME", num_args = 0..=1)]
         reference: Option<Option<Reference>>,
+        /// Leave out fuzzing, packages, studies, benches and the GPU pack from then on
+        #[arg(long, value_name = "N")]
+        minutes: Option<u64>,
     },
     /// Set up, then measure; one JSON line per result
     Bench {
@@ -134,11 +137,12 @@ mod tests {
     #[test]
     fn commands_are_parsed() {
         assert_eq!(parsed("setup").unwrap(), Command::Setup);
-        let test = |reference| Command::Test { reference };
+        let test = |reference| Command::Test { reference, minutes: None };
         assert_eq!(parsed("test").unwrap(), test(None));
         assert_eq!(parsed("test --reference").unwrap(), test(Some(None)));
         assert_eq!(parsed("test --reference vllm").unwrap(), test(Some(Some(Reference::Vllm))));
         assert_eq!(parsed("test --reference python").unwrap(), test(Some(Some(Reference::Python))));
+        assert_eq!(parsed("test --minutes 60").unwrap(), Command::Test { reference: None, minutes: Some(60) });
         assert_eq!(parsed("wheel").unwrap(), Command::Wheel { portable: false, target: None });
         let target = Some("aarch64-unknown-linux-gnu".to_owned());
         let line = "wheel --portable --target aarch64-unknown-linux-gnu";

@@ -44,7 +44,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Setup => setup::run(&workspace),
         Command::Plugins => setup::plugins::build(&workspace).and_then(|()| foreign::build(&workspace)),
         Command::Demo { out, seed } => measure::demo::run(&workspace, out.as_deref(), seed),
-        Command::Test { reference } => test::run(&workspace, reference),
+        Command::Test { reference, minutes } => test::run(&workspace, reference, test::TimeLimit::new(minutes)),
         Command::Bench { names, smoke, baselines } => {
             measure::bench::run(&workspace, &names, smoke, baselines.as_deref())
         }
