@@ -113,7 +113,7 @@ impl Episode {
         let toolbox = Toolbox::new(tools, &overrides, seeds.tools, &started.opening.setup);
         let data = EpisodeData::new(task, overrides, started, budget, logs);
         let mut episode = Self { bound: bound.clone(), environment, chain, toolbox, data };
-        episode.account(CallSite::Reset, None);
+        episode.account(&CallSite::Reset, None);
         Ok(episode)
     }
 
@@ -181,7 +181,7 @@ impl Episode {
         let timer = hooks.time(TimedCall::Environment);
         let advice = self.environment.advise(&names, results).await;
         drop(timer);
-        self.account(CallSite::Advise, Some(self.data.seat));
+        self.account(&CallSite::Advise, Some(self.data.seat));
         advice.map_err(|error| self.failure(CallSite::Advise, error))
     }
 
@@ -203,7 +203,7 @@ impl Episode {
         let timer = hooks.time(TimedCall::Environment);
         let read = read(&mut self.environment).await;
         drop(timer);
-        self.account(site.clone(), None);
+        self.account(&site, None);
         Some(read.map_err(|error| self.failure(site, error)))
     }
 
@@ -296,9 +296,9 @@ impl Episode {
     }
 
     /// Adds the costs, the outbound calls and the logs of the environment's last call, in which this seat acted.
-    pub(crate) fn account(&mut self, call_site: CallSite, seat: Option<u32>) {
-        self.take_exchanges(&call_site);
-        self.take_log(&call_site, seat);
+    pub(crate) fn account(&mut self, call_site: &CallSite, seat: Option<u32>) {
+        self.take_exchanges(call_site);
+        self.take_log(call_site, seat);
         let inside = self.environment.take_inner_costs();
         self.data.costs.push(CallCost {
             at: self.boundary(),

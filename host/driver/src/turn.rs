@@ -236,7 +236,7 @@ impl Episode {
                 let timer = hooks.time(TimedCall::Environment);
                 let stepped = self.environment.step(seat, action).instrument(info_span!("step", number, seat)).await;
                 drop(timer);
-                self.account(site.clone(), Some(seat));
+                self.account(&site, Some(seat));
                 let room = |stepped: StepResult| {
                     let budget = &mut self.data.budget;
                     budget.charge(&(&stepped.observations, &stepped.extras)).map(|()| stepped)

@@ -106,11 +106,12 @@ pub fn chat() -> ChatFormat {
     ChatFormat::new(&files).expect("the tiny model's own files are sound")
 }
 
-/// Sandbox of all tests of a file, so that each component is compiled once. Its limits end loops soon.
+/// Sandbox of all tests of a file, so that each component is compiled once. Its limits end loops soon, but not the work of
+/// an honest plugin on a slow machine.
 pub fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     SANDBOX.get_or_init(|| {
-        let limits = gymkhana_sandbox::Limits { budget: Duration::from_millis(200), ..Default::default() };
+        let limits = gymkhana_sandbox::Limits { budget: Duration::from_secs(1), ..Default::default() };
         let config = SandboxConfig { max_instances: Some(64), limits, ..SandboxConfig::default() };
         Sandbox::new(&config).expect("a sandbox")
     })

@@ -149,7 +149,8 @@ fn keys_without_an_effect_are_refused() {
             "evaluation.metric is `lake/eval_success`, but no environment `lake` is evaluated\nhint: leave",
         ),
     ] {
-        let refused = desk.run(WORD_PROBLEMS, &["--set", &format!("evaluation.metric={metric}")]).mistake(metric);
+        let metric = format!("evaluation.metric={metric}");
+        let refused = desk.run(WORD_PROBLEMS, &["--set", "evaluation.every=1", "--set", &metric]).mistake(&metric);
         assert!(refused.contains(words), "{refused}");
     }
     assert!(message.contains("evaluation.every has no effect without evaluation.tasks\nhint: set"), "{message}");

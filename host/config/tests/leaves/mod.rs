@@ -17,7 +17,7 @@ pub struct Place {
 }
 
 /// Settings without which a key is refused whatever its value is, by the beginning of its path.
-const COMPANIONS: [(&str, &str, &str); 56] = [
+const COMPANIONS: [(&str, &str, &str); 62] = [
     ("tools.x.mcp.start_seconds", "tools.x.mcp.command", "[\"program\"]"),
     ("tools.x.mcp.seconds", "tools.x.mcp.command", "[\"program\"]"),
     ("tools.x.mcp.max_kib", "tools.x.mcp.command", "[\"program\"]"),
@@ -26,6 +26,12 @@ const COMPANIONS: [(&str, &str, &str); 56] = [
     ("policy.tiny", "policy.tiny.heads", "1"),
     ("policy.tiny", "policy.tiny.kv_heads", "1"),
     ("models.x", "plugins.x.model", "\"x\""),
+    ("sampler:difficulty.min", "sampler.max", "1"),
+    ("sampler:staged.phases.0", "sampler.phases.0.steps", "1"),
+    ("sampler:staged.phases.0", "sampler.phases.1", "{}"),
+    ("environments.0.sampler:difficulty.min", "environments.0.sampler.max", "1"),
+    ("environments.0.sampler:staged.phases.0", "environments.0.sampler.phases.0.steps", "1"),
+    ("environments.0.sampler:staged.phases.0", "environments.0.sampler.phases.1", "{}"),
     ("stages.0.source.0.weight", "stages.0.source.0.oracle", "true"),
     ("stages.0.source.0.skip_bad", "stages.0.source.0.chat", "[\"x.jsonl\"]"),
     ("stages.0.recorded", "stages.0.algorithm", "\"dpo\""),
@@ -108,7 +114,12 @@ fn set(file: &mut Value, path: &str, value: Value) {
     let mut place = file;
     for part in path.split('.') {
         place = match part.parse::<usize>() {
-            Ok(index) => &mut place[index],
+            Ok(index) => {
+                if let Some(list) = place.as_array_mut().filter(|list| list.len() == index) {
+                    list.push(json!({}));
+                }
+                &mut place[index]
+            }
             Err(_) => &mut place[part],
         };
     }
@@ -169,7 +180,10 @@ impl<'a> Walk<'a> {
                 fill(table)
             })
         };
-        self.tables.push(Place { path: path.clone(), schema: schema.clone(), fill: with("unheard-of") });
+        // The other keys of a wrapper are options of its plugin.
+        if !path.ends_with(".wrap.0") {
+            self.tables.push(Place { path: path.clone(), schema: schema.clone(), fill: with("unheard-of") });
+        }
         for (key, inner) in properties {
             self.visit(inner, format!("{path}.{key}").trim_start_matches('.'), &with(key));
         }

@@ -82,11 +82,9 @@ fn weight(column: &str, columns: &Map<String, Json>) -> Result<f64, String> {
 
 /// Functions of a row, read as those of a task.
 fn functions(tools: Option<Json>) -> Result<Vec<Function>, String> {
-    let task = json!({ "prompt": "tools", "tools": tools });
-    match task {
-        Json::Object(task) => Row::of(task).map(|row| row.functions),
-        _ => Ok(vec![]),
-    }
+    let task = [("prompt", json!("tools")), ("tools", tools.unwrap_or(Json::Null))];
+    let task = task.into_iter().map(|(column, value)| (column.to_owned(), value)).collect();
+    Row::of(task).map(|row| row.functions)
 }
 
 /// A message of OpenAI's form.

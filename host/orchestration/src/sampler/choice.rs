@@ -23,18 +23,16 @@ impl From<TaskRef> for Choice {
     }
 }
 
-/// The next distinct tasks in order, at most `wanted`, over at most one pass; repeated if the order has too few.
+/// The next `wanted` tasks in order, distinct as long as the order has others.
 pub(super) fn next_tasks(order: &mut TaskOrder, next: &mut u64, wanted: usize) -> Vec<TaskRef> {
     let pass = order.count().unwrap_or(u64::MAX);
     let mut tasks: Vec<TaskRef> = Vec::new();
     let mut seen = BTreeSet::new();
-    let mut looked_at = 0;
     while tasks.len() < wanted {
         let task = order.at(*next);
         *next += 1;
-        looked_at += 1;
         // The end of one pass and the begin of the next may hold the same task.
-        if looked_at > pass || seen.insert(task.index) {
+        if seen.insert(task.index) || seen.len() as u64 == pass {
             tasks.push(task);
         }
     }

@@ -6,15 +6,12 @@ use super::choice::Choice;
 use super::memory::{Memory, TaskMemory};
 use crate::tasks::TaskOrder;
 
-/// The next tasks in order without resting ones. If one pass has too few, those that have rested longest follow.
+/// The next tasks in order without resting ones. If there are too few, those that have rested longest follow.
 pub(super) fn choose(own: &DifficultyTasks, order: &mut TaskOrder, memory: &mut Memory, groups: usize) -> Vec<Choice> {
     let pass = order.count().unwrap_or(u64::MAX);
     let (mut chosen, mut resting) = (Vec::new(), Vec::new());
     let mut seen = std::collections::BTreeSet::new();
-    for _ in 0..pass {
-        if chosen.len() == groups {
-            break;
-        }
+    while chosen.len() < groups && (seen.len() as u64) < pass {
         let task = order.at(memory.next);
         memory.next += 1;
         if !seen.insert(task.index) {

@@ -44,7 +44,7 @@ impl Draws {
                 let place = sums.partition_point(|(sum, _)| *sum <= target).min(sums.len() - 1);
                 sums[place].1
             };
-            let index = (0..TRIES).map(|_| draw()).find(|index| !drawn.contains(index)).unwrap_or_else(|| draw());
+            let index = (0..TRIES).map(|_| draw()).find(|index| !drawn.contains(index)).unwrap_or_else(draw);
             drawn.insert(index);
             chosen.push(Choice::from(self.order.task(index)));
         }

@@ -120,7 +120,7 @@ mod tests {
     fn weights_of_the_training_split_are_read_from_rows() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sums.rows");
-        let mut writer = Writer::new(std::fs::File::create(&path).unwrap()).unwrap();
+        let mut writer = Writer::new(File::create(&path).unwrap()).unwrap();
         for (split, weight) in [("train", 1), ("test", 7), ("train", 3)] {
             writer.add(split, format!("{{\"prompt\":\"?\",\"weight\":{weight}}}").as_bytes()).unwrap();
         }

@@ -15,10 +15,10 @@ const SMALLER: [&str; 14] = [
     "policy.tiny.layers=1",
     "policy.tiny.width=16",
     "policy.tiny.mlp=32",
-    "policy.tiny.context=512",
+    "policy.tiny.context=2048",
     "policy.max_concurrent_sequences=8",
-    "environment.options.turns=2",
-    "limits.turns=6",
+    "environment.options.turns=6",
+    "limits.turns=24",
     "evaluation.tasks=2",
     "stages.sft.steps=1",
     "stages.sft.batch=2",
@@ -55,7 +55,7 @@ fn a_wrapped_run_is_trained_replayed_rescored_and_resumed() {
     let trained: Vec<&EpisodeRecord> = records.iter().filter(|record| record.id.phase == Phase::Train).collect();
     assert_eq!(trained.len(), 4);
     for record in &trained {
-        // An attempt has two turns of 0.02 each, and one that is solved ends the episode.
+        // An attempt has up to six turns of 0.02 each, and one that is solved ends the episode.
         let attempts = number(record, "attempts");
         assert!(record.success || attempts == 3.0, "{attempts}");
         let observed = |turn: &Turn| match turn {
@@ -66,8 +66,8 @@ fn a_wrapped_run_is_trained_replayed_rescored_and_resumed() {
         assert_eq!(shown.matches("is over. Try the task again.").count() as f64, attempts - 1.0, "{shown}");
         let rewards: f64 = record.environment_rewards.iter().flat_map(|seat| &seat.rewards).sum();
         if !record.success {
-            // The best of three attempts that failed after one or two turns.
-            assert!((-0.04 - 1e-9..=-0.02 + 1e-9).contains(&rewards), "{rewards}");
+            // The best of three attempts that failed after one to six turns.
+            assert!((-0.12 - 1e-9..=-0.02 + 1e-9).contains(&rewards), "{rewards}");
         }
         // Each plugin has its own costs.
         let plugins: BTreeSet<&str> = record.costs.iter().filter_map(|cost| cost.at.plugin()).collect();
