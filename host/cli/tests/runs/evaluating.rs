@@ -143,7 +143,7 @@ fn keys_without_an_effect_are_refused() {
     let message = desk.run(WORD_PROBLEMS, &["--set", "evaluation.every=1", "--set", "evaluation.tasks=0"]);
     let message = message.mistake("no tasks");
     for (metric, words) in [
-        ("eval_succes", "`eval_succes` is no figure of an evaluation\nhint: use `eval_success`, "),
+        ("eval_succes", "`eval_succes` is not a figure of an evaluation\nhint: use `eval_success`, "),
         (
             "lake/eval_success",
             "evaluation.metric is `lake/eval_success`, but no environment `lake` is evaluated\nhint: leave",

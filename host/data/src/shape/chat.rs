@@ -81,7 +81,7 @@ fn calls_of(message: &Json) -> Result<Vec<Json>, String> {
     calls.iter().map(call).collect()
 }
 
-/// Role of a turn of ShareGPT; none for a turn that is no message.
+/// Role of a turn of ShareGPT; none for a turn that is not a message.
 pub(super) fn share_gpt_role(from: &str) -> Option<&'static str> {
     match from {
         "human" | "user" => Some("user"),

@@ -150,7 +150,7 @@ fn call(entry: &Json) -> Result<ChatCall, String> {
     match function.get("arguments").map(parsed) {
         None | Some(Json::Null) => Ok(ChatCall { name: name.to_owned(), arguments: Map::new() }),
         Some(Json::Object(arguments)) => Ok(ChatCall { name: name.to_owned(), arguments }),
-        Some(other) => Err(format!("the arguments of `{name}` are no JSON object: {other}")),
+        Some(other) => Err(format!("the arguments of `{name}` are not a JSON object: {other}")),
     }
 }
 
@@ -162,9 +162,9 @@ fn text(content: Option<&Json>) -> Result<Option<String>, String> {
         Some(Json::Array(parts)) => {
             let text = |part: &Json| Some(part.get("text")?.as_str()?.to_owned());
             let texts: Option<Vec<String>> = parts.iter().map(text).collect();
-            texts.map(|texts| Some(texts.concat())).ok_or_else(|| "a part of the content is no text".to_owned())
+            texts.map(|texts| Some(texts.concat())).ok_or_else(|| "a part of the content is not text".to_owned())
         }
-        Some(_) => Err("the content is no text".to_owned()),
+        Some(_) => Err("the content is not text".to_owned()),
     }
 }
 
@@ -236,15 +236,15 @@ mod tests {
             (json!({"messages": [user, reply(json!([{"id": "1"}]))]}), "message 2: call 1: it has no `name`"),
             (
                 json!({"messages": [user, reply(json!([{"name": "f", "arguments": "{\"a\": "}]))]}),
-                "the arguments of `f` are no JSON object",
+                "the arguments of `f` are not a JSON object",
             ),
             (
                 json!({"messages": [user, reply(json!([{"name": "f", "arguments": [1]}]))]}),
-                "the arguments of `f` are no JSON object",
+                "the arguments of `f` are not a JSON object",
             ),
             (
                 json!({"messages": [{"role": "user", "content": [{"type": "image"}]}]}),
-                "message 1: a part of the content is no text",
+                "message 1: a part of the content is not text",
             ),
             (json!({"conversations": [{"from": "alien", "value": "x"}]}), "turn 1: `from` is `alien`"),
             (

@@ -48,7 +48,7 @@ impl Plugin {
     /// Returns the plugin as a wrapper around an environment with these options.
     ///
     /// # Errors
-    /// If the plugin is no wrapper, is inside already, or the other is no environment of the sandbox.
+    /// If the plugin is not a wrapper, is inside already, or the other is not an environment of the sandbox.
     pub fn wrapping(&self, inner: &Self, options: Vec<NamedValue>) -> Result<Self, WrapError> {
         let name = || self.name().to_owned();
         if !self.is_wrapper() {

@@ -20,7 +20,7 @@ impl Keep {
     /// The part of this name.
     pub fn named(name: &str) -> Result<Self, Error> {
         let found = Self::NAMES.iter().position(|known| *known == name);
-        found.map(|index| Self::ALL[index]).ok_or_else(|| Error::Invalid(format!("`{name}` is no part of a text")))
+        found.map(|index| Self::ALL[index]).ok_or_else(|| Error::Invalid(format!("`{name}` is not a part of a text")))
     }
 
     /// Reads it from a snapshot.

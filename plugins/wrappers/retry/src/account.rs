@@ -22,7 +22,7 @@ impl Paid {
     /// The sum of this name.
     pub fn named(name: &str) -> Result<Self, Error> {
         let found = Self::NAMES.iter().position(|known| *known == name);
-        found.map(|index| Self::ALL[index]).ok_or_else(|| Error::Invalid(format!("`{name}` is no sum of rewards")))
+        found.map(|index| Self::ALL[index]).ok_or_else(|| Error::Invalid(format!("`{name}` is not a sum of rewards")))
     }
 
     /// Reads it from a snapshot.

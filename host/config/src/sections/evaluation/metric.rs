@@ -61,7 +61,7 @@ impl FromStr for EvaluationMetric {
         let figure = EvaluatedFigure::ALL.into_iter().find(|figure| figure.name() == name).ok_or_else(|| {
             let known = EvaluatedFigure::ALL.map(EvaluatedFigure::name);
             format!(
-                "`{text}` is no figure of an evaluation\nhint: use `{}`, alone or after an environment's name and a \
+                "`{text}` is not a figure of an evaluation\nhint: use `{}`, alone or after an environment's name and a \
                  `/`{}",
                 known.join("`, `"),
                 did_you_mean(name, known)

@@ -375,7 +375,7 @@ impl Inner for InnerEnvironment {
             self.check_room()?;
             let instance = self.live().await?;
             let Some((totals, bytes)) = split_totals(snapshot, instance.info.seats.len()) else {
-                return Err(refusal(PluginErrorKind::BadSnapshot, "it is no snapshot of the inner environment"));
+                return Err(refusal(PluginErrorKind::BadSnapshot, "it is not a snapshot of the inner environment"));
             };
             let handle = instance.restore(bytes).await?;
             self.episodes.insert(handle, totals);

@@ -201,7 +201,7 @@ impl EnvironmentEpisode {
     }
 
     /// Takes the costs of the plugins inside a wrapper since the last call of this method: name and cost, the outer one
-    /// first. Empty for an environment that is no wrapper.
+    /// first. Empty for an environment that is not a wrapper.
     pub fn take_inner_costs(&mut self) -> Vec<(Arc<str>, Cost)> {
         self.instance.slot.inner_costs.take()
     }
