@@ -193,7 +193,8 @@ test("versions are those of semver", () => {
 
 test("the contract's digest is that of the repository's files", () => {
   const hash = createHash("sha256");
-  for (const name of readdirSync(new URL("wit/", REPOSITORY)).sort()) {
+  const entries = readdirSync(new URL("wit/", REPOSITORY), { withFileTypes: true });
+  for (const name of entries.filter((entry) => entry.isFile()).map((entry) => entry.name).sort()) {
     hash.update(`${name}\0`).update(readFileSync(new URL(`wit/${name}`, REPOSITORY))).update("\0");
   }
   assert.equal(contract.digest(), hash.digest("hex"));
