@@ -17,7 +17,7 @@ const FUZZ_SECONDS: u64 = 40;
 /// cargo's words for all tests.
 const TESTS: [&str; 3] = ["test", "--release", "--workspace"];
 
-/// Time after which checks of the last group are left out. On a slow machine the essential checks end in time without them.
+/// Time after which the checks beside the tests are left out. On a slow machine the tests end in time without them.
 #[derive(Debug, Clone, Copy)]
 pub struct TimeLimit {
     start: Instant,
@@ -30,18 +30,13 @@ impl TimeLimit {
         Self { start: Instant::now(), limit: minutes.map(|minutes| Duration::from_secs(60 * minutes)) }
     }
 
-    /// Whether a check may start. Reports one that may not as skipped.
-    fn allows(self, what: &str) -> bool {
-        let allowed = self.limit.is_none_or(|limit| self.start.elapsed() < limit);
-        if !allowed {
-            skip(what, "the time limit has passed");
-        }
-        allowed
-    }
-
-    /// Runs a check if it may start.
+    /// Runs a check, or reports it as skipped if the time is over.
     fn within(self, what: &str, check: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
-        if self.allows(what) { check() } else { Ok(()) }
+        if self.limit.is_some_and(|limit| self.start.elapsed() >= limit) {
+            skip(what, "the time limit has passed");
+            return Ok(());
+        }
+        check()
     }
 }
 
@@ -57,8 +52,9 @@ pub fn run(workspace: &Workspace, reference: Option<Option<Reference>>, limit: T
     done
 }
 
-/// Cheap checks come first. Chains whose steps wait or use one core run beside others; cargo compiles in one of them at a
-/// time.
+/// Cheap checks come first, then what everything else needs, then the tests. The other checks run beside the tests, in the
+/// order of their weight, so that a time limit leaves out the least important ones. Chains whose steps wait or use one core
+/// run beside others; cargo compiles in one of them at a time.
 fn run_all(workspace: &Workspace, limit: TimeLimit) -> anyhow::Result<()> {
     step("format", || run_cargo(workspace, &["fmt", "--all", "--check"]))?;
     arrows::run(workspace, false)?;
@@ -68,39 +64,28 @@ fn run_all(workspace: &Workspace, limit: TimeLimit) -> anyhow::Result<()> {
     features::run(workspace)?;
     prose::run(workspace)?;
     both(|| setup::build(workspace), || foreign::build(workspace).and_then(|()| foreign::test(workspace)))?;
-    both(|| lint_and_compile(workspace), || check_parts(workspace))?;
-    // Fuzzing is the only check that is built before it starts.
-    let fuzzes = limit.allows("fuzz");
-    if fuzzes {
-        fuzz::build(workspace)?;
-    }
-    both(|| step("tests", || run_cargo(workspace, &TESTS)), || run_the_rest(workspace, fuzzes, limit))
+    both(
+        || step("tests: build", || run_cargo(workspace, &[&TESTS[..], &["--no-run"]].concat())),
+        || setup::registry::run(workspace).and_then(|()| deny::run(workspace)),
+    )?;
+    both(|| step("tests", || run_cargo(workspace, &TESTS)), || run_the_rest(workspace, limit))
 }
 
-/// Lints, and compiles what the later steps run.
-fn lint_and_compile(workspace: &Workspace) -> anyhow::Result<()> {
-    // The optional feature costs seconds here, but its tests would be a second build of the host.
-    let lints = ["clippy", "--release", "--workspace", "--all-targets", "--features", "gymkhana-cli/otel"];
-    step("lints", || run_cargo(workspace, &[&lints[..], &["--", "-D", "warnings"]].concat()))?;
-    step("tests: build", || run_cargo(workspace, &[&TESTS[..], &["--no-run"]].concat()))?;
-    python_package::build(workspace)
-}
-
-fn check_parts(workspace: &Workspace) -> anyhow::Result<()> {
-    setup::registry::run(workspace)?;
-    deny::run(workspace)?;
-    docs::run_built(workspace)
-}
-
-fn run_the_rest(workspace: &Workspace, fuzzes: bool, limit: TimeLimit) -> anyhow::Result<()> {
-    if fuzzes {
-        fuzz::run_built(workspace, FUZZ_SECONDS)?;
-    }
-    python_package::test(workspace)?;
+fn run_the_rest(workspace: &Workspace, limit: TimeLimit) -> anyhow::Result<()> {
+    limit.within("lints", || lint(workspace))?;
+    limit.within("docs", || docs::run_built(workspace))?;
+    limit.within("python package", || python_package::test(workspace))?;
+    limit.within("fuzz", || fuzz::build(workspace).and_then(|()| fuzz::run_built(workspace, FUZZ_SECONDS)))?;
     limit.within("packages", || package::run(workspace))?;
     limit.within("studies", || study::run_smoke(workspace, None))?;
     limit.within("benches", || bench::run_built(workspace, &[], true))?;
     limit.within("GPU pack", || gpu_pack::rehearse(workspace))
+}
+
+fn lint(workspace: &Workspace) -> anyhow::Result<()> {
+    // The optional feature costs seconds here, but its tests would be a second build of the host.
+    let lints = ["clippy", "--release", "--workspace", "--all-targets", "--features", "gymkhana-cli/otel"];
+    step("lints", || run_cargo(workspace, &[&lints[..], &["--", "-D", "warnings"]].concat()))
 }
 
 #[cfg(test)]
