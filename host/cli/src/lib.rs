@@ -25,6 +25,8 @@ use crate::args::{Cli, Command, RewardCommand};
 use crate::error::CliResult;
 use crate::printer::Printer;
 
+pub use crate::commands::page::bind as bind_page;
+
 /// The program `host`.
 #[must_use]
 pub fn main() -> ExitCode {

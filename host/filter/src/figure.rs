@@ -85,36 +85,6 @@ pub(crate) const FIGURES: [(&str, Figure); 17] = [
 /// Words of `purpose`.
 const PURPOSES: [&str; 4] = ["train", "evaluation", "demonstrations", "served"];
 
-/// Endings, whose words are those of records.
-const ENDINGS: [Ending; 10] = [
-    Ending::Terminated,
-    Ending::Truncated,
-    Ending::TurnLimit,
-    Ending::ContextLimit,
-    Ending::CallLimit,
-    Ending::TimeLimit,
-    Ending::EarlyStopped,
-    Ending::EnvironmentFailed,
-    Ending::AgentFailed,
-    Ending::Dropped,
-];
-
-/// Kinds of failures, whose words are those of records.
-const FAILURES: [FailureKind; 12] = [
-    FailureKind::Trap,
-    FailureKind::Budget,
-    FailureKind::Fuel,
-    FailureKind::Deadline,
-    FailureKind::Memory,
-    FailureKind::ResultSize,
-    FailureKind::EpisodeSize,
-    FailureKind::Malformed,
-    FailureKind::Refused,
-    FailureKind::Neighbour,
-    FailureKind::Capacity,
-    FailureKind::Fault,
-];
-
 impl FlagFigure {
     pub fn of(self, record: &EpisodeRecord) -> bool {
         match self {
@@ -192,8 +162,8 @@ impl TextFigure {
         match self {
             Self::Environment | Self::Split | Self::Stage => None,
             Self::Purpose => Some(PURPOSES.map(str::to_owned).to_vec()),
-            Self::Ending => Some(ENDINGS.iter().map(Ending::to_string).collect()),
-            Self::Failure => Some(FAILURES.iter().map(FailureKind::to_string).collect()),
+            Self::Ending => Some(Ending::ALL.iter().map(Ending::to_string).collect()),
+            Self::Failure => Some(FailureKind::ALL.iter().map(FailureKind::to_string).collect()),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use axum::http::StatusCode;
+use gymkhana_filter::FilterError;
 use gymkhana_store::StoreError;
 
 use crate::access::AccessError;
@@ -44,6 +45,9 @@ pub(crate) enum Problem {
     /// An option of the address is wrong.
     #[error(transparent)]
     Option(#[from] WrongOption),
+    /// The expression of a filter is wrong.
+    #[error("{0}\nhint: an example is `success and calls <= 3`")]
+    Filter(#[from] FilterError),
     /// A file of the run cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -65,7 +69,7 @@ impl Problem {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::NotFound(_) => StatusCode::NOT_FOUND,
-            Self::Option(_) => StatusCode::BAD_REQUEST,
+            Self::Option(_) | Self::Filter(_) => StatusCode::BAD_REQUEST,
             Self::Store(_) | Self::RunFile { .. } | Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

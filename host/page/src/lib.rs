@@ -24,4 +24,4 @@ mod words;
 pub use access::{Access, AccessError, Token};
 pub use error::PageError;
 pub use routes::router;
-pub use server::Page;
+pub use server::{Page, Place};

@@ -10,26 +10,25 @@ use crate::access::{Access, Token};
 use crate::error::PageError;
 use crate::routes::router;
 
-/// The page, bound to an address.
-pub struct Page {
+/// A bound address for a page whose runs may not exist yet.
+pub struct Place {
     listener: TcpListener,
     address: SocketAddr,
-    router: Router,
+    access: Access,
 }
 
-impl Page {
-    /// Opens runs and binds the address.
+impl Place {
+    /// Binds the address.
     ///
     /// # Errors
-    /// If a run cannot be opened, the address cannot be bound, or others can reach it and there is no token.
-    pub async fn bind(runs: &[PathBuf], address: SocketAddr, token: Option<Token>) -> Result<Self, PageError> {
+    /// If the address cannot be bound, or others can reach it and there is no token.
+    pub async fn bind(address: SocketAddr, token: Option<Token>) -> Result<Self, PageError> {
         // Refused before the port is taken.
         Access::new(address, token.clone())?;
         let failed = |source| PageError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let router = router(runs, Access::new(address, token)?)?;
-        Ok(Self { listener, address, router })
+        Ok(Self { listener, address, access: Access::new(address, token)? })
     }
 
     /// Bound address; a requested port 0 is replaced by the assigned port.
@@ -38,6 +37,22 @@ impl Page {
         self.address
     }
 
+    /// Opens the runs.
+    ///
+    /// # Errors
+    /// If a run cannot be opened.
+    pub fn open(self, runs: &[PathBuf]) -> Result<Page, PageError> {
+        Ok(Page { listener: self.listener, router: router(runs, self.access)? })
+    }
+}
+
+/// The page of some runs, bound to an address.
+pub struct Page {
+    listener: TcpListener,
+    router: Router,
+}
+
+impl Page {
     /// Serves until `stop` is ready. Live updates end then as well.
     ///
     /// # Errors

@@ -1,8 +1,7 @@
-//! The records that every part of the host shares.
+//! Types of episode records, which all crates of the host share: turns, calls, segments of tokens, scores, endings and
+//! failures.
 //!
-//! This crate is the bottom of the host: it knows neither wasmtime nor libtorch, and it does nothing but name
-//! things. What a plugin says, what a policy sampled, how an episode ended and whose fault a failure was are
-//! types here; the crates above move them about.
+//! The crate depends on no other crate of the host, on neither wasmtime nor libtorch, and makes no I/O.
 
 pub mod bytes;
 mod call;

@@ -38,7 +38,7 @@ const ALLOWED: [Allowed; 42] = [
     ("trainer", &["algorithm", "record", "policy"]),
     ("policy-server", &["record", "policy", "chat", "net"]),
     ("store", &["record", "registry"]),
-    ("page", &["record", "registry", "store"]),
+    ("page", &["filter", "record", "registry", "store"]),
     ("registry-server", &["registry"]),
     ("registry-client", &["registry", "nearest"]),
     (

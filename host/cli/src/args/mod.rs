@@ -18,6 +18,7 @@ use crate::plugin::PluginCommand;
 use crate::registry::args::{FetchArgs, RegistryCommand};
 use crate::units::parse_age;
 
+use serving::PAGE_ADDRESS;
 pub use serving::{GatewayArgs, PageArgs, ServeArgs, ServeCommand, ServeExportArgs, StdioTools};
 
 /// Help on episode ids.
@@ -183,6 +184,10 @@ pub struct RunArgs {
     /// Serve Prometheus metrics, such as at `127.0.0.1:9464`
     #[arg(long, value_name = "ADDRESS", value_parser = crate::parse::address)]
     pub metrics: Option<SocketAddr>,
+    /// Show the run as a web page [default: at 127.0.0.1:8123]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = PAGE_ADDRESS)]
+    #[arg(value_parser = crate::parse::address, conflicts_with = "dry_run")]
+    pub page: Option<SocketAddr>,
     /// Append JSON spans to FILE
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,

@@ -104,6 +104,9 @@ pub struct GatewayArgs {
     pub no_records: bool,
 }
 
+/// Default address of the web page of runs.
+pub(super) const PAGE_ADDRESS: &str = "127.0.0.1:8123";
+
 /// `host page`.
 #[derive(Debug, Args)]
 pub struct PageArgs {
@@ -111,7 +114,7 @@ pub struct PageArgs {
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// Address and port; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8123")]
+    #[arg(long, value_name = "ADDRESS", default_value = PAGE_ADDRESS)]
     pub listen: SocketAddr,
     /// Require a token [default: random for other addresses]
     #[arg(long, value_name = "TOKEN")]

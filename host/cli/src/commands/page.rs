@@ -1,6 +1,8 @@
 //! `host page`: shows runs as a web page.
 
-use gymkhana_page::{Page, PageError, Token};
+use std::net::SocketAddr;
+
+use gymkhana_page::{PageError, Place, Token};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::PageArgs;
@@ -10,19 +12,28 @@ use crate::units::counted;
 
 /// Runs the command.
 pub fn page(args: &PageArgs, printer: &Printer) -> CliResult<()> {
-    let text = match &args.token {
-        Some(text) => Some(text.clone()),
-        None if args.listen.ip().is_loopback() => None,
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
+    runtime.block_on(async {
+        let (place, link) = bind(args.listen, args.token.clone()).await?;
+        let page = place.open(&args.runs).map_err(page_error)?;
+        printer.status(format!("serving {} at {link}", counted(args.runs.len(), "run")));
+        page.serve(stop_signal()?).await.map_err(page_error)
+    })
+}
+
+/// Binds an address and returns it with the link to open in a browser. Addresses that other machines can reach get a
+/// random token if none is given.
+pub async fn bind(address: SocketAddr, token: Option<String>) -> CliResult<(Place, String)> {
+    let text = match token {
+        Some(text) => Some(text),
+        None if address.ip().is_loopback() => None,
         None => Some(Token::random().user_error()?),
     };
     let token = text.as_deref().map(Token::new).transpose().user_error()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
-    runtime.block_on(async {
-        let page = Page::bind(&args.runs, args.listen, token).await.map_err(page_error)?;
-        let query = text.map(|text| format!("/?token={text}")).unwrap_or_default();
-        printer.status(format!("serving {} at http://{}{query}", counted(args.runs.len(), "run"), page.address()));
-        page.serve(stop_signal()?).await.map_err(page_error)
-    })
+    let place = Place::bind(address, token).await.map_err(page_error)?;
+    let query = text.map(|text| format!("/?token={text}")).unwrap_or_default();
+    let link = format!("http://{}{query}", place.address());
+    Ok((place, link))
 }
 
 /// Errors of a run's files keep their side; the others are the user's to fix.

@@ -6,6 +6,7 @@ mod damage;
 mod determinism;
 mod failures;
 mod metrics;
+mod page;
 mod reference;
 mod rescore;
 mod trace;

@@ -1,8 +1,10 @@
 //! Conditions on episodes, by the options of an address.
 
+use gymkhana_filter::{Episode, Filter as Expression};
 use gymkhana_record::{Ending, EpisodeRecord, FailureKind, Phase, Turn, Value, text_of};
-use gymkhana_store::EpisodeRow;
+use gymkhana_store::{EpisodeRow, EpisodeTable, StoreError};
 
+use crate::error::Problem;
 use crate::query::{Query, WrongOption};
 
 /// Purposes and phases that can be chosen, by their words. The purposes are those of `host data export --only`.
@@ -23,22 +25,6 @@ enum Failed {
     Kind(FailureKind),
 }
 
-/// All kinds of failures.
-pub(crate) const KINDS: [FailureKind; 12] = [
-    FailureKind::Trap,
-    FailureKind::Budget,
-    FailureKind::Fuel,
-    FailureKind::Deadline,
-    FailureKind::Memory,
-    FailureKind::ResultSize,
-    FailureKind::EpisodeSize,
-    FailureKind::Malformed,
-    FailureKind::Refused,
-    FailureKind::Neighbour,
-    FailureKind::Capacity,
-    FailureKind::Fault,
-];
-
 /// Conditions that an episode must meet.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Filter {
@@ -54,11 +40,13 @@ pub(crate) struct Filter {
     failed: Option<Failed>,
     /// In lower case.
     text: Option<String>,
+    /// The expression of `host data export --where`.
+    expression: Option<Expression>,
 }
 
 impl Filter {
     /// Reads the conditions of a query.
-    pub fn parse(query: &Query) -> Result<Self, WrongOption> {
+    pub fn parse(query: &Query) -> Result<Self, Problem> {
         let phases = match query.get("phase") {
             None => None,
             Some(word) => Some(phases(word).ok_or_else(|| WrongOption {
@@ -72,7 +60,7 @@ impl Filter {
             Some("none") => Some(Failed::No),
             Some("any") => Some(Failed::Any),
             Some(word) => {
-                let kind = KINDS.into_iter().find(|kind| kind.to_string() == word);
+                let kind = FailureKind::ALL.into_iter().find(|kind| kind.to_string() == word);
                 let expected = "none, any, or a kind of failure such as trap";
                 let wrong = || WrongOption { key: "failure", value: word.to_owned(), expected };
                 Some(Failed::Kind(kind.ok_or_else(wrong)?))
@@ -90,6 +78,7 @@ impl Filter {
             environment: query.get("environment").map(str::to_owned),
             failed,
             text: query.get("text").map(str::to_lowercase),
+            expression: query.get("where").map(Expression::parse).transpose()?,
         })
     }
 
@@ -107,11 +96,31 @@ impl Filter {
 
     /// Whether records have to be read to decide about episodes.
     pub fn needs_records(&self) -> bool {
-        self.environment.is_some() || self.failed.is_some() || self.text.is_some()
+        self.environment.is_some() || self.failed.is_some() || self.text.is_some() || self.expression.is_some()
     }
 
-    /// Whether the record meets the conditions that rows cannot decide.
-    pub fn admits_record(&self, record: &EpisodeRecord) -> bool {
+    /// Whether the episode at a position meets the conditions that rows cannot decide. Expressions read the whole record;
+    /// `stages` are the names of the run's stages.
+    ///
+    /// # Errors
+    /// If the record cannot be read.
+    pub fn admits(
+        &self,
+        table: &EpisodeTable,
+        position: usize,
+        outline: &EpisodeRecord,
+        stages: &[String],
+    ) -> Result<bool, StoreError> {
+        if !self.admits_outline(outline) {
+            return Ok(false);
+        }
+        let Some(expression) = &self.expression else { return Ok(true) };
+        let stage = stages.get(outline.id.stage as usize).map_or("", String::as_str);
+        let record = table.record(position)?;
+        Ok(record.is_some_and(|record| expression.matches(Episode { record: &record, stage })))
+    }
+
+    fn admits_outline(&self, record: &EpisodeRecord) -> bool {
         let environment = || record.environment.as_deref().unwrap_or_default();
         let has_failed = |failed: Failed| match failed {
             Failed::No => record.failures.is_empty(),
@@ -187,7 +196,9 @@ mod tests {
 
     #[test]
     fn wrong_words_are_refused() {
-        for query in ["stage=x", "phase=play", "success=1", "ending=End", "failure=crash", "reward_min=low"] {
+        for query in
+            ["stage=x", "phase=play", "success=1", "ending=End", "failure=crash", "reward_min=low", "where=succes"]
+        {
             assert!(Filter::parse(&Query::parse(query)).is_err(), "{query}");
         }
     }
@@ -202,10 +213,10 @@ mod tests {
         let at = Boundary::Tool("sql".to_owned());
         record.failures.push(Failure { at, kind: FailureKind::Trap, call_site: CallSite::Score, message });
         for query in ["text=ä+SHORE", "text=%22overflow", "environment=lake", "failure=any", "failure=trap"] {
-            assert!(filter(query).needs_records() && filter(query).admits_record(&record), "{query}");
+            assert!(filter(query).needs_records() && filter(query).admits_outline(&record), "{query}");
         }
         for query in ["text=river", "environment=sea", "failure=none", "failure=fuel"] {
-            assert!(!filter(query).admits_record(&record), "{query}");
+            assert!(!filter(query).admits_outline(&record), "{query}");
         }
     }
 }

@@ -4,7 +4,7 @@ pub(crate) mod filter;
 pub(crate) mod group;
 pub(crate) mod selection;
 
-use gymkhana_record::{Ending, EpisodeRecord, Phase};
+use gymkhana_record::{Ending, EpisodeRecord, FailureKind, Phase};
 use maud::{Markup, html};
 
 use crate::error::Problem;
@@ -19,7 +19,7 @@ use selection::{ORDERS, Selection, Wish};
 pub(crate) fn page(app: &App, run: &Run, query: &Query) -> Result<Markup, Problem> {
     let wish = Wish::parse(query)?;
     let table = run.table()?;
-    let selection = selection::select(&table, &wish)?;
+    let selection = selection::select(&table, &wish, &run.stages())?;
     let title = format!("Episodes of {}", run.name);
     let body = html! {
         h1 { "Episodes of " (visible(&run.name)) }
@@ -46,12 +46,13 @@ pub(crate) fn form(run: &Run, query: &Query) -> Markup {
     let mut endings = choices(&[("", "all")]);
     endings.extend(Ending::ALL.map(|ending| (ending.word().to_owned(), ending.word().to_owned())));
     let mut failures = choices(&[("", "all"), ("none", "without"), ("any", "any")]);
-    failures.extend(filter::KINDS.map(|kind| (kind.to_string(), kind.to_string())));
+    failures.extend(FailureKind::ALL.map(|kind| (kind.to_string(), kind.to_string())));
     let orders: Vec<(String, String)> =
         ORDERS.iter().map(|(word, _)| ((*word).to_owned(), word.replace('-', " "))).collect();
     html! {
         form.options method="get" action=(format!("{}/episodes", run.path())) aria-label="Filters" data-auto {
             (input(query, "text", "Text", "search"))
+            (input(query, "where", "Expression", "search"))
             (select(query, "stage", "Stage", &stages))
             (select(query, "phase", "Phase", &phases))
             (select(query, "success", "Success", &choices(&[("", "all"), ("yes", "yes"), ("no", "no")])))

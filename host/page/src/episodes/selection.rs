@@ -10,7 +10,8 @@ use gymkhana_record::EpisodeRecord;
 use gymkhana_store::{EpisodeRow, EpisodeTable, StoreError};
 
 use super::filter::Filter;
-use crate::query::{Query, WrongOption};
+use crate::error::Problem;
+use crate::query::Query;
 
 /// Records read at a time.
 const CHUNK: usize = 128;
@@ -53,7 +54,7 @@ pub(crate) struct Wish {
 
 impl Wish {
     /// Reads a wish from a query.
-    pub fn parse(query: &Query) -> Result<Self, WrongOption> {
+    pub fn parse(query: &Query) -> Result<Self, Problem> {
         let order = query.choice("order", &ORDERS, "an order such as newest")?;
         let size = query.parsed::<usize>("size", "a number from 1 to 500")?.unwrap_or(50).clamp(1, 500);
         Ok(Self {
@@ -77,15 +78,15 @@ pub(crate) struct Selection {
     pub is_cut: bool,
 }
 
-/// Finds the episodes of a page.
-pub(crate) fn select(table: &EpisodeTable, wish: &Wish) -> Result<Selection, StoreError> {
+/// Finds the episodes of a page. `stages` are the names of the run's stages.
+pub(crate) fn select(table: &EpisodeTable, wish: &Wish, stages: &[String]) -> Result<Selection, StoreError> {
     let mut candidates: Vec<(usize, &EpisodeRow)> =
         table.rows().enumerate().filter(|(_, row)| wish.filter.admits_row(row)).collect();
     let count = candidates.len();
     let from = wish.from.min(count);
     if wish.filter.needs_records() {
         sort(&mut candidates, wish.order, count);
-        return search(table, wish, &candidates, from);
+        return search(table, wish, stages, &candidates, from);
     }
     let end = (from + wish.size).min(count);
     sort(&mut candidates, wish.order, end);
@@ -130,6 +131,7 @@ fn by(order: Order, one: &EpisodeRow, other: &EpisodeRow) -> Ordering {
 fn search(
     table: &EpisodeTable,
     wish: &Wish,
+    stages: &[String],
     candidates: &[(usize, &EpisodeRow)],
     from: usize,
 ) -> Result<Selection, StoreError> {
@@ -140,7 +142,7 @@ fn search(
         let positions: Vec<usize> = candidates[next..end].iter().map(|(position, _)| *position).collect();
         for (position, record) in table.outlines(&positions)? {
             next += 1;
-            if wish.filter.admits_record(&record) {
+            if wish.filter.admits(table, position, &record, stages)? {
                 found.push((position, record));
                 if found.len() == wish.size {
                     break;

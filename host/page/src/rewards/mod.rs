@@ -26,7 +26,7 @@ const PARTS: usize = 20;
 /// The page.
 pub(crate) fn page(app: &App, run: &Run, query: &Query) -> Result<Markup, Problem> {
     let filter = Filter::parse(query)?;
-    let sample = Sample::read(&run.table()?, &filter)?;
+    let sample = Sample::read(&run.table()?, &filter, &run.stages())?;
     let title = format!("Rewards of {}", run.name);
     let body = html! {
         h1 { "Rewards of " (visible(&run.name)) }

@@ -31,8 +31,8 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Reads a sample.
-    pub fn read(table: &EpisodeTable, filter: &Filter) -> Result<Self, StoreError> {
+    /// Reads a sample. `stages` are the names of the run's stages.
+    pub fn read(table: &EpisodeTable, filter: &Filter, stages: &[String]) -> Result<Self, StoreError> {
         let candidates: Vec<usize> =
             table.rows().enumerate().filter(|(_, row)| filter.admits_row(row)).map(|(position, _)| position).collect();
         let mut sample = Self { candidates: candidates.len(), ..Self::default() };
@@ -41,8 +41,8 @@ impl Sample {
             if !sample.ids.is_empty() && start.elapsed() > PATIENCE {
                 break;
             }
-            for (_, record) in table.outlines(&positions)? {
-                if filter.admits_record(&record) {
+            for (position, record) in table.outlines(&positions)? {
+                if filter.admits(table, position, &record, stages)? {
                     sample.add(&record);
                 }
             }

@@ -79,6 +79,10 @@ async fn the_table_is_filtered_sorted_and_paged() {
         ("failure=none", 15),
         ("text=MEMBER+9", 1),
         ("text=nothing+of+this", 0),
+        // Segments, which outlines lack, decide about the tokens.
+        ("where=success+and+sampled_tokens+==+2", 9),
+        ("where=not+success+and+stage+==+'rl'", 7),
+        ("where=length+>+4", 0),
         ("size=5", 5),
         ("size=5&from=15", 1),
         ("from=99999999999999", 0),
@@ -88,6 +92,7 @@ async fn the_table_is_filtered_sorted_and_paged() {
     let page = client.get(&format!("{path}?order=highest-reward&size=1")).await;
     assert_holds(&page, &["1.train.0.0.9.0", "from=1"]);
     assert_eq!(client.status(&format!("{path}?order=best")).await, StatusCode::BAD_REQUEST);
+    assert_eq!(client.status(&format!("{path}?where=succes")).await, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test]

@@ -77,6 +77,22 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// All kinds.
+    pub const ALL: [Self; 12] = [
+        Self::Trap,
+        Self::Budget,
+        Self::Fuel,
+        Self::Deadline,
+        Self::Memory,
+        Self::ResultSize,
+        Self::EpisodeSize,
+        Self::Malformed,
+        Self::Refused,
+        Self::Neighbour,
+        Self::Capacity,
+        Self::Fault,
+    ];
+
     /// Whether the host is at fault. The episode is then tried again and finally dropped; no reward is lowered.
     #[must_use]
     pub fn is_hosts(self) -> bool {

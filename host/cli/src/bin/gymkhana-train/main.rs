@@ -3,6 +3,7 @@
 mod eval;
 mod export;
 mod generate;
+mod page;
 mod reference;
 mod run;
 mod signals;

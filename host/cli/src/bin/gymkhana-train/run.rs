@@ -8,11 +8,14 @@ use gymkhana_orchestration::plugins::recorded;
 use gymkhana_run::{FailureTally, Finished, Outcome, RunRequest, StopRequest, Stopped, prepare};
 use gymkhana_store::RunReader;
 
+use crate::page;
 use crate::signals::{StopSignal, Stopping};
 use gymkhana_cli::args::RunArgs;
+use gymkhana_cli::bind_page;
 use gymkhana_cli::error::{Classify, CliError, CliResult};
 use gymkhana_cli::printer::{Printer, Verbosity};
 use gymkhana_cli::registry;
+use tokio::task::JoinSet;
 
 /// The way in which the command ends without an error.
 enum Ending {
@@ -39,6 +42,11 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<u8> {
         None => start(args, stop.clone(), printer)?,
     };
     let ending = runtime.block_on(async {
+        let place = match args.page {
+            Some(address) => Some(bind_page(address, None).await?),
+            None => None,
+        };
+        let folder = request.out.clone();
         let prepared = tokio::select! {
             // A signal also ends the processes that compile plugins, which is an error here.
             prepared = prepare(request, printer.reporter()) => match prepared {
@@ -50,6 +58,12 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<u8> {
         if args.dry_run {
             printer.result(prepared.plan().await?);
             return Ok(Ending::Planned);
+        }
+        // Ends with this block.
+        let mut beside = JoinSet::new();
+        if let Some((place, link)) = place {
+            printer.status(format!("page of the run: {link}"));
+            beside.spawn(page::serve(place, folder, printer.clone()));
         }
         prepared.train().await.map(Ending::Trained)
     })?;

@@ -1,0 +1,24 @@
+//! The web page of a run in progress.
+
+use std::net::TcpListener;
+
+use crate::common::served::serve_page;
+use crate::common::{Desk, SMALL_RUN, WORD_PROBLEMS};
+
+#[test]
+fn a_run_shows_itself_as_a_page() {
+    let desk = Desk::with_run_file(SMALL_RUN);
+    let pages = serve_page(&desk).pages();
+    let first = pages.first().expect("at least one page");
+    assert!(first.contains("<html") && first.contains(">out<"), "{first}");
+}
+
+#[test]
+fn an_address_that_is_taken_is_found_before_the_run_starts() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let page = format!("--page={}", taken.local_addr().expect("it has one"));
+    let desk = Desk::with_run_file(SMALL_RUN);
+    let told = desk.run(WORD_PROBLEMS, &[&page]).mistake("an address that is taken");
+    assert!(told.contains("error: cannot listen on") && told.contains("hint: choose an address"), "{told}");
+    assert!(!desk.path("out").exists(), "a folder was left behind");
+}
