@@ -96,6 +96,12 @@ impl EpisodeData {
         offered.map_or(&[], |offered| offered.functions.as_slice())
     }
 
+    /// Whether a seat may call a function.
+    #[must_use]
+    pub fn offers(&self, seat: u32, function: &str) -> bool {
+        self.functions(seat).iter().any(|offered| offered.name == function)
+    }
+
     /// Observations after the last message or call, in their order: seat and content. A non-empty answer counts as an
     /// observation.
     #[must_use]

@@ -117,7 +117,7 @@ impl Episode {
         Ok(episode)
     }
 
-    /// Gives each of `seats` seats its functions: those of the environment, of the tools and of the owner.
+    /// Gives each of `seats` seats its functions: those of the environment, of the seat's tools and of the owner.
     ///
     /// # Errors
     /// If the environment offers a function that a tool or the owner offers, or the functions of all seats exceed the
@@ -138,12 +138,12 @@ impl Episode {
                 let message = format!("it offers a function `{}`, which {other} offers as well", function.name);
                 return Err(self.failure(CallSite::Reset, CallError::new(FailureKind::Malformed, message)));
             }
-            let shared = tools.stored_bytes().saturating_add(stored_bytes(owners));
+            let shared = tools.stored_bytes_of(seat).saturating_add(stored_bytes(owners));
             if let Err(error) = self.data.budget.charge_bytes(shared) {
                 return Err(self.failure(CallSite::Reset, error));
             }
             let own = self.data.functions(seat);
-            let functions = own.iter().chain(tools.functions()).chain(owners).cloned().collect();
+            let functions = own.iter().chain(tools.functions_of(seat)).chain(owners).cloned().collect();
             offered.push(SeatFunctions { seat, functions });
         }
         self.data.opening.functions = offered;
@@ -176,7 +176,8 @@ impl Episode {
     /// # Errors
     /// If the environment has no oracle, or fails.
     pub async fn advise<H: Hooks>(&mut self, hooks: &H) -> Result<Advice, Failure> {
-        let names = self.toolbox.tools().function_names();
+        let functions = self.toolbox.tools().functions_of(self.data.seat);
+        let names: Vec<String> = functions.map(|function| function.name.clone()).collect();
         let results = self.data.results.get(self.data.seat as usize).map_or(&[][..], Vec::as_slice);
         let timer = hooks.time(TimedCall::Environment);
         let advice = self.environment.advise(&names, results).await;

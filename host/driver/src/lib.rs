@@ -31,5 +31,5 @@ pub use reward_tools::RewardTools;
 pub use saved::episode::SavedEpisode;
 pub use saved::session::NotSaved;
 pub use snapshot::EpisodeSnapshot;
-pub use tool_set::{BoundPlugin, SameFunction, Tool, ToolSet, unsandboxed};
+pub use tool_set::{BoundPlugin, SameFunction, Tool, ToolSet, UnknownTool, unsandboxed};
 pub use turn::{CallRefusal, Reply};

@@ -69,14 +69,24 @@ pub struct SameFunction {
     pub second: String,
 }
 
+/// A seat may call a tool that the run does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no tool `{tool}`")]
+pub struct UnknownTool {
+    /// The tool.
+    pub tool: String,
+}
+
 /// Tools whose functions have different names.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct ToolSet {
     tools: Vec<Arc<Tool>>,
     /// Size of all functions in a record, in bytes.
     stored_bytes: u64,
     /// Index of the tool that offers a function.
     directory: HashMap<String, usize>,
+    /// Indices of the tools that a seat may call. A seat without an entry may call all of them.
+    allowed: HashMap<u32, Vec<usize>>,
 }
 
 impl ToolSet {
@@ -118,9 +128,42 @@ impl ToolSet {
         self.index_of(function).map(|index| &*self.tools[index])
     }
 
-    /// Size of the functions of all tools in a record, in bytes.
-    pub(crate) fn stored_bytes(&self) -> u64 {
-        self.stored_bytes
+    /// The same tools with one seat restricted to those of these names.
+    ///
+    /// # Errors
+    /// If there is no tool of a name.
+    pub fn restricted(&self, seat: u32, names: &[String]) -> Result<Self, UnknownTool> {
+        let index = |name: &String| {
+            let found = self.tools.iter().position(|tool| tool.name() == name);
+            found.ok_or_else(|| UnknownTool { tool: name.clone() })
+        };
+        let indices = names.iter().map(index).collect::<Result<Vec<usize>, UnknownTool>>()?;
+        let mut set = self.clone();
+        set.allowed.insert(seat, indices);
+        Ok(set)
+    }
+
+    /// These tools with the restrictions of another set of the same tools.
+    #[must_use]
+    pub fn restricted_like(mut self, other: &Self) -> Self {
+        self.allowed.clone_from(&other.allowed);
+        self
+    }
+
+    /// Size of the functions of a seat's tools in a record, in bytes.
+    pub(crate) fn stored_bytes_of(&self, seat: u32) -> u64 {
+        match self.allowed.get(&seat) {
+            None => self.stored_bytes,
+            Some(_) => self.functions_of(seat).map(stored_bytes).sum(),
+        }
+    }
+
+    /// The functions of the tools that a seat may call.
+    pub fn functions_of(&self, seat: u32) -> impl Iterator<Item = &Function> {
+        let allowed = self.allowed.get(&seat);
+        let tools = self.tools.iter().enumerate();
+        let may_call = move |index: &usize| allowed.is_none_or(|allowed| allowed.contains(index));
+        tools.filter(move |(index, _)| may_call(index)).flat_map(|(_, tool)| &tool.functions)
     }
 
     /// The functions of all tools.

@@ -96,7 +96,9 @@ impl Episode {
     /// Answers the calls of a turn: tools concurrently, then the owner and the environment in the calls' order.
     async fn answer_calls<H: Hooks>(&mut self, hooks: &mut H, seat: u32, written: Vec<WrittenCall>) -> Option<Ending> {
         let calls: Vec<NumberedCall> = written.into_iter().map(|call| self.number(hooks, seat, call)).collect();
-        let sound: Vec<Option<&Call>> = calls.iter().map(NumberedCall::sound).collect();
+        // Tools answer the seats to which they are offered.
+        let offered = |call: &&Call| self.data.offers(seat, &call.name);
+        let sound: Vec<Option<&Call>> = calls.iter().map(|call| call.sound().filter(offered)).collect();
         let since = Instant::now();
         let answers = self.toolbox.answer(hooks, &sound).await;
         self.data.timing.tool_ms += milliseconds(since);
@@ -133,7 +135,8 @@ impl Episode {
             self.record(hooks, Turn::Call { seat, call: call.clone(), cost });
         }
         let since = Instant::now();
-        let answer = self.toolbox.answer(hooks, &[Some(&call)]).await.pop().flatten();
+        let offered = Some(&call).filter(|call| self.data.offers(seat, &call.name));
+        let answer = self.toolbox.answer(hooks, &[offered]).await.pop().flatten();
         self.data.timing.tool_ms += milliseconds(since);
         Ok(self.settle(hooks, seat, NumberedCall::Sound(call), answer, self.data.ending).await)
     }
@@ -199,7 +202,7 @@ impl Episode {
     /// Reason why the environment does not answer this call; `None` if it does.
     fn refusal(&self, seat: u32, call: &Call, ending: Option<Ending>) -> Option<String> {
         let functions = self.data.functions(seat);
-        if functions.iter().any(|function| function.name == call.name) {
+        if self.data.offers(seat, &call.name) {
             return if ending.is_some() {
                 Some("the episode is over".to_owned())
             } else if self.data.seat != seat {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gymkhana_registry::{
     Capability, ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, PluginName, read_manifest, read_plugin_file,
 };
-use gymkhana_rollout::{BoundPlugin, BoundReward, PluginSet, PluginSetError};
+use gymkhana_rollout::{BoundPlugin, BoundReward, PluginSet, PluginSetError, UnknownTool};
 use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig};
 use gymkhana_store::RunReader;
 
@@ -216,7 +216,36 @@ pub(crate) async fn bind_set(
         Ok(BoundReward { bound: bind(plugin, &section.options)?, term })
     });
     let (tools, rewards) = (tools.collect::<RunResult<_>>()?, rewards.collect::<RunResult<_>>()?);
-    PluginSet::assemble(environment, tools, rewards).await.map_err(with_nearest_option).user_error()
+    let set = PluginSet::assemble(environment, tools, rewards).await.map_err(with_nearest_option).user_error()?;
+    with_rewards_of_seats(with_tools_of_seats(set, file)?, file)
+}
+
+/// The set in which rewards give all seats the score of the seat that the run file names.
+fn with_rewards_of_seats(set: PluginSet, file: &RunFile) -> RunResult<PluginSet> {
+    file.rewards.iter().try_fold(set, |set, (reward, section)| {
+        let Some(name) = &section.seat else { return Ok(set) };
+        let Some(seat) = set.seat_names().iter().position(|seat| seat == name) else {
+            let near = did_you_mean(name, set.seat_names().iter().map(String::as_str));
+            let message = format!("rewards.{reward}.seat is `{name}`, and the environment has no such seat");
+            let hint = format!("its seats are {}{near}", set.seat_names().join(", "));
+            return Err(RunError::user(message).with_hint(hint));
+        };
+        Ok(set.with_reward_of_seat(reward, seat as u32))
+    })
+}
+
+/// The set with the tools that the run file gives to each seat. Seats that do not exist are found later.
+fn with_tools_of_seats(set: PluginSet, file: &RunFile) -> RunResult<PluginSet> {
+    file.seats.iter().try_fold(set, |set, (name, section)| {
+        let seat = set.seat_names().iter().position(|seat| seat == name);
+        let (Some(seat), Some(tools)) = (seat, &section.tools) else { return Ok(set) };
+        let known: Vec<String> = set.tool_names().map(str::to_owned).collect();
+        set.with_tools_of_seat(seat as u32, tools).map_err(|UnknownTool { tool }| {
+            let near = did_you_mean(&tool, known.iter().map(String::as_str));
+            RunError::user(format!("seats.{name}.tools names `{tool}`, and --plugins gives no such tool"))
+                .with_hint(format!("add its file to --plugins, or remove it from the list{near}"))
+        })
+    })
 }
 
 /// The environment inside of its wrappers, of which the first is the outermost.

@@ -9,7 +9,7 @@ use gymkhana_nearest::{did_you_mean, nearest};
 /// Term of the reward plugin or the environment `of` in the sum of rewards.
 pub fn term(of: &str, weight: f64, schedule: Option<WeightSchedule>, gate: Option<&str>) -> RunResult<RewardTerm> {
     let gate = gate.map(|text| Gate::parse(of, text)).transpose().user_error()?;
-    Ok(RewardTerm { weight: Weight { start: weight, schedule }, gate })
+    Ok(RewardTerm { weight: Weight { start: weight, schedule }, gate, seat: None })
 }
 
 /// Sum of rewards of a run, checked against its plugins.

@@ -5,6 +5,7 @@ use gymkhana_config::RunFile;
 use gymkhana_rollout::{AgentHarness, PluginSet, RewardSum, Rollout};
 
 use crate::error::{Classify, RunError, RunResult};
+use crate::seats::bindings;
 
 /// A rollout under the run file's rules. `places` orders episodes for deterministic generation, see
 /// [`Rollout::with_deterministic_places`].
@@ -23,7 +24,9 @@ pub fn rollout(
         None => chat,
     };
     let limits = (&file.limits).into();
+    let rules = bindings(&file.seats, set.seat_names()).into_iter().map(|seat| seat.section.rules()).collect();
     let rollout = Rollout::new(set, chat, limits, rewards, file.policy.system.clone(), file.failures.retries);
+    let rollout = rollout.with_seat_rules(rules);
     let rollout = rollout.with_stop_texts(&file.limits.stop);
     let rollout =
         rollout.with_context(file.context.clone()).user_error()?.with_probe(file.probe.clone()).user_error()?;

@@ -30,9 +30,10 @@ pub use episode::early_stop::EarlyStop;
 pub use episode::limits::Limits;
 pub use episode::live_bytes::DEFAULT_LIVE_BYTES;
 pub use episode::probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
+pub use episode::seat_rules::SeatRules;
 pub use episode::state::{Actor, EpisodePlan, SeatPlayer};
 pub use group_plan::{Branch, GroupPlan, Guided, Oversample, PlanError, Prefixes, Probe, SamplingPlan, Selection};
-pub use gymkhana_driver::{BoundPlugin, DEFAULT_EPISODE_BYTES};
+pub use gymkhana_driver::{BoundPlugin, DEFAULT_EPISODE_BYTES, UnknownTool};
 pub use gymkhana_gateway::control;
 pub use gymkhana_gateway::server::GatewayError;
 pub use harness::{AgentHarness, AgentSettings};
@@ -67,6 +68,8 @@ pub struct Rollout {
     pub(crate) probe: Option<TurnProbe>,
     pub(crate) reward_sum: RewardSum,
     pub(crate) system: Option<String>,
+    /// Rules of the first seats; the others play by the run's.
+    pub(crate) seat_rules: Vec<SeatRules>,
     pub(crate) stop: Arc<[u32]>,
     pub(crate) stop_texts: Option<Arc<dyn StopCondition>>,
     pub(crate) retries: u32,
@@ -105,6 +108,7 @@ impl Rollout {
             probe: None,
             reward_sum,
             system,
+            seat_rules: vec![],
             stop,
             stop_texts: None,
             retries,

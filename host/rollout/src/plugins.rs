@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::{BoundPlugin, SameFunction, Tool, ToolSet, unsandboxed};
+use gymkhana_driver::{BoundPlugin, SameFunction, Tool, ToolSet, UnknownTool, unsandboxed};
 use gymkhana_record::{FailureKind, NamedValue, Seed, Value};
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{CallError, EnvironmentInfo, OptionInfo, Plugin, RewardInfo, score};
@@ -128,6 +128,24 @@ impl PluginSet {
         Ok(Self { environment, environment_info, tools: Arc::new(set), rewards: described })
     }
 
+    /// The same set, in which one seat may call only the tools of these names.
+    ///
+    /// # Errors
+    /// If there is no tool of a name.
+    pub fn with_tools_of_seat(mut self, seat: u32, tools: &[String]) -> Result<Self, UnknownTool> {
+        self.tools = Arc::new(self.tools.restricted(seat, tools)?);
+        Ok(self)
+    }
+
+    /// The same set, in which a reward gives all seats the score of one.
+    #[must_use]
+    pub fn with_reward_of_seat(mut self, reward: &str, seat: u32) -> Self {
+        for reward in self.rewards.iter_mut().filter(|known| known.bound.plugin.name() == reward) {
+            reward.term.seat = Some(seat);
+        }
+        self
+    }
+
     /// Number of the environment's seats.
     #[must_use]
     pub fn seats(&self) -> usize {
@@ -188,7 +206,9 @@ impl PluginSet {
         let environment = self.environment.with_environment_options(options);
         let tools = self.tools.tools().iter().map(|tool| tool.bound.clone()).collect();
         let reward = |reward: &Reward| BoundReward { bound: reward.bound.clone(), term: reward.term.clone() };
-        Self::assemble(environment, tools, self.rewards.iter().map(reward).collect()).await
+        let mut set = Self::assemble(environment, tools, self.rewards.iter().map(reward).collect()).await?;
+        set.tools = Arc::new(ToolSet::clone(&set.tools).restricted_like(&self.tools));
+        Ok(set)
     }
 
     /// Names of the reward plugins, in the order in which they score.

@@ -77,7 +77,7 @@ impl RewardRule {
         Ok(Self {
             sum: RewardSum { environment: 1.0.into(), failure_reward: 0.0, success },
             outcome: 1.0.into(),
-            polish: RewardTerm { weight: 1.0.into(), gate },
+            polish: RewardTerm { gate, ..RewardTerm::from(1.0) },
         })
     }
 

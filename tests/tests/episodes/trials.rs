@@ -21,7 +21,7 @@ async fn facts(table: &Table) -> Result<(), RuleError> {
 /// A reward whose gate names a fact that no environment of these tests has.
 fn gated(table: Table) -> Table {
     let gate = Some(Gate::parse("answer-match", "environment.speed > 0").unwrap());
-    table.reward_sharing("answer-match", &[], RewardTerm { weight: 1.0.into(), gate })
+    table.reward_sharing("answer-match", &[], RewardTerm { gate, ..RewardTerm::from(1.0) })
 }
 
 #[tokio::test]

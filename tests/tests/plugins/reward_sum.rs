@@ -8,7 +8,7 @@ use gymkhana_rollout::{Actor, Difference, Gate, RewardTerm, Rollout, RuleError};
 
 /// A table with a reward that gives every seat 1, and 1/8, 2/8, 3/8, … for its messages.
 fn table(gate: &str) -> Table {
-    let share = RewardTerm { weight: 0.5.into(), gate: Some(Gate::parse("guest-hostile-reward", gate).unwrap()) };
+    let share = RewardTerm { gate: Some(Gate::parse("guest-hostile-reward", gate).unwrap()), ..RewardTerm::from(0.5) };
     let turns = [("behaviour", Value::Text("turns".to_owned()))];
     Table::new().reward("answer-match", &[]).reward_sharing("guest-hostile-reward", &turns, share)
 }

@@ -7,7 +7,12 @@ use gymkhana_trainer::{Settings, TinyModel, Trainer};
 
 /// Writes a model with random weights from a seed; its context length is 320 tokens.
 pub fn write_model(seed: u64, folder: &Path) {
-    let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 320 };
+    write_model_with_context(seed, 320, folder);
+}
+
+/// Writes a model with random weights from a seed and a context length in tokens.
+pub fn write_model_with_context(seed: u64, context: usize, folder: &Path) {
+    let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let trainer = Trainer::create(&tiny, &Settings { seed: Seed(seed), ..Settings::default() }).expect("a model");

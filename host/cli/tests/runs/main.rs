@@ -19,6 +19,7 @@ mod plans;
 mod probes;
 mod records;
 mod resuming;
+mod roles;
 mod run;
 mod samplers;
 mod schedules;

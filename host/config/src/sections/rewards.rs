@@ -25,6 +25,10 @@ pub struct RewardSection {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-range" = "a [condition](#gates)"))]
     pub gate: Option<String>,
+    /// Seat whose total and components all seats get.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "each seat has its own"))]
+    pub seat: Option<String>,
     /// Options of the plugin.
     #[schemars(with = "BTreeMap<String, serde_json::Value>", extend("x-range" = "the plugin's options"))]
     pub options: Options,
@@ -32,7 +36,7 @@ pub struct RewardSection {
 
 impl Default for RewardSection {
     fn default() -> Self {
-        Self { weight: 1.0, schedule: None, gate: None, options: Options::new() }
+        Self { weight: 1.0, schedule: None, gate: None, seat: None, options: Options::new() }
     }
 }
 

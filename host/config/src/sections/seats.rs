@@ -3,8 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use gymkhana_rollout::SeatRules;
+
 use super::{Checkpoint, PolicySection};
 use crate::error::RunFileError;
+use crate::range::check_range;
 
 /// Policy of a seat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -44,11 +47,32 @@ pub struct SeatSection {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "the run's initial weights"))]
     pub checkpoint: Option<Checkpoint>,
+    /// First message of the seat's conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`policy.system`"))]
+    pub system: Option<String>,
+    /// Names of the tools that the seat may call; an empty list for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "all tools"))]
+    pub tools: Option<Vec<String>>,
+    /// Turns of the seat, at most `limits.turns`. A seat that reaches it ends the episode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000), extend("x-default" = "`limits.turns`"))]
+    pub turns: Option<u32>,
+    /// Tokens of one reply of the seat, at most `limits.reply_tokens`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000), extend("x-default" = "`limits.reply_tokens`"))]
+    pub reply_tokens: Option<usize>,
+    /// Sampling temperature of a `frozen` seat. Greedy measurements stay greedy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-range" = "0, or 0.01 to 100", "x-default" = "that of the stage"))]
+    pub temperature: Option<f32>,
 }
 
 impl SeatSection {
     pub(crate) fn check(&self, seat: &str, policy: &PolicySection) -> Result<(), RunFileError> {
         let word = self.policy.word();
+        self.check_rules(seat)?;
         let message = match (self.policy, &self.checkpoint) {
             (SeatBinding::Shared | SeatBinding::Oracle, Some(_)) => format!(
                 "seats.{seat}.checkpoint is set, but a seat with policy `{word}` has no weights of its own\nhint: \
@@ -62,5 +86,29 @@ impl SeatSection {
             (_, None) => return Ok(()),
         };
         Err(RunFileError::Contradiction(message))
+    }
+
+    fn check_rules(&self, seat: &str) -> Result<(), RunFileError> {
+        let key = |key: &str| format!("seats.{seat}.{key}");
+        check_range(&key("turns"), self.turns.unwrap_or(1), 1..=100_000, "a number from 1 to 100000")?;
+        check_range(&key("reply_tokens"), self.reply_tokens.unwrap_or(1), 1..=1_000_000, "a number from 1 to 1000000")?;
+        let Some(temperature) = self.temperature else { return Ok(()) };
+        if temperature != 0.0 {
+            check_range(&key("temperature"), temperature, 0.01..=100.0, "0, or a temperature from 0.01 to 100")?;
+        }
+        if self.policy == SeatBinding::Frozen {
+            return Ok(());
+        }
+        Err(RunFileError::Contradiction(format!(
+            "seats.{seat}.temperature is set, but only a frozen seat has a temperature of its own\nhint: remove it, and \
+             set the temperature of the stage"
+        )))
+    }
+
+    /// Rules of the seat in rollouts.
+    #[must_use]
+    pub fn rules(&self) -> SeatRules {
+        let Self { system, turns, reply_tokens, temperature, .. } = self.clone();
+        SeatRules { system, turns, reply_tokens, temperature }
     }
 }

@@ -72,10 +72,10 @@ pub(crate) async fn generation(
     let request = GenerateRequest {
         conversation: context.conversation,
         tokens,
-        max_tokens: rollout.limits.reply_tokens.min(room),
+        max_tokens: rollout.reply_tokens_of(seat).min(room),
         stop: rollout.stop.clone(),
         stop_texts: rollout.stop_texts.clone(),
-        sampling: play.policy.plan.sampling,
+        sampling: rollout.sampling_of(seat, play.policy.plan.sampling),
         seed: play.policy.plan.seed.child("policy").child(seat).child(context.turns),
         token_sink: None,
     };

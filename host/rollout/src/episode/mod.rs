@@ -9,6 +9,7 @@ pub(crate) mod live_bytes;
 pub(crate) mod play;
 pub(crate) mod policy_turn;
 pub(crate) mod probe;
+pub(crate) mod seat_rules;
 pub(crate) mod state;
 pub(crate) mod state_key;
 mod trial;

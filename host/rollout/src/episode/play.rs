@@ -101,7 +101,7 @@ impl<'a> EpisodeState<'a> {
         self.episode.offer(self.seats(), &hosts)?;
         for seat in 0..self.seats() {
             let functions = self.episode.data.functions(seat).to_vec();
-            let (system, strategy) = (self.rollout.system.as_deref(), Arc::clone(&self.rollout.context));
+            let (system, strategy) = (self.rollout.system_of(seat), Arc::clone(&self.rollout.context));
             let context = Context::new(seat, self.conversation(seat), functions, system, strategy);
             self.policy.contexts.push(context);
         }
@@ -191,7 +191,8 @@ impl<'a> EpisodeState<'a> {
         if let Some(recorded) = self.policy.overrides.time_limit_after() {
             used.time = if self.taken() >= recorded { self.rollout.limits.time } else { Duration::ZERO };
         }
-        let limits = Limits { turns: self.turn_limit(), ..self.rollout.limits };
+        let turns = self.rollout.turns_of(self.episode.data.seat, self.turn_limit());
+        let limits = Limits { turns, ..self.rollout.limits };
         limits.reached(used)
     }
 }

@@ -11,7 +11,7 @@ mod metric_ref;
 mod success;
 mod turns;
 
-use gymkhana_record::EpisodeRecord;
+use gymkhana_record::{EpisodeRecord, Score};
 
 pub(crate) use catalog::Catalog;
 pub use episode_end::EndedEpisode;
@@ -23,19 +23,41 @@ use metric_ref::ENVIRONMENT;
 pub use metric_ref::RuleError;
 pub use success::SuccessRule;
 
-/// Weight and gate of a source of rewards.
+/// Weight, gate and seat of a source of rewards.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RewardTerm {
     /// Factor of the source's rewards.
     pub weight: Weight,
     /// Condition under which the source counts.
     pub gate: Option<Gate>,
+    /// Seat whose score all seats get; `None` if each has its own.
+    pub seat: Option<u32>,
+}
+
+impl RewardTerm {
+    /// The scores of an episode, in which all seats have the total and the components of the term's seat. A seat that did
+    /// not act has zeros. Parts of a score about turns stay with the seat that took them.
+    pub(crate) fn shared(&self, mut scores: Vec<Score>) -> Vec<Score> {
+        let Some(seat) = self.seat else { return scores };
+        let own = scores.iter().find(|score| score.seat == seat).map(|own| (own.total, own.components.clone()));
+        for score in scores.iter_mut().filter(|score| score.seat != seat) {
+            match &own {
+                Some((total, components)) => (score.total, score.components) = (*total, components.clone()),
+                None => {
+                    score.total = 0.0;
+                    score.components.iter_mut().for_each(|component| component.value = 0.0);
+                }
+            }
+            score.turns.clear();
+        }
+        scores
+    }
 }
 
 impl From<f64> for RewardTerm {
     /// A constant weight without a gate.
     fn from(weight: f64) -> Self {
-        Self { weight: weight.into(), gate: None }
+        Self { weight: weight.into(), gate: None, seat: None }
     }
 }
 

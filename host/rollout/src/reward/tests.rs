@@ -33,7 +33,7 @@ fn scored(scores: &[(&str, Vec<Score>)]) -> EpisodeRecord {
 }
 
 fn gated(of: &str, weight: f64, gate: &str) -> RewardTerm {
-    RewardTerm { weight: weight.into(), gate: Some(Gate::parse(of, gate).expect("a condition")) }
+    RewardTerm { weight: weight.into(), gate: Some(Gate::parse(of, gate).expect("a condition")), seat: None }
 }
 
 fn reward_sum(environment: RewardTerm) -> RewardSum {
@@ -110,11 +110,24 @@ fn a_gate_on_a_fact_stays_shut_without_the_fact() {
 #[test]
 fn weights_follow_the_training_step() {
     let schedule = WeightSchedule { shape: WeightShape::Linear, to: 0.0, begin: 0, over: 4, every: None };
-    let terms = [("one", RewardTerm { weight: Weight { start: 1.0, schedule: Some(schedule) }, gate: None })];
+    let terms =
+        [("one", RewardTerm { weight: Weight { start: 1.0, schedule: Some(schedule) }, gate: None, seat: None })];
     for (step, expected) in [(0, 0.8), (1, 0.6), (3, 0.2), (9, 0.0)] {
         let record = EpisodeRecord { training_step: step, ..scored(&[("one", vec![score(0, 0.8)])]) };
         near(&with_reward(record, &terms, 1).rewards, &[expected]);
     }
+}
+
+#[test]
+fn all_seats_get_the_score_of_one() {
+    let shares = RewardTerm { seat: Some(1), ..RewardTerm::from(1.0) };
+    let numbers = |scores: Vec<Score>| -> Vec<(u32, f64, f64)> {
+        scores.iter().map(|score| (score.seat, score.total, score.components[0].value)).collect()
+    };
+    assert_eq!(numbers(shares.shared(vec![score(0, 0.25), score(1, 1.0)])), [(0, 1.0, 1.0), (1, 1.0, 1.0)]);
+    // The seat did not act.
+    assert_eq!(numbers(shares.shared(vec![score(0, 0.25)])), [(0, 0.0, 0.0)]);
+    assert_eq!(numbers(RewardTerm::from(1.0).shared(vec![score(0, 0.25)])), [(0, 0.25, 0.25)]);
 }
 
 #[test]

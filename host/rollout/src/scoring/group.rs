@@ -106,7 +106,7 @@ impl Rollout {
                 match outcome {
                     ScoreOutcome::Scored(scores) => {
                         let plugin = reward.bound.plugin.name().to_owned();
-                        record.scores.push(PluginScore { plugin, scores });
+                        record.scores.push(PluginScore { plugin, scores: reward.term.shared(scores) });
                     }
                     ScoreOutcome::Failed(error) | ScoreOutcome::HostFailed(error) => {
                         failed[index] = true;
