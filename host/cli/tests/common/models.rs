@@ -11,7 +11,7 @@ pub fn write_model(seed: u64, folder: &Path) {
 }
 
 /// Writes a model with random weights from a seed and a context length in tokens.
-pub fn write_model_with_context(seed: u64, context: usize, folder: &Path) {
+pub fn write_model_with_context(seed: u64, context: u32, folder: &Path) {
     let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
