@@ -11,7 +11,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use gymkhana_page::Page;
+use gymkhana_page::Place;
 
 use crate::fixture::Runs;
 use crate::hostile::hostile;
@@ -24,8 +24,9 @@ async fn browser() {
     runs.add("<b>run", &crate::fixture::run_file(2), &episodes);
     let address = "127.0.0.1:0".parse().expect("an address");
     let paths = [runs.path(0).to_owned(), runs.path(1).to_owned()];
-    let page = Page::bind(&paths, address, None).await.expect("a page");
-    let url = format!("http://{}", page.address());
+    let place = Place::bind(address, None).await.expect("a port");
+    let url = format!("http://{}", place.address());
+    let page = place.open(&paths).expect("a page");
     let serving = tokio::spawn(page.serve(std::future::pending()));
     let metrics = runs.path(0).join("metrics.jsonl");
     let checked = tokio::task::spawn_blocking(move || {

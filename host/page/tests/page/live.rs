@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gymkhana_page::Page;
+use gymkhana_page::Place;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -29,8 +29,9 @@ async fn a_new_step_is_announced_and_shown() {
     let mut runs = Runs::new();
     let run = runs.add("first", &run_file(1), &[episode(0, 0, 0), episode(0, 0, 1)]);
     let address = "127.0.0.1:0".parse().expect("an address");
-    let page = Page::bind(&[runs.path(0).to_owned()], address, None).await.expect("a page");
-    let address = page.address();
+    let place = Place::bind(address, None).await.expect("a port");
+    let address = place.address();
+    let page = place.open(&[runs.path(0).to_owned()]).expect("a page");
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = tokio::spawn(page.serve(async { drop(stopped.await) }));
     let request = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
