@@ -56,11 +56,20 @@ pub struct Lock {
     entries: Vec<LockEntry>,
 }
 
+/// Description of two plugins with one name, which may be one plugin.
+fn twice(name: &PluginName, first: &str, second: &str) -> String {
+    if first == second {
+        format!("plugin `{name}` is given twice")
+    } else {
+        format!("two plugins are named `{name}` (digests {first:.12}… and {second:.12}…)")
+    }
+}
+
 /// A lock file cannot be built, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Two plugins with the same name.
-    #[error("two plugins are named `{name}` (digests {first:.12}… and {second:.12}…)\nhint: remove one of them")]
+    #[error("{}\nhint: remove one of them", twice(name, first, second))]
     Twice {
         /// Name.
         name: PluginName,

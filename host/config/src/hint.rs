@@ -26,6 +26,8 @@ fn hint_on(message: &str) -> String {
         "use one of the expected keys, or remove it"
     } else if message.contains("unknown variant `") {
         "use one of the expected values"
+    } else if message.contains("missing field `kind`") {
+        "add `kind`; docs/reference/run-file.md lists the kinds"
     } else if message.starts_with("TOML parse error at line ") {
         "correct the line that is shown"
     } else {

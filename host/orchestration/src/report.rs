@@ -129,7 +129,11 @@ pub fn describe(stage: &StageSummary) -> String {
     });
     let own: String = own.collect();
     format!(
-        "stage {}: success {success}{sampled}, {} episodes, {} tokens, {:.0} s{own}",
-        stage.name, stage.episodes, stage.tokens, stage.seconds
+        "stage {}: success {success}{sampled}, {} episode{}, {} tokens, {:.0} s{own}",
+        stage.name,
+        stage.episodes,
+        if stage.episodes == 1 { "" } else { "s" },
+        stage.tokens,
+        stage.seconds
     )
 }

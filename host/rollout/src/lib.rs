@@ -213,6 +213,12 @@ impl Rollout {
         }
     }
 
+    /// Whether the success rule or a gate names a fact of the environment.
+    #[must_use]
+    pub fn names_facts(&self) -> bool {
+        self.reward_sum.names_facts(&self.plugins.terms())
+    }
+
     /// Whether a reply ended at a limit of tokens: it ends with no stop token and holds no stop text.
     #[must_use]
     pub fn is_cut(&self, reply: &[u32]) -> bool {

@@ -266,7 +266,10 @@ impl RegistryClient {
         (self.variable)(variable).ok_or_else(|| {
             unsupported(
                 registry,
-                &format!("reads the token from the environment variable {variable}, which is not set"),
+                &format!(
+                    "reads the token from the environment variable {variable}, which is not set\nhint: set it to the token \
+                     that the registry's maintainer gave you"
+                ),
             )
         })
     }

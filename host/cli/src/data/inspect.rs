@@ -12,6 +12,7 @@ use super::{options, told};
 use crate::error::{Classify, CliResult};
 use crate::escape::escape_line;
 use crate::printer::Printer;
+use crate::units::counted;
 
 /// Runs the command.
 pub fn inspect(args: &InspectDataArgs, printer: &Printer) -> CliResult<()> {
@@ -43,10 +44,10 @@ fn print(found: &Inspection, unit: &str, printer: &Printer) {
     row("rows", &found.rows.to_string());
     row("shape", found.shape.map_or("unknown: name a column with --column prompt=NAME", |shape| shape.name()));
     for column in &found.columns {
-        row("column", &format!("{}: {}, in {} rows", column.name, column.kinds.join(" or "), column.filled));
+        row("column", &format!("{}: {}, in {}", column.name, column.kinds.join(" or "), counted(column.filled, "row")));
     }
     for (name, tasks) in &found.splits {
-        row("split", &format!("{name}: {tasks} tasks"));
+        row("split", &format!("{name}: {}", counted(*tasks, "task")));
     }
     if let Some(Lengths { least, median, percentile_99, most }) = found.lengths {
         let lengths =
@@ -54,7 +55,7 @@ fn print(found: &Inspection, unit: &str, printer: &Printer) {
         row("length", &lengths);
     }
     row("repeated", &format!("{} within a split, {} across splits", found.repeated, found.overlapping));
-    row("bad", &format!("{} rows would be refused", found.bad));
+    row("bad", &format!("{} would be refused", counted(found.bad, "row")));
     for (place, why) in &found.examples {
         row("", &format!("{place}: {why}"));
     }

@@ -20,6 +20,7 @@ use crate::plugin::test::suite_config;
 use crate::printer::Printer;
 use crate::registry;
 use crate::registry::args::InfoArgs;
+use crate::units::counted;
 
 /// Runs the command. A path that exists is a file or a folder; another text without `.wasm` is a name.
 pub fn inspect(args: &InspectArgs, printer: &Printer) -> CliResult<()> {
@@ -93,7 +94,7 @@ impl PluginPage {
         rows.extend(description.map(|description| describe::rows(&description, options)).unwrap_or_default());
         rows.extend(description_error.map(|why| ("options", vec![format!("not known: {}", escape_line(&why))])));
         rows.push(("exports", escaped(exports)));
-        rows.push(("imports", escaped(imports)));
+        rows.push(("imports", import_lines(imports)));
         Ok(Self { rows, json })
     }
 
@@ -138,6 +139,16 @@ fn release_rows(manifest: &Manifest, digest: Digest, size: u64) -> Rows {
         ("digest", vec![digest.to_string()]),
         ("size", vec![format!("{size} bytes")]),
     ]
+}
+
+/// Imported interfaces; those of WASI, which the toolchain adds, in one line.
+fn import_lines(imports: Vec<String>) -> Vec<String> {
+    let (wasi, own): (Vec<String>, Vec<String>) = imports.into_iter().partition(|name| name.starts_with("wasi:"));
+    let mut lines = escaped(own);
+    if !wasi.is_empty() {
+        lines.push(format!("{} of WASI", counted(wasi.len() as u64, "interface")));
+    }
+    lines
 }
 
 fn escaped(names: impl IntoIterator<Item = String>) -> Vec<String> {

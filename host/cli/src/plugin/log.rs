@@ -11,7 +11,7 @@ use crate::printer::Printer;
 /// Bytes of one plugin's log that a test prints.
 const TEST_BYTES: usize = 64 << 10;
 
-/// Lines of one plugin's log after which a test prints no further call.
+/// Lines of one plugin's log after which a test prints failed calls only.
 const TEST_LINES: usize = 40;
 
 /// Prints the log of one plugin.
@@ -30,7 +30,8 @@ impl LogSink for PrintedLog {
     }
 }
 
-/// Passes on the log of calls that differ, up to a number of lines, and tells once that it left some out.
+/// Passes on the log of calls that differ, up to a number of lines and after them of failed calls, and tells once that it
+/// left some out.
 struct Distinct {
     to: PrintedLog,
     seen: Mutex<Seen>,
@@ -47,7 +48,7 @@ struct Seen {
 impl LogSink for Distinct {
     fn write(&self, lines: Vec<LogLine>) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = seen.lines < TEST_LINES
+        let is_new = (seen.lines < TEST_LINES || has_failed(&lines))
             && seen.calls.insert(lines.iter().map(|line| (line.level, line.message.clone())).collect());
         if is_new {
             seen.lines += lines.len();
@@ -56,11 +57,15 @@ impl LogSink for Distinct {
             seen.told = true;
             let (printer, plugin) = (&self.to.printer, &self.to.plugin);
             printer.status(format!(
-                "{plugin}: calls that log the same, and all after {TEST_LINES} lines, are left out; `host plugin play` \
-                 shows every line"
+                "{plugin}: calls that log the same are left out, and those after {TEST_LINES} lines unless they fail"
             ));
         }
     }
+}
+
+/// Whether the call that logged these lines ended with a panic or an exception.
+fn has_failed(lines: &[LogLine]) -> bool {
+    lines.iter().any(|line| ["panicked at", "uncaught exception"].iter().any(|words| line.message.contains(words)))
 }
 
 /// The plugin with its log printed, for a person who plays it.

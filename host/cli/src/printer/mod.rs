@@ -189,7 +189,7 @@ impl Reporter for Printer {
     }
 
     fn warn(&self, text: &str) {
-        Printer::warn(self, text);
+        Printer::warn(self, format!("warning: {text}"));
     }
 
     fn log(&self, episode: EpisodeId, entry: &LogEntry) {

@@ -60,7 +60,7 @@ impl Rollout {
     /// If a fact is missing, so that the rule could never hold.
     pub async fn check_oracle_facts(&self, task: &TaskRef, seed: Seed) -> Result<(), RuleError> {
         let terms = self.plugins.terms();
-        if !self.reward_sum.names_facts(&terms) {
+        if !self.names_facts() {
             return Ok(());
         }
         let Some(mut episode) = self.oracle_trial(task, seed).await else { return Ok(()) };

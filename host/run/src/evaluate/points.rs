@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use gymkhana_policy::Sampling;
 use gymkhana_record::step_metrics::evaluation;
-use gymkhana_record::{EpisodeRecord, Phase, StepMetrics};
+use gymkhana_record::{Ending, EpisodeRecord, Phase, StepMetrics};
+use gymkhana_rollout::Rollout;
+use gymkhana_sandbox::OptionalInterface;
 use gymkhana_store::{EnvironmentSuccess, StepEvaluation, best_evaluation};
 
 use super::held_out;
@@ -186,8 +188,27 @@ impl Session {
         let groups = self.play(&batch, Some(&*progress)).await;
         self.use_average(false).await?;
         let groups = groups?;
+        if point == EvalPoint::Before {
+            self.warn_of_unchecked_facts(&groups);
+        }
         self.durations.measured(decoding, begun.elapsed());
         Ok(Rates::of(groups.iter().flatten(), self.seats.own_seats()))
+    }
+
+    /// Warns if neither an oracle nor the end of an episode has shown the facts that rules name.
+    fn warn_of_unchecked_facts(&self, groups: &[Vec<EpisodeRecord>]) {
+        let ended = |record: &EpisodeRecord| matches!(record.ending, Ending::Terminated | Ending::Truncated);
+        let is_unknown = |rollout: &Rollout| {
+            let has_oracle = rollout.plugins().environment().plugin.offers(OptionalInterface::Oracle);
+            !has_oracle && rollout.names_facts()
+        };
+        let mut rollouts = self.environments.iter().map(|environment| &environment.rollout);
+        if !groups.iter().flatten().any(ended) && rollouts.any(|rollout| is_unknown(rollout)) {
+            self.reporter.warn(
+                "no episode was ended by the environment, and so the facts that `success` or a gate names are not \
+                 checked\nhint: compare their names with `host plugin inspect`, or raise limits.turns",
+            );
+        }
     }
 
     /// Held-out tasks of all environments that were not dropped.

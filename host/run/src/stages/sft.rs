@@ -13,6 +13,7 @@ use crate::schedule::StagePart;
 use crate::session::Session;
 use crate::sources::{Demonstration, StageSources, oracle_tasks};
 use crate::stages::demonstrations::{FailedDemonstrations, LONGER_CONTEXT, MAX_FAILED, demonstrations, solved};
+use crate::stages::tally::failed_figure;
 use crate::stop::Halt;
 use gymkhana_config::{PolicySection, SftStage};
 use gymkhana_orchestration::{Classify, RunResult};
@@ -96,6 +97,8 @@ impl Session {
                 loss.map_or_else(|| "no demonstrations".to_owned(), |loss| format!("loss {loss:.3}"))
             };
             let mut figures = ProgressFigures::of(message);
+            let failed_now = groups.iter().flatten().filter(|record| !record.failures.is_empty()).count();
+            figures.others.extend(failed_figure(failed_now as u64));
             if left_out > 0 {
                 figures.others.push(format!("{left_out} left out"));
             }
@@ -124,7 +127,7 @@ impl Session {
     }
 
     fn warn_of_left_out(&self, stage: &SftStage, when: &str, left_out: u64, of: u64) {
-        self.reporter.status(&format!(
+        self.reporter.warn(&format!(
             "stage {}, {when}: {left_out} of {of} demonstrations are left out: they exceed the context of {} \
              tokens\nhint: {LONGER_CONTEXT}",
             stage.name,

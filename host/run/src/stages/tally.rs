@@ -95,7 +95,8 @@ impl Failures {
         let Self { failed, played } = self;
         let last = last.map(|(id, failure)| format!("\nlast failure, in episode {id}: {failure}"));
         RunError::user(format!(
-            "too many failures: {failed} of {played} {of} failed, above failures.limit = {limit}{}",
+            "too many failures: {failed} of {played} {of} failed, above failures.limit = {limit}{}\nhint: correct the \
+             plugin that fails, or raise failures.limit",
             last.unwrap_or_default()
         ))
     }

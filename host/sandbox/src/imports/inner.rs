@@ -46,6 +46,9 @@ fn infallible<T>(result: Result<T, types::Error>, plugin: Option<&str>) -> Resul
 
 impl inner::Host for StoreData {
     async fn describe(&mut self) -> Result<environment::Info> {
+        if self.inner.is_none() {
+            return Ok(any_environment());
+        }
         let name = self.inner.as_ref().map(|link| link.plugin.clone());
         let info = self.call_inner(|inner| inner.describe()).await?;
         Ok(info_of(&*infallible(info, name.as_deref())?))
@@ -130,6 +133,16 @@ impl inner::Host for StoreData {
             Image::Svg(text) => environment_render::Picture::Svg(text),
             Image::Other(text) => environment_render::Picture::Other(text),
         }))
+    }
+}
+
+/// Description of the environment inside while there is none, so that a wrapper can describe its own options.
+fn any_environment() -> environment::Info {
+    environment::Info {
+        summary: "Any environment".to_owned(),
+        seats: vec!["agent".to_owned()],
+        options: vec![],
+        rewards: types::Range { low: 0.0, high: 1.0 },
     }
 }
 

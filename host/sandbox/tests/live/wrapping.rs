@@ -49,7 +49,11 @@ async fn a_wrapper_is_nothing_without_a_grant_or_an_environment() {
     let alone = EnvironmentEpisode::start(&cost, &train(0), &[], Seed(1)).await.err().expect("nothing inside");
     assert_eq!(alone.kind, FailureKind::Refused);
     assert!(alone.message.contains("no environment is inside"), "{alone}");
+    let info = cost.environment_info().await.expect("a wrapper describes itself");
+    assert!(info.summary.starts_with("Any environment") && info.options.iter().any(|option| option.name == "price"));
+    assert_eq!(cost.splits(&[]).await.err().map(|error| error.kind), Some(FailureKind::Refused));
     let around = cost.wrapping(&lake, vec![]).expect("an environment");
+    assert_eq!(around.environment_info().await.expect("a description").seats, ["agent"]);
     assert_eq!(cost.wrapping(&around, vec![]).err(), Some(WrapError::Twice("turn-cost".to_owned())));
     assert_eq!(lake.wrapping(&cost, vec![]).err(), Some(WrapError::NotAWrapper("frozen-lake".to_owned())));
     let tool = load(&sandbox, "calculator");

@@ -49,7 +49,11 @@ impl Stopping {
             let _ = received.set(signal);
             stop.request();
             printer.status("stopping at the next safe point; a second signal ends the run at once");
-            end_at_once(signals.next().await);
+            let second = signals.next().await;
+            printer.warn(
+                "ended at once: the steps since the last checkpoint are lost; continue with `host run --resume DIR`",
+            );
+            end_at_once(second);
         });
         Ok(Self(first))
     }

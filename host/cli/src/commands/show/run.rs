@@ -129,8 +129,10 @@ fn print_summary(summary: &Summary, printer: &Printer) {
             _ => "not measured".to_owned(),
         };
         printer.result(format!(
-            "stage {}: success {success}, {} episodes, {:.0} s",
-            stage.name, stage.episodes, stage.seconds
+            "stage {}: success {success}, {}, {:.0} s",
+            stage.name,
+            counted(stage.episodes, "episode"),
+            stage.seconds
         ));
         for (name, own) in &stage.environments {
             if let (Some(before), Some(after)) = (own.before.greedy, own.after.greedy) {

@@ -46,7 +46,6 @@ pub(super) async fn open_slot(
     reserved: Option<Permit>,
 ) -> Result<Slot<EnvironmentExports>, CallError> {
     plugin.check_kind(Kind::Environment)?;
-    plugin.check_wraps()?;
     let resolve = |store: &mut Store<StoreData>, instance: &Instance| {
         let main = exported(plugin, |indices| &indices.environment)?.load(&mut *store, instance)?;
         let snapshot = plugin
@@ -74,6 +73,7 @@ fn auxiliary(interface: OptionalInterface) -> CallKind {
 
 impl EnvironmentInstance {
     pub async fn open(plugin: &Plugin, seed: Seed, reserved: Option<Permit>) -> Result<Self, CallError> {
+        plugin.check_wraps()?;
         let info = plugin.environment_info().await?;
         let slot = open_slot(plugin, seed, reserved).await?;
         Ok(Self { plugin: plugin.clone(), info, slot })

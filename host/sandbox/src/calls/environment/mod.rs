@@ -65,6 +65,7 @@ impl Plugin {
             if let Some((inner, _)) = self.inner() {
                 inner.environment_info().await.map_err(|error| error.inside(inner.name()))?;
             }
+            self.check_wraps()?;
             splits_in(&mut open_slot(self, Seed(0), None).await?, options).await
         })
     }
