@@ -1,6 +1,6 @@
 //! Serialization of state: fields are written and read in the same order.
 
-use crate::Error;
+use crate::{Error, NamedValue, Value};
 
 /// Writer of consecutive fields.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,6 +41,22 @@ impl Writer {
     #[must_use]
     pub fn text(self, words: &str) -> Self {
         self.bytes(words.as_bytes())
+    }
+
+    /// Adds named values, preceded by their count.
+    #[must_use]
+    pub fn named_values(self, values: &[NamedValue]) -> Self {
+        values.iter().fold(self.integer(values.len() as u64), |writer, NamedValue { name, value }| {
+            let writer = writer.text(name);
+            match value {
+                Value::Flag(flag) => writer.integer(0).flag(*flag),
+                Value::Integer(integer) => writer.integer(1).integer(*integer as u64),
+                Value::Number(number) => writer.integer(2).integer(number.to_bits()),
+                Value::Text(words) => writer.integer(3).text(words),
+                Value::Bytes(bytes) => writer.integer(4).bytes(bytes),
+                Value::Other(json) => writer.integer(5).text(json),
+            }
+        })
     }
 
     /// Bytes of all fields.
@@ -110,6 +126,27 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Error::bad_snapshot("a text of the snapshot is not UTF-8"))
     }
 
+    /// Reads named values.
+    ///
+    /// # Errors
+    ///
+    /// See [`Reader::integer`].
+    pub fn named_values(&mut self) -> Result<Vec<NamedValue>, Error> {
+        (0..self.integer()?).map(|_| Ok(NamedValue { name: self.text()?.to_owned(), value: self.value()? })).collect()
+    }
+
+    fn value(&mut self) -> Result<Value, Error> {
+        Ok(match self.integer()? {
+            0 => Value::Flag(self.flag()?),
+            1 => Value::Integer(self.integer()? as i64),
+            2 => Value::Number(f64::from_bits(self.integer()?)),
+            3 => Value::Text(self.text()?.to_owned()),
+            4 => Value::Bytes(self.bytes()?.to_vec()),
+            5 => Value::Other(self.text()?.to_owned()),
+            kind => return Err(Error::bad_snapshot(format!("a value of the snapshot is of the unknown kind {kind}"))),
+        })
+    }
+
     /// Checks that all bytes were read.
     ///
     /// # Errors
@@ -149,5 +186,25 @@ mod tests {
         let mut absurd = bytes;
         absurd[9..17].copy_from_slice(&u64::MAX.to_le_bytes());
         assert!(matches!(read(&absurd), Err(Error::BadSnapshot(_))));
+    }
+
+    #[test]
+    fn named_values_are_restored_as_they_were_saved() {
+        let values = [
+            Value::Flag(true),
+            Value::Integer(-3),
+            Value::Number(0.5),
+            Value::Text("x".into()),
+            Value::Bytes(vec![1, 2]),
+            Value::Other("[1]".into()),
+        ];
+        let facts = values.map(|value| NamedValue { name: "fact".into(), value });
+        let bytes = Writer::new().named_values(&facts).finish();
+        let mut reader = Reader::new(&bytes);
+        assert_eq!(reader.named_values(), Ok(facts.to_vec()));
+        assert_eq!(reader.end(), Ok(()));
+        for length in 0..bytes.len() {
+            assert!(Reader::new(&bytes[..length]).named_values().is_err(), "cut at {length}");
+        }
     }
 }

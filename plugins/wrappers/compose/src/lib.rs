@@ -208,8 +208,7 @@ impl Part {
         let head = writer.integer(self.seat.into()).integer(self.offered.len() as u64);
         let offered = |writer: Writer, (seat, name): &(u32, String)| writer.integer((*seat).into()).text(name);
         let head = self.offered.iter().fold(head, offered).flag(self.facts.is_some());
-        let facts = self.facts.as_deref().unwrap_or_default();
-        facts.iter().fold(head.integer(facts.len() as u64), |writer, fact| write_value(writer.text(&fact.name), fact))
+        head.named_values(self.facts.as_deref().unwrap_or_default())
     }
 
     fn read(reader: &mut Reader<'_>, inner: Inner) -> Result<Self, Error> {
@@ -218,38 +217,13 @@ impl Part {
             .map(|_| Ok((read_seat(reader)?, reader.text()?.to_owned())))
             .collect::<Result<_, Error>>()?;
         let ended = reader.flag()?;
-        let facts = (0..reader.integer()?)
-            .map(|_| Ok(NamedValue { name: reader.text()?.to_owned(), value: read_value(reader)? }))
-            .collect::<Result<_, Error>>()?;
+        let facts = reader.named_values()?;
         Ok(Self { inner, seat, offered, facts: Some(facts).filter(|_| ended) })
     }
 }
 
 fn read_seat(reader: &mut Reader<'_>) -> Result<u32, Error> {
     u32::try_from(reader.integer()?).map_err(|_| Error::bad_snapshot("a seat of the snapshot is out of range"))
-}
-
-fn write_value(writer: Writer, NamedValue { value, .. }: &NamedValue) -> Writer {
-    match value {
-        Value::Flag(flag) => writer.integer(0).flag(*flag),
-        Value::Integer(integer) => writer.integer(1).integer(*integer as u64),
-        Value::Number(number) => writer.integer(2).integer(number.to_bits()),
-        Value::Text(words) => writer.integer(3).text(words),
-        Value::Bytes(bytes) => writer.integer(4).bytes(bytes),
-        Value::Other(json) => writer.integer(5).text(json),
-    }
-}
-
-fn read_value(reader: &mut Reader<'_>) -> Result<Value, Error> {
-    Ok(match reader.integer()? {
-        0 => Value::Flag(reader.flag()?),
-        1 => Value::Integer(reader.integer()? as i64),
-        2 => Value::Number(f64::from_bits(reader.integer()?)),
-        3 => Value::Text(reader.text()?.to_owned()),
-        4 => Value::Bytes(reader.bytes()?.to_vec()),
-        5 => Value::Other(reader.text()?.to_owned()),
-        kind => return Err(Error::bad_snapshot(format!("a fact of the snapshot is of the unknown kind {kind}"))),
-    })
 }
 
 plugin! { wrapper: Compose }
@@ -272,23 +246,5 @@ mod tests {
             .map(|offer| (offer.seat, offer.functions.iter().map(|function| function.name.as_str()).collect()))
             .collect();
         assert_eq!(names, [(0, vec!["a", "b", "c"]), (1, vec!["a"])]);
-    }
-
-    #[test]
-    fn facts_are_restored_as_they_were_saved() {
-        let values = [
-            Value::Flag(true),
-            Value::Integer(-3),
-            Value::Number(0.5),
-            Value::Text("x".into()),
-            Value::Bytes(vec![1, 2]),
-            Value::Other("[1]".into()),
-        ];
-        let facts = values.clone().map(|value| NamedValue { name: "fact".into(), value });
-        let bytes = facts.iter().fold(Writer::new(), write_value).finish();
-        let mut reader = Reader::new(&bytes);
-        let read: Result<Vec<Value>, Error> = values.iter().map(|_| read_value(&mut reader)).collect();
-        assert_eq!(read, Ok(values.to_vec()));
-        assert_eq!(reader.end(), Ok(()));
     }
 }

@@ -12,7 +12,7 @@ mod workflow;
 use gymkhana_sdk::environment::{Action, Advice, Deed, Info, SeatFunctions, SeatReward, Split, Started, Stepped};
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper, inner_splits, only};
-use gymkhana_sdk::{Content, Error, OptionInfo, Options, Range, Task, Value, plugin, text, text_of};
+use gymkhana_sdk::{Content, Error, NamedValue, OptionInfo, Options, Range, Task, Value, named, plugin, text, text_of};
 
 use memory::Memory;
 use workflow::{DEFAULT, Handover, NAMES, Role, Source, Workflow};
@@ -33,6 +33,8 @@ pub struct Roles {
     turns: u64,
     /// What each seat has paid.
     paid: [f64; NAMES.len()],
+    /// Facts of the last action in the environment.
+    facts: Vec<NamedValue>,
 }
 
 /// The workflow of these options.
@@ -67,6 +69,7 @@ impl Roles {
             observation.seat = seat;
         }
         self.memory.mark_seen(seat);
+        self.facts.clone_from(&stepped.extras);
         stepped.seat = seat;
         Ok(stepped)
     }
@@ -82,6 +85,15 @@ impl Roles {
         let role = &self.workflow.roles[to];
         let shown = self.memory.show(role);
         stepped.show(role.seat, shown).turn_of(role.seat)
+    }
+
+    /// The end at the limit of turns, with the facts of the last action. An episode without any has not succeeded.
+    fn cut_off(&self, mut stepped: Stepped) -> Stepped {
+        stepped.extras.clone_from(&self.facts);
+        if stepped.extras.is_empty() {
+            stepped.extras.push(named("success", false));
+        }
+        stepped.cut_off()
     }
 
     /// A price, as a negative reward.
@@ -132,7 +144,7 @@ impl Wrapper for Roles {
         }
         shown.setup = started.setup;
         let paid = [0.0; NAMES.len()];
-        Ok((Self { inner, workflow, memory, current: 0, acted: 0, turns: 0, paid }, shown))
+        Ok((Self { inner, workflow, memory, current: 0, acted: 0, turns: 0, paid, facts: vec![] }, shown))
     }
 
     fn step(&mut self, action: Action) -> Result<Stepped, Error> {
@@ -150,7 +162,7 @@ impl Wrapper for Roles {
             return Ok(stepped);
         }
         if self.turns == self.workflow.turns {
-            return Ok(stepped.cut_off());
+            return Ok(self.cut_off(stepped));
         }
         let Some(Handover { to, price }) = self.handover(&text_of(&written(&action.deed))) else { return Ok(stepped) };
         let stepped = self.charge(action.seat, price, stepped);
@@ -172,7 +184,7 @@ impl Wrapper for Roles {
         let workflow = Writer::new().text(&self.workflow.source).integer(self.workflow.turns);
         let course = workflow.integer(self.current as u64).integer(self.acted).integer(self.turns);
         let paid = self.paid.iter().fold(course, |writer, paid| writer.integer(paid.to_bits()));
-        self.memory.write(paid).finish()
+        self.memory.write(paid.named_values(&self.facts)).finish()
     }
 
     fn load(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
@@ -185,13 +197,14 @@ impl Wrapper for Roles {
         for paid in &mut paid {
             *paid = f64::from_bits(reader.integer()?);
         }
+        let facts = reader.named_values()?;
         let memory = Memory::read(&mut reader)?;
         reader.end()?;
         let is_sound = (0.0..=MOST_PAID).contains(&paid.iter().copied().fold(0.0, f64::max));
         if current >= workflow.roles.len() as u64 || !is_sound || paid.iter().any(|paid| paid.is_nan()) {
             return Err(Error::bad_snapshot("the snapshot's role or prices are out of range"));
         }
-        Ok(Self { inner: only(inner)?, workflow, memory, current: current as usize, acted, turns, paid })
+        Ok(Self { inner: only(inner)?, workflow, memory, current: current as usize, acted, turns, paid, facts })
     }
 }
 
