@@ -100,7 +100,7 @@ fn token(rest: &[char]) -> Result<(Token, usize), String> {
     }
 }
 
-/// A text in quotes. It has no escapes: a text with one kind of quote stands in the other.
+/// A text in quotes. It has no escapes: a text that contains one kind of quote is written in the other.
 fn quoted(rest: &[char], quote: char) -> Result<(Token, usize), String> {
     match rest.iter().skip(1).position(|letter| *letter == quote) {
         Some(length) => Ok((Token::Text(rest[1..=length].iter().collect()), length + 2)),

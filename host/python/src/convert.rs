@@ -72,7 +72,7 @@ impl<'py> FilterScalar<'py> for PyResult<Bound<'py, PyAny>> {
     fn filter_scalar(self) -> Self {
         let scalar = self?;
         let plain = scalar.is_instance_of::<PyInt>() || scalar.is_instance_of::<PyFloat>();
-        if plain { Ok(scalar) } else { Err(Fault::Option("it is no scalar".to_owned()).into()) }
+        if plain { Ok(scalar) } else { Err(Fault::Option("it is not a scalar".to_owned()).into()) }
     }
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use gymkhana_registry::Digest;
 
 /// Problem of a file without a mark.
-const ABSENT: &str = "it has no digest, so that another program or an older version wrote it";
+const ABSENT: &str = "it has no digest, so another program or an older version wrote it";
 /// Problem of a file whose digest is that of other bytes.
 const WRONG: &str = "its digest does not match its content";
 

@@ -54,7 +54,7 @@ async fn a_fork_with_the_same_seed_continues_like_the_original() {
     for turn in 0..5 {
         let plans = vec![plan(&first, 1, first.seed.0)];
         let forks = rollout.fork_recorded(&first, turn, plans, Actor::Policy(&policy)).await.unwrap();
-        assert_eq!(answers(&forks[0]), answers(&first), "forked in front of turn {turn}");
+        assert_eq!(answers(&forks[0]), answers(&first), "forked before turn {turn}");
         assert_eq!(forks[0].turns, first.turns);
         assert_eq!(forks[0].segments, first.segments);
         assert_eq!((forks[0].forks[0].parent, &forks[0].forks[0].turns[..]), (first.id, &[turn][..]));
@@ -112,7 +112,7 @@ async fn plugins_without_snapshots_are_forked_by_replay() {
     }
     let error = rollout.fork_recorded(&first, 4, vec![plan(&first, 1, 5)], Actor::Policy(&policy)).await.unwrap_err();
     assert!(matches!(error, ForkError::NoTurn { turns: 4, .. }), "{error}");
-    assert!(error.to_string().ends_with("it can be forked in front of turn 0 to 3"), "{error}");
+    assert!(error.to_string().ends_with("it can be forked before turn 0 to 3"), "{error}");
 }
 
 #[tokio::test]

@@ -90,7 +90,7 @@ async fn booking_without_asking_is_guessing() {
     let record = play(&played_by_server(port).await, &[&book("never"), "Anything else?", &book("monday")]).await;
     assert_eq!((record.ending, record.success, &record.rewards[..]), (Ending::Terminated, false, &[0.0][..]));
     let shown = shown(&record);
-    assert!(shown[1].starts_with("`never` is no day; there is monday"), "{shown:?}");
+    assert!(shown[1].starts_with("`never` is not a valid value of `day`; choose monday"), "{shown:?}");
     assert_eq!((shown[2].as_str(), asked.load(Ordering::SeqCst)), ("Pardon? Anything else?", 1));
     assert_eq!(Difference::between(&record, &replayed_offline("model", &record).await), None);
 }

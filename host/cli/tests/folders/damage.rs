@@ -104,7 +104,7 @@ fn a_state_that_does_not_fit_is_refused() {
     assert_refused(
         &resume(&desk),
         "state.json",
-        "it has no digest, so that another program or an older version wrote it",
+        "it has no digest, so another program or an older version wrote it",
     );
     fs::write(&path, &sound[..sound.len() / 2]).expect("a file can be written");
     assert_refused(&resume(&desk), "state.json", "restore the file, or start a new run");

@@ -86,7 +86,7 @@ fn a_run_stopped_in_its_first_evaluation_can_be_replaced() {
     assert!(replayed.contains("every byte equal: 64"), "{replayed}");
     // Now it has made steps.
     let kept = desk.run(WORD_PROBLEMS, &["--overwrite"]).mistake("a run with steps");
-    assert!(kept.contains("has made training steps, so that --overwrite does not replace it"), "{kept}");
+    assert!(kept.contains("has made training steps, so --overwrite does not replace it"), "{kept}");
     assert_eq!(desk.episodes().len(), 64);
 }
 

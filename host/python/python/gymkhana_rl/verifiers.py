@@ -152,7 +152,7 @@ class InProcessHarness(vf.Harness[vf.HarnessConfig]):
         mcp_urls: dict[str, str],
         data: vf.TaskData,
     ) -> vf.ProgramResult:
-        """Requests one answer. A stopped rollout refuses the request, which is no error of the harness."""
+        """Requests one answer. A stopped rollout refuses the request, which is not an error of the harness."""
         system, prompt = self.resolve_prompt(data)
         messages: list[Any] = [{"role": "system", "content": system}] if system else []
         if isinstance(prompt, str):

@@ -54,7 +54,7 @@ pub fn read(action: &Bound<'_, PyAny>) -> PyResult<Reply> {
 fn text_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
     let text = value.cast::<PyString>();
     let text =
-        text.map_err(|_| Fault::Option(format!("the action cannot be taken: a text is no str\nhint: {FORMS}")))?;
+        text.map_err(|_| Fault::Option(format!("the action cannot be taken: a text is not a str\nhint: {FORMS}")))?;
     Ok(text.to_string_lossy().into_owned())
 }
 
@@ -73,7 +73,7 @@ fn call(value: &Bound<'_, PyAny>) -> PyResult<WrittenCall> {
         (parts.get_item("name").map_err(wrong)?, arguments)
     } else {
         let kind = value.get_type().name()?;
-        return Err(Fault::Option(format!("the action cannot be taken: `{kind}` is no call\nhint: {FORMS}")).into());
+        return Err(Fault::Option(format!("the action cannot be taken: `{kind}` is not a call\nhint: {FORMS}")).into());
     };
     Ok(WrittenCall::Sound { name: text_of(&name)?, arguments: arguments_text(&arguments)? })
 }

@@ -94,7 +94,7 @@ fn add_message(message: &Bound<'_, PyAny>, turns: &mut Vec<Turn>) -> PyResult<()
     let message = message.cast::<PyMapping>().map_err(|_| wrong("it is not a mapping"))?;
     let field = |name: &str| message.get_item(name).ok().filter(|value| !value.is_none());
     let role = field("role").ok_or_else(|| wrong("it has no role"))?;
-    let role = role.cast::<PyString>().map_err(|_| wrong("its role is no str"))?.to_string_lossy().into_owned();
+    let role = role.cast::<PyString>().map_err(|_| wrong("its role is not a str"))?.to_string_lossy().into_owned();
     let content = field("content").map(|content| text(&content)).transpose()?;
     let calls = field("tool_calls").map(|calls| to_json("tool_calls", &calls)).transpose()?;
     match role.as_str() {
@@ -152,7 +152,7 @@ fn text(content: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(parts.iter().filter_map(|part| part.get("text")?.as_str()).collect())
 }
 
-/// The fields of row `row` that a column gives; none if the argument is no column.
+/// The fields of row `row` that a column gives; none if the argument is not a column.
 ///
 /// # Errors
 /// If the value has no form for plugins.

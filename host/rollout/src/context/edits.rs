@@ -26,7 +26,7 @@ pub(super) fn function() -> Function {
         "required": ["turns"],
         "additionalProperties": false,
     });
-    let description = "Takes earlier turns out of your context. With `text`, that stands in their place.";
+    let description = "Takes earlier turns out of your context. If `text` is given, it replaces them.";
     let (name, description) = (EDIT.to_owned(), description.to_owned());
     Function { name, description, parameters: parameters.to_string(), cost: 0.0 }
 }

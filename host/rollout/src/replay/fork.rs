@@ -21,7 +21,7 @@ use crate::{Difference, Rollout, RolloutError};
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
     /// The episode has no such turn.
-    #[error("episode `{episode}` has {turns} turns: it can be forked in front of turn 0 to {last}", last = turns.saturating_sub(1))]
+    #[error("episode `{episode}` has {turns} turns: it can be forked before turn 0 to {last}", last = turns.saturating_sub(1))]
     NoTurn {
         /// The episode.
         episode: EpisodeId,

@@ -39,7 +39,7 @@ fn check_replaceable(folder: &RunFolder) -> RunResult<()> {
         return Ok(());
     }
     Err(RunError::user(format!(
-        "the run in `{}` has made training steps, so that --overwrite does not replace it\nhint: choose another --out, \
+        "the run in `{}` has made training steps, so --overwrite does not replace it\nhint: choose another --out, \
          or remove the folder",
         run.path().display()
     )))

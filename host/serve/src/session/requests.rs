@@ -169,7 +169,7 @@ impl Session {
         .await
     }
 
-    /// What the seat to move saw last. It is no turn and changes nothing.
+    /// What the seat to move saw last. It does not count as a turn and changes nothing.
     ///
     /// # Errors
     /// If no episode has begun, the session is closed, or a deadline passes.

@@ -139,7 +139,7 @@ impl Parser {
             fraction = self.digits();
         }
         let digits = format!("{whole}{fraction}");
-        let numerator: BigInt = digits.parse().map_err(|_| format!("`.` at position {place} is no number"))?;
+        let numerator: BigInt = digits.parse().map_err(|_| format!("`.` at position {place} is not a number"))?;
         let denominator = BigInt::from(10).pow(fraction.len());
         checked(BigRational::new(numerator, denominator))
     }
@@ -264,7 +264,7 @@ mod tests {
             ("(3 x)", "unexpected `x` at position 4: an operator or `)` must stand there"),
             ("1,000 * 2", "unexpected `,` at position 2: write 1000 for 1,000"),
             ("pens", "unexpected `p` at position 1: a number or `(` must stand there"),
-            (".", "`.` at position 1 is no number"),
+            (".", "`.` at position 1 is not a number"),
             ("5/(3-3)", "5/0 is a division by zero"),
             ("0^-1", "0^(-1) is a division by zero"),
             ("2^(1/2)", "the exponent 1/2 is not a whole number; only whole powers are exact"),

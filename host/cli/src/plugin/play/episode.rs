@@ -20,7 +20,7 @@ use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::PlayArgs;
 use crate::plugin::companions::Companions;
 
-const HELP: &str = "any text           say it\nsay TEXT           say it, even if it is one of these words\ncall NAME {json}   call a function of the environment or a tool\nfunctions          the functions that may be called\noracle             what the expert would do\nfollow             do what the expert would do\nprivileged         what rewards and teachers see\nrender             a picture\nundo               take the last turn back\nquit               end";
+const HELP: &str = "any text           say it\nsay TEXT           say it, even if it is one of these words\ncall NAME {json}   call a function of the environment or a tool\nfunctions          the functions that may be called\noracle             what the oracle would do\nfollow             do what the oracle would do\nprivileged         what rewards and teachers see\nrender             a picture\nundo               take the last turn back\nquit               end";
 
 /// Context of a failure that ended the episode.
 const LOST: &str = "the environment failed, and the episode is lost";

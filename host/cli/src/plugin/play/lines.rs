@@ -24,7 +24,7 @@ pub enum Typed {
     Say(String),
     /// The functions that may be called.
     Functions,
-    /// The expert's next turn; with `true` it is taken.
+    /// The oracle's next turn; with `true` it is taken.
     Oracle { take: bool },
     /// The environment's privileged view.
     Privileged,

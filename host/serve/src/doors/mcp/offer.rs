@@ -48,7 +48,7 @@ impl Offer {
             tools.push(host_tool(SAY, speech::DESCRIPTION, speech::schema()));
         }
         if observes {
-            let description = "Shows the last observation of the environment again. It is no turn.";
+            let description = "Shows the last observation of the environment again. It does not count as a turn.";
             let schema = json!({ "type": "object", "properties": {}, "additionalProperties": false });
             tools.push(host_tool(OBSERVE, description, schema));
         }
