@@ -65,7 +65,7 @@ impl Defect {
         self.with_change(change)
     }
 
-    /// The defect with a phrase in front of its observation.
+    /// The defect with a phrase before its observation.
     pub(crate) fn within(mut self, what: impl Display) -> Self {
         self.seen = format!("{what}: {}", self.seen);
         self
@@ -129,11 +129,12 @@ impl<T> CheckPhase<T> for Result<T, CallError> {
 fn advice(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::Trap => {
-            "return what went wrong instead of panicking: an observation or a failed answer for what an agent did, an \
-             `Error` for what the host did"
+            "handle the case without a panic or an uncaught exception: an environment answers an agent's mistake with an \
+             observation, a tool with a failed answer, and a plugin of any kind refuses a wrong request of the host with \
+             an `Error`"
         }
         FailureKind::Budget | FailureKind::Fuel | FailureKind::Deadline => {
-            "bound what one call may do, and answer in words when the bound is met"
+            "bound what one call may do, and return a message when the bound is reached"
         }
         FailureKind::Memory => {
             "bound what one call may hold in memory, or ask users to allow more (`sandbox.memory_mib`)"

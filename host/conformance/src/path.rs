@@ -78,7 +78,7 @@ impl Path {
             let act = chooser
                 .next(&fixture.plugin, &mut driver)
                 .await
-                .during(format!("the expert's advice in {}", path.place()))?;
+                .during(format!("the oracle's advice in {}", path.place()))?;
             path.act(fixture, &mut driver, act).await?;
         }
         Ok((path, driver))

@@ -120,13 +120,14 @@ async fn an_environment_that_asks_is_judged_by_what_it_does() {
 }
 
 /// Guests with one defect at a time: package, option, defect, and the check that must fail.
-const CROOKS: [(&str, &str, &str, &str); 48] = [
+const CROOKS: [(&str, &str, &str, &str); 49] = [
     ("guest-crooked-environment", "crook", "missing-task", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "extra-task", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "same-splits", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "reversed-splits", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "third-split", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "endless-reversed", "splits-and-tasks"),
+    ("guest-crooked-environment", "crook", "alike-splits", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "bad-schema", "parameters"),
     ("guest-crooked-environment", "crook", "idle-schema", "parameters"),
     ("guest-crooked-environment", "crook", "counts-starts", "same-seed-same-bytes"),
@@ -182,6 +183,7 @@ async fn each_defect_fails_its_check_and_honest_guests_pass() {
     for (name, option, honest) in [
         ("guest-crooked-environment", "crook", "none"),
         ("guest-crooked-environment", "crook", "endless-train"),
+        ("guest-crooked-environment", "crook", "alike-openings"),
         ("guest-crooked-tool", "crook", "none"),
         ("guest-hostile-reward", "behaviour", "good"),
     ] {
@@ -302,12 +304,17 @@ async fn findings_are_written_for_authors() {
             &["the first 6 tasks of `dev` are tasks of `train` too, such as \"The word ends in "][..],
         ),
         ("endless-reversed", "splits-and-tasks", &["the first 6 tasks of `test` are tasks of `train` too, such as"]),
+        (
+            "alike-splits",
+            "splits-and-tasks",
+            &["the first 12 tasks of `test` are tasks of `train` too, by privileged facts and snapshots"],
+        ),
         ("lost-oracle", "oracle", &["the oracle's episode of task train/0 with seed ", " ended as truncated; "]),
         (
             "refuses-restore",
             "snapshots",
             &[
-                "its own snapshot in front of step 0 of ",
+                "its own snapshot before step 0 of ",
                 " could not be restored: ",
                 "no state can be restored",
                 "`restore` refuses what `snapshot` wrote: correct one of them",
@@ -320,6 +327,11 @@ async fn findings_are_written_for_authors() {
         let why = report.failures().find(|(name, _)| *name == check_name).map(|(_, why)| why);
         let is_told = |why: &str| words.iter().all(|word| why.contains(word)) && !why.contains(" { ");
         assert!(why.is_some_and(is_told), "{crook}: {why:?}");
+        if crook == "refuses-restore" {
+            // The check of the keys restores states too.
+            let keys = report.checks.iter().find(|check| check.name == "state-keys");
+            assert_eq!(keys.and_then(|check| check.same_cause_as.as_deref()), Some("snapshots"), "{report:?}");
+        }
     }
 }
 

@@ -4,12 +4,24 @@ import { Environment, Mistake, NotFound, Option, Rng, hash64 } from "@gymkhana/s
 
 const SPLITS = { train: 1000, test: 100 };
 
+/**
+ * Secret of a task. The task alone determines it, so attempts at one task are comparable. Every third number is a secret
+ * of `test` only, so splits share no task.
+ */
+function secretOf(task, highest) {
+  const rng = new Rng(hash64(`${task.split}/${task.index}`));
+  for (;;) {
+    const secret = rng.between(1, highest);
+    if ((secret % 3 === 0) === (task.split === "test")) return secret;
+  }
+}
+
 /** Episode: the secret number and the range that the guesses leave. */
 export class Guess extends Environment {
   static summary = "Guess a number from hints";
   static rewards = [0, 1];
   static options = [
-    Option.integer("highest", "Largest possible secret", 100, { within: [2, 1_000_000] }),
+    Option.integer("highest", "Largest possible secret", 100, { within: [3, 1_000_000] }),
     Option.integer("guesses", "Maximum number of guesses", 7, { within: [1, 100] }),
   ];
 
@@ -20,8 +32,7 @@ export class Guess extends Environment {
   start(task, options) {
     if (!Object.hasOwn(SPLITS, task.split)) throw NotFound.split(task, Object.keys(SPLITS));
     if (task.index >= SPLITS[task.split]) throw new NotFound(`split \`${task.split}\` has ${SPLITS[task.split]} tasks`);
-    // The task alone determines the number, so attempts at one task are comparable.
-    this.secret = new Rng(hash64(`${task.split}/${task.index}`)).between(1, options.highest);
+    this.secret = secretOf(task, options.highest);
     [this.low, this.high, this.left] = [1, options.highest, options.guesses];
     return { observations: `I think of a number from 1 to ${this.high}. You have ${this.left} guesses.` };
   }

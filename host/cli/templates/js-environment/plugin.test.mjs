@@ -20,6 +20,14 @@ test("the expert needs seven guesses at most", () => {
   for (let index = 0; index < 50; index += 1) assert.equal(new Play(Guess, { index }).followOracle(7), 1);
 });
 
+test("splits share no secret", () => {
+  const secret = (split, index) => new Play(Guess, { split, index }).episode.environment.secret;
+  for (let index = 0; index < 50; index += 1) {
+    assert.notEqual(secret("train", index) % 3, 0);
+    assert.equal(secret("test", index) % 3, 0);
+  }
+});
+
 test("text without a number costs no guess", () => {
   const play = new Play(Guess);
   play.say("seven");

@@ -7,13 +7,25 @@ from gymkhana_sdk import Environment, Mistake, NotFound, Option, Rng, Split, Sta
 SPLITS = {"train": 1000, "test": 100}
 
 
+def secret_of(task, highest):
+    """Secret of a task. The task alone determines it, so attempts at one task are comparable.
+
+    Every third number is a secret of `test` only, so splits share no task.
+    """
+    rng = Rng(hash64(f"{task.split}/{task.index}".encode()))
+    while True:
+        secret = rng.between(1, highest)
+        if (secret % 3 == 0) == (task.split == "test"):
+            return secret
+
+
 class Guess(Environment):
     """Episode: the secret number and the range that the guesses leave."""
 
     summary = "Guess a number from hints"
     rewards = (0.0, 1.0)
     options = (
-        Option("highest", "Largest possible secret", 100, within=(2, 1_000_000)),
+        Option("highest", "Largest possible secret", 100, within=(3, 1_000_000)),
         Option("guesses", "Maximum number of guesses", 7, within=(1, 100)),
     )
 
@@ -24,8 +36,7 @@ class Guess(Environment):
     def start(self, task, options, seed):
         if task.index >= SPLITS.get(task.split, 0):
             raise NotFound(f"unknown task {task.index} of split `{task.split}`; splits and their sizes: {SPLITS}")
-        # The task alone determines the number, so attempts at one task are comparable.
-        self.secret = Rng(hash64(f"{task.split}/{task.index}".encode())).between(1, options["highest"])
+        self.secret = secret_of(task, options["highest"])
         self.low, self.high = 1, options["highest"]
         self.left = options["guesses"]
         return Started(f"I think of a number from 1 to {self.high}. You have {self.left} guesses.")

@@ -20,6 +20,11 @@ class GuessTest(unittest.TestCase):
         for index in range(50):
             self.assertEqual(Play(Guess, index=index).follow_oracle(turns=7), 1.0)
 
+    def test_splits_share_no_secret(self):
+        for index in range(50):
+            self.assertNotEqual(Play(Guess, split="train", index=index).episode.environment.secret % 3, 0)
+            self.assertEqual(Play(Guess, split="test", index=index).episode.environment.secret % 3, 0)
+
     def test_text_without_a_number_costs_no_guess(self):
         play = Play(Guess)
         play.say("seven")

@@ -101,11 +101,7 @@ fn a_state_that_does_not_fit_is_refused() {
         assert_refused(&resume(&desk), "state.json", words);
     }
     fs::write(&path, "{\"schema\": 1, \"checkpoint\": null}").expect("a file can be written");
-    assert_refused(
-        &resume(&desk),
-        "state.json",
-        "it has no digest, so another program or an older version wrote it",
-    );
+    assert_refused(&resume(&desk), "state.json", "it has no digest, so another program or an older version wrote it");
     fs::write(&path, &sound[..sound.len() / 2]).expect("a file can be written");
     assert_refused(&resume(&desk), "state.json", "restore the file, or start a new run");
     fs::write(&path, sound).expect("a file can be written");

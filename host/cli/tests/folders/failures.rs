@@ -86,7 +86,7 @@ fn a_run_ends_with_its_failures() {
     let (_, last) = results.split_once(&counts).unwrap_or_else(|| panic!("no `{counts}` in {results}"));
     let named = failed.iter().find(|record| last.starts_with(&format!("{}: ", record.id)));
     assert!(named.is_some(), "the episode that is named met no failure: {results}");
-    assert!(last.contains(": tool `guest-hostile-tool` failed during call-0: the plugin trapped"), "{results}");
+    assert!(last.contains(": tool `guest-hostile-tool` failed during call-0: the plugin panicked at "), "{results}");
     // The position of the run keeps them.
     let again = desk.host(&["run", "--resume", "out", "-q"]).succeeded();
     assert!(again.contains(&format!("{counts}{}", last.lines().next().expect("a line"))), "{again}");
@@ -207,7 +207,7 @@ fn too_many_failures_stop_the_run_with_their_count_and_the_last_of_them() {
     );
     assert_eq!(first, counted);
     assert!(last.starts_with("last failure, in episode 0.train.0."), "{last}");
-    assert!(last.contains("tool `guest-hostile-tool` failed during call-0: the plugin trapped"), "{last}");
+    assert!(last.contains("tool `guest-hostile-tool` failed during call-0: the plugin panicked at "), "{last}");
     let told = failed.iter().any(|record| last.contains(&format!("in episode {}: ", record.id)));
     assert!(told, "the episode that is named met no failure: {last}");
     // What was played is kept, to be looked at.

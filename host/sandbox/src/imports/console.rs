@@ -29,7 +29,7 @@ impl Console {
         Self(Arc::new(Mutex::new(ConsoleBytes { output: Vec::new(), errors: Vec::new(), cap })))
     }
 
-    fn write(&self, level: LogLevel, bytes: &[u8]) {
+    pub fn write(&self, level: LogLevel, bytes: &[u8]) {
         let mut console = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let cap = console.cap;
         let stream = if level == LogLevel::Info { &mut console.output } else { &mut console.errors };
@@ -37,15 +37,26 @@ impl Console {
         stream.extend_from_slice(&bytes[..kept]);
     }
 
-    /// Takes the lines written since the last call of this method: standard output, then standard error.
+    /// Takes the lines that were not taken before: standard output, then standard error.
     pub fn take(&self) -> Vec<LogLine> {
+        self.take_to(<[u8]>::len)
+    }
+
+    /// Takes the complete lines that were not taken before: standard output, then standard error.
+    pub fn take_complete(&self) -> Vec<LogLine> {
+        self.take_to(|stream| stream.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1))
+    }
+
+    /// Takes the lines in the first bytes of each stream; `end` gives their number.
+    fn take_to(&self, end: impl Fn(&[u8]) -> usize) -> Vec<LogLine> {
         let mut console = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let ConsoleBytes { output, errors, .. } = &mut *console;
         let mut lines = Vec::new();
         for (level, stream) in [(LogLevel::Info, output), (LogLevel::Warn, errors)] {
-            let text = String::from_utf8_lossy(stream);
+            let taken = end(stream);
+            let text = String::from_utf8_lossy(&stream[..taken]);
             lines.extend(text.lines().map(|line| LogLine { level, message: line.to_owned() }));
-            stream.clear();
+            stream.drain(..taken);
         }
         lines
     }
@@ -79,5 +90,24 @@ impl Pollable for ConsoleStream {
         Self: 'b,
     {
         Box::pin(ready(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfinished_line_stays_until_all_is_taken() {
+        let line = |level, message: &str| LogLine { level, message: message.to_owned() };
+        let console = Console::new(1000);
+        console.write(LogLevel::Warn, b"one\ntw");
+        console.write(LogLevel::Info, b"printed\n");
+        assert_eq!(console.take_complete(), [line(LogLevel::Info, "printed"), line(LogLevel::Warn, "one")]);
+        assert_eq!(console.take_complete(), []);
+        console.write(LogLevel::Warn, b"o\nthree");
+        assert_eq!(console.take_complete(), [line(LogLevel::Warn, "two")]);
+        assert_eq!(console.take(), [line(LogLevel::Warn, "three")]);
+        assert_eq!(console.take(), []);
     }
 }

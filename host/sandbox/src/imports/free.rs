@@ -25,7 +25,7 @@ impl log::Host for StoreData {
             log::Level::Warn => LogLevel::Warn,
             log::Level::Error => LogLevel::Error,
         };
-        self.log.push(level, message);
+        self.write_log(level, message);
         Ok(())
     }
 }

@@ -13,8 +13,8 @@ pub struct LogLine {
 
 /// Receiver of a plugin's log.
 pub trait LogSink: Send + Sync {
-    /// Receives the lines of one call when it ends, also if it fails. Lines of standard output and standard error follow
-    /// those of the log interface.
+    /// Receives the lines of one call when it ends, also if it fails. Complete lines of standard output and standard
+    /// error precede the next entry of the log interface.
     fn write(&self, lines: Vec<LogLine>);
 }
 

@@ -72,14 +72,15 @@ fn classify(
     } else {
         return CallError::malformed(error.root_cause());
     };
-    failure.message = match words {
-        Some(PanicMessage::Exception(exception)) if failure.kind == FailureKind::Trap => {
-            format!("uncaught exception: {exception}")
-        }
-        Some(PanicMessage::Exception(exception)) => format!("{}; uncaught exception: {exception}", failure.message),
-        Some(PanicMessage::Panic(message)) => format!("{}; panic message: {message}", failure.message),
+    let (told, is_whole) = match words {
+        Some(PanicMessage::Exception(exception)) => (format!("uncaught exception: {exception}"), true),
+        Some(PanicMessage::Panic(panic)) => (format!("the plugin panicked at {panic}"), true),
+        Some(PanicMessage::LastLines(lines)) => (format!("standard error: {lines}"), false),
         None => return failure,
     };
+    // The guest's account replaces the engine's words of a trap. A limit stays the cause.
+    failure.message =
+        if is_whole && failure.kind == FailureKind::Trap { told } else { format!("{}; {told}", failure.message) };
     failure
 }
 
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exception_replaces_the_engines_words_of_a_trap() {
+    fn an_exception_or_a_panic_replaces_the_engines_words_of_a_trap() {
         let exception = PanicMessage::Exception("plugin.py:45 in helper: KeyError: 'a'".to_owned());
         let budget = Budget::after(Default::default(), &Limits::default()).unwrap();
         let of = |trap: Trap, words: &PanicMessage| {
@@ -137,8 +138,13 @@ mod tests {
         // A limit stays the cause.
         let message = of(Trap::OutOfFuel, &exception);
         assert!(message.ends_with("; uncaught exception: plugin.py:45 in helper: KeyError: 'a'"), "{message}");
-        let message = of(Trap::UnreachableCodeReached, &PanicMessage::Panic("oh".to_owned()));
-        assert!(message.starts_with("the plugin trapped: ") && message.ends_with("; panic message: oh"), "{message}");
+        let panic = PanicMessage::Panic("src/lib.rs:61:26: oh".to_owned());
+        assert_eq!(of(Trap::UnreachableCodeReached, &panic), "the plugin panicked at src/lib.rs:61:26: oh");
+        let message = of(Trap::OutOfFuel, &panic);
+        assert!(message.ends_with("; the plugin panicked at src/lib.rs:61:26: oh"), "{message}");
+        // Other lines of standard error may have another cause.
+        let message = of(Trap::UnreachableCodeReached, &PanicMessage::LastLines("oh".to_owned()));
+        assert!(message.starts_with("the plugin trapped: ") && message.ends_with("; standard error: oh"), "{message}");
     }
 
     #[test]

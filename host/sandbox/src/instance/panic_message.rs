@@ -5,8 +5,8 @@ use gymkhana_record::LogLevel;
 
 use crate::LogLine;
 
-/// Lines of a panic message.
-const PANIC_LINES: usize = 3;
+/// Last lines of standard error that are quoted if they hold no panic.
+const LAST_LINES: usize = 3;
 
 /// Longest message of a panic or an exception, in bytes.
 const MAX_BYTES: usize = 300;
@@ -19,6 +19,12 @@ const UNCAUGHT: &str = "Uncaught ";
 
 /// Line that Rust's runtime adds to the first panic.
 const BACKTRACE_HINT: &str = "note: run with `RUST_BACKTRACE";
+
+/// Last line of the JavaScript runtime, after its own account of an exception.
+const JAVASCRIPT_ABORT: &str = "Redirecting call to abort() to mozalloc_abort";
+
+/// Words of Rust's runtime before the place of a panic. The line begins with `thread '`.
+const PANICKED: &str = " panicked at ";
 
 /// Panic of the Python runtime after it printed an exception.
 const PYTHON_PANIC: &str = "Python function threw an unexpected exception";
@@ -34,24 +40,42 @@ const PYTHON_SDK: [&str; 2] = ["gymkhana_sdk/", "gymkhana_entry.py"];
 pub(crate) enum PanicMessage {
     /// An exception: `plugin.py:45 in helper: AttributeError: …`.
     Exception(String),
-    /// The last lines of standard error, where a panic is reported.
+    /// A panic: `src/lib.rs:61:26: MESSAGE`.
     Panic(String),
+    /// The last lines of standard error. The guest reported neither an exception nor a panic.
+    LastLines(String),
 }
 
 impl PanicMessage {
-    /// Finds them in the console output and the log of the failed call.
+    /// Finds them in the log of the failed call and in the console output after the last entry of that log.
     pub fn of(console: &[LogLine], log: &[LogLine]) -> Option<Self> {
-        let errors: Vec<&str> = lines_of(console, LogLevel::Warn);
+        let rest = lines_of(console, LogLevel::Warn);
+        // Console output before a log entry is already in the log.
+        let errors = [lines_of(log, LogLevel::Warn), rest.clone()].concat();
         let exception = python_exception(&errors).or_else(|| javascript_exception(log));
-        exception.map(Self::Exception).or_else(|| panic_message(&errors).map(Self::Panic))
+        let panic = || panic_message(&errors).map(Self::Panic);
+        exception.map(Self::Exception).or_else(panic).or_else(|| last_lines(&rest).map(Self::LastLines))
     }
 }
 
 /// Console output without what a language runtime adds: a hint about variables that guests do not have, and after an
-/// exception its own frames and its panic.
-pub(crate) fn without_internals(mut console: Vec<LogLine>) -> Vec<LogLine> {
+/// exception its own frames and its panic. `log` holds the earlier entries of the call.
+pub(crate) fn without_internals(mut console: Vec<LogLine>, log: &[LogLine]) -> Vec<LogLine> {
     console.retain(|line| line.level != LogLevel::Warn || !line.message.starts_with(BACKTRACE_HINT));
+    if is_javascript_abort(&console, log) {
+        console.retain(|line| line.level != LogLevel::Warn);
+        return console;
+    }
     if console.iter().any(|line| line.message == TRACEBACK) { without_frames(console) } else { console }
+}
+
+/// Whether the errors of `console` are the JavaScript runtime's account of an exception, which names the engine's own
+/// files. The SDK logs the exception last, so all lines after that entry are the runtime's.
+fn is_javascript_abort(console: &[LogLine], log: &[LogLine]) -> bool {
+    let is_logged =
+        log.last().is_some_and(|entry| entry.level == LogLevel::Error && entry.message.starts_with(UNCAUGHT));
+    let errors = lines_of(console, LogLevel::Warn);
+    is_logged && errors.iter().rev().find(|line| !line.is_empty()) == Some(&JAVASCRIPT_ABORT)
 }
 
 /// Console output without the frames and the panic of the Python runtime.
@@ -146,12 +170,30 @@ fn javascript_exception(log: &[LogLine]) -> Option<String> {
     })
 }
 
-/// Last lines of standard error.
+/// Place and message of the last panic. Rust's runtime writes them last, except for its hint.
 fn panic_message(errors: &[&str]) -> Option<String> {
-    let said = errors.iter().filter(|line| !line.starts_with("note: ")).map(|line| line.trim());
-    let words: Vec<&str> = said.filter(|line| !line.is_empty()).collect();
-    let message = words[words.len().saturating_sub(PANIC_LINES)..].join(" ");
+    let (start, place) = errors.iter().enumerate().rev().find_map(|(start, line)| Some((start, panic_place(line)?)))?;
+    let message = said(&errors[start + 1..]).join(" ");
+    Some(if message.is_empty() { cut(place) } else { cut(&format!("{place}: {message}")) })
+}
+
+/// Place of a panic, such as `src/lib.rs:61:26`, from its first line.
+fn panic_place(line: &str) -> Option<&str> {
+    let (_, place) = line.strip_prefix("thread '")?.split_once(PANICKED)?;
+    Some(place.trim_end().trim_end_matches(':'))
+}
+
+/// Last lines of standard error.
+fn last_lines(errors: &[&str]) -> Option<String> {
+    let words = said(errors);
+    let message = words[words.len().saturating_sub(LAST_LINES)..].join(" ");
     (!message.is_empty()).then(|| cut(&message))
+}
+
+/// Lines with text that are not hints of Rust's runtime.
+fn said<'a>(lines: &[&'a str]) -> Vec<&'a str> {
+    let lines = lines.iter().filter(|line| !line.starts_with("note: ")).map(|line| line.trim());
+    lines.filter(|line| !line.is_empty()).collect()
 }
 
 fn cut(message: &str) -> String {
@@ -192,7 +234,7 @@ note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
     #[test]
     fn the_log_keeps_the_authors_part_of_a_traceback() {
         let kept: Vec<String> =
-            without_internals(lines(LogLevel::Warn, PYTHON)).into_iter().map(|line| line.message).collect();
+            without_internals(lines(LogLevel::Warn, PYTHON), &[]).into_iter().map(|line| line.message).collect();
         let expected = [
             "before",
             TRACEBACK,
@@ -204,7 +246,32 @@ note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
         assert_eq!(kept, expected);
         // Other output is unchanged.
         let other = lines(LogLevel::Warn, "a panic\n    indented\nnote: run with `RUST_BACKTRACE=1`");
-        assert_eq!(without_internals(other.clone()), other[..2]);
+        assert_eq!(without_internals(other.clone(), &[]), other[..2]);
+    }
+
+    /// Standard error of an environment in JavaScript after the SDK has logged an exception.
+    const JAVASCRIPT: &str = r#"invalid variant tag value `undefined` (received `TypeError: can't access property "length", nothing is undefined`) specified for `Error`
+Stack:
+  export_environment_0_1_0$step@/tmp/5e8bb91bb7dc/sources/initializer.js:1662:17
+
+Redirecting call to abort() to mozalloc_abort
+"#;
+
+    #[test]
+    fn the_log_leaves_out_the_javascript_runtimes_account_of_a_logged_exception() {
+        let entry = |level, message: &str| LogLine { level, message: message.to_owned() };
+        let uncaught = entry(LogLevel::Error, "Uncaught TypeError: nothing is undefined\n    at step (plugin.mjs:34)");
+        let errors = lines(LogLevel::Warn, JAVASCRIPT);
+        let printed = entry(LogLevel::Info, "printed");
+        let console = [vec![printed.clone()], errors.clone()].concat();
+        assert_eq!(without_internals(console, std::slice::from_ref(&uncaught)), [printed]);
+        // Without the entry, the runtime's account is the only one.
+        assert_eq!(without_internals(errors.clone(), &[]), errors);
+        let later = [uncaught.clone(), entry(LogLevel::Info, "recovered")];
+        assert_eq!(without_internals(errors.clone(), &later), errors);
+        // Another end of the call is not the runtime's account.
+        let own = lines(LogLevel::Warn, "thread '<unnamed>' (1) panicked at src/lib.rs:1:2:\nown words");
+        assert_eq!(without_internals(own.clone(), &[uncaught]), own);
     }
 
     #[test]
@@ -240,11 +307,26 @@ line 1 column 1
     }
 
     #[test]
-    fn a_panic_is_the_end_of_standard_error() {
-        let panic = "\nthread '<unnamed>' (1) panicked at src/lib.rs:7:5:\na panic, as asked\nnote: run with `RUST_BACKTRACE=1` \
-                     environment variable to display a backtrace\n";
-        let said = "thread '<unnamed>' (1) panicked at src/lib.rs:7:5: a panic, as asked";
-        assert_eq!(PanicMessage::of(&lines(LogLevel::Warn, panic), &[]), Some(PanicMessage::Panic(said.to_owned())));
+    fn a_panic_is_read_with_its_place_and_without_earlier_output() {
+        let panic = "my own line\n\nthread '<unnamed>' (1) panicked at src/lib.rs:7:5:\na panic, as asked\nnote: run with \
+                     `RUST_BACKTRACE=1` environment variable to display a backtrace\n";
+        let said = |text: &str| Some(PanicMessage::Panic(text.to_owned()));
+        let console = lines(LogLevel::Warn, panic);
+        assert_eq!(PanicMessage::of(&console, &[]), said("src/lib.rs:7:5: a panic, as asked"));
+        assert_eq!(PanicMessage::of(&[], &console), said("src/lib.rs:7:5: a panic, as asked"), "a log entry followed");
         assert_eq!(PanicMessage::of(&lines(LogLevel::Info, panic), &[]), None, "standard output reports no panic");
+        let equal = "thread 'main' panicked at src/lib.rs:1:2:\nassertion `left == right` failed\n  left: 1\n right: 2";
+        let words = "src/lib.rs:1:2: assertion `left == right` failed left: 1 right: 2";
+        assert_eq!(PanicMessage::of(&lines(LogLevel::Warn, equal), &[]), said(words));
+        let bare = lines(LogLevel::Warn, "thread 'main' panicked at src/lib.rs:1:2:");
+        assert_eq!(PanicMessage::of(&bare, &[]), said("src/lib.rs:1:2"));
+    }
+
+    #[test]
+    fn other_errors_are_quoted_as_such() {
+        let console = lines(LogLevel::Warn, "one\ntwo\nthree\nmemory allocation of 8 bytes failed\n");
+        let last = "two three memory allocation of 8 bytes failed";
+        assert_eq!(PanicMessage::of(&console, &[]), Some(PanicMessage::LastLines(last.to_owned())));
+        assert_eq!(PanicMessage::of(&[], &console), None, "an entry of the log interface reports no failure");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_record::{Seed, Stream};
+use gymkhana_record::{LogLevel, Seed, Stream};
 use wasmtime::Result;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::WasiCtx;
@@ -77,7 +77,16 @@ impl StoreData {
         self.random.begin(call, number);
     }
 
-    /// Moves the console lines of this call into the log.
+    /// Adds an entry of the log interface, after the console lines that the guest completed before it.
+    pub fn write_log(&mut self, level: LogLevel, message: String) {
+        if let Some(console) = &self.console {
+            let lines = console.take_complete();
+            self.log_console(lines);
+        }
+        self.log.push(level, message);
+    }
+
+    /// Moves the remaining console lines of this call into the log.
     pub fn end_call(&mut self) {
         if let Some(console) = &self.console {
             let lines = console.take();
@@ -85,7 +94,7 @@ impl StoreData {
         }
     }
 
-    /// Moves the console lines of a failed call into the log and returns the guest's account of the failure, if any.
+    /// Moves the remaining console lines of a failed call into the log and returns the guest's account of the failure, if any.
     pub fn end_failed_call(&mut self) -> Option<PanicMessage> {
         let lines = self.console.as_ref().map(Console::take).unwrap_or_default();
         let words = PanicMessage::of(&lines, self.log.lines());
@@ -102,7 +111,8 @@ impl StoreData {
     }
 
     fn log_console(&mut self, lines: Vec<LogLine>) {
-        for line in without_internals(lines).into_iter().filter(|line| !line.message.is_empty()) {
+        let lines = without_internals(lines, self.log.lines());
+        for line in lines.into_iter().filter(|line| !line.message.is_empty()) {
             self.log.push(line.level, line.message);
         }
     }
@@ -178,3 +188,50 @@ impl RandomSource {
 #[derive(Debug, thiserror::Error)]
 #[error("the guest requested {0} bytes at once")]
 pub(crate) struct TooManyBytes(pub u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data() -> StoreData {
+        let timer = Arc::new(CallTimer::new());
+        let mut data = StoreData::new(&Limits::default(), RandomSource::new(Seed(1)), &timer, Assets::default(), None);
+        data.console = Some(Console::new(1000));
+        data
+    }
+
+    fn write(data: &StoreData, level: LogLevel, text: &str) {
+        data.console.as_ref().expect("a console").write(level, text.as_bytes());
+    }
+
+    fn messages(data: &StoreData) -> Vec<&str> {
+        data.log.lines().iter().map(|line| line.message.as_str()).collect()
+    }
+
+    #[test]
+    fn console_lines_and_log_entries_keep_their_order() {
+        let mut data = data();
+        write(&data, LogLevel::Info, "first\nunfin");
+        data.write_log(LogLevel::Info, "second".to_owned());
+        write(&data, LogLevel::Info, "ished\n");
+        data.write_log(LogLevel::Debug, "fourth".to_owned());
+        write(&data, LogLevel::Warn, "fifth");
+        data.end_call();
+        assert_eq!(messages(&data), ["first", "second", "unfinished", "fourth", "fifth"]);
+    }
+
+    #[test]
+    fn an_authors_errors_stay_when_the_javascript_runtime_aborts() {
+        let mut data = data();
+        write(&data, LogLevel::Warn, "the author's own words\n");
+        let uncaught = "Uncaught TypeError: x is undefined\n    at step (plugin.mjs:34)";
+        data.write_log(LogLevel::Error, uncaught.to_owned());
+        let runtime = "invalid variant tag value `undefined` (received `TypeError: x is undefined`) specified for `Error`\n\
+                       Stack:\n  export_environment_0_1_0$step@/tmp/sources/initializer.js:1662:17\n\n\
+                       Redirecting call to abort() to mozalloc_abort\n";
+        write(&data, LogLevel::Warn, runtime);
+        let said = "plugin.mjs:34 in step: TypeError: x is undefined";
+        assert_eq!(data.end_failed_call(), Some(PanicMessage::Exception(said.to_owned())));
+        assert_eq!(messages(&data), ["the author's own words", uncaught]);
+    }
+}

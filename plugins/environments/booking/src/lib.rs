@@ -73,7 +73,8 @@ impl Booking {
                 "hour" | "guests" => call.integer(slot.name)?.to_string(),
                 _ => call.text(slot.name)?,
             };
-            let wrong = || format!("`{}` is not a valid value of `{}`; choose {}", value, slot.name, slot.values.join(", "));
+            let wrong =
+                || format!("`{}` is not a valid value of `{}`; choose {}", value, slot.name, slot.values.join(", "));
             *place = slot.find(&value).ok_or_else(wrong)?;
         }
         Ok(booked)

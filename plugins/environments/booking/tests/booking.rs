@@ -68,7 +68,11 @@ fn a_booking_must_be_valid_and_right_in_every_slot() {
     let mut nowhere = right.clone();
     nowhere[3] = "cellar".to_owned();
     let told = episode.step(book(&nowhere)).expect("a call");
-    assert!(!told.terminated && seen(&told).starts_with("`cellar` is not a valid value of `area`; choose garden"), "{}", seen(&told));
+    assert!(
+        !told.terminated && seen(&told).starts_with("`cellar` is not a valid value of `area`; choose garden"),
+        "{}",
+        seen(&told)
+    );
     let mut other = right.clone();
     other[2] = if right[2] == "1" { "2" } else { "1" }.to_owned();
     let ended = episode.step(book(&other)).expect("a call");

@@ -13,7 +13,7 @@ use gymkhana_sdk::{
 };
 
 /// Defects; the first option value is `none`.
-const CROOKS: [&str; 28] = [
+const CROOKS: [&str; 30] = [
     "none",
     "missing-task",
     "extra-task",
@@ -22,6 +22,8 @@ const CROOKS: [&str; 28] = [
     "third-split",
     "endless-train",
     "endless-reversed",
+    "alike-openings",
+    "alike-splits",
     "bad-schema",
     "idle-schema",
     "counts-starts",
@@ -50,7 +52,8 @@ const TURNS: u64 = 30;
 const LATE: u64 = 20;
 /// Greatest value of the option `size`.
 const MOST_SIZE: i64 = 5;
-/// Splits of six tasks each. The last exists for one defect only, and some have an endless first split.
+/// Splits of six tasks each, or of twelve if all open alike. The last exists for one defect only, and some have an endless
+/// first split.
 const SPLITS: [&str; 3] = ["train", "test", "dev"];
 
 static STARTS: AtomicU64 = AtomicU64::new(0);
@@ -64,6 +67,16 @@ fn names(crook: &str) -> &'static [&'static str] {
 /// Whether the first split is endless.
 fn is_endless(crook: &str) -> bool {
     crook.starts_with("endless")
+}
+
+/// Whether all tasks open alike, so that only privileged facts and snapshots tell them apart.
+fn is_alike(crook: &str) -> bool {
+    crook.starts_with("alike")
+}
+
+/// Tasks of a finite split.
+fn count(crook: &str) -> u64 {
+    if is_alike(crook) { 12 } else { 6 }
 }
 
 /// Hides a word of the task and shows a counter; the episode ends when the agent names the word.
@@ -97,7 +110,7 @@ impl Environment for Crooked {
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {
         let crook = options.text("crook");
         let split = |name: &&str| {
-            if *name == "train" && is_endless(crook) { Split::endless(*name) } else { Split::of(*name, 6) }
+            if *name == "train" && is_endless(crook) { Split::endless(*name) } else { Split::of(*name, count(crook)) }
         };
         Ok(names(crook).iter().map(split).collect())
     }
@@ -115,14 +128,15 @@ impl Environment for Crooked {
             "missing-task" => 5,
             "extra-task" => 7,
             _ if task.split == "train" && is_endless(&crook) => u64::MAX,
-            _ => 6,
+            _ => count(&crook),
         };
         if task.index >= tasks {
-            return Err(Error::not_found("there are six tasks"));
+            return Err(Error::not_found(format!("there are {tasks} tasks")));
         }
         let (split, index) = match (crook.as_str(), task.split.as_str()) {
             ("same-splits", _) | ("third-split", "dev") => ("train", task.index),
             ("reversed-splits" | "endless-reversed", "test") => ("train", 5 - task.index),
+            ("alike-splits", "test") => ("train", 11 - task.index),
             (_, split) => (split, task.index),
         };
         // An endless split would soon have every word of three digits.
@@ -136,8 +150,12 @@ impl Environment for Crooked {
             "idle-schema" => function.parameters = r#"{"type": "object", "required": ["word"]}"#.to_owned(),
             _ => {}
         }
-        let started =
-            Started::observe(format!("The word ends in {shown}; its task is {word}.")).offer(0, vec![function]);
+        let words = if is_alike(&crook) {
+            "The word is hidden.".to_owned()
+        } else {
+            format!("The word ends in {shown}; its task is {word}.")
+        };
+        let started = Started::observe(words).offer(0, vec![function]);
         let is_broken = (crook == "breaks-at-most" && size == MOST_SIZE) || (crook == "breaks-both" && is_both);
         let crook = if is_broken { "broken".to_owned() } else { crook };
         Ok((Self { crook, word, turns: 0, looks: Cell::new(0) }, started))

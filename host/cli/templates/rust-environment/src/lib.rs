@@ -10,7 +10,7 @@ use gymkhana_sdk::environment::{
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::{Content, Error, NamedValue, OptionInfo, Options, Rng, Task, hash, named, plugin, text};
 
-/// Splits and their sizes. A secret depends on the split's name and the task's index, so splits share no task.
+/// Splits and their sizes.
 const SPLITS: [(&str, u64); 2] = [("train", 1000), ("test", 100)];
 
 /// Episode: the secret number and the range that the guesses leave.
@@ -22,10 +22,22 @@ pub struct Guess {
     left: u64,
 }
 
+/// Secret of a task. The task alone determines it, so attempts at one task are comparable. Every third number is a secret
+/// of `test` only, so splits share no task.
+fn secret_of(task: &Task, highest: i64) -> i64 {
+    let mut rng = Rng::new(hash(format!("{}/{}", task.split, task.index).as_bytes()));
+    loop {
+        let secret = rng.between(1, highest);
+        if (secret % 3 == 0) == (task.split == "test") {
+            return secret;
+        }
+    }
+}
+
 impl Environment for Guess {
     fn info() -> Info {
         Info::new("Guess a number from hints", ["agent"])
-            .option(OptionInfo::new("highest", "Largest possible secret", 100).within(2.0, 1e6))
+            .option(OptionInfo::new("highest", "Largest possible secret", 100).within(3.0, 1e6))
             .option(OptionInfo::new("guesses", "Maximum number of guesses", 7).within(1.0, 100.0))
             .rewards(0.0, 1.0)
     }
@@ -42,9 +54,7 @@ impl Environment for Guess {
             return Err(Error::not_found(format!("split `{}` has {tasks} tasks", task.split)));
         }
         let (high, left) = (options.integer("highest"), options.integer("guesses"));
-        // The task alone determines the number, so attempts at one task are comparable.
-        let mut rng = Rng::new(hash(format!("{}/{}", task.split, task.index).as_bytes()));
-        let guess = Self { secret: rng.between(1, high) as u64, low: 1, high: high as u64, left: left as u64 };
+        let guess = Self { secret: secret_of(task, high) as u64, low: 1, high: high as u64, left: left as u64 };
         let words = format!("I think of a number from 1 to {high}. You have {left} guesses.");
         Ok((guess, Started::observe(words)))
     }
@@ -167,6 +177,16 @@ mod tests {
                 say(&mut episode, &guess).0 == "Right!"
             });
             assert!(won, "task {index}");
+        }
+    }
+
+    #[test]
+    fn splits_share_no_secret() {
+        for highest in [3, 100] {
+            for index in 0..50 {
+                assert_ne!(secret_of(&task("train", index), highest) % 3, 0, "train/{index}");
+                assert_eq!(secret_of(&task("test", index), highest) % 3, 0, "test/{index}");
+            }
         }
     }
 

@@ -38,7 +38,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
 
 /// Reads the state in every way, twice. Returns the number of ways.
 async fn read_twice(fixture: &Fixture, driver: &mut Driver, path: &Path, turn: usize) -> Result<usize, Stop> {
-    let place = format!("in front of step {turn} of {}", path.place());
+    let place = format!("before step {turn} of {}", path.place());
     let during = || format!("a read {place}");
     let first = driver.read_state(&fixture.plugin).await.during(during())?;
     if fixture.plugin.offers(OptionalInterface::Oracle) && !driver.is_session() && !driver.over {

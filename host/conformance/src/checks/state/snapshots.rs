@@ -3,7 +3,7 @@
 use gymkhana_record::FailureKind;
 
 use crate::driver::{Driver, Saved, Start};
-use crate::finding::{CheckPhase, Finding, Stop, passed, skipped, stop};
+use crate::finding::{CheckPhase, Defect, Finding, Stop, passed, skipped, stop};
 use crate::fixture::Fixture;
 use crate::path::Path;
 
@@ -30,35 +30,33 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         let (path, _) = Path::walk(fixture, start, seed, LENGTH).await?;
         let (_, mut original) = Path::begin(fixture, &fixture.plugin, start, &fixture.options, seed).await?;
         for turn in 0..path.actions.len() {
-            let saved =
-                original.save().await.during(format!("the snapshot in front of step {turn} of {}", path.place()))?;
+            let saved = original.save().await.during(format!("the snapshot before step {turn} of {}", path.place()))?;
             largest = largest.max(saved.bytes().len());
             let mut copy = restore(&saved, &path, turn).await?;
             if let Some(divergence) = path.retrace(fixture, &mut copy, turn).await? {
                 let seen =
-                    format!("{}, restored in front of step {turn}, continued differently: {divergence}", path.place());
+                    format!("{}, restored before step {turn}, continued differently: {divergence}", path.place());
                 return Err(stop(seen, CHANGE));
             }
             copies += 1;
             let one = Path { actions: path.actions[..=turn].to_vec(), ..path.clone() };
             if let Some(divergence) = one.retrace(fixture, &mut original, turn).await? {
-                let seen = format!(
-                    "{}, saved in front of step {turn}, continued differently itself: {divergence}",
-                    path.place()
-                );
+                let seen =
+                    format!("{}, saved before step {turn}, continued differently itself: {divergence}", path.place());
                 return Err(stop(seen, "make `snapshot` leave the state unchanged"));
             }
         }
     }
-    passed(format!("{copies} copies came to the same end; the largest snapshot has {largest} bytes"))
+    passed(format!("{copies} copies continued like their originals; the largest snapshot has {largest} bytes"))
 }
 
-async fn restore(saved: &Saved, path: &Path, turn: usize) -> Result<Driver, Stop> {
-    let what = format!("its own snapshot in front of step {turn} of {} could not be restored", path.place());
+/// Restores a state of a path.
+pub(super) async fn restore(saved: &Saved, path: &Path, turn: usize) -> Result<Driver, Stop> {
+    let what = format!("its own snapshot before step {turn} of {} could not be restored", path.place());
     match Driver::restore(saved, path.seed).await {
         Err(error) if error.kind == FailureKind::Refused => {
             let remedy = "`restore` refuses what `snapshot` wrote: correct one of them";
-            Err(stop(format!("{what}: {}", error.message), remedy))
+            Err(Stop::Plugin(Defect::of_call(what, error).with_change(remedy)))
         }
         restored => restored.during(what),
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gymkhana_sandbox::OptionalInterface;
 
+use super::snapshots::restore;
 use crate::driver::{Driver, Saved, Start};
 use crate::finding::{CheckPhase, Finding, Stop, passed, skipped, stop};
 use crate::fixture::Fixture;
@@ -84,13 +85,12 @@ async fn follow(
 
 /// Place of a state on a path.
 fn place(path: &Path, turn: usize) -> String {
-    format!("in front of step {turn} of {}", path.place())
+    format!("before step {turn} of {}", path.place())
 }
 
 /// Checks that a restored copy has the key.
 async fn survives(saved: &Saved, path: &Path, turn: usize, key: &[u8]) -> Result<(), Stop> {
-    let copy = Driver::restore(saved, path.seed).await;
-    let mut copy = copy.during(format!("its own snapshot {} could not be restored", place(path, turn)))?;
+    let mut copy = restore(saved, path, turn).await?;
     if self::key(&mut copy, path, turn).await? != key {
         return Err(stop(format!("the key {} differs after the state is restored", place(path, turn)), UNEQUAL));
     }
@@ -99,7 +99,7 @@ async fn survives(saved: &Saved, path: &Path, turn: usize, key: &[u8]) -> Result
 
 /// The key, read twice.
 async fn key(driver: &mut Driver, path: &Path, turn: usize) -> Result<Vec<u8>, Stop> {
-    let place = || format!("the state key in front of step {turn} of {}", path.place());
+    let place = || format!("the state key before step {turn} of {}", path.place());
     let first = driver.state_key().await.during(place())?.unwrap_or_default();
     let second = driver.state_key().await.during(place())?.unwrap_or_default();
     if first != second {
