@@ -82,7 +82,7 @@ async fn the_table_is_filtered_sorted_and_paged() {
         // Segments, which outlines lack, decide about the tokens.
         ("where=success+and+sampled_tokens+==+2", 9),
         ("where=not+success+and+stage+==+'rl'", 7),
-        ("where=length+>+4", 0),
+        ("where=length+%3E+4", 0),
         ("size=5", 5),
         ("size=5&from=15", 1),
         ("from=99999999999999", 0),
