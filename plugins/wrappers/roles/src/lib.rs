@@ -4,6 +4,8 @@
 //! run gives each seat its prompt, tools, limits and policy. Every role earns the environment's rewards, and pays for its own
 //! turns.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod memory;
 #[cfg(test)]
 mod tests;
