@@ -111,15 +111,15 @@ impl Workflow {
     /// [`Error::Invalid`] for anything that is not a workflow, and for a cycle of roles without a limit of turns.
     pub fn read(source: &str, turns: u64) -> Result<Self, Error> {
         let written: Vec<Written> =
-            serde_json::from_str(source).map_err(|error| wrong(format!("is not a list of roles: {error}")))?;
+            serde_json::from_str(source).map_err(|error| wrong(&format!("is not a list of roles: {error}")))?;
         if written.is_empty() {
-            return Err(wrong("has no role".to_owned()));
+            return Err(wrong("has no role"));
         }
         let names: Vec<&str> = written.iter().map(|role| role.role.as_str()).collect();
         for (index, name) in names.iter().enumerate() {
             seat_of(name)?;
             if names[..index].contains(name) {
-                return Err(wrong(format!("has role `{name}` twice")));
+                return Err(wrong(&format!("has role `{name}` twice")));
             }
         }
         let roles = written.iter().map(|role| role.read(&names)).collect::<Result<Vec<Role>, Error>>()?;
@@ -175,16 +175,16 @@ impl Workflow {
     fn check(&self, names: &[&str]) -> Result<(), Error> {
         for (role, name) in self.roles.iter().zip(names) {
             if role.actions == 0 && role.next.is_none() {
-                return Err(wrong(format!("has role `{name}`, which has neither `actions` nor `next`")));
+                return Err(wrong(&format!("has role `{name}`, which has neither `actions` nor `next`")));
             }
         }
         let mut reached = vec![false; names.len()];
         self.visit(0, &mut vec![], &mut reached, names)?;
         if let Some(index) = reached.iter().position(|reached| !reached) {
-            return Err(wrong(format!("has role `{}`, to which no other role leads", names[index])));
+            return Err(wrong(&format!("has role `{}`, to which no other role leads", names[index])));
         }
         match (0..names.len()).find(|index| self.distance_to_action(*index).is_none()) {
-            Some(index) => Err(wrong(format!("has role `{}`, from which no role that acts is reached", names[index]))),
+            Some(index) => Err(wrong(&format!("has role `{}`, from which no role that acts is reached", names[index]))),
             None => Ok(()),
         }
     }
@@ -196,7 +196,7 @@ impl Workflow {
                 return Ok(());
             }
             let cycle: Vec<&str> = path[start..].iter().chain([&index]).map(|index| names[*index]).collect();
-            return Err(wrong(format!("has the cycle {} and no limit: set option `turns`", cycle.join(" → "))));
+            return Err(wrong(&format!("has the cycle {} and no limit: set option `turns`", cycle.join(" → "))));
         }
         if std::mem::replace(&mut reached[index], true) && self.turns > 0 {
             return Ok(());
@@ -214,17 +214,17 @@ impl Written {
     fn read(&self, names: &[&str]) -> Result<Role, Error> {
         let share = |key: &str, value: f64| match (0.0..=1.0).contains(&value) {
             true => Ok(value),
-            false => Err(wrong(format!("has {key} = {value} for `{}`; it must be from 0 to 1", self.role))),
+            false => Err(wrong(&format!("has {key} = {value} for `{}`; it must be from 0 to 1", self.role))),
         };
         let target = |target: &Target| {
             let (name, price) = target.parts();
             let unknown =
-                || wrong(format!("leads from `{}` to `{name}`; its roles are {}", self.role, names.join(", ")));
+                || wrong(&format!("leads from `{}` to `{name}`; its roles are {}", self.role, names.join(", ")));
             let to = names.iter().position(|known| *known == name).ok_or_else(unknown)?;
             Ok(Handover { to, price: share("price", price)? })
         };
         if self.on.keys().any(String::is_empty) {
-            return Err(wrong(format!("has an empty word in `on` of `{}`: use `next`", self.role)));
+            return Err(wrong(&format!("has an empty word in `on` of `{}`: use `next`", self.role)));
         }
         let reads = match &self.reads {
             Some(reads) => reads.iter().map(|name| self.source(name, names)).collect::<Result<_, Error>>()?,
@@ -251,7 +251,7 @@ impl Written {
             "task" => Ok(Source::Task),
             "environment" => Ok(Source::Environment),
             role if names.contains(&role) => Ok(Source::Role(seat_of(role)?)),
-            other => Err(wrong(format!(
+            other => Err(wrong(&format!(
                 "has `{other}` in `reads` of `{}`; it must be task, environment, {}",
                 self.role,
                 names.join(", ")
@@ -263,10 +263,10 @@ impl Written {
 /// Seat of a role.
 fn seat_of(name: &str) -> Result<u32, Error> {
     let seat = NAMES.iter().position(|known| *known == name);
-    let seat = seat.ok_or_else(|| wrong(format!("has a role `{name}`; roles are {}", NAMES.join(", "))))?;
+    let seat = seat.ok_or_else(|| wrong(&format!("has a role `{name}`; roles are {}", NAMES.join(", "))))?;
     Ok(seat as u32)
 }
 
-fn wrong(reason: String) -> Error {
+fn wrong(reason: &str) -> Error {
     Error::Invalid(format!("option `workflow` {reason}"))
 }
