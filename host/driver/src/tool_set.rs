@@ -71,7 +71,7 @@ pub struct SameFunction {
 
 /// A seat may call a tool that the run does not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no tool `{tool}`")]
+#[error("tool `{tool}` does not exist")]
 pub struct UnknownTool {
     /// The tool.
     pub tool: String,
@@ -131,7 +131,7 @@ impl ToolSet {
     /// The same tools with one seat restricted to those of these names.
     ///
     /// # Errors
-    /// If there is no tool of a name.
+    /// If a name is not that of a tool.
     pub fn restricted(&self, seat: u32, names: &[String]) -> Result<Self, UnknownTool> {
         let index = |name: &String| {
             let found = self.tools.iter().position(|tool| tool.name() == name);

@@ -131,7 +131,7 @@ impl PluginSet {
     /// The same set, in which one seat may call only the tools of these names.
     ///
     /// # Errors
-    /// If there is no tool of a name.
+    /// If a name is not that of a tool.
     pub fn with_tools_of_seat(mut self, seat: u32, tools: &[String]) -> Result<Self, UnknownTool> {
         self.tools = Arc::new(self.tools.restricted(seat, tools)?);
         Ok(self)

@@ -69,7 +69,7 @@ impl Chooser {
         Some(Self { kind, memory })
     }
 
-    /// The tasks of so many groups, of which each has `group_size` attempts unless its task says otherwise.
+    /// The tasks of this number of groups, each of which has `group_size` attempts unless its task says otherwise.
     pub fn choose(&mut self, groups: usize, group_size: u32) -> Vec<Choice> {
         let memory = &mut self.memory;
         match &mut self.kind {

@@ -55,7 +55,7 @@ impl TaskOrder {
         }
     }
 
-    /// A shuffled order of so many tasks.
+    /// A shuffled order of this number of tasks.
     pub(crate) fn shuffled(split: &str, count: Option<u64>, seed: Seed) -> Self {
         Self { split: split.to_owned(), count, seed, rule: Rule::Shuffled { pass: None, order: vec![] } }
     }
