@@ -6,6 +6,7 @@ use crate::checks::{arrows, cycles, deny, features, layout, locks, prose};
 use crate::measure::{bench, gpu_pack, study};
 use crate::publish::package;
 use crate::reference::{self, Reference};
+use crate::setup::registry::Refusal;
 use crate::setup::run_cargo;
 use crate::step::{both, print_summary, skip, step};
 use crate::workspace::Workspace;
@@ -66,7 +67,7 @@ fn run_all(workspace: &Workspace, limit: TimeLimit) -> anyhow::Result<()> {
     both(|| setup::build(workspace), || foreign::build(workspace).and_then(|()| foreign::test(workspace)))?;
     both(
         || step("tests: build", || run_cargo(workspace, &[&TESTS[..], &["--no-run"]].concat())),
-        || setup::registry::run(workspace).and_then(|()| deny::run(workspace)),
+        || setup::registry::run(workspace, Refusal::Fails).and_then(|()| deny::run(workspace)),
     )?;
     both(|| step("tests", || run_cargo(workspace, &TESTS)), || run_the_rest(workspace, limit))
 }

@@ -30,6 +30,8 @@ pub struct Imported {
     pub splits: Vec<(String, u64)>,
     /// Rows that are equal to an earlier one of their split.
     pub repeated: u64,
+    /// Rows without `answer`, which rewards compare.
+    pub unanswered: u64,
     /// Rows that were skipped, with the reason.
     pub skipped: Vec<(Place, String)>,
     /// Size of the file in bytes.
@@ -50,7 +52,7 @@ pub fn import(
     let write_error = |source: WriteError| DataError::Write { path: out.to_owned(), source };
     let mut writer = Writer::new(BufWriter::new(&temporary.file)).map_err(write_error)?;
     let (mut splits, mut duplicates) = (Vec::<(String, u64)>::new(), Duplicates::default());
-    let (mut repeated, mut skipped, mut number) = (0, Vec::new(), 0);
+    let (mut repeated, mut unanswered, mut skipped, mut number) = (0, 0, Vec::new(), 0);
     for record in records(source)? {
         let record = record?;
         if number == 0 {
@@ -70,6 +72,7 @@ pub fn import(
         });
         match task {
             Ok((split, row)) => {
+                unanswered += u64::from(!row.facts.contains_key("answer"));
                 writer.add(&split, Json::Object(row.columns()).to_string().as_bytes()).map_err(write_error)?;
                 match splits.iter_mut().find(|(name, _)| *name == split) {
                     Some((_, rows)) => *rows += 1,
@@ -88,7 +91,7 @@ pub fn import(
     buffer.flush().map_err(|error| write_error(error.into()))?;
     drop(buffer);
     let bytes = temporary.keep(out)?;
-    Ok(Imported { splits, repeated, skipped, bytes })
+    Ok(Imported { splits, repeated, unanswered, skipped, bytes })
 }
 
 /// Split and row of a record.

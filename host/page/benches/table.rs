@@ -36,7 +36,7 @@ fn main() {
     write_run(&path, count);
     println!("{count} episodes written in {:.1?}", start.elapsed());
     let address: SocketAddr = "127.0.0.1:8123".parse().expect("an address");
-    let router = router(&[path], Access::new(address, None).expect("access")).expect("a router");
+    let router = router(&[path], Access::new(address, None).expect("access"), None).expect("a router");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let (time, _) = runtime.block_on(fetch(&router, "/runs/0/episodes"));
     println!("first page, which indexes the run: {time:.1?}");

@@ -31,6 +31,11 @@ pub enum PageError {
         /// I/O error.
         source: io::Error,
     },
+    /// Other machines could start replays.
+    #[error(
+        "cannot replay at {0}: other machines can reach it\nhint: leave --allow-replay out, or listen on 127.0.0.1"
+    )]
+    ReplayFromElsewhere(SocketAddr),
     /// Serving failed.
     #[error("the page cannot be served: {0}")]
     Serve(#[from] io::Error),
@@ -59,6 +64,12 @@ pub(crate) enum Problem {
         /// Cause.
         source: toml::de::Error,
     },
+    /// A page of another site sent a form.
+    #[error("the form is not from this page\nhint: open the address that `host page` printed")]
+    ForeignForm,
+    /// Another replay is running.
+    #[error("another replay is running\nhint: wait for it")]
+    Busy,
     /// The page could not be written.
     #[error("the page could not be written: a file of the run is damaged, or the host has a fault")]
     Panicked,
@@ -69,6 +80,8 @@ impl Problem {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::NotFound(_) => StatusCode::NOT_FOUND,
+            Self::ForeignForm => StatusCode::FORBIDDEN,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Option(_) | Self::Filter(_) => StatusCode::BAD_REQUEST,
             Self::Store(_) | Self::RunFile { .. } | Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }

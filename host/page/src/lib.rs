@@ -1,6 +1,6 @@
 //! The run page: curves, episodes and rewards of recorded and live runs, as HTML that the server renders.
 //!
-//! The page reads runs and changes nothing. What agents and plugins wrote is escaped by the template engine, media are
+//! The page reads runs and changes nothing; if it is allowed to, it replays episodes. What agents and plugins wrote is escaped by the template engine, media are
 //! images alone, and a content security policy refuses scripts that are not the page's own file.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -14,6 +14,7 @@ mod layout;
 mod live;
 mod overview;
 mod query;
+mod replay;
 mod rewards;
 mod routes;
 mod run;
@@ -23,5 +24,6 @@ mod words;
 
 pub use access::{Access, AccessError, Token};
 pub use error::PageError;
+pub use replay::{ReplayRequest, Replayed, Replayer};
 pub use routes::router;
 pub use server::{Page, Place};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, RawQuery, State};
+use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn_with_state;
 use axum::response::{Html, IntoResponse, Response};
@@ -14,8 +15,9 @@ use maud::Markup;
 use crate::access::{Access, admit};
 use crate::error::{PageError, Problem};
 use crate::query::Query;
+use crate::replay::Replayer;
 use crate::state::App;
-use crate::{episode, episodes, layout, live, overview, rewards};
+use crate::{episode, episodes, layout, live, overview, replay, rewards};
 
 /// Writes a page on a thread that may wait for files.
 async fn page(app: App, write: impl FnOnce(&App) -> Result<Markup, Problem> + Send + 'static) -> Response {
@@ -32,13 +34,17 @@ async fn page(app: App, write: impl FnOnce(&App) -> Result<Markup, Problem> + Se
     }
 }
 
-/// Routes of the page for these runs.
+/// Routes of the page for these runs, with those of replays if there is a replayer.
 ///
 /// # Errors
 /// If a run cannot be opened.
-pub fn router(runs: &[PathBuf], access: Access) -> Result<Router, PageError> {
-    let app = App::open(runs)?;
-    Ok(Router::new()
+pub fn router(runs: &[PathBuf], access: Access, replayer: Option<Replayer>) -> Result<Router, PageError> {
+    let app = App::open(runs, replayer)?;
+    let replays = match app.replays() {
+        Some(_) => Router::new().route("/runs/{run}/episodes/{id}/replay", get(replay_page).post(replay_result)),
+        None => Router::new(),
+    };
+    Ok(replays
         .route("/", get(overview_page))
         .route("/settings", get(settings_page))
         .route("/runs/{run}/episodes", get(episodes_page))
@@ -75,6 +81,28 @@ async fn episode_page(
     RawQuery(query): RawQuery,
 ) -> Response {
     page(app, move |app| episode::page(app, app.run(index(&run)?)?, &id, &parsed(query))).await
+}
+
+async fn replay_page(
+    State(app): State<App>,
+    Path((run, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+) -> Response {
+    page(app, move |app| replay::question(app, app.run(index(&run)?)?, &id, &parsed(query))).await
+}
+
+async fn replay_result(
+    State(app): State<App>,
+    Path((run, id)): Path<(String, String)>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
+    let run = index(&run).and_then(|index| app.run(index));
+    let result = match run {
+        Ok(run) => replay::result(&app, run, &id, &parsed(query), &headers).await,
+        Err(problem) => Err(problem),
+    };
+    page(app.clone(), |_| result).await
 }
 
 async fn group_page(State(app): State<App>, Path((run, group)): Path<(String, String)>) -> Response {

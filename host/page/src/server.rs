@@ -8,6 +8,7 @@ use tokio::net::TcpListener;
 
 use crate::access::{Access, Token};
 use crate::error::PageError;
+use crate::replay::Replayer;
 use crate::routes::router;
 
 /// A bound address for a page whose runs may not exist yet.
@@ -37,12 +38,15 @@ impl Place {
         self.address
     }
 
-    /// Opens the runs.
+    /// Opens the runs. With a replayer, their episodes can be replayed from this machine.
     ///
     /// # Errors
-    /// If a run cannot be opened.
-    pub fn open(self, runs: &[PathBuf]) -> Result<Page, PageError> {
-        Ok(Page { listener: self.listener, router: router(runs, self.access)? })
+    /// If a run cannot be opened, or there is a replayer and other machines can reach the address.
+    pub fn open(self, runs: &[PathBuf], replayer: Option<Replayer>) -> Result<Page, PageError> {
+        if replayer.is_some() && !self.address.ip().is_loopback() {
+            return Err(PageError::ReplayFromElsewhere(self.address));
+        }
+        Ok(Page { listener: self.listener, router: router(runs, self.access, replayer)? })
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::error::{PageError, Problem};
+use crate::replay::{Replayer, Replays};
 use crate::run::Run;
 
 /// Most readers of live updates at a time.
@@ -21,15 +22,17 @@ struct Shared {
     runs: Vec<Run>,
     streams: Arc<Semaphore>,
     writers: Arc<Semaphore>,
+    replays: Option<Replays>,
 }
 
 impl App {
-    /// Opens runs.
-    pub fn open(runs: &[PathBuf]) -> Result<Self, PageError> {
+    /// Opens runs, whose episodes can be replayed if there is a replayer.
+    pub fn open(runs: &[PathBuf], replayer: Option<Replayer>) -> Result<Self, PageError> {
         Ok(Self(Arc::new(Shared {
             runs: Run::open_all(runs)?,
             streams: Arc::new(Semaphore::new(STREAMS)),
             writers: Arc::new(Semaphore::new(WRITERS)),
+            replays: replayer.map(Replays::new),
         })))
     }
 
@@ -41,6 +44,11 @@ impl App {
     /// The run at an index.
     pub fn run(&self, index: usize) -> Result<&Run, Problem> {
         self.0.runs.get(index).ok_or_else(|| Problem::NotFound(format!("there is no run {index}")))
+    }
+
+    /// Replays, if they are allowed.
+    pub fn replays(&self) -> Option<&Replays> {
+        self.0.replays.as_ref()
     }
 
     /// Places for readers of live updates.

@@ -28,7 +28,7 @@ pub(crate) struct Reward {
 
 /// The value of one option, which a plugin refused.
 #[derive(Debug, thiserror::Error)]
-#[error("{key} is {value}, which plugin `{plugin}` refuses\nhint: use {wanted}")]
+#[error("{key} is {value}, which plugin `{plugin}` refuses: {why}\nhint: use {wanted}")]
 pub struct RefusedOption {
     /// Key of the option in the run file.
     pub key: String,
@@ -39,7 +39,7 @@ pub struct RefusedOption {
     /// Type and limits of the option.
     pub wanted: String,
     /// The plugin's words.
-    pub source: CallError,
+    pub why: String,
 }
 
 /// Error that prevents a set of plugins.
@@ -286,7 +286,7 @@ fn refused(bound: &BoundPlugin, section: &str, declared: &[OptionInfo], source: 
             value: shown(&option.value),
             plugin: bound.plugin.name().to_owned(),
             wanted: wanted(info),
-            source,
+            why: source.plugin_words().to_owned(),
         })),
         None => ask(&bound.plugin)(source),
     }

@@ -1,8 +1,9 @@
-//! Check that the run's plugins offer the functions that the environment's oracle calls.
+//! Trial of the environment's oracle before a run: the functions that it calls, the facts of its end, and failures of
+//! plugins.
 
 use gymkhana_config::{RunFile, SeatBinding, Stage};
-use gymkhana_orchestration::{Reporter, RunError, RunResult};
-use gymkhana_record::{Seed, TaskRef};
+use gymkhana_orchestration::{Reporter, RunError, RunResult, rewards};
+use gymkhana_record::{Boundary, CallSite, Failure, Seed, TaskRef};
 use gymkhana_rollout::Rollout;
 
 /// Functions of the first-party tools, each with its tool.
@@ -46,6 +47,33 @@ pub(crate) async fn has_functions(
         ));
     }
     Ok(())
+}
+
+/// Plays a task by the oracle. Refuses a success rule or a gate with a fact that the end lacks, and warns of plugins that
+/// fail: the recorded episodes decide whether they fail too often.
+pub(crate) async fn can_play(
+    file: &RunFile,
+    rollout: &Rollout,
+    task: &TaskRef,
+    reporter: &dyn Reporter,
+) -> RunResult<()> {
+    let Some(trial) = rollout.oracle_trial(task, Seed(file.seed)).await else { return Ok(()) };
+    rollout.check_trial_facts(&trial).map_err(|error| rewards::with_nearest_name(&error))?;
+    // An oracle that the run does not ask may fail, and one that writes no summaries does.
+    let matters = |failure: &&Failure| asks_oracle(file) || failure.call_site != CallSite::Advise;
+    for failure in trial.failures.iter().filter(matters) {
+        reporter.warn(&format!("in a trial of task {task}, {failure}\nhint: {}", advice(failure)));
+    }
+    Ok(())
+}
+
+/// Advice on a plugin that fails in a trial.
+fn advice(failure: &Failure) -> &'static str {
+    match failure.at {
+        Boundary::Reward(_) => "use rewards that can score this environment; see `host plugin inspect`",
+        Boundary::Environment(_) | Boundary::Tool(_) => "find the cause with `host plugin test`",
+        Boundary::Agent | Boundary::Model | Boundary::Host => "run `host doctor`",
+    }
 }
 
 /// Whether the oracle gives demonstrations or plays a seat.

@@ -87,6 +87,13 @@ impl CallError {
         self.plugin_error == Some(PluginErrorKind::Invalid)
     }
 
+    /// The message of an error that the plugin returned, in the plugin's own words; the whole message of another failure.
+    #[must_use]
+    pub fn plugin_words(&self) -> &str {
+        let words = self.plugin_error.and_then(|kind| self.message.strip_prefix(kind.words())?.strip_prefix(": "));
+        words.unwrap_or(&self.message)
+    }
+
     /// Converts the error that the plugin returned.
     #[must_use]
     pub fn refused(error: PluginError) -> Self {
@@ -180,6 +187,7 @@ mod tests {
             let error = CallError::refused(error);
             assert_eq!((error.kind, error.plugin_error), (FailureKind::Refused, Some(kind)));
             assert_eq!(error.is_invalid(), kind == PluginErrorKind::Invalid, "{error}");
+            assert_eq!(error.plugin_words(), why);
         }
     }
 
@@ -198,6 +206,7 @@ mod tests {
     fn a_message_alone_does_not_make_an_error_invalid() {
         let message = "the plugin found the request invalid: option `x`";
         assert!(!CallError::new(FailureKind::Refused, message).is_invalid());
+        assert_eq!(CallError::new(FailureKind::Refused, message).plugin_words(), message);
         let invalid = CallError::refused(PluginError::Invalid("option `x`".to_owned()));
         assert_eq!(invalid.message, message);
         assert!(!invalid.after_end().is_invalid());

@@ -1,4 +1,5 @@
-//! Trials of an oracle before a run: functions that nothing offers, and facts that the end of an episode lacks.
+//! Trials of an oracle before a run: functions that nothing offers, facts that the end of an episode lacks, and plugins that
+//! fail.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
@@ -6,7 +7,7 @@ use std::sync::Arc;
 
 use crate::common::{Table, limits, plan, rollout};
 use gymkhana_egress::{Egress, Model};
-use gymkhana_record::Seed;
+use gymkhana_record::{Seed, Value};
 use gymkhana_rollout::{Gate, RewardTerm, RuleError};
 use gymkhana_sandbox::Quota;
 
@@ -15,7 +16,11 @@ async fn missing(table: &Table, others: &[&str]) -> Vec<String> {
 }
 
 async fn facts(table: &Table) -> Result<(), RuleError> {
-    rollout(table, limits()).await.check_oracle_facts(&plan(0, 7).task, Seed(7)).await
+    let rollout = rollout(table, limits()).await;
+    match rollout.oracle_trial(&plan(0, 7).task, Seed(7)).await {
+        Some(trial) => rollout.check_trial_facts(&trial),
+        None => Ok(()),
+    }
 }
 
 /// A reward whose gate names a fact that no environment of these tests has.
@@ -52,6 +57,35 @@ async fn facts_that_the_end_lacks_are_found() {
     let error = facts(&Table::new()).await.unwrap_err().to_string();
     let none = "has no fact that is a flag or a number; name a component of a reward";
     assert_eq!(error, format!("success names the fact `success`, {ended} {none}"));
+}
+
+/// Failures of the plugins in a trial, in words.
+async fn failures(table: &Table) -> Vec<String> {
+    let trial = rollout(table, limits()).await.oracle_trial(&plan(0, 7).task, Seed(7)).await;
+    trial.unwrap().failures.iter().map(ToString::to_string).collect()
+}
+
+/// The lake has no answer that the reward could compare.
+#[tokio::test]
+async fn rewards_that_cannot_score_are_found() {
+    assert_eq!(failures(&Table::new().reward("answer-match", &[])).await, [""; 0]);
+    let lake = Table::new().environment("frozen-lake", &[]).reward("answer-match", &[]).reward("tool-efficiency", &[]);
+    let failed = failures(&lake).await;
+    let begin = "reward `answer-match` failed during scoring: ";
+    assert!(
+        matches!(&failed[..], [one] if one.starts_with(begin) && one.contains("no privileged `answer`")),
+        "{failed:?}"
+    );
+}
+
+#[tokio::test]
+async fn environments_that_fail_are_found() {
+    for (behaviour, site) in [("trap-start", "start"), ("trap-step", "step"), ("trap-advise", "advise")] {
+        let behaviour = [("behaviour", Value::Text(behaviour.to_owned()))];
+        let failed = failures(&Table::new().environment("guest-hostile-environment", &behaviour)).await;
+        let is_named = |one: &String| one.contains(site) && one.contains("a panic, as asked");
+        assert!(matches!(&failed[..], [one] if is_named(one)), "{failed:?}");
+    }
 }
 
 /// The third reply of the model ends the oracle's episode, which would lack the gate's fact.

@@ -66,7 +66,7 @@ fn add_wasm_target() -> anyhow::Result<()> {
 /// Checks the tools, fetches libtorch, builds the plugins and the host, and publishes the plugins in a local registry.
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
     build(workspace)?;
-    registry::run(workspace)
+    registry::run(workspace, registry::Refusal::LeavesOut)
 }
 
 /// As [`run`], without the registry.

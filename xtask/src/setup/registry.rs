@@ -37,10 +37,19 @@ const ARGUMENTS: [(&str, &str, &str, &str); 8] = [
     ("roles", "--with", "", "word-problems"),
 ];
 
-/// Creates the registry, publishes the plugins that changed, and maps the namespace.
-pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
+/// What follows from a plugin that the conformance suite refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is left out of the registry and named in the summary: the other plugins can be used.
+    LeavesOut,
+    /// The step fails.
+    Fails,
+}
+
+/// Creates the registry, publishes the plugins that changed after the whole conformance suite, and maps the namespace.
+pub fn run(workspace: &Workspace, refusal: Refusal) -> anyhow::Result<()> {
     step("registry", || {
-        let registry = LocalRegistry { workspace, home: workspace.root.join(".registry") };
+        let registry = LocalRegistry { workspace, refusal, home: workspace.root.join(".registry") };
         if !registry.is_complete() {
             registry.create()?;
         }
@@ -63,6 +72,7 @@ enum Published {
 
 struct LocalRegistry<'a> {
     workspace: &'a Workspace,
+    refusal: Refusal,
     home: PathBuf,
 }
 
@@ -120,6 +130,9 @@ impl LocalRegistry<'_> {
             match self.publish(name, &component) {
                 Ok(()) => fs::write(&published, bytes)?,
                 Err(_) if before.is_some() => return Ok(Published::NeedsNewRegistry),
+                Err(error) if self.refusal == Refusal::Fails => {
+                    return Err(error.context(format!("cannot publish `{name}`")));
+                }
                 Err(error) => skip(&format!("registry: {name}"), &format!("{error:#}")),
             }
         }

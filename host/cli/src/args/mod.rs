@@ -332,6 +332,9 @@ pub struct ReplayArgs {
     /// Also replay a fork before each turn
     #[arg(long)]
     pub forks: bool,
+    /// Also replay a fork before TURN, from 0
+    #[arg(long, value_name = "TURN", requires = "episode", conflicts_with = "forks")]
+    pub fork: Option<u32>,
 }
 
 /// `host show`.

@@ -119,4 +119,7 @@ pub struct PageArgs {
     /// Require a token [default: random for other addresses]
     #[arg(long, value_name = "TOKEN")]
     pub token: Option<String>,
+    /// Replay episodes from the page; this machine only
+    #[arg(long)]
+    pub allow_replay: bool,
 }

@@ -1,11 +1,13 @@
 //! `host page`: shows runs as a web page.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use gymkhana_page::{PageError, Place, Token};
+use gymkhana_page::{PageError, Place, ReplayRequest, Replayed, Replayer, Token};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::PageArgs;
+use super::replay::{self, Differing};
+use crate::args::{PageArgs, ReplayArgs};
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use crate::units::counted;
@@ -15,7 +17,8 @@ pub fn page(args: &PageArgs, printer: &Printer) -> CliResult<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     runtime.block_on(async {
         let (place, link) = bind(args.listen, args.token.clone()).await?;
-        let page = place.open(&args.runs).map_err(page_error)?;
+        let replayer: Option<Replayer> = if args.allow_replay { Some(Arc::new(replayed(printer))) } else { None };
+        let page = place.open(&args.runs, replayer).map_err(page_error)?;
         printer.status(format!("serving {} at {link}", counted(args.runs.len(), "run")));
         page.serve(stop_signal()?).await.map_err(page_error)
     })
@@ -34,6 +37,30 @@ pub async fn bind(address: SocketAddr, token: Option<String>) -> CliResult<(Plac
     let query = text.map(|text| format!("/?token={text}")).unwrap_or_default();
     let link = format!("http://{}{query}", place.address());
     Ok((place, link))
+}
+
+/// Replays an episode as `host replay` does.
+fn replayed(printer: &Printer) -> impl Fn(&ReplayRequest) -> Result<Replayed, String> + Send + Sync + 'static {
+    let printer = printer.clone();
+    move |request| {
+        let ReplayRequest { run, episode, fork } = request.clone();
+        let args = ReplayArgs { dir: run, episode: Some(episode), forks: false, fork };
+        let mut first = None;
+        let tally = replay::run(&args, &printer, |differing| {
+            first.get_or_insert(differing);
+        });
+        let tally = tally.map_err(|error| error.to_string())?;
+        Ok(match first {
+            Some(Differing { turn, difference, .. }) => Replayed::Differs {
+                in_fork: turn.is_some(),
+                place: difference.place,
+                recorded: difference.recorded,
+                replayed: difference.replayed,
+            },
+            None if tally.dropped > 0 => Replayed::Dropped,
+            None => Replayed::Equal { forks: tally.forks },
+        })
+    }
 }
 
 /// Errors of a run's files keep their side; the others are the user's to fix.

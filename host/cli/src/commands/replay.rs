@@ -4,7 +4,7 @@ use futures::StreamExt;
 use futures::stream;
 
 use gymkhana_record::{Ending, EpisodeId};
-use gymkhana_rollout::{Difference, ForkCheck};
+use gymkhana_rollout::Difference;
 use gymkhana_store::{RunReader, StoreError};
 use tokio::sync::Semaphore;
 
@@ -27,27 +27,26 @@ const MAX_REPORTED: u64 = 10;
 /// timed out is not repeated.
 const CALL_LIMIT: f64 = 86_400.0;
 
+/// Results of replays.
 #[derive(Default)]
-struct Tally {
+pub struct Tally {
     equal: u64,
     different: u64,
     /// Dropped by the host when recorded, and not replayed.
-    dropped: u64,
+    pub dropped: u64,
     /// Equal to the record, but with a fork that ends differently.
     forks_differ: u64,
     /// Forks that were replayed.
-    forks: u64,
+    pub forks: u64,
 }
 
-impl Tally {
-    fn add_forks(&mut self, id: EpisodeId, check: ForkCheck, printer: &Printer) {
-        self.forks += u64::from(check.forks);
-        let Some((turn, difference)) = check.difference else { return };
-        self.forks_differ += 1;
-        if self.forks_differ <= MAX_REPORTED {
-            report(id, &format!(", forked before turn {turn},"), &difference, printer);
-        }
-    }
+/// An episode whose replay differs from the record.
+pub struct Differing {
+    id: EpisodeId,
+    /// Turn before which a fork began, if the fork differs and the episode does not.
+    pub turn: Option<u32>,
+    /// The first difference.
+    pub difference: Difference,
 }
 
 fn episodes(count: u64) -> String {
@@ -56,6 +55,18 @@ fn episodes(count: u64) -> String {
 
 /// Runs the command.
 pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
+    let mut found = 0;
+    let tally = run(args, printer, |differing| {
+        found += 1;
+        if found <= MAX_REPORTED {
+            report(&differing, printer);
+        }
+    })?;
+    conclude(&tally, args, printer)
+}
+
+/// Replays the episodes of the arguments, and passes on those that differ.
+pub fn run(args: &ReplayArgs, printer: &Printer, on_difference: impl FnMut(Differing)) -> CliResult<Tally> {
     let run = RunReader::open(&args.dir)?;
     let mut file = RunFile::parse(&run.run_text()?, "run.toml", &[]).user_error()?;
     // A failure of the host ends a replay without retries.
@@ -64,11 +75,15 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
     file.sandbox.episode_budget_seconds = CALL_LIMIT;
     let files = plugins::recorded_files(&run)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
-    let tally = runtime.block_on(async {
+    runtime.block_on(async {
         let (environments, places) =
             recorded_environments(&run, &file, &files, OutboundMode::Recorded, &printer.reporter()).await?;
-        compare(&environments, places, &run, args, printer).await
-    })?;
+        compare(&environments, places, &run, args, printer, on_difference).await
+    })
+}
+
+/// Prints what was replayed; an error if anything differs.
+fn conclude(tally: &Tally, args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
     printer.result(format!("{} replayed, every byte equal: {}", episodes(tally.equal + tally.different), tally.equal));
     if tally.dropped > 0 {
         printer.result(format!("{} skipped: dropped when recorded", episodes(tally.dropped)));
@@ -82,7 +97,7 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
         let hint = "docs/how-to/debug-a-replay.md explains how to find the cause";
         return Err(CliError::internal(message).with_hint(hint));
     }
-    if args.forks {
+    if args.forks || args.fork.is_some() {
         printer.result(format!("episodes with equal forks: {}", tally.equal - tally.forks_differ));
         printer.result(format!("forks replayed: {}", tally.forks));
     }
@@ -102,6 +117,7 @@ async fn compare(
     run: &RunReader,
     args: &ReplayArgs,
     printer: &Printer,
+    mut on_difference: impl FnMut(Differing),
 ) -> CliResult<Tally> {
     let only = args.episode;
     let episodes = run.episodes()?;
@@ -140,20 +156,23 @@ async fn compare(
             if only.is_some_and(|id| id != recorded.id) {
                 continue;
             }
-            match Difference::between(recorded, replayed) {
-                None => {
-                    tally.equal += 1;
-                    if args.forks {
-                        let check = environments.of(recorded)?.rollout.check_forks(recorded).await.internal()?;
-                        tally.add_forks(recorded.id, check, printer);
-                    }
-                }
-                Some(difference) => {
-                    tally.different += 1;
-                    if tally.different <= MAX_REPORTED {
-                        report(recorded.id, "", &difference, printer);
-                    }
-                }
+            let id = recorded.id;
+            if let Some(difference) = Difference::between(recorded, replayed) {
+                tally.different += 1;
+                on_difference(Differing { id, turn: None, difference });
+                continue;
+            }
+            tally.equal += 1;
+            let rollout = &environments.of(recorded)?.rollout;
+            let check = match args.fork {
+                Some(turn) => rollout.check_fork_before(recorded, turn).await.user_error()?,
+                None if args.forks => rollout.check_forks(recorded).await.internal()?,
+                None => continue,
+            };
+            tally.forks += u64::from(check.forks);
+            if let Some((turn, difference)) = check.difference {
+                tally.forks_differ += 1;
+                on_difference(Differing { id, turn: Some(turn), difference });
             }
         }
         let figures = ProgressFigures::of(format!("{} differ", tally.different));
@@ -162,7 +181,9 @@ async fn compare(
     Ok(tally)
 }
 
-fn report(id: EpisodeId, forked: &str, difference: &Difference, printer: &Printer) {
+fn report(differing: &Differing, printer: &Printer) {
+    let Differing { id, turn, difference } = differing;
+    let forked = turn.map_or_else(String::new, |turn| format!(", forked before turn {turn},"));
     printer.status(format!(
         "episode {id}{forked} differs at {}\n  recorded: {:.200}\n  replayed: {:.200}",
         difference.place, difference.recorded, difference.replayed

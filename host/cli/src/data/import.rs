@@ -27,7 +27,7 @@ pub fn import(args: &ImportArgs, printer: &Printer) -> CliResult<()> {
         return Err(CliError::user(message).with_hint("choose another name, or replace it with --overwrite"));
     }
     let imported = gymkhana_data::import(&args.source.source, &out, &options, told(printer)).user_error()?;
-    let Imported { splits, repeated, skipped, bytes } = imported;
+    let Imported { splits, repeated, unanswered, skipped, bytes } = imported;
     for (place, why) in skipped.iter().take(LISTED) {
         printer.warn(escape_line(&format!("skipped {place}: {why}")));
     }
@@ -36,6 +36,10 @@ pub fn import(args: &ImportArgs, printer: &Printer) -> CliResult<()> {
     }
     if repeated > 0 {
         printer.warn(format!("rows that repeat an earlier one of their split: {repeated}"));
+    }
+    if unanswered > 0 {
+        let tasks: u64 = splits.iter().map(|(_, rows)| rows).sum();
+        printer.warn(format!("rows without `answer`, which rewards compare: {unanswered} of {tasks}"));
     }
     let splits: Vec<String> =
         splits.iter().map(|(name, rows)| format!("{name} with {}", counted(*rows, "task"))).collect();

@@ -224,8 +224,9 @@ fn an_environment_is_played_by_hand() {
     let lines = "oracle\nfollow\nundo\nfunctions\ncall move\nthe middle\nrender it\nhelp\n5\nundo\nfollow\nfollow\nfollow\nfollow\n";
     insta::assert_snapshot!("play-environment", typed(&desk, &game, lines).succeeded());
     let alone = ["plugin", "play", "plugins/frozen-lake.wasm", "--option", "map=4x4", "--option", "turns=2"];
-    let lines = "render\ndown\nguide me\n";
+    let lines = "render\nrender lake.svg\ndown\nguide me\n";
     insta::assert_snapshot!("play-alone", typed(&desk, &alone, lines).succeeded());
+    assert!(fs::read_to_string(desk.path("lake.svg")).expect("a picture").starts_with("<svg "));
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! Runs that serve metrics or their page, and a client that reads them.
+//! Runs that serve metrics or their page, servers of finished runs, and a client of both.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use super::{Desk, WORD_PROBLEMS, run_arguments};
 
-/// A run that serves metrics or its page.
+/// A program that serves metrics or pages.
 pub struct Served {
     child: Child,
     url: String,
@@ -22,15 +22,25 @@ pub fn serve_page(desk: &Desk) -> Served {
     start(desk, &["--page=127.0.0.1:0"], "page of the run: ")
 }
 
+/// A server of the page of the finished run `out`.
+pub fn serve_folder(desk: &Desk, arguments: &[&str]) -> Served {
+    let page = ["page", "out", "--listen", "127.0.0.1:0"];
+    listen(desk.command(&[&page[..], arguments].concat()), "serving 1 run at ")
+}
+
 /// Starts a run and waits for the line that has this beginning and then the address.
 fn start(desk: &Desk, arguments: &[&str], beginning: &str) -> Served {
-    let mut command = desk.command(&run_arguments(WORD_PROBLEMS, arguments));
+    listen(desk.command(&run_arguments(WORD_PROBLEMS, arguments)), beginning)
+}
+
+/// Starts a program and waits for the line that has this beginning and then the address.
+fn listen(mut command: Command, beginning: &str) -> Served {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the host can be started");
     let mut talk = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut line = String::new();
     while !line.starts_with(beginning) {
         line.clear();
-        assert!(talk.read_line(&mut line).expect("it is text") > 0, "the run ended and said no address");
+        assert!(talk.read_line(&mut line).expect("it is text") > 0, "the program ended and said no address");
     }
     Served { child, url: line[beginning.len()..].trim().to_owned(), talk }
 }
@@ -43,6 +53,17 @@ impl Served {
         pages
     }
 
+    /// The answer to a form of the page, which must be a success. The server ends afterwards with this object.
+    pub fn post(&self, path: &str) -> String {
+        let (client, runtime) = client();
+        let request = client.post(format!("{}{path}", self.url)).header("origin", &self.url);
+        runtime.block_on(async {
+            let response = request.send().await.expect("an answer");
+            assert_eq!(response.status(), 200, "{path}");
+            response.text().await.expect("text")
+        })
+    }
+
     /// Waits for the end of the run, which must be a success.
     fn finish(&mut self) {
         let mut rest = String::new();
@@ -51,12 +72,24 @@ impl Served {
     }
 }
 
-/// All pages until the server stops.
-fn pages(url: &str) -> Vec<String> {
+impl Drop for Served {
+    fn drop(&mut self) {
+        // A run has ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn client() -> (reqwest::Client, tokio::runtime::Runtime) {
     // Fails if a provider is installed already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    (client, tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime"))
+}
+
+/// All pages until the server stops.
+fn pages(url: &str) -> Vec<String> {
+    let (client, runtime) = client();
     let mut pages = vec![];
     runtime.block_on(async {
         while let Ok(response) = client.get(url).send().await {

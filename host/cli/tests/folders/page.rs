@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use crate::common::served::serve_page;
+use crate::common::served::{serve_folder, serve_page};
 use crate::common::{Desk, SMALL_RUN, WORD_PROBLEMS};
 
 #[test]
@@ -21,4 +21,16 @@ fn an_address_that_is_taken_is_found_before_the_run_starts() {
     let told = desk.run(WORD_PROBLEMS, &[&page]).mistake("an address that is taken");
     assert!(told.contains("error: cannot listen on") && told.contains("hint: choose an address"), "{told}");
     assert!(!desk.path("out").exists(), "a folder was left behind");
+}
+
+/// The form of the page replays an episode of a real run and forks it.
+#[test]
+fn an_episode_is_replayed_from_the_page() {
+    let desk = Desk::with_run_file(SMALL_RUN);
+    desk.run(WORD_PROBLEMS, &["--set", "evaluation.tasks=1"]).succeeded();
+    let served = serve_folder(&desk, &["--allow-replay"]);
+    let page = served.post("/runs/0/episodes/0.demo.0.0.0.0/replay?turn=0");
+    assert!(page.contains("Every byte is equal to the record, in the fork as well."), "{page}");
+    let page = served.post("/runs/0/episodes/0.demo.0.0.0.0/replay?turn=99");
+    assert!(page.contains("The replay failed.") && page.contains("it can be forked before turn 0 to"), "{page}");
 }

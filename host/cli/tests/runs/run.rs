@@ -195,6 +195,11 @@ fn a_replay_finds_every_byte_equal() {
     let forks = forked.succeeded().strip_prefix(&told).and_then(|rest| rest.trim().parse::<usize>().ok());
     // Every episode has a fork before each of its turns.
     assert!(forks.is_some_and(|forks| forks >= EPISODES), "{forks:?}");
+    let fork = |turn: &str| desk.host(&["replay", "out", "--episode", "1.train.1.2.3.0", "--fork", turn]);
+    let told = "1 episode replayed, every byte equal: 1\nepisodes with equal forks: 1\nforks replayed: 1\n";
+    assert_eq!(fork("0").succeeded(), told);
+    let refused = fork("99").mistake("an episode without this turn");
+    assert!(refused.contains("turns: it can be forked before turn 0 to"), "{refused}");
 }
 
 /// The order of `--plugins` does not matter: prompts and sums of rewards are the same in every order.

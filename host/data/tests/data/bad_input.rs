@@ -23,6 +23,15 @@ fn a_bad_row_is_named_and_a_bounded_number_may_be_skipped() {
 }
 
 #[test]
+fn rows_without_an_answer_are_counted() {
+    let desk = Desk::new();
+    let rows =
+        ["{\"prompt\": \"a\"}\n", "{\"prompt\": \"b\", \"answer\": null}\n", "{\"prompt\": \"c\", \"answer\": 3}\n"];
+    let source = desk.write("a.jsonl", &rows.concat());
+    assert_eq!(desk.import(&source, &ImportOptions::default()).expect("rows").unanswered, 2);
+}
+
+#[test]
 fn a_task_in_two_splits_is_a_bad_row() {
     let desk = Desk::new();
     let line = |split: &str| format!("{{\"prompt\": \"a\", \"split\": \"{split}\"}}\n");

@@ -13,9 +13,10 @@ use maud::{Markup, html};
 use crate::error::Problem;
 use crate::layout::{self, Frame};
 use crate::query::Query;
+use crate::replay::{self, ReplayRequest};
 use crate::run::{Run, group_name};
 use crate::state::App;
-use crate::words::{number, numbers, seconds, shell_word, visible, yes};
+use crate::words::{number, numbers, seconds, visible, yes};
 
 /// The page.
 pub(crate) fn page(app: &App, run: &Run, id: &str, query: &Query) -> Result<Markup, Problem> {
@@ -28,12 +29,12 @@ pub(crate) fn page(app: &App, run: &Run, id: &str, query: &Query) -> Result<Mark
     let body = html! {
         h1 { "Episode " (id.to_string()) }
         (neighbours(run, &table, position))
-        (summary(run, &record))
+        (summary(app, run, &record))
         (details::scores(&record))
         (details::failures(&record))
         h2 { "Transcript" }
         (opening(&record))
-        (transcript::turns(&record))
+        (transcript::turns(&record, fork_links(app, run, &record).as_deref()))
         @if let Some(agent) = &record.agent { (agent_program(agent)) }
         (facts(&record))
         (tokens::section(&record, run, query)?)
@@ -60,7 +61,7 @@ fn neighbours(run: &Run, table: &EpisodeTable, position: usize) -> Markup {
     }
 }
 
-fn summary(run: &Run, record: &EpisodeRecord) -> Markup {
+fn summary(app: &App, run: &Run, record: &EpisodeRecord) -> Markup {
     let timing = &record.timing;
     html! {
         dl.facts {
@@ -88,11 +89,19 @@ fn summary(run: &Run, record: &EpisodeRecord) -> Markup {
         }
         @if record.unsandboxed.is_empty() {
             p { "Replay it and compare every byte:" }
-            pre.command tabindex="0" { "host replay " (visible(&shell_word(&run.reader.path().display().to_string()))) " --episode " (record.id.to_string()) }
+            pre.command tabindex="0" { (replay::command(&ReplayRequest { run: run.reader.path().to_owned(), episode: record.id, fork: None })) }
+            @if app.replays().is_some() { p { a href=(replay::path(run, record.id, None)) { "Replay it here" } } }
         } @else {
             p { "It cannot be replayed, because these plugins ran without a sandbox: " (visible(&record.unsandboxed.join(", "))) }
         }
     }
+}
+
+/// Addresses that fork the episode before each of its turns, if replays are allowed and the episode can be forked.
+fn fork_links(app: &App, run: &Run, record: &EpisodeRecord) -> Option<Vec<String>> {
+    app.replays().filter(|_| record.unsandboxed.is_empty() && record.agent.is_none())?;
+    let turns = 0..record.policy_turns.len() as u32;
+    Some(turns.map(|turn| replay::path(run, record.id, Some(turn))).collect())
 }
 
 fn milliseconds(value: f64) -> String {

@@ -13,21 +13,23 @@ const MOST: usize = 2_000;
 /// Most bytes of texts and media in these turns.
 const MOST_BYTES: usize = 8 << 20;
 
-/// The turns, each with the policies' replies that begin there.
-pub(crate) fn turns(record: &EpisodeRecord) -> Markup {
-    let mut replies: HashMap<usize, Vec<&PolicyTurn>> = HashMap::new();
-    for reply in &record.policy_turns {
-        replies.entry(reply.transcript as usize).or_default().push(reply);
+/// The turns, each with the policies' replies that begin there. `forks` holds the address that forks the episode before
+/// each reply.
+pub(crate) fn turns(record: &EpisodeRecord, forks: Option<&[String]>) -> Markup {
+    let mut replies: HashMap<usize, Vec<(&PolicyTurn, Option<&str>)>> = HashMap::new();
+    for (number, reply) in record.policy_turns.iter().enumerate() {
+        let fork = forks.and_then(|forks| forks.get(number)).map(String::as_str);
+        replies.entry(reply.transcript as usize).or_default().push((reply, fork));
     }
     let count = shown(&record.turns, MOST_BYTES);
     let at = |place: usize| replies.get(&place).map(Vec::as_slice).unwrap_or_default();
     html! {
         ol.turns {
             @for (place, turn) in record.turns.iter().enumerate().take(count) {
-                @for reply in at(place) { (begin(record, reply)) }
+                @for (reply, fork) in at(place) { (begin(record, reply, *fork)) }
                 li.turn.(kind(turn)) #(format!("turn-{place}")) { (one(turn)) }
             }
-            @for reply in at(record.turns.len()) { (begin(record, reply)) }
+            @for (reply, fork) in at(record.turns.len()) { (begin(record, reply, *fork)) }
         }
         @if record.turns.len() > count {
             p.note { (record.turns.len() - count) " more turns are not shown; " code { "host show" } " prints all of them." }
@@ -111,8 +113,8 @@ fn pretty(arguments: &str) -> String {
         .unwrap_or_else(|_| arguments.to_owned())
 }
 
-/// The line above a policy's reply: its number, reward and probe.
-fn begin(record: &EpisodeRecord, reply: &PolicyTurn) -> Markup {
+/// The line above a policy's reply: its number, reward and probe, and a link that forks the episode there.
+fn begin(record: &EpisodeRecord, reply: &PolicyTurn, fork: Option<&str>) -> Markup {
     let of_turn = |by_seat: &[Vec<f64>]| by_seat.get(reply.seat as usize)?.get(reply.turn as usize).copied();
     html! {
         li.reply {
@@ -122,6 +124,7 @@ fn begin(record: &EpisodeRecord, reply: &PolicyTurn) -> Markup {
             @if let Some(gain) = of_turn(&record.turn_gains).filter(|gain| *gain != 0.0) { ", gain " (number(gain)) }
             @if let Some(probe) = &reply.probe_score { ", probe " (number(probe.log_prob)) " nats per token" }
             @if let Some(state) = &reply.state { ", state " code { (visible(state)) } }
+            @if let Some(fork) = fork { ", " a href=(fork) { "fork before it" } }
             @if let Some(note) = &reply.note { div.note-text { "Note of the policy:" (text(note)) } }
         }
     }

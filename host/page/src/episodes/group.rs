@@ -45,7 +45,7 @@ pub(crate) fn page(app: &App, run: &Run, group: &str) -> Result<Markup, Problem>
                     h3 { a href=(run.episode_path(record.id)) { (record.id.to_string()) } }
                     p { "reward " (numbers(&record.rewards)) ", success: " (yes(record.success)) }
                     @if !record.forks.is_empty() { p.note { "A fork: turns that it shares with its parent may be left out here." } }
-                    (transcript::turns(record))
+                    (transcript::turns(record, None))
                 }
             }
         }

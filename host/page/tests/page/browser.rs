@@ -26,7 +26,7 @@ async fn browser() {
     let paths = [runs.path(0).to_owned(), runs.path(1).to_owned()];
     let place = Place::bind(address, None).await.expect("a port");
     let url = format!("http://{}", place.address());
-    let page = place.open(&paths).expect("a page");
+    let page = place.open(&paths, None).expect("a page");
     let serving = tokio::spawn(page.serve(std::future::pending()));
     let metrics = runs.path(0).join("metrics.jsonl");
     let checked = tokio::task::spawn_blocking(move || {

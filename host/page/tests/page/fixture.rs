@@ -161,7 +161,7 @@ impl Runs {
         let address: SocketAddr = address.parse().expect("an address");
         let token = token.map(|token| Token::new(token).expect("a token"));
         let access = Access::new(address, token).expect("access");
-        Client { router: router(&self.paths, access).expect("a router"), host: address.to_string() }
+        Client { router: router(&self.paths, access, None).expect("a router"), host: address.to_string() }
     }
 }
 

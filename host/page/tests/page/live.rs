@@ -31,7 +31,7 @@ async fn a_new_step_is_announced_and_shown() {
     let address = "127.0.0.1:0".parse().expect("an address");
     let place = Place::bind(address, None).await.expect("a port");
     let address = place.address();
-    let page = place.open(&[runs.path(0).to_owned()]).expect("a page");
+    let page = place.open(&[runs.path(0).to_owned()], None).expect("a page");
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = tokio::spawn(page.serve(async { drop(stopped.await) }));
     let request = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");

@@ -6,3 +6,4 @@ mod fixture;
 mod hostile;
 mod live;
 mod pages;
+mod replay;

@@ -1,20 +1,22 @@
-//! Trial episodes before a run, which nothing records: the functions that an oracle calls, the facts of its end, and the
-//! first prompt of a policy.
-//!
-//! A failure of a plugin in a trial is ignored: the recorded episodes report it.
+//! Trial episodes before a run, which are not stored: the functions that an oracle calls, its episode with the failures of
+//! plugins, and the first prompt of a policy.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
-use gymkhana_driver::{Episode, EpisodeSeeds, EpisodeSetup, NoHooks};
+use gymkhana_driver::{Episode, EpisodeSeeds, EpisodeSetup, NoHooks, StartFailure};
 use gymkhana_policy::{GenerateRequest, Sampling, ScriptedPolicy};
-use gymkhana_record::{EpisodeId, Phase, Seed, TaskRef};
+use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Failure, Phase, Seed, TaskRef};
 use gymkhana_registry::Capability;
-use gymkhana_sandbox::{Advice, OptionalInterface};
+use gymkhana_sandbox::{Advice, OptionalInterface, Plugin};
 
 use crate::Rollout;
+use crate::episode::finish::{ended, never_started};
 use crate::episode::play::play;
 use crate::episode::state::{Actor, EpisodePlan};
 use crate::reward::{EndedEpisode, EpisodeEnd, RuleError};
+use crate::scoring::group::reward_failure;
+use crate::scoring::reward_call::{RewardCall, ScoreOutcome};
 
 /// Maximum number of turns of a trial: those that the conformance suite allows an oracle.
 const MAX_TURNS: u32 = 300;
@@ -22,6 +24,10 @@ const MAX_TURNS: u32 = 300;
 impl Rollout {
     /// Starts a trial of a task; `None` if the environment fails.
     pub(crate) async fn trial(&self, task: &TaskRef, seed: Seed) -> Option<Episode> {
+        self.start_trial(task, seed).await.ok()
+    }
+
+    async fn start_trial(&self, task: &TaskRef, seed: Seed) -> Result<Episode, StartFailure> {
         let setup = EpisodeSetup {
             environment: &self.plugins.environment,
             tools: &self.plugins.tools,
@@ -30,14 +36,20 @@ impl Rollout {
             overrides: Arc::default(),
             max_bytes: self.limits.episode_bytes,
         };
-        Episode::start(setup, &NoHooks).await.ok()
+        Episode::start(setup, &NoHooks).await
     }
 
     /// Functions that the oracle calls in its first turn of a task and that no plugin offers. The oracle is told that
     /// `others` are available too. Empty if the environment has no oracle or fails, or if a plugin can make outbound
     /// calls, which a trial must not repeat.
     pub async fn missing_functions(&self, task: &TaskRef, seed: Seed, others: &[&str]) -> Vec<String> {
-        let Some(mut episode) = self.oracle_trial(task, seed).await else { return vec![] };
+        if !self.oracle_can_play() {
+            return vec![];
+        }
+        let Some(mut episode) = self.trial(task, seed).await else { return vec![] };
+        if self.offer(&mut episode).is_err() {
+            return vec![];
+        }
         let tools = &self.plugins.tools;
         let mut told = tools.function_names();
         told.extend(others.iter().filter(|other| tools.index_of(other).is_none()).map(|other| (*other).to_owned()));
@@ -52,29 +64,40 @@ impl Rollout {
         missing
     }
 
-    /// Plays a trial by the oracle and checks that its end has the facts that the success rule and gates name. Nothing
-    /// is checked without such facts, without an oracle, if a plugin fails or can make outbound calls, or if the
-    /// environment does not end the trial.
+    /// Plays a trial of a task by the oracle and asks each reward about it, except rewards that can make outbound calls.
+    /// The failures of the record are those of the environment, the tools and the rewards. `None` without an oracle, or if
+    /// the environment or a tool can make outbound calls.
+    pub async fn oracle_trial(&self, task: &TaskRef, seed: Seed) -> Option<EpisodeRecord> {
+        if !self.oracle_can_play() {
+            return None;
+        }
+        let (begun, plan) = (Instant::now(), plan(task, seed));
+        let mut episode = match self.start_trial(task, seed).await {
+            Ok(episode) => episode,
+            Err(failed) => return Some(never_started(self, &plan, failed, begun)),
+        };
+        let ending = self.play_by_oracle(&mut episode).await.unwrap_or_else(|failure| {
+            episode.data.failures.push(failure);
+            Ending::EnvironmentFailed
+        });
+        let mut record = episode.finish(&NoHooks, ending, begun, ended(self, &plan, ending, vec![])).await;
+        if !matches!(record.ending, Ending::Dropped | Ending::EnvironmentFailed) {
+            let failures = self.refusals_of_rewards(&record).await;
+            record.failures.extend(failures);
+        }
+        Some(record)
+    }
+
+    /// Checks that the end of a trial has the facts that the success rule and gates name. Nothing is checked if the
+    /// environment did not end the trial.
     ///
     /// # Errors
     /// If a fact is missing, so that the rule could never hold.
-    pub async fn check_oracle_facts(&self, task: &TaskRef, seed: Seed) -> Result<(), RuleError> {
-        let terms = self.plugins.terms();
-        if !self.names_facts() {
-            return Ok(());
+    pub fn check_trial_facts(&self, trial: &EpisodeRecord) -> Result<(), RuleError> {
+        match EpisodeEnd::new(EndedEpisode::Trial(trial.task.clone()), trial.ending, &trial.extras) {
+            Some(end) => self.reward_sum.check_facts(&self.plugins.terms(), &end),
+            None => Ok(()),
         }
-        let Some(mut episode) = self.oracle_trial(task, seed).await else { return Ok(()) };
-        for _ in 0..MAX_TURNS {
-            let Ok(advice) = episode.advise(&NoHooks).await else { return Ok(()) };
-            let Some(ending) = episode.take_turn(&mut NoHooks, advice.into(), self.limits.calls).await else {
-                continue;
-            };
-            return match EpisodeEnd::new(EndedEpisode::Trial(task.clone()), ending, &episode.data.extras) {
-                Some(end) => self.reward_sum.check_facts(&terms, &end),
-                None => Ok(()),
-            };
-        }
-        Ok(())
     }
 
     /// The tokens that a policy with this context reads before the first reply to a task. `None` if a plugin fails or can
@@ -88,32 +111,64 @@ impl Rollout {
             seen.get_or_init(|| request.tokens.to_vec());
             self.stop.to_vec()
         });
-        let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 };
-        let (sampling, guidance) = (Sampling::GREEDY, None);
-        let plan = EpisodePlan { id, task: task.clone(), seed, sampling, place: 0, turns: Some(1), guidance };
+        let plan = EpisodePlan { turns: Some(1), ..plan(task, seed) };
         // Whatever ends the episode, the prompt was seen before.
         let _ = play(self, plan, Actor::Policy(&policy)).await;
         seen.into_inner()
     }
 
-    /// Starts a trial in which each seat has its functions; `None` if the oracle cannot play it without outbound calls.
-    async fn oracle_trial(&self, task: &TaskRef, seed: Seed) -> Option<Episode> {
-        if !self.plugins.environment.plugin.offers(OptionalInterface::Oracle) || self.calls_out() {
-            return None;
+    /// Lets the oracle play an episode to its end, or for [`MAX_TURNS`].
+    async fn play_by_oracle(&self, episode: &mut Episode) -> Result<Ending, Failure> {
+        self.offer(episode)?;
+        for _ in 0..MAX_TURNS {
+            let advice = episode.advise(&NoHooks).await?;
+            if let Some(ending) = episode.take_turn(&mut NoHooks, advice.into(), self.limits.calls).await {
+                return Ok(ending);
+            }
         }
-        let mut episode = self.trial(task, seed).await?;
-        episode.offer(self.plugins.seats() as u32, &self.context.functions()).ok()?;
+        Ok(Ending::TurnLimit)
+    }
+
+    /// Failures of rewards that score a trial, without those of the host and without rewards that can make outbound calls.
+    async fn refusals_of_rewards(&self, trial: &EpisodeRecord) -> Vec<Failure> {
+        let mut failures = Vec::new();
+        for reward in self.plugins.rewards.iter().filter(|reward| !calls_out(&reward.bound.plugin)) {
+            let mut call = RewardCall::new(self, reward, &[], &[]);
+            if let ScoreOutcome::Failed(error) = call.score(std::slice::from_ref(trial), &[0]).await {
+                failures.push(reward_failure(reward, error));
+            }
+        }
+        failures
+    }
+
+    /// Gives each seat its functions and its first observations.
+    fn offer(&self, episode: &mut Episode) -> Result<(), Failure> {
+        episode.offer(self.plugins.seats() as u32, &self.context.functions())?;
         episode.observe_opening(&mut NoHooks);
-        Some(episode)
+        Ok(())
+    }
+
+    /// Whether the environment has an oracle that can play without outbound calls.
+    fn oracle_can_play(&self) -> bool {
+        self.plugins.environment.plugin.offers(OptionalInterface::Oracle) && !self.calls_out()
     }
 
     /// Whether the environment or a tool may make outbound calls, which cost money and change other systems.
     fn calls_out(&self) -> bool {
         let tools = self.plugins.tools.tools().iter().map(|tool| &tool.bound.plugin);
-        let mut plugins = self.plugins.environment.plugin.chain().chain(tools);
-        plugins.any(|plugin| {
-            let capabilities = &plugin.manifest().capabilities;
-            capabilities.contains(&Capability::Model) || capabilities.contains(&Capability::Http)
-        })
+        self.plugins.environment.plugin.chain().chain(tools).any(calls_out)
     }
+}
+
+/// Whether a plugin may make outbound calls.
+fn calls_out(plugin: &Plugin) -> bool {
+    let capabilities = &plugin.manifest().capabilities;
+    capabilities.contains(&Capability::Model) || capabilities.contains(&Capability::Http)
+}
+
+/// The plan of a trial of a task.
+fn plan(task: &TaskRef, seed: Seed) -> EpisodePlan {
+    let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 };
+    let (task, sampling) = (task.clone(), Sampling::GREEDY);
+    EpisodePlan { id, task, seed, sampling, place: 0, turns: Some(MAX_TURNS), guidance: None }
 }

@@ -4,6 +4,7 @@
 //! replies up to the same turn. In both cases the fork has the host's state of that turn: clocks, positions of random
 //! streams, sessions and contexts. After the turn it uses a seed of its own.
 
+use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 use gymkhana_driver::Episode;
@@ -231,6 +232,22 @@ impl Rollout {
     /// # Errors
     /// If the replay fails.
     pub async fn check_forks(&self, record: &EpisodeRecord) -> Result<ForkCheck, ForkError> {
+        self.check_forks_at(record, 0..turns_taken(record)).await
+    }
+
+    /// As [`check_forks`](Self::check_forks), before one turn of all seats, from 0.
+    ///
+    /// # Errors
+    /// If the episode has no such turn, or the replay fails.
+    pub async fn check_fork_before(&self, record: &EpisodeRecord, turn: u32) -> Result<ForkCheck, ForkError> {
+        let turns = turns_taken(record);
+        if turn >= turns {
+            return Err(ForkError::NoTurn { episode: record.id, turns });
+        }
+        self.check_forks_at(record, turn..turn + 1).await
+    }
+
+    async fn check_forks_at(&self, record: &EpisodeRecord, places: Range<u32>) -> Result<ForkCheck, ForkError> {
         let expected = unscored(record);
         let policy = ReplayedPolicy::of(record);
         let mut check = ForkCheck::default();
@@ -238,8 +255,8 @@ impl Rollout {
             return Ok(check);
         }
         let Started::Running(mut base) = self.begin_replay(record).await? else { return Ok(check) };
-        for turn in 0..turns_taken(record) {
-            if base.episode.can_be_copied() {
+        for turn in 0..places.end {
+            if places.contains(&turn) && base.episode.can_be_copied() {
                 let turns: Vec<u32> = base.policy.contexts.iter().map(|context| context.turns).collect();
                 let mut fork = base.fork_by_copy(base.policy.plan.clone()).await?;
                 fork.policy.forks.clone_from(&record.forks);

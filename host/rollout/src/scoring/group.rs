@@ -197,7 +197,8 @@ fn drop_unscored(record: &mut EpisodeRecord, failure: Failure) {
     record.failures.push(failure);
 }
 
-fn reward_failure(reward: &Reward, error: CallError) -> Failure {
+/// The failure of a reward that scored.
+pub(crate) fn reward_failure(reward: &Reward, error: CallError) -> Failure {
     Failure { at: boundary(reward), kind: error.kind, call_site: CallSite::Score, message: error.message }
 }
 

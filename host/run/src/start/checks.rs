@@ -19,7 +19,6 @@ use crate::resume::{self, taken};
 use crate::seats::weight_sync;
 use crate::stages::{batch, tasks};
 use gymkhana_orchestration::environments::RunEnvironment;
-use gymkhana_orchestration::rewards;
 use gymkhana_orchestration::rollout;
 use gymkhana_orchestration::scheduler::SeatPlayers;
 use gymkhana_orchestration::seats;
@@ -75,7 +74,7 @@ pub(crate) const OPENED: [Check<Opened>; 7] = [
     Check::Read(policies_can_score),
     Check::Call(task_has_answer),
     Check::Call(oracle_has_functions),
-    Check::Call(facts_exist),
+    Check::Call(oracle_can_play),
 ];
 
 /// Checks of a run that is about to train. A plan of a run leaves them out, because they change the server.
@@ -270,12 +269,14 @@ fn oracle_has_functions(run: &Opened) -> Checked<'_> {
     })
 }
 
-/// A mistyped fact is found here and not after an evaluation, if the environment has an oracle.
-fn facts_exist(run: &Opened) -> Checked<'_> {
+/// A mistyped fact and a reward that cannot score are found here and not after an evaluation, if the environment has an
+/// oracle.
+fn oracle_can_play(run: &Opened) -> Checked<'_> {
     Box::pin(async {
         for environment in run.environments.iter() {
-            let checked = environment.rollout.check_oracle_facts(&first_task(environment), Seed(run.file.seed)).await;
-            checked.map_err(|error| environment.blame(rewards::with_nearest_name(&error)))?;
+            let (file, rollout) = (&environment.view.file, &environment.rollout);
+            let played = oracle::can_play(file, rollout, &first_task(environment), run.reporter.as_ref()).await;
+            played.map_err(|error| environment.blame(error))?;
         }
         Ok(())
     })

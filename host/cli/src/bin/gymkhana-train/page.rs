@@ -22,5 +22,5 @@ pub async fn serve(place: Place, folder: PathBuf, printer: Printer) {
 }
 
 async fn open_and_serve(place: Place, folder: PathBuf) -> Result<(), PageError> {
-    place.open(&[folder])?.serve(pending()).await
+    place.open(&[folder], None)?.serve(pending()).await
 }

@@ -1,5 +1,6 @@
 //! An environment's episode, played by hand.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use gymkhana_driver::{
@@ -19,8 +20,9 @@ use super::scores;
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::PlayArgs;
 use crate::plugin::companions::Companions;
+use crate::units::size;
 
-const HELP: &str = "any text           say it\nsay TEXT           say it, even if it is one of these words\ncall NAME {json}   call a function of the environment or a tool\nfunctions          the functions that may be called\noracle             what the oracle would do\nfollow             do what the oracle would do\nprivileged         what rewards and teachers see\nrender             a picture\nundo               take the last turn back\nquit               end";
+const HELP: &str = "any text           say it\nsay TEXT           say it, even if it is one of these words\ncall NAME {json}   call a function of the environment or a tool\nfunctions          the functions that may be called\noracle             what the oracle would do\nfollow             do what the oracle would do\nprivileged         what rewards and teachers see\nrender [FILE.svg]  a picture\nundo               take the last turn back\nquit               end";
 
 /// Context of a failure that ended the episode.
 const LOST: &str = "the environment failed, and the episode is lost";
@@ -203,11 +205,11 @@ impl<'a> Table<'a> {
                 (Err(failure), _) => self.refused(failure.into())?,
             },
             Typed::Privileged => self.show_privileged().await?,
-            Typed::Render if !self.episode.offers(OptionalInterface::Render) => {
+            Typed::Render { .. } if !self.episode.offers(OptionalInterface::Render) => {
                 self.lines.show("the environment draws no pictures");
             }
-            Typed::Render => match self.episode.environment().render().await {
-                Ok(Image::Text(text) | Image::Svg(text) | Image::Other(text)) => self.lines.show(text),
+            Typed::Render { file } => match self.episode.environment().render().await {
+                Ok(image) => self.show_image(image, file.as_deref()),
                 Err(error) => self.refused(error)?,
             },
             Typed::Undo if !self.episode.can_be_copied() => {
@@ -218,6 +220,21 @@ impl<'a> Table<'a> {
             Typed::Quit => {}
         }
         Ok(())
+    }
+
+    /// Shows a picture in text, and writes one in SVG to a file.
+    fn show_image(&self, image: Image, file: Option<&Path>) {
+        match (image, file) {
+            (Image::Text(text) | Image::Other(text), _) => self.lines.show(text),
+            (Image::Svg(svg), None) => {
+                let bytes = size(svg.len() as u64);
+                self.lines.show(format!("an SVG picture of {bytes}; save it with `render FILE.svg`"));
+            }
+            (Image::Svg(svg), Some(file)) => self.lines.show(match std::fs::write(file, svg) {
+                Ok(()) => format!("the picture is in `{}`", file.display()),
+                Err(error) => format!("cannot write `{}`: {error}", file.display()),
+            }),
+        }
     }
 
     fn has_function(&self, name: &str) -> bool {

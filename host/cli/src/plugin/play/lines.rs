@@ -1,6 +1,7 @@
 //! Lines that a person types, and the display of values.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 
 use gymkhana_record::{Function, NamedValue, Value};
 use gymkhana_sandbox::CallError;
@@ -28,8 +29,8 @@ pub enum Typed {
     Oracle { take: bool },
     /// The environment's privileged view.
     Privileged,
-    /// A picture.
-    Render,
+    /// A picture, shown or written to an SVG file.
+    Render { file: Option<PathBuf> },
     /// The last turn taken back.
     Undo,
     /// The list of commands.
@@ -51,7 +52,8 @@ impl Typed {
             ("oracle", "") => Self::Oracle { take: false },
             ("follow", "") => Self::Oracle { take: true },
             ("privileged", "") => Self::Privileged,
-            ("render", "") => Self::Render,
+            ("render", "") => Self::Render { file: None },
+            ("render", file) if file.ends_with(".svg") => Self::Render { file: Some(file.into()) },
             ("undo", "") => Self::Undo,
             ("help", "") => Self::Help,
             ("quit", "") => Self::Quit,
@@ -120,6 +122,9 @@ mod tests {
         assert_eq!(Typed::read("call add"), call("add", "{}"));
         assert_eq!(Typed::read("undo"), Typed::Undo);
         assert_eq!(Typed::read("privileged"), Typed::Privileged);
+        assert_eq!(Typed::read("render"), Typed::Render { file: None });
+        assert_eq!(Typed::read("render a b.svg"), Typed::Render { file: Some("a b.svg".into()) });
+        assert_eq!(Typed::read("render it"), say("render it"));
         assert_eq!(Typed::read("undo it"), say("undo it"));
         assert_eq!(Typed::read("say undo"), say("undo"));
         assert_eq!(Typed::read("call"), say("call"), "poker players say it");

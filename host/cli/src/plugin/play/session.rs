@@ -58,7 +58,7 @@ pub(super) async fn play(
             Typed::Functions => lines.show_functions(functions.iter()),
             Typed::Quit => break,
             Typed::Help => lines.show(HELP),
-            Typed::Say(_) | Typed::Oracle { .. } | Typed::Privileged | Typed::Render => {
+            Typed::Say(_) | Typed::Oracle { .. } | Typed::Privileged | Typed::Render { .. } => {
                 lines.show("a tool is called: call NAME {json}");
             }
         }

@@ -1,0 +1,218 @@
+//! Replays from the page: a question before each, and its result.
+//!
+//! They run plugins, so the routes exist only if the page was started with a [`Replayer`], and a form of another site
+//! cannot send one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use axum::http::header::{HOST, ORIGIN};
+use gymkhana_record::EpisodeId;
+use maud::{Markup, html};
+use tokio::sync::Semaphore;
+
+use crate::error::Problem;
+use crate::layout::{self, Frame};
+use crate::query::Query;
+use crate::run::Run;
+use crate::state::App;
+use crate::words::{shell_word, visible};
+
+/// Longest time that a request waits for a replay, which goes on after it.
+const WAIT: Duration = Duration::from_secs(120);
+
+/// What is replayed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplayRequest {
+    /// Folder of the run.
+    pub run: PathBuf,
+    /// The episode.
+    pub episode: EpisodeId,
+    /// Turn of all seats, from 0, before which a fork is replayed as well.
+    pub fork: Option<u32>,
+}
+
+/// Result of a replay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replayed {
+    /// Every byte is equal, also in this number of forks.
+    Equal {
+        /// Number of forks.
+        forks: u64,
+    },
+    /// The host dropped the episode when it was recorded.
+    Dropped,
+    /// The first difference.
+    Differs {
+        /// Whether the fork differs and the episode does not.
+        in_fork: bool,
+        /// Part of the record.
+        place: String,
+        /// Its recorded value.
+        recorded: String,
+        /// Its value in the replay.
+        replayed: String,
+    },
+}
+
+/// Replays an episode; the error is a message for the user. It may wait and compute.
+pub type Replayer = Arc<dyn Fn(&ReplayRequest) -> Result<Replayed, String> + Send + Sync>;
+
+/// A replayer with a place for one replay at a time.
+pub(crate) struct Replays {
+    replayer: Replayer,
+    place: Arc<Semaphore>,
+}
+
+impl Replays {
+    /// One replay at a time.
+    pub fn new(replayer: Replayer) -> Self {
+        Self { replayer, place: Arc::new(Semaphore::new(1)) }
+    }
+}
+
+/// Address of the question about an episode's replay, with a fork before a turn.
+pub(crate) fn path(run: &Run, id: EpisodeId, fork: Option<u32>) -> String {
+    let query = Query::default();
+    let query = fork.map_or_else(|| query.clone(), |turn| query.with("turn", turn.to_string()));
+    query.link(&format!("{}/replay", run.episode_path(id)))
+}
+
+/// The question.
+pub(crate) fn question(app: &App, run: &Run, id: &str, query: &Query) -> Result<Markup, Problem> {
+    let request = request(run, id, query)?;
+    let again = path(run, request.episode, request.fork);
+    let body = html! {
+        p {
+            "The run's plugins play this episode again in the sandbox, with the recorded tokens and the recorded answers of \
+             models and servers. The result is compared with the record, and nothing is written. On this page's machine the \
+             command is"
+        }
+        pre.command tabindex="0" { (command(&request)) }
+        form method="post" action=(again) {
+            button type="submit" { @if request.fork.is_some() { "Replay and fork" } @else { "Replay" } }
+        }
+    };
+    Ok(page(app, run, &request, &body))
+}
+
+/// Replays, and shows the result.
+///
+/// # Errors
+/// If the request comes from another site, the episode does not exist, or another replay is running.
+pub(crate) async fn result(
+    app: &App,
+    run: &Run,
+    id: &str,
+    query: &Query,
+    headers: &HeaderMap,
+) -> Result<Markup, Problem> {
+    let replays = app.replays().ok_or_else(|| Problem::NotFound("replays are not allowed".to_owned()))?;
+    if !is_own_form(headers) {
+        return Err(Problem::ForeignForm);
+    }
+    let request = request(run, id, query)?;
+    let place = Arc::clone(&replays.place).try_acquire_owned().map_err(|_| Problem::Busy)?;
+    let (replayer, asked) = (Arc::clone(&replays.replayer), request.clone());
+    let replay = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        replayer(&asked)
+    });
+    let body = match tokio::time::timeout(WAIT, replay).await {
+        Ok(Ok(replayed)) => outcome(&replayed),
+        Ok(Err(_)) => return Err(Problem::Panicked),
+        Err(_) => html! { p { "The replay takes longer than " (WAIT.as_secs()) " s. Use the command:" }
+        pre.command tabindex="0" { (command(&request)) } },
+    };
+    Ok(page(app, run, &request, &body))
+}
+
+/// Whether a browser sent the form from a page of this server.
+fn is_own_form(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    match (text(ORIGIN), text(HOST)) {
+        (Some(origin), Some(host)) => origin.strip_prefix("http://") == Some(host),
+        _ => false,
+    }
+}
+
+fn request(run: &Run, id: &str, query: &Query) -> Result<ReplayRequest, Problem> {
+    let episode: EpisodeId =
+        id.parse().map_err(|error: gymkhana_record::ParseEpisodeIdError| Problem::NotFound(error.to_string()))?;
+    if run.table()?.position(episode).is_none() {
+        return Err(Problem::NotFound(format!("the run has no episode `{episode}`")));
+    }
+    let fork = query.parsed("turn", "the number of a turn")?;
+    Ok(ReplayRequest { run: run.reader.path().to_owned(), episode, fork })
+}
+
+fn page(app: &App, run: &Run, request: &ReplayRequest, body: &Markup) -> Markup {
+    let title = match request.fork {
+        None => format!("Replay of episode {}", request.episode),
+        Some(turn) => format!("Replay of episode {} with a fork before turn {turn}", request.episode),
+    };
+    let body = html! {
+        h1 { (title) }
+        (body)
+        p { a href=(run.episode_path(request.episode)) { "Back to the episode" } }
+    };
+    layout::page(app, &Frame { title: &title, run: Some(run), live: vec![] }, &body)
+}
+
+/// The command that replays the same.
+pub(crate) fn command(request: &ReplayRequest) -> String {
+    let ReplayRequest { run, episode, fork } = request;
+    let fork = fork.map_or_else(String::new, |turn| format!(" --fork {turn}"));
+    format!("host replay {} --episode {episode}{fork}", shown(run))
+}
+
+fn shown(path: &Path) -> String {
+    visible(&shell_word(&path.display().to_string()))
+}
+
+fn outcome(replayed: &Result<Replayed, String>) -> Markup {
+    html! {
+        @match replayed {
+            Ok(Replayed::Equal { forks: 0 }) => { p role="status" { "Every byte is equal to the record." } }
+            Ok(Replayed::Equal { .. }) => { p role="status" { "Every byte is equal to the record, in the fork as well." } }
+            Ok(Replayed::Dropped) => {
+                p role="status" { "The host dropped this episode when it was recorded. It is not replayed." }
+            }
+            Ok(Replayed::Differs { in_fork, place, recorded, replayed }) => {
+                p role="status" { @if *in_fork { "The fork" } @else { "The replay" } " differs at " code { (visible(place)) } "." }
+                dl.facts {
+                    dt { "Recorded" } dd { pre.text { (visible(recorded)) } }
+                    dt { "Replayed" } dd { pre.text { (visible(replayed)) } }
+                }
+            }
+            Err(message) => { p role="status" { "The replay failed." } pre.text { (visible(message)) } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_other_sites_are_told_apart() {
+        let of = |origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, "127.0.0.1:8123".parse().unwrap());
+            origin.map(|origin| headers.insert(ORIGIN, origin.parse().unwrap()));
+            is_own_form(&headers)
+        };
+        assert!(of(Some("http://127.0.0.1:8123")));
+        for foreign in [
+            None,
+            Some("null"),
+            Some("http://127.0.0.1:8124"),
+            Some("https://evil.example"),
+            Some("http://localhost:8123"),
+        ] {
+            assert!(!of(foreign), "{foreign:?}");
+        }
+    }
+}
