@@ -169,11 +169,12 @@ pub(crate) async fn admit(State(access): State<Arc<Access>>, request: Request, n
             }
         }
     };
+    // Without any referrer a browser would not name the origin of the page's own forms either.
     let fixed: [(HeaderName, &str); 6] = [
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (X_FRAME_OPTIONS, "DENY"),
-        (REFERRER_POLICY, "no-referrer"),
+        (REFERRER_POLICY, "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
         (CACHE_CONTROL, "no-store"),
     ];

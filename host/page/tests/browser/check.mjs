@@ -1,4 +1,4 @@
-// The page in a real browser: layout, keyboard, live updates, hostile content, and an audit of accessibility.
+// The page in a real browser: layout, keyboard, replays, live updates, hostile content, and an audit of accessibility.
 //
 //   node check.mjs URL METRICS [FOLDER]
 //
@@ -113,6 +113,26 @@ async function keyboard() {
   await context.close();
 }
 
+async function replay() {
+  const { context, page, problems } = await open();
+  await visit(page, EPISODE);
+  await tabTo(page, 'a[href$="/replay"]');
+  await page.keyboard.press("Enter");
+  await page.waitForURL("**/replay");
+  await audit(page, "the question before a replay");
+  await tabTo(page, "main button");
+  await page.keyboard.press("Enter");
+  await page.getByText("Every byte is equal").waitFor();
+  await audit(page, "the result of a replay");
+  assert.deepEqual(problems, []);
+  // A page without an origin of its own sends the same form.
+  await page.goto("about:blank");
+  await page.setContent(`<form method="post" action="${url}${EPISODE}/replay"><button>Send</button></form>`);
+  await page.click("button");
+  await page.getByText("the form is not from this page").waitFor();
+  await context.close();
+}
+
 async function filters() {
   const { context, page, problems } = await open();
   await visit(page, "/runs/0/episodes");
@@ -185,7 +205,7 @@ async function print() {
 }
 
 let failed = 0;
-for (const check of [everyPage, hostile, keyboard, filters, withoutScript, zoom, live, print]) {
+for (const check of [everyPage, hostile, keyboard, replay, filters, withoutScript, zoom, live, print]) {
   try {
     await check();
     console.log(`ok ${check.name}`);

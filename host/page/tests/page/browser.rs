@@ -10,8 +10,9 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
-use gymkhana_page::Place;
+use gymkhana_page::{Place, Replayed, Replayer};
 
 use crate::fixture::Runs;
 use crate::hostile::hostile;
@@ -26,7 +27,8 @@ async fn browser() {
     let paths = [runs.path(0).to_owned(), runs.path(1).to_owned()];
     let place = Place::bind(address, None).await.expect("a port");
     let url = format!("http://{}", place.address());
-    let page = place.open(&paths, None).expect("a page");
+    let replayer: Replayer = Arc::new(|_| Ok(Replayed::Equal { forks: 1 }));
+    let page = place.open(&paths, Some(replayer)).expect("a page");
     let serving = tokio::spawn(page.serve(std::future::pending()));
     let metrics = runs.path(0).join("metrics.jsonl");
     let checked = tokio::task::spawn_blocking(move || {

@@ -131,7 +131,7 @@ async fn every_answer_forbids_what_the_page_does_not_use() {
         }
         assert!(rules.contains(&"frame-ancestors 'none'") && !policy.contains("unsafe"), "{policy}");
         assert_eq!(answer.headers["x-content-type-options"], "nosniff");
-        assert_eq!(answer.headers["referrer-policy"], "no-referrer");
+        assert_eq!(answer.headers["referrer-policy"], "same-origin");
     }
     // Neither the style sheet nor the script names another server.
     for path in ["/assets/page.css", "/assets/page.js"] {
