@@ -15,6 +15,7 @@ mod live;
 mod overview;
 mod query;
 mod replay;
+mod replayer;
 mod rewards;
 mod routes;
 mod run;
@@ -24,6 +25,6 @@ mod words;
 
 pub use access::{Access, AccessError, Token};
 pub use error::PageError;
-pub use replay::{ReplayRequest, Replayed, Replayer};
+pub use replayer::{ReplayRequest, Replayed, Replayer};
 pub use routes::router;
 pub use server::{Page, Place};

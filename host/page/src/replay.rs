@@ -1,77 +1,26 @@
 //! Replays from the page: a question before each, and its result.
 //!
-//! They run plugins, so the routes exist only if the page was started with a [`Replayer`], and a form of another site
-//! cannot send one.
+//! They run plugins, so the routes exist only if the page was started with a replayer, and a form of another site cannot
+//! send one.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
 use axum::http::header::{HOST, ORIGIN};
 use gymkhana_record::EpisodeId;
 use maud::{Markup, html};
-use tokio::sync::Semaphore;
 
 use crate::error::Problem;
 use crate::layout::{self, Frame};
 use crate::query::Query;
+use crate::replayer::{ReplayRequest, Replayed};
 use crate::run::Run;
 use crate::state::App;
 use crate::words::{shell_word, visible};
 
 /// Longest time that a request waits for a replay, which goes on after it.
 const WAIT: Duration = Duration::from_secs(120);
-
-/// What is replayed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReplayRequest {
-    /// Folder of the run.
-    pub run: PathBuf,
-    /// The episode.
-    pub episode: EpisodeId,
-    /// Turn of all seats, from 0, before which a fork is replayed as well.
-    pub fork: Option<u32>,
-}
-
-/// Result of a replay.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Replayed {
-    /// Every byte is equal, also in this number of forks.
-    Equal {
-        /// Number of forks.
-        forks: u64,
-    },
-    /// The host dropped the episode when it was recorded.
-    Dropped,
-    /// The first difference.
-    Differs {
-        /// Whether the fork differs and the episode does not.
-        in_fork: bool,
-        /// Part of the record.
-        place: String,
-        /// Its recorded value.
-        recorded: String,
-        /// Its value in the replay.
-        replayed: String,
-    },
-}
-
-/// Replays an episode; the error is a message for the user. It may wait and compute.
-pub type Replayer = Arc<dyn Fn(&ReplayRequest) -> Result<Replayed, String> + Send + Sync>;
-
-/// A replayer with a place for one replay at a time.
-pub(crate) struct Replays {
-    replayer: Replayer,
-    place: Arc<Semaphore>,
-}
-
-impl Replays {
-    /// One replay at a time.
-    pub fn new(replayer: Replayer) -> Self {
-        Self { replayer, place: Arc::new(Semaphore::new(1)) }
-    }
-}
 
 /// Address of the question about an episode's replay, with a fork before a turn.
 pub(crate) fn path(run: &Run, id: EpisodeId, fork: Option<u32>) -> String {
@@ -114,12 +63,7 @@ pub(crate) async fn result(
         return Err(Problem::ForeignForm);
     }
     let request = request(run, id, query)?;
-    let place = Arc::clone(&replays.place).try_acquire_owned().map_err(|_| Problem::Busy)?;
-    let (replayer, asked) = (Arc::clone(&replays.replayer), request.clone());
-    let replay = tokio::task::spawn_blocking(move || {
-        let _place = place;
-        replayer(&asked)
-    });
+    let replay = replays.start(request.clone()).ok_or(Problem::Busy)?;
     let body = match tokio::time::timeout(WAIT, replay).await {
         Ok(Ok(replayed)) => outcome(&replayed),
         Ok(Err(_)) => return Err(Problem::Panicked),

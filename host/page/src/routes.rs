@@ -15,7 +15,7 @@ use maud::Markup;
 use crate::access::{Access, admit};
 use crate::error::{PageError, Problem};
 use crate::query::Query;
-use crate::replay::Replayer;
+use crate::replayer::Replayer;
 use crate::state::App;
 use crate::{episode, episodes, layout, live, overview, replay, rewards};
 

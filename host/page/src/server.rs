@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use crate::access::{Access, Token};
 use crate::error::PageError;
-use crate::replay::Replayer;
+use crate::replayer::Replayer;
 use crate::routes::router;
 
 /// A bound address for a page whose runs may not exist yet.

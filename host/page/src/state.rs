@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::error::{PageError, Problem};
-use crate::replay::{Replayer, Replays};
+use crate::replayer::{Replayer, Replays};
 use crate::run::Run;
 
 /// Most readers of live updates at a time.

@@ -71,7 +71,7 @@ async fn rewards_that_cannot_score_are_found() {
     assert_eq!(failures(&Table::new().reward("answer-match", &[])).await, [""; 0]);
     let lake = Table::new().environment("frozen-lake", &[]).reward("answer-match", &[]).reward("tool-efficiency", &[]);
     let failed = failures(&lake).await;
-    let begin = "reward `answer-match` failed during scoring: ";
+    let begin = "reward `answer-match` failed during score: ";
     assert!(
         matches!(&failed[..], [one] if one.starts_with(begin) && one.contains("no privileged `answer`")),
         "{failed:?}"

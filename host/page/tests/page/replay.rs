@@ -112,3 +112,33 @@ async fn differences_are_shown_as_text() {
         assert_lacks(&answer.body, &["<script>alert", "\u{202e}"]);
     }
 }
+
+#[tokio::test]
+async fn one_replay_runs_at_a_time() {
+    let runs = Runs::one();
+    let (begun, begins) = std::sync::mpsc::channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let ends = Mutex::new((begun, released));
+    let client = client(
+        &runs,
+        Arc::new(move |_: &ReplayRequest| {
+            let (begun, released) = &*ends.lock().expect("no test panicked here");
+            begun.send(()).expect("the test waits");
+            released.recv().expect("the test releases it");
+            Ok(Replayed::Dropped)
+        }),
+    );
+    let path = format!("/runs/0/episodes/{}/replay", id(1, 0, 2));
+    let origin = "http://127.0.0.1:8123";
+    let second = async {
+        while begins.try_recv().is_err() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        let answer = post(&client, &path, origin).await;
+        release.send(()).expect("the first replay waits");
+        answer
+    };
+    let (first, second) = futures::join!(post(&client, &path, origin), second);
+    assert_eq!((first.status, second.status), (StatusCode::OK, StatusCode::SERVICE_UNAVAILABLE));
+    assert_holds(&second.body, &["another replay is running"]);
+}
