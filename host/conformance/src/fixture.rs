@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gymkhana_record::{Cost, FailureKind, NamedValue, Seed, TaskRef};
 use gymkhana_registry::Kind;
-use gymkhana_sandbox::{EnvironmentEpisode, Plugin, SplitInfo, ToolSession};
+use gymkhana_sandbox::{EnvironmentEpisode, Plugin, Scorer, SplitInfo, ToolSession};
 
 use crate::Settings;
 use crate::driver::{Driver, Start};
@@ -30,6 +30,16 @@ enum Extent {
 /// Number of random and fuzzed actions of the shorter suite.
 const BRIEF_STEPS: u64 = 80;
 
+/// Instructions of a start from which on a suite is thinned, about four milliseconds' worth. Quick builds in languages
+/// with a runtime need more, because each of their instances loads the author's files.
+const COSTLY: u64 = 5_000_000;
+
+/// Part of the starts and copies that a thinned suite makes: one in this number.
+const THINNED: usize = 3;
+
+/// Maximum number of option settings if starts are costly: all options at their least, and at their greatest values.
+const COSTLY_SETTINGS: usize = 2;
+
 /// Data shared by the checks.
 pub(crate) struct Fixture {
     pub(crate) plugin: Plugin,
@@ -42,6 +52,8 @@ pub(crate) struct Fixture {
     /// Reason why a session could not be opened, if none could.
     pub(crate) closed: Option<String>,
     extent: Extent,
+    /// Whether a start is so costly that the suite is thinned.
+    costly: bool,
     used: Mutex<Vec<Used>>,
 }
 
@@ -53,14 +65,17 @@ pub(crate) fn with_synthetic_answers(plugin: &Plugin) -> Plugin {
 impl Fixture {
     /// Queries the plugin's description.
     pub(crate) async fn new(plugin: Plugin, settings: Settings) -> Result<Self, Stop> {
-        Self::open(plugin, settings, Extent::Full).await
+        let mut fixture = Self::open(plugin, settings, Extent::Full).await?;
+        fixture.costly = fixture.start_cost().await > COSTLY;
+        Ok(fixture)
     }
 
     /// The fixture of a shorter suite with other options.
     pub(crate) async fn at(&self, options: Vec<NamedValue>) -> Result<Self, Stop> {
         let steps = self.settings.steps.min(BRIEF_STEPS);
         let settings = Settings { options, steps, recorded: vec![], ..self.settings.clone() };
-        Self::open(self.plugin.clone(), settings, Extent::Brief).await
+        let brief = Self::open(self.plugin.clone(), settings, Extent::Brief).await?;
+        Ok(Self { costly: self.costly, ..brief })
     }
 
     async fn open(plugin: Plugin, settings: Settings, extent: Extent) -> Result<Self, Stop> {
@@ -80,6 +95,7 @@ impl Fixture {
             setups: vec![],
             closed: None,
             extent,
+            costly: false,
             used: Mutex::default(),
         };
         if fixture.is(Kind::Environment) {
@@ -94,6 +110,28 @@ impl Fixture {
             }
         }
         Ok(fixture)
+    }
+
+    /// Instructions of the first start, or of the scoring of an empty group; 0 if it fails, which the checks report.
+    async fn start_cost(&self) -> u64 {
+        let (plugin, options, seed) = (&self.plugin, &self.options, self.seed("cost"));
+        let cost = if let Some(task) = self.some_tasks(&self.splits).first() {
+            let started = EnvironmentEpisode::start(plugin, task, options, seed).await;
+            started.ok().map(|(episode, _)| episode.cost())
+        } else if self.is(Kind::Tool) {
+            let setup = self.setups.first().and_then(Option::as_deref);
+            ToolSession::open(plugin, setup, options, seed).await.ok().map(|session| session.cost())
+        } else {
+            match Scorer::open(plugin, seed).await {
+                Ok(mut scorer) => {
+                    // A refusal of the group costs what a score does.
+                    let _ = scorer.score(&[], options, 0).await;
+                    Some(scorer.cost())
+                }
+                Err(_) => None,
+            }
+        };
+        cost.and_then(|cost| cost.fuel).unwrap_or(0)
     }
 
     /// Setups of sessions: the one in the settings, else those that environments given with the tool prepare.
@@ -119,6 +157,21 @@ impl Fixture {
         self.extent == Extent::Brief
     }
 
+    /// Whether a suite makes the start or copy of this number: all of them, or one in three if starts are costly.
+    pub(crate) fn makes(&self, number: usize) -> bool {
+        number.is_multiple_of(self.one_in())
+    }
+
+    /// Maximum number of option settings of the shorter suites.
+    pub(crate) fn most_settings(&self) -> usize {
+        if self.costly { self.settings.most_settings.min(COSTLY_SETTINGS) } else { self.settings.most_settings }
+    }
+
+    /// One start or copy in this number is made.
+    pub(crate) fn one_in(&self) -> usize {
+        if self.costly { THINNED } else { 1 }
+    }
+
     /// Whether the plugin is of this kind.
     pub(crate) fn is(&self, kind: Kind) -> bool {
         self.plugin.manifest().kinds.contains(&kind)
@@ -135,17 +188,24 @@ impl Fixture {
         Seed(self.settings.seed).child(label)
     }
 
-    /// The first, second, last and some random tasks of each split; in the shorter suite the first and the last.
+    /// The first, second, last and some random tasks of each split; in the shorter suite the first and the last. If starts
+    /// are costly, the first and the last, and in the shorter suite the first.
     pub(crate) fn some_tasks(&self, splits: &[SplitInfo]) -> Vec<TaskRef> {
         let mut tasks = Vec::new();
         for split in splits {
             let count = split.tasks.unwrap_or(u64::MAX);
             let mut stream = self.seed("tasks").child(&split.name).stream();
             let near = count.min(1 << 20);
-            let random = (0..4).filter(|_| near > 0).map(|_| stream.below(near.max(1)));
-            let some: Vec<u64> = if self.is_brief() { vec![] } else { [1].into_iter().chain(random).collect() };
-            let mut indices: Vec<u64> =
-                [0, count.saturating_sub(1)].into_iter().chain(some).filter(|index| *index < count).collect();
+            let last = count.saturating_sub(1);
+            let whole = !self.is_brief() && !self.costly;
+            let random = (0..4).filter(|_| whole && near > 0).map(|_| stream.below(near));
+            let random: Vec<u64> = random.collect();
+            let fixed: &[u64] = match (self.is_brief(), self.costly) {
+                (false, false) => &[0, 1, last],
+                (true, true) => &[0],
+                (false, true) | (true, false) => &[0, last],
+            };
+            let mut indices: Vec<u64> = fixed.iter().copied().chain(random).filter(|index| *index < count).collect();
             indices.sort_unstable();
             indices.dedup();
             tasks.extend(indices.into_iter().map(|index| TaskRef { split: split.name.clone(), index }));

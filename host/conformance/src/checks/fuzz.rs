@@ -19,7 +19,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     if starts.is_empty() {
         return skipped(fixture.nothing_to_play());
     }
-    let wanted = fixture.settings.steps;
+    let wanted = fixture.settings.steps.div_ceil(fixture.one_in() as u64);
     let last = fixture.instructions().saturating_add(wanted.saturating_mul(INSTRUCTIONS));
     let (mut steps, mut paths, mut ended) = (0, 0_u64, 0);
     while steps < wanted && (steps < wanted / LEAST_PART || fixture.instructions() < last) {

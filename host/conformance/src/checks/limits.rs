@@ -51,7 +51,7 @@ pub(crate) async fn check(fixture: &Fixture, suite: &[(&'static str, Run)]) -> F
     let options = shared(super::options::declared(fixture).await?);
     let is_free = |option: &&OptionInfo| fixture.options.iter().all(|given| given.name != option.name);
     let free: Vec<&OptionInfo> = options.iter().filter(is_free).collect();
-    let (settings, count) = settings(&free, fixture.settings.most_settings);
+    let (settings, count) = settings(&free, fixture.most_settings());
     if settings.is_empty() {
         return passed("no option has limits to try");
     }

@@ -15,7 +15,9 @@ use crate::fixture::Fixture;
 /// First tasks of a split that are looked for in the others.
 const SAMPLED: u64 = 12;
 /// Tasks of a split among which they are looked for, at least and at most.
-const SEARCHED: (usize, usize) = (256, 4096);
+const SEARCHED: (usize, usize) = (64, 4096);
+/// The same if starts are costly.
+const COSTLY_SEARCHED: (usize, usize) = (16, 16);
 /// Instructions after which a search ends between these bounds; about one second's worth.
 const SEARCH_FUEL: u64 = 1_000_000_000;
 
@@ -163,7 +165,7 @@ pub(super) async fn check(fixture: &Fixture) -> Result<(), Stop> {
 
 /// Tasks of a split, as many as the bounds of the search allow.
 async fn tasks(fixture: &Fixture, split: &SplitInfo, identity: Identity) -> Result<BTreeSet<Digest>, Stop> {
-    let (least, most) = SEARCHED;
+    let (least, most) = if fixture.one_in() > 1 { COSTLY_SEARCHED } else { SEARCHED };
     let (mut tasks, mut fuel) = (BTreeSet::new(), 0);
     for (number, index) in searched(split).take(most).enumerate() {
         if number >= least && fuel >= SEARCH_FUEL {

@@ -84,7 +84,7 @@ async fn try_examples(
 ) -> Result<(usize, usize), Stop> {
     let mut stream = fixture.seed("examples").child(&function.name).stream();
     let (mut made, mut failures) = (0, 0);
-    for number in 0..EXAMPLES {
+    for number in (0..EXAMPLES).filter(|number| fixture.makes(*number)) {
         let Some(arguments) = examples.make(&mut stream) else { continue };
         made += 1;
         let (mut path, mut driver) = begin(fixture, start, number).await?;

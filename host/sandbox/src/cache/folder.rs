@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use gymkhana_registry::Digest;
+use twox_hash::XxHash64;
 
 use super::{CacheError, failed};
 
 /// Extension of a file with compiled code.
 pub(super) const CODE: &str = "code";
 
-/// Extension of the file with the digest of the code.
-pub(super) const STAMP: &str = "sha256";
+/// Extension of the file with the checksum of the code.
+pub(super) const STAMP: &str = "xxh64";
 
 /// Extension of a file that is being written.
 const TEMPORARY: &str = "tmp";
@@ -26,7 +27,7 @@ const TEMPORARY: &str = "tmp";
 /// Age after which a temporary file belongs to a process that was killed.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// Size limit of a file with a digest, in bytes.
+/// Size limit of a file with a checksum, in bytes.
 const MAX_STAMP_BYTES: u64 = 4096;
 
 /// Folder of a code cache.
@@ -124,7 +125,7 @@ impl CacheFolder {
     /// # Errors
     /// If the folder cannot be changed.
     pub fn remove(&self, entry: &CacheEntry) -> Result<(), CacheError> {
-        // Without its digest, code is not used.
+        // Without its checksum, code is not used.
         for extension in [STAMP, CODE] {
             Self::remove_file(&self.0.join(format!("{}.{extension}", entry.stem)))?;
         }
@@ -180,25 +181,38 @@ fn entry_of(path: &Path) -> Option<(String, Digest)> {
     Some((stem.to_owned(), component.parse().ok()?))
 }
 
-/// Digest of compiled code, and the plugin that it belongs to.
+/// Checksum that finds accidental damage: XXH64. It is read at each start, and SHA-256 of a Python plugin's code would
+/// take half a second on processors without instructions for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Checksum(u64);
+
+impl Checksum {
+    /// The checksum of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(XxHash64::oneshot(0, bytes))
+    }
+}
+
+/// Checksum of compiled code, and the plugin that it belongs to.
 pub(super) struct Stamp {
-    pub digest: Digest,
+    pub checksum: Checksum,
     /// Name and version of the plugin.
     pub plugin: Option<String>,
 }
 
 impl Stamp {
-    /// Text of a file for this code: its digest, and the plugin in a second line.
-    pub fn text(code: Digest, plugin: &str) -> String {
-        format!("{code}\n{plugin}\n")
+    /// Text of a file for code with this checksum: the checksum, and the plugin in a second line.
+    pub fn text(Checksum(code): Checksum, plugin: &str) -> String {
+        format!("{code:016x}\n{plugin}\n")
     }
 
-    /// Reads a file with a digest; `None` if there is none. Older versions wrote no second line.
+    /// Reads a file with a checksum; `None` if there is none.
     pub fn read(path: &Path) -> Option<Self> {
         let mut text = String::new();
         fs::File::open(path).ok()?.take(MAX_STAMP_BYTES).read_to_string(&mut text).ok()?;
         let mut lines = text.lines();
-        Some(Self { digest: lines.next()?.parse().ok()?, plugin: lines.next().map(str::to_owned) })
+        let checksum = Checksum(u64::from_str_radix(lines.next()?, 16).ok()?);
+        Some(Self { checksum, plugin: lines.next().map(str::to_owned) })
     }
 }
 
@@ -213,8 +227,8 @@ mod tests {
         for (minute, size) in entries {
             let stem = stem(*minute);
             fs::write(folder.path().join(format!("{stem}.code")), vec![0; *size]).unwrap();
-            let stamp = Stamp::text(Digest::of(b"code"), &format!("acme/p{minute} 1.0.0"));
-            fs::write(folder.path().join(format!("{stem}.sha256")), stamp).unwrap();
+            let stamp = Stamp::text(Checksum::of(b"code"), &format!("acme/p{minute} 1.0.0"));
+            fs::write(folder.path().join(format!("{stem}.xxh64")), stamp).unwrap();
             for extension in [CODE, STAMP] {
                 set_time(&folder.path().join(format!("{stem}.{extension}")), minutes(*minute));
             }
@@ -239,8 +253,8 @@ mod tests {
         entries.iter().map(|entry| entry.plugin.as_deref().unwrap_or("?")).collect()
     }
 
-    /// Length of a stamp: 64 digits, a plugin of 13 characters, two line ends.
-    const STAMP_LENGTH: u64 = 79;
+    /// Length of a stamp: 16 digits, a plugin of 13 characters, two line ends.
+    const STAMP_LENGTH: u64 = 31;
 
     #[test]
     fn entries_are_listed_from_the_last_used_one() {
@@ -298,7 +312,7 @@ mod tests {
     fn halves_of_entries_are_removed_too() {
         let (_parent, folder) = cache(&[(1, 100), (2, 100)]);
         fs::remove_file(folder.path().join(format!("{}.code", stem(1)))).unwrap();
-        fs::remove_file(folder.path().join(format!("{}.sha256", stem(2)))).unwrap();
+        fs::remove_file(folder.path().join(format!("{}.xxh64", stem(2)))).unwrap();
         assert_eq!(plugins(&folder.entries().unwrap()), ["?", "acme/p1 1.0.0"]);
         folder.trim(0).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -339,11 +353,17 @@ mod tests {
     }
 
     #[test]
-    fn stamps_without_a_plugin_are_read() {
+    fn stamps_are_read_and_damaged_ones_are_not() {
+        // The value of the reference implementation.
+        assert_eq!(Checksum::of(b"abc"), Checksum(0x44bc_2cf5_ad77_0999));
         let parent = tempfile::tempdir().unwrap();
-        let path = parent.path().join("x.sha256");
-        fs::write(&path, Digest::of(b"code").to_string()).unwrap();
+        let path = parent.path().join("x.xxh64");
+        fs::write(&path, Stamp::text(Checksum::of(b"code"), "acme/p 1.0.0")).unwrap();
         let stamp = Stamp::read(&path).unwrap();
-        assert_eq!((stamp.digest, stamp.plugin), (Digest::of(b"code"), None));
+        assert_eq!((stamp.checksum, stamp.plugin.as_deref()), (Checksum::of(b"code"), Some("acme/p 1.0.0")));
+        for damaged in ["", "no digits\nacme/p 1.0.0\n"] {
+            fs::write(&path, damaged).unwrap();
+            assert!(Stamp::read(&path).is_none(), "{damaged}");
+        }
     }
 }

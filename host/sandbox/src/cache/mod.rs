@@ -1,7 +1,7 @@
 //! Code cache: compiled plugins on disk, so that each is compiled once per machine and engine.
 //!
 //! Loading compiled code executes it, so a forged file would run arbitrary code. The folder must therefore be accessible
-//! to this user only, and files from elsewhere are never accepted. A SHA-256 digest beside each file detects accidental
+//! to this user only, and files from elsewhere are never accepted. A checksum beside each file detects accidental
 //! damage; a file that does not match is compiled again. Files that were not used for the longest time are removed when
 //! the folder exceeds its size limit.
 
@@ -19,7 +19,7 @@ use gymkhana_registry::{Digest, write_atomically};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use folder::{CODE, STAMP, Stamp};
+use folder::{CODE, Checksum, STAMP, Stamp};
 pub use folder::{CacheEntry, CacheFolder};
 
 /// The folder of compiled plugins cannot be used.
@@ -70,19 +70,19 @@ impl CodeCache {
     /// Returns the compiled form of the component with this digest, if it is present and undamaged.
     pub fn get(&self, engine: &Engine, component: Digest) -> Option<Component> {
         let (code, stamp) = self.files(component);
-        let expected = Stamp::read(&stamp)?.digest;
+        let expected = Stamp::read(&stamp)?.checksum;
         let mut file = File::open(code).ok()?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).ok()?;
-        if Digest::of(&bytes) != expected {
+        if Checksum::of(&bytes) != expected {
             return None;
         }
         // The time orders entries for removal. Without it the entry is removed earlier, which costs time only.
         let _ = file.set_modified(SystemTime::now());
         // The open file, whatever its name refers to by now.
         let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
-        // SAFETY: only this user can write into the folder, only `put` creates files there, and the digest shows that
-        // this file is byte for byte the output of `put`. The mapped file is the one that was hashed. Files are replaced
+        // SAFETY: only this user can write into the folder, only `put` creates files there, and the checksum shows that
+        // this file is byte for byte the output of `put`. The mapped file is the one that was read. Files are replaced
         // by renaming and never changed in place, so the mapping keeps the checked bytes. The engine itself rejects code
         // of another engine.
         unsafe { Component::deserialize_file(engine, opened) }.ok()
@@ -92,8 +92,8 @@ impl CodeCache {
     /// the folder is within its limit. `plugin` is the plugin's name and version.
     pub fn put(&self, component: Digest, plugin: &str, compiled: &[u8]) -> Result<(), CacheError> {
         let (code, stamp) = self.files(component);
-        let text = Stamp::text(Digest::of(compiled), plugin);
-        // The digest is written last: without it, or with an old one, the code is not used.
+        let text = Stamp::text(Checksum::of(compiled), plugin);
+        // The checksum is written last: without it, or with an old one, the code is not used.
         for (path, bytes) in [(code, compiled), (stamp, text.as_bytes())] {
             write_atomically(&path, bytes).map_err(|source| failed(&path, source))?;
         }
