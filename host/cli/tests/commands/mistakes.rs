@@ -296,8 +296,8 @@ fn seats() {
 fn success_by_a_fact_that_the_environment_does_not_tell() {
     let small = SMALL_RUN.replace("answer-match.correct", "environment.FACT");
     let small = small.replace("[rewards.answer-match]\noptions = { per-call-cost = 0.5 }", "");
-    let desk =
-        Desk::with_run_file(&small.replace("turns = 3", "turns = 100").replace("context = 320", "context = 4096"));
+    let small = small.replace("turns = 3", "turns = 20").replace("context = 320", "context = 1024");
+    let desk = Desk::with_run_file(&small.replace("reply_tokens = 32", "reply_tokens = 8"));
     let mut messages = Messages::default();
     for (title, fact) in [("misspelt", "succes"), ("a text", "map")] {
         let success = format!("success=environment.{fact}");
