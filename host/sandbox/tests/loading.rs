@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime};
 
 use common::{call, component, config, sandbox, text_of};
 use gymkhana_record::Seed;
-use gymkhana_registry::Digest;
 use gymkhana_sandbox::{
     CacheError, CacheFolder, CompilerEffort, Grants, Limits, LoadError, Plugin, Sandbox, SandboxConfig, SandboxError,
     ToolSession,
@@ -138,7 +137,8 @@ fn compiled_code_is_kept_and_a_damaged_file_is_compiled_again() {
 
     // A whole file of another origin with a stamp that fits is still not this engine's code.
     fs::write(&code, b"not code").expect("written");
-    fs::write(file_with(&folder, "sha256"), Digest::of(b"not code").to_string()).expect("written");
+    // Its XXH64 by another program.
+    fs::write(file_with(&folder, "xxh64"), "3d0dfcd4e3d38576").expect("written");
     let fourth = with_cache(&folder).expect("opened");
     load(&fourth);
     assert_eq!(compiled(&fourth), (1, 0));
@@ -177,7 +177,7 @@ fn a_used_entry_gets_a_new_time_and_an_entry_beyond_the_limit_is_removed() {
     assert_eq!(first.component, plugin.digest());
 
     let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(86_400);
-    for extension in ["code", "sha256"] {
+    for extension in ["code", "xxh64"] {
         let file = fs::File::options().write(true).open(file_with(&folder, extension)).expect("opened");
         file.set_modified(long_ago).expect("set");
     }

@@ -19,8 +19,9 @@ pub fn page(args: &PageArgs, printer: &Printer) -> CliResult<()> {
         let (place, link) = bind(args.listen, args.token.clone()).await?;
         let replayer: Option<Replayer> = if args.allow_replay { Some(Arc::new(replayed(printer))) } else { None };
         let page = place.open(&args.runs, replayer).map_err(page_error)?;
+        let stop = stop_signal()?;
         printer.status(format!("serving {} at {link}", counted(args.runs.len(), "run")));
-        page.serve(stop_signal()?).await.map_err(page_error)
+        page.serve(stop).await.map_err(page_error)
     })
 }
 

@@ -48,12 +48,14 @@ pub fn serve(args: &ServeArgs, printer: &Printer) -> CliResult<()> {
         match args.stdio {
             None => {
                 let server = Server::start(sessions, &config, args.listen).user_error()?;
+                // Whoever reads the address may send a signal at once.
+                let stop = stop_signal(printer.clone())?;
                 printer.status(format!("serving {offer} at {}", server.url()));
-                server.serve(stop_signal(printer.clone())?).await;
+                server.serve(stop).await;
             }
             Some(tools) => {
-                printer.status(format!("serving {offer} on standard input and output"));
                 let stop = stop_signal(printer.clone())?;
+                printer.status(format!("serving {offer} on standard input and output"));
                 let done = serve_stdio(&sessions, tools, config.listen.body_kib << 10, stop).await;
                 sessions.shut_down().await;
                 done?;

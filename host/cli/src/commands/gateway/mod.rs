@@ -61,8 +61,10 @@ pub fn gateway(args: &GatewayArgs, printer: &Printer) -> CliResult<()> {
         let records = Arc::new(Records::open(out, &served, &contents)?);
         let episodes = GatewayEpisodes::new(&served, section.temperature, Arc::clone(&records), guests.handle());
         control.set_episodes(Arc::new(episodes.await?));
+        // Whoever reads the address may send a signal at once.
+        let stop = stop_signal(printer.clone())?;
         printer.status(format!("the gateway is at {url}"));
-        stop_signal(printer.clone())?.await;
+        stop.await;
         control.drain(LAST_SESSIONS).await;
         records.commit();
         match records.take_problem() {
