@@ -70,7 +70,7 @@ async fn failures(table: &Table) -> Vec<String> {
 async fn rewards_that_cannot_score_are_found() {
     assert_eq!(failures(&Table::new().reward("answer-match", &[])).await, [""; 0]);
     let lake =
-        Table::new().environment("frozen-lake", &[]).reward("answer-match", &[]).reward("format-and-brevity", &[]);
+        Table::new().environment("frozen-lake", &[]).reward("answer-match", &[]).reward("guest-hostile-reward", &[]);
     let failed = failures(&lake).await;
     let begin = "reward `answer-match` failed during score: ";
     assert!(
