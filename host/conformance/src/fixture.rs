@@ -30,7 +30,7 @@ enum Extent {
 /// Number of random and fuzzed actions of the shorter suite.
 const BRIEF_STEPS: u64 = 80;
 
-/// Instructions of a start from which on a suite is thinned, about four milliseconds' worth. Quick builds in languages
+/// Instructions of a start from which on a suite may be thinned, about four milliseconds' worth. Quick builds in languages
 /// with a runtime need more, because each of their instances loads the author's files.
 const COSTLY: u64 = 5_000_000;
 
@@ -66,7 +66,7 @@ impl Fixture {
     /// Queries the plugin's description.
     pub(crate) async fn new(plugin: Plugin, settings: Settings) -> Result<Self, Stop> {
         let mut fixture = Self::open(plugin, settings, Extent::Full).await?;
-        fixture.costly = fixture.start_cost().await > COSTLY;
+        fixture.costly = fixture.settings.thin_costly && fixture.start_cost().await > COSTLY;
         Ok(fixture)
     }
 

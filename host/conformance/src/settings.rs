@@ -29,6 +29,8 @@ pub struct Settings {
     pub options: Vec<NamedValue>,
     /// Maximum number of option settings that are tried besides `options`, at the limits of the declared options.
     pub most_settings: usize,
+    /// Whether a plugin with costly starts gets a thinned suite, whose report no registry accepts.
+    pub thin_costly: bool,
     /// Limit of instructions per call.
     pub most_fuel: u64,
     /// Limit of memory per instance, in bytes.
@@ -53,6 +55,7 @@ impl Default for Settings {
             steps: 1000,
             options: vec![],
             most_settings: MOST_SETTINGS,
+            thin_costly: false,
             most_fuel: MOST_FUEL,
             most_memory: MOST_MEMORY,
             assets: Assets::default(),

@@ -93,7 +93,7 @@ fn wrappers() -> Vec<String> {
 /// The templates of `host plugin new` in Rust are checked through the command itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn templates_in_other_languages_pass_as_they_are_written() {
-    let settings = Settings { steps: 100, most_settings: 4, ..Settings::default() };
+    let settings = Settings { steps: 100, most_settings: 4, thin_costly: true, ..Settings::default() };
     // As `host plugin test DIR` compiles them.
     let sandbox = sandbox_of(&settings, CompilerEffort::Quick);
     for language in ["python", "js"] {

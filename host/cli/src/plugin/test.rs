@@ -109,6 +109,8 @@ fn settings(args: &TestArgs, inputs: &PluginInputs) -> CliResult<Settings> {
         most_memory: args.most_memory << 20,
         assets: plugin_inputs::assets(&args.asset)?,
         setup: plugin_inputs::setup(args.setup.as_deref())?,
+        // A report for a registry needs the whole suite.
+        thin_costly: args.plugin.is_dir() && args.json.is_none(),
         beside: vec![],
         log: None,
         recorded: args.on.as_deref().map(recorded).transpose()?.unwrap_or_default(),
