@@ -1,7 +1,8 @@
 //! The run page: curves, episodes and rewards of recorded and live runs, as HTML that the server renders.
 //!
-//! The page reads runs and changes nothing; if it is allowed to, it replays episodes. What agents and plugins wrote is escaped by the template engine, media are
-//! images alone, and a content security policy refuses scripts that are not the page's own file.
+//! The page reads runs and changes nothing; if the program allows it, it replays episodes. What agents and plugins wrote is
+//! escaped by the template engine, media are images alone, and a content security policy refuses scripts that are not the
+//! page's own file.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -48,7 +48,7 @@ pub fn serve(args: &ServeArgs, printer: &Printer) -> CliResult<()> {
         match args.stdio {
             None => {
                 let server = Server::start(sessions, &config, args.listen).user_error()?;
-                // Whoever reads the address may send a signal at once.
+                // A client can send a signal as soon as the address is printed.
                 let stop = stop_signal(printer.clone())?;
                 printer.status(format!("serving {offer} at {}", server.url()));
                 server.serve(stop).await;

@@ -61,7 +61,7 @@ pub fn gateway(args: &GatewayArgs, printer: &Printer) -> CliResult<()> {
         let records = Arc::new(Records::open(out, &served, &contents)?);
         let episodes = GatewayEpisodes::new(&served, section.temperature, Arc::clone(&records), guests.handle());
         control.set_episodes(Arc::new(episodes.await?));
-        // Whoever reads the address may send a signal at once.
+        // A client can send a signal as soon as the address is printed.
         let stop = stop_signal(printer.clone())?;
         printer.status(format!("the gateway is at {url}"));
         stop.await;
