@@ -1,6 +1,7 @@
-//! Paths of the components that the tests load.
+//! Paths of the components that the tests load, and measurements of a whole process.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The repository's root.
 #[must_use]
@@ -18,4 +19,26 @@ pub fn component(name: &str) -> PathBuf {
     let path = root().join("target/plugins").join(format!("{name}.wasm"));
     assert!(path.exists(), "{} is missing: run `cargo xtask plugins`", path.display());
     path
+}
+
+/// Runs the ignored test of this name in a process of its own, where what it measures is not changed by other tests.
+///
+/// # Panics
+/// If the test fails, or if there is no test of this name.
+pub fn run_alone(test: &str) {
+    let program = std::env::current_exe().unwrap_or_else(|error| panic!("this program has no path: {error}"));
+    let output = Command::new(program).args([test, "--exact", "--ignored", "--test-threads=1"]).output();
+    let output = output.unwrap_or_else(|error| panic!("{test} does not start: {error}"));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains(" 1 passed"), "{text}");
+}
+
+/// Number of memory mappings of this process.
+///
+/// # Panics
+/// If the system does not list them.
+#[must_use]
+pub fn memory_mappings() -> usize {
+    let listed = std::fs::read_to_string("/proc/self/maps");
+    listed.unwrap_or_else(|error| panic!("/proc/self/maps: {error}")).lines().count()
 }

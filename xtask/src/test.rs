@@ -67,13 +67,14 @@ fn run_all(workspace: &Workspace, limit: TimeLimit) -> anyhow::Result<()> {
     both(|| setup::build(workspace), || foreign::build(workspace).and_then(|()| foreign::test(workspace)))?;
     both(
         || step("tests: build", || run_cargo(workspace, &[&TESTS[..], &["--no-run"]].concat())),
-        || setup::registry::run(workspace, Refusal::Fails).and_then(|()| deny::run(workspace)),
+        || setup::registry::run(workspace, Refusal::Fails),
     )?;
     both(|| step("tests", || run_cargo(workspace, &TESTS)), || run_the_rest(workspace, limit))
 }
 
 fn run_the_rest(workspace: &Workspace, limit: TimeLimit) -> anyhow::Result<()> {
     limit.within("lints", || lint(workspace))?;
+    limit.within("dependencies", || deny::run(workspace))?;
     limit.within("docs", || docs::run_built(workspace))?;
     limit.within("python package", || python_package::test(workspace))?;
     limit.within("fuzz", || fuzz::build(workspace).and_then(|()| fuzz::run_built(workspace, FUZZ_SECONDS)))?;
