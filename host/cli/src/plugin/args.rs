@@ -88,7 +88,7 @@ pub struct BuildArgs {
 /// `host plugin test`.
 #[derive(Debug, Args)]
 pub struct TestArgs {
-    /// Component, or folder of the plugin
+    /// Component, folder of the plugin, or registry name
     pub plugin: PathBuf,
     /// Number of random and fuzzed actions
     #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
@@ -125,7 +125,7 @@ pub struct TestArgs {
 /// `host plugin play`.
 #[derive(Debug, Args)]
 pub struct PlayArgs {
-    /// Component or folder of an environment or tool
+    /// Environment or tool: component, folder or registry name
     pub plugin: PathBuf,
     /// Companion plugins: tools or rewards
     #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
@@ -162,7 +162,7 @@ pub struct PlayArgs {
 /// `host plugin bench`.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// Component, or folder of the plugin
+    /// Component, folder of the plugin, or registry name
     pub plugin: PathBuf,
     /// Repetitions of each call
     #[arg(long, value_name = "COUNT", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

@@ -8,14 +8,15 @@ use serde_json::json;
 
 use crate::error::{Classify, CliResult};
 use crate::plugin::args::BenchArgs;
-use crate::plugin::build::{self, BuildMode};
+use crate::plugin::build::BuildMode;
+use crate::plugin::find::find;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::{Printer, ProgressLine};
 use gymkhana_orchestration::{ProgressFigures, Work};
 
 /// Runs the command.
 pub fn bench(args: &BenchArgs, printer: &Printer) -> CliResult<()> {
-    let inputs = PluginInputs::read(&build::component(&args.plugin, BuildMode::Whole, printer)?)?;
+    let inputs = find(&args.plugin, BuildMode::Whole, printer)?;
     let settings = Settings {
         seed: args.seed,
         options: plugin_inputs::options(inputs.manifest.name.name(), &args.option)?,

@@ -8,7 +8,8 @@ use gymkhana_registry::Kind;
 use gymkhana_sandbox::{Plugin, Sandbox};
 
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::build::{self, BuildMode};
+use crate::plugin::build::BuildMode;
+use crate::plugin::find::find;
 use crate::plugin::log;
 use crate::plugin::plugin_inputs::PluginInputs;
 use crate::printer::Printer;
@@ -22,11 +23,15 @@ pub struct Companions {
 }
 
 impl Companions {
-    /// Loads the plugins; a folder is built.
-    pub async fn load(plugins: &[PathBuf], sandbox: &Sandbox, printer: &Printer) -> CliResult<Self> {
+    /// Reads the plugins that `--with` names.
+    pub fn find(plugins: &[PathBuf], printer: &Printer) -> CliResult<Vec<PluginInputs>> {
+        plugins.iter().map(|given| find(given, BuildMode::Quick, printer)).collect()
+    }
+
+    /// Loads the plugins.
+    pub async fn load(plugins: &[PluginInputs], sandbox: &Sandbox, printer: &Printer) -> CliResult<Self> {
         let (mut tools, mut rewards) = (ToolSet::default(), vec![]);
-        for path in plugins {
-            let inputs = PluginInputs::read(&build::component(path, BuildMode::Quick, printer)?)?;
+        for inputs in plugins {
             let (name, kinds) = (&inputs.manifest.name, &inputs.manifest.kinds);
             if kinds.contains(&Kind::Environment) {
                 let message = format!("--with `{name}` is an environment, but an episode has one environment");

@@ -182,8 +182,9 @@ fn described(
         let message = format!("--with needs an environment, but `{}` is not one", inputs.manifest.name);
         return Err(CliError::user(message).with_hint("inspect an environment --with its tools"));
     }
+    let beside = Companions::find(&given.with, printer)?;
     plugin_inputs::runtime()?.block_on(async {
-        let companions = Companions::load(&given.with, &sandbox, printer).await?;
+        let companions = Companions::load(&beside, &sandbox, printer).await?;
         let mut all = gymkhana_sandbox::describe(&plugin, &options).await.user_error()?;
         if let Some(environment) = all.environment.as_mut().filter(|_| !given.with.is_empty()) {
             environment.facts = Answered::from(facts::with_tools(&plugin, options, &companions.tools).await);

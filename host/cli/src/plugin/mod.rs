@@ -6,6 +6,7 @@ pub mod build;
 mod companions;
 mod describe;
 mod facts;
+mod find;
 mod inspect;
 mod log;
 mod new;

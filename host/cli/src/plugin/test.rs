@@ -13,6 +13,7 @@ use crate::plugin::build::{
     self,
     BuildMode::{Quick, Whole},
 };
+use crate::plugin::find::find;
 use crate::plugin::log;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::Printer;
@@ -20,12 +21,12 @@ use gymkhana_orchestration::groups;
 
 /// Runs the command.
 pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
-    let file = match args.plugin.is_dir() {
-        // A report is for publishing the component.
-        true => build::test_and_build(&args.plugin, if args.json.is_some() { Whole } else { Quick }, printer)?,
-        false => args.plugin.clone(),
+    // A report is for publishing the component.
+    let mode = if args.json.is_some() { Whole } else { Quick };
+    let inputs = match args.plugin.is_dir() {
+        true => PluginInputs::read(&build::test_and_build(&args.plugin, mode, printer)?)?,
+        false => find(&args.plugin, mode, printer)?,
     };
-    let inputs = PluginInputs::read(&file)?;
     let settings = settings(args, &inputs)?;
     let sandbox = sandbox(&settings, build::effort(&args.plugin), printer)?;
     check_options(&sandbox, &inputs, &settings)?;
@@ -125,7 +126,7 @@ fn beside(
     printer: &Printer,
 ) -> CliResult<Vec<(gymkhana_sandbox::Plugin, Vec<gymkhana_record::NamedValue>)>> {
     let load = |path: &PathBuf| {
-        let plugin = PluginInputs::read(path)?.load(sandbox)?;
+        let plugin = find(path, Quick, printer)?.load(sandbox)?;
         Ok((plugin.logging(log::test_sink(plugin.name(), printer)), vec![]))
     };
     args.with.iter().map(load).collect()

@@ -35,6 +35,35 @@ fn a_released_plugin_is_described_with_its_versions() {
     market.host(&["info", "calculatr"]).mistake("misspelt");
 }
 
+/// Author's commands take names as `plugin inspect` does, in every place of a plugin.
+#[test]
+fn released_plugins_are_tested_measured_and_played_by_name() {
+    let market = Market::new();
+    for name in ["word-problems", "calculator", "answer-match"] {
+        market.publish_built(name);
+    }
+    let tested = market.host(&["plugin", "test", "gymkhana/calculator@^0.1", "--steps", "20"]).succeeded();
+    assert!(tested.contains("gymkhana/calculator 0.1.0 conforms: "), "{tested}");
+    market.host(&["plugin", "bench", "calculator", "--times", "1"]).succeeded();
+    let described = market.host(&["plugin", "inspect", "word-problems", "--with", "calculator"]).succeeded();
+    assert!(described.contains("gymkhana/word-problems 0.1.0"), "{described}");
+    market.desk.write("typed", "follow\nfollow\n");
+    let typed = std::fs::File::open(market.desk.path("typed")).expect("a file");
+    let mut play = market.desk.command(&["plugin", "play", "word-problems", "--with", "calculator,answer-match"]);
+    let played = finish(play.stdin(typed)).succeeded();
+    assert!(played.contains("call calculate ") && played.contains("\nreward answer-match: 1\n"), "{played}");
+    // A version that was not published, a misspelt name, and a folder of this name, which is no plugin's.
+    for command in ["test", "play", "bench"] {
+        let told = market.host(&["plugin", command, "calculator@^2"]).mistake(command);
+        assert!(told.contains("no version matches `^2`; published: 0.1.0"), "{told}");
+        let told = market.host(&["plugin", command, "calculater"]).mistake(command);
+        assert!(told.contains("hint: a similar name is `gymkhana/calculator`"), "{told}");
+    }
+    std::fs::create_dir(market.desk.path("calculator")).expect("a folder");
+    let told = market.host(&["plugin", "test", "calculator"]).mistake("a folder");
+    assert!(told.contains("`calculator` is not a plugin's folder"), "{told}");
+}
+
 /// A release that describes its plugin is printed without a download; the component is opened for other options, and for
 /// a release without a description.
 #[test]

@@ -16,14 +16,15 @@ use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::args::PlayArgs;
 use crate::plugin::build::{self, BuildMode};
 use crate::plugin::companions::Companions;
+use crate::plugin::find::find;
 use crate::plugin::log;
-use crate::plugin::plugin_inputs::{self, PluginInputs};
+use crate::plugin::plugin_inputs;
 use crate::printer::Printer;
 use lines::Lines;
 
 /// Plays.
 pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
-    let given = PluginInputs::read(&build::component(&args.plugin, BuildMode::Quick, printer)?)?;
+    let given = find(&args.plugin, BuildMode::Quick, printer)?;
     let kinds = &given.manifest.kinds;
     let is_environment = kinds.contains(&Kind::Environment);
     if !is_environment && !kinds.contains(&Kind::Tool) {
@@ -49,7 +50,8 @@ pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
     let runtime = plugin_inputs::runtime()?;
     runtime.block_on(plugin_inputs::check_options(&plugin, &options))?;
     if is_environment {
-        let companions = runtime.block_on(Companions::load(&args.with, &sandbox, printer))?;
+        let companions =
+            runtime.block_on(Companions::load(&Companions::find(&args.with, printer)?, &sandbox, printer))?;
         let lines = Lines::new(printer);
         let bound = wrapped(BoundPlugin { plugin, options }, args, &sandbox, printer)?;
         return runtime.block_on(episode::play(&bound.plugin, &bound.options, &companions, args, &lines));
@@ -62,7 +64,7 @@ pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
 /// The environment inside of the wrappers of --wrap, each with default options.
 fn wrapped(environment: BoundPlugin, args: &PlayArgs, sandbox: &Sandbox, printer: &Printer) -> CliResult<BoundPlugin> {
     args.wrap.iter().rev().try_fold(environment, |inside, path| {
-        let wrapper = PluginInputs::read(&build::component(path, BuildMode::Quick, printer)?)?.load(sandbox)?;
+        let wrapper = find(path, BuildMode::Quick, printer)?.load(sandbox)?;
         let plugin = log::printed(&wrapper, printer).wrapping(&inside.plugin, inside.options).user_error()?;
         Ok(BoundPlugin { plugin, options: vec![] })
     })
