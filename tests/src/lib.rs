@@ -24,7 +24,7 @@ pub fn component(name: &str) -> PathBuf {
 /// Runs the ignored test of this name in a process of its own, where what it measures is not changed by other tests.
 ///
 /// # Panics
-/// If the test fails, or if there is no test of this name.
+/// If the test fails or does not exist.
 pub fn run_alone(test: &str) {
     let program = std::env::current_exe().unwrap_or_else(|error| panic!("this program has no path: {error}"));
     let output = Command::new(program).args([test, "--exact", "--ignored", "--test-threads=1"]).output();

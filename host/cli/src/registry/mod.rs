@@ -29,7 +29,7 @@ use args::{RegistryCommand, ServingCommand};
 
 pub use contact::{configured, contact_all};
 pub use info::info;
-pub use names::{gather, look_up, name_of, newest};
+pub use names::{gather, look_up, name_of};
 pub use publish::read_report;
 
 /// Runs a command.

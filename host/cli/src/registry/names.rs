@@ -14,7 +14,7 @@ use crate::printer::Printer;
 use gymkhana_orchestration::plugins::{PluginFile, pin, read_file};
 
 /// Origin and bytes of a component.
-pub type Read = (String, Vec<u8>);
+type Read = (String, Vec<u8>);
 
 /// A plugin argument.
 #[derive(Debug)]
@@ -70,23 +70,12 @@ pub fn gather(
 pub fn look_up(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<PluginFile>, Lock)> {
     let (mut read, wanted) = sorted(given, printer)?;
     if !wanted.is_empty() {
-        read.extend(newest_of(&wanted, printer)?);
+        let session = RegistrySession::new(false)?;
+        let pinned = session.wait(printer, session.client.resolve(&wanted, None, Unpinned::Resolve))?;
+        let components = session.wait(printer, session.client.components(&pinned))?;
+        read.extend(pinned.iter().map(origin).zip(components));
     }
     pin(read)
-}
-
-/// Origin and component of the newest version that matches; ignores locks.
-pub fn newest(wanted: Requirement, printer: &Printer) -> CliResult<Read> {
-    let name = wanted.name.clone();
-    let found = newest_of(&[wanted], printer)?.pop();
-    found.ok_or_else(|| CliError::user(format!("no registry has a plugin named `{name}`")))
-}
-
-fn newest_of(wanted: &[Requirement], printer: &Printer) -> CliResult<Vec<Read>> {
-    let session = RegistrySession::new(false)?;
-    let pinned = session.wait(printer, session.client.resolve(wanted, None, Unpinned::Resolve))?;
-    let components = session.wait(printer, session.client.components(&pinned))?;
-    Ok(pinned.iter().map(origin).zip(components).collect())
 }
 
 /// Reads the files; returns their components and the names.

@@ -35,7 +35,7 @@ fn a_released_plugin_is_described_with_its_versions() {
     market.host(&["info", "calculatr"]).mistake("misspelt");
 }
 
-/// Author's commands take names as `plugin inspect` does, in every place of a plugin.
+/// Commands for authors take names as `plugin inspect` does, also beside the plugin.
 #[test]
 fn released_plugins_are_tested_measured_and_played_by_name() {
     let market = Market::new();
@@ -52,7 +52,7 @@ fn released_plugins_are_tested_measured_and_played_by_name() {
     let mut play = market.desk.command(&["plugin", "play", "word-problems", "--with", "calculator,answer-match"]);
     let played = finish(play.stdin(typed)).succeeded();
     assert!(played.contains("call calculate ") && played.contains("\nreward answer-match: 1\n"), "{played}");
-    // A version that was not published, a misspelt name, and a folder of this name, which is no plugin's.
+    // An unpublished version, a misspelt name, and a folder of this name without a plugin.
     for command in ["test", "play", "bench"] {
         let told = market.host(&["plugin", command, "calculator@^2"]).mistake(command);
         assert!(told.contains("no version matches `^2`; published: 0.1.0"), "{told}");
