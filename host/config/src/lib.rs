@@ -29,6 +29,6 @@ pub use sections::{
     EvaluationMetric, EvaluationSection, FailuresSection, GatewayClient, GatewaySampling, GatewaySection, HttpSection,
     HubModel, LimitsSection, McpSection, MixedOutcomeTasks, ModelSection, Options, PluginSection, PolicySection,
     PrioritizedTasks, Priority, RecordedPairs, RewardSection, RlStage, SamplerPhase, SamplerSection, SandboxSection,
-    SeatBinding, SeatSection, SecretSection, ServerSection, SftStage, SourceKind, SourceSection, Stage, StagedTasks,
-    ToolFormatChoice, ToolSection, TurnSchedule, WeightedTasks, WhenFailing, WrapperEntry,
+    SeatBinding, SeatSection, SecretSection, ServerSection, SftStage, SourceKind, SourceSection, Stage, StageSeat,
+    StagedTasks, ToolFormatChoice, ToolSection, TurnSchedule, WeightedTasks, WhenFailing, WrapperEntry,
 };

@@ -8,6 +8,7 @@ mod environments;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use gymkhana_algorithm::RlSettings;
 use gymkhana_rollout::{ContextStrategy, SamplingPlan, TurnProbe};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use crate::range::{check_range, is_default};
 use crate::refusal::{NO_STAGE, Refusal};
 use crate::sections::{
     AgentSection, CheckpointsSection, EnvironmentEntry, EnvironmentSection, EvaluationSection, FailuresSection,
-    GatewaySection, LimitsSection, ModelSection, PluginSection, PolicySection, RewardSection, SamplerSection,
+    GatewaySection, LimitsSection, ModelSection, PluginSection, PolicySection, RewardSection, RlStage, SamplerSection,
     SandboxSection, SeatBinding, SeatSection, Stage, ToolSection, write_out_sources,
 };
 use crate::{hint, overlay, pretrained};
@@ -228,6 +229,7 @@ impl RunFile {
             }
             stage.check(self.deterministic)?;
         }
+        self.check_stage_seats()?;
         self.check_environments()?;
         self.check_samplers()?;
         self.check_evaluation_metric()?;
@@ -236,6 +238,33 @@ impl RunFile {
         }
         self.check_notes()?;
         self.check_agent()
+    }
+
+    /// Rejects settings of a stage for seats without a model of their own.
+    fn check_stage_seats(&self) -> Result<(), RunFileError> {
+        let is_separate = |seat: &String| self.seats.get(seat).is_some_and(|own| own.policy == SeatBinding::Separate);
+        for stage in self.stages.iter().filter_map(Stage::as_rl) {
+            if let Some(seat) = stage.seats.keys().find(|seat| !is_separate(seat)) {
+                return Err(RunFileError::Contradiction(format!(
+                    "stage `{}`: seats.{seat} is set, but the seat has no model of its own\nhint: set \
+                     seats.{seat}.policy to \"separate\", or remove the stage's seats.{seat}",
+                    stage.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Trainer settings of a stage for the model of a `separate` seat, or for the run's policy.
+    ///
+    /// # Errors
+    /// As [`RlStage::settings`].
+    pub fn settings_of_model(&self, stage: &RlStage, seat: Option<&str>) -> Result<RlSettings, RunFileError> {
+        let Some(seat) = seat else { return stage.settings() };
+        let settings = stage.settings_of_seat(seat)?;
+        // The loss uses the temperature at which the seat's tokens are sampled.
+        let own = self.seats.get(seat).and_then(|section| section.temperature).map(f64::from);
+        Ok(RlSettings { temperature: own.unwrap_or(settings.temperature), ..settings })
     }
 
     /// Rejects training stages that cannot learn from the responses of the policy's server.

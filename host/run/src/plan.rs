@@ -105,20 +105,9 @@ fn stage(stage: &Stage) -> RunResult<String> {
 
 /// Memory of all models, without activations and adapters, which are small beside the weights.
 fn memory(file: &RunFile, seats: &SeatPolicies) -> RunResult<Vec<(String, u64)>> {
-    let mut stages = StageMemory { adapted: file.policy.lora.is_some(), ..StageMemory::default() };
-    for stage in &file.stages {
-        stages.average |= stage.optimizer().ema.is_some();
-        if let Stage::Rl(stage) = stage {
-            let models = stage.settings().user_error()?.algorithm.stage_models();
-            stages.reference |= models.reference;
-            stages.critic |= models.critic;
-            if let Some(folder) = &stage.teacher {
-                stages.teacher = stages.teacher.max(teacher(folder)?);
-            }
-        }
-    }
     let mut kept = Vec::new();
     for (seat, trained, footprint) in seats.footprints() {
+        let stages = StageMemory::of(file, seat)?;
         let name = |part: &str| seat.map_or_else(|| part.to_owned(), |seat| format!("{part} of {seat}"));
         kept.extend(stages.of_model(footprint, trained).into_iter().map(|(part, bytes)| (name(part), bytes)));
     }
@@ -145,6 +134,26 @@ struct StageMemory {
 }
 
 impl StageMemory {
+    /// Additions to the run's policy, or to the model of a seat.
+    fn of(file: &RunFile, seat: Option<&str>) -> RunResult<Self> {
+        let mut most = Self { adapted: file.policy.lora.is_some(), ..Self::default() };
+        for stage in &file.stages {
+            most.average |= stage.optimizer().ema.is_some();
+            if let Some(stage) = stage.as_rl() {
+                let settings = file.settings_of_model(stage, seat).user_error()?;
+                let models = settings.algorithm.stage_models();
+                // A seat may add an average to the stage's.
+                most.average |= settings.optimizer.ema.is_some();
+                most.reference |= models.reference;
+                most.critic |= models.critic;
+                if let Some(folder) = &stage.teacher {
+                    most.teacher = most.teacher.max(teacher(folder)?);
+                }
+            }
+        }
+        Ok(most)
+    }
+
     /// Bytes of a model by their use, without those that are 0.
     fn of_model(self, footprint: Footprint, trained: bool) -> Vec<(&'static str, u64)> {
         let Footprint { weights, generation, cache } = footprint;

@@ -117,6 +117,32 @@ fn separate_seats_are_trained_side_by_side_each_from_its_own_tokens() {
     assert!(shown.contains(" updates (seat 1)\n"), "{shown}");
 }
 
+/// The settings of O's model differ from those of X's, which is the run's policy, in optimiser, flags and temperature.
+#[test]
+fn a_separate_seat_learns_by_its_own_settings() {
+    let desk = Desk::with_run_file(&format!("{SMALL_GAME}\n[seats.o]\npolicy = \"separate\"\ntemperature = 0.6\n"));
+    let own = "stages.rl.seats.o={ optimizer = { learning_rate = 3e-3 }, settings = { epochs = 2, kl = { beta = 0.1, \
+               estimator = \"k3\", place = \"loss\" } } }";
+    desk.run(TIC_TAC_TOE, &["--set", own]).succeeded();
+    let lines = metrics(&desk, 1);
+    let of = |name: &str| lines.iter().filter_map(|values| values[name].as_f64()).collect::<Vec<f64>>();
+    let updates =
+        [of("updates"), of("o/updates")].map(|steps| steps.iter().fold(0.0, |most: f64, step| most.max(*step)));
+    assert_eq!(updates, [1.0, 2.0], "optimiser steps of one pass and of two");
+    let rates = |name: &str, own: f64| of(name).iter().all(|rate| *rate == own || *rate == 0.0);
+    assert!(rates("learning_rate", 1e-2) && rates("o/learning_rate", 3e-3), "{lines:?}");
+    // Only the model of O has a reference policy, from which it moves away.
+    let moves = |name: &str| of(name).iter().any(|divergence| *divergence > 0.0);
+    assert!(!moves("reference_divergence") && moves("o/reference_divergence"), "{lines:?}");
+    // Sampling and loss agree about the temperature: at 1 in either, the distributions would differ by far more.
+    let drifts = of("o/on_policy_divergence");
+    assert!(!drifts.is_empty() && drifts.iter().all(|drift| *drift < 1e-3), "{drifts:?}");
+    // The seat's settings are in the resolved run file, so that a resumed run has them.
+    desk.run(TIC_TAC_TOE, &["--resume", "--set", own]).succeeded();
+    let without = desk.run(TIC_TAC_TOE, &["--resume"]);
+    assert!(without.mistake("started with another run file").contains("seats"), "{without:?}");
+}
+
 #[test]
 fn frozen_seats_keep_the_weights_that_they_were_given() {
     let first = Desk::with_run_file(SMALL_GAME);

@@ -103,6 +103,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::of(4, "Parameter groups", &["ParameterGroup"]),
     Section::of(3, "Demonstrations in reinforcement learning", &["Demonstrations"]),
     Section::of(3, "Recorded pairs", &["RecordedPairs"]),
+    Section::of(3, "`[stages.seats.NAME]`", &["StageSeat"]),
     Section::of(3, "Turn schedule", &["TurnSchedule"]),
     Section::of(3, "Sampling plans", &["SamplingPlan"]),
     Section::new(3, "Presets", Body::Presets, PRESETS),

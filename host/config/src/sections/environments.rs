@@ -1,6 +1,7 @@
 //! `[[environments]]`: one of several environments of a run, with sections of its own.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use gymkhana_algorithm::EnvironmentAdvantage;
 use gymkhana_rollout::{ContextStrategy, WeightSchedule};
@@ -166,12 +167,14 @@ impl EnvironmentEntry {
         if let Some(limits) = &self.limits {
             limits.check().map_err(|error| error.below(&own))?;
         }
-        for stage in stages {
-            let Stage::Rl(stage) = stage else { continue };
-            let checked = self.advantage.check(&stage.settings()?.algorithm);
-            checked.map_err(|error| {
-                RunFileError::Contradiction(format!("{own}.advantage, stage `{}`: {error}", stage.name))
-            })?;
+        for stage in stages.iter().filter_map(Stage::as_rl) {
+            let of_seats = stage.seats.keys().map(|seat| stage.settings_of_seat(seat));
+            for settings in iter::once(stage.settings()).chain(of_seats) {
+                let checked = self.advantage.check(&settings?.algorithm);
+                checked.map_err(|error| {
+                    RunFileError::Contradiction(format!("{own}.advantage, stage `{}`: {error}", stage.name))
+                })?;
+            }
         }
         Ok(())
     }

@@ -63,9 +63,9 @@ pub struct SeatSection {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000), extend("x-default" = "`limits.reply_tokens`"))]
     pub reply_tokens: Option<usize>,
-    /// Sampling temperature of a `frozen` seat. Greedy measurements stay greedy.
+    /// Sampling temperature of a `frozen` or `separate` seat. Greedy measurements stay greedy.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-range" = "0, or 0.01 to 100", "x-default" = "that of the stage"))]
+    #[schemars(extend("x-range" = "0.01 to 100; `frozen` also 0", "x-default" = "that of the stage"))]
     pub temperature: Option<f32>,
 }
 
@@ -93,16 +93,19 @@ impl SeatSection {
         check_range(&key("turns"), self.turns.unwrap_or(1), 1..=100_000, "a number from 1 to 100000")?;
         check_range(&key("reply_tokens"), self.reply_tokens.unwrap_or(1), 1..=1_000_000, "a number from 1 to 1000000")?;
         let Some(temperature) = self.temperature else { return Ok(()) };
-        if temperature != 0.0 {
-            check_range(&key("temperature"), temperature, 0.01..=100.0, "0, or a temperature from 0.01 to 100")?;
+        match self.policy {
+            SeatBinding::Frozen if temperature == 0.0 => Ok(()),
+            SeatBinding::Frozen => {
+                check_range(&key("temperature"), temperature, 0.01..=100.0, "0, or a temperature from 0.01 to 100")
+            }
+            SeatBinding::Separate => {
+                check_range(&key("temperature"), temperature, 0.01..=100.0, "a temperature from 0.01 to 100")
+            }
+            SeatBinding::Shared | SeatBinding::Oracle => Err(RunFileError::Contradiction(format!(
+                "seats.{seat}.temperature is set, but only a frozen or separate seat has a temperature of its own\nhint: \
+                 remove it, and set the temperature of the stage"
+            ))),
         }
-        if self.policy == SeatBinding::Frozen {
-            return Ok(());
-        }
-        Err(RunFileError::Contradiction(format!(
-            "seats.{seat}.temperature is set, but only a frozen seat has a temperature of its own\nhint: remove it, and \
-             set the temperature of the stage"
-        )))
     }
 
     /// Rules of the seat in rollouts.

@@ -40,10 +40,15 @@ pub(crate) struct Model {
 impl Model {
     /// Prefixes metrics with the seat's name, so that names are unique across models.
     pub fn named(&self, measured: StepMetrics) -> StepMetrics {
-        match &self.own {
-            Some((_, name)) => measured.of_seat(name),
+        match self.seat_name() {
+            Some(name) => measured.of_seat(name),
             None => measured,
         }
+    }
+
+    /// Name of the seat that owns the model; `None` for the run's policy.
+    pub fn seat_name(&self) -> Option<&str> {
+        self.own.as_ref().map(|(_, name)| name.as_str())
     }
 
     /// The generating side: the server if there is one, else the engine.
@@ -108,10 +113,7 @@ impl SeatPolicies {
 
     /// Each model's seat name (absent for the run's policy), whether it is trained, and its memory.
     pub fn footprints(&self) -> impl Iterator<Item = (Option<&str>, bool, Footprint)> {
-        self.models.iter().map(|model| {
-            let seat = model.own.as_ref().map(|(_, name)| name.as_str());
-            (seat, model.trained, model.trainer.footprint())
-        })
+        self.models.iter().map(|model| (model.seat_name(), model.trained, model.trainer.footprint()))
     }
 
     /// Seats that the run's policy plays.
@@ -136,7 +138,7 @@ impl SeatPolicies {
 
     /// Idle time of each model, by its seat's name or as `policy`.
     pub fn idle(&self) -> Vec<(String, Duration)> {
-        let name = |model: &Model| model.own.as_ref().map_or("policy", |(_, seat)| seat).to_owned();
+        let name = |model: &Model| model.seat_name().unwrap_or("policy").to_owned();
         self.models.iter().map(|model| (name(model), model.trainer.idle())).collect()
     }
 }

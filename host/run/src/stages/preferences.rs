@@ -1,11 +1,10 @@
 //! Preference stage on recorded pairs: nothing is played, and each step trains on the next pairs.
 
-use gymkhana_config::{PolicySection, RlStage};
-use gymkhana_orchestration::{Classify, ProgressFigures, Work};
+use gymkhana_config::RlStage;
+use gymkhana_orchestration::{ProgressFigures, Work};
 use gymkhana_record::step_metrics::rl;
 use gymkhana_record::{EpisodeRecord, StepMetrics};
 use gymkhana_rollout::WaitKind;
-use gymkhana_trainer::RlSettings;
 use tracing::{Instrument, info_span};
 
 use crate::schedule::StagePart;
@@ -18,9 +17,8 @@ use crate::stop::Halt;
 
 impl Session {
     pub(crate) async fn preferences(&mut self, stage: &RlStage) -> Result<(), Halt> {
-        let PolicySection { micro_batch_tokens, activation_checkpointing, max_behaviour_divergence, .. } =
-            self.file.policy;
-        let settings = RlSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings().user_error()? };
+        let max_divergence = self.file.policy.max_behaviour_divergence;
+        let of_models = self.settings_of_models(stage)?;
         let pairs = self.sources.pairs.remove(&self.progress.stage).unwrap_or_default();
         let mut passes = Passes::new(self.seed.child("pairs").child(self.progress.stage), pairs.len());
         let groups = u64::from(stage.groups);
@@ -35,7 +33,7 @@ impl Session {
             let span = info_span!("train", stage = stage.name, step);
             let data = StepData { groups: &drawn, shown: &[], environments: &self.environments };
             let timer = self.metrics_of_rollouts().time(WaitKind::Train);
-            let mut measured = learn(&self.seats, data, &settings, max_behaviour_divergence).instrument(span).await?;
+            let mut measured = learn(&self.seats, data, &of_models, max_divergence).instrument(span).await?;
             drop(timer);
             weight_sync::update(&self.seats, self.folder.reader().path()).await?;
             self.count_step(2 * drawn.len(), self.trained_tokens(&drawn));

@@ -19,21 +19,19 @@ use crate::stages::pipeline::{Prefetcher, Staleness};
 use crate::stages::signal::{SignalWatch, has_signal};
 use crate::stages::tally::failed_figure;
 use crate::stop::Halt;
-use gymkhana_config::{PolicySection, RlStage};
+use gymkhana_config::{EnvironmentEntry, PolicySection, RlStage};
 use gymkhana_orchestration::environments::Environments;
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 use gymkhana_orchestration::{ProgressFigures, SuccessRate, Work};
 
 impl Session {
     pub(crate) async fn rl(&mut self, stage: &RlStage) -> Result<(), Halt> {
-        let PolicySection { micro_batch_tokens, activation_checkpointing, max_behaviour_divergence, .. } =
-            self.file.policy;
-        let environments = self.file.environments.iter().map(|own| (own.name.clone(), own.advantage.clone())).collect();
-        let settings =
-            RlSettings { micro_batch_tokens, activation_checkpointing, environments, ..stage.settings().user_error()? };
+        let max_divergence = self.file.policy.max_behaviour_divergence;
+        let of_models = self.settings_of_models(stage)?;
+        let algorithm = stage.settings().user_error()?.algorithm;
         let tasks = self.sampled_tasks().await?;
         weight_sync::update(&self.seats, self.folder.reader().path()).await?;
-        let compared = compared_seats(&self.seats.trained_seats(), settings.algorithm.group_by);
+        let compared = compared_seats(&self.seats.trained_seats(), algorithm.group_by);
         let mut prefetcher = Prefetcher::new(self, stage, tasks, self.tasks_seen_before(), compared.clone());
         let progress = self.reporter.progress(Work {
             done: self.steps_done(),
@@ -41,7 +39,7 @@ impl Session {
             ..Work::new(format!("{}: training", stage.name), stage.steps)
         });
         let mut failed = FailedDemonstrations::default();
-        let mut watch = SignalWatch::new(&settings.algorithm);
+        let mut watch = SignalWatch::new(&algorithm);
         while let Some(step) = self.next_training_step(stage.steps).await? {
             let since = Instant::now();
             prefetcher.begin(step, &self.dropped());
@@ -51,7 +49,7 @@ impl Session {
             let figures = Figures::of(&groups.iter().flatten(), self.seats.own_seats(), &self.environments);
             let by_environment = self.by_environment(&groups);
             let rewards = seat_rewards(&groups, &self.seats.seats);
-            let signal = has_signal(&groups, &compared, &settings.algorithm);
+            let signal = has_signal(&groups, &compared, &algorithm);
             if let Some(warning) = watch.observe(&stage.name, signal) {
                 self.reporter.warn(&warning);
             }
@@ -74,7 +72,7 @@ impl Session {
             let run = self.folder.reader().path().to_owned();
             let learning = async {
                 let data = StepData { groups: &groups, shown: &shown, environments: &environments };
-                let measured = learn(&seats, data, &settings, max_behaviour_divergence).instrument(span).await?;
+                let measured = learn(&seats, data, &of_models, max_divergence).instrument(span).await?;
                 // Episodes in flight and the next step sample with the new weights.
                 if step + 1 < stage.steps {
                     weight_sync::update(&seats, &run).await?;
@@ -109,6 +107,23 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Settings of the trained models, in their order.
+    pub(super) fn settings_of_models(&self, stage: &RlStage) -> RunResult<Vec<RlSettings>> {
+        let PolicySection { micro_batch_tokens, activation_checkpointing, .. } = self.file.policy;
+        let of_environment = |own: &EnvironmentEntry| (own.name.clone(), own.advantage.clone());
+        let models = self.seats.trained().map(|model| {
+            let settings = self.file.settings_of_model(stage, model.seat_name()).user_error()?;
+            Ok(RlSettings {
+                micro_batch_tokens,
+                activation_checkpointing,
+                environments: self.file.environments.iter().map(of_environment).collect(),
+                seats: Some(model.seats.clone()),
+                ..settings
+            })
+        });
+        models.collect()
     }
 
     /// Episodes by the oracle for the supervised loss of a step; none without one, or if its weight is 0. Their tasks begin
@@ -177,22 +192,21 @@ pub(super) struct StepData<'a> {
     pub environments: &'a Environments,
 }
 
-/// Trains every trained model on its seats; returns the metrics. A divergence from the behaviour policy above
-/// `max_divergence` is an error.
+/// Trains every trained model on its seats, with its settings of `of_models`; returns the metrics. A divergence from the
+/// behaviour policy above `max_divergence` is an error.
 pub(super) async fn learn(
     seats: &SeatPolicies,
     StepData { groups, shown, environments }: StepData<'_>,
-    settings: &RlSettings,
+    of_models: &[RlSettings],
     max_divergence: f64,
 ) -> RunResult<StepMetrics> {
     let mut measured = StepMetrics::default();
-    for model in seats.trained() {
-        let settings = RlSettings { seats: Some(model.seats.clone()), ..settings.clone() };
+    for (model, settings) in seats.trained().zip(of_models) {
         let own = demonstrations(shown, &model.seats);
         let has_tokens = own.iter().any(|segment| segment.sampled_len() > 0);
         let demonstrations = if has_tokens { &own[..] } else { &[] };
         let data = RlData { groups, demonstrations, is_cut: &|record, reply| is_cut(environments, record, reply) };
-        let own = model.trainer.rl_step_on(data, &settings).await.internal()?;
+        let own = model.trainer.rl_step_on(data, settings).await.internal()?;
         check_divergence(&own, max_divergence)?;
         measured.append(model.named(own));
     }

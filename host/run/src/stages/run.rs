@@ -72,15 +72,15 @@ impl Session {
                 Some(last) => Success::after(last),
                 None => self.evaluate(EvalPoint::Before).await?,
             };
-            let keeps = match stage {
-                Stage::Sft(_) | Stage::BestOfN(_) => StageModels::default(),
-                Stage::Rl(stage) => StageModels {
-                    teacher: stage.teacher.clone(),
-                    ..stage.settings().user_error()?.algorithm.stage_models()
-                },
-            };
             for model in self.seats.trained() {
-                model.trainer.begin_stage(keeps.clone()).await.internal()?;
+                let keeps = match stage {
+                    Stage::Sft(_) | Stage::BestOfN(_) => StageModels::default(),
+                    Stage::Rl(stage) => {
+                        let settings = self.file.settings_of_model(stage, model.seat_name()).user_error()?;
+                        StageModels { teacher: stage.teacher.clone(), ..settings.algorithm.stage_models() }
+                    }
+                };
+                model.trainer.begin_stage(keeps).await.internal()?;
             }
             self.progress.begin(stage.name(), before);
             self.checkpoint().await?;

@@ -2,33 +2,30 @@
 
 mod best_of_n;
 mod recorded;
+mod rl;
+mod seat;
 mod sft;
 mod source;
 mod turn_schedule;
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use gymkhana_algorithm::{
-    Algorithm, Demonstrations, GroupBy, KlPlace, Optimizer, Preset, Replay, RlSettings, SharedTurns,
-};
-use gymkhana_policy::Sampling;
-use gymkhana_rollout::SamplingPlan;
+use gymkhana_algorithm::Optimizer;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 pub use best_of_n::BestOfNStage;
 pub use recorded::RecordedPairs;
+pub use rl::{DynamicSampling, RlStage};
+pub use seat::StageSeat;
 pub use sft::SftStage;
 pub(crate) use source::write_out;
 pub use source::{SourceKind, SourceSection};
 pub use turn_schedule::TurnSchedule;
 
-use super::preset_flags::{OFF, lay_over};
 use crate::error::RunFileError;
-use crate::learning_rate::check_schedule;
 use crate::range::check_range;
-use crate::{hint, refusal};
 
 /// A training stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -93,10 +90,6 @@ impl JsonSchema for Stage {
     }
 }
 
-fn rl_kind(schema: &mut Schema) {
-    add_kind(schema, &["rl", "dpo", "distill"]);
-}
-
 /// Adds the key `kind`, which the parser takes off before it reads the stage's own keys.
 fn add_kind(schema: &mut Schema, kinds: &[&str]) {
     let kind = json_schema!({ "type": "string", "enum": kinds, "description": "Kind of the stage." });
@@ -108,270 +101,6 @@ fn add_kind(schema: &mut Schema, kinds: &[&str]) {
     schema.insert("required".to_owned(), serde_json::json!(["kind"]));
 }
 
-/// Dynamic sampling (DAPO): zero-variance groups are replaced by groups of other tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct DynamicSampling {
-    /// Rounds per step that replace zero-variance groups by groups of other tasks (DAPO); 0 keeps every group.
-    #[schemars(range(max = 100))]
-    pub max_rounds: u32,
-}
-
-/// Reinforcement learning on the policy's own episodes. `dpo` and `distill` are `rl` stages with another default of
-/// `algorithm`.
-///
-/// `top_k`, `top_p` and `min_p` affect sampling but not the distribution in the loss, which biases training: a baseline no
-/// longer cancels, and ratios lack the probability of the kept tokens.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(transform = rl_kind)]
-pub struct RlStage {
-    /// Name of the stage in metrics and in `--set stages.NAME.KEY=VALUE`.
-    #[serde(default)]
-    #[schemars(
-        skip_serializing_if = "String::is_empty",
-        extend("x-range" = "unique in the run", "x-default" = "the stage's `kind`")
-    )]
-    pub name: String,
-    /// Algorithm preset.
-    #[serde(default)]
-    #[schemars(
-        skip_serializing_if = "String::is_empty",
-        extend(
-            "enum" = Preset::names().collect::<Vec<_>>(),
-            "x-range" = "a [preset](#presets)",
-            "x-default" = "`\"loop\"`, `\"dpo\"` or `\"distill\"`, by `kind`",
-        )
-    )]
-    pub algorithm: String,
-    /// Algorithm flags that override the preset's. A table overrides single keys unless its `kind` differs; `"off"`
-    /// removes a flag.
-    #[serde(skip_serializing_if = "toml::Table::is_empty")]
-    #[schemars(!skip_serializing_if, with = "Algorithm")]
-    pub settings: toml::Table,
-    /// Folder of the teacher model; required by algorithms that distil, rejected by others.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-range" = "a folder"))]
-    pub teacher: Option<PathBuf>,
-    /// Training steps.
-    #[schemars(range(min = 1, max = 100_000_000))]
-    pub steps: u64,
-    /// Groups per step, each of another task.
-    #[schemars(range(min = 1, max = 65_536))]
-    pub groups: u32,
-    /// Episodes per group.
-    #[schemars(range(min = 1, max = 65_536))]
-    pub group_size: u32,
-    /// Sampling plan of a group: how its episodes start, branch and are selected.
-    pub plan: SamplingPlan,
-    /// Replacement of zero-variance groups (DAPO's dynamic sampling).
-    pub dynamic_sampling: DynamicSampling,
-    /// Maximum number of training steps between sampling a token and training on it; 0 alternates rollout and training,
-    /// larger values overlap them.
-    #[schemars(range(max = 64))]
-    pub max_staleness: u32,
-    /// Extra groups started per step; the last groups to finish are cancelled. Requires
-    /// `dynamic_sampling.max_rounds = 0`.
-    #[schemars(range(max = 65_536))]
-    pub oversample_groups: u32,
-    /// Curriculum on turns (ScalingInter-RL).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-default" = "`limits.turns` in every step"))]
-    pub turns: Option<TurnSchedule>,
-    /// Sampling temperature; the loss uses the same one.
-    #[schemars(range(min = 0.01, max = 100))]
-    pub temperature: f32,
-    /// Sampling among the `top_k` most probable tokens; 0 disables the cut.
-    pub top_k: u32,
-    /// Nucleus sampling: share of probability of the kept tokens; 1 disables the cut.
-    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
-    pub top_p: f32,
-    /// Minimum probability of a sampled token relative to the most probable one; 0 disables the cut.
-    #[schemars(range(min = 0, max = 1))]
-    pub min_p: f32,
-    /// Supervised loss on demonstrations in every step.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub demonstrations: Option<Demonstrations>,
-    /// Preference pairs from recorded episodes; only with `dpo` or another loss over preferences.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recorded: Option<RecordedPairs>,
-    /// Steps between checkpoints; the last step always writes one.
-    #[schemars(range(min = 1))]
-    pub checkpoint_every: u64,
-    /// Control experiment: shuffles rewards within the batch, which removes the learning signal.
-    pub shuffle_rewards: bool,
-    /// Optimiser and learning rate.
-    pub optimizer: Optimizer,
-}
-
-impl Default for RlStage {
-    fn default() -> Self {
-        Self {
-            name: "rl".to_owned(),
-            algorithm: "loop".to_owned(),
-            settings: toml::Table::new(),
-            teacher: None,
-            steps: 50,
-            groups: 16,
-            group_size: 8,
-            plan: SamplingPlan::default(),
-            dynamic_sampling: DynamicSampling::default(),
-            max_staleness: 0,
-            oversample_groups: 0,
-            turns: None,
-            temperature: 1.0,
-            top_k: 0,
-            top_p: 1.0,
-            min_p: 0.0,
-            demonstrations: None,
-            recorded: None,
-            checkpoint_every: 1,
-            shuffle_rewards: false,
-            optimizer: RlSettings::default().optimizer,
-        }
-    }
-}
-
-impl RlStage {
-    /// Fills in the name and the algorithm that the stage's kind implies.
-    fn named(mut self, name: &str, algorithm: &str) -> Self {
-        for (own, word) in [(&mut self.name, name), (&mut self.algorithm, algorithm)] {
-            if own.is_empty() {
-                word.clone_into(own);
-            }
-        }
-        self
-    }
-
-    /// Writes out all flags of the algorithm, and `"off"` for those of the preset that the stage removes.
-    ///
-    /// # Errors
-    /// As [`RlStage::settings`].
-    pub(crate) fn write_out_flags(&mut self) -> Result<(), RunFileError> {
-        let algorithm = self.settings()?.algorithm;
-        let mut flags = toml::Table::try_from(&algorithm)
-            .map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", self.name)))?;
-        for key in self.preset()?.flags().keys() {
-            flags.entry(key).or_insert_with(|| toml::Value::String(OFF.to_owned()));
-        }
-        self.settings = flags;
-        Ok(())
-    }
-
-    /// Sampling of the stage's tokens.
-    #[must_use]
-    pub fn sampling(&self) -> Sampling {
-        let Self { temperature, top_k, top_p, min_p, .. } = *self;
-        Sampling { temperature, top_k, top_p, min_p }
-    }
-
-    /// Upper bound on the tasks of one step.
-    #[must_use]
-    pub fn tasks_of_step(&self) -> u64 {
-        u64::from(self.groups) * (u64::from(self.dynamic_sampling.max_rounds) + 1) + u64::from(self.oversample_groups)
-    }
-
-    /// Rejects settings that make training data depend on timing, and settings that exclude each other.
-    fn check_order(&self, deterministic: bool) -> Result<(), RunFileError> {
-        let contradiction = |why: &str| Err(RunFileError::Contradiction(format!("stage `{}`: {why}", self.name)));
-        match (self.max_staleness, self.oversample_groups, self.dynamic_sampling.max_rounds) {
-            (1.., _, _) if deterministic => contradiction(
-                "max_staleness must be 0 under deterministic = true: the moment of a weight update depends on \
-                 timing\nhint: set max_staleness = 0, or deterministic = false",
-            ),
-            (_, 1.., _) if deterministic => contradiction(
-                "oversample_groups must be 0 under deterministic = true: the order in which groups finish depends on \
-                 timing\nhint: set oversample_groups = 0, or deterministic = false",
-            ),
-            (_, 1.., 1..) => contradiction(
-                "oversample_groups and dynamic_sampling exclude each other: one cancels groups, the other adds \
-                 groups\nhint: remove one of them",
-            ),
-            _ => Ok(()),
-        }
-    }
-
-    /// Rejects groups of one episode under an algorithm that compares the episodes of a group: all of its advantages
-    /// would be 0.
-    fn check_group(&self, algorithm: &Algorithm) -> Result<(), RunFileError> {
-        // A single episode is also compared with its other seats, with its guided attempts or with an earlier success.
-        let has_others = algorithm.group_by == GroupBy::All
-            || matches!(self.plan, SamplingPlan::Guided(_))
-            || matches!(algorithm.replay, Some(Replay::Backfill { .. }));
-        if self.group_size > 1 || !algorithm.needs_groups() || has_others {
-            return Ok(());
-        }
-        Err(RunFileError::Contradiction(format!(
-            "stage `{}`: group_size is 1, but algorithm `{}` compares the episodes of a group, so nothing would be \
-             learned\nhint: set group_size to 2 or more, or choose an algorithm without a group baseline, such as \
-             `reinforce++` or `ppo`",
-            self.name, self.algorithm
-        )))
-    }
-
-    /// The preset of the stage's algorithm.
-    ///
-    /// # Errors
-    /// If there is none of this name.
-    pub fn preset(&self) -> Result<Preset, RunFileError> {
-        Preset::named(&self.algorithm).map_err(|error| {
-            let near = gymkhana_nearest::did_you_mean(&self.algorithm, Preset::names());
-            RunFileError::Contradiction(format!("stage `{}`: {error}{near}", self.name))
-        })
-    }
-
-    /// Trainer settings: the preset, overlaid with this stage's flags.
-    ///
-    /// # Errors
-    /// If the preset does not exist, or a flag is unknown or out of range.
-    pub fn settings(&self) -> Result<RlSettings, RunFileError> {
-        let contradiction = |message: String| RunFileError::Contradiction(format!("stage `{}`: {message}", self.name));
-        let mut flags = self.preset()?.flags().clone();
-        lay_over(&mut flags, &self.settings);
-        let algorithm: Algorithm = flags.clone().try_into().map_err(|error: toml::de::Error| {
-            let refusal = refusal::in_settings(error.message(), &flags);
-            contradiction(refusal.unwrap_or_else(|| hint::explain(error.message())))
-        })?;
-        let (optimizer, temperature) = (self.optimizer.clone(), f64::from(self.temperature));
-        let demonstrations = self.demonstrations;
-        let settings = RlSettings { optimizer, algorithm, demonstrations, temperature, ..RlSettings::default() };
-        settings.check().map_err(|error| contradiction(error.to_string()))?;
-        let forks = matches!(self.plan, SamplingPlan::Branch(_) | SamplingPlan::Prefixes(_));
-        let whole = settings.algorithm.length_penalty.is_some()
-            || settings.algorithm.kl.is_some_and(|kl| kl.place == KlPlace::Reward);
-        let once = settings.algorithm.shared_turns == SharedTurns::Once;
-        if !forks && !once {
-            let message =
-                "`shared_turns` has an effect only with a plan that forks (`branch`, `prefixes`)\nhint: remove it";
-            return Err(contradiction(message.to_owned()));
-        }
-        if forks && whole && once {
-            let message = "`length_penalty` and `kl.place = \"reward\"` need all tokens of an episode, but forked \
-                           episodes train on shared tokens once\nhint: use another plan, remove them, or set \
-                           settings.shared_turns = \"per-episode\"";
-            return Err(contradiction(message.to_owned()));
-        }
-        match (&self.teacher, settings.algorithm.wants_teacher()) {
-            (Some(_), false) => {
-                let message = format!(
-                    "algorithm `{}` uses no teacher, but `teacher` is set\nhint: remove `teacher`",
-                    self.algorithm
-                );
-                return Err(contradiction(message));
-            }
-            (None, true) => {
-                let message = format!(
-                    "algorithm `{}` needs a teacher\nhint: set `teacher` to the folder of its model",
-                    self.algorithm
-                );
-                return Err(contradiction(message));
-            }
-            _ => {}
-        }
-        Ok(settings)
-    }
-}
-
 impl Stage {
     /// Name of the stage.
     #[must_use]
@@ -380,6 +109,15 @@ impl Stage {
             Self::Sft(stage) => &stage.name,
             Self::BestOfN(stage) => &stage.name,
             Self::Rl(stage) => &stage.name,
+        }
+    }
+
+    /// The stage, if it learns by reinforcement.
+    #[must_use]
+    pub fn as_rl(&self) -> Option<&RlStage> {
+        match self {
+            Self::Rl(stage) => Some(stage),
+            Self::Sft(_) | Self::BestOfN(_) => None,
         }
     }
 
@@ -428,40 +166,7 @@ impl Stage {
         match self {
             Self::Sft(stage) => stage.check(),
             Self::BestOfN(stage) => stage.check(),
-            Self::Rl(stage) => {
-                check_range(&key("groups"), stage.groups, 1..=65_536, "a number from 1 to 65536")?;
-                check_range(&key("group_size"), stage.group_size, 1..=65_536, "a number from 1 to 65536")?;
-                check_range(&key("temperature"), stage.temperature, 0.01..=100.0, "a temperature from 0.01 to 100")?;
-                let sampling = stage.sampling().check();
-                sampling.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", stage.name)))?;
-                check_range(&key("checkpoint_every"), stage.checkpoint_every, 1..=u64::MAX, "1 or more")?;
-                check_range(
-                    &key("dynamic_sampling.max_rounds"),
-                    stage.dynamic_sampling.max_rounds,
-                    0..=100,
-                    "a number from 0 to 100",
-                )?;
-                check_range(&key("max_staleness"), stage.max_staleness, 0..=64, "a number from 0 to 64")?;
-                check_range(
-                    &key("oversample_groups"),
-                    stage.oversample_groups,
-                    0..=65_536,
-                    "a number from 0 to 65536",
-                )?;
-                stage.check_order(deterministic)?;
-                let plan = stage.plan.check(stage.group_size);
-                plan.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", stage.name)))?;
-                if let Some(schedule) = stage.turns {
-                    check_range(&key("turns.from"), schedule.from, 1..=100_000, "a number from 1 to 100000")?;
-                    check_range(&key("turns.every"), schedule.every, 1..=u64::MAX, "1 or more")?;
-                }
-                let algorithm = stage.settings()?.algorithm;
-                check_schedule(&stage.name, &stage.optimizer, algorithm.optimizer_steps(stage.steps))?;
-                if let Some(recorded) = &stage.recorded {
-                    return recorded.check(stage, &algorithm);
-                }
-                stage.check_group(&algorithm)
-            }
+            Self::Rl(stage) => stage.check(deterministic),
         }
     }
 }
