@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
 use crate::events::{Action, Event, events};
-use crate::function::{functions, parameters};
+use crate::function::{functions, tool};
 use crate::replies::{Reply, replies};
 use crate::{About, trace_id};
 
@@ -92,13 +92,8 @@ pub(crate) fn trajectory(record: &EpisodeRecord, seat: u32, about: &About) -> se
 }
 
 fn agent(record: &EpisodeRecord, seat: u32, about: &About) -> Json {
-    let definition = |function: &gymkhana_record::Function| {
-        json!({"type": "function", "function": {
-            "name": function.name, "description": function.description, "parameters": parameters(function),
-        }})
-    };
     let mut agent = json!({"name": about.agent, "version": about.version, "model_name": about.model});
-    let functions: Vec<Json> = functions(record, seat).iter().map(definition).collect();
+    let functions: Vec<Json> = functions(record, seat).iter().map(tool).collect();
     if !functions.is_empty() {
         agent["tool_definitions"] = functions.into();
     }

@@ -5,8 +5,8 @@
 use gymkhana_record::{Call, EpisodeRecord, Value};
 use serde_json::{Map, Value as Json, json};
 
-use crate::events::{Action, Event, events};
-use crate::function::{functions, parameters};
+use crate::events::{Event, events};
+use crate::function::{arguments, definition, functions, tool};
 use crate::{About, trace_id};
 
 /// A line of OpenAI's format: `messages` and `tools`, with the figures of the episode; none for a seat that did nothing.
@@ -82,11 +82,6 @@ impl Message<'_> {
     }
 }
 
-/// The arguments as JSON; a text that is not JSON stays a text.
-fn arguments(call: &Call) -> Json {
-    serde_json::from_str(&call.arguments).unwrap_or_else(|_| call.arguments.as_str().into())
-}
-
 /// The conversation of a seat; none if it has no message of the seat itself.
 fn messages<'r>(record: &'r EpisodeRecord, seat: u32, about: &'r About) -> Option<Vec<Message<'r>>> {
     let mut messages: Vec<Message<'r>> = about.system.as_deref().map(Message::System).into_iter().collect();
@@ -95,26 +90,30 @@ fn messages<'r>(record: &'r EpisodeRecord, seat: u32, about: &'r About) -> Optio
             Event::Heard(text) => messages.push(Message::User(text)),
             Event::Answered { id, text, .. } => messages.push(Message::Tool { id, text }),
             Event::Did(action) if action.is_note => {}
-            Event::Did(action) => messages.push(assistant(action)),
+            Event::Did(action) => messages.push(Message::Assistant { text: action.said(), calls: action.calls }),
         }
     }
     messages.iter().any(|message| matches!(message, Message::Assistant { .. })).then_some(messages)
 }
 
-/// The message of an action. Calls that could not be parsed stay in the text.
-fn assistant(action: Action<'_>) -> Message<'_> {
-    let malformed = action.malformed.iter().map(|(_, text)| *text);
-    let texts = action.text.as_deref().into_iter().chain(malformed).filter(|text| !text.is_empty());
-    Message::Assistant { text: texts.collect::<Vec<_>>().join("\n"), calls: action.calls }
+/// The conversation as a text for people: a paragraph of each message, with the role before it.
+pub(crate) fn for_people(record: &EpisodeRecord, seat: u32, about: &About) -> String {
+    let paragraph = |message: &Message<'_>| match message {
+        Message::System(text) => format!("system: {text}"),
+        Message::User(text) => format!("user: {text}"),
+        Message::Tool { text, .. } => format!("tool: {text}"),
+        Message::Assistant { text, calls } => {
+            let calls = calls.iter().map(|call| format!("{}({})", call.name, call.arguments));
+            let said = (!text.is_empty() || calls.len() == 0).then(|| text.clone());
+            format!("assistant: {}", said.into_iter().chain(calls).collect::<Vec<_>>().join("\n"))
+        }
+    };
+    let messages = messages(record, seat, about).unwrap_or_default();
+    messages.iter().map(paragraph).collect::<Vec<_>>().join("\n\n")
 }
 
 fn tools(record: &EpisodeRecord, seat: u32) -> Vec<Json> {
-    let functions = functions(record, seat).iter();
-    functions.map(|function| json!({"type": "function", "function": definition(function)})).collect()
-}
-
-fn definition(function: &gymkhana_record::Function) -> Json {
-    json!({"name": function.name, "description": function.description, "parameters": parameters(function)})
+    functions(record, seat).iter().map(tool).collect()
 }
 
 /// Columns beside the conversation, such as a weight for training. `answer` is the environment's privileged fact of this

@@ -37,6 +37,15 @@ pub(crate) struct Action<'r> {
     pub is_note: bool,
 }
 
+impl Action<'_> {
+    /// The text outside of the calls. Calls that could not be parsed stay in it.
+    pub fn said(&self) -> String {
+        let malformed = self.malformed.iter().map(|(_, text)| *text);
+        let texts = self.text.as_deref().into_iter().chain(malformed).filter(|text| !text.is_empty());
+        texts.collect::<Vec<_>>().join("\n")
+    }
+}
+
 /// Seats that occur in a transcript, with repeats.
 pub(crate) fn seats(record: &EpisodeRecord) -> impl Iterator<Item = u32> {
     record.turns.iter().map(|turn| match turn {

@@ -1,9 +1,9 @@
-//! Recorded episodes as traces of other programs: ATIF, OpenEnv's training traces, traces of verifiers, and chat messages
-//! of OpenAI and ShareGPT.
+//! Recorded episodes as traces of other programs: ATIF, OpenEnv's training traces, traces of verifiers, chat messages of
+//! OpenAI and ShareGPT, spans of OpenTelemetry, and rows of Weights & Biases.
 //!
 //! A trace belongs to one seat of an episode. Its token ids and log-probabilities are the record's: text is not tokenised
 //! again. `atif`, `openenv` and `verifiers` write one format each from the events and replies of a seat, `chat` two of text
-//! without tokens.
+//! without tokens, `spans` two for viewers of traces, and `wandb` a table.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -13,11 +13,17 @@ mod events;
 mod function;
 mod openenv;
 mod replies;
+mod spans;
 mod verifiers;
+mod wandb;
 
 use std::collections::BTreeSet;
 
 use gymkhana_record::{EpisodeRecord, Segment};
+
+pub use wandb::COLUMNS as WANDB_COLUMNS;
+
+use spans::Vocabulary;
 
 /// A format of traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +38,12 @@ pub enum TraceFormat {
     OpenAi,
     /// Turns of `from` and `value`, as ShareGPT and LLaMA-Factory write them.
     ShareGpt,
+    /// Spans in OTLP's JSON, named by OpenTelemetry's conventions for generative AI.
+    GenAi,
+    /// Spans in OTLP's JSON, named by OpenInference.
+    OpenInference,
+    /// Rows of a table of Weights & Biases, with [`WANDB_COLUMNS`].
+    Wandb,
 }
 
 /// Facts of the run that its records do not hold.
@@ -45,6 +57,8 @@ pub struct About {
     pub model: String,
     /// The first message of every conversation.
     pub system: Option<String>,
+    /// Beginning of the run (nanoseconds since 1970).
+    pub begun_ns: u64,
 }
 
 /// The traces of an episode as texts of JSON, in the order of its seats. A seat without an entry in the transcript has none, and neither
@@ -60,6 +74,9 @@ pub fn traces(record: &EpisodeRecord, about: &About, format: TraceFormat) -> ser
         TraceFormat::Verifiers => verifiers::trace(record, seat, about),
         TraceFormat::OpenAi => chat::openai(record, seat, about),
         TraceFormat::ShareGpt => chat::share_gpt(record, seat, about),
+        TraceFormat::GenAi => spans::trace(record, seat, about, Vocabulary::GenAi),
+        TraceFormat::OpenInference => spans::trace(record, seat, about, Vocabulary::OpenInference),
+        TraceFormat::Wandb => wandb::row(record, seat, about),
     };
     seats.into_iter().filter_map(|seat| trace(seat).transpose()).collect()
 }

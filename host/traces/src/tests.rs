@@ -28,7 +28,7 @@ fn call(id: &str, arguments: &str) -> Call {
 
 /// A question; a reply with a call and a malformed one; their answers; a reply after an edited history; the output of
 /// the program, with a call of its own before.
-fn record() -> EpisodeRecord {
+pub(crate) fn record() -> EpisodeRecord {
     let id = EpisodeId { stage: 0, phase: Phase::Train, step: 2, group: 1, member: 0, attempt: 0 };
     let task = TaskRef { split: "train".to_owned(), index: 5 };
     let mut first = Segment::new(0);
@@ -77,12 +77,13 @@ fn record() -> EpisodeRecord {
     }
 }
 
-fn about() -> About {
+pub(crate) fn about() -> About {
     About {
         agent: "my_agent.py".to_owned(),
         version: "0.1.0".to_owned(),
         model: "policy".to_owned(),
         system: Some("Be brief.".to_owned()),
+        begun_ns: 1_700_000_000_000_000_000,
     }
 }
 
@@ -90,7 +91,7 @@ fn only(format: TraceFormat) -> Json {
     only_of(&record(), format)
 }
 
-fn only_of(record: &EpisodeRecord, format: TraceFormat) -> Json {
+pub(crate) fn only_of(record: &EpisodeRecord, format: TraceFormat) -> Json {
     let traces = traces(record, &about(), format).unwrap();
     let [trace] = &traces[..] else { panic!("{} traces", traces.len()) };
     serde_json::from_str(trace).unwrap()
@@ -276,4 +277,15 @@ fn chat_messages_are_the_transcript() {
     assert_eq!(only(TraceFormat::ShareGpt), expected);
     let silent = EpisodeRecord { turns: record().turns[..1].to_vec(), policy_turns: vec![], ..record() };
     assert_eq!(traces(&silent, &about(), TraceFormat::OpenAi).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn a_row_of_a_table_has_a_value_for_each_column() {
+    let row = only(TraceFormat::Wandb);
+    let conversation = "system: Be brief.\n\nuser: 2 + 2?\n\nassistant: I add.\n{\nadd({\"a\": 2})\n\ntool: 4\n\n\
+                        tool: not JSON\n\nassistant: 4\n\nassistant: add({})\n\ntool: 0\n\nassistant: Four.\n\nuser: Right.";
+    let expected =
+        json!(["0.train.2.1.0.0", 0, "train", 2, 1, 0, null, "train/5", 0, true, 0.75, 2, "terminated", conversation]);
+    assert_eq!(row, expected);
+    assert_eq!(row.as_array().unwrap().len(), WANDB_COLUMNS.len());
 }

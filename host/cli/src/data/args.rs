@@ -66,7 +66,7 @@ pub struct InspectDataArgs {
 pub struct DataExportArgs {
     /// Folder of the run
     pub dir: PathBuf,
-    /// Format: openai, sharegpt, verl, parquet, atif, openenv-trace, verifiers
+    /// Format: openai, sharegpt, verl, parquet, atif, openenv-trace, verifiers, otel, openinference, wandb-table
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     pub format: DataFormat,
     /// Write to FILE [default: standard output]
@@ -103,6 +103,12 @@ pub enum DataFormat {
     Verl,
     /// Chat messages in a Parquet file.
     Parquet,
+    /// Spans by OpenTelemetry's conventions for generative AI.
+    Otel,
+    /// Spans by OpenInference, the conventions of Arize and Phoenix.
+    Openinference,
+    /// A table of Weights & Biases.
+    WandbTable,
 }
 
 /// Purpose of scored or exported episodes.

@@ -3,11 +3,12 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use gymkhana_data::{ConversationTable, ConversationWriter};
 use gymkhana_orchestration::recorded_runs::{RecordedRun, count_matches};
 use gymkhana_record::EpisodeRecord;
-use gymkhana_traces::{About, TraceFormat, traces};
+use gymkhana_traces::{About, TraceFormat, WANDB_COLUMNS, traces};
 
 use super::args::{DataExportArgs, DataFormat};
 use crate::error::{Classify, CliError, CliResult};
@@ -22,6 +23,9 @@ impl From<DataFormat> for TraceFormat {
             DataFormat::Verifiers => Self::Verifiers,
             DataFormat::Openai | DataFormat::Verl | DataFormat::Parquet => Self::OpenAi,
             DataFormat::Sharegpt => Self::ShareGpt,
+            DataFormat::Otel => Self::GenAi,
+            DataFormat::Openinference => Self::OpenInference,
+            DataFormat::WandbTable => Self::Wandb,
         }
     }
 }
@@ -43,7 +47,7 @@ pub fn export(args: &DataExportArgs, printer: &Printer) -> CliResult<()> {
     {
         return Err(nothing(0));
     }
-    let about = about(&run);
+    let about = about(&run)?;
     let mut out = Output::open(args)?;
     let (mut episodes, mut lines, mut empty) = (0, 0, 0);
     let mut write = |record: &EpisodeRecord| -> CliResult<()> {
@@ -85,15 +89,21 @@ fn nothing(episodes: usize) -> CliError {
 }
 
 /// Facts of the run that its records do not hold.
-fn about(run: &RecordedRun) -> About {
+fn about(run: &RecordedRun) -> CliResult<About> {
     let agent = run.file.agent.as_ref().map(|agent| agent.command.join(" "));
     let model = run.file.agent.as_ref().and_then(|agent| agent.models.first().cloned());
-    About {
+    // The run file is written once, at the start.
+    let file = run.path().join("run.toml");
+    let unknown = format!("the beginning of the run in `{}` cannot be read", run.path().display());
+    let begun = file.metadata().and_then(|facts| facts.modified()).user_context(unknown)?;
+    let begun_ns = begun.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+    Ok(About {
         agent: agent.unwrap_or_else(|| "gymkhana".to_owned()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         model: model.unwrap_or_else(|| "policy".to_owned()),
         system: run.file.policy.system.clone(),
-    }
+        begun_ns,
+    })
 }
 
 /// Where the traces go.
@@ -104,27 +114,38 @@ enum Output<'a> {
     File(&'a Path, BufWriter<File>),
     /// A Parquet file.
     Table(Box<ConversationWriter>),
+    /// A file with one document of JSON, whose rows these are.
+    Rows { path: &'a Path, file: BufWriter<File>, rows: usize },
 }
 
 impl<'a> Output<'a> {
     fn open(args: &'a DataExportArgs) -> CliResult<Self> {
-        let table = match args.format {
-            DataFormat::Verl => ConversationTable::Verl,
-            DataFormat::Parquet => ConversationTable::Plain,
-            _ => {
-                return Ok(match args.out.as_deref() {
-                    None => Self::Lines,
-                    Some(path) => {
-                        let file = File::create(path).user_context(cannot_write(path))?;
-                        Self::File(path, BufWriter::new(file))
-                    }
-                });
+        let create = |path: &Path| File::create(path).map(BufWriter::new).user_context(cannot_write(path));
+        let named = |what: &str| {
+            let unnamed =
+                || CliError::user(format!("this format is {what}")).with_hint("name the file with --out FILE");
+            args.out.as_deref().ok_or_else(unnamed)
+        };
+        let parquet = |table| {
+            let writer = ConversationWriter::create(named("a Parquet file")?, table).user_error()?;
+            Ok(Self::Table(Box::new(writer)))
+        };
+        match args.format {
+            DataFormat::Verl => parquet(ConversationTable::Verl),
+            DataFormat::Parquet => parquet(ConversationTable::Plain),
+            DataFormat::WandbTable => {
+                let path = named("one document of JSON")?;
+                let mut file = create(path)?;
+                let columns = serde_json::to_string(&WANDB_COLUMNS).internal()?;
+                write!(file, "{{\"_type\":\"table\",\"log_mode\":\"IMMUTABLE\",\"columns\":{columns},\"data\":[")
+                    .user_context(cannot_write(path))?;
+                Ok(Self::Rows { path, file, rows: 0 })
             }
-        };
-        let Some(path) = args.out.as_deref() else {
-            return Err(CliError::user("this format is a Parquet file").with_hint("name the file with --out FILE"));
-        };
-        Ok(Self::Table(Box::new(ConversationWriter::create(path, table).user_error()?)))
+            _ => match args.out.as_deref() {
+                None => Ok(Self::Lines),
+                Some(path) => Ok(Self::File(path, create(path)?)),
+            },
+        }
     }
 
     fn write(&mut self, trace: String, printer: &Printer) -> CliResult<()> {
@@ -132,6 +153,11 @@ impl<'a> Output<'a> {
             Self::Lines => printer.json(trace),
             Self::File(path, file) => writeln!(file, "{trace}").user_context(cannot_write(path))?,
             Self::Table(writer) => writer.add(serde_json::from_str(&trace).internal()?).user_error()?,
+            Self::Rows { path, file, rows } => {
+                let comma = if *rows > 0 { "," } else { "" };
+                write!(file, "{comma}\n{trace}").user_context(cannot_write(path))?;
+                *rows += 1;
+            }
         }
         Ok(())
     }
@@ -141,6 +167,11 @@ impl<'a> Output<'a> {
             Self::Lines => Ok(()),
             Self::File(path, mut file) => file.flush().user_context(cannot_write(path)),
             Self::Table(writer) => writer.finish().user_error(),
+            Self::Rows { path, mut file, rows } => {
+                let columns = WANDB_COLUMNS.len();
+                writeln!(file, "\n],\"ncols\":{columns},\"nrows\":{rows}}}").user_context(cannot_write(path))?;
+                file.flush().user_context(cannot_write(path))
+            }
         }
     }
 }

@@ -246,6 +246,11 @@ impl Episode {
         Ok((py.get_type::<Self>().getattr(intern!(py, "from_bytes"))?, arguments))
     }
 
+    /// The conversation of each seat, for notebooks.
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import(intern!(slf.py(), "gymkhana_rl._display"))?.call_method1(intern!(slf.py(), "episode"), (slf,))
+    }
+
     fn __repr__(&self) -> String {
         let EpisodeRecord { id, task, ending, .. } = &self.record;
         format!("<Episode {id} of {task}: {ending}, reward {}>", self.reward())
