@@ -39,7 +39,7 @@ def test_an_episode_shows_its_conversation_and_escapes_it(lake, serve, tmp_path)
         page = Tags(episode._repr_html_())
         assert page.tags == {"table", "caption", "tr", "th", "td"}
         assert HOSTILE in page.text and f"{played.id}: turn-limit, reward 0, not solved" in page.text
-    with pytest.raises(runs.RunError, match="no stored episode `1.train.9.9.9.9`"):
+    with pytest.raises(runs.RunError, match=r"no stored episode `1\.train\.9\.9\.9\.9`"):
         runs.open(out).episode("1.train.9.9.9.9")
 
 

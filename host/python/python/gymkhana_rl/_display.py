@@ -30,7 +30,8 @@ def conversation(caption: str, messages: Iterable[Mapping[str, Any]]) -> str:
 
 def episode(played: Any) -> str:
     """An episode of `play`: its figures and the conversation of each seat."""
-    caption = f"{played.id}: {played.ending}, reward {played.reward:.3g}, {'solved' if played.success else 'not solved'}"
+    outcome = "solved" if played.success else "not solved"
+    caption = f"{played.id}: {played.ending}, reward {played.reward:.3g}, {outcome}"
     seats = sorted({segment.seat for segment in played.segments} or {0})
     return "".join(
         conversation(caption if len(seats) == 1 else f"{caption}, seat {seat}", played.messages(seat)) for seat in seats

@@ -37,16 +37,16 @@ pub(super) fn of_reply(context: &Context<'_>, inference: &Inference<'_, '_>) -> 
         ("gen_ai.conversation.id".to_owned(), name.as_str().into()),
         ("gen_ai.request.model".to_owned(), about.model.as_str().into()),
         ("gen_ai.response.finish_reasons".to_owned(), json!([reason])),
-        ("gen_ai.input.messages".to_owned(), text(before.iter().map(message).collect())),
-        ("gen_ai.output.messages".to_owned(), text(json!([output]))),
+        ("gen_ai.input.messages".to_owned(), text(&before.iter().map(message).collect())),
+        ("gen_ai.output.messages".to_owned(), text(&json!([output]))),
     ];
     if let Some(system) = &about.system {
-        let instructions = text(json!([{"type": "text", "content": system}]));
+        let instructions = text(&json!([{"type": "text", "content": system}]));
         attributes.push(("gen_ai.system_instructions".to_owned(), instructions));
     }
     let offered: Vec<Json> = functions(record, *seat).iter().map(tool).collect();
     if !offered.is_empty() {
-        attributes.push(("gen_ai.tool.definitions".to_owned(), text(offered.into())));
+        attributes.push(("gen_ai.tool.definitions".to_owned(), text(&offered.into())));
     }
     if let Some(reply) = reply {
         attributes.extend([
@@ -77,7 +77,7 @@ pub(super) fn of_call(context: &Context<'_>, execution: &Execution<'_>) -> (Stri
 }
 
 /// An attribute of structure as a text of JSON, which every receiver stores.
-fn text(structure: Json) -> Json {
+fn text(structure: &Json) -> Json {
     structure.to_string().into()
 }
 
