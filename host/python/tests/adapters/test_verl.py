@@ -203,7 +203,7 @@ def test_scores_and_episodes_work_in_ray_actors() -> None:
         played = play(case)
         worker = Worker.remote()
         plugin = gymkhana_rl.load(case.plugin)
-        assert ray.get(worker.score.remote(), timeout=120) == 1.0
+        assert ray.get(worker.score.remote(), timeout=300) == 1.0
         texts = worker.texts.remote(EpisodeConfig(plugin), case.row, played.actions)
         assert ray.get(texts, timeout=120) == played.texts
     finally:
