@@ -17,7 +17,7 @@ const MATURIN: &str = include_str!("../../requirements/wheel.txt");
 const PLATFORM: &str = "manylinux_2_28";
 
 /// Largest size of the wheel in bytes.
-const MAX_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 20 << 20;
 
 /// Shared libraries that a wheel for Linux may need: those of glibc and of the compiler.
 const LIBRARIES: [&str; 8] = [
