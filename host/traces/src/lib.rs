@@ -57,7 +57,7 @@ pub struct About {
     pub model: String,
     /// The first message of every conversation.
     pub system: Option<String>,
-    /// Beginning of the run (nanoseconds since 1970).
+    /// Time at which the run file was written (nanoseconds since 1970).
     pub begun_ns: u64,
 }
 

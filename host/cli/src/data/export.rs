@@ -92,7 +92,7 @@ fn nothing(episodes: usize) -> CliError {
 fn about(run: &RecordedRun) -> CliResult<About> {
     let agent = run.file.agent.as_ref().map(|agent| agent.command.join(" "));
     let model = run.file.agent.as_ref().and_then(|agent| agent.models.first().cloned());
-    // The run file is written once, at the start.
+    // The run file is written at the start, and again when a resumed run has more steps.
     let file = run.path().join("run.toml");
     let unknown = format!("the beginning of the run in `{}` cannot be read", run.path().display());
     let begun = file.metadata().and_then(|facts| facts.modified()).user_context(unknown)?;

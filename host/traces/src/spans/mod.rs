@@ -1,7 +1,7 @@
 //! An episode of a seat as spans of OpenTelemetry, one line of OTLP's JSON: the episode, each reply, and each call of a
 //! tool. `gen_ai` names the attributes by OpenTelemetry's conventions, `openinference` by those of Arize.
 //!
-//! Records hold no moments, only lengths. The episode begins when the run began, replies share the time that the policy
+//! Records hold no moments, only lengths. The episode begins when the run file was written, replies share the time that the policy
 //! took, calls take the time of their plugin, and all follow one another.
 
 mod gen_ai;
@@ -149,7 +149,7 @@ impl Writer {
         Self { ids, trace, root, spans: Vec::new(), now_ns: about.begun_ns, reply_ns }
     }
 
-    /// Processor time of a call in its plugin; 0 for a tool that is no plugin.
+    /// Processor time of a call in its plugin; 0 for a function of an MCP server.
     fn call_ns(&self, context: &Context<'_>, id: &str) -> u64 {
         let site = CallSite::tool(id);
         let own = context.record.costs.iter().filter(|cost| cost.call_site == site);
