@@ -34,10 +34,12 @@ impl Mismatch {
         Self::find(message, table, &schema, &schema, &[])
     }
 
-    /// The flag of an algorithm that a message of serde is about; its path begins with `settings`.
-    pub fn in_settings(message: &str, flags: &Table) -> Option<Self> {
+    /// The key of a stage's `settings` or `optimizer` that a message of serde is about; its path begins with the
+    /// table's name.
+    pub fn in_table(message: &str, name: &str, table: &Table) -> Option<Self> {
         let schema = json_schema();
-        Self::find(message, flags, &schema, &schema["$defs"]["Algorithm"], &[Step::Key("settings".to_owned())])
+        let definition = if name == "settings" { "Algorithm" } else { "Optimizer" };
+        Self::find(message, table, &schema, &schema["$defs"][definition], &[Step::Key(name.to_owned())])
     }
 
     fn find(message: &str, table: &Table, root: &Schema, schema: &Schema, path: &[Step]) -> Option<Self> {

@@ -5,6 +5,7 @@ use serde_json::Value as Schema;
 use toml::de::DeTable;
 use toml::{Table, Value};
 
+use crate::hint;
 use crate::mismatch::{Mismatch, Step, exceeded, fits};
 use crate::overlay::{name_of, parse_value};
 use crate::reference::words::{range, toml_value};
@@ -70,10 +71,12 @@ impl Refusal {
     }
 }
 
-/// The message about a flag in the `settings` of a stage; `None` if serde's message says it all.
-pub(crate) fn in_settings(message: &str, flags: &Table) -> Option<String> {
-    let mismatch = Mismatch::in_settings(message, flags)?;
-    Some(sentence(&mismatch, &format!("`{}`", dotted(&mismatch.path, flags))))
+/// The message about a key of a stage's `settings` or `optimizer`, from serde's message about the table.
+pub(crate) fn in_table(message: &str, name: &str, table: &Table) -> String {
+    match Mismatch::in_table(message, name, table) {
+        Some(mismatch) => sentence(&mismatch, &format!("`{}`", dotted(&mismatch.path, table))),
+        None => hint::explain(message),
+    }
 }
 
 /// The first stage whose kind is an algorithm that a message of serde is about.

@@ -146,7 +146,7 @@ impl StageMemory {
                 most.average |= settings.optimizer.ema.is_some();
                 most.reference |= models.reference;
                 most.critic |= models.critic;
-                if let Some(folder) = &stage.teacher {
+                if let Some(folder) = stage.teacher.as_ref().filter(|_| settings.algorithm.wants_teacher()) {
                     most.teacher = most.teacher.max(teacher(folder)?);
                 }
             }

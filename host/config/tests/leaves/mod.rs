@@ -17,7 +17,7 @@ pub struct Place {
 }
 
 /// Settings without which a key is refused whatever its value is, by the beginning of its path.
-const COMPANIONS: [(&str, &str, &str); 62] = [
+const COMPANIONS: [(&str, &str, &str); 63] = [
     ("tools.x.mcp.start_seconds", "tools.x.mcp.command", "[\"program\"]"),
     ("tools.x.mcp.seconds", "tools.x.mcp.command", "[\"program\"]"),
     ("tools.x.mcp.max_kib", "tools.x.mcp.command", "[\"program\"]"),
@@ -35,6 +35,7 @@ const COMPANIONS: [(&str, &str, &str); 62] = [
     ("stages.0.source.0.weight", "stages.0.source.0.oracle", "true"),
     ("stages.0.source.0.skip_bad", "stages.0.source.0.chat", "[\"x.jsonl\"]"),
     ("stages.0.recorded", "stages.0.algorithm", "\"dpo\""),
+    ("stages.0.seats.x", "seats.x.policy", "\"separate\""),
     ("stages.0.group_size", "stages.0.algorithm", "\"ppo\""),
     ("models.x", "models.x.script", "[\"reply\"]"),
     ("plugins.x.http_requests", "plugins.x.http", "[{ \"allow\": \"https://a.example\" }]"),
@@ -82,6 +83,16 @@ const COMPANIONS: [(&str, &str, &str); 62] = [
     ("stages.0.demonstrations.schedule.every", "stages.0.demonstrations.schedule.shape", "\"steps\""),
 ];
 
+/// Tables of a stage that its seats have as well, with the same companions.
+const TABLES_OF_SEATS: [&str; 2] = ["stages.0.optimizer.", "stages.0.settings."];
+
+/// Flags of a seat that must be the stage's.
+const FLAGS_OF_ALL_SEATS: [&str; 3] = [
+    "stages.0.seats.x.settings.replay",
+    "stages.0.seats.x.settings.surrogate:preference",
+    "stages.0.seats.x.settings.surrogate:regression",
+];
+
 /// Keys of a flag's tables that exclude others or require them.
 const LEFT_OUT: [&str; 4] = ["schedule", "adaptive", "every", "ema"];
 
@@ -92,7 +103,7 @@ impl Place {
         if self.path == "environments.0.share" && value.as_f64() == Some(0.0) {
             return true;
         }
-        let of_stage = ["stages.0.settings.", "stages.0.demonstrations."];
+        let of_stage = ["stages.0.settings.", "stages.0.seats.x.settings.", "stages.0.demonstrations."];
         let in_flag = of_stage.iter().any(|table| self.path.starts_with(table)) && self.path.ends_with("schedule.to");
         in_flag && value.as_f64().is_some_and(|number| number < 0.0)
     }
@@ -102,12 +113,27 @@ impl Place {
         let mut file = (self.fill)(value);
         let kind = |part: &str| part.split(':').next().unwrap_or_default().to_owned();
         let path = self.path.split('.').map(kind).collect::<Vec<_>>().join(".");
-        let companions = COMPANIONS.iter().filter(|(owner, key, _)| self.path.starts_with(owner) && path != *key);
-        for (_, key, companion) in companions {
-            set(&mut file, key, serde_json::from_str(companion).expect(companion));
+        let of_seats = COMPANIONS.iter().filter_map(|(owner, key, value)| {
+            Some((of_seat(owner)?, of_seat(key).unwrap_or_else(|| (*key).to_owned()), value))
+        });
+        let all = COMPANIONS.iter().map(|(owner, key, value)| ((*owner).to_owned(), (*key).to_owned(), value));
+        for (_, key, value) in
+            all.chain(of_seats).filter(|(owner, key, _)| self.path.starts_with(owner) && path != *key)
+        {
+            set(&mut file, &key, serde_json::from_str(value).expect(value));
+        }
+        if FLAGS_OF_ALL_SEATS.iter().any(|flag| self.path.starts_with(flag)) {
+            let own = file["stages"][0]["seats"]["x"]["settings"].clone();
+            set(&mut file, "stages.0.settings", own);
         }
         toml::to_string(&file).expect("TOML")
     }
+}
+
+/// The key of a seat's table that has the name of a stage's key.
+fn of_seat(key: &str) -> Option<String> {
+    let is_shared = TABLES_OF_SEATS.iter().any(|table| key.starts_with(table));
+    is_shared.then(|| key.replacen("stages.0", "stages.0.seats.x", 1))
 }
 
 fn set(file: &mut Value, path: &str, value: Value) {

@@ -49,7 +49,7 @@ impl Session {
             let figures = Figures::of(&groups.iter().flatten(), self.seats.own_seats(), &self.environments);
             let by_environment = self.by_environment(&groups);
             let rewards = seat_rewards(&groups, &self.seats.seats);
-            let signal = has_signal(&groups, &compared, &algorithm);
+            let signal = of_models.iter().any(|own| has_signal(&groups, &compared, &own.algorithm));
             if let Some(warning) = watch.observe(&stage.name, signal) {
                 self.reporter.warn(&warning);
             }

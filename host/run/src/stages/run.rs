@@ -77,7 +77,8 @@ impl Session {
                     Stage::Sft(_) | Stage::BestOfN(_) => StageModels::default(),
                     Stage::Rl(stage) => {
                         let settings = self.file.settings_of_model(stage, model.seat_name()).user_error()?;
-                        StageModels { teacher: stage.teacher.clone(), ..settings.algorithm.stage_models() }
+                        let teacher = stage.teacher.clone().filter(|_| settings.algorithm.wants_teacher());
+                        StageModels { teacher, ..settings.algorithm.stage_models() }
                     }
                 };
                 model.trainer.begin_stage(keeps).await.internal()?;

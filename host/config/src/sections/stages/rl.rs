@@ -15,8 +15,8 @@ use super::{RecordedPairs, StageSeat, TurnSchedule, add_kind};
 use crate::error::RunFileError;
 use crate::learning_rate::check_schedule;
 use crate::range::check_range;
+use crate::refusal;
 use crate::sections::preset_flags::{OFF, lay_over};
-use crate::{hint, refusal};
 
 fn rl_kind(schema: &mut Schema) {
     add_kind(schema, &["rl", "dpo", "distill"]);
@@ -223,10 +223,13 @@ impl RlStage {
         self.check_seats(&algorithm)
     }
 
-    /// Rejects flags of seats that decide which episodes are played or compared, since all models share the groups.
+    /// Rejects flags of seats that decide which episodes are played or compared, since all models share the groups, and
+    /// a teacher that no model of the stage uses.
     fn check_seats(&self, algorithm: &Algorithm) -> Result<(), RunFileError> {
+        let mut wants_teacher = algorithm.wants_teacher();
         for seat in self.seats.keys() {
             let own = self.settings_of_seat(seat)?;
+            wants_teacher |= own.algorithm.wants_teacher();
             let who = format!("{}`, seat `{seat}", self.name);
             check_schedule(&who, &own.optimizer, own.algorithm.optimizer_steps(self.steps))?;
             self.check_group(&own.algorithm)?;
@@ -242,6 +245,12 @@ impl RlStage {
                      groups\nhint: set {flag} in the stage's settings, or remove it"
                 )));
             }
+        }
+        if self.teacher.is_some() && !wants_teacher {
+            return Err(RunFileError::Contradiction(format!(
+                "stage `{}`: algorithm `{}` uses no teacher, but `teacher` is set\nhint: remove `teacher`",
+                self.name, self.algorithm
+            )));
         }
         Ok(())
     }
@@ -323,10 +332,10 @@ impl RlStage {
             lay_over(&mut flags, &own.settings);
             optimizer = own.optimizer_over(&optimizer).map_err(contradiction)?;
         }
-        let algorithm: Algorithm = flags.clone().try_into().map_err(|error: toml::de::Error| {
-            let refusal = refusal::in_settings(error.message(), &flags);
-            contradiction(refusal.unwrap_or_else(|| hint::explain(error.message())))
-        })?;
+        let algorithm: Algorithm = flags
+            .clone()
+            .try_into()
+            .map_err(|error: toml::de::Error| contradiction(refusal::in_table(error.message(), "settings", &flags)))?;
         let (demonstrations, temperature) = (self.demonstrations, f64::from(self.temperature));
         let settings = RlSettings { optimizer, algorithm, demonstrations, temperature, ..RlSettings::default() };
         settings.check().map_err(|error| contradiction(error.to_string()))?;
@@ -345,22 +354,12 @@ impl RlStage {
                            settings.shared_turns = \"per-episode\"";
             return Err(contradiction(message.to_owned()));
         }
-        match (&self.teacher, settings.algorithm.wants_teacher()) {
-            (Some(_), false) => {
-                let message = format!(
-                    "algorithm `{}` uses no teacher, but `teacher` is set\nhint: remove `teacher`",
-                    self.algorithm
-                );
-                return Err(contradiction(message));
-            }
-            (None, true) => {
-                let message = format!(
-                    "algorithm `{}` needs a teacher\nhint: set `teacher` to the folder of its model",
-                    self.algorithm
-                );
-                return Err(contradiction(message));
-            }
-            _ => {}
+        if settings.algorithm.wants_teacher() && self.teacher.is_none() {
+            let message = format!(
+                "algorithm `{}` needs a teacher\nhint: set `teacher` to the folder of its model",
+                self.algorithm
+            );
+            return Err(contradiction(message));
         }
         Ok(settings)
     }
