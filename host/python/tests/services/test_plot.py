@@ -21,6 +21,7 @@ def trained(tmp_path):
 
 
 def test_metrics_are_drawn_over_all_steps(trained):
+    pytest.importorskip("matplotlib")
     loss, reward = trained.plot("loss", "reward").axes
     assert (loss.get_ylabel(), reward.get_ylabel()) == ("loss", "reward")
     curve, beginning = loss.lines
