@@ -80,6 +80,7 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<u8> {
         Command::Serve(args) => commands::serve::serve(&args, printer),
         Command::Data(command) => data::run(&command, printer),
         Command::Gateway(args) => commands::gateway::gateway(&args, printer),
+        Command::Worker(args) => commands::worker::worker(&args, printer),
         Command::Reward(RewardCommand::Diff(args)) => commands::rescore::diff(&args, printer),
         Command::Plugin(command) => plugin::run(&command, printer),
         Command::Registry(command) => registry::run(command, printer),

@@ -25,6 +25,12 @@ pub fn bases() -> Option<PathBuf> {
     Some(caches()?.join("bases"))
 }
 
+/// Folder of the files that workers fetched from the bus, by digest.
+#[must_use]
+pub fn worker_files() -> Option<PathBuf> {
+    Some(caches()?.join("workers"))
+}
+
 fn caches() -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;

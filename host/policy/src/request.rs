@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use gymkhana_record::{Sampled, Seed};
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::sampling::Sampling;
@@ -54,7 +55,7 @@ pub trait StopCondition: std::fmt::Debug + Send + Sync {
 }
 
 /// The reason for which a reply ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stop {
     /// A stop token, which is the last token.
     Token,
@@ -65,7 +66,7 @@ pub enum Stop {
 }
 
 /// A reply.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Generated {
     /// The sampled tokens with their log-probabilities.
     pub sampled: Sampled,
@@ -83,7 +84,7 @@ pub struct ScoreRequest {
 }
 
 /// Failure of a policy. Episodes treat every variant as a fault of the model, not of the agent.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum PolicyError {
     /// The tokens do not fit the policy's context.
     #[error("{tokens} tokens do not fit the policy's context of {context}\nhint: shorten the prompt")]

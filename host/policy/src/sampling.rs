@@ -1,12 +1,14 @@
 //! Sampling parameters: greedy, or a draw from a distribution that may be truncated.
 
+use serde::{Deserialize, Serialize};
+
 /// Temperature and truncation of the next token's distribution.
 ///
 /// Logits are divided by the temperature first. Then `top_k` keeps the most probable tokens, `top_p` the most probable
 /// of these that reach its share of the probability, and `min_p` those that reach its share of the largest probability.
 /// Ties with the last kept token are kept, so the result depends on probabilities alone. The recorded log-probability
 /// of a token is that before truncation.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
     /// Temperature: 0 selects the most probable token (the smallest id among ties), else from 0.01 to 100.
     pub temperature: f32,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 /// Tokens that a policy sampled in one turn. All columns have one length.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Sampled {
     /// The tokens, the stop token included when one was sampled.
     pub tokens: Vec<u32>,

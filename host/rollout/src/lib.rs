@@ -14,13 +14,14 @@ mod replay;
 mod reward;
 mod scoring;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use gymkhana_chat::{ChatError, ChatFormat, StopTexts};
 use gymkhana_policy::StopCondition;
 use gymkhana_record::EpisodeRecord;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::episode::live_bytes::LiveBytes;
 use crate::reward::EpisodeEnd;
@@ -173,6 +174,21 @@ impl Rollout {
     pub fn with_deterministic_places(mut self, deterministic_places: usize) -> Self {
         self.deterministic_places = std::iter::repeat_with(Mutex::default).take(deterministic_places).collect();
         self
+    }
+
+    /// Waits until no other holder has one of these places, modulo the number of deterministic places. Whoever lets
+    /// another process play episodes in them holds them meanwhile, see [`Rollout::with_deterministic_places`].
+    pub async fn hold_places(&self, first: u32, count: u32) -> Vec<MutexGuard<'_, ()>> {
+        let most = self.deterministic_places.len();
+        let mut held = Vec::new();
+        if most > 0 {
+            let places: BTreeSet<usize> = (first..first + count).map(|place| place as usize % most).collect();
+            // All holders lock in the same order.
+            for place in places {
+                held.push(self.deterministic_places[place].lock().await);
+            }
+        }
+        held
     }
 
     /// The metrics of all episodes of this rollout.

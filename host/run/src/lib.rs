@@ -31,6 +31,7 @@ mod stages;
 mod start;
 mod state;
 mod stop;
+mod workers;
 
 pub use gymkhana_orchestration::{
     Classify, ErrorKind, Later, Progress, ProgressFigures, Reporter, RunError, RunResult, Silent, SuccessRate, Work,

@@ -23,6 +23,7 @@ use crate::sources::Sources;
 use crate::state::{Progress, SavedCheckpoint, State, remove_checkpoints};
 use crate::stop::{Halt, StopRequest, Stopped};
 use gymkhana_orchestration::environments::Environments;
+use gymkhana_orchestration::remote::RemotePlayers;
 use gymkhana_orchestration::{Classify, Later, Reporter, RunError, RunResult};
 
 /// State of a run in progress.
@@ -50,6 +51,8 @@ pub(crate) struct Session {
     pub(crate) stop: StopRequest,
     /// Demonstrations that were read for stages to come.
     pub(crate) sources: Sources,
+    /// Processes that play the episodes instead of this one.
+    pub(crate) remote: Option<Arc<dyn RemotePlayers>>,
 }
 
 impl Session {
@@ -102,6 +105,7 @@ impl Session {
             begun,
             stop: StopRequest::default(),
             sources: Sources::default(),
+            remote: None,
         };
         if moved_away {
             // The user moved the metrics away, so that the state must not expect their lines.

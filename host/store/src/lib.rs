@@ -25,6 +25,7 @@ pub use episodes::EpisodeStore;
 pub use episodes::part::PART_SCHEMA;
 pub use episodes::reader::EpisodeReader;
 pub use episodes::table::{EpisodeRow, EpisodeTable};
+pub use episodes::wire::{BadEpisodes, decode_episodes, encode_episodes};
 pub use error::StoreError;
 pub use folder::{RunFolder, RunReader, STATE_SCHEMA};
 pub use metrics::{METRICS_SCHEMA, Metrics, MetricsExtent, MetricsLine};

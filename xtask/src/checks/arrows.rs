@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 42] = [
+const ALLOWED: [Allowed; 43] = [
     ("nearest", &[]),
     ("rows", &[]),
     ("registry", &["nearest"]),
@@ -80,6 +80,7 @@ const ALLOWED: [Allowed; 42] = [
         ],
     ),
     ("data", &["rows"]),
+    ("workers", &["record", "policy", "chat", "sandbox", "rollout", "store", "config", "orchestration", "registry"]),
     (
         "serve",
         &["record", "chat", "sandbox", "driver", "rollout", "store", "config", "orchestration", "registry", "nearest"],
@@ -101,6 +102,7 @@ const ALLOWED: [Allowed; 42] = [
             "registry",
             "filter",
             "data",
+            "workers",
             "nearest",
         ],
     ),
@@ -125,6 +127,7 @@ const ALLOWED: [Allowed; 42] = [
             "orchestration",
             "serve",
             "data",
+            "workers",
             "run",
             "page",
             "traces",

@@ -1,6 +1,7 @@
 //! Arguments of the command line.
 
 mod serving;
+mod workers;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use crate::units::parse_age;
 
 use serving::PAGE_ADDRESS;
 pub use serving::{GatewayArgs, PageArgs, ServeArgs, ServeCommand, ServeExportArgs, StdioTools};
+pub use workers::{BusArgs, WorkerArgs};
 
 /// Help on episode ids.
 const EPISODE_IDS: &str = "\
@@ -64,6 +66,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// Serve a policy to agents of others, recorded
     Gateway(GatewayArgs),
+    /// Play groups of runs on other machines
+    Worker(WorkerArgs),
     /// Compare reward plugins
     #[command(subcommand)]
     Reward(RewardCommand),
@@ -191,6 +195,15 @@ pub struct RunArgs {
     /// Append JSON spans to FILE
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Let workers at this bus play, such as `nats://host:4222`
+    #[arg(long, value_name = "URL", conflicts_with = "dry_run")]
+    pub workers: Option<String>,
+    /// Seconds after which a silent worker's groups go to others
+    #[arg(long, value_name = "SECONDS", requires = "workers", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub lease: u64,
+    /// Access to the bus.
+    #[command(flatten)]
+    pub bus: BusArgs,
     /// Print plugin logs of all episodes
     #[arg(short, long)]
     pub verbose: bool,

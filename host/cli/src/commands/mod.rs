@@ -11,3 +11,4 @@ pub mod serve;
 mod serve_export;
 pub mod show;
 pub mod version;
+pub mod worker;

@@ -19,15 +19,15 @@ fn desk() -> Desk {
 }
 
 /// Everything that must be equal: all but times.
-struct Essence {
-    records: Vec<EpisodeRecord>,
+pub struct Essence {
+    pub records: Vec<EpisodeRecord>,
     /// Weights and optimiser state after each stage, by file.
     weights: BTreeMap<String, Vec<u8>>,
     metrics: Vec<Value>,
 }
 
 impl Essence {
-    fn of(desk: &Desk) -> Self {
+    pub fn of(desk: &Desk) -> Self {
         let out = desk.path("out");
         let tensors =
             files_below(&out.join("checkpoints")).into_iter().filter(|(path, _)| path.ends_with(".safetensors"));
@@ -47,7 +47,7 @@ impl Essence {
         Self { records: desk.episodes(), weights: weights.collect(), metrics: metrics.collect() }
     }
 
-    fn assert_same(&self, other: &Self) {
+    pub fn assert_same(&self, other: &Self) {
         let ids = |essence: &Self| essence.records.iter().map(|record| record.id).collect::<Vec<EpisodeId>>();
         assert_eq!(ids(self), ids(other));
         for (one, other) in self.records.iter().zip(&other.records) {

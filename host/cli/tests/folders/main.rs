@@ -10,3 +10,4 @@ mod page;
 mod reference;
 mod rescore;
 mod trace;
+mod workers;

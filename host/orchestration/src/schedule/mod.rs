@@ -2,5 +2,6 @@
 
 pub mod mixture;
 pub mod places;
+pub mod remote;
 pub mod scheduler;
 pub mod tasks;

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use gymkhana_policy::Sampling;
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
-use gymkhana_rollout::{Actor, ForkError, GroupPlan, Rollout, SamplingPlan, SeatPlayer, WaitKind};
+use gymkhana_rollout::{Actor, GroupPlan, Rollout, SamplingPlan, SeatPlayer, WaitKind};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::error::{Classify, RunResult};
+use crate::schedule::remote::{GroupJob, RemotePlayers};
 
 /// Policies of the seats, shared by all episodes in flight.
 pub trait SeatPlayers: Clone + Send + Sync + 'static {
@@ -85,6 +86,8 @@ pub struct GroupRunner<S> {
     pub guests: Handle,
     /// Permits for episodes in flight, granted in order of start across steps.
     pub permits: Arc<Semaphore>,
+    /// Processes that play the groups instead of this one.
+    pub remote: Option<Arc<dyn RemotePlayers>>,
 }
 
 /// A finished group.
@@ -100,7 +103,7 @@ pub struct FinishedGroup {
 /// Groups in flight. Dropping it cancels them.
 pub struct Scheduler<S> {
     runner: GroupRunner<S>,
-    playing: JoinSet<(u64, usize, Result<Vec<EpisodeRecord>, ForkError>)>,
+    playing: JoinSet<(u64, usize, RunResult<Vec<EpisodeRecord>>)>,
 }
 
 /// Finished groups of a batch in flight.
@@ -164,7 +167,7 @@ impl<S: SeatPlayers> Scheduler<S> {
         loop {
             match self.playing.join_next().await? {
                 Ok((step, place, records)) => {
-                    return Some(records.internal().map(|records| FinishedGroup { step, place, records }));
+                    return Some(records.map(|records| FinishedGroup { step, place, records }));
                 }
                 Err(given_up) if given_up.is_cancelled() => {}
                 Err(panicked) => return Some(Err(panicked).internal()),
@@ -180,17 +183,23 @@ impl<S: SeatPlayers> GroupRunner<S> {
         group: &GroupPlan,
         plan: &SamplingPlan,
         members: u32,
-    ) -> Result<Vec<EpisodeRecord>, ForkError> {
+    ) -> RunResult<Vec<EpisodeRecord>> {
         let rollout = &self.rollouts[environment];
         let timer = rollout.metrics().time(WaitKind::Queue);
         let _permits = self.permits.acquire_many(members).await;
+        if let Some(remote) = &self.remote {
+            let _places = rollout.hold_places(group.place, members).await;
+            drop(timer);
+            let job = GroupJob { environment, group: group.clone(), plan: plan.clone() };
+            return remote.play(job).await;
+        }
         drop(timer);
         let players = self.seats.players();
         let actor = match group.id.phase {
             Phase::Demonstration => Actor::Oracle,
             _ => Actor::Seats(&players),
         };
-        rollout.run_plan(group, plan, actor).await
+        rollout.run_plan(group, plan, actor).await.internal()
     }
 }
 

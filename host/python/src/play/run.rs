@@ -43,6 +43,7 @@ pub async fn play(request: Request, host: &'static Host, reporter: Arc<dyn Repor
         stage: 0,
         guests: host.handle().clone(),
         permits: Arc::new(Semaphore::new(in_flight)),
+        remote: None,
     };
     let tasks = tasks.into_iter().map(GroupTask::from).collect();
     let batch =

@@ -51,7 +51,7 @@ impl Default for SamplingPlan {
 }
 
 /// Plan of one group.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct GroupPlan {
     /// Id of the first member.
     pub id: EpisodeId,

@@ -220,6 +220,14 @@ impl Rollout {
         Ok(())
     }
 
+    /// Adds failed forks of another process.
+    pub fn add_failed_forks(&self, others: FailedForks) {
+        if others.count > 0 {
+            let mut own = self.failed_forks.lock().unwrap_or_else(PoisonError::into_inner);
+            *own = FailedForks { count: own.count + others.count, last: others.last };
+        }
+    }
+
     /// Takes the failed forks since the last call.
     pub fn take_failed_forks(&self) -> FailedForks {
         std::mem::take(&mut self.failed_forks.lock().unwrap_or_else(PoisonError::into_inner))

@@ -124,7 +124,8 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     let guests = GuestThreads::start().internal()?;
     let seeds = Seed(file.seed).child("episode");
     let rollouts = environments.rollouts();
-    let runner = GroupRunner { rollouts, seats, seeds, stage: 0, guests: guests.handle().clone(), permits };
+    let runner =
+        GroupRunner { rollouts, seats, seeds, stage: 0, guests: guests.handle().clone(), permits, remote: None };
     let tasks = tasks.into_iter().flat_map(|task| (0..samples).map(move |_| task.clone())).collect();
     let phase = if sampling.is_greedy() { Phase::After } else { Phase::AfterSampled };
     let batch = Batch::of_single_episodes(phase, 0, tasks, sampling);

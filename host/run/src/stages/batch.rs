@@ -71,6 +71,7 @@ impl Session {
             stage: self.progress.stage as u32,
             guests: self.guests.handle().clone(),
             permits: Arc::new(Semaphore::new(self.in_flight(members))),
+            remote: self.remote.clone(),
         })
     }
 

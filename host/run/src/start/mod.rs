@@ -23,12 +23,14 @@ use crate::resume::taken;
 use crate::session::Session;
 use crate::setup::chat::chat_files;
 use crate::stages::run::Outcome;
+use crate::workers;
 use checks::pass;
 use gymkhana_orchestration::chat::write_chat_files;
 use gymkhana_orchestration::places;
 use gymkhana_orchestration::plugins::PluginFile;
 use gymkhana_orchestration::trace::Trace;
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
+use gymkhana_workers::TrainersBus;
 use phases::{Opened, Resolved};
 
 /// Runs all checks, from the run file to the models.
@@ -61,9 +63,13 @@ pub async fn prepare(request: RunRequest, reporter: Arc<dyn Reporter>) -> RunRes
     pass(&seated, &checks::SEATED).await?;
     let opened = phases::open(seated, &reporter)?;
     pass(&opened, &checks::OPENED).await?;
+    let bus = match &request.workers {
+        Some(settings) => Some(TrainersBus::connect(settings).await?),
+        None => None,
+    };
     let trace = Trace::open(request.trace.as_deref())?;
     let RunRequest { out, overwrite, plugins, lock, stop, .. } = request;
-    Ok(Prepared { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop })
+    Ok(Prepared { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop, bus })
 }
 
 impl Prepared {
@@ -94,7 +100,7 @@ impl Prepared {
     pub async fn train(self) -> RunResult<Outcome> {
         pass(&self, &checks::PREPARED).await?;
         let banner = self.banner();
-        let Self { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop } = self;
+        let Self { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop, bus } = self;
         let Opened { file, environments, seats, folder, state, sources, reporter } = opened;
         trace.start()?;
         let folder = match folder {
@@ -110,7 +116,14 @@ impl Prepared {
         let _page = listener.map(|listener| session.serve_metrics(listener, sandbox.clone()));
         let metrics = Arc::clone(session.metrics_of_rollouts());
         let _meter = ProgressMeter::start(metrics, move || sandbox.counters(), Arc::clone(&reporter))?;
+        let dispatcher = match bus {
+            Some(bus) => Some(session.give_out(bus).await?),
+            None => None,
+        };
         let outcome = session.run().await;
+        if let Some(dispatcher) = dispatcher {
+            workers::report(&dispatcher.close().await?, reporter.as_ref());
+        }
         let traced = trace.finish(reporter.as_ref()).await;
         let outcome = outcome?;
         traced?;

@@ -26,6 +26,7 @@ use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
 use gymkhana_orchestration::plugins::{self, PluginFile};
 use gymkhana_orchestration::trace::Trace;
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
+use gymkhana_workers::TrainersBus;
 
 /// A request whose assets are pinned.
 pub(crate) struct Resolved {
@@ -97,6 +98,7 @@ pub struct Prepared {
     pub(crate) listener: Option<Listener>,
     pub(crate) trace: Trace,
     pub(crate) stop: StopRequest,
+    pub(crate) bus: Option<TrainersBus>,
 }
 
 /// Pins the assets of the run file, and makes the paths of recorded data absolute.

@@ -9,6 +9,7 @@ use gymkhana_orchestration::plugins::{self, PluginFile};
 use gymkhana_registry::Lock;
 
 use crate::stop::StopRequest;
+use gymkhana_workers::DispatcherSettings;
 
 /// Input of a run.
 pub struct RunRequest {
@@ -32,6 +33,8 @@ pub struct RunRequest {
     pub trace: Option<PathBuf>,
     /// Handle by which a program stops the run early.
     pub stop: StopRequest,
+    /// Bus whose workers play the episodes; absent if this process does.
+    pub workers: Option<DispatcherSettings>,
 }
 
 impl RunRequest {
@@ -44,6 +47,18 @@ impl RunRequest {
         let (plugins, lock) = plugins::pin(read?)?;
         let (out, base) = (out.into(), PathBuf::new());
         let stop = StopRequest::default();
-        Ok(Self { file, base, out, resume: false, overwrite: false, plugins, lock, metrics: None, trace: None, stop })
+        Ok(Self {
+            file,
+            base,
+            out,
+            resume: false,
+            overwrite: false,
+            plugins,
+            lock,
+            metrics: None,
+            trace: None,
+            stop,
+            workers: None,
+        })
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod part;
 pub(crate) mod reader;
 mod sharing;
 pub(crate) mod table;
+pub(crate) mod wire;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,14 @@
 //! `host run`: trains as a run file says and prints the results.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gymkhana_config::RunFile;
 use gymkhana_orchestration::pinned_servers::with_servers;
 use gymkhana_orchestration::plugins::recorded;
 use gymkhana_run::{FailureTally, Finished, Outcome, RunRequest, StopRequest, Stopped, prepare};
 use gymkhana_store::RunReader;
+use gymkhana_workers::DispatcherSettings;
 
 use crate::page;
 use crate::signals::{StopSignal, Stopping};
@@ -99,7 +101,14 @@ fn start(args: &RunArgs, stop: StopRequest, printer: &Printer) -> CliResult<RunR
         metrics: args.metrics,
         trace: trace_file(args),
         stop,
+        workers: workers(args),
     })
+}
+
+/// The bus whose workers play the run.
+fn workers(args: &RunArgs) -> Option<DispatcherSettings> {
+    let bus = args.bus.settings(args.workers.as_deref()?);
+    Some(DispatcherSettings { bus, lease: Duration::from_secs(args.lease) })
 }
 
 /// A resumed run. The folder holds its run file and its plugins; the command line may give either again.
@@ -128,6 +137,7 @@ fn resume(args: &RunArgs, folder: &Path, stop: StopRequest, printer: &Printer) -
         metrics: args.metrics,
         trace: trace_file(args),
         stop,
+        workers: workers(args),
     })
 }
 

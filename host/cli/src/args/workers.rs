@@ -1,0 +1,63 @@
+//! Arguments of `host worker`, and those with which `host run` reaches the same bus.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gymkhana_workers::bus::{BusSettings, RunKey};
+
+/// Access to the bus.
+#[derive(Debug, Args)]
+pub struct BusArgs {
+    /// Credentials of the bus, as `nsc` writes them
+    #[arg(long, value_name = "FILE", conflicts_with = "bus_nkey")]
+    pub bus_credentials: Option<PathBuf>,
+    /// Seed of an NKey for the bus
+    #[arg(long, value_name = "FILE")]
+    pub bus_nkey: Option<PathBuf>,
+    /// Certificates of authorities for the bus
+    #[arg(long, value_name = "FILE")]
+    pub bus_ca: Option<PathBuf>,
+}
+
+impl BusArgs {
+    /// The bus at this address.
+    #[must_use]
+    pub fn settings(&self, url: &str) -> BusSettings {
+        let Self { bus_credentials, bus_nkey, bus_ca } = self;
+        BusSettings {
+            url: url.to_owned(),
+            credentials: bus_credentials.clone(),
+            nkey: bus_nkey.clone(),
+            ca: bus_ca.clone(),
+        }
+    }
+}
+
+/// `host worker`.
+#[derive(Debug, Args)]
+pub struct WorkerArgs {
+    /// Address of the bus, such as `nats://host:4222`
+    pub url: String,
+    /// Play this run [default: any]
+    #[arg(long, value_name = "RUN", value_parser = run)]
+    pub run: Option<RunKey>,
+    /// Groups at once
+    #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
+    pub groups: usize,
+    /// End with the first run
+    #[arg(long)]
+    pub once: bool,
+    /// Let runs start agents and MCP servers here
+    #[arg(long)]
+    pub allow_programs: bool,
+    /// Folder for files of runs [default: in the cache]
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
+    /// Access to the bus.
+    #[command(flatten)]
+    pub bus: BusArgs,
+}
+
+fn run(text: &str) -> Result<RunKey, String> {
+    RunKey::parse(text).ok_or_else(|| "a run on the bus has a name of lower-case letters, digits and `-`".to_owned())
+}

@@ -1,0 +1,33 @@
+//! `host worker`: plays groups of runs that other machines train.
+
+use gymkhana_orchestration::code_cache;
+use gymkhana_workers::{Worked, Worker, WorkerSettings};
+
+use super::page::stop_signal;
+use crate::args::WorkerArgs;
+use crate::error::{Classify, CliError, CliResult};
+use crate::printer::Printer;
+use crate::units::counted;
+
+/// Runs the command.
+pub fn worker(args: &WorkerArgs, printer: &Printer) -> CliResult<()> {
+    let no_cache = || CliError::user("there is no cache folder\nhint: set HOME, or give --cache");
+    let settings = WorkerSettings {
+        bus: args.bus.settings(&args.url),
+        run: args.run.clone(),
+        groups: args.groups,
+        cache: args.cache.clone().or_else(code_cache::worker_files).ok_or_else(no_cache)?,
+        once: args.once,
+        allow_programs: args.allow_programs,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
+    let Worked { runs, groups } = runtime.block_on(async {
+        // Groups in progress go back to the queue.
+        let stop = stop_signal()?;
+        let worker = Worker::connect(settings, printer.reporter()).await?;
+        worker.work(stop).await
+    })?;
+    let (runs, groups) = (counted(runs as usize, "run"), counted(groups as usize, "group"));
+    printer.status(format!("played {groups} of {runs}"));
+    Ok(())
+}

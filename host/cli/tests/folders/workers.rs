@@ -1,0 +1,176 @@
+//! Runs whose groups workers play: the same run as in one process, whoever is killed meanwhile.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::common::bus::Bus;
+use crate::common::killed::{Signalled, assert_each_stored_once};
+use crate::common::{Desk, SMALL_RUN, TIC_TAC_TOE, WORD_PROBLEMS, run_arguments};
+use crate::determinism::Essence;
+
+/// The small run with more steps, whose bytes do not depend on who plays.
+fn desk() -> Desk {
+    let longer = SMALL_RUN.replace("steps = 2", "steps = 5");
+    Desk::with_run_file(&format!("deterministic = true\n{longer}"))
+}
+
+fn undisturbed() -> Essence {
+    let desk = desk();
+    desk.run(WORD_PROBLEMS, &[]).succeeded();
+    Essence::of(&desk)
+}
+
+fn worker(desk: &Desk, bus: &Bus) -> Signalled {
+    Signalled::start(desk, &["worker", &bus.url(), "--once", "--cache", "cache", "--groups", "2"])
+}
+
+fn run(desk: &Desk, bus: &Bus, more: &[&str]) -> Signalled {
+    let url = bus.url();
+    Signalled::start(desk, &run_arguments(WORD_PROBLEMS, &[&["--workers", &url, "--lease", "1"], more].concat()))
+}
+
+/// Lines of metrics so far.
+fn steps(desk: &Desk) -> usize {
+    fs::read_to_string(desk.path("out/metrics.jsonl")).unwrap_or_default().lines().count()
+}
+
+/// The figure behind this word in the last line about workers.
+fn figure(talk: &str, word: &str) -> u64 {
+    let line = talk.lines().rfind(|line| line.contains("workers: ")).unwrap_or_else(|| panic!("{talk}"));
+    let behind = line.split(&format!("{word}: ")).nth(1).unwrap_or_else(|| panic!("{word} in {line}"));
+    behind.split(|letter: char| !letter.is_ascii_digit()).next().and_then(|text| text.parse().ok()).expect(line)
+}
+
+#[test]
+fn any_number_of_workers_plays_the_run_of_one_process() {
+    let expected = undisturbed();
+    let bus = Bus::start();
+    for count in [1, 3] {
+        let desk = desk();
+        let workers: Vec<Signalled> = (0..count).map(|_| worker(&desk, &bus)).collect();
+        let outcome = run(&desk, &bus, &[]).end();
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        let played: u64 = workers
+            .into_iter()
+            .map(|worker| {
+                let worker = worker.end();
+                assert_eq!(worker.code, Some(0), "{worker:?}");
+                let line = worker.talk.lines().rfind(|line| line.contains("played ")).expect("a summary");
+                line.split_whitespace().find_map(|word| word.parse::<u64>().ok()).expect("a number")
+            })
+            .sum();
+        assert_eq!(figure(&outcome.talk, "groups"), played, "{}", outcome.talk);
+        // Two evaluations of four tasks, each greedy and sampled, before, between and after; 20 demonstrations; 20 groups.
+        assert_eq!(played, 3 * 2 * 4 + 20 + 20);
+        expected.assert_same(&Essence::of(&desk));
+        assert_each_stored_once(&desk.path("out"));
+    }
+}
+
+#[test]
+fn killed_stopped_and_late_workers_change_nothing() {
+    let expected = undisturbed();
+    let bus = Bus::start();
+    let desk = desk();
+    let mut trainer = run(&desk, &bus, &[]);
+    let (killed, frozen) = (worker(&desk, &bus), worker(&desk, &bus));
+    trainer.wait_until(|| steps(&desk) >= 1);
+    killed.send("KILL");
+    trainer.wait_until(|| steps(&desk) >= 2);
+    frozen.send("STOP");
+    let late = worker(&desk, &bus);
+    trainer.wait_until(|| steps(&desk) >= 4);
+    frozen.send("CONT");
+    let outcome = trainer.end();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    for worker in [frozen, late] {
+        let worker = worker.end();
+        assert_eq!(worker.code, Some(0), "{worker:?}");
+    }
+    expected.assert_same(&Essence::of(&desk));
+    assert_each_stored_once(&desk.path("out"));
+    let replayed = desk.host(&["replay", "out"]).succeeded();
+    let count = expected.records.len();
+    assert_eq!(replayed, format!("{count} episodes replayed, every byte equal: {count}\n"));
+}
+
+/// With its disk the bus still has the queue; without it the trainer makes the run there again.
+#[test]
+fn a_killed_bus_changes_nothing() {
+    let expected = undisturbed();
+    for with_disk in [true, false] {
+        let mut bus = Bus::start();
+        let desk = desk();
+        let mut trainer = run(&desk, &bus, &[]);
+        let worker = worker(&desk, &bus);
+        trainer.wait_until(|| steps(&desk) >= 1);
+        bus.kill_and_restart(with_disk);
+        let outcome = trainer.end();
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        assert_eq!(outcome.talk.contains("the bus had lost the run's queue"), !with_disk, "{}", outcome.talk);
+        let worker = worker.end();
+        assert_eq!(worker.code, Some(0), "{worker:?}");
+        expected.assert_same(&Essence::of(&desk));
+        assert_each_stored_once(&desk.path("out"));
+    }
+}
+
+#[test]
+fn a_killed_trainer_resumes_with_the_same_workers() {
+    let expected = undisturbed();
+    let bus = Bus::start();
+    let desk = desk();
+    let mut trainer = run(&desk, &bus, &[]);
+    let stays = Signalled::start(&desk, &["worker", &bus.url(), "--cache", "cache"]);
+    trainer.wait_until(|| steps(&desk) >= 3);
+    trainer.send("KILL");
+    trainer.end();
+    let outcome = run(&desk, &bus, &["--resume"]).end();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    expected.assert_same(&Essence::of(&desk));
+    assert_each_stored_once(&desk.path("out"));
+    stays.send("TERM");
+    let stays = stays.end();
+    assert_eq!(stays.code, Some(0), "{stays:?}");
+    assert_eq!(stays.talk.matches("playing groups of run ").count(), 2, "{}", stays.talk);
+}
+
+/// Both seats of an episode have a conversation with the trainer's model.
+#[test]
+fn games_of_several_seats_are_played_by_workers() {
+    let game = || Desk::with_run_file(&format!("deterministic = true\n{}", crate::common::SMALL_GAME));
+    let alone = game();
+    alone.run(TIC_TAC_TOE, &[]).succeeded();
+    let (bus, desk) = (Bus::start(), game());
+    let workers = [worker(&desk, &bus), worker(&desk, &bus)];
+    let url = bus.url();
+    desk.run(TIC_TAC_TOE, &["--workers", &url]).succeeded();
+    for worker in workers {
+        let worker = worker.end();
+        assert_eq!(worker.code, Some(0), "{worker:?}");
+    }
+    Essence::of(&alone).assert_same(&Essence::of(&desk));
+}
+
+#[test]
+fn mistakes_are_refused() {
+    let nothing = Desk::with_run_file(SMALL_RUN);
+    let away = nothing.run(WORD_PROBLEMS, &["--workers", "nats://127.0.0.1:9"]).mistake("no bus");
+    assert!(away.contains("the bus at nats://127.0.0.1:9 cannot be used"), "{away}");
+    assert!(away.contains("hint: start `nats-server --jetstream`"), "{away}");
+    let away = nothing.host(&["worker", "nats://me:secret@127.0.0.1:9"]).mistake("no bus");
+    assert!(away.contains("nats://127.0.0.1:9") && !away.contains("secret"), "{away}");
+    let alone = nothing.run(WORD_PROBLEMS, &["--lease", "5"]).mistake("no workers");
+    assert!(alone.contains("--workers"), "{alone}");
+    // A run that starts programs is played by workers that allow it alone.
+    let bus = Bus::start();
+    let agent = Desk::with_run_file(&format!("{SMALL_RUN}\n[agent]\ncommand = [\"true\"]\nmcp = true\n"));
+    let mut trainer = run(&agent, &bus, &[]);
+    let refused = agent.host(&["worker", &bus.url(), "--cache", "cache"]).mistake("an agent program");
+    assert!(refused.contains("the run starts a program on its workers: agent.command is"), "{refused}");
+    assert!(refused.contains("hint: start the worker with --allow-programs"), "{refused}");
+    assert!(trainer.is_running(), "it waits for other workers");
+    trainer.send("INT");
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(trainer.end().code.is_some());
+}

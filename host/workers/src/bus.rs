@@ -1,0 +1,197 @@
+//! The connection to the bus, and the names that a run has there.
+
+use std::fmt::{Display, Formatter};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, ConnectOptions};
+use bytes::Bytes;
+use gymkhana_orchestration::{Classify, RunError, RunResult};
+use gymkhana_registry::Digest;
+
+/// Longest time of the first connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Bucket with a description of each run.
+pub(crate) const RUNS: &str = "gymkhana-runs";
+/// Space of a message for its header, in bytes.
+const HEADER: usize = 16 << 10;
+
+/// Address of the bus and how to authenticate there.
+#[derive(Debug, Clone, Default)]
+pub struct BusSettings {
+    /// Address, such as `nats://bus.example:4222` or `tls://bus.example:4222`.
+    pub url: String,
+    /// File with a JWT and the seed of its key, as `nsc` writes it.
+    pub credentials: Option<PathBuf>,
+    /// File with the seed of an NKey.
+    pub nkey: Option<PathBuf>,
+    /// File with certificates of authorities, for TLS.
+    pub ca: Option<PathBuf>,
+}
+
+/// A connection to the bus.
+#[derive(Clone)]
+pub(crate) struct Bus {
+    pub client: Client,
+    pub jetstream: Context,
+}
+
+impl Bus {
+    /// Connects as the program `name`. The connection is renewed whenever it is lost.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or the bus does not answer or has no JetStream.
+    pub async fn connect(settings: &BusSettings, name: &str) -> RunResult<Self> {
+        let BusSettings { url, credentials, nkey, ca } = settings;
+        let mut options = ConnectOptions::new().name(name).connection_timeout(CONNECT);
+        if let Some(path) = credentials {
+            let wrong = format!("--bus-credentials: `{}` cannot be used\nhint: write it with `nsc`", path.display());
+            options = options.credentials_file(path).await.user_context(wrong)?;
+        }
+        if let Some(path) = nkey {
+            let wrong = format!("--bus-nkey: `{}` cannot be read\nhint: check the path", path.display());
+            options = options.nkey(std::fs::read_to_string(path).user_context(wrong)?.trim().to_owned());
+        }
+        if let Some(path) = ca {
+            options = options.add_root_certificates(path.clone());
+        }
+        let silent = |error: async_nats::ConnectError| {
+            let why = error.to_string();
+            let why = why.strip_prefix("IO error: ").unwrap_or(&why);
+            RunError::user(format!("the bus at {} cannot be used: {why}", without_password(url)))
+                .with_hint("start `nats-server --jetstream`, or check the address and the credentials")
+        };
+        let client = options.connect(url.as_str()).await.map_err(silent)?;
+        let jetstream = jetstream::new(client.clone());
+        // The client's own query does not read the answers of all servers of today.
+        let account = client.request("$JS.API.INFO", Bytes::new()).await;
+        account.map_err(|error| {
+            RunError::user(format!("the bus at {} has no JetStream: {error}", without_password(url)))
+                .with_hint("start it with `nats-server --jetstream`")
+        })?;
+        Ok(Self { client, jetstream })
+    }
+
+    /// Most bytes of a message's content.
+    pub fn most_bytes(&self) -> usize {
+        self.client.server_info().max_payload.saturating_sub(HEADER)
+    }
+}
+
+/// An address without its user and password.
+pub(crate) fn without_password(url: &str) -> String {
+    match (url.find("://"), url.rfind('@')) {
+        (Some(scheme), Some(at)) if at > scheme => format!("{}{}", &url[..scheme + 3], &url[at + 1..]),
+        _ => url.to_owned(),
+    }
+}
+
+/// Key of a run on the bus: names its streams and subjects. It is the same when the run is resumed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RunKey(String);
+
+impl RunKey {
+    /// Longest key.
+    const LONGEST: usize = 64;
+
+    /// The key of the run in this folder: the folder's name, and a digest of its path and of the machine.
+    #[must_use]
+    pub fn of_folder(folder: &std::path::Path) -> Self {
+        let path = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        let machine = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+        let digest = Digest::of(format!("{}\n{}", machine.trim(), path.display()).as_bytes()).to_string();
+        let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let plain = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' });
+        let plain: String = plain.take(32).collect();
+        Self(format!("{plain}-{}", &digest[..12]))
+    }
+
+    /// A key that a user or the bus gave.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+        (!text.is_empty() && text.len() <= Self::LONGEST && text.chars().all(is_plain)).then(|| Self(text.to_owned()))
+    }
+}
+
+impl Display for RunKey {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Names of a run's streams, buckets and subjects in one life of its trainer.
+#[derive(Debug, Clone)]
+pub(crate) struct Names {
+    run: RunKey,
+    /// Differs in each process that trains the run.
+    epoch: String,
+}
+
+/// Name of the consumer that all workers share.
+pub(crate) const CONSUMER: &str = "workers";
+
+impl Names {
+    pub fn new(run: RunKey, epoch: String) -> Self {
+        Self { run, epoch }
+    }
+
+    /// Stream with the jobs.
+    pub fn jobs_stream(&self) -> String {
+        format!("gymkhana-{}-jobs", self.run)
+    }
+
+    /// Bucket with the run's files, and with results that are larger than a message.
+    pub fn files_bucket(&self) -> String {
+        format!("gymkhana-{}", self.run)
+    }
+
+    /// Subjects of all jobs of the run, also of earlier trainers.
+    pub fn all_jobs(&self) -> String {
+        format!("gymkhana.{}.jobs.*", self.run)
+    }
+
+    pub fn jobs(&self) -> String {
+        format!("gymkhana.{}.jobs.{}", self.run, self.epoch)
+    }
+
+    /// Subject of results, which the trainer answers.
+    pub fn results(&self) -> String {
+        format!("gymkhana.{}.results.{}", self.run, self.epoch)
+    }
+
+    /// Subject of policy calls, which the trainer answers.
+    pub fn policy(&self) -> String {
+        format!("gymkhana.{}.policy.{}", self.run, self.epoch)
+    }
+
+    /// Subject of the numbers of jobs that the trainer has given up.
+    pub fn given_up(&self) -> String {
+        format!("gymkhana.{}.given-up.{}", self.run, self.epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_plain_and_differ_by_folder() {
+        let key = RunKey::of_folder(Path::new("out/My Run.v2"));
+        assert!(key.to_string().starts_with("my-run-v2-"), "{key}");
+        assert_eq!(RunKey::parse(&key.to_string()), Some(key.clone()));
+        assert_ne!(RunKey::of_folder(Path::new("other/My Run.v2")), key);
+        for wrong in ["", "a.b", "a b", "A", ">", &"a".repeat(65)] {
+            assert_eq!(RunKey::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn messages_do_not_show_passwords() {
+        assert_eq!(without_password("nats://me:secret@bus:4222"), "nats://bus:4222");
+        assert_eq!(without_password("nats://bus:4222"), "nats://bus:4222");
+    }
+}

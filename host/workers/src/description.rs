@@ -1,0 +1,136 @@
+//! What a worker must know of a run before it plays: versions, files and seats.
+
+use std::path::{Component, Path};
+
+use gymkhana_record::EPISODE_SCHEMA;
+use gymkhana_registry::{Digest, contract};
+use serde::{Deserialize, Serialize};
+
+/// Version of the messages on the bus.
+const PROTOCOL: u32 = 1;
+
+/// Versions of a program; a worker's are those of the trainer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Versions {
+    /// Messages on the bus.
+    pub protocol: u32,
+    /// Host.
+    pub host: String,
+    /// Digest of the contract between host and plugins.
+    pub contract: Digest,
+    /// Schema of episode records.
+    pub records: u32,
+}
+
+impl Versions {
+    /// Those of this program.
+    pub fn own() -> Self {
+        Self {
+            protocol: PROTOCOL,
+            host: env!("CARGO_PKG_VERSION").to_owned(),
+            contract: contract::digest(),
+            records: EPISODE_SCHEMA,
+        }
+    }
+
+    /// The first difference from those of this program, in words; `whose` names the other program.
+    pub fn difference(&self, whose: &str) -> Option<String> {
+        let own = Self::own();
+        let differs = |what: &str, theirs: &dyn std::fmt::Display, ours: &dyn std::fmt::Display| {
+            Some(format!("{what} {theirs} of {whose} is not {ours}, that of this program"))
+        };
+        if self.host != own.host {
+            return differs("host version", &self.host, &own.host);
+        }
+        if self.contract != own.contract {
+            return differs("contract", &self.contract, &own.contract);
+        }
+        if self.protocol != own.protocol {
+            return differs("protocol version", &self.protocol, &own.protocol);
+        }
+        if self.records != own.records {
+            return differs("record schema", &self.records, &own.records);
+        }
+        None
+    }
+}
+
+/// A file of the run's folder, by its digest in the files bucket.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FileEntry {
+    /// Path below the run's folder.
+    pub path: String,
+    /// Digest of the content, which is also its name in the bucket.
+    pub digest: Digest,
+    /// Size.
+    pub bytes: u64,
+}
+
+impl FileEntry {
+    /// Whether the path stays below the folder that it is joined to.
+    pub fn is_inside(&self) -> bool {
+        let path = Path::new(&self.path);
+        !self.path.is_empty() && path.components().all(|part| matches!(part, Component::Normal(_)))
+    }
+}
+
+/// Player of a seat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SeatKind {
+    /// The environment's oracle.
+    Oracle,
+    /// A model of the trainer's machine.
+    Model {
+        /// Most tokens of a conversation.
+        context: usize,
+        /// Whether it scores given tokens.
+        can_score: bool,
+    },
+}
+
+/// A run on the bus.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Description {
+    /// Versions of the trainer.
+    pub versions: Versions,
+    /// Life of the trainer.
+    pub epoch: String,
+    /// Files of the run's folder that its episodes depend on.
+    pub files: Vec<FileEntry>,
+    /// Players of the seats.
+    pub seats: Vec<SeatKind>,
+    /// Number of places of a deterministic run.
+    pub places: Option<usize>,
+    /// Time after which a job without a sign of life goes to another worker, in milliseconds.
+    pub lease_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_below_the_folder() {
+        let entry = |path: &str| FileEntry { path: path.to_owned(), digest: Digest::of(b""), bytes: 0 };
+        assert!(entry("run.toml").is_inside() && entry("plugins/a.wasm").is_inside());
+        for path in ["", "/etc/passwd", "../run.toml", "plugins/../../x", "."] {
+            assert!(!entry(path).is_inside(), "{path}");
+        }
+    }
+
+    #[test]
+    fn the_first_difference_is_named() {
+        let own = Versions::own();
+        assert_eq!(own.difference("the trainer"), None);
+        let other = Versions { host: "9.9.9".to_owned(), ..own.clone() };
+        let expected =
+            format!("host version 9.9.9 of the trainer is not {}, that of this program", env!("CARGO_PKG_VERSION"));
+        assert_eq!(other.difference("the trainer"), Some(expected));
+        let contract = Versions { contract: Digest::of(b"other"), ..own };
+        assert!(contract.difference("the trainer").unwrap().starts_with("contract "));
+    }
+}

@@ -1,0 +1,165 @@
+//! Jobs that wait for a result. Deliveries may repeat and arrive in any order; each job gets one result.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::messages::Job;
+
+/// What the dispatcher has seen so far.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Dispatched {
+    /// Groups with a result.
+    pub groups: u64,
+    /// Further deliveries of jobs whose worker was lost or left.
+    pub delivered_again: u64,
+    /// Results of jobs that had one already, or were given up.
+    pub not_wanted: u64,
+    /// Results that were refused.
+    pub refused: u64,
+    /// Names of the workers.
+    pub workers: BTreeSet<String>,
+}
+
+/// Whether a message belongs to the newest delivery of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The newest delivery, as before.
+    Newest,
+    /// The newest delivery, for the first time: what earlier ones began is obsolete.
+    First,
+    /// The job was delivered again.
+    Superseded,
+    /// The job has a result, or was given up.
+    Settled,
+}
+
+/// A job without a result.
+pub(crate) struct Waiting<A> {
+    pub job: Job,
+    /// Newest delivery from which something came; 0 before the first.
+    delivery: u64,
+    /// Where the result goes.
+    pub answer: A,
+    /// Its place in the stream, once the bus has taken it.
+    pub sequence: Option<u64>,
+}
+
+/// The jobs by their numbers.
+pub(crate) struct Ledger<A> {
+    waiting: BTreeMap<u64, Waiting<A>>,
+    pub seen: Dispatched,
+}
+
+impl<A> Ledger<A> {
+    pub fn new() -> Self {
+        Self { waiting: BTreeMap::new(), seen: Dispatched::default() }
+    }
+
+    pub fn add(&mut self, job: Job, answer: A) {
+        self.waiting.insert(job.number, Waiting { job, delivery: 0, answer, sequence: None });
+    }
+
+    pub fn get(&self, number: u64) -> Option<&Waiting<A>> {
+        self.waiting.get(&number)
+    }
+
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut Waiting<A>> {
+        self.waiting.get_mut(&number)
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Waiting<A>> {
+        self.waiting.values_mut()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Notes a policy call of a worker.
+    pub fn hear(&mut self, worker: &str, number: u64, delivery: u64) -> Standing {
+        if !self.seen.workers.contains(worker) {
+            self.seen.workers.insert(worker.to_owned());
+        }
+        let Some(waiting) = self.waiting.get_mut(&number) else { return Standing::Settled };
+        if delivery < waiting.delivery {
+            return Standing::Superseded;
+        }
+        if delivery == waiting.delivery {
+            return Standing::Newest;
+        }
+        if delivery > 1 {
+            self.seen.delivered_again += 1;
+        }
+        waiting.delivery = delivery;
+        Standing::First
+    }
+
+    /// Takes a job out for its result, of whichever delivery; `None` if it has one or was given up.
+    pub fn settle(&mut self, number: u64) -> Option<Waiting<A>> {
+        let settled = self.waiting.remove(&number);
+        match settled {
+            Some(_) => self.seen.groups += 1,
+            None => self.seen.not_wanted += 1,
+        }
+        settled
+    }
+
+    /// Takes a job out that is not needed.
+    pub fn give_up(&mut self, number: u64) -> Option<Waiting<A>> {
+        self.waiting.remove(&number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::tests::job;
+
+    #[test]
+    fn a_later_delivery_makes_the_earlier_one_obsolete() {
+        let mut ledger = Ledger::new();
+        ledger.add(job(7, 1), ());
+        assert_eq!(ledger.hear("a", 7, 1), Standing::First);
+        assert_eq!(ledger.hear("a", 7, 1), Standing::Newest);
+        assert_eq!(ledger.hear("b", 7, 2), Standing::First);
+        assert_eq!(ledger.hear("a", 7, 1), Standing::Superseded);
+        assert_eq!(ledger.hear("a", 8, 1), Standing::Settled);
+        // The result of the obsolete delivery is the same episodes, and may come first.
+        assert!(ledger.settle(7).is_some());
+        assert!(ledger.settle(7).is_none());
+        let Dispatched { groups, delivered_again, not_wanted, refused, workers } = ledger.seen;
+        assert_eq!((groups, delivered_again, not_wanted, refused, workers.len()), (1, 1, 1, 0, 2));
+    }
+
+    /// Whatever order deliveries, calls, results and losses come in, each job settles once or is given up.
+    #[test]
+    fn every_job_settles_once() {
+        for seed in 0..200_u64 {
+            let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            let mut draw = |below: u64| {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                random % below
+            };
+            let (mut ledger, mut settled, mut given_up) = (Ledger::new(), BTreeMap::<u64, u32>::new(), BTreeSet::new());
+            (0..8).for_each(|number| ledger.add(job(number, 1), ()));
+            for _ in 0..200 {
+                let (number, delivery) = (draw(9), 1 + draw(3));
+                match draw(4) {
+                    0 if ledger.settle(number).is_some() => *settled.entry(number).or_default() += 1,
+                    1 if draw(10) == 0 && ledger.give_up(number).is_some() => {
+                        given_up.insert(number);
+                    }
+                    _ => {
+                        let standing = ledger.hear("worker", number, delivery);
+                        let is_over = settled.contains_key(&number) || given_up.contains(&number) || number == 8;
+                        assert_eq!(standing == Standing::Settled, is_over);
+                    }
+                }
+            }
+            assert!(settled.values().all(|count| *count == 1), "{settled:?}");
+            assert!(settled.keys().all(|number| !given_up.contains(number)));
+            assert_eq!(ledger.seen.groups, settled.len() as u64);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The trainer's side: gives out groups as jobs, answers policy calls and takes results.
+
+mod dispatch;
+mod ledger;
+mod policies;
+mod results;
+mod streams;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use gymkhana_orchestration::remote::{GroupJob, PlayedGroup, RemotePlayers};
+use gymkhana_orchestration::scheduler::SeatPlayers;
+use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
+use gymkhana_record::EpisodeRecord;
+use gymkhana_rollout::{Rollout, SeatPlayer};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::bus::{Bus, BusSettings, Names, RunKey};
+use crate::description::{Description, SeatKind, Versions};
+use crate::files;
+use dispatch::{Command, Desk};
+pub use ledger::Dispatched;
+use streams::Streams;
+
+/// How groups are given out.
+#[derive(Debug, Clone)]
+pub struct DispatcherSettings {
+    /// The bus.
+    pub bus: BusSettings,
+    /// Time after which a job without a sign of life goes to another worker.
+    pub lease: Duration,
+}
+
+/// A connection to the bus whose workers are to play.
+pub struct TrainersBus {
+    bus: Bus,
+    lease: Duration,
+}
+
+impl TrainersBus {
+    /// Connects to the bus, where nothing changes yet.
+    ///
+    /// # Errors
+    /// If the bus cannot be used.
+    pub async fn connect(settings: &DispatcherSettings) -> RunResult<Self> {
+        Ok(Self { bus: Bus::connect(&settings.bus, "gymkhana trainer").await?, lease: settings.lease })
+    }
+}
+
+/// A run that its workers play.
+pub struct RunOnBus<S> {
+    /// Folder of the run, which holds its files.
+    pub folder: PathBuf,
+    /// Its environments, in the order of the run file.
+    pub rollouts: Vec<Arc<Rollout>>,
+    /// Policies of its seats.
+    pub seats: S,
+    /// Number of places of a deterministic run.
+    pub places: Option<usize>,
+    /// Receives what the user should know.
+    pub reporter: Arc<dyn Reporter>,
+}
+
+/// Gives out groups to workers. Ends with [`Dispatcher::close`].
+pub struct Dispatcher {
+    commands: mpsc::UnboundedSender<Command>,
+    next: Arc<AtomicU64>,
+    desk: JoinHandle<Dispatched>,
+    streams: Streams,
+}
+
+impl Dispatcher {
+    /// Publishes the run. Workers may come and go from then on.
+    ///
+    /// # Errors
+    /// If the bus does not keep the run.
+    pub async fn start<S: SeatPlayers>(bus: TrainersBus, run: RunOnBus<S>) -> RunResult<Self> {
+        let key = RunKey::of_folder(&run.folder);
+        let TrainersBus { bus, lease } = bus;
+        let epoch = format!("{:016x}", getrandom::u64().internal()?);
+        let description = Description {
+            versions: Versions::own(),
+            epoch: epoch.clone(),
+            files: files::list(&run.folder)?,
+            seats: seats(&run.seats),
+            places: run.places,
+            lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
+        };
+        let names = Names::new(key.clone(), epoch);
+        let streams = Streams { bus, run: key, names, folder: run.folder.clone(), description };
+        streams.clear().await;
+        let (commands, received) = mpsc::unbounded_channel();
+        let desk = Desk::open(streams.clone(), run).await?;
+        streams.make().await?;
+        let desk = tokio::spawn(desk.work(received));
+        Ok(Self { commands, next: Arc::default(), desk, streams })
+    }
+
+    /// Name of the run on the bus.
+    #[must_use]
+    pub fn run(&self) -> &RunKey {
+        &self.streams.run
+    }
+
+    /// Ends the run on the bus, so that workers leave it.
+    ///
+    /// # Errors
+    /// If the dispatcher panicked.
+    pub async fn close(self) -> RunResult<Dispatched> {
+        let Self { desk, streams, .. } = self;
+        let _ = self.commands.send(Command::Close);
+        let dispatched = desk.await.internal()?;
+        streams.clear().await;
+        Ok(dispatched)
+    }
+
+    /// A handle that gives out groups.
+    #[must_use]
+    pub fn players(&self) -> Arc<dyn RemotePlayers> {
+        Arc::new(Players { commands: self.commands.clone(), next: Arc::clone(&self.next) })
+    }
+}
+
+fn seats(players: &impl SeatPlayers) -> Vec<SeatKind> {
+    let kind = |player: SeatPlayer<'_>| match player {
+        SeatPlayer::Oracle => SeatKind::Oracle,
+        SeatPlayer::Policy(policy) => SeatKind::Model { context: policy.context(), can_score: policy.can_score() },
+    };
+    players.players().into_iter().map(kind).collect()
+}
+
+struct Players {
+    commands: mpsc::UnboundedSender<Command>,
+    next: Arc<AtomicU64>,
+}
+
+/// Gives a job up when it is dropped; a job with a result is known no longer.
+struct GiveUp {
+    number: u64,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+impl Drop for GiveUp {
+    fn drop(&mut self) {
+        // Without a receiver the run is over.
+        let _ = self.commands.send(Command::GiveUp(self.number));
+    }
+}
+
+impl RemotePlayers for Players {
+    fn play(&self, group: GroupJob) -> PlayedGroup {
+        let (answer, played) = oneshot::channel::<RunResult<Vec<EpisodeRecord>>>();
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let sent = self.commands.send(Command::Play { number, group: Box::new(group), answer });
+        let waits = GiveUp { number, commands: self.commands.clone() };
+        Box::pin(async move {
+            let _waits = waits;
+            let over = || RunError::internal("the dispatcher of groups has ended");
+            sent.map_err(|_| over())?;
+            played.await.map_err(|_| over())?
+        })
+    }
+}

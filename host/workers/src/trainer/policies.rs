@@ -1,0 +1,225 @@
+//! Policy calls of workers, answered by the run's models. A repeated call gets the answer of the first.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use async_nats::{Client, Subject};
+use bytes::Bytes;
+use gymkhana_chat::StopTexts;
+use gymkhana_orchestration::scheduler::SeatPlayers;
+use gymkhana_policy::{Conversation, GenerateRequest, PolicyError, ScoreRequest, StopCondition};
+use gymkhana_rollout::{Rollout, SeatPlayer};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::messages::{PolicyAnswer, PolicyCall, PolicyRequest, encode};
+
+/// First number of the conversations of workers; those of this process count from 0.
+const FIRST_CONVERSATION: u64 = 1 << 63;
+
+/// A call by its worker and its number there.
+type CallId = (String, u64);
+
+/// Answer of a finished call.
+pub(crate) struct Answered {
+    call: CallId,
+    answer: Option<Bytes>,
+}
+
+enum Progress {
+    Running { reply: Option<Subject>, task: AbortHandle },
+    Done(Bytes),
+}
+
+struct Call {
+    job: u64,
+    delivery: u64,
+    progress: Progress,
+}
+
+struct Mapped {
+    job: u64,
+    delivery: u64,
+    seat: u32,
+    conversation: Conversation,
+}
+
+/// Calls in progress, and the conversations of workers in the run's models.
+pub(crate) struct PolicyDesk<S> {
+    seats: S,
+    /// An environment of the run, for its chat format.
+    rollout: Arc<Rollout>,
+    client: Client,
+    finished: UnboundedSender<Answered>,
+    calls: HashMap<CallId, Call>,
+    conversations: HashMap<CallId, Mapped>,
+    next_conversation: u64,
+    stop_texts: BTreeMap<Vec<String>, Option<Arc<dyn StopCondition>>>,
+    tasks: JoinSet<()>,
+}
+
+impl<S: SeatPlayers> PolicyDesk<S> {
+    pub fn new(seats: S, rollout: Arc<Rollout>, client: Client, finished: UnboundedSender<Answered>) -> Self {
+        Self {
+            seats,
+            rollout,
+            client,
+            finished,
+            calls: HashMap::new(),
+            conversations: HashMap::new(),
+            next_conversation: FIRST_CONVERSATION,
+            stop_texts: BTreeMap::new(),
+            tasks: JoinSet::new(),
+        }
+    }
+
+    /// Begins a call of a job's newest delivery, or answers again if it was answered.
+    pub fn begin(&mut self, call: PolicyCall, reply: Option<Subject>) {
+        while self.tasks.try_join_next().is_some() {}
+        let PolicyCall { worker, job, delivery, call: number, seat, request } = call;
+        let id = (worker.clone(), number);
+        if let Some(known) = self.calls.get_mut(&id) {
+            match &mut known.progress {
+                Progress::Running { reply: waiting, .. } => *waiting = reply,
+                Progress::Done(answer) => send(&self.client, reply, answer.clone(), &mut self.tasks),
+            }
+            return;
+        }
+        let seats = self.seats.clone();
+        let (finished, answered) = (self.finished.clone(), id.clone());
+        let report = move |answer: PolicyAnswer| {
+            // Without a receiver the run is over.
+            let _ = finished.send(Answered { call: answered, answer: encode(&answer).ok() });
+        };
+        let task = match request {
+            PolicyRequest::Release { conversation, .. } => {
+                if let Some(mapped) = self.conversations.remove(&(worker, conversation)) {
+                    release(&self.seats, &mapped);
+                }
+                return;
+            }
+            PolicyRequest::Score { prefix, continuation } => self.tasks.spawn(async move {
+                let request = ScoreRequest { prefix: prefix.into(), continuation: continuation.into() };
+                let players = seats.players();
+                report(match players.get(seat as usize) {
+                    Some(SeatPlayer::Policy(policy)) => {
+                        policy.score(request).await.map_or_else(PolicyAnswer::Failed, PolicyAnswer::Scored)
+                    }
+                    _ => no_model(seat),
+                });
+            }),
+            PolicyRequest::Generate { conversation, place, tokens, max_tokens, stop, stop_texts, sampling, seed } => {
+                let request = GenerateRequest {
+                    conversation: self.conversation((worker, conversation), job, delivery, seat, place),
+                    tokens: tokens.into(),
+                    max_tokens: usize::try_from(max_tokens).unwrap_or(usize::MAX),
+                    stop: stop.into(),
+                    stop_texts: self.stop_condition(stop_texts),
+                    sampling,
+                    seed,
+                    token_sink: None,
+                };
+                self.tasks.spawn(async move {
+                    let players = seats.players();
+                    report(match players.get(seat as usize) {
+                        // Models take these values as given.
+                        _ if request.tokens.is_empty() || request.max_tokens == 0 => no_tokens(),
+                        Some(SeatPlayer::Policy(policy)) => match request.sampling.check() {
+                            Ok(_) => {
+                                let reply = policy.generate(request).await;
+                                reply.map_or_else(PolicyAnswer::Failed, PolicyAnswer::Generated)
+                            }
+                            Err(error) => PolicyAnswer::Failed(PolicyError::Server(error.to_string())),
+                        },
+                        _ => no_model(seat),
+                    });
+                })
+            }
+        };
+        self.calls.insert(id, Call { job, delivery, progress: Progress::Running { reply, task } });
+    }
+
+    /// Sends the answer of a call that has finished.
+    pub fn finish(&mut self, answered: Answered) {
+        let Some(call) = self.calls.get_mut(&answered.call) else { return };
+        let Some(answer) = answered.answer else { return };
+        let before = std::mem::replace(&mut call.progress, Progress::Done(answer.clone()));
+        if let Progress::Running { reply, .. } = before {
+            send(&self.client, reply, answer, &mut self.tasks);
+        }
+    }
+
+    /// Tells a worker that its job is not wanted any longer, in this answer.
+    pub fn turn_away(&mut self, answer: &PolicyAnswer, reply: Option<Subject>) {
+        if let Ok(answer) = encode(answer) {
+            send(&self.client, reply, answer, &mut self.tasks);
+        }
+    }
+
+    /// Ends the calls and conversations of a job's deliveries before this one.
+    pub fn end_before(&mut self, job: u64, delivery: u64) {
+        self.calls.retain(|_, call| {
+            let obsolete = call.job == job && call.delivery < delivery;
+            if let Progress::Running { task, .. } = &call.progress
+                && obsolete
+            {
+                task.abort();
+            }
+            !obsolete
+        });
+        let seats = &self.seats;
+        self.conversations.retain(|_, mapped| {
+            let obsolete = mapped.job == job && mapped.delivery < delivery;
+            if obsolete {
+                release(seats, mapped);
+            }
+            !obsolete
+        });
+    }
+
+    /// The conversation in the run's models for one of a worker.
+    fn conversation(&mut self, id: CallId, job: u64, delivery: u64, seat: u32, place: u32) -> Conversation {
+        let next = &mut self.next_conversation;
+        let mapped = self.conversations.entry(id).or_insert_with(|| {
+            *next += 1;
+            Mapped { job, delivery, seat, conversation: Conversation { id: *next, place } }
+        });
+        mapped.conversation
+    }
+
+    fn stop_condition(&mut self, texts: Vec<String>) -> Option<Arc<dyn StopCondition>> {
+        if texts.is_empty() {
+            return None;
+        }
+        if let Some(known) = self.stop_texts.get(&texts) {
+            return known.clone();
+        }
+        let made = StopTexts::new(&texts, self.rollout.chat()).map(|texts| Arc::new(texts) as Arc<dyn StopCondition>);
+        self.stop_texts.insert(texts, made.clone());
+        made
+    }
+}
+
+fn release(seats: &impl SeatPlayers, mapped: &Mapped) {
+    if let Some(SeatPlayer::Policy(policy)) = seats.players().get(mapped.seat as usize) {
+        policy.release(mapped.conversation);
+    }
+}
+
+fn send(client: &Client, reply: Option<Subject>, answer: Bytes, tasks: &mut JoinSet<()>) {
+    let Some(reply) = reply else { return };
+    let client = client.clone();
+    tasks.spawn(async move {
+        if let Err(error) = client.publish(reply, answer).await {
+            tracing::warn!("an answer was not sent: {error}");
+        }
+    });
+}
+
+fn no_model(seat: u32) -> PolicyAnswer {
+    PolicyAnswer::Failed(PolicyError::Server(format!("the trainer has no model for seat {seat}")))
+}
+
+fn no_tokens() -> PolicyAnswer {
+    PolicyAnswer::Failed(PolicyError::Server("a request needs tokens, and asks for at least one".to_owned()))
+}

@@ -1,0 +1,141 @@
+//! What a run has on the bus: its description, its files and the queue of its jobs. Made again whenever the bus lost it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{AckPolicy, pull};
+use async_nats::jetstream::object_store::ObjectStore;
+use async_nats::jetstream::stream::{DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::{kv, object_store, stream};
+use gymkhana_orchestration::{Classify, RunResult};
+
+use crate::bus::{Bus, CONSUMER, Names, RUNS, RunKey};
+use crate::description::Description;
+use crate::files;
+use crate::messages::Job;
+
+/// Time in which a job that was published twice is stored once.
+const DUPLICATES: Duration = Duration::from_secs(120);
+const NOT_TAKEN: &str = "the bus does not keep the run\nhint: check the limits of its JetStream account and its disk";
+
+/// The run on the bus.
+#[derive(Clone)]
+pub(crate) struct Streams {
+    pub bus: Bus,
+    pub run: RunKey,
+    pub names: Names,
+    pub folder: PathBuf,
+    pub description: Description,
+}
+
+impl Streams {
+    /// Removes what an earlier trainer of the run left on the bus.
+    pub async fn clear(&self) {
+        let jetstream = &self.bus.jetstream;
+        // What does not exist needs no removal.
+        let _ = jetstream.delete_stream(self.names.jobs_stream()).await;
+        let _ = jetstream.delete_object_store(self.names.files_bucket()).await;
+        if let Ok(runs) = jetstream.get_key_value(RUNS).await {
+            let _ = runs.delete(self.run.to_string()).await;
+        }
+    }
+
+    /// Makes what is missing. The description comes last, since workers begin with it.
+    ///
+    /// # Errors
+    /// If the bus refuses.
+    pub async fn make(&self) -> RunResult<()> {
+        let jetstream = &self.bus.jetstream;
+        let jobs = stream::Config {
+            name: self.names.jobs_stream(),
+            subjects: vec![self.names.all_jobs()],
+            retention: RetentionPolicy::WorkQueue,
+            discard: DiscardPolicy::New,
+            storage: StorageType::File,
+            duplicate_window: DUPLICATES,
+            ..Default::default()
+        };
+        let jobs = jetstream.get_or_create_stream(jobs).await.user_context(NOT_TAKEN)?;
+        let workers = pull::Config {
+            durable_name: Some(CONSUMER.to_owned()),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: Duration::from_millis(self.description.lease_ms),
+            // The stream bounds the number of jobs.
+            max_ack_pending: -1,
+            ..Default::default()
+        };
+        jobs.get_or_create_consumer(CONSUMER, workers).await.user_context(NOT_TAKEN)?;
+        let files = self.files().await?;
+        files::publish(&files, &self.folder, &self.description.files).await?;
+        let runs = self.runs().await?;
+        let description = serde_json::to_vec(&self.description).internal()?;
+        runs.put(self.run.to_string(), description.into()).await.user_context(NOT_TAKEN)?;
+        Ok(())
+    }
+
+    /// The bucket with the descriptions of all runs, made if it is missing. The stream is made here, because the client's
+    /// own function needs fields that servers before 2.10 do not send.
+    async fn runs(&self) -> RunResult<kv::Store> {
+        let jetstream = &self.bus.jetstream;
+        if let Ok(runs) = jetstream.get_key_value(RUNS).await {
+            return Ok(runs);
+        }
+        let runs = stream::Config {
+            name: format!("KV_{RUNS}"),
+            subjects: vec![format!("$KV.{RUNS}.>")],
+            max_messages_per_subject: 1,
+            discard: DiscardPolicy::New,
+            allow_rollup: true,
+            deny_delete: true,
+            allow_direct: true,
+            ..Default::default()
+        };
+        jetstream.get_or_create_stream(runs).await.user_context(NOT_TAKEN)?;
+        jetstream.get_key_value(RUNS).await.user_context(NOT_TAKEN)
+    }
+
+    /// The bucket of files, made if it is missing.
+    pub async fn files(&self) -> RunResult<ObjectStore> {
+        let (jetstream, bucket) = (&self.bus.jetstream, self.names.files_bucket());
+        match jetstream.get_object_store(&bucket).await {
+            Ok(files) => Ok(files),
+            Err(_) => jetstream
+                .create_object_store(object_store::Config { bucket, ..Default::default() })
+                .await
+                .user_context(NOT_TAKEN),
+        }
+    }
+
+    /// Whether the bus has the queue; `None` if it does not answer.
+    pub async fn exist(&self) -> Option<bool> {
+        let found = self.bus.jetstream.get_stream(self.names.jobs_stream()).await;
+        match found {
+            Ok(jobs) => Some(jobs.consumer_info(CONSUMER).await.is_ok()),
+            Err(error) => match error.kind() {
+                async_nats::jetstream::context::GetStreamErrorKind::JetStream(_) => Some(false),
+                _ => None,
+            },
+        }
+    }
+
+    /// Adds a job to the queue; returns its place there. `making` is the number of times that the queue was made.
+    ///
+    /// # Errors
+    /// In words, if the bus does not confirm it.
+    pub async fn add(&self, job: &Job, making: u64) -> Result<u64, String> {
+        let text = serde_json::to_vec(job).map_err(|error| error.to_string())?;
+        let mut headers = async_nats::HeaderMap::new();
+        headers.insert("Nats-Msg-Id", format!("{}-{making}", job.number).as_str());
+        let sent = self.bus.jetstream.publish_with_headers(self.names.jobs(), headers, text.into()).await;
+        let confirmed = sent.map_err(|error| error.to_string())?.await;
+        confirmed.map(|ack| ack.sequence).map_err(|error| error.to_string())
+    }
+
+    /// Removes a job from the queue, whether or not a worker has it.
+    pub async fn remove(&self, sequence: u64) {
+        if let Ok(jobs) = self.bus.jetstream.get_stream_no_info(self.names.jobs_stream()).await {
+            // A job that the worker has acknowledged is gone.
+            let _ = jobs.delete_message(sequence).await;
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! A worker: takes the runs of the bus one after the other, and plays their groups.
+
+mod open;
+mod play;
+mod policy;
+mod session;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use gymkhana_orchestration::{Reporter, RunError, RunResult};
+
+use crate::bus::{Bus, BusSettings, RUNS, RunKey, without_password};
+use crate::description::Description;
+use session::{Over, Session};
+
+/// Time between two looks for a run.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Settings of a worker.
+#[derive(Debug, Clone)]
+pub struct WorkerSettings {
+    /// The bus.
+    pub bus: BusSettings,
+    /// The run to play; absent for any.
+    pub run: Option<RunKey>,
+    /// Most groups at once.
+    pub groups: usize,
+    /// Folder for files of runs.
+    pub cache: PathBuf,
+    /// Whether the worker ends with its first run.
+    pub once: bool,
+    /// Whether runs may start programs on this machine: agents and MCP servers.
+    pub allow_programs: bool,
+}
+
+/// What a worker did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Worked {
+    /// Runs in which it played.
+    pub runs: u64,
+    /// Groups whose result the trainer took.
+    pub groups: u64,
+}
+
+/// A worker on this machine.
+pub struct Worker {
+    settings: WorkerSettings,
+    bus: Bus,
+    /// Name in messages: the machine and the process.
+    name: String,
+    reporter: Arc<dyn Reporter>,
+}
+
+impl Worker {
+    /// Connects to the bus.
+    ///
+    /// # Errors
+    /// If the bus cannot be used.
+    pub async fn connect(settings: WorkerSettings, reporter: Arc<dyn Reporter>) -> RunResult<Self> {
+        let machine = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+        let name = format!("{}-{}", machine.trim(), std::process::id());
+        let bus = Bus::connect(&settings.bus, &format!("gymkhana worker {name}")).await?;
+        Ok(Self { settings, bus, name, reporter })
+    }
+
+    /// Plays until `stop` is ready, or, if so set, until the first run is over. Jobs in progress go back to the queue.
+    ///
+    /// # Errors
+    /// If a run is of another version or needs what this machine does not allow, its plugins cannot be opened, or the
+    /// trainer refuses a result.
+    pub async fn work(&self, stop: impl Future<Output = ()>) -> RunResult<Worked> {
+        let mut stop = std::pin::pin!(stop);
+        let mut worked = Worked::default();
+        self.reporter.status(&format!("waiting for a run at {}", without_password(&self.settings.bus.url)));
+        loop {
+            let found = tokio::select! {
+                () = &mut stop => return Ok(worked),
+                found = self.find() => found?,
+            };
+            let (run, description) = found;
+            let session = Session::open(&self.bus, &self.settings, &self.name, &run, description, &self.reporter);
+            let session = tokio::select! {
+                () = &mut stop => return Ok(worked),
+                session = session => session?,
+            };
+            self.reporter.status(&format!("playing groups of run {run}"));
+            let (over, groups) = session.play(&mut stop).await?;
+            worked.groups += groups;
+            worked.runs += u64::from(groups > 0);
+            match over {
+                Over::Stopped => return Ok(worked),
+                Over::Ended if self.settings.once => return Ok(worked),
+                Over::Ended => self.reporter.status(&format!("run {run} has ended; waiting for the next")),
+            }
+        }
+    }
+
+    /// The first run of the bus, or the one that was asked for, when it is there.
+    async fn find(&self) -> RunResult<(RunKey, Description)> {
+        loop {
+            if let Some(found) = self.look().await? {
+                return Ok(found);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn look(&self) -> RunResult<Option<(RunKey, Description)>> {
+        // Without an answer of the bus, the next look tries again.
+        let Ok(runs) = self.bus.jetstream.get_key_value(RUNS).await else { return Ok(None) };
+        let keys: Vec<RunKey> = match &self.settings.run {
+            Some(run) => vec![run.clone()],
+            None => {
+                let Ok(keys) = runs.keys().await else { return Ok(None) };
+                let keys: Vec<_> = futures::StreamExt::collect(keys).await;
+                let mut keys: Vec<RunKey> = keys.into_iter().filter_map(|key| RunKey::parse(&key.ok()?)).collect();
+                keys.sort();
+                keys
+            }
+        };
+        let mut refused = None;
+        for run in keys {
+            let Ok(Some(text)) = runs.get(run.to_string()).await else { continue };
+            match read(&run, &text) {
+                Ok(description) => return Ok(Some((run, description))),
+                Err(error) => refused = Some(error),
+            }
+        }
+        refused.map_or(Ok(None), Err)
+    }
+}
+
+/// The description of a run, if this program can play it.
+fn read(run: &RunKey, text: &[u8]) -> RunResult<Description> {
+    #[derive(serde::Deserialize)]
+    struct Versioned {
+        versions: crate::description::Versions,
+    }
+    let malformed = |error: serde_json::Error| {
+        RunError::user(format!("run {run} has a description that this program does not read: {error}"))
+            .with_hint("use the trainer's version of `host`")
+    };
+    let Versioned { versions } = serde_json::from_slice(text).map_err(malformed)?;
+    if let Some(difference) = versions.difference("the trainer") {
+        let refused = format!("run {run} cannot be played: {difference}");
+        return Err(RunError::user(refused).with_hint("use the trainer's version of `host`"));
+    }
+    serde_json::from_slice(text).map_err(malformed)
+}

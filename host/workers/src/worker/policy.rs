@@ -1,0 +1,169 @@
+//! The policy of a seat at a worker: every request is a call to the trainer's model.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_nats::client::RequestErrorKind;
+use async_nats::{Client, Request};
+use bytes::Bytes;
+use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest};
+use gymkhana_record::Sampled;
+use gymkhana_sandbox::run_on;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::messages::{PolicyAnswer, PolicyCall, PolicyRequest, decode, encode};
+
+/// Time after which a call is repeated. The trainer answers a repeated call once.
+const REPEAT: Duration = Duration::from_secs(10);
+/// Time between two tries while the trainer or the bus is away.
+const AWAY: Duration = Duration::from_millis(500);
+
+/// The reason for which a job ends without a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// The trainer has a result, or gave it up: nobody else needs it.
+    Settled,
+    /// Another worker has it.
+    Superseded,
+    /// This worker leaves: another one may have it.
+    Leaves,
+}
+
+/// What all policies of a worker's session share.
+pub(crate) struct Caller {
+    pub client: Client,
+    pub subject: String,
+    pub worker: String,
+    /// Runtime with sockets; episodes run on threads without.
+    pub host: Handle,
+    pub next: AtomicU64,
+}
+
+/// The policy of a seat for one delivery of a job.
+pub(crate) struct BusPolicy {
+    pub caller: Arc<Caller>,
+    pub job: u64,
+    pub delivery: u64,
+    pub seat: u32,
+    pub context: usize,
+    pub can_score: bool,
+    /// Told when the trainer does not want the job any longer.
+    pub ends: Arc<watch::Sender<Option<Ends>>>,
+}
+
+impl BusPolicy {
+    fn message(&self, request: PolicyRequest) -> Result<Bytes, PolicyError> {
+        let call = PolicyCall {
+            worker: self.caller.worker.clone(),
+            job: self.job,
+            delivery: self.delivery,
+            call: self.caller.next.fetch_add(1, Ordering::Relaxed),
+            seat: self.seat,
+            request,
+        };
+        encode(&call).map_err(|error| PolicyError::Server(format!("a policy call cannot be written: {error}")))
+    }
+
+    /// Calls until the trainer answers; never ends if the job is not wanted.
+    fn call(&self, request: PolicyRequest) -> PolicyFuture<'_, PolicyAnswer> {
+        let message = self.message(request);
+        let (caller, ends) = (Arc::clone(&self.caller), Arc::clone(&self.ends));
+        Box::pin(async move {
+            let message = message?;
+            let host = caller.host.clone();
+            match run_on(&host, async move { answer(&caller, message).await }).await? {
+                PolicyAnswer::Failed(error) => Err(error),
+                PolicyAnswer::Settled => end(&ends, Ends::Settled).await,
+                PolicyAnswer::Superseded => end(&ends, Ends::Superseded).await,
+                answer => Ok(answer),
+            }
+        })
+    }
+}
+
+/// Ends the job, which drops the episode that waits here.
+async fn end<T>(ends: &watch::Sender<Option<Ends>>, why: Ends) -> T {
+    ends.send_replace(Some(why));
+    std::future::pending().await
+}
+
+/// The trainer's answer to a call.
+async fn answer(caller: &Caller, message: Bytes) -> Result<PolicyAnswer, PolicyError> {
+    loop {
+        let request = Request::new().payload(message.clone()).timeout(Some(REPEAT));
+        match caller.client.send_request(caller.subject.clone(), request).await {
+            Ok(answer) => {
+                let malformed = |error| PolicyError::Server(format!("the trainer's answer is malformed: {error}"));
+                return decode(&answer.payload).map_err(malformed);
+            }
+            Err(error) => match error.kind() {
+                RequestErrorKind::TimedOut => {}
+                RequestErrorKind::MaxPayloadExceeded => {
+                    return Err(PolicyError::Server(
+                        "a prompt is larger than a message of the bus\nhint: raise max_payload of nats-server"
+                            .to_owned(),
+                    ));
+                }
+                _ => tokio::time::sleep(AWAY).await,
+            },
+        }
+    }
+}
+
+fn unexpected() -> PolicyError {
+    PolicyError::Server("the trainer's answer is that of another call".to_owned())
+}
+
+impl Policy for BusPolicy {
+    fn generate(&self, request: GenerateRequest) -> PolicyFuture<'_, Generated> {
+        let asked = PolicyRequest::Generate {
+            conversation: request.conversation.id,
+            place: request.conversation.place,
+            tokens: request.tokens.to_vec(),
+            max_tokens: request.max_tokens as u64,
+            stop: request.stop.to_vec(),
+            stop_texts: request.stop_texts.map(|texts| texts.texts().to_vec()).unwrap_or_default(),
+            sampling: request.sampling,
+            seed: request.seed,
+        };
+        let answer = self.call(asked);
+        Box::pin(async move {
+            match answer.await? {
+                PolicyAnswer::Generated(generated) => Ok(generated),
+                _ => Err(unexpected()),
+            }
+        })
+    }
+
+    fn score(&self, request: ScoreRequest) -> PolicyFuture<'_, Sampled> {
+        let asked =
+            PolicyRequest::Score { prefix: request.prefix.to_vec(), continuation: request.continuation.to_vec() };
+        let answer = self.call(asked);
+        Box::pin(async move {
+            match answer.await? {
+                PolicyAnswer::Scored(scored) => Ok(scored),
+                _ => Err(unexpected()),
+            }
+        })
+    }
+
+    fn can_score(&self) -> bool {
+        self.can_score
+    }
+
+    fn release(&self, conversation: Conversation) {
+        let asked = PolicyRequest::Release { conversation: conversation.id, place: conversation.place };
+        // The trainer also releases all conversations of a job that ends.
+        let Ok(message) = self.message(asked) else { return };
+        let caller = Arc::clone(&self.caller);
+        self.caller.host.spawn(async move {
+            let _ = caller.client.publish(caller.subject.clone(), message).await;
+        });
+    }
+
+    fn context(&self) -> usize {
+        self.context
+    }
+}

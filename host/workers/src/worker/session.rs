@@ -1,0 +1,263 @@
+//! One life of a run at a worker: pulls its jobs until it ends, or the worker stops.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_nats::jetstream::consumer::{Consumer, pull};
+use async_nats::jetstream::kv::Operation;
+use async_nats::jetstream::{AckKind, Message};
+use futures::StreamExt;
+use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
+use gymkhana_rollout::Rollout;
+use gymkhana_sandbox::GuestThreads;
+use tempfile::TempDir;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::WorkerSettings;
+use super::open::open;
+use super::policy::{Caller, Ends};
+use crate::bus::{Bus, CONSUMER, Names, RUNS, RunKey};
+use crate::description::{Description, Versions};
+use crate::files;
+use gymkhana_registry::{Digest, LOCK_FILE};
+
+/// Time that one pull waits for a job.
+const PULL: Duration = Duration::from_secs(2);
+/// Time between two looks at the run's description.
+const LOOK: Duration = Duration::from_secs(2);
+/// Time after which a run that the bus does not know has ended. A bus that lost it gets it again from the trainer.
+const LOST: Duration = Duration::from_secs(60);
+/// Time between two tries while the bus is away.
+const AWAY: Duration = Duration::from_millis(500);
+
+/// The reason for which a session is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// The run ended, or another trainer resumed it.
+    Ended,
+    /// The worker was asked to stop.
+    Stopped,
+}
+
+/// A run that the worker plays.
+pub(crate) struct Session {
+    pub bus: Bus,
+    run: RunKey,
+    pub names: Names,
+    pub description: Description,
+    pub rollouts: Vec<Arc<Rollout>>,
+    pub caller: Arc<Caller>,
+    pub reporter: Arc<dyn Reporter>,
+    pub versions: Versions,
+    /// Digest of the run's lock.
+    pub lock: Digest,
+    pub guests: GuestThreads,
+    /// Jobs in progress, with what ends them.
+    pub jobs: Mutex<BTreeMap<u64, Arc<watch::Sender<Option<Ends>>>>>,
+    /// Whether the worker leaves the run: all jobs end, also those that begin meanwhile.
+    pub leaves: watch::Sender<bool>,
+    /// Groups whose result the trainer took.
+    pub done: AtomicU64,
+    groups: usize,
+    /// Memory for live episodes: one permit for each.
+    pub episodes: Arc<Semaphore>,
+    pub most_episodes: u32,
+    /// Holds the run's files.
+    _folder: TempDir,
+}
+
+impl Session {
+    /// Fetches the run's files and opens its environments.
+    pub async fn open(
+        bus: &Bus,
+        settings: &WorkerSettings,
+        name: &str,
+        run: &RunKey,
+        description: Description,
+        reporter: &Arc<dyn Reporter>,
+    ) -> RunResult<Self> {
+        let names = Names::new(run.clone(), description.epoch.clone());
+        let folder = tempfile::Builder::new().prefix("gymkhana-worker-").tempdir().internal()?;
+        let bucket = bus.jetstream.get_object_store(names.files_bucket()).await;
+        let bucket = bucket.user_context(format!("run {run} has no files on the bus\nhint: restart the run"))?;
+        files::fetch(&bucket, &description.files, &settings.cache, folder.path()).await?;
+        let opened = open(folder.path(), &description, settings.allow_programs, reporter).await?;
+        let lock = description.files.iter().find(|file| file.path == LOCK_FILE).map(|file| file.digest);
+        let lock = lock.ok_or_else(|| RunError::user(format!("run {run} has no {LOCK_FILE}")))?;
+        let caller = Caller {
+            client: bus.client.clone(),
+            subject: names.policy(),
+            // Conversations are counted anew in each session.
+            worker: format!("{name}-{:08x}", getrandom::u32().internal()?),
+            host: Handle::current(),
+            next: AtomicU64::new(0),
+        };
+        let most_episodes = u32::try_from(opened.most_episodes).unwrap_or(u32::MAX).max(1);
+        Ok(Self {
+            bus: bus.clone(),
+            run: run.clone(),
+            names,
+            rollouts: opened.environments.rollouts(),
+            description,
+            caller: Arc::new(caller),
+            reporter: Arc::clone(reporter),
+            versions: Versions::own(),
+            lock,
+            guests: GuestThreads::start().internal()?,
+            jobs: Mutex::default(),
+            leaves: watch::Sender::new(false),
+            done: AtomicU64::new(0),
+            groups: settings.groups,
+            episodes: Arc::new(Semaphore::new(most_episodes as usize)),
+            most_episodes,
+            _folder: folder,
+        })
+    }
+
+    /// Plays jobs until the run ends or `stop` is ready; returns the number of groups that the trainer took.
+    ///
+    /// # Errors
+    /// If the trainer refuses a result.
+    pub async fn play(self, stop: &mut Pin<&mut impl Future<Output = ()>>) -> RunResult<(Over, u64)> {
+        let session = Arc::new(self);
+        let mut playing: JoinSet<RunResult<()>> = JoinSet::new();
+        let mut over = Box::pin(Arc::clone(&session).until_over());
+        let _given_up = AbortOnDrop(tokio::spawn(Arc::clone(&session).hear_given_up()));
+        // A pull that is dropped may take a job with it until its lease ends, so that a task of its own pulls.
+        let (jobs, mut pulled) = mpsc::channel(1);
+        let pulling = tokio::spawn(Arc::clone(&session).pull(jobs));
+        let ended = loop {
+            tokio::select! {
+                () = &mut *stop => break Over::Stopped,
+                () = &mut over => break Over::Ended,
+                Some(played) = playing.join_next() => played.internal()??,
+                Some((permit, message)) = pulled.recv() => {
+                    let session = Arc::clone(&session);
+                    playing.spawn(async move {
+                        let played = session.job(message).await;
+                        drop(permit);
+                        played
+                    });
+                }
+            }
+        };
+        pulled.close();
+        session.leaves.send_replace(true);
+        while let Some((_, message)) = pulled.recv().await {
+            let _ = message.ack_with(AckKind::Nak(None)).await;
+        }
+        pulling.await.internal()?;
+        while let Some(played) = playing.join_next().await {
+            played.internal()??;
+        }
+        Ok((ended, session.done.load(Ordering::Relaxed)))
+    }
+
+    /// Pulls jobs, each when there is room for its group, until the receiver is closed.
+    async fn pull(self: Arc<Self>, jobs: mpsc::Sender<(OwnedSemaphorePermit, Message)>) {
+        let room = Arc::new(Semaphore::new(self.groups));
+        let mut queue = None;
+        let mut permit = None;
+        while !jobs.is_closed() {
+            if permit.is_none() {
+                permit = tokio::select! {
+                    permit = Arc::clone(&room).acquire_owned() => permit.ok(),
+                    () = jobs.closed() => return,
+                };
+            }
+            if queue.is_none() {
+                queue = self.queue().await;
+            }
+            let message = match &queue {
+                Some(queue) => pulled(queue).await,
+                None => None,
+            };
+            match (message, permit.take()) {
+                (Some(message), Some(room)) if message.subject.as_str() == self.names.jobs() => {
+                    if let Err(mpsc::error::SendError((_, message))) = jobs.send((room, message)).await {
+                        let _ = message.ack_with(AckKind::Nak(None)).await;
+                    }
+                }
+                // A job of an earlier trainer of the run.
+                (Some(message), kept) => {
+                    permit = kept;
+                    let _ = message.ack_with(AckKind::Term).await;
+                }
+                // The bus may have lost the queue.
+                (None, kept) => (queue, permit) = (None, kept),
+            }
+        }
+    }
+
+    async fn queue(&self) -> Option<Consumer<pull::Config>> {
+        let stream = self.bus.jetstream.get_stream_no_info(self.names.jobs_stream()).await.ok()?;
+        let queue = stream.get_consumer(CONSUMER).await.ok();
+        if queue.is_none() {
+            tokio::time::sleep(AWAY).await;
+        }
+        queue
+    }
+
+    /// Waits until the run has ended, or has another trainer.
+    async fn until_over(self: Arc<Self>) {
+        let mut known = Instant::now();
+        while known.elapsed() < LOST {
+            tokio::time::sleep(LOOK).await;
+            let Ok(runs) = self.bus.jetstream.get_key_value(RUNS).await else { continue };
+            match runs.entry(self.run.to_string()).await {
+                Ok(Some(entry)) if entry.operation == Operation::Put => {
+                    match serde_json::from_slice::<Description>(&entry.value) {
+                        Ok(found) if found.epoch == self.description.epoch => known = Instant::now(),
+                        _ => return,
+                    }
+                }
+                Ok(Some(_)) => return,
+                // A bus without its disk gets the run again from its trainer.
+                Ok(None) => {}
+                // The bus is away; the trainer may be there when it is back.
+                Err(_) => known = Instant::now(),
+            }
+        }
+    }
+
+    /// Ends jobs that the trainer has given up.
+    async fn hear_given_up(self: Arc<Self>) {
+        let Ok(mut given_up) = self.bus.client.subscribe(self.names.given_up()).await else { return };
+        while let Some(message) = given_up.next().await {
+            let number = std::str::from_utf8(&message.payload).ok().and_then(|text| text.parse().ok());
+            let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(ends) = number.and_then(|number: u64| jobs.get(&number)) {
+                ends.send_replace(Some(Ends::Settled));
+            }
+        }
+    }
+}
+
+/// The next job of the queue, if one comes in time.
+async fn pulled(queue: &Consumer<pull::Config>) -> Option<Message> {
+    let failed = match queue.batch().max_messages(1).expires(PULL).messages().await {
+        Ok(mut jobs) => match jobs.next().await {
+            Some(Ok(message)) => return Some(message),
+            None => return None,
+            Some(Err(error)) => error.to_string(),
+        },
+        Err(error) => error.to_string(),
+    };
+    tracing::debug!("no job was pulled: {failed}");
+    tokio::time::sleep(AWAY).await;
+    None
+}
+
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
