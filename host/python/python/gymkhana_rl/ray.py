@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("url", help="address of the bus, such as nats://bus:4222")
     parser.add_argument("--workers", type=int, default=1, metavar="COUNT", help="number of actors")
     parser.add_argument("--cpus", type=float, default=1.0, metavar="COUNT", help="processors of each actor")
-    parser.add_argument("--address", default=None, help="address of the cluster [default: RAY_ADDRESS, or this machine]")
+    parser.add_argument("--address", help="address of the cluster [default: RAY_ADDRESS, or this machine]")
     parser.add_argument("more", nargs="*", metavar="-- ARGUMENT", help="further arguments of gymkhana worker")
     given = parser.parse_args(arguments)
     try:
