@@ -1,7 +1,12 @@
 //! Runs whose groups workers play: the same run as in one process, whoever is killed meanwhile.
 
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use gymkhana_record::{Seed, Stream};
+use gymkhana_registry::Digest;
+use serde_json::{Value, json};
 
 use crate::common::bus::Bus;
 use crate::common::killed::{Signalled, assert_each_stored_once};
@@ -27,6 +32,12 @@ fn worker(desk: &Desk, bus: &Bus) -> Signalled {
 fn run(desk: &Desk, bus: &Bus, more: &[&str]) -> Signalled {
     let url = bus.url();
     Signalled::start(desk, &run_arguments(WORD_PROBLEMS, &[&["--workers", &url, "--lease", "1"], more].concat()))
+}
+
+/// The trainer, which resumes the run if it has begun.
+fn run_or_resume(desk: &Desk, bus: &Bus) -> Signalled {
+    let begun = desk.path("out/run.toml").exists();
+    run(desk, bus, if begun { &["--resume"] } else { &[] })
 }
 
 /// Lines of metrics so far.
@@ -173,4 +184,140 @@ fn mistakes_are_refused() {
     trainer.send("INT");
     std::thread::sleep(Duration::from_millis(200));
     assert!(trainer.end().code.is_some());
+}
+
+/// Most faults of a run, so that it ends.
+const MOST_FAULTS: u32 = 12;
+
+/// Plays one run and disturbs it at random moments.
+fn disturb(expected: &Essence, moments: &mut Stream) {
+    let (mut bus, desk) = (Bus::start(), desk());
+    let any = |bus: &Bus| Signalled::start(&desk, &["worker", &bus.url(), "--cache", "cache", "--groups", "2"]);
+    let mut trainer = run_or_resume(&desk, &bus);
+    let mut workers: Vec<Signalled> = (0..3).map(|_| any(&bus)).collect();
+    let mut faults = String::new();
+    for _ in 0..MOST_FAULTS {
+        std::thread::sleep(Duration::from_millis(300 + moments.below(1_500)));
+        if !trainer.is_running() {
+            break;
+        }
+        let chosen = moments.below(3) as usize;
+        let fault = moments.below(6);
+        faults.push_str(["kill ", "stop ", "bus ", "empty-bus ", "trainer ", "leave "][fault as usize]);
+        match fault {
+            0 | 5 => {
+                let gone = std::mem::replace(&mut workers[chosen], any(&bus));
+                gone.send(if fault == 0 { "KILL" } else { "TERM" });
+                gone.end();
+            }
+            1 => {
+                workers[chosen].send("STOP");
+                std::thread::sleep(Duration::from_millis(2_500));
+                workers[chosen].send("CONT");
+            }
+            2 | 3 => bus.kill_and_restart(fault == 2),
+            _ => {
+                trainer.send("KILL");
+                trainer.end();
+                trainer = run_or_resume(&desk, &bus);
+            }
+        }
+    }
+    let outcome = trainer.end();
+    assert_eq!(outcome.code, Some(0), "{faults}: {outcome:?}");
+    for worker in workers {
+        worker.send("TERM");
+        let worker = worker.end();
+        assert_eq!(worker.code, Some(0), "{faults}: {worker:?}");
+    }
+    expected.assert_same(&Essence::of(&desk));
+    assert_each_stored_once(&desk.path("out"));
+}
+
+/// No episode is lost or counted twice. `GYMKHANA_SOAK_SECONDS` repeats the run with other faults for that long.
+#[test]
+fn faults_at_random_moments_change_nothing() {
+    let seconds = std::env::var("GYMKHANA_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let (since, expected) = (Instant::now(), undisturbed());
+    let mut rounds = 0_u64;
+    while rounds == 0 || since.elapsed() < Duration::from_secs(seconds) {
+        disturb(&expected, &mut Seed(77).child(rounds).stream());
+        rounds += 1;
+        println!("{rounds} rounds in {:.0} s", since.elapsed().as_secs_f64());
+    }
+}
+
+/// A worker that sends what it was not asked for: its results are refused, and a sound worker plays the groups.
+#[test]
+fn results_of_a_hostile_worker_are_refused() {
+    let expected = undisturbed();
+    let (bus, desk) = (Bus::start(), desk());
+    let mut trainer = run(&desk, &bus, &[]);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let answers: Vec<String> = runtime.block_on(async {
+        let client = async_nats::connect(bus.url()).await.expect("the bus");
+        let jetstream = async_nats::jetstream::new(client.clone());
+        let (key, description): (String, Value) = loop {
+            if let Ok(runs) = jetstream.get_key_value("gymkhana-runs").await
+                && let Some(Ok(key)) = runs.keys().await.expect("keys").next().await
+            {
+                let text = runs.get(&key).await.expect("a bucket").expect("a description");
+                break (key, serde_json::from_slice(&text).expect("JSON"));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        let lock = description["files"].as_array().expect("files").iter().find(|file| file["path"] == "gymkhana.lock");
+        let lock = lock.expect("a lock")["digest"].clone();
+        let subject = format!("gymkhana.{key}.results.{}", description["epoch"].as_str().expect("a text"));
+        let header = |change: Value, records: &[u8]| {
+            let mut header = json!({
+                "worker": "hostile", "versions": description["versions"], "lock": lock, "job": 0, "delivery": 1,
+                "end": "played", "failed_forks": [0, ""], "records": Digest::of(records).to_string(), "object": null,
+            });
+            header.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
+            let header = header.to_string();
+            [&(header.len() as u32).to_le_bytes()[..], header.as_bytes(), records].concat()
+        };
+        let mut versions = description["versions"].clone();
+        versions["host"] = json!("9.9.9");
+        // Without an answer: neither is a result.
+        for nonsense in [&b""[..], b"\xff\xff\xff\xff", b"\x02\0\0\0{}"] {
+            client.publish(subject.clone(), nonsense.to_vec().into()).await.expect("sent");
+        }
+        let results = [
+            header(json!({}), b""),
+            header(json!({}), b"no records"),
+            header(json!({ "records": Digest::of(b"other").to_string() }), b""),
+            header(json!({ "object": 2_u64 << 30 }), b""),
+            header(json!({ "versions": versions }), b""),
+            header(json!({ "lock": Digest::of(b"other").to_string() }), b""),
+            header(json!({ "job": 1_000_000 }), b""),
+        ];
+        let mut answers = Vec::new();
+        for result in results {
+            let answer = client.request(subject.clone(), result.into()).await.expect("an answer");
+            answers.push(String::from_utf8_lossy(&answer.payload).into_owned());
+        }
+        answers
+    });
+    let reasons = [
+        "it has no records",
+        "another length",
+        "not those of its digest",
+        "larger than",
+        "host version 9.9.9 of the worker",
+        "other plugins",
+        "not-wanted",
+    ];
+    for (answer, reason) in answers.iter().zip(reasons) {
+        assert!(answer.contains(reason), "{reason}: {answers:?}");
+    }
+    assert!(trainer.is_running());
+    let worker = worker(&desk, &bus);
+    let outcome = trainer.end();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(worker.end().code, Some(0));
+    assert_eq!((figure(&outcome.talk, "refused"), figure(&outcome.talk, "not wanted")), (6, 1), "{}", outcome.talk);
+    assert!(outcome.talk.contains("a result of worker hostile was refused: it has no records"), "{}", outcome.talk);
+    expected.assert_same(&Essence::of(&desk));
 }

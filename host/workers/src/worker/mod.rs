@@ -80,10 +80,21 @@ impl Worker {
                 found = self.find() => found?,
             };
             let (run, description) = found;
+            let epoch = description.epoch.clone();
             let session = Session::open(&self.bus, &self.settings, &self.name, &run, description, &self.reporter);
             let session = tokio::select! {
                 () = &mut stop => return Ok(worked),
-                session = session => session?,
+                session = session => session,
+            };
+            let session = match session {
+                Ok(session) => session,
+                Err(error) if self.has(&run, &epoch).await => return Err(error),
+                // The run ended, or the bus lost it, while it was being opened.
+                Err(error) => {
+                    tracing::debug!("run {run} was not opened: {error}");
+                    tokio::time::sleep(LOOK).await;
+                    continue;
+                }
             };
             self.reporter.status(&format!("playing groups of run {run}"));
             let (over, groups) = session.play(&mut stop).await?;
@@ -95,6 +106,13 @@ impl Worker {
                 Over::Ended => self.reporter.status(&format!("run {run} has ended; waiting for the next")),
             }
         }
+    }
+
+    /// Whether the bus has this life of a run.
+    async fn has(&self, run: &RunKey, epoch: &str) -> bool {
+        let Ok(runs) = self.bus.jetstream.get_key_value(RUNS).await else { return false };
+        let Ok(Some(text)) = runs.get(run.to_string()).await else { return false };
+        read(run, &text).is_ok_and(|description| description.epoch == epoch)
     }
 
     /// The first run of the bus, or the one that was asked for, when it is there.
