@@ -65,6 +65,8 @@ pub enum Reference {
     Python,
     /// Official clients of the doors of `host serve`, TRL and verifiers; needs 10 GB of disk.
     Doors,
+    /// Runs of workers with a fault of a worker, the bus or the trainer every few seconds, for half an hour.
+    Workers,
 }
 
 /// Runs one comparison.
@@ -78,6 +80,7 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
         Reference::Traces => traces(workspace),
         Reference::Python => wheel_test::run(workspace),
         Reference::Doors => doors(workspace),
+        Reference::Workers => workers(workspace),
     }
 }
 
@@ -134,6 +137,15 @@ fn doors(workspace: &Workspace) -> anyhow::Result<()> {
     let python = step("doors: Python", || ensure_python_as_listed(&workspace.root, "doors", &requirements))?;
     step("doors: host", || build_host(workspace))?;
     step("doors: tests", || execute(&mut served_tests(workspace, &python, DOORS_TESTS)))
+}
+
+/// Repeats the test of faults at random moments.
+fn workers(workspace: &Workspace) -> anyhow::Result<()> {
+    step("workers: faults for half an hour", || {
+        let mut command = cargo();
+        command.args(["test", "--release", "--workspace", "--test", "folders", "workers::faults", "--", "--nocapture"]);
+        execute(command.env("GYMKHANA_SOAK_SECONDS", "1800").current_dir(&workspace.root))
+    })
 }
 
 /// Builds the program that the tests of doors start. A build of the workspace shares its crates with the tests.
