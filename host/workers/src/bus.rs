@@ -129,9 +129,6 @@ pub(crate) struct Names {
     epoch: String,
 }
 
-/// Name of the consumer that all workers share.
-pub(crate) const CONSUMER: &str = "workers";
-
 impl Names {
     pub fn new(run: RunKey, epoch: String) -> Self {
         Self { run, epoch }
@@ -150,6 +147,12 @@ impl Names {
     /// Subjects of all jobs of the run, also of earlier trainers.
     pub fn all_jobs(&self) -> String {
         format!("gymkhana.{}.jobs.*", self.run)
+    }
+
+    /// Consumer that all workers share. It has the jobs of this life of the trainer alone: a worker that has not yet
+    /// heard of a resumed run must not take jobs that it does not play.
+    pub fn consumer(&self) -> String {
+        format!("workers-{}", self.epoch)
     }
 
     pub fn jobs(&self) -> String {

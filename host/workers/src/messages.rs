@@ -117,7 +117,7 @@ pub(crate) enum PolicyRequest {
         prefix: Vec<u32>,
         continuation: Vec<u32>,
     },
-    /// The conversation is over; nothing is answered.
+    /// The conversation is over.
     Release {
         conversation: u64,
         place: u32,
@@ -129,6 +129,7 @@ pub(crate) enum PolicyAnswer {
     Generated(Generated),
     Scored(Sampled),
     Failed(PolicyError),
+    Released,
     /// The job has a result, or was given up.
     Settled,
     /// The job was delivered to another worker.

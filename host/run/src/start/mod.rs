@@ -122,7 +122,10 @@ impl Prepared {
         };
         let outcome = session.run().await;
         if let Some(dispatcher) = dispatcher {
-            workers::report(&dispatcher.close().await?, reporter.as_ref());
+            match dispatcher.close().await {
+                Ok(dispatched) => workers::report(&dispatched, reporter.as_ref()),
+                Err(error) => reporter.warn(&format!("the run is still on the bus: {error}")),
+            }
         }
         let traced = trace.finish(reporter.as_ref()).await;
         let outcome = outcome?;

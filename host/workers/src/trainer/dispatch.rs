@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use super::RunOnBus;
 use super::ledger::{Dispatched, Ledger, Standing};
 use super::policies::{Answered, PolicyDesk};
-use super::results;
+use super::results::{self, Unread};
 use super::streams::Streams;
 use crate::messages::{Job, JobEnd, PolicyAnswer, PolicyCall, ResultHeader, Verdict, decode, decode_result};
 
@@ -43,7 +43,27 @@ enum Event {
     /// A result was read.
     Read { header: Box<ResultHeader>, records: Result<Vec<EpisodeRecord>, String>, reply: Option<Subject> },
     /// The queue was looked for, and made again if it was lost.
-    Looked { made: bool },
+    Looked { made: Option<Box<Made>> },
+}
+
+/// A queue that was made again, and the messages of its workers.
+struct Made {
+    streams: Streams,
+    results: Subscriber,
+    calls: Subscriber,
+}
+
+impl Made {
+    /// Makes the queue as that of a new life of the trainer: acknowledgements and calls of the lost one are then none of
+    /// its own.
+    async fn again(streams: &Streams) -> RunResult<Self> {
+        let streams = streams.renewed()?;
+        let client = &streams.bus.client;
+        let results = client.subscribe(streams.names.results()).await.user_error()?;
+        let calls = client.subscribe(streams.names.policy()).await.user_error()?;
+        streams.make().await?;
+        Ok(Self { streams, results, calls })
+    }
 }
 
 /// State of the trainer's side.
@@ -138,10 +158,14 @@ impl<S: SeatPlayers> Desk<S> {
             Event::Read { header, records, reply } => self.result(&header, records, reply),
             Event::Looked { made } => {
                 self.is_looking = false;
-                if made {
+                if let Some(made) = made {
+                    let Made { streams, results, calls } = *made;
                     self.making += 1;
                     self.reporter.warn("the bus had lost the run's queue, which was made again");
-                    self.ledger.iter_mut().for_each(|waiting| waiting.sequence = None);
+                    (self.streams, self.results, self.calls) = (streams, results, calls);
+                    for number in self.ledger.renew() {
+                        self.policies.end_before(number, u64::MAX);
+                    }
                 }
                 let unqueued: Vec<u64> = self
                     .ledger
@@ -198,14 +222,14 @@ impl<S: SeatPlayers> Desk<S> {
         let (streams, report) = (self.streams.clone(), self.report.clone());
         self.tasks.spawn(async move {
             let made = match streams.exist().await {
-                Some(false) => match streams.make().await {
-                    Ok(()) => true,
+                Some(false) => match Made::again(&streams).await {
+                    Ok(made) => Some(Box::new(made)),
                     Err(error) => {
                         tracing::warn!("the run is not on the bus: {error}");
-                        false
+                        None
                     }
                 },
-                _ => false,
+                _ => None,
             };
             let _ = report.send(Event::Looked { made });
         });
@@ -242,23 +266,25 @@ impl<S: SeatPlayers> Desk<S> {
                 tracing::warn!("a result was malformed");
                 return;
             };
-            let records = match (&header.end, streams.files().await) {
-                (JobEnd::Fault(_), _) => Ok(vec![]),
-                (JobEnd::Played, Ok(files)) => results::read(&files, &header, inline).await,
-                (JobEnd::Played, Err(error)) => Err(error.to_string()),
+            let records = match &header.end {
+                JobEnd::Fault(_) => Ok(vec![]),
+                JobEnd::Played => match results::read(&streams, &header, inline).await {
+                    Ok(records) => Ok(records),
+                    Err(Unread::Refused(why)) => Err(why),
+                    // Without a verdict the worker offers the result again.
+                    Err(Unread::Away(why)) => return tracing::warn!("a result cannot be fetched: {why}"),
+                },
             };
-            if let (Some(_), Ok(files)) = (header.object, streams.files().await) {
-                let name = ResultHeader::object_name(&header.worker, header.job, header.delivery);
-                let _ = files.delete(name).await;
-            }
             let _ = report.send(Event::Read { header: Box::new(header), records, reply: message.reply });
         });
     }
 
     fn result(&mut self, header: &ResultHeader, records: Result<Vec<EpisodeRecord>, String>, reply: Option<Subject>) {
-        self.hear(&header.worker);
-        self.ledger.hear(&header.worker, header.job, header.delivery);
         let verdict = self.judge(header, records);
+        if verdict == Verdict::Accepted {
+            self.hear(&header.worker);
+            self.ledger.seen.workers.insert(header.worker.clone());
+        }
         if let Verdict::Refused(why) = &verdict {
             self.ledger.seen.refused += 1;
             self.reporter.warn(&format!("a result of worker {} was refused: {why}", header.worker));

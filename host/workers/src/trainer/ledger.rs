@@ -74,6 +74,14 @@ impl<A> Ledger<A> {
         self.waiting.is_empty()
     }
 
+    /// Forgets the deliveries of a queue that was lost; returns the numbers of all jobs.
+    pub fn renew(&mut self) -> Vec<u64> {
+        for waiting in self.waiting.values_mut() {
+            (waiting.sequence, waiting.delivery) = (None, 0);
+        }
+        self.waiting.keys().copied().collect()
+    }
+
     /// Notes a policy call of a worker.
     pub fn hear(&mut self, worker: &str, number: u64, delivery: u64) -> Standing {
         if !self.seen.workers.contains(worker) {

@@ -81,7 +81,7 @@ impl Dispatcher {
     pub async fn start<S: SeatPlayers>(bus: TrainersBus, run: RunOnBus<S>) -> RunResult<Self> {
         let key = RunKey::of_folder(&run.folder);
         let TrainersBus { bus, lease } = bus;
-        let epoch = format!("{:016x}", getrandom::u64().internal()?);
+        let epoch = streams::new_epoch()?;
         let description = Description {
             versions: Versions::own(),
             epoch: epoch.clone(),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_nats::{Client, Subject};
 use bytes::Bytes;
@@ -16,6 +17,8 @@ use crate::messages::{PolicyAnswer, PolicyCall, PolicyRequest, encode};
 
 /// First number of the conversations of workers; those of this process count from 0.
 const FIRST_CONVERSATION: u64 = 1 << 63;
+
+const TOO_LARGE: &str = "a reply is larger than a message of the bus\nhint: raise max_payload of nats-server";
 
 /// A call by its worker and its number there.
 type CallId = (String, u64);
@@ -34,7 +37,37 @@ enum Progress {
 struct Call {
     job: u64,
     delivery: u64,
+    /// The conversation that it continues, and whether its task or its end came first.
+    continues: Option<(CallId, Arc<Last>)>,
     progress: Progress,
+}
+
+/// Decides who releases a conversation whose call is ended: the call's task when it is gone, or the desk if the task is
+/// gone already. A model that got the release before it forgot the call would keep the conversation for ever.
+#[derive(Default)]
+struct Last(AtomicBool);
+
+impl Last {
+    /// Whether the other side was here before.
+    fn is_second(&self) -> bool {
+        self.0.swap(true, Ordering::AcqRel)
+    }
+}
+
+/// Releases the conversation of an ended call when the call's task is gone.
+struct TaskEnd<S: SeatPlayers> {
+    seats: S,
+    seat: u32,
+    conversation: Conversation,
+    last: Arc<Last>,
+}
+
+impl<S: SeatPlayers> Drop for TaskEnd<S> {
+    fn drop(&mut self) {
+        if self.last.is_second() {
+            release(&self.seats, self.seat, self.conversation);
+        }
+    }
 }
 
 struct Mapped {
@@ -91,12 +124,11 @@ impl<S: SeatPlayers> PolicyDesk<S> {
             // Without a receiver the run is over.
             let _ = finished.send(Answered { call: answered, answer: encode(&answer).ok() });
         };
+        let mut continues = None;
         let task = match request {
             PolicyRequest::Release { conversation, .. } => {
-                if let Some(mapped) = self.conversations.remove(&(worker, conversation)) {
-                    release(&self.seats, &mapped);
-                }
-                return;
+                self.end_conversation(&(worker, conversation));
+                return self.turn_away(&PolicyAnswer::Released, reply);
             }
             PolicyRequest::Score { prefix, continuation } => self.tasks.spawn(async move {
                 let request = ScoreRequest { prefix: prefix.into(), continuation: continuation.into() };
@@ -109,8 +141,13 @@ impl<S: SeatPlayers> PolicyDesk<S> {
                 });
             }),
             PolicyRequest::Generate { conversation, place, tokens, max_tokens, stop, stop_texts, sampling, seed } => {
+                let conversation_id = (worker, conversation);
+                let conversation = self.conversation(conversation_id.clone(), job, delivery, seat, place);
+                let last = Arc::new(Last::default());
+                let end = TaskEnd { seats: seats.clone(), seat, conversation, last: Arc::clone(&last) };
+                continues = Some((conversation_id, last));
                 let request = GenerateRequest {
-                    conversation: self.conversation((worker, conversation), job, delivery, seat, place),
+                    conversation,
                     tokens: tokens.into(),
                     max_tokens: usize::try_from(max_tokens).unwrap_or(usize::MAX),
                     stop: stop.into(),
@@ -120,6 +157,8 @@ impl<S: SeatPlayers> PolicyDesk<S> {
                     token_sink: None,
                 };
                 self.tasks.spawn(async move {
+                    // Dropped last, after the request.
+                    let _end = end;
                     let players = seats.players();
                     report(match players.get(seat as usize) {
                         // Models take these values as given.
@@ -136,7 +175,7 @@ impl<S: SeatPlayers> PolicyDesk<S> {
                 })
             }
         };
-        self.calls.insert(id, Call { job, delivery, progress: Progress::Running { reply, task } });
+        self.calls.insert(id, Call { job, delivery, continues, progress: Progress::Running { reply, task } });
     }
 
     /// Sends the answer of a call that has finished.
@@ -149,7 +188,7 @@ impl<S: SeatPlayers> PolicyDesk<S> {
         }
     }
 
-    /// Tells a worker that its job is not wanted any longer, in this answer.
+    /// Answers a call at once.
     pub fn turn_away(&mut self, answer: &PolicyAnswer, reply: Option<Subject>) {
         if let Ok(answer) = encode(answer) {
             send(&self.client, reply, answer, &mut self.tasks);
@@ -158,6 +197,10 @@ impl<S: SeatPlayers> PolicyDesk<S> {
 
     /// Ends the calls and conversations of a job's deliveries before this one.
     pub fn end_before(&mut self, job: u64, delivery: u64) {
+        let of_job = |mapped: &Mapped| mapped.job == job && mapped.delivery < delivery;
+        let ended: Vec<CallId> =
+            self.conversations.iter().filter(|(_, mapped)| of_job(mapped)).map(|(id, _)| id.clone()).collect();
+        ended.iter().for_each(|id| self.end_conversation(id));
         self.calls.retain(|_, call| {
             let obsolete = call.job == job && call.delivery < delivery;
             if let Progress::Running { task, .. } = &call.progress
@@ -167,14 +210,23 @@ impl<S: SeatPlayers> PolicyDesk<S> {
             }
             !obsolete
         });
-        let seats = &self.seats;
-        self.conversations.retain(|_, mapped| {
-            let obsolete = mapped.job == job && mapped.delivery < delivery;
-            if obsolete {
-                release(seats, mapped);
-            }
-            !obsolete
+    }
+
+    /// Ends a conversation and the call that continues it.
+    fn end_conversation(&mut self, id: &CallId) {
+        let Some(mapped) = self.conversations.remove(id) else { return };
+        let running = self.calls.values().filter_map(|call| match (&call.continues, &call.progress) {
+            (Some((continued, last)), Progress::Running { task, .. }) if continued == id => Some((last, task)),
+            _ => None,
         });
+        // Each task that is still there releases the conversation when it is gone.
+        let left = running.filter(|(last, task)| {
+            task.abort();
+            !last.is_second()
+        });
+        if left.count() == 0 {
+            release(&self.seats, mapped.seat, mapped.conversation);
+        }
     }
 
     /// The conversation in the run's models for one of a worker.
@@ -200,15 +252,19 @@ impl<S: SeatPlayers> PolicyDesk<S> {
     }
 }
 
-fn release(seats: &impl SeatPlayers, mapped: &Mapped) {
-    if let Some(SeatPlayer::Policy(policy)) = seats.players().get(mapped.seat as usize) {
-        policy.release(mapped.conversation);
+fn release(seats: &impl SeatPlayers, seat: u32, conversation: Conversation) {
+    if let Some(SeatPlayer::Policy(policy)) = seats.players().get(seat as usize) {
+        policy.release(conversation);
     }
 }
 
 fn send(client: &Client, reply: Option<Subject>, answer: Bytes, tasks: &mut JoinSet<()>) {
     let Some(reply) = reply else { return };
     let client = client.clone();
+    let answer = match answer.len() > client.server_info().max_payload {
+        true => encode(&PolicyAnswer::Failed(PolicyError::Server(TOO_LARGE.to_owned()))).unwrap_or(answer),
+        false => answer,
+    };
     tasks.spawn(async move {
         if let Err(error) = client.publish(reply, answer).await {
             tracing::warn!("an answer was not sent: {error}");

@@ -1,40 +1,66 @@
 //! Results of workers, which are not trusted: read within limits, and compared with their jobs.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use async_nats::jetstream::object_store::ObjectStore;
 use gymkhana_record::{EpisodeId, EpisodeRecord};
 use gymkhana_registry::Digest;
 use gymkhana_store::decode_episodes;
 use tokio::io::AsyncReadExt;
 
+use super::streams::Streams;
 use crate::messages::{Job, ResultHeader};
 
 /// Largest records of a group, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
+/// Longest time in which an object is fetched.
+const FETCHED: Duration = Duration::from_secs(120);
 
-/// The records of a result: those of the message, or those of its object.
+/// Reason why the records of a result were not read.
+pub(crate) enum Unread {
+    /// The result is wrong.
+    Refused(String),
+    /// The bus is away, or has lost the records.
+    Away(String),
+}
+
+impl From<String> for Unread {
+    fn from(why: String) -> Self {
+        Self::Refused(why)
+    }
+}
+
+/// The records of a result: those of the message, or those of its object, which is removed.
 ///
 /// # Errors
 /// In words, if they are too large, not there, altered, or not records.
 pub(crate) async fn read(
-    store: &ObjectStore,
+    streams: &Streams,
     header: &ResultHeader,
     inline: &[u8],
-) -> Result<Vec<EpisodeRecord>, String> {
+) -> Result<Vec<EpisodeRecord>, Unread> {
     let mut fetched = Vec::new();
     let bytes = match header.object {
         None => inline,
-        Some(size) if size > MOST_BYTES => return Err(format!("its records are larger than {MOST_BYTES} bytes")),
+        Some(size) if size > MOST_BYTES => Err(format!("its records are larger than {MOST_BYTES} bytes"))?,
         Some(size) => {
-            let name = ResultHeader::object_name(&header.worker, header.job, header.delivery);
-            let object = store.get(&name).await.map_err(|error| format!("its records cannot be fetched: {error}"))?;
-            let read = object.take(size + 1).read_to_end(&mut fetched).await;
-            read.map_err(|error| format!("its records cannot be fetched: {error}"))?;
+            let fetching = fetch(streams, header, size, &mut fetched);
+            let done = tokio::time::timeout(FETCHED, fetching).await;
+            done.map_err(|_| Unread::Away("it takes too long".to_owned()))?.map_err(Unread::Away)?;
             &fetched
         }
     };
-    records(bytes, &header.records)
+    Ok(records(bytes, &header.records)?)
+}
+
+async fn fetch(streams: &Streams, header: &ResultHeader, size: u64, fetched: &mut Vec<u8>) -> Result<(), String> {
+    let store = streams.files().await.map_err(|error| error.to_string())?;
+    let name = ResultHeader::object_name(&header.worker, header.job, header.delivery);
+    let object = store.get(&name).await.map_err(|error| error.to_string())?;
+    object.take(size + 1).read_to_end(fetched).await.map_err(|error| error.to_string())?;
+    // What stays there ends with the run.
+    let _ = store.delete(&name).await;
+    Ok(())
 }
 
 /// Records of these bytes, which have this digest.

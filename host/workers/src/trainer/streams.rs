@@ -4,19 +4,27 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, pull};
+use async_nats::jetstream::context::{ConsumerInfoErrorKind, GetStreamErrorKind};
 use async_nats::jetstream::object_store::ObjectStore;
 use async_nats::jetstream::stream::{DiscardPolicy, RetentionPolicy, StorageType};
 use async_nats::jetstream::{kv, object_store, stream};
 use gymkhana_orchestration::{Classify, RunResult};
 
-use crate::bus::{Bus, CONSUMER, Names, RUNS, RunKey};
+use crate::bus::{Bus, Names, RUNS, RunKey};
 use crate::description::Description;
 use crate::files;
 use crate::messages::Job;
 
 /// Time in which a job that was published twice is stored once.
 const DUPLICATES: Duration = Duration::from_secs(120);
+/// Code of the bus for what it does not have.
+const NOT_FOUND: usize = 404;
 const NOT_TAKEN: &str = "the bus does not keep the run\nhint: check the limits of its JetStream account and its disk";
+
+/// A name for a life of a trainer.
+pub(crate) fn new_epoch() -> RunResult<String> {
+    Ok(format!("{:016x}", getrandom::u64().internal()?))
+}
 
 /// The run on the bus.
 #[derive(Clone)]
@@ -29,6 +37,16 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
+    /// The same run in a new life of its trainer.
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub fn renewed(&self) -> RunResult<Self> {
+        let epoch = new_epoch()?;
+        let names = Names::new(self.run.clone(), epoch.clone());
+        Ok(Self { names, description: Description { epoch, ..self.description.clone() }, ..self.clone() })
+    }
+
     /// Removes what an earlier trainer of the run left on the bus.
     pub async fn clear(&self) {
         let jetstream = &self.bus.jetstream;
@@ -57,14 +75,15 @@ impl Streams {
         };
         let jobs = jetstream.get_or_create_stream(jobs).await.user_context(NOT_TAKEN)?;
         let workers = pull::Config {
-            durable_name: Some(CONSUMER.to_owned()),
+            durable_name: Some(self.names.consumer()),
+            filter_subject: self.names.jobs(),
             ack_policy: AckPolicy::Explicit,
             ack_wait: Duration::from_millis(self.description.lease_ms),
             // The stream bounds the number of jobs.
             max_ack_pending: -1,
             ..Default::default()
         };
-        jobs.get_or_create_consumer(CONSUMER, workers).await.user_context(NOT_TAKEN)?;
+        jobs.get_or_create_consumer(&self.names.consumer(), workers).await.user_context(NOT_TAKEN)?;
         let files = self.files().await?;
         files::publish(&files, &self.folder, &self.description.files).await?;
         let runs = self.runs().await?;
@@ -106,13 +125,20 @@ impl Streams {
         }
     }
 
-    /// Whether the bus has the queue; `None` if it does not answer.
+    /// Whether the bus has the queue; `None` if it does not say so, as after a timeout.
     pub async fn exist(&self) -> Option<bool> {
         let found = self.bus.jetstream.get_stream(self.names.jobs_stream()).await;
         match found {
-            Ok(jobs) => Some(jobs.consumer_info(CONSUMER).await.is_ok()),
+            Ok(jobs) => match jobs.consumer_info(self.names.consumer()).await {
+                Ok(_) => Some(true),
+                Err(error) => match error.kind() {
+                    ConsumerInfoErrorKind::NotFound | ConsumerInfoErrorKind::StreamNotFound => Some(false),
+                    ConsumerInfoErrorKind::JetStream(error) if error.code() == NOT_FOUND => Some(false),
+                    _ => None,
+                },
+            },
             Err(error) => match error.kind() {
-                async_nats::jetstream::context::GetStreamErrorKind::JetStream(_) => Some(false),
+                GetStreamErrorKind::JetStream(error) if error.code() == NOT_FOUND => Some(false),
                 _ => None,
             },
         }

@@ -20,9 +20,11 @@ use crate::description::SeatKind;
 use crate::messages::{Job, JobEnd, ResultHeader, Verdict, encode_result};
 
 /// Deliveries after which a job is a fault: it ends every worker that takes it.
-const MOST_DELIVERIES: u64 = 8;
+const MOST_DELIVERIES: u64 = 32;
 /// Time in which the trainer answers to a result.
-const JUDGED: Duration = Duration::from_secs(60);
+const JUDGED: Duration = Duration::from_secs(10);
+/// Longest time of an acknowledgement.
+const ACKNOWLEDGED: Duration = Duration::from_secs(5);
 /// Time between two tries while the trainer or the bus is away.
 const AWAY: Duration = Duration::from_millis(500);
 /// Tries to bring a result. The job goes back to the queue after the last.
@@ -65,6 +67,7 @@ impl Session {
         let brought = match outcome {
             Outcome::Played(played) => tokio::select! {
                 brought = self.bring(&job, delivery, played, &message) => brought,
+                () = self.keep_alive(&message) => Ok(()),
                 why = &mut until_ended => {
                     end(&message, why).await;
                     Ok(())
@@ -171,10 +174,7 @@ impl Session {
                     let refused = format!("the trainer refused a result of this worker: {why}");
                     return Err(RunError::user(refused).with_hint("use the trainer's version of `host`"));
                 }
-                None => {
-                    acknowledge(message, AckKind::Progress).await;
-                    tokio::time::sleep(AWAY).await;
-                }
+                None => tokio::time::sleep(AWAY).await,
             }
         }
         acknowledge(message, AckKind::Nak(None)).await;
@@ -221,8 +221,10 @@ async fn end(message: &Message, why: Ends) {
 
 /// Acknowledges a delivery. If the bus does not hear it, it delivers the job again.
 async fn acknowledge(message: &Message, kind: AckKind) {
-    if let Err(error) = message.ack_with(kind).await {
-        tracing::debug!("a job was not acknowledged: {error}");
+    match tokio::time::timeout(ACKNOWLEDGED, message.ack_with(kind)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!("a job was not acknowledged: {error}"),
+        Err(_) => tracing::debug!("a job was not acknowledged in time"),
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::messages::{PolicyAnswer, PolicyCall, PolicyRequest, decode, encode};
 
 /// Time after which a call is repeated. The trainer answers a repeated call once.
-const REPEAT: Duration = Duration::from_secs(10);
+const REPEAT: Duration = Duration::from_secs(5);
 /// Time between two tries while the trainer or the bus is away.
 const AWAY: Duration = Duration::from_millis(500);
 
@@ -30,6 +30,9 @@ pub(crate) enum Ends {
     /// This worker leaves: another one may have it.
     Leaves,
 }
+
+/// Time in which a release is repeated until the trainer has heard it.
+const RELEASED: Duration = Duration::from_secs(600);
 
 /// What all policies of a worker's session share.
 pub(crate) struct Caller {
@@ -159,7 +162,7 @@ impl Policy for BusPolicy {
         let Ok(message) = self.message(asked) else { return };
         let caller = Arc::clone(&self.caller);
         self.caller.host.spawn(async move {
-            let _ = caller.client.publish(caller.subject.clone(), message).await;
+            let _ = tokio::time::timeout(RELEASED, answer(&caller, message)).await;
         });
     }
 

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use super::WorkerSettings;
 use super::open::open;
 use super::policy::{Caller, Ends};
-use crate::bus::{Bus, CONSUMER, Names, RUNS, RunKey};
+use crate::bus::{Bus, Names, RUNS, RunKey};
 use crate::description::{Description, Versions};
 use crate::files;
 use gymkhana_registry::{Digest, LOCK_FILE};
@@ -35,6 +35,9 @@ const LOOK: Duration = Duration::from_secs(2);
 const LOST: Duration = Duration::from_secs(60);
 /// Time between two tries while the bus is away.
 const AWAY: Duration = Duration::from_millis(500);
+
+/// Longest time of the last messages.
+const FLUSHED: Duration = Duration::from_secs(5);
 
 /// The reason for which a session is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,6 +156,8 @@ impl Session {
             let _ = message.ack_with(AckKind::Nak(None)).await;
         }
         pulling.await.internal()?;
+        // What the queue should hear is written before the program ends.
+        let _ = tokio::time::timeout(FLUSHED, session.bus.client.flush()).await;
         while let Some(played) = playing.join_next().await {
             played.internal()??;
         }
@@ -179,25 +184,20 @@ impl Session {
                 None => None,
             };
             match (message, permit.take()) {
-                (Some(message), Some(room)) if message.subject.as_str() == self.names.jobs() => {
+                (Some(message), Some(room)) => {
                     if let Err(mpsc::error::SendError((_, message))) = jobs.send((room, message)).await {
                         let _ = message.ack_with(AckKind::Nak(None)).await;
                     }
                 }
-                // A job of an earlier trainer of the run.
-                (Some(message), kept) => {
-                    permit = kept;
-                    let _ = message.ack_with(AckKind::Term).await;
-                }
                 // The bus may have lost the queue.
-                (None, kept) => (queue, permit) = (None, kept),
+                (_, kept) => (queue, permit) = (None, kept),
             }
         }
     }
 
     async fn queue(&self) -> Option<Consumer<pull::Config>> {
         let stream = self.bus.jetstream.get_stream_no_info(self.names.jobs_stream()).await.ok()?;
-        let queue = stream.get_consumer(CONSUMER).await.ok();
+        let queue = stream.get_consumer(&self.names.consumer()).await.ok();
         if queue.is_none() {
             tokio::time::sleep(AWAY).await;
         }
@@ -209,7 +209,10 @@ impl Session {
         let mut known = Instant::now();
         while known.elapsed() < LOST {
             tokio::time::sleep(LOOK).await;
-            let Ok(runs) = self.bus.jetstream.get_key_value(RUNS).await else { continue };
+            let Ok(runs) = self.bus.jetstream.get_key_value(RUNS).await else {
+                known = Instant::now();
+                continue;
+            };
             match runs.entry(self.run.to_string()).await {
                 Ok(Some(entry)) if entry.operation == Operation::Put => {
                     match serde_json::from_slice::<Description>(&entry.value) {
