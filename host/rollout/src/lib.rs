@@ -176,8 +176,8 @@ impl Rollout {
         self
     }
 
-    /// Waits until no other holder has one of these places, modulo the number of deterministic places. Whoever lets
-    /// another process play episodes in them holds them meanwhile, see [`Rollout::with_deterministic_places`].
+    /// Waits until no other holder has one of these places, modulo the number of deterministic places. A program that
+    /// lets another process play episodes in them holds them meanwhile, see [`Rollout::with_deterministic_places`].
     pub async fn hold_places(&self, first: u32, count: u32) -> Vec<MutexGuard<'_, ()>> {
         let most = self.deterministic_places.len();
         let mut held = Vec::new();

@@ -120,7 +120,6 @@ pub(crate) enum PolicyRequest {
     /// The conversation is over.
     Release {
         conversation: u64,
-        place: u32,
     },
 }
 

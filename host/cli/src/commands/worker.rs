@@ -11,7 +11,7 @@ use crate::units::counted;
 
 /// Runs the command.
 pub fn worker(args: &WorkerArgs, printer: &Printer) -> CliResult<()> {
-    let no_cache = || CliError::user("there is no cache folder\nhint: set HOME, or give --cache");
+    let no_cache = || CliError::user("the cache folder is unknown\nhint: set HOME, or give --cache");
     let settings = WorkerSettings {
         bus: args.bus.settings(&args.url),
         run: args.run.clone(),

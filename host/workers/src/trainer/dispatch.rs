@@ -17,15 +17,15 @@ use tokio::task::JoinSet;
 
 use super::RunOnBus;
 use super::ledger::{Dispatched, Ledger, Standing};
-use super::policies::{Answered, PolicyDesk};
+use super::policies::{Answered, PolicyCalls};
 use super::results::{self, Unread};
 use super::streams::Streams;
 use crate::messages::{Job, JobEnd, PolicyAnswer, PolicyCall, ResultHeader, Verdict, decode, decode_result};
 
 /// Time between two looks at the bus.
 const LOOK: Duration = Duration::from_secs(2);
-/// Time without any worker after which the user is told.
-const LONELY: Duration = Duration::from_secs(30);
+/// Time without a sign of life of a worker after which the user is warned.
+const SILENCE: Duration = Duration::from_secs(30);
 
 type Answer = oneshot::Sender<RunResult<Vec<EpisodeRecord>>>;
 
@@ -36,7 +36,7 @@ pub(crate) enum Command {
     Close,
 }
 
-/// What a task of the desk has done.
+/// What a task of the loop has done.
 enum Event {
     /// A job is in the queue of this making, or the bus did not take it.
     Queued { number: u64, making: u64, sequence: Result<u64, String> },
@@ -67,13 +67,13 @@ impl Made {
 }
 
 /// State of the trainer's side.
-pub(crate) struct Desk<S> {
+pub(crate) struct DispatchLoop<S> {
     streams: Streams,
     rollouts: Vec<Arc<Rollout>>,
     reporter: Arc<dyn Reporter>,
     lock: Digest,
     ledger: Ledger<Answer>,
-    policies: PolicyDesk<S>,
+    policies: PolicyCalls<S>,
     results: Subscriber,
     calls: Subscriber,
     events: UnboundedReceiver<Event>,
@@ -85,10 +85,10 @@ pub(crate) struct Desk<S> {
     is_looking: bool,
     /// Time of the last sign of life of a worker.
     heard: Instant,
-    is_lonely: bool,
+    has_warned: bool,
 }
 
-impl<S: SeatPlayers> Desk<S> {
+impl<S: SeatPlayers> DispatchLoop<S> {
     /// Subscribes to the messages of workers.
     pub async fn open(streams: Streams, run: RunOnBus<S>) -> RunResult<Self> {
         let (client, names) = (&streams.bus.client, &streams.names);
@@ -99,7 +99,7 @@ impl<S: SeatPlayers> Desk<S> {
         let lock = streams.description.files.iter().find(|file| file.path == LOCK_FILE);
         let lock = lock.ok_or_else(|| RunError::internal("the run has no lock"))?.digest;
         let first = run.rollouts.first().ok_or_else(|| RunError::internal("a run without environments"))?;
-        let policies = PolicyDesk::new(run.seats, Arc::clone(first), client.clone(), finished);
+        let policies = PolicyCalls::new(run.seats, Arc::clone(first), client.clone(), finished);
         Ok(Self {
             streams,
             rollouts: run.rollouts,
@@ -116,7 +116,7 @@ impl<S: SeatPlayers> Desk<S> {
             making: 0,
             is_looking: false,
             heard: Instant::now(),
-            is_lonely: false,
+            has_warned: false,
         })
     }
 
@@ -207,13 +207,13 @@ impl<S: SeatPlayers> Desk<S> {
 
     /// Looks whether the bus still has the queue, and makes it again if not.
     fn look(&mut self) {
-        if !self.ledger.is_empty() && self.heard.elapsed() > LONELY && !self.is_lonely {
-            self.is_lonely = true;
+        if !self.ledger.is_empty() && self.heard.elapsed() > SILENCE && !self.has_warned {
+            self.has_warned = true;
             let run = &self.streams.run;
             self.reporter.warn(&format!(
                 "groups wait, but no worker has answered for {} s\nhint: start `host worker URL` on other machines; the \
                  run is called {run} there",
-                LONELY.as_secs()
+                SILENCE.as_secs()
             ));
         }
         if std::mem::replace(&mut self.is_looking, true) {
@@ -242,8 +242,8 @@ impl<S: SeatPlayers> Desk<S> {
         };
         self.hear(&call.worker);
         match self.ledger.hear(&call.worker, call.job, call.delivery) {
-            Standing::Settled => return self.policies.turn_away(&PolicyAnswer::Settled, message.reply),
-            Standing::Superseded => return self.policies.turn_away(&PolicyAnswer::Superseded, message.reply),
+            Standing::Settled => return self.policies.answer_at_once(&PolicyAnswer::Settled, message.reply),
+            Standing::Superseded => return self.policies.answer_at_once(&PolicyAnswer::Superseded, message.reply),
             Standing::First => self.policies.end_before(call.job, call.delivery),
             Standing::Newest => {}
         }
@@ -252,7 +252,7 @@ impl<S: SeatPlayers> Desk<S> {
 
     fn hear(&mut self, worker: &str) {
         self.heard = Instant::now();
-        self.is_lonely = false;
+        self.has_warned = false;
         if !self.ledger.seen.workers.contains(worker) {
             self.reporter.status(&format!("worker {worker} plays"));
         }

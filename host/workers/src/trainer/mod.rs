@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use crate::bus::{Bus, BusSettings, Names, RunKey};
 use crate::description::{Description, SeatKind, Versions};
 use crate::files;
-use dispatch::{Command, Desk};
+use dispatch::{Command, DispatchLoop};
 pub use ledger::Dispatched;
 use streams::Streams;
 
@@ -69,7 +69,7 @@ pub struct RunOnBus<S> {
 pub struct Dispatcher {
     commands: mpsc::UnboundedSender<Command>,
     next: Arc<AtomicU64>,
-    desk: JoinHandle<Dispatched>,
+    dispatch: JoinHandle<Dispatched>,
     streams: Streams,
 }
 
@@ -94,10 +94,10 @@ impl Dispatcher {
         let streams = Streams { bus, run: key, names, folder: run.folder.clone(), description };
         streams.clear().await;
         let (commands, received) = mpsc::unbounded_channel();
-        let desk = Desk::open(streams.clone(), run).await?;
+        let dispatch = DispatchLoop::open(streams.clone(), run).await?;
         streams.make().await?;
-        let desk = tokio::spawn(desk.work(received));
-        Ok(Self { commands, next: Arc::default(), desk, streams })
+        let dispatch = tokio::spawn(dispatch.work(received));
+        Ok(Self { commands, next: Arc::default(), dispatch, streams })
     }
 
     /// Name of the run on the bus.
@@ -111,9 +111,9 @@ impl Dispatcher {
     /// # Errors
     /// If the dispatcher panicked.
     pub async fn close(self) -> RunResult<Dispatched> {
-        let Self { desk, streams, .. } = self;
+        let Self { dispatch, streams, .. } = self;
         let _ = self.commands.send(Command::Close);
-        let dispatched = desk.await.internal()?;
+        let dispatched = dispatch.await.internal()?;
         streams.clear().await;
         Ok(dispatched)
     }

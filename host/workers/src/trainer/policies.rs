@@ -42,8 +42,8 @@ struct Call {
     progress: Progress,
 }
 
-/// Decides who releases a conversation whose call is ended: the call's task when it is gone, or the desk if the task is
-/// gone already. A model that got the release before it forgot the call would keep the conversation for ever.
+/// Decides who releases a conversation whose call is ended: the call's task when it is gone, or the dispatcher if the task is
+/// gone already. A model that got the release before it forgot the call would keep the conversation without end.
 #[derive(Default)]
 struct Last(AtomicBool);
 
@@ -78,7 +78,7 @@ struct Mapped {
 }
 
 /// Calls in progress, and the conversations of workers in the run's models.
-pub(crate) struct PolicyDesk<S> {
+pub(crate) struct PolicyCalls<S> {
     seats: S,
     /// An environment of the run, for its chat format.
     rollout: Arc<Rollout>,
@@ -91,7 +91,7 @@ pub(crate) struct PolicyDesk<S> {
     tasks: JoinSet<()>,
 }
 
-impl<S: SeatPlayers> PolicyDesk<S> {
+impl<S: SeatPlayers> PolicyCalls<S> {
     pub fn new(seats: S, rollout: Arc<Rollout>, client: Client, finished: UnboundedSender<Answered>) -> Self {
         Self {
             seats,
@@ -126,9 +126,9 @@ impl<S: SeatPlayers> PolicyDesk<S> {
         };
         let mut continues = None;
         let task = match request {
-            PolicyRequest::Release { conversation, .. } => {
+            PolicyRequest::Release { conversation } => {
                 self.end_conversation(&(worker, conversation));
-                return self.turn_away(&PolicyAnswer::Released, reply);
+                return self.answer_at_once(&PolicyAnswer::Released, reply);
             }
             PolicyRequest::Score { prefix, continuation } => self.tasks.spawn(async move {
                 let request = ScoreRequest { prefix: prefix.into(), continuation: continuation.into() };
@@ -189,7 +189,7 @@ impl<S: SeatPlayers> PolicyDesk<S> {
     }
 
     /// Answers a call at once.
-    pub fn turn_away(&mut self, answer: &PolicyAnswer, reply: Option<Subject>) {
+    pub fn answer_at_once(&mut self, answer: &PolicyAnswer, reply: Option<Subject>) {
         if let Ok(answer) = encode(answer) {
             send(&self.client, reply, answer, &mut self.tasks);
         }

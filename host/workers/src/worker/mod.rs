@@ -103,6 +103,7 @@ impl Worker {
             match over {
                 Over::Stopped => return Ok(worked),
                 Over::Ended if self.settings.once => return Ok(worked),
+                Over::Renewed => {}
                 Over::Ended => self.reporter.status(&format!("run {run} has ended; waiting for the next")),
             }
         }

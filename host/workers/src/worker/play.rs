@@ -82,7 +82,7 @@ impl Session {
         brought
     }
 
-    /// Renews the lease of a job, for ever.
+    /// Renews the lease of a job, without end.
     async fn keep_alive(&self, message: &Message) {
         let third = Duration::from_millis((self.description.lease_ms / 3).max(100));
         loop {

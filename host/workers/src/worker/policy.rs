@@ -23,7 +23,7 @@ const AWAY: Duration = Duration::from_millis(500);
 /// The reason for which a job ends without a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ends {
-    /// The trainer has a result, or gave it up: nobody else needs it.
+    /// The trainer has a result, or gave it up: it needs no further worker.
     Settled,
     /// Another worker has it.
     Superseded,
@@ -157,7 +157,7 @@ impl Policy for BusPolicy {
     }
 
     fn release(&self, conversation: Conversation) {
-        let asked = PolicyRequest::Release { conversation: conversation.id, place: conversation.place };
+        let asked = PolicyRequest::Release { conversation: conversation.id };
         // The trainer also releases all conversations of a job that ends.
         let Ok(message) = self.message(asked) else { return };
         let caller = Arc::clone(&self.caller);

@@ -42,8 +42,10 @@ const FLUSHED: Duration = Duration::from_secs(5);
 /// The reason for which a session is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// The run ended, or another trainer resumed it.
+    /// The run ended.
     Ended,
+    /// The run has a new life: it was resumed, or the bus had lost it.
+    Renewed,
     /// The worker was asked to stop.
     Stopped,
 }
@@ -96,7 +98,7 @@ impl Session {
         let caller = Caller {
             client: bus.client.clone(),
             subject: names.policy(),
-            // Conversations are counted anew in each session.
+            // Each session counts its conversations from 0.
             worker: format!("{name}-{:08x}", getrandom::u32().internal()?),
             host: Handle::current(),
             next: AtomicU64::new(0),
@@ -138,7 +140,7 @@ impl Session {
         let ended = loop {
             tokio::select! {
                 () = &mut *stop => break Over::Stopped,
-                () = &mut over => break Over::Ended,
+                over = &mut over => break over,
                 Some(played) = playing.join_next() => played.internal()??,
                 Some((permit, message)) = pulled.recv() => {
                     let session = Arc::clone(&session);
@@ -204,8 +206,8 @@ impl Session {
         queue
     }
 
-    /// Waits until the run has ended, or has another trainer.
-    async fn until_over(self: Arc<Self>) {
+    /// Waits until the run has ended, or has a new life.
+    async fn until_over(self: Arc<Self>) -> Over {
         let mut known = Instant::now();
         while known.elapsed() < LOST {
             tokio::time::sleep(LOOK).await;
@@ -217,16 +219,17 @@ impl Session {
                 Ok(Some(entry)) if entry.operation == Operation::Put => {
                     match serde_json::from_slice::<Description>(&entry.value) {
                         Ok(found) if found.epoch == self.description.epoch => known = Instant::now(),
-                        _ => return,
+                        _ => return Over::Renewed,
                     }
                 }
-                Ok(Some(_)) => return,
+                Ok(Some(_)) => return Over::Ended,
                 // A bus without its disk gets the run again from its trainer.
                 Ok(None) => {}
                 // The bus is away; the trainer may be there when it is back.
                 Err(_) => known = Instant::now(),
             }
         }
+        Over::Ended
     }
 
     /// Ends jobs that the trainer has given up.
