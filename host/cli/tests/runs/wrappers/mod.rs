@@ -1,5 +1,7 @@
 //! Runs with wrappers around the environment: `examples/runs/retry.toml` in a smaller size.
 
+mod library;
+
 use std::collections::BTreeSet;
 use std::fs;
 
