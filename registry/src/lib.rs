@@ -34,10 +34,10 @@ pub use index::{
 pub use lock::{LOCK_FILE, LOCK_SCHEMA, Lock, LockEntry, LockError};
 pub use plugin::{
     Answered, Capability, ComponentDescription, ComponentError, ContractError, ContractStamp, EnvironmentDescription,
-    FirstTask, FunctionDescription, Kind, MANIFEST_MAGIC, MANIFEST_SCHEMA, MANIFEST_SECTION, MAX_DESCRIPTION_BYTES,
-    MAX_PLUGIN_BYTES, Manifest, ManifestError, Namespace, OptionDescription, ParseNameError, ParseNamespaceError,
-    PluginName, Quantity, RewardDescription, RewardRange, SelfDescription, SplitDescription, Structure,
-    ToolDescription, exports, imports, parse_manifest_section, read_manifest, structure,
+    ExampleEntry, FirstTask, FunctionDescription, Kind, MANIFEST_MAGIC, MANIFEST_SCHEMA, MANIFEST_SECTION,
+    MAX_DESCRIPTION_BYTES, MAX_PLUGIN_BYTES, Manifest, ManifestError, Namespace, OptionDescription, ParseNameError,
+    ParseNamespaceError, PluginName, Quantity, RewardDescription, RewardRange, SelfDescription, Speaker,
+    SplitDescription, Structure, ToolDescription, exports, imports, parse_manifest_section, read_manifest, structure,
 };
 pub use publish::{
     MAX_REPORT_FUEL, MAX_REPORT_MEMORY, MIN_REPORT_ACTIONS, RuleViolation, TooSmallBump, VersionBump,

@@ -36,8 +36,33 @@ pub struct EnvironmentDescription {
     pub first_task: Answered<FirstTask>,
     /// Facts at the end of the first task, which `success` may name. Later tasks may have others.
     pub facts: Answered<Vec<String>>,
+    /// Transcript of the first task as the oracle plays it without tools, to its end, its first call of another plugin, or
+    /// the length limit; empty without an oracle.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub example: Vec<ExampleEntry>,
     /// Optional interfaces that it has.
     pub offers: Vec<String>,
+}
+
+/// An entry of an example transcript.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExampleEntry {
+    /// Seat that sees or says the text.
+    pub seat: u32,
+    /// Author of the text.
+    pub by: Speaker,
+    /// An observation, a message, or a call as `name(arguments)`.
+    pub text: String,
+}
+
+/// Author of a text in an example transcript.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Speaker {
+    /// The environment.
+    Environment,
+    /// The seat's oracle.
+    Oracle,
 }
 
 /// What a tool says about itself.

@@ -13,8 +13,9 @@ pub use capability::{Capability, Kind};
 pub use component::{exports, imports, structure};
 pub use component_error::{ComponentError, MAX_PLUGIN_BYTES};
 pub use description::{
-    Answered, ComponentDescription, EnvironmentDescription, FirstTask, FunctionDescription, MAX_DESCRIPTION_BYTES,
-    OptionDescription, RewardDescription, SelfDescription, SplitDescription, ToolDescription,
+    Answered, ComponentDescription, EnvironmentDescription, ExampleEntry, FirstTask, FunctionDescription,
+    MAX_DESCRIPTION_BYTES, OptionDescription, RewardDescription, SelfDescription, Speaker, SplitDescription,
+    ToolDescription,
 };
 pub use manifest::{
     ContractError, ContractStamp, MANIFEST_MAGIC, MANIFEST_SCHEMA, MANIFEST_SECTION, Manifest, ManifestError,

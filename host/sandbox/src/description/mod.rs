@@ -81,9 +81,9 @@ async fn environment(plugin: &Plugin, options: &[NamedValue]) -> Result<Environm
         Ok(_) => first_offer(plugin, options, task.as_ref()).await,
         Err(error) => Err(error.clone()),
     };
-    let facts = match &splits {
-        Ok(_) => trial::facts(plugin, options, task.as_ref()).await,
-        Err(error) => Err(error.message.clone()),
+    let trial::Trial { facts, example } = match &splits {
+        Ok(_) => trial::trial(plugin, options, task.as_ref()).await,
+        Err(error) => trial::Trial { facts: Err(error.message.clone()), example: vec![] },
     };
     let split = |split: SplitInfo| SplitDescription { name: split.name, tasks: split.tasks };
     Ok(EnvironmentDescription {
@@ -94,6 +94,7 @@ async fn environment(plugin: &Plugin, options: &[NamedValue]) -> Result<Environm
         splits: answered(splits.map(|splits| splits.into_iter().map(split).collect())),
         first_task: answered(offer),
         facts: facts.into(),
+        example,
         offers: offered(
             plugin,
             &[

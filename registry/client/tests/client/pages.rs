@@ -1,8 +1,8 @@
 //! Pages for browsers: the registry's plugins and the description of each.
 
 use gymkhana_registry::{
-    Answered, ComponentDescription, EnvironmentDescription, FunctionDescription, IndexRow, OptionDescription, Release,
-    RewardDescription, SelfDescription, SplitDescription, ToolDescription,
+    Answered, ComponentDescription, EnvironmentDescription, ExampleEntry, FunctionDescription, IndexRow,
+    OptionDescription, Release, RewardDescription, SelfDescription, Speaker, SplitDescription, ToolDescription,
 };
 use serde_json::json;
 
@@ -62,6 +62,7 @@ fn described(text: &str) -> SelfDescription {
             splits: Answered::Given(vec![SplitDescription { name: own(), tasks: Some(1234) }]),
             first_task: Answered::Failed { error: own() },
             facts: Answered::Given(vec![own()]),
+            example: vec![ExampleEntry { seat: 0, by: Speaker::Oracle, text: format!("{text}\nsecond line") }],
             offers: vec![own()],
         }),
         tool: Some(ToolDescription {
@@ -108,6 +109,7 @@ async fn a_plugin_has_a_page_with_what_it_says_about_itself() {
         "<tr><td>0</td><td>plain</td><td>plain</td><td>{&quot;plain&quot;:&quot;plain&quot;}</td><td>0.5</td></tr>",
         "<p>Not known with default options: plain</p>",
         "<p>Range: 0 to 2.5.</p>",
+        "<tr><td>0</td><td>oracle</td><td>plain<br>second line</td></tr>",
         "<h2>Components</h2>\n<table>\n<tr><th>Component</th><th>Measures</th></tr>\n<tr><td>plain</td><td>plain</td></tr>",
     ] {
         assert!(page.contains(part), "{part}: {page}");

@@ -40,6 +40,20 @@ pub(super) fn table<const COLUMNS: usize>(
     table + "</table>\n"
 }
 
+/// A table whose last column keeps line breaks.
+pub(super) fn transcript<const COLUMNS: usize>(
+    head: [&str; COLUMNS],
+    rows: impl IntoIterator<Item = [String; COLUMNS]>,
+) -> String {
+    let mut table = format!("<table>\n<tr><th>{}</th></tr>\n", head.map(escape).join("</th><th>"));
+    for row in rows {
+        let lines = |cell: String| cell.lines().map(escape).collect::<Vec<_>>().join("<br>");
+        // Writing to a string does not fail.
+        let _ = writeln!(table, "<tr><td>{}</td></tr>", row.map(lines).join("</td><td>"));
+    }
+    table + "</table>\n"
+}
+
 /// Items separated by commas, or `none`.
 pub(super) fn joined(items: impl IntoIterator<Item = impl ToString>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
@@ -78,6 +92,12 @@ mod tests {
     }
 
     #[test]
+    fn a_transcript_keeps_its_lines() {
+        let shown = transcript(["a"], [["x\n<b>\ry".to_owned()]]);
+        assert!(shown.contains("<td>x<br>&lt;b&gt;\\ry</td>"), "{shown}");
+    }
+
+    #[test]
     fn every_part_escapes_its_texts() {
         let hostile = || "<i>".to_owned();
         let parts = [
@@ -86,6 +106,7 @@ mod tests {
             paragraph("<i>"),
             table(["<i>"], [[hostile()]], ""),
             table(["a"], [], "<i>"),
+            transcript(["<i>"], [[hostile()]]),
         ];
         for part in parts {
             assert!(part.contains("&lt;i&gt;") && !part.contains("<i>"), "{part}");

@@ -1,11 +1,12 @@
 //! The page of a plugin: its release, and what the plugin says about itself.
 
 use gymkhana_registry::{
-    AcceptedCheckpoint, Answered, EnvironmentDescription, FolderReadError, FunctionDescription, IndexRow,
-    OptionDescription, PluginName, Release, RewardDescription, SelfDescription, ToolDescription,
+    AcceptedCheckpoint, Answered, Check, CheckOutcome, EnvironmentDescription, ExampleEntry, FolderReadError,
+    FunctionDescription, IndexRow, OptionDescription, PluginName, Release, Report, RewardDescription, SelfDescription,
+    Speaker, ToolDescription,
 };
 
-use super::html::{document, heading, joined, paragraph, table};
+use super::html::{document, heading, joined, paragraph, table, transcript};
 use super::shown_version;
 use crate::service::RegistryService;
 
@@ -25,6 +26,10 @@ pub(super) fn render(
     body += &match &release.description {
         Some(description) => sections(description),
         None => paragraph("The release does not describe options, functions, splits and components."),
+    };
+    body += &match &release.report {
+        Some(report) => conformance(report),
+        None => paragraph("The release has no conformance report."),
     };
     Ok(Some(document(&format!("{name} {}", row.version), &body)))
 }
@@ -49,6 +54,24 @@ fn release_table(release: &Release, rows: &[IndexRow], row: &IndexRow) -> String
     table(["Property", "Value"], facts.map(|(name, fact)| [name.to_owned(), fact]), "")
 }
 
+/// Checks of the suite with their evidence.
+fn conformance(report: &Report) -> String {
+    let row = |check: &Check| {
+        let (outcome, words) = match &check.outcome {
+            CheckOutcome::Passed(words) => ("passed", words),
+            CheckOutcome::Failed(words) => ("failed", words),
+            CheckOutcome::Skipped(words) => ("skipped", words),
+        };
+        [check.name.clone(), outcome.to_owned(), words.clone()]
+    };
+    let settings = format!(
+        "Suite {} with {} actions, seed {}: {} steps, calls and scorings.",
+        report.suite, report.actions, report.seed, report.steps
+    );
+    let rows = report.checks.iter().map(row);
+    heading("Conformance report") + &paragraph(&settings) + &table(["Check", "Outcome", "Evidence"], rows, "No checks.")
+}
+
 fn sections(description: &SelfDescription) -> String {
     let SelfDescription { environment, tool, reward } = description;
     let environment = environment.as_ref().map(environment_section);
@@ -71,7 +94,24 @@ fn environment_section(environment: &EnvironmentDescription) -> String {
     });
     text += &answer("Functions of the first task", &environment.first_task, |first| functions(&first.functions));
     text += &answer("Privileged fields", &environment.first_task, |first| paragraph(&joined(&first.privileged)));
-    text + &answer("Facts that success may name", &environment.facts, |facts| paragraph(&joined(facts)))
+    text += &answer("Facts that success may name", &environment.facts, |facts| paragraph(&joined(facts)));
+    text + &example(&environment.example)
+}
+
+/// Transcript of the first task, if there is one.
+fn example(entries: &[ExampleEntry]) -> String {
+    if entries.is_empty() {
+        return String::new();
+    }
+    let row = |ExampleEntry { seat, by, text }: &ExampleEntry| {
+        let by = match by {
+            Speaker::Environment => "environment",
+            Speaker::Oracle => "oracle",
+        };
+        [seat.to_string(), by.to_owned(), text.clone()]
+    };
+    let rows = entries.iter().map(row);
+    heading("Example") + &transcript(["Seat", "By", "Text"], rows)
 }
 
 fn tool_section(tool: &ToolDescription) -> String {
