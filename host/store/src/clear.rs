@@ -7,6 +7,7 @@ use std::path::Path;
 use gymkhana_registry::{Digest, LOCK_FILE};
 
 use crate::StoreError;
+use crate::comparison;
 use crate::fs::{STATE_FILE, SUMMARY_FILE, names_in};
 use crate::metrics::METRICS_FILE;
 
@@ -14,12 +15,13 @@ use crate::metrics::METRICS_FILE;
 type IsOfRun = fn(&str) -> bool;
 
 /// Folders of a run.
-const FOLDERS: [(&str, IsOfRun); 5] = [
+const FOLDERS: [(&str, IsOfRun); 6] = [
     ("checkpoints", is_checkpoint),
     ("episodes", |name| name.starts_with("part-") || name.starts_with("journal-")),
     ("tensorboard", |name| name.starts_with("stage-")),
     ("plugins", |name| name.strip_suffix(".wasm").is_some_and(is_digest)),
     ("assets", is_digest),
+    (comparison::FOLDER, comparison::is_comparison),
 ];
 
 /// Files of a run. The state follows the checkpoints and episodes that it needs, so that a run which was removed in part

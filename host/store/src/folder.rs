@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::clear;
+use crate::comparison::RewardComparison;
 use crate::fs::{RUN_FILE, STATE_FILE, SUMMARY_FILE, names_in, write};
 use crate::metrics::{METRICS_FILE, lines_before, read_lines};
 use crate::sealed;
@@ -220,6 +221,14 @@ impl RunReader {
     /// If the file differs from the digest or is newer than this host.
     pub fn metrics_before(&self, extent: &MetricsExtent) -> Result<Vec<MetricsLine>, StoreError> {
         lines_before(&self.path.join(METRICS_FILE), extent)
+    }
+
+    /// Comparisons of two versions of a reward that were kept.
+    ///
+    /// # Errors
+    /// If a file is damaged.
+    pub fn reward_comparisons(&self) -> Result<Vec<RewardComparison>, StoreError> {
+        RewardComparison::read_all(&self.path)
     }
 
     fn episodes_path(&self) -> PathBuf {

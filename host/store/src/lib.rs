@@ -11,6 +11,7 @@ mod clear;
 #[cfg(test)]
 #[path = "../tests/common/mod.rs"]
 mod common;
+mod comparison;
 mod episodes;
 mod error;
 mod folder;
@@ -21,6 +22,7 @@ mod sealed;
 mod summary;
 mod tensorboard;
 
+pub use comparison::{ComparedEpisode, RewardComparison, ScoreOutcome, Sides, SummaryStats};
 pub use episodes::EpisodeStore;
 pub use episodes::part::PART_SCHEMA;
 pub use episodes::reader::EpisodeReader;

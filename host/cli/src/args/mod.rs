@@ -440,6 +440,9 @@ pub struct DiffArgs {
     /// Number of largest disagreements to show
     #[arg(long, value_name = "COUNT", default_value_t = 5)]
     pub worst: usize,
+    /// Keep the result in the run's folder, for its page
+    #[arg(long)]
+    pub keep: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -102,7 +102,12 @@ fn two_versions_are_compared() {
         .map(|pair| pair["a"]["total"].as_f64().expect("a total") - pair["b"]["total"].as_f64().expect("a total"))
         .collect();
     assert!(apart.len() == 3 && apart.is_sorted_by(|one, next| one >= next) && apart[2] > 0.0, "{apart:?}");
-    let told = both(&["--option-b", "per-call-cost=0.125", "--worst", "1"]).succeeded();
+    assert!(!desk.path("out/reward-diffs").exists());
+    let told = both(&["--option-b", "per-call-cost=0.125", "--worst", "1", "--keep"]).succeeded();
+    let run = gymkhana_store::RunReader::open(&desk.path("out")).expect("a run");
+    let [kept] = &run.reward_comparisons().expect("readable")[..] else { panic!("one is kept") };
+    assert_eq!(kept.versions[1], "gymkhana/answer-match@0.1.0 per-call-cost=0.125");
+    assert_eq!((kept.scored, kept.worst.len(), kept.b.map(|side| side.mean)), (18, 1, Some(b)));
     for line in ["A: gymkhana/answer-match@0.1.0\n", "B: gymkhana/answer-match@0.1.0 per-call-cost=0.125\n"] {
         assert!(told.contains(line), "{told}");
     }

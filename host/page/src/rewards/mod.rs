@@ -1,5 +1,6 @@
 //! The page of a run's rewards: their distributions and agreement, and the failures and times of the same episodes.
 
+mod comparisons;
 mod disagreements;
 mod sample;
 mod statistics;
@@ -14,6 +15,7 @@ use crate::query::Query;
 use crate::run::Run;
 use crate::state::App;
 use crate::words::{counted, number, visible};
+use comparisons::comparisons;
 use disagreements::disagreements;
 use sample::Sample;
 use statistics::{correlation, moments, present};
@@ -27,6 +29,7 @@ const PARTS: usize = 20;
 pub(crate) fn page(app: &App, run: &Run, query: &Query) -> Result<Markup, Problem> {
     let filter = Filter::parse(query)?;
     let sample = Sample::read(&run.table()?, &filter, &run.stages())?;
+    let compared = comparisons(run)?;
     let title = format!("Rewards of {}", run.name);
     let body = html! {
         h1 { "Rewards of " (visible(&run.name)) }
@@ -45,6 +48,7 @@ pub(crate) fn page(app: &App, run: &Run, query: &Query) -> Result<Markup, Proble
                 (disagreements(run, &sample, query))
             }
         }
+        (compared)
         (failures(&sample))
         (time(&sample))
     };

@@ -12,7 +12,9 @@ use gymkhana_record::{
     Boundary, Call, CallSite, Component, Ending, EpisodeId, EpisodeRecord, Evidence, Failure, FailureKind, NamedValue,
     Part, Phase, PluginScore, PolicyTurn, Sampled, Score, Seed, Segment, StepMetrics, TaskRef, Turn, Value,
 };
-use gymkhana_store::{RunFolder, StageSummary, Summary};
+use gymkhana_store::{
+    ComparedEpisode, RewardComparison, RunFolder, ScoreOutcome, Sides, StageSummary, Summary, SummaryStats,
+};
 use http_body_util::BodyExt as _;
 use tempfile::TempDir;
 use tower::ServiceExt as _;
@@ -70,6 +72,28 @@ pub fn episode(step: u64, group: u32, member: u32) -> EpisodeRecord {
     record.success = member >= 2;
     record.privileged = vec![NamedValue { name: "solution".to_owned(), value: Value::Text("the number 3".to_owned()) }];
     record
+}
+
+/// A comparison of two versions of a reward with one difference, in which every text is `text`.
+pub fn comparison(text: &str) -> RewardComparison {
+    let own = || text.to_owned();
+    let evidence = vec![Evidence { turn: 3, start: 6, end: 7, note: own() }];
+    let components = vec![Component { name: own(), value: 0.25 }];
+    let score = Score { seat: 0, total: 0.75, components, turns: vec![], evidence };
+    let [a, b] = [ScoreOutcome::Scored(score), ScoreOutcome::Failed { failed: own() }];
+    RewardComparison {
+        versions: [own(), format!("{text} price=1")],
+        scored: 15,
+        failed: Sides { a: 0, b: 1 },
+        equal: 14,
+        a: Some(SummaryStats { mean: 0.5, deviation: 0.0, quartiles: [0.5; 5] }),
+        b: None,
+        rank_correlation: Some(0.125),
+        reordered_pairs: 3,
+        pairs: 24,
+        components: [(own(), Sides { a: Some(0.375), b: None })].into(),
+        worst: vec![ComparedEpisode { episode: id(0, 0, 1).to_string(), a, b }],
+    }
 }
 
 /// An episode that failed at a tool.

@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 
 use gymkhana_record::Fork;
 
-use crate::fixture::{Runs, assert_holds, assert_lacks, episode, id, run_file};
+use crate::fixture::{Runs, assert_holds, assert_lacks, comparison, episode, id, run_file};
 
 /// Number of rows with an episode's link in its first cell.
 fn rows(page: &str) -> usize {
@@ -208,6 +208,28 @@ async fn rewards_are_summed_up_and_compared() {
     assert_holds(&page, &["These two agree about every episode."]);
     let page = client.get("/runs/0/rewards?phase=evaluation").await;
     assert_holds(&page, &["These episodes have no rewards."]);
+}
+
+#[tokio::test]
+async fn kept_comparisons_of_versions_are_shown() {
+    let runs = Runs::one();
+    let client = runs.page();
+    assert_lacks(&client.get("/runs/0/rewards").await, &["Compared versions"]);
+    comparison("match@1.0.0").keep(runs.path(0)).expect("kept");
+    let page = client.get("/runs/0/rewards").await;
+    assert_holds(
+        &page,
+        &[
+            "<h3>A: match@1.0.0, B: match@1.0.0 price=1</h3>",
+            "15 scores of both, 14 equal; rank correlation 0.125; 3 of 24 pairs",
+            "; B failed to score 1.",
+            r#"<tr><th scope="row">total</th><td class="number">0.5</td><td class="number">–</td></tr>"#,
+            r#"<th scope="row">match@1.0.0</th><td class="number">0.375</td><td class="number">–</td>"#,
+            r#"<a href="/runs/0/episodes/1.train.0.0.1.0">1.train.0.0.1.0</a></th><td class="number">0.75</td>"#,
+            "entry 3: match@1.0.0",
+            "failed: match@1.0.0",
+        ],
+    );
 }
 
 #[tokio::test]

@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 
 use gymkhana_record::{CallSite, EpisodeId, EpisodeRecord, FailureKind, Score, Turn, text_of};
 use gymkhana_registry::{Kind, Lock};
-use gymkhana_store::RunReader;
-use serde_json::{Value, json};
+use gymkhana_store::{ComparedEpisode, RewardComparison, RunReader, ScoreOutcome, Sides, SummaryStats};
 
 use super::score_run;
-use super::statistics::{SummaryStats, mean, rank_correlation, reordered};
+use super::statistics::{mean, rank_correlation, reordered, summary};
 use crate::args::DiffArgs;
 use crate::columns::columns;
 use crate::error::{Classify, CliError, CliResult};
@@ -51,10 +50,10 @@ pub fn diff(args: &DiffArgs, printer: &Printer) -> CliResult<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     let sides = [(&args.a, &args.option_a), (&args.b, &args.option_b)];
     let mut outcomes: Vec<Vec<(EpisodeId, u32, Outcome, String)>> = vec![];
-    let mut names = vec![];
-    for (path, options) in sides {
+    let mut names = [String::new(), String::new()];
+    for ((path, options), name) in sides.into_iter().zip(&mut names) {
         let reward = registry::look_up(std::slice::from_ref(path), printer)?;
-        names.push(version(&reward.1, options));
+        *name = version(&reward.1, options);
         outcomes.push(runtime.block_on(score_with(&run, reward, options, printer))?);
     }
     let sides = <[_; 2]>::try_from(outcomes);
@@ -73,10 +72,13 @@ pub fn diff(args: &DiffArgs, printer: &Printer) -> CliResult<()> {
         return Err(CliError::user(format!("no episode was scored by both versions: {}", first_failure(&pairs)))
             .with_hint("check the options of the versions and the fields that they need"));
     }
+    if args.keep {
+        report.comparison(names.clone(), &worst(&pairs, args.worst)).keep(run.path())?;
+        printer.status(format!("kept: `host page {}` shows the comparison", args.on.display()));
+    }
     if args.json {
-        let mut report = report.json(&worst(&pairs, args.worst));
-        report["versions"] = json!(names);
-        printer.json(format!("{report:#}"));
+        let comparison = report.comparison(names, &worst(&pairs, args.worst));
+        printer.json(serde_json::to_string_pretty(&comparison).internal()?);
     } else {
         for (side, name) in ["A", "B"].into_iter().zip(&names) {
             printer.result(format!("{side}: {name}"));
@@ -224,32 +226,36 @@ impl Report {
         rank_correlation(&self.totals[0], &self.totals[1])
     }
 
-    fn json(&self, worst: &[&Pair]) -> Value {
-        let stats = |side: usize| SummaryStats::of(&self.totals[side]);
-        let shown = |outcome: &Outcome| match outcome {
-            Ok(score) => json!(score),
-            Err(why) => json!({ "failed": why }),
+    /// The result with the largest differences.
+    fn comparison(&self, versions: [String; 2], worst: &[&Pair]) -> RewardComparison {
+        let outcome = |outcome: &Outcome| match outcome {
+            Ok(score) => ScoreOutcome::Scored(score.clone()),
+            Err(why) => ScoreOutcome::Failed { failed: why.clone() },
         };
-        let worst: Vec<Value> = worst
-            .iter()
-            .map(|pair| {
-                let (a, b) = (shown(&pair.outcomes[0]), shown(&pair.outcomes[1]));
-                json!({ "episode": pair.episode.to_string(), "a": a, "b": b })
-            })
-            .collect();
-        let components = self.components.iter().map(|(name, [a, b])| (name.clone(), json!({ "a": a, "b": b })));
-        json!({
-            "scored": self.scored, "failed": { "a": self.failed[0], "b": self.failed[1] }, "equal": self.equal,
-            "a": stats(0), "b": stats(1), "rank_correlation": self.correlation(),
-            "reordered_pairs": self.reordered.0, "pairs": self.reordered.1,
-            "components": components.collect::<serde_json::Map<_, _>>(), "worst": worst,
-        })
+        let compared = |pair: &&Pair| ComparedEpisode {
+            episode: pair.episode.to_string(),
+            a: outcome(&pair.outcomes[0]),
+            b: outcome(&pair.outcomes[1]),
+        };
+        RewardComparison {
+            versions,
+            scored: self.scored,
+            failed: Sides { a: self.failed[0], b: self.failed[1] },
+            equal: self.equal,
+            a: summary(&self.totals[0]),
+            b: summary(&self.totals[1]),
+            rank_correlation: self.correlation(),
+            reordered_pairs: self.reordered.0,
+            pairs: self.reordered.1,
+            components: self.components.iter().map(|(name, [a, b])| (name.clone(), Sides { a: *a, b: *b })).collect(),
+            worst: worst.iter().map(compared).collect(),
+        }
     }
 
     fn print(&self, printer: &Printer) {
         let mut rows = vec![["total", "mean", "std", "min", "25 %", "50 %", "75 %", "max"].map(ToOwned::to_owned)];
         for (name, totals) in ["A", "B"].into_iter().zip(&self.totals) {
-            if let Some(SummaryStats { mean, deviation, quartiles: [a, b, c, d, e] }) = SummaryStats::of(totals) {
+            if let Some(SummaryStats { mean, deviation, quartiles: [a, b, c, d, e] }) = summary(totals) {
                 let numbers = [mean, deviation, a, b, c, d, e].map(|number| format!("{number:.4}"));
                 let [mean, deviation, a, b, c, d, e] = numbers;
                 rows.push([name.to_owned(), mean, deviation, a, b, c, d, e]);

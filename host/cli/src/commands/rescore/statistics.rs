@@ -1,31 +1,20 @@
 //! Statistics that compare two lists of scores of the same episodes.
 
+use gymkhana_store::SummaryStats;
+
 /// Mean; `None` for an empty list.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Summary statistics of a list.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
-pub struct SummaryStats {
-    /// Mean.
-    pub mean: f64,
-    /// Population standard deviation.
-    pub deviation: f64,
-    /// Minimum, quartiles and maximum.
-    pub quartiles: [f64; 5],
-}
-
-impl SummaryStats {
-    /// Statistics of a list; `None` for an empty list.
-    pub fn of(values: &[f64]) -> Option<Self> {
-        let mean = mean(values)?;
-        let squares: Vec<f64> = values.iter().map(|value| (value - mean).powi(2)).collect();
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let quartiles = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| quantile(&sorted, share));
-        Some(Self { mean, deviation: (squares.iter().sum::<f64>() / values.len() as f64).sqrt(), quartiles })
-    }
+/// Statistics of a list; `None` for an empty list.
+pub fn summary(values: &[f64]) -> Option<SummaryStats> {
+    let mean = mean(values)?;
+    let squares: Vec<f64> = values.iter().map(|value| (value - mean).powi(2)).collect();
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let quartiles = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| quantile(&sorted, share));
+    Some(SummaryStats { mean, deviation: (squares.iter().sum::<f64>() / values.len() as f64).sqrt(), quartiles })
 }
 
 /// Quantile of a sorted list by linear interpolation, NumPy's default.
@@ -88,10 +77,10 @@ mod tests {
 
     #[test]
     fn summary_of_a_list() {
-        let stats = SummaryStats::of(&[4.0, 1.0, 3.0, 2.0]).expect("values");
+        let stats = summary(&[4.0, 1.0, 3.0, 2.0]).expect("values");
         assert_eq!(stats.quartiles, [1.0, 1.75, 2.5, 3.25, 4.0]);
         assert_eq!((stats.mean, stats.deviation), (2.5, 1.25_f64.sqrt()));
-        assert_eq!(SummaryStats::of(&[]), None);
+        assert_eq!(summary(&[]), None);
     }
 
     #[test]
