@@ -18,8 +18,13 @@ const TRAINER: &str = "gymkhana-train";
 /// Search path of shared libraries.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
-/// libgomp's default policy spins at barriers, which makes two threads on shared cores fifty times slower.
-const WAIT_POLICY: (&str, &str) = ("OMP_WAIT_POLICY", "passive");
+/// Number of rounds that a thread of libgomp waits at a barrier before it sleeps. A training step has thousands of short
+/// operations with a barrier each, and to wake a thread takes as long as most of them. libgomp's default of 300,000 makes
+/// two threads on shared cores fifty times slower.
+const SPINS: (&str, &str) = ("GOMP_SPINCOUNT", "2000");
+
+/// Variables by which a user decides how libgomp waits.
+const WAITING: [&str; 2] = [SPINS.0, "OMP_WAIT_POLICY"];
 
 /// Execs the trainer with this process's arguments; returns only on failure.
 pub fn trainer() -> CliError {
@@ -36,8 +41,8 @@ fn exec() -> CliResult<Infallible> {
     // Help and messages show the name that was typed: `host` or `gymkhana`.
     let typed = std::env::args_os().next().unwrap_or_else(|| "host".into());
     command.arg0(typed).args(std::env::args_os().skip(1)).env(LIBRARY_PATH, library_path(&libtorch));
-    if std::env::var_os(WAIT_POLICY.0).is_none() {
-        command.env(WAIT_POLICY.0, WAIT_POLICY.1);
+    if WAITING.iter().all(|name| std::env::var_os(name).is_none()) {
+        command.env(SPINS.0, SPINS.1);
     }
     let error = command.exec();
     Err(CliError::user(format!(

@@ -4,7 +4,7 @@ use gymkhana_algorithm::{Accelerator, Lora, Precision, SettingError, require};
 use gymkhana_record::Seed;
 
 /// Settings of the thread that owns the model. With more than one libtorch thread, the process must start with
-/// `OMP_WAIT_POLICY=passive` in its environment.
+/// `GOMP_SPINCOUNT=2000` or `OMP_WAIT_POLICY=passive` in its environment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Number of libtorch threads.

@@ -19,6 +19,8 @@ pub fn run(workspace: &Workspace, out: Option<&Path>, seed: Option<u64>) -> anyh
     let plugins = PLUGINS.map(|package| workspace.component(package).to_string_lossy().into_owned()).join(",");
     let mut command = Command::new(workspace.target.join("release").join("host"));
     command.args(["run", "--plugins", &plugins]).arg(workspace.root.join(RUN_FILE)).arg("--out").arg(out);
+    // Cargo sets it for tests, many of which train at once.
+    command.env_remove("OMP_WAIT_POLICY");
     if let Some(seed) = seed {
         command.args(["--set", &format!("seed={seed}")]);
     }

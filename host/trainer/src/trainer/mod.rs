@@ -4,51 +4,30 @@
 //! same time in sequence as in parallel. One thread therefore does both: it handles messages, and between them
 //! generates the next token of every running conversation. A training step runs between two such tokens.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+mod worker;
+
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest};
 use gymkhana_record::step_metrics::{rl, sft};
 use gymkhana_record::{EpisodeRecord, Sampled, Segment, StepMetrics};
-use tch::TchError;
-use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::engine::{Engine, Waiting};
-use crate::error::chain;
+use crate::engine::Waiting;
 use crate::learner::{Batch, Learner, RlData, Weighted, check_segment, demonstration_sequences, imitated_sequences};
 use crate::model::Model;
 use crate::storage::checkpoint::{self, Opened, Snapshot};
+
 use crate::{
     Footprint, ModelConfig, ModelFiles, RlSettings, SettingError, Settings, SftSettings, StageModels, TinyModel,
     TrainerError, device, tiny,
 };
-
-type Job = Box<dyn FnOnce(&mut Worker) + Send>;
-
-enum Message {
-    Generate(Waiting),
-    Score { request: ScoreRequest, reply: oneshot::Sender<Result<Sampled, PolicyError>>, permit: OwnedSemaphorePermit },
-    Release(Conversation),
-    Run(Job),
-}
-
-/// State of the thread.
-struct Worker {
-    model: Model,
-    learner: Learner,
-    engine: Engine,
-    files: Arc<ModelFiles>,
-    version: Arc<AtomicU32>,
-    /// Idle time in nanoseconds.
-    idle: Arc<AtomicU64>,
-    settings: Settings,
-}
+use worker::{Message, Shared, Worker};
 
 /// A model in training: generates as a [`Policy`], and learns. Clones of the handle share the model. Dropping the last
 /// handle waits until the thread has ended.
@@ -57,13 +36,7 @@ pub struct Trainer {
     thread: Arc<Thread>,
     queue: Arc<Semaphore>,
     gone: Arc<OnceLock<String>>,
-    version: Arc<AtomicU32>,
-    idle: Arc<AtomicU64>,
-    config: Arc<ModelConfig>,
-    files: Arc<ModelFiles>,
-    position: Arc<Option<serde_json::Value>>,
-    context: usize,
-    footprint: Footprint,
+    shared: Shared,
 }
 
 /// Shared by all handles: dropping the last one stops the thread and waits for it, because a process that exits while
@@ -88,7 +61,10 @@ impl Drop for Joined {
 
 impl std::fmt::Debug for Trainer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Trainer").field("config", &self.config).field("context", &self.context).finish_non_exhaustive()
+        f.debug_struct("Trainer")
+            .field("config", &self.shared.config)
+            .field("context", &self.shared.context)
+            .finish_non_exhaustive()
     }
 }
 
@@ -100,12 +76,15 @@ impl Trainer {
     pub fn create(tiny: &TinyModel, settings: &Settings) -> Result<Self, TrainerError> {
         settings.check()?;
         let config = tiny::config(tiny)?;
-        let positions = settings.context.map_or(config.positions(), |context| context as i64);
-        let mut model = Model::zeros(config, positions, device::open(settings.device)?)?;
-        model.randomise(settings.seed.child("weights"))?;
-        model.set_up(settings)?;
-        let learner = Learner::new(&model, StageModels::default(), None)?;
-        Self::start(Opened { model, learner, files: tiny::files(tiny), weight_version: 0, position: None }, settings)
+        let files = tiny::files(tiny);
+        Self::start(settings, |settings| {
+            let positions = settings.context.map_or(config.positions(), |context| context as i64);
+            let mut model = Model::zeros(config, positions, device::open(settings.device)?)?;
+            model.randomise(settings.seed.child("weights"))?;
+            model.set_up(settings)?;
+            let learner = Learner::new(&model, StageModels::default(), None)?;
+            Ok(Opened { model, learner, files, weight_version: 0, position: None })
+        })
     }
 
     /// Opens a checkpoint with its training state, or a plain Hugging Face folder with a model of a supported
@@ -116,87 +95,71 @@ impl Trainer {
     /// of range.
     pub fn open(folder: &Path, settings: &Settings) -> Result<Self, TrainerError> {
         settings.check()?;
-        Self::start(checkpoint::open(folder, settings, device::open(settings.device)?)?, settings)
+        let folder = folder.to_owned();
+        Self::start(settings, move |settings| checkpoint::open(&folder, settings, device::open(settings.device)?))
     }
 
-    fn start(opened: Opened, settings: &Settings) -> Result<Self, TrainerError> {
-        let Opened { model, learner, files, weight_version, position } = opened;
-        let context = model.positions() as usize;
-        let footprint = Footprint::of(model.config(), settings, context);
+    /// Starts the thread and waits until it has opened the model.
+    fn start(
+        settings: &Settings,
+        open: impl FnOnce(&Settings) -> Result<Opened, TrainerError> + Send + 'static,
+    ) -> Result<Self, TrainerError> {
         let (messages, receiver) = unbounded_channel();
-        let (files, version) = (Arc::new(files), Arc::new(AtomicU32::new(weight_version)));
-        let idle = Arc::new(AtomicU64::new(0));
-        let (gone, config) = (Arc::new(OnceLock::new()), Arc::new(model.config().clone()));
-        let worker = Worker {
-            engine: Engine::new(&model, settings, context, weight_version)?,
-            model,
-            learner,
-            files: Arc::clone(&files),
-            version: Arc::clone(&version),
-            idle: Arc::clone(&idle),
-            settings: settings.clone(),
-        };
+        let (opened, answer) = std::sync::mpsc::sync_channel(1);
+        let gone = Arc::new(OnceLock::new());
         let handle = std::thread::Builder::new()
             .name("torch".to_owned())
             .spawn({
-                let gone = Arc::clone(&gone);
-                move || work(worker, receiver, &gone)
+                let (settings, gone) = (settings.clone(), Arc::clone(&gone));
+                move || worker::run(open, settings, &opened, receiver, &gone)
             })
             .map_err(|error| TrainerError::Gone(format!("it could not be started: {error}")))?;
-        Ok(Self {
-            thread: Arc::new(Thread { messages, _joined: Joined(Some(handle)) }),
-            queue: Arc::new(Semaphore::new(settings.queue)),
-            gone,
-            version,
-            idle,
-            config,
-            files,
-            position: Arc::new(position),
-            context,
-            footprint,
-        })
+        let thread = Arc::new(Thread { messages, _joined: Joined(Some(handle)) });
+        let panicked = |_| TrainerError::Gone("it panicked while it opened the model".to_owned());
+        let shared = answer.recv().map_err(panicked)??;
+        Ok(Self { thread, queue: Arc::new(Semaphore::new(settings.queue)), gone, shared })
     }
 
     /// Position passed to [`Trainer::save`]; `None` unless opened from a checkpoint.
     #[must_use]
     pub fn position(&self) -> Option<&serde_json::Value> {
-        self.position.as_ref().as_ref()
+        self.shared.position.as_ref().as_ref()
     }
 
     /// Tokenizer and chat template.
     #[must_use]
     pub fn files(&self) -> &ModelFiles {
-        &self.files
+        &self.shared.files
     }
 
     /// The model's config.
     #[must_use]
     pub fn config(&self) -> &ModelConfig {
-        &self.config
+        &self.shared.config
     }
 
     /// Number of the model's weights, without those of adapters.
     #[must_use]
     pub fn parameter_count(&self) -> u64 {
-        self.config.parameter_count()
+        self.shared.config.parameter_count()
     }
 
     /// Memory of the model without training state and activations.
     #[must_use]
     pub fn footprint(&self) -> Footprint {
-        self.footprint
+        self.shared.footprint
     }
 
     /// Number of weight updates so far.
     #[must_use]
     pub fn weight_version(&self) -> u32 {
-        self.version.load(Ordering::Acquire)
+        self.shared.version.load(Ordering::Acquire)
     }
 
     /// Total idle time of the thread, up to the last message.
     #[must_use]
     pub fn idle(&self) -> Duration {
-        Duration::from_nanos(self.idle.load(Ordering::Relaxed))
+        Duration::from_nanos(self.shared.idle.load(Ordering::Relaxed))
     }
 
     /// Starts a stage: resets the optimiser and prepares the models that the stage needs in addition to the policy.
@@ -300,7 +263,7 @@ impl Trainer {
                 }
                 .into());
             }
-            let (seed, version) = (worker.settings.seed, worker.version.load(Ordering::Acquire));
+            let (seed, version) = (worker.settings.seed, worker.shared.version.load(Ordering::Acquire));
             let metrics =
                 worker.learner.rl_step(&mut worker.model, (batch, demonstrations), &settings, seed, version)?;
             if metrics.get(rl::UPDATES.name()).is_some_and(|updates| updates > 0.0) {
@@ -331,8 +294,8 @@ impl Trainer {
             let snapshot = Snapshot {
                 model: &worker.model,
                 learner: &worker.learner,
-                files: &worker.files,
-                weight_version: worker.version.load(Ordering::Acquire),
+                files: &worker.shared.files,
+                weight_version: worker.shared.version.load(Ordering::Acquire),
                 position: &position,
             };
             checkpoint::save(&folder, &snapshot)
@@ -347,11 +310,11 @@ impl Trainer {
     /// If the folder exists or cannot be written.
     pub async fn export(&self, folder: &Path) -> Result<(), TrainerError> {
         let folder = folder.to_owned();
-        self.run(move |worker| checkpoint::export(&folder, &worker.model, &worker.files)).await
+        self.run(move |worker| checkpoint::export(&folder, &worker.model, &worker.shared.files)).await
     }
 
     fn check_segment(&self, segment: &Segment, what: impl FnOnce() -> String) -> Result<(), TrainerError> {
-        check_segment(segment, self.config.vocab_size, self.context, what)
+        check_segment(segment, self.shared.config.vocab_size, self.shared.context, what)
     }
 
     /// Runs a job on the thread, between two tokens.
@@ -373,9 +336,9 @@ impl Trainer {
     }
 
     fn check_tokens(&self, tokens: &[u32], most: usize) -> Result<(), PolicyError> {
-        let vocabulary = self.config.vocab_size as usize;
+        let vocabulary = self.shared.config.vocab_size as usize;
         if tokens.is_empty() || tokens.len() > most {
-            return Err(PolicyError::ContextFull { tokens: tokens.len(), context: self.context });
+            return Err(PolicyError::ContextFull { tokens: tokens.len(), context: self.shared.context });
         }
         match tokens.iter().find(|token| **token as usize >= vocabulary) {
             Some(token) => Err(PolicyError::UnknownToken { token: *token, vocabulary }),
@@ -400,7 +363,7 @@ impl Policy for Trainer {
     fn generate(&self, request: GenerateRequest) -> PolicyFuture<'_, Generated> {
         Box::pin(async move {
             // At least one token must be left for the reply.
-            self.check_tokens(&request.tokens, self.context - 1)?;
+            self.check_tokens(&request.tokens, self.shared.context - 1)?;
             self.ask(|reply, permit| Message::Generate(Waiting { request, reply, _permit: permit })).await
         })
     }
@@ -411,7 +374,7 @@ impl Policy for Trainer {
                 return Err(PolicyError::CannotScore);
             }
             let tokens = [&request.prefix[..], &request.continuation[..]].concat();
-            self.check_tokens(&tokens, self.context)?;
+            self.check_tokens(&tokens, self.shared.context)?;
             self.ask(|reply, permit| Message::Score { request, reply, permit }).await
         })
     }
@@ -426,74 +389,6 @@ impl Policy for Trainer {
     }
 
     fn context(&self) -> usize {
-        self.context
-    }
-}
-
-/// Body of the thread. It ends when the last handle is dropped, or with an error, whose message it stores in `gone`.
-fn work(mut worker: Worker, mut receiver: UnboundedReceiver<Message>, gone: &OnceLock<String>) {
-    tch::set_num_threads(worker.settings.threads as i32);
-    let reason = match catch_unwind(AssertUnwindSafe(|| worker.serve(&mut receiver))) {
-        Ok(Ok(())) => "it was shut down".to_owned(),
-        Ok(Err(error)) => chain(&TrainerError::torch("generated")(error)),
-        Err(panic) => {
-            let message = panic.downcast_ref::<String>().map(String::as_str);
-            let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown cause");
-            format!("it panicked: {message}")
-        }
-    };
-    // Set before the queued requests are dropped with the worker and the receiver, which wakes their callers.
-    let _ = gone.set(reason);
-}
-
-impl Worker {
-    fn serve(&mut self, receiver: &mut UnboundedReceiver<Message>) -> Result<(), TchError> {
-        loop {
-            if !self.engine.has_work() {
-                let since = Instant::now();
-                let message = receiver.blocking_recv();
-                let idle = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
-                self.idle.fetch_add(idle, Ordering::Relaxed);
-                match message {
-                    Some(message) => self.take(message),
-                    None => return Ok(()),
-                }
-            }
-            loop {
-                match receiver.try_recv() {
-                    Ok(message) => self.take(message),
-                    Err(TryRecvError::Empty) => break,
-                    Err(TryRecvError::Disconnected) => return Ok(()),
-                }
-            }
-            self.engine.step(&self.model)?;
-        }
-    }
-
-    fn take(&mut self, message: Message) {
-        match message {
-            Message::Generate(waiting) => self.engine.submit(waiting),
-            Message::Score { request, reply, permit } => {
-                let scored = self.engine.score(&self.model, &request);
-                let _ = reply.send(scored.map_err(|error| TrainerError::torch("scored tokens")(error).into()));
-                drop(permit);
-            }
-            Message::Release(conversation) => self.engine.release(conversation),
-            Message::Run(job) => job(self),
-        }
-    }
-
-    /// Exchanges the weights and their average, if the other ones are in use.
-    fn use_average(&mut self, average: bool) -> Result<(), TrainerError> {
-        if self.learner.average.exchange(&mut self.model, average)? {
-            self.engine.update(&self.model, self.version.load(Ordering::Acquire));
-        }
-        Ok(())
-    }
-
-    fn publish_weights(&mut self) {
-        let version = self.version.load(Ordering::Acquire) + 1;
-        self.version.store(version, Ordering::Release);
-        self.engine.update(&self.model, version);
+        self.shared.context
     }
 }

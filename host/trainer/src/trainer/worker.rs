@@ -1,0 +1,155 @@
+//! The thread that owns the model: it opens it, handles messages, and generates between them.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use gymkhana_policy::{Conversation, PolicyError, ScoreRequest};
+use gymkhana_record::Sampled;
+use tch::TchError;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::engine::{Engine, Waiting};
+use crate::error::chain;
+use crate::learner::Learner;
+use crate::model::Model;
+use crate::storage::checkpoint::Opened;
+use crate::{Footprint, ModelConfig, ModelFiles, Settings, TrainerError};
+
+pub(super) type Job = Box<dyn FnOnce(&mut Worker) + Send>;
+
+pub(super) enum Message {
+    Generate(Waiting),
+    Score { request: ScoreRequest, reply: oneshot::Sender<Result<Sampled, PolicyError>>, permit: OwnedSemaphorePermit },
+    Release(Conversation),
+    Run(Job),
+}
+
+/// State of the thread.
+pub(super) struct Worker {
+    pub(super) model: Model,
+    pub(super) learner: Learner,
+    pub(super) engine: Engine,
+    pub(super) shared: Shared,
+    pub(super) settings: Settings,
+}
+
+/// What the handles read without a message.
+#[derive(Debug, Clone)]
+pub(super) struct Shared {
+    pub(super) version: Arc<AtomicU32>,
+    /// Idle time of the thread in nanoseconds.
+    pub(super) idle: Arc<AtomicU64>,
+    pub(super) config: Arc<ModelConfig>,
+    pub(super) files: Arc<ModelFiles>,
+    pub(super) position: Arc<Option<serde_json::Value>>,
+    pub(super) context: usize,
+    pub(super) footprint: Footprint,
+}
+
+/// Body of the thread. It opens the model and says so, or why it cannot. It ends when the last handle is dropped, or with
+/// an error, whose message it stores in `gone`.
+///
+/// The thread opens the model itself: libtorch's library of threads, libgomp, keeps helpers for each thread that has
+/// computed. With more of them than processors it sends them to sleep after every operation, which takes longer than most
+/// operations.
+pub(super) fn run(
+    open: impl FnOnce(&Settings) -> Result<Opened, TrainerError>,
+    settings: Settings,
+    opened: &SyncSender<Result<Shared, TrainerError>>,
+    mut receiver: UnboundedReceiver<Message>,
+    gone: &OnceLock<String>,
+) {
+    tch::set_num_threads(settings.threads as i32);
+    let mut worker = match open(&settings).and_then(|opened| Worker::new(opened, settings)) {
+        Ok(worker) => worker,
+        Err(error) => {
+            // Without a receiver the caller has given up.
+            let _ = opened.send(Err(error));
+            return;
+        }
+    };
+    let _ = opened.send(Ok(worker.shared.clone()));
+    let reason = match catch_unwind(AssertUnwindSafe(|| worker.serve(&mut receiver))) {
+        Ok(Ok(())) => "it was shut down".to_owned(),
+        Ok(Err(error)) => chain(&TrainerError::torch("generated")(error)),
+        Err(panic) => {
+            let message = panic.downcast_ref::<String>().map(String::as_str);
+            let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown cause");
+            format!("it panicked: {message}")
+        }
+    };
+    // Set before the queued requests are dropped with the worker and the receiver, which wakes their callers.
+    let _ = gone.set(reason);
+}
+
+impl Worker {
+    fn new(opened: Opened, settings: Settings) -> Result<Self, TrainerError> {
+        let Opened { model, learner, files, weight_version, position } = opened;
+        let context = model.positions() as usize;
+        let shared = Shared {
+            version: Arc::new(AtomicU32::new(weight_version)),
+            idle: Arc::default(),
+            config: Arc::new(model.config().clone()),
+            files: Arc::new(files),
+            position: Arc::new(position),
+            context,
+            footprint: Footprint::of(model.config(), &settings, context),
+        };
+        Ok(Self { engine: Engine::new(&model, &settings, context, weight_version)?, model, learner, shared, settings })
+    }
+
+    fn serve(&mut self, receiver: &mut UnboundedReceiver<Message>) -> Result<(), TchError> {
+        loop {
+            if !self.engine.has_work() {
+                let since = Instant::now();
+                let message = receiver.blocking_recv();
+                let idle = u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                self.shared.idle.fetch_add(idle, Ordering::Relaxed);
+                match message {
+                    Some(message) => self.take(message),
+                    None => return Ok(()),
+                }
+            }
+            loop {
+                match receiver.try_recv() {
+                    Ok(message) => self.take(message),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return Ok(()),
+                }
+            }
+            self.engine.step(&self.model)?;
+        }
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Generate(waiting) => self.engine.submit(waiting),
+            Message::Score { request, reply, permit } => {
+                let scored = self.engine.score(&self.model, &request);
+                let _ = reply.send(scored.map_err(|error| TrainerError::torch("scored tokens")(error).into()));
+                drop(permit);
+            }
+            Message::Release(conversation) => self.engine.release(conversation),
+            Message::Run(job) => job(self),
+        }
+    }
+
+    /// Exchanges the weights and their average, if the other ones are in use.
+    pub(super) fn use_average(&mut self, average: bool) -> Result<(), TrainerError> {
+        if self.learner.average.exchange(&mut self.model, average)? {
+            self.engine.update(&self.model, self.shared.version.load(Ordering::Acquire));
+        }
+        Ok(())
+    }
+
+    pub(super) fn publish_weights(&mut self) {
+        let version = self.shared.version.load(Ordering::Acquire) + 1;
+        self.shared.version.store(version, Ordering::Release);
+        self.engine.update(&self.model, version);
+    }
+}
