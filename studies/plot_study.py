@@ -13,7 +13,7 @@ import pathlib
 import sys
 
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 380, 64, 20, 170, 44
-COLOURS = ["#1b6ca8", "#d1495b", "#2a9d8f", "#6a4c93", "#8d6a3f", "#555555"]
+COLOURS = ["#1b6ca8", "#d1495b", "#2a9d8f", "#6a4c93", "#8d6a3f", "#c77dba", "#555555"]
 
 
 def curves(head, rows):

@@ -16,9 +16,11 @@ pub const STUDY: Study = Study {
     arms: &["difficulty", "adaptive", "mixed-outcome", "progress", "failure", "staged", "shuffled"],
 };
 
-const STEPS: u64 = 160;
+const STEPS: u64 = 640;
 /// Steps between measurements of all tasks.
-const EVERY: u64 = 8;
+const EVERY: u64 = 32;
+/// Samples of each task in a measurement.
+const SAMPLES: u32 = 4;
 /// Number of tasks.
 const TASKS: u64 = 40;
 /// Longest answer, in tokens. A random policy gives one of `n` tokens with probability `4^-n`.
@@ -28,7 +30,7 @@ const MOST: u32 = 2;
 
 pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     // A measurement plays all tasks at once.
-    let trainer = trainer_of(GROUPS.max(TASKS.div_ceil(u64::from(MEMBERS)) as u32) * MOST, seed)?;
+    let trainer = trainer_of((GROUPS * MOST).max((TASKS as u32 * SAMPLES).div_ceil(MEMBERS)), seed)?;
     let mut sampler = TaskSampler::without_plugins(&section(arm)?, TASKS, seed.child("sampler"))?;
     let flags = preset("loop")?;
     trainer.begin_stage(flags.stage_models()).await?;
@@ -76,11 +78,11 @@ fn section(arm: &str) -> Result<SamplerSection> {
     Ok(section)
 }
 
-/// Success over all tasks, each sampled once, after so many episodes of training.
+/// Success over all samples of all tasks after so many episodes of training.
 async fn measure(trainer: &Trainer, step: u64, seed: Seed, episodes: usize) -> Result<Row> {
     let seed = seed.child("measured");
     let groups =
-        play_sizes(&vec![1; TASKS as usize], trainer, step, seed, |table| answer(u64::from(table.group), table))
+        play_sizes(&vec![SAMPLES; TASKS as usize], trainer, step, seed, |table| answer(u64::from(table.group), table))
             .await?;
     Ok(Row { step, figures: vec![("success", reward(&groups)), ("episodes", episodes as f64)] })
 }
