@@ -40,7 +40,7 @@ static SERVED: LazyLock<(Runtime, Router)> = LazyLock::new(|| {
     (runtime, router)
 });
 
-/// Sends a request; returns the status and the body. Fails if the host panicked while it answered.
+/// Sends a request; returns the status and the body. A panic on any thread ends the process by libFuzzer's hook.
 pub fn ask(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, Vec<u8>) {
     let (runtime, router) = &*SERVED;
     let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
@@ -48,11 +48,9 @@ pub fn ask(method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> (
         request = request.header(*name, *value);
     }
     let request = request.body(Body::from(body.to_vec())).expect("a request");
-    let (status, body) = runtime.block_on(async {
+    runtime.block_on(async {
         let response = router.clone().oneshot(request).await.expect("routes do not fail");
         let status = response.status().as_u16();
-        (status, to_bytes(response.into_body(), usize::MAX).await.expect("a body"))
-    });
-    assert!(!String::from_utf8_lossy(&body).contains("panicked"), "the host panicked: {status}");
-    (status, body.to_vec())
+        (status, to_bytes(response.into_body(), usize::MAX).await.expect("a body").to_vec())
+    })
 }
