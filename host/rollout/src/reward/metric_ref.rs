@@ -41,10 +41,7 @@ pub enum RuleError {
         text: String,
     },
     /// The reward does not exist.
-    #[error(
-        "{rule} names the reward `{reward}`, but the rewards among the run's plugins are {}\nhint: add it to --plugins",
-        listed(known)
-    )]
+    #[error("{rule} names the reward `{reward}`, but {}\nhint: add it to --plugins", rewards_of_the_run(known))]
     NoReward {
         /// The rule.
         rule: String,
@@ -170,5 +167,31 @@ impl MetricRef {
     pub(super) fn first_seat(&self, record: &EpisodeRecord) -> u32 {
         let plugin = record.scores.iter().find(|each| each.plugin == self.source);
         plugin.and_then(|plugin| plugin.scores.first()).map_or(0, |score| score.seat)
+    }
+}
+
+/// Which rewards a run has.
+fn rewards_of_the_run(known: &[String]) -> String {
+    match known {
+        [] => "no plugin of the run is a reward".to_owned(),
+        [..] => format!("the run's rewards are {}", listed(known)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_reward_is_told_with_those_that_exist() {
+        let told = |known: &[&str]| {
+            let known = known.iter().map(|name| (*name).to_owned()).collect();
+            let error = RuleError::NoReward { rule: "success".to_owned(), reward: "math".to_owned(), known };
+            error.to_string().lines().next().map(str::to_owned)
+        };
+        let none = "success names the reward `math`, but no plugin of the run is a reward";
+        assert_eq!(told(&[]).as_deref(), Some(none));
+        let other = "success names the reward `math`, but the run's rewards are `match`";
+        assert_eq!(told(&["match"]).as_deref(), Some(other));
     }
 }
