@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gymkhana_orchestration::remote::RunPosition;
 use gymkhana_orchestration::{Reporter, RunResult};
 use gymkhana_workers::{Dispatched, Dispatcher, RunOnBus, TrainersBus};
 
@@ -27,14 +28,25 @@ impl Session {
         self.remote = Some(dispatcher.players());
         Ok(dispatcher)
     }
+
+    /// Shows the position on the bus, if workers play.
+    pub(crate) fn show_position(&self) {
+        let (Some(remote), Some(stage)) = (&self.remote, self.file.stages.get(self.progress.stage)) else { return };
+        remote.show(RunPosition {
+            stage: stage.name().to_owned(),
+            step: self.steps_done(),
+            steps: stage.steps(),
+            weight_version: self.seats.policy().weight_version(),
+        });
+    }
 }
 
 /// Reports what workers did.
 pub(crate) fn report(dispatched: &Dispatched, reporter: &dyn Reporter) {
-    let Dispatched { groups, delivered_again, not_wanted, refused, workers } = dispatched;
+    let Dispatched { groups, delivered_again, not_wanted, refused, failed, workers } = dispatched;
     reporter.status(&format!(
         "workers: {}; groups: {groups}, delivered again: {delivered_again}, results not wanted: {not_wanted}, refused: \
-         {refused}",
+         {refused}, failed: {failed}",
         workers.len()
     ));
 }

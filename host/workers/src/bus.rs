@@ -169,6 +169,21 @@ impl Names {
         format!("gymkhana.{}.policy.{}", self.run, self.epoch)
     }
 
+    /// Subjects of the acknowledgements that workers send to the queue of this life.
+    pub fn acknowledgements(&self) -> String {
+        format!("$JS.ACK.{}.{}.>", self.jobs_stream(), self.consumer())
+    }
+
+    /// Subject of questions whether the trainer lives, which it answers.
+    pub fn alive(&self) -> String {
+        format!("gymkhana.{}.alive.{}", self.run, self.epoch)
+    }
+
+    /// Key of the run's position in the bucket of runs. Workers read no key with a dot.
+    pub fn position(&self) -> String {
+        format!("{}.position", self.run)
+    }
+
     /// Subject of the numbers of jobs that the trainer has given up.
     pub fn given_up(&self) -> String {
         format!("gymkhana.{}.given-up.{}", self.run, self.epoch)

@@ -16,7 +16,9 @@
 pub mod bus;
 mod description;
 mod files;
+mod limits;
 mod messages;
+mod objects;
 mod trainer;
 mod worker;
 

@@ -26,8 +26,10 @@ pub(crate) struct Job {
 pub(crate) enum JobEnd {
     /// The group was played and scored.
     Played,
-    /// The host failed; the text is the reason.
+    /// A fault that every worker would have, which ends the run; the text is the reason.
     Fault(String),
+    /// A failure of this worker: the group goes to another one. The text is the reason.
+    Failed(String),
 }
 
 /// Header of a result; the records follow it, or are an object of the files bucket.
@@ -59,6 +61,9 @@ impl ResultHeader {
     }
 }
 
+/// Longest header of a result, in bytes.
+pub(crate) const MOST_HEADER_BYTES: usize = 64 << 10;
+
 /// The trainer's answer to a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -67,8 +72,10 @@ pub(crate) enum Verdict {
     Accepted,
     /// The job has a result already, or was given up.
     NotWanted,
-    /// The result is not one of this job.
+    /// The result is not one of this job, which goes to another worker.
     Refused(String),
+    /// The worker failed; the job goes to another one.
+    Elsewhere,
 }
 
 /// A result as a message: the length of its header (u32, little-endian), the header, the records.
@@ -81,10 +88,11 @@ pub(crate) fn encode_result(header: &ResultHeader, records: &[u8]) -> Result<Byt
     Ok(message.into())
 }
 
-/// Header and records of a result.
+/// Header and records of a result. A header of more than [`MOST_HEADER_BYTES`] is not parsed.
 pub(crate) fn decode_result(message: &[u8]) -> Option<(ResultHeader, &[u8])> {
     let (length, rest) = message.split_first_chunk()?;
-    let (header, records) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    let (header, records) = rest.split_at_checked(length).filter(|_| length <= MOST_HEADER_BYTES)?;
     Some((serde_json::from_slice(header).ok()?, records))
 }
 
@@ -123,6 +131,21 @@ pub(crate) enum PolicyRequest {
     },
 }
 
+/// Reason why a policy call is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub(crate) enum CallRefusal {
+    #[error("the name of the worker has {found} bytes; it must have 1 to {most}")]
+    Name { found: u64, most: u64 },
+    #[error("the number of the delivery is {found}; it must be 1 to {most}")]
+    Delivery { found: u64, most: u64 },
+    #[error("a policy call has {found} stop tokens, above the limit of {most}")]
+    StopTokens { found: u64, most: u64 },
+    #[error("a policy call has {found} stop texts, above the limit of {most}")]
+    StopTexts { found: u64, most: u64 },
+    #[error("the stop texts of a policy call have {found} bytes, above the limit of {most}")]
+    StopBytes { found: u64, most: u64 },
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum PolicyAnswer {
     Generated(Generated),
@@ -133,6 +156,8 @@ pub(crate) enum PolicyAnswer {
     Settled,
     /// The job was delivered to another worker.
     Superseded,
+    /// The call exceeds a limit; the worker stops.
+    Refused(CallRefusal),
 }
 
 /// A binary message.
@@ -199,6 +224,7 @@ pub(crate) mod tests {
             PolicyAnswer::Failed(PolicyError::ContextFull { tokens: 9, context: 8 }),
             PolicyAnswer::Settled,
             PolicyAnswer::Superseded,
+            PolicyAnswer::Refused(CallRefusal::Delivery { found: 0, most: 32 }),
         ];
         for answer in answers {
             assert_eq!(decode::<PolicyAnswer>(&encode(&answer).unwrap()).unwrap(), answer);
@@ -220,9 +246,11 @@ pub(crate) mod tests {
             object: None,
         };
         let message = encode_result(&header, b"records").unwrap();
-        assert_eq!(decode_result(&message), Some((header, &b"records"[..])));
+        assert_eq!(decode_result(&message), Some((header.clone(), &b"records"[..])));
         for cut in [0, 3, 10] {
             assert_eq!(decode_result(&message[..cut]), None, "{cut}");
         }
+        let long = ResultHeader { end: JobEnd::Failed("why".repeat(MOST_HEADER_BYTES / 3)), ..header };
+        assert_eq!(decode_result(&encode_result(&long, b"records").unwrap()), None, "a long header");
     }
 }

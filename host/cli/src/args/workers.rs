@@ -47,6 +47,9 @@ pub struct WorkerArgs {
     /// End with the first run
     #[arg(long)]
     pub once: bool,
+    /// Seconds after which a silent trainer's run is left
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    pub trainer_timeout: u64,
     /// Let runs start agents and MCP servers here
     #[arg(long)]
     pub allow_programs: bool,

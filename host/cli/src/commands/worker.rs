@@ -1,5 +1,7 @@
 //! `host worker`: plays groups of runs that other machines train.
 
+use std::time::Duration;
+
 use gymkhana_orchestration::code_cache;
 use gymkhana_workers::{Worked, Worker, WorkerSettings};
 
@@ -18,6 +20,7 @@ pub fn worker(args: &WorkerArgs, printer: &Printer) -> CliResult<()> {
         groups: args.groups,
         cache: args.cache.clone().or_else(code_cache::worker_files).ok_or_else(no_cache)?,
         once: args.once,
+        trainer_timeout: Duration::from_secs(args.trainer_timeout),
         allow_programs: args.allow_programs,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;

@@ -1,7 +1,10 @@
-//! A real NATS server with JetStream on loopback.
+//! A real NATS server with JetStream on loopback, and a relay in front of it whose network can be cut.
 
-use std::net::{TcpListener, TcpStream};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time that the server has to start.
@@ -11,17 +14,35 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Bus {
     port: u16,
     disk: tempfile::TempDir,
+    limits: Limits,
     server: Child,
+}
+
+/// Limits of a server.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Most bytes of a message.
+    pub payload: u64,
+    /// Most bytes of all streams.
+    pub files: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { payload: 1 << 20, files: 1 << 30 }
+    }
 }
 
 impl Bus {
     pub fn start() -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = free.local_addr().expect("it has one").port();
-        drop(free);
+        Self::with_limits(Limits::default())
+    }
+
+    pub fn with_limits(limits: Limits) -> Self {
+        let port = free_port();
         let disk = tempfile::tempdir().expect("a temporary folder");
-        let server = serve(port, &disk);
-        Self { port, disk, server }
+        let server = serve(port, &disk, limits);
+        Self { port, disk, limits, server }
     }
 
     pub fn url(&self) -> String {
@@ -35,7 +56,7 @@ impl Bus {
         if !with_disk {
             self.disk = tempfile::tempdir().expect("a temporary folder");
         }
-        self.server = serve(self.port, &self.disk);
+        self.server = serve(self.port, &self.disk, self.limits);
     }
 }
 
@@ -46,12 +67,22 @@ impl Drop for Bus {
     }
 }
 
-fn serve(port: u16, disk: &tempfile::TempDir) -> Child {
+fn free_port() -> u16 {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    free.local_addr().expect("it has one").port()
+}
+
+fn serve(port: u16, disk: &tempfile::TempDir, limits: Limits) -> Child {
+    let (settings, Limits { payload, files }) = (disk.path().join("nats.conf"), limits);
+    let text = format!(
+        "listen: \"127.0.0.1:{port}\"\nmax_payload: {payload}\njetstream {{ store_dir: \"{}\", max_file_store: {files} }}\n",
+        disk.path().display()
+    );
+    std::fs::write(&settings, text).expect("settings can be written");
     // Debian installs it where only root's PATH looks.
     let started = ["nats-server", "/usr/sbin/nats-server"].into_iter().find_map(|program| {
         let mut command = Command::new(program);
-        command.args(["--jetstream", "--addr", "127.0.0.1", "--port", &port.to_string(), "--store_dir"]);
-        command.arg(disk.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
+        command.arg("-c").arg(&settings).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
     });
     let server = started
         .unwrap_or_else(|| panic!("`nats-server` cannot be started; install it with `apt-get install nats-server`"));
@@ -61,4 +92,60 @@ fn serve(port: u16, disk: &tempfile::TempDir) -> Child {
         std::thread::sleep(Duration::from_millis(20));
     }
     server
+}
+
+/// A relay to a bus. While it is cut, connections stay open and carry nothing.
+pub struct Relay {
+    port: u16,
+    is_cut: Arc<AtomicBool>,
+}
+
+impl Relay {
+    pub fn to(bus: &Bus) -> Self {
+        let entrance = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let (port, behind) = (entrance.local_addr().expect("it has one").port(), bus.port);
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let cut = Arc::clone(&is_cut);
+        std::thread::spawn(move || {
+            for client in entrance.incoming().flatten() {
+                let Ok(server) = TcpStream::connect(("127.0.0.1", behind)) else { continue };
+                let twice = |stream: &TcpStream| stream.try_clone().expect("a handle of a socket");
+                forward(twice(&client), twice(&server), Arc::clone(&cut));
+                forward(server, client, Arc::clone(&cut));
+            }
+        });
+        Self { port, is_cut }
+    }
+
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Cuts the network, or mends it.
+    pub fn set_cut(&self, is_cut: bool) {
+        self.is_cut.store(is_cut, Ordering::SeqCst);
+    }
+}
+
+/// Forwards bytes of one direction in a thread of its own, until either side closes.
+fn forward(mut from: TcpStream, mut to: TcpStream, is_cut: Arc<AtomicBool>) {
+    from.set_read_timeout(Some(Duration::from_millis(5))).expect("a timeout");
+    std::thread::spawn(move || {
+        let mut bytes = [0; 64 << 10];
+        loop {
+            let read = match from.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
+                Err(_) => break,
+            };
+            while is_cut.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            if to.write_all(&bytes[..read]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+    });
 }

@@ -73,6 +73,19 @@ impl Signalled {
         assert!(sent.success(), "{signal} cannot be sent");
     }
 
+    /// Waits for the end of a run that must come soon.
+    pub fn end_soon(mut self) -> Outcome {
+        let since = Instant::now();
+        while self.is_running() {
+            if since.elapsed() > PATIENCE {
+                self.send("KILL");
+                panic!("the run does not end: {:?}", self.end());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.end()
+    }
+
     /// Waits for the end of the run.
     pub fn end(self) -> Outcome {
         outcome(self.0.wait_with_output().expect("the process can be waited for"))

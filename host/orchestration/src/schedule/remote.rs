@@ -21,6 +21,20 @@ pub struct GroupJob {
     pub plan: SamplingPlan,
 }
 
+/// Position of a run, for its operators.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunPosition {
+    /// Name of the stage in progress.
+    pub stage: String,
+    /// Number of training steps that the stage has taken.
+    pub step: u64,
+    /// Number of training steps of the stage.
+    pub steps: u64,
+    /// Version of the run's policy.
+    pub weight_version: u32,
+}
+
 /// The episodes of a group, scored, when they are there.
 pub type PlayedGroup = Pin<Box<dyn Future<Output = RunResult<Vec<EpisodeRecord>>> + Send>>;
 
@@ -28,4 +42,10 @@ pub type PlayedGroup = Pin<Box<dyn Future<Output = RunResult<Vec<EpisodeRecord>>
 pub trait RemotePlayers: Send + Sync {
     /// Plays a group. Dropping the future gives the group up.
     fn play(&self, job: GroupJob) -> PlayedGroup;
+
+    /// Waits until no process shows that it plays.
+    fn until_unplayed(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// Shows the position of the run to its operators.
+    fn show(&self, position: RunPosition);
 }

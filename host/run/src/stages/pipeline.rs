@@ -16,12 +16,13 @@ use crate::seats::SeatPolicies;
 use crate::session::Session;
 use crate::stages::groups::rewards_differ;
 use crate::stages::tally::BatchFailures;
+use crate::stop::Halt;
 use gymkhana_config::RlStage;
 use gymkhana_orchestration::mixture::Dropped;
 use gymkhana_orchestration::sampler::memory::Attempts;
 use gymkhana_orchestration::sampler::{SamplerState, TaskSampler};
 use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupTask, InFlight, Scheduler};
-use gymkhana_orchestration::{Classify, RunResult};
+use gymkhana_orchestration::{RunError, RunResult};
 
 /// Groups of one step.
 struct Step {
@@ -189,25 +190,40 @@ fn usable(groups: Vec<Vec<EpisodeRecord>>) -> impl Iterator<Item = Vec<EpisodeRe
 }
 
 impl Session {
-    /// Waits for a complete step and stores all groups that finish in the meantime.
+    /// Waits for a complete step and stores all groups that finish in the meantime. A requested stop waits too, but not
+    /// for workers that are not there: a resumed run plays the step again.
     pub(crate) async fn await_step(
         &mut self,
         prefetcher: &mut Prefetcher<'_>,
         step: u64,
-    ) -> RunResult<Vec<Vec<EpisodeRecord>>> {
+    ) -> Result<Vec<Vec<EpisodeRecord>>, Halt> {
         loop {
             if let Some((groups, failures)) = prefetcher.take(step) {
                 self.close_batch(failures)?;
                 return Ok(groups);
             }
             let since = Instant::now();
-            let arrival = prefetcher.scheduler.next().await;
+            let arrival = tokio::select! {
+                biased;
+                arrival = prefetcher.scheduler.next() => arrival,
+                () = self.stopped_without_workers() => {
+                    self.reporter.status(&format!("no worker plays: step {step} is given up"));
+                    return Err(Halt::Stopped);
+                }
+            };
             self.metrics_of_rollouts().trainer_waited(since.elapsed());
             match arrival {
                 Some(arrival) => self.accept(prefetcher, arrival?)?,
-                None => return Err(anyhow::anyhow!("step {step} was never begun")).internal(),
+                None => return Err(RunError::internal(format!("step {step} was never begun")).into()),
             }
         }
+    }
+
+    /// Waits until a stop is requested and no worker plays. Episodes of this process end by themselves.
+    async fn stopped_without_workers(&self) {
+        let Some(remote) = &self.remote else { return std::future::pending().await };
+        self.stop.requested().await;
+        remote.until_unplayed().await;
     }
 
     /// Stores finished groups while `work` runs.

@@ -86,6 +86,7 @@ impl Session {
             self.progress.begin(stage.name(), before);
             self.checkpoint().await?;
         }
+        self.show_position();
         match stage {
             Stage::Sft(stage) => self.sft(stage).await?,
             Stage::BestOfN(stage) => self.best_of_n(stage).await?,

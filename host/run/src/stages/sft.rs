@@ -177,6 +177,7 @@ impl Session {
     pub(crate) fn record_step(&mut self, step: u64, values: &StepMetrics) -> RunResult<()> {
         let mut line = values.clone();
         line.append(self.evaluated_before(step));
+        self.show_position();
         Ok(self.metrics.append(self.progress.stage as u32, step, &line)?)
     }
 }

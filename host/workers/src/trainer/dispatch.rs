@@ -3,29 +3,32 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_nats::{Message, Subject, Subscriber};
+use async_nats::{Message, Subject};
+use bytes::Bytes;
 use futures::StreamExt;
-use gymkhana_orchestration::remote::GroupJob;
+use gymkhana_orchestration::remote::{GroupJob, RunPosition};
 use gymkhana_orchestration::scheduler::SeatPlayers;
-use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
+use gymkhana_orchestration::{Reporter, RunError, RunResult};
 use gymkhana_record::EpisodeRecord;
 use gymkhana_registry::{Digest, LOCK_FILE};
-use gymkhana_rollout::{FailedForks, Rollout};
+use gymkhana_rollout::Rollout;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::RunOnBus;
+use super::inbox::Inbox;
 use super::ledger::{Dispatched, Ledger, Standing};
+use super::liveness::{Liveness, SILENCE};
 use super::policies::{Answered, PolicyCalls};
-use super::results::{self, Unread};
+use super::reading::{Reading, Room};
+use super::results::Unread;
 use super::streams::Streams;
-use crate::messages::{Job, JobEnd, PolicyAnswer, PolicyCall, ResultHeader, Verdict, decode, decode_result};
+use crate::limits::check_call;
+use crate::messages::{Job, PolicyAnswer, PolicyCall, ResultHeader, decode};
 
 /// Time between two looks at the bus.
 const LOOK: Duration = Duration::from_secs(2);
-/// Time without a sign of life of a worker after which the user is warned.
-const SILENCE: Duration = Duration::from_secs(30);
 
 type Answer = oneshot::Sender<RunResult<Vec<EpisodeRecord>>>;
 
@@ -33,24 +36,26 @@ type Answer = oneshot::Sender<RunResult<Vec<EpisodeRecord>>>;
 pub(crate) enum Command {
     Play { number: u64, group: Box<GroupJob>, answer: Answer },
     GiveUp(u64),
+    Show(RunPosition),
     Close,
 }
 
 /// What a task of the loop has done.
-enum Event {
+pub(super) enum Event {
     /// A job is in the queue of this making, or the bus did not take it.
     Queued { number: u64, making: u64, sequence: Result<u64, String> },
-    /// A result was read.
-    Read { header: Box<ResultHeader>, records: Result<Vec<EpisodeRecord>, String>, reply: Option<Subject> },
+    /// A result was read, or cannot be read now. Its room is free when this is handled.
+    Read { header: Box<ResultHeader>, records: Result<Vec<EpisodeRecord>, Unread>, reply: Option<Subject>, room: Room },
     /// The queue was looked for, and made again if it was lost.
-    Looked { made: Option<Box<Made>> },
+    Looked { made: Option<RunResult<Box<Made>>> },
+    /// The position was written, or the bus did not take it.
+    Shown,
 }
 
 /// A queue that was made again, and the messages of its workers.
-struct Made {
+pub(super) struct Made {
     streams: Streams,
-    results: Subscriber,
-    calls: Subscriber,
+    inbox: Inbox,
 }
 
 impl Made {
@@ -58,48 +63,48 @@ impl Made {
     /// its own.
     async fn again(streams: &Streams) -> RunResult<Self> {
         let streams = streams.renewed()?;
-        let client = &streams.bus.client;
-        let results = client.subscribe(streams.names.results()).await.user_error()?;
-        let calls = client.subscribe(streams.names.policy()).await.user_error()?;
+        let inbox = Inbox::open(&streams).await?;
         streams.make().await?;
-        Ok(Self { streams, results, calls })
+        Ok(Self { streams, inbox })
     }
 }
 
 /// State of the trainer's side.
 pub(crate) struct DispatchLoop<S> {
-    streams: Streams,
-    rollouts: Vec<Arc<Rollout>>,
-    reporter: Arc<dyn Reporter>,
-    lock: Digest,
-    ledger: Ledger<Answer>,
-    policies: PolicyCalls<S>,
-    results: Subscriber,
-    calls: Subscriber,
+    pub(super) streams: Streams,
+    pub(super) rollouts: Vec<Arc<Rollout>>,
+    pub(super) reporter: Arc<dyn Reporter>,
+    pub(super) lock: Digest,
+    pub(super) ledger: Ledger<Answer>,
+    pub(super) policies: PolicyCalls<S>,
+    inbox: Inbox,
+    pub(super) reading: Reading,
     events: UnboundedReceiver<Event>,
-    report: UnboundedSender<Event>,
+    pub(super) report: UnboundedSender<Event>,
     answered: UnboundedReceiver<Answered>,
-    tasks: JoinSet<()>,
+    pub(super) tasks: JoinSet<()>,
     /// Number of times that the queue was made.
     making: u64,
     is_looking: bool,
-    /// Time of the last sign of life of a worker.
-    heard: Instant,
-    has_warned: bool,
+    liveness: Liveness,
+    /// Whether the user knows that the bus does not take what it must keep.
+    has_reported_bus: bool,
+    /// The newest position that is not written, and whether one is being written.
+    position: Option<RunPosition>,
+    is_showing: bool,
 }
 
 impl<S: SeatPlayers> DispatchLoop<S> {
     /// Subscribes to the messages of workers.
     pub async fn open(streams: Streams, run: RunOnBus<S>) -> RunResult<Self> {
-        let (client, names) = (&streams.bus.client, &streams.names);
-        let results = client.subscribe(names.results()).await.user_error()?;
-        let calls = client.subscribe(names.policy()).await.user_error()?;
+        let inbox = Inbox::open(&streams).await?;
         let (report, events) = unbounded_channel();
         let (finished, answered) = unbounded_channel();
         let lock = streams.description.files.iter().find(|file| file.path == LOCK_FILE);
         let lock = lock.ok_or_else(|| RunError::internal("the run has no lock"))?.digest;
         let first = run.rollouts.first().ok_or_else(|| RunError::internal("a run without environments"))?;
-        let policies = PolicyCalls::new(run.seats, Arc::clone(first), client.clone(), finished);
+        let policies = PolicyCalls::new(run.seats, Arc::clone(first), streams.bus.client.clone(), finished);
+        let lease = Duration::from_millis(streams.description.lease_ms);
         Ok(Self {
             streams,
             rollouts: run.rollouts,
@@ -107,17 +112,24 @@ impl<S: SeatPlayers> DispatchLoop<S> {
             lock,
             ledger: Ledger::new(),
             policies,
-            results,
-            calls,
+            inbox,
+            reading: Reading::new(),
             events,
             report,
             answered,
             tasks: JoinSet::new(),
             making: 0,
             is_looking: false,
-            heard: Instant::now(),
-            has_warned: false,
+            liveness: Liveness::new(lease, Instant::now()),
+            has_reported_bus: false,
+            position: None,
+            is_showing: false,
         })
+    }
+
+    /// Tells whether a worker was heard within the lease.
+    pub fn plays(&self) -> watch::Receiver<bool> {
+        self.liveness.plays()
     }
 
     /// Serves until the run closes.
@@ -130,17 +142,24 @@ impl<S: SeatPlayers> DispatchLoop<S> {
                 command = commands.recv() => match command {
                     Some(Command::Play { number, group, answer }) => {
                         if self.ledger.is_empty() {
-                            self.heard = Instant::now();
+                            self.liveness.wait(Instant::now());
                         }
                         self.ledger.add(Job { number, group: *group }, answer);
                         self.queue(number);
                     }
                     Some(Command::GiveUp(number)) => self.give_up(number),
+                    Some(Command::Show(position)) => {
+                        self.position = Some(position);
+                        self.show();
+                    }
                     Some(Command::Close) | None => return self.ledger.seen,
                 },
-                Some(message) = self.calls.next() => self.call(message),
-                Some(message) = self.results.next() => self.read(message),
-                Some(answered) = self.answered.recv() => self.policies.finish(answered),
+                Some(message) = self.inbox.calls.next() => self.call(message),
+                // Results wait in the connection while as many are read as may be.
+                Some(message) = self.inbox.results.next(), if self.reading.has_room() => self.read(message),
+                Some(_) = self.inbox.acknowledgements.next() => self.liveness.hear(Instant::now()),
+                Some(message) = self.inbox.questions.next() => self.live(message.reply),
+                Some(answered) = self.answered.recv() => self.finish(answered),
                 Some(event) = self.events.recv() => self.event(event),
                 _ = looks.tick() => self.look(),
             }
@@ -150,32 +169,79 @@ impl<S: SeatPlayers> DispatchLoop<S> {
     fn event(&mut self, event: Event) {
         match event {
             Event::Queued { number, making, sequence } => match (self.ledger.get_mut(number), sequence) {
-                (Some(waiting), Ok(sequence)) if making == self.making => waiting.sequence = Some(sequence),
-                (None, Ok(sequence)) => self.remove(sequence),
-                // The next look tries again.
-                (_, result) => drop(result.inspect_err(|why| tracing::warn!("job {number} was not queued: {why}"))),
-            },
-            Event::Read { header, records, reply } => self.result(&header, records, reply),
-            Event::Looked { made } => {
-                self.is_looking = false;
-                if let Some(made) = made {
-                    let Made { streams, results, calls } = *made;
-                    self.making += 1;
-                    self.reporter.warn("the bus had lost the run's queue, which was made again");
-                    (self.streams, self.results, self.calls) = (streams, results, calls);
-                    for number in self.ledger.renew() {
-                        self.policies.end_before(number, u64::MAX);
-                    }
+                (Some(waiting), Ok(sequence)) if making == self.making => {
+                    waiting.sequence = Some(sequence);
+                    self.has_reported_bus = false;
                 }
-                let unqueued: Vec<u64> = self
-                    .ledger
-                    .iter_mut()
-                    .filter(|waiting| waiting.sequence.is_none())
-                    .map(|waiting| waiting.job.number)
-                    .collect();
-                unqueued.into_iter().for_each(|number| self.queue(number));
+                (None, Ok(sequence)) => self.remove(sequence),
+                (_, Ok(_)) => {}
+                // The next look tries again.
+                (_, Err(why)) => self.report_bus(&format!("it does not take groups: {why}")),
+            },
+            Event::Read { header, records, reply, room } => {
+                drop(room);
+                self.result(&header, records, reply);
+            }
+            Event::Looked { made } => self.looked(made),
+            Event::Shown => {
+                self.is_showing = false;
+                self.show();
             }
         }
+    }
+
+    /// Follows a queue that was made again, and queues the jobs that are not there.
+    fn looked(&mut self, made: Option<RunResult<Box<Made>>>) {
+        self.is_looking = false;
+        match made {
+            Some(Ok(made)) => {
+                let Made { streams, inbox } = *made;
+                self.making += 1;
+                self.reporter.warn("the bus had lost the run's queue, which was made again");
+                (self.streams, self.inbox) = (streams, inbox);
+                for number in self.ledger.renew() {
+                    self.policies.end_before(number, u64::MAX);
+                }
+            }
+            Some(Err(error)) => self.report_bus(&format!("it lost the run, which cannot be made again: {error}")),
+            None => {}
+        }
+        let unqueued = self.ledger.iter_mut().filter(|waiting| waiting.sequence.is_none());
+        let unqueued: Vec<u64> = unqueued.map(|waiting| waiting.job.number).collect();
+        unqueued.into_iter().for_each(|number| self.queue(number));
+    }
+
+    /// Warns once about a bus that does not keep the run.
+    fn report_bus(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.has_reported_bus, true) {
+            self.reporter.warn(&format!(
+                "the run waits for the bus: {why}\nhint: check that nats-server runs, free space on its disk, or raise \
+                 the limits of its JetStream account"
+            ));
+        }
+    }
+
+    /// Writes the newest position, one at a time so that an older one does not come later.
+    fn show(&mut self) {
+        if self.is_showing {
+            return;
+        }
+        let Some(position) = self.position.take() else { return };
+        self.is_showing = true;
+        let (streams, report) = (self.streams.clone(), self.report.clone());
+        self.tasks.spawn(async move {
+            if let Err(error) = streams.show(&position).await {
+                tracing::debug!("the position is not on the bus: {error}");
+            }
+            let _ = report.send(Event::Shown);
+        });
+    }
+
+    /// Answers whether the trainer lives.
+    fn live(&mut self, reply: Option<Subject>) {
+        let Some(reply) = reply else { return };
+        let client = self.streams.bus.client.clone();
+        self.tasks.spawn(async move { drop(client.publish(reply, Bytes::new()).await) });
     }
 
     /// Adds a job to the queue.
@@ -189,7 +255,7 @@ impl<S: SeatPlayers> DispatchLoop<S> {
         });
     }
 
-    fn remove(&mut self, sequence: u64) {
+    pub(super) fn remove(&mut self, sequence: u64) {
         let streams = self.streams.clone();
         self.tasks.spawn(async move { streams.remove(sequence).await });
     }
@@ -207,8 +273,7 @@ impl<S: SeatPlayers> DispatchLoop<S> {
 
     /// Looks whether the bus still has the queue, and makes it again if not.
     fn look(&mut self) {
-        if !self.ledger.is_empty() && self.heard.elapsed() > SILENCE && !self.has_warned {
-            self.has_warned = true;
+        if self.liveness.look(Instant::now(), !self.ledger.is_empty()) {
             let run = &self.streams.run;
             self.reporter.warn(&format!(
                 "groups wait, but no worker has answered for {} s\nhint: start `host worker URL` on other machines; the \
@@ -222,13 +287,7 @@ impl<S: SeatPlayers> DispatchLoop<S> {
         let (streams, report) = (self.streams.clone(), self.report.clone());
         self.tasks.spawn(async move {
             let made = match streams.exist().await {
-                Some(false) => match Made::again(&streams).await {
-                    Ok(made) => Some(Box::new(made)),
-                    Err(error) => {
-                        tracing::warn!("the run is not on the bus: {error}");
-                        None
-                    }
-                },
+                Some(false) => Some(Made::again(&streams).await.map(Box::new)),
                 _ => None,
             };
             let _ = report.send(Event::Looked { made });
@@ -240,6 +299,10 @@ impl<S: SeatPlayers> DispatchLoop<S> {
             tracing::warn!("a policy call was malformed");
             return;
         };
+        if let Err(refusal) = check_call(&call) {
+            tracing::warn!("a policy call was refused: {refusal}");
+            return self.policies.answer_at_once(&PolicyAnswer::Refused(refusal), message.reply);
+        }
         self.hear(&call.worker);
         match self.ledger.hear(&call.worker, call.job, call.delivery) {
             Standing::Settled => return self.policies.answer_at_once(&PolicyAnswer::Settled, message.reply),
@@ -250,88 +313,18 @@ impl<S: SeatPlayers> DispatchLoop<S> {
         self.policies.begin(call, message.reply);
     }
 
-    fn hear(&mut self, worker: &str) {
-        self.heard = Instant::now();
-        self.has_warned = false;
+    /// Sends the answer of a call, and notes the versions of its tokens.
+    fn finish(&mut self, answered: Answered) {
+        let Some(tokens) = self.policies.finish(answered) else { return };
+        if let Some(waiting) = self.ledger.get_mut(tokens.job) {
+            waiting.sampled.add(tokens.seat, &tokens.versions);
+        }
+    }
+
+    pub(super) fn hear(&mut self, worker: &str) {
+        self.liveness.hear(Instant::now());
         if !self.ledger.seen.workers.contains(worker) {
             self.reporter.status(&format!("worker {worker} plays"));
         }
-    }
-
-    /// Reads a result in a task, since it may be large.
-    fn read(&mut self, message: Message) {
-        let (streams, report) = (self.streams.clone(), self.report.clone());
-        self.tasks.spawn(async move {
-            let Some((header, inline)) = decode_result(&message.payload) else {
-                tracing::warn!("a result was malformed");
-                return;
-            };
-            let records = match &header.end {
-                JobEnd::Fault(_) => Ok(vec![]),
-                JobEnd::Played => match results::read(&streams, &header, inline).await {
-                    Ok(records) => Ok(records),
-                    Err(Unread::Refused(why)) => Err(why),
-                    // Without a verdict the worker offers the result again.
-                    Err(Unread::Away(why)) => return tracing::warn!("a result cannot be fetched: {why}"),
-                },
-            };
-            let _ = report.send(Event::Read { header: Box::new(header), records, reply: message.reply });
-        });
-    }
-
-    fn result(&mut self, header: &ResultHeader, records: Result<Vec<EpisodeRecord>, String>, reply: Option<Subject>) {
-        let verdict = self.judge(header, records);
-        if verdict == Verdict::Accepted {
-            self.hear(&header.worker);
-            self.ledger.seen.workers.insert(header.worker.clone());
-        }
-        if let Verdict::Refused(why) = &verdict {
-            self.ledger.seen.refused += 1;
-            self.reporter.warn(&format!("a result of worker {} was refused: {why}", header.worker));
-        }
-        let Some(reply) = reply else { return };
-        let client = self.streams.bus.client.clone();
-        self.tasks.spawn(async move {
-            match serde_json::to_vec(&verdict) {
-                Ok(text) => drop(client.publish(reply, text.into()).await),
-                Err(error) => tracing::warn!("a verdict was not sent: {error}"),
-            }
-        });
-    }
-
-    fn judge(&mut self, header: &ResultHeader, records: Result<Vec<EpisodeRecord>, String>) -> Verdict {
-        let Some(waiting) = self.ledger.get(header.job) else {
-            self.ledger.settle(header.job);
-            return Verdict::NotWanted;
-        };
-        let environment = waiting.job.group.environment;
-        let Some(rollout) = self.rollouts.get(environment).cloned() else {
-            return Verdict::Refused("it is of an unknown environment".to_owned());
-        };
-        let checked = match (header.versions.difference("the worker"), header.lock == self.lock) {
-            (Some(difference), _) => Err(difference),
-            (None, false) => Err("the worker has other plugins".to_owned()),
-            (None, true) if header.end == JobEnd::Played => records.and_then(|records| {
-                results::check(&records, &waiting.job, rollout.environment())?;
-                Ok(records)
-            }),
-            (None, true) => records,
-        };
-        let records = match checked {
-            Ok(records) => records,
-            Err(why) => return Verdict::Refused(why),
-        };
-        let Some(settled) = self.ledger.settle(header.job) else { return Verdict::NotWanted };
-        self.policies.end_before(header.job, u64::MAX);
-        settled.sequence.into_iter().for_each(|sequence| self.remove(sequence));
-        let (count, last) = header.failed_forks.clone();
-        rollout.add_failed_forks(FailedForks { count, last });
-        let played = match &header.end {
-            JobEnd::Played => Ok(records),
-            JobEnd::Fault(why) => Err(RunError::internal(format!("worker {}: {why}", header.worker))),
-        };
-        // The run may have given the job up meanwhile.
-        let _ = settled.answer.send(played);
-        Verdict::Accepted
     }
 }

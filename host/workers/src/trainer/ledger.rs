@@ -1,8 +1,12 @@
 //! Jobs that wait for a result. Deliveries may repeat and arrive in any order; each job gets one result.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use crate::messages::Job;
+
+/// Workers at which a job fails before it ends the run.
+const MOST_FAILURES: usize = 3;
 
 /// What the dispatcher has seen so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -15,6 +19,8 @@ pub struct Dispatched {
     pub not_wanted: u64,
     /// Results that were refused.
     pub refused: u64,
+    /// Groups that a worker failed to play.
+    pub failed: u64,
     /// Names of the workers.
     pub workers: BTreeSet<String>,
 }
@@ -41,6 +47,28 @@ pub(crate) struct Waiting<A> {
     pub answer: A,
     /// Its place in the stream, once the bus has taken it.
     pub sequence: Option<u64>,
+    /// Weight versions of the tokens that were sampled for it, by seat.
+    pub sampled: SampledVersions,
+    /// Workers that failed to play it, or whose result of it was refused.
+    failed: BTreeSet<String>,
+}
+
+/// Oldest and newest weight version of sampled tokens, by seat.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct SampledVersions(BTreeMap<u32, RangeInclusive<u32>>);
+
+impl SampledVersions {
+    /// Adds tokens that a seat's model sampled.
+    pub fn add(&mut self, seat: u32, versions: &[u32]) {
+        let (Some(&oldest), Some(&newest)) = (versions.iter().min(), versions.iter().max()) else { return };
+        let known = self.0.entry(seat).or_insert(oldest..=newest);
+        *known = oldest.min(*known.start())..=newest.max(*known.end());
+    }
+
+    /// The versions of a seat; `None` if its model sampled nothing.
+    pub fn of(&self, seat: u32) -> Option<&RangeInclusive<u32>> {
+        self.0.get(&seat)
+    }
 }
 
 /// The jobs by their numbers.
@@ -55,7 +83,8 @@ impl<A> Ledger<A> {
     }
 
     pub fn add(&mut self, job: Job, answer: A) {
-        self.waiting.insert(job.number, Waiting { job, delivery: 0, answer, sequence: None });
+        let (sampled, failed) = (SampledVersions::default(), BTreeSet::new());
+        self.waiting.insert(job.number, Waiting { job, delivery: 0, answer, sequence: None, sampled, failed });
     }
 
     pub fn get(&self, number: u64) -> Option<&Waiting<A>> {
@@ -111,6 +140,14 @@ impl<A> Ledger<A> {
         settled
     }
 
+    /// Notes that a worker failed at a job. Takes the job out if as many workers failed as end the run.
+    pub fn fail(&mut self, number: u64, worker: &str) -> Option<Waiting<A>> {
+        let waiting = self.waiting.get_mut(&number)?;
+        waiting.failed.insert(worker.to_owned());
+        let is_hopeless = waiting.failed.len() >= MOST_FAILURES;
+        if is_hopeless { self.waiting.remove(&number) } else { None }
+    }
+
     /// Takes a job out that is not needed.
     pub fn give_up(&mut self, number: u64) -> Option<Waiting<A>> {
         self.waiting.remove(&number)
@@ -134,8 +171,31 @@ mod tests {
         // The result of the obsolete delivery is the same episodes, and may come first.
         assert!(ledger.settle(7).is_some());
         assert!(ledger.settle(7).is_none());
-        let Dispatched { groups, delivered_again, not_wanted, refused, workers } = ledger.seen;
-        assert_eq!((groups, delivered_again, not_wanted, refused, workers.len()), (1, 1, 1, 0, 2));
+        let Dispatched { groups, delivered_again, not_wanted, refused, failed, workers } = ledger.seen;
+        assert_eq!((groups, delivered_again, not_wanted, refused, failed, workers.len()), (1, 1, 1, 0, 0, 2));
+    }
+
+    #[test]
+    fn the_third_worker_that_fails_ends_a_job() {
+        let mut ledger = Ledger::new();
+        ledger.add(job(7, 1), ());
+        for worker in ["a", "b", "a", "b"] {
+            assert!(ledger.fail(7, worker).is_none(), "{worker}");
+        }
+        assert!(ledger.fail(8, "c").is_none(), "an unknown job");
+        assert!(ledger.fail(7, "c").is_some());
+        assert!(ledger.get(7).is_none());
+    }
+
+    #[test]
+    fn sampled_versions_are_kept_by_seat() {
+        let mut sampled = SampledVersions::default();
+        sampled.add(0, &[]);
+        assert_eq!(sampled.of(0), None);
+        sampled.add(0, &[4, 5]);
+        sampled.add(0, &[3]);
+        sampled.add(1, &[9]);
+        assert_eq!((sampled.of(0), sampled.of(1)), (Some(&(3..=5)), Some(&(9..=9))));
     }
 
     /// Whatever order deliveries, calls, results and losses come in, each job settles once or is given up.

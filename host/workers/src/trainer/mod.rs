@@ -1,22 +1,27 @@
 //! The trainer's side: gives out groups as jobs, answers policy calls and takes results.
 
 mod dispatch;
+mod inbox;
 mod ledger;
+mod liveness;
 mod policies;
+mod reading;
 mod results;
 mod streams;
+mod verdicts;
 
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use gymkhana_orchestration::remote::{GroupJob, PlayedGroup, RemotePlayers};
+use gymkhana_orchestration::remote::{GroupJob, PlayedGroup, RemotePlayers, RunPosition};
 use gymkhana_orchestration::scheduler::SeatPlayers;
 use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
 use gymkhana_record::EpisodeRecord;
 use gymkhana_rollout::{Rollout, SeatPlayer};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::bus::{Bus, BusSettings, Names, RunKey};
@@ -69,6 +74,8 @@ pub struct RunOnBus<S> {
 pub struct Dispatcher {
     commands: mpsc::UnboundedSender<Command>,
     next: Arc<AtomicU64>,
+    /// Whether a worker was heard within the lease.
+    plays: watch::Receiver<bool>,
     dispatch: JoinHandle<Dispatched>,
     streams: Streams,
 }
@@ -95,9 +102,14 @@ impl Dispatcher {
         streams.clear().await;
         let (commands, received) = mpsc::unbounded_channel();
         let dispatch = DispatchLoop::open(streams.clone(), run).await?;
-        streams.make().await?;
+        if let Err(error) = streams.make().await {
+            // A part of the run may be on the bus.
+            streams.clear().await;
+            return Err(error);
+        }
+        let plays = dispatch.plays();
         let dispatch = tokio::spawn(dispatch.work(received));
-        Ok(Self { commands, next: Arc::default(), dispatch, streams })
+        Ok(Self { commands, next: Arc::default(), plays, dispatch, streams })
     }
 
     /// Name of the run on the bus.
@@ -121,7 +133,8 @@ impl Dispatcher {
     /// A handle that gives out groups.
     #[must_use]
     pub fn players(&self) -> Arc<dyn RemotePlayers> {
-        Arc::new(Players { commands: self.commands.clone(), next: Arc::clone(&self.next) })
+        let (commands, next, plays) = (self.commands.clone(), Arc::clone(&self.next), self.plays.clone());
+        Arc::new(Players { commands, next, plays })
     }
 }
 
@@ -136,6 +149,7 @@ fn seats(players: &impl SeatPlayers) -> Vec<SeatKind> {
 struct Players {
     commands: mpsc::UnboundedSender<Command>,
     next: Arc<AtomicU64>,
+    plays: watch::Receiver<bool>,
 }
 
 /// Gives a job up when it is dropped; a job with a result is known no longer.
@@ -163,5 +177,17 @@ impl RemotePlayers for Players {
             sent.map_err(|_| over())?;
             played.await.map_err(|_| over())?
         })
+    }
+
+    fn until_unplayed(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let mut plays = self.plays.clone();
+        Box::pin(async move {
+            // Without a sender the run is over.
+            let _ = plays.wait_for(|plays| !plays).await;
+        })
+    }
+
+    fn show(&self, position: RunPosition) {
+        let _ = self.commands.send(Command::Show(position));
     }
 }

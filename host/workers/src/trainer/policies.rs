@@ -23,10 +23,22 @@ const TOO_LARGE: &str = "a reply is larger than a message of the bus\nhint: rais
 /// A call by its worker and its number there.
 type CallId = (String, u64);
 
+/// Stop conditions that are kept.
+const MOST_STOP_CONDITIONS: usize = 64;
+
 /// Answer of a finished call.
 pub(crate) struct Answered {
     call: CallId,
     answer: Option<Bytes>,
+    /// Weight versions of the tokens that were sampled.
+    versions: Vec<u32>,
+}
+
+/// Tokens that a seat's model has sampled for a job.
+pub(crate) struct SampledTokens {
+    pub job: u64,
+    pub seat: u32,
+    pub versions: Vec<u32>,
 }
 
 enum Progress {
@@ -37,6 +49,7 @@ enum Progress {
 struct Call {
     job: u64,
     delivery: u64,
+    seat: u32,
     /// The conversation that it continues, and whether its task or its end came first.
     continues: Option<(CallId, Arc<Last>)>,
     progress: Progress,
@@ -121,8 +134,12 @@ impl<S: SeatPlayers> PolicyCalls<S> {
         let seats = self.seats.clone();
         let (finished, answered) = (self.finished.clone(), id.clone());
         let report = move |answer: PolicyAnswer| {
+            let versions = match &answer {
+                PolicyAnswer::Generated(generated) => generated.sampled.versions.clone(),
+                _ => vec![],
+            };
             // Without a receiver the run is over.
-            let _ = finished.send(Answered { call: answered, answer: encode(&answer).ok() });
+            let _ = finished.send(Answered { call: answered, answer: encode(&answer).ok(), versions });
         };
         let mut continues = None;
         let task = match request {
@@ -175,17 +192,19 @@ impl<S: SeatPlayers> PolicyCalls<S> {
                 })
             }
         };
-        self.calls.insert(id, Call { job, delivery, continues, progress: Progress::Running { reply, task } });
+        let progress = Progress::Running { reply, task };
+        self.calls.insert(id, Call { job, delivery, seat, continues, progress });
     }
 
-    /// Sends the answer of a call that has finished.
-    pub fn finish(&mut self, answered: Answered) {
-        let Some(call) = self.calls.get_mut(&answered.call) else { return };
-        let Some(answer) = answered.answer else { return };
+    /// Sends the answer of a call that has finished; returns what was sampled. `None` if the call was ended.
+    pub fn finish(&mut self, answered: Answered) -> Option<SampledTokens> {
+        let call = self.calls.get_mut(&answered.call)?;
+        let answer = answered.answer?;
         let before = std::mem::replace(&mut call.progress, Progress::Done(answer.clone()));
         if let Progress::Running { reply, .. } = before {
             send(&self.client, reply, answer, &mut self.tasks);
         }
+        Some(SampledTokens { job: call.job, seat: call.seat, versions: answered.versions })
     }
 
     /// Answers a call at once.
@@ -245,6 +264,9 @@ impl<S: SeatPlayers> PolicyCalls<S> {
         }
         if let Some(known) = self.stop_texts.get(&texts) {
             return known.clone();
+        }
+        if self.stop_texts.len() >= MOST_STOP_CONDITIONS {
+            self.stop_texts.clear();
         }
         let made = StopTexts::new(&texts, self.rollout.chat()).map(|texts| Arc::new(texts) as Arc<dyn StopCondition>);
         self.stop_texts.insert(texts, made.clone());

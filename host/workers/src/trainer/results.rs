@@ -1,113 +1,188 @@
 //! Results of workers, which are not trusted: read within limits, and compared with their jobs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use gymkhana_record::{EpisodeId, EpisodeRecord};
+use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Segment};
 use gymkhana_registry::Digest;
-use gymkhana_store::decode_episodes;
-use tokio::io::AsyncReadExt;
+use gymkhana_rollout::SamplingPlan;
+use gymkhana_store::{BadEpisodes, decode_episodes};
 
+use super::ledger::SampledVersions;
 use super::streams::Streams;
+use crate::description::SeatKind;
 use crate::messages::{Job, ResultHeader};
+use crate::objects;
 
-/// Largest records of a group, in bytes.
-const MOST_BYTES: u64 = 1 << 30;
 /// Longest time in which an object is fetched.
 const FETCHED: Duration = Duration::from_secs(120);
 
 /// Reason why the records of a result were not read.
 pub(crate) enum Unread {
     /// The result is wrong.
-    Refused(String),
+    Refused(RecordRefusal),
     /// The bus is away, or has lost the records.
     Away(String),
 }
 
-impl From<String> for Unread {
-    fn from(why: String) -> Self {
+impl From<RecordRefusal> for Unread {
+    fn from(why: RecordRefusal) -> Self {
         Self::Refused(why)
     }
+}
+
+/// Reason why the records of a result are refused.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RecordRefusal {
+    #[error("its records are not those of its digest")]
+    Digest,
+    #[error(transparent)]
+    Malformed(#[from] BadEpisodes),
+    #[error("it has no records")]
+    Empty,
+    #[error("episode {0} is not one of group {1}")]
+    Group(EpisodeId, EpisodeId),
+    #[error("episode {0} is none of the {1} members of its group, or comes twice")]
+    Member(EpisodeId, u32),
+    #[error("it has {found} of the {asked} episodes that its job asks for")]
+    Missing { found: u32, asked: u32 },
+    #[error("episode {0} has another task than its group")]
+    Task(EpisodeId),
+    #[error("episode {0} has another seed than its group gives it")]
+    Seed(EpisodeId),
+    #[error("episode {0} holds a number that is not finite")]
+    NotFinite(EpisodeId),
+    #[error("episode {0} has tokens of seat {1}, which the run does not have")]
+    Seat(EpisodeId, u32),
+    #[error("episode {0} has tokens of weight version {1}, but the trainer sampled none of its group with it")]
+    Version(EpisodeId, u32),
 }
 
 /// The records of a result: those of the message, or those of its object, which is removed.
 ///
 /// # Errors
-/// In words, if they are too large, not there, altered, or not records.
+/// If they are not there, altered, or not records.
 pub(crate) async fn read(
     streams: &Streams,
     header: &ResultHeader,
     inline: &[u8],
 ) -> Result<Vec<EpisodeRecord>, Unread> {
-    let mut fetched = Vec::new();
-    let bytes = match header.object {
-        None => inline,
-        Some(size) if size > MOST_BYTES => Err(format!("its records are larger than {MOST_BYTES} bytes"))?,
-        Some(size) => {
-            let fetching = fetch(streams, header, size, &mut fetched);
-            let done = tokio::time::timeout(FETCHED, fetching).await;
-            done.map_err(|_| Unread::Away("it takes too long".to_owned()))?.map_err(Unread::Away)?;
-            &fetched
-        }
-    };
-    Ok(records(bytes, &header.records)?)
+    let Some(size) = header.object else { return Ok(records(inline, &header.records)?) };
+    let fetched = tokio::time::timeout(FETCHED, fetch(streams, header, size)).await;
+    let fetched = fetched.map_err(|_| Unread::Away(format!("it takes more than {} s", FETCHED.as_secs())))?;
+    Ok(records(&fetched.map_err(Unread::Away)?, &header.records)?)
 }
 
-async fn fetch(streams: &Streams, header: &ResultHeader, size: u64, fetched: &mut Vec<u8>) -> Result<(), String> {
+async fn fetch(streams: &Streams, header: &ResultHeader, size: u64) -> Result<Vec<u8>, String> {
     let store = streams.files().await.map_err(|error| error.to_string())?;
     let name = ResultHeader::object_name(&header.worker, header.job, header.delivery);
-    let object = store.get(&name).await.map_err(|error| error.to_string())?;
-    object.take(size + 1).read_to_end(fetched).await.map_err(|error| error.to_string())?;
+    let fetched = objects::get(&store, &name, size).await.map_err(|error| error.to_string())?;
     // What stays there ends with the run.
     let _ = store.delete(&name).await;
-    Ok(())
+    Ok(fetched)
 }
 
 /// Records of these bytes, which have this digest.
-fn records(bytes: &[u8], digest: &Digest) -> Result<Vec<EpisodeRecord>, String> {
+fn records(bytes: &[u8], digest: &Digest) -> Result<Vec<EpisodeRecord>, RecordRefusal> {
     if Digest::of(bytes) != *digest {
-        return Err("its records are not those of its digest".to_owned());
+        return Err(RecordRefusal::Digest);
     }
-    decode_episodes(bytes).map_err(|error| error.to_string())
+    Ok(decode_episodes(bytes)?)
 }
 
-/// Compares records with their job. `environment` is the name of the job's environment in records.
-///
-/// # Errors
-/// In words, at the first record that is not one of the job.
-pub(crate) fn check(records: &[EpisodeRecord], job: &Job, environment: Option<&str>) -> Result<(), String> {
-    let (group, members) = (&job.group.group, job.group.plan.members(job.group.group.size));
-    if records.is_empty() {
-        return Err("it has no records".to_owned());
+/// What the records of a job are compared with.
+pub(crate) struct Asked<'a> {
+    pub job: &'a Job,
+    /// Name of the job's environment in records.
+    pub environment: Option<&'a str>,
+    /// Players of the seats.
+    pub seats: &'a [SeatKind],
+    /// Weight versions of the tokens that were sampled for the job.
+    pub sampled: &'a SampledVersions,
+}
+
+impl Asked<'_> {
+    /// Compares records with their job.
+    ///
+    /// # Errors
+    /// At the first record that is not one of the job, or if one is missing.
+    pub fn check(&self, records: &[EpisodeRecord]) -> Result<(), RecordRefusal> {
+        if records.is_empty() {
+            return Err(RecordRefusal::Empty);
+        }
+        let (group, environment) = (&self.job.group.group, self.environment);
+        for record in records {
+            let id = record.id;
+            if (EpisodeId { member: 0, attempt: 0, ..id }) != (EpisodeId { member: 0, attempt: 0, ..group.id }) {
+                return Err(RecordRefusal::Group(id, group.id));
+            }
+            if record.task != group.task || record.environment.as_deref() != environment {
+                return Err(RecordRefusal::Task(id));
+            }
+            // A fork has the seed of the episode that it began in.
+            let seed = group.seeds.child(EpisodeId { attempt: 0, ..id });
+            if record.forks.is_empty() && record.seed != seed {
+                return Err(RecordRefusal::Seed(id));
+            }
+            record.segments.iter().try_for_each(|segment| self.check_segment(id, segment))?;
+        }
+        self.check_members(records)
     }
-    let mut seen = BTreeSet::new();
-    for record in records {
-        let id = record.id;
-        if (EpisodeId { member: 0, attempt: 0, ..id }) != (EpisodeId { member: 0, attempt: 0, ..group.id }) {
-            return Err(format!("episode {id} is not one of group {}", group.id));
+
+    /// Each member has one episode. Plans with forks may also keep a dropped one that others began in.
+    fn check_members(&self, records: &[EpisodeRecord]) -> Result<(), RecordRefusal> {
+        let (plan, size) = (&self.job.group.plan, self.job.group.group.size);
+        let members = plan.members(size);
+        let has_forks = matches!(plan, SamplingPlan::Branch(_) | SamplingPlan::Prefixes(_));
+        let mut last: BTreeMap<u32, EpisodeId> = BTreeMap::new();
+        for record in records {
+            let id = record.id;
+            let newest = last.entry(id.member).or_insert(id);
+            *newest = (*newest).max(id);
         }
-        if id.member >= members || !seen.insert(id.member) {
-            return Err(format!("episode {id} is none of the {members} members of its group, or comes twice"));
+        let mut seen = BTreeSet::new();
+        for record in records {
+            let id = record.id;
+            let is_kept = last.get(&id.member) == Some(&id) || (has_forks && record.ending == Ending::Dropped);
+            if id.member >= members || !seen.insert(id) || !is_kept {
+                return Err(RecordRefusal::Member(id, members));
+            }
         }
-        if record.task != group.task || record.environment.as_deref() != environment {
-            return Err(format!("episode {id} has another task than its group"));
+        // A guided group repeats those members alone that failed.
+        let asked = if let SamplingPlan::Guided(_) = plan { size } else { members };
+        let found = last.range(..asked).count() as u32;
+        if found < asked { Err(RecordRefusal::Missing { found, asked }) } else { Ok(()) }
+    }
+
+    fn check_segment(&self, id: EpisodeId, segment: &Segment) -> Result<(), RecordRefusal> {
+        if !segment.log_probs().iter().chain(segment.entropies()).all(|number| number.is_finite()) {
+            return Err(RecordRefusal::NotFinite(id));
         }
-        // A fork has the seed of the episode that it began in.
-        let seed = group.seeds.child(EpisodeId { attempt: 0, ..id });
-        if record.forks.is_empty() && record.seed != seed {
-            return Err(format!("episode {id} has another seed than its group gives it"));
+        let seat = segment.seat();
+        let Some(kind) = self.seats.get(seat as usize) else { return Err(RecordRefusal::Seat(id, seat)) };
+        // Oracles have no weights.
+        if *kind == SeatKind::Oracle || self.job.group.group.id.phase == Phase::Demonstration {
+            return Ok(());
+        }
+        let sampled = self.sampled.of(seat);
+        let mut versions = segment.versions().iter().zip(segment.sampled()).filter(|(_, sampled)| **sampled);
+        match versions.find(|(version, _)| !sampled.is_some_and(|known| known.contains(version))) {
+            Some((version, _)) => Err(RecordRefusal::Version(id, *version)),
+            None => Ok(()),
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use gymkhana_record::{Ending, TaskRef};
+    use gymkhana_record::{Sampled, TaskRef};
+    use gymkhana_rollout::{Branch, Guided, Oversample};
     use gymkhana_store::encode_episodes;
 
     use super::*;
     use crate::messages::tests::job;
+
+    const MODEL: SeatKind = SeatKind::Model { context: 64, can_score: true };
 
     /// The record of a member, as a worker plays it.
     fn member(job: &Job, member: u32) -> EpisodeRecord {
@@ -115,29 +190,96 @@ mod tests {
         EpisodeRecord::new(plan.id, plan.task, plan.seed, Ending::Dropped)
     }
 
+    /// The refusal of these records, if any; the trainer sampled tokens of versions 3 and 4 for seat 0.
+    fn refusal(records: &[EpisodeRecord], job: &Job) -> Option<String> {
+        let mut sampled = SampledVersions::default();
+        sampled.add(0, &[3, 4]);
+        let asked = Asked { job, environment: None, seats: &[MODEL, MODEL, SeatKind::Oracle], sampled: &sampled };
+        asked.check(records).err().map(|refusal| refusal.to_string())
+    }
+
+    fn whole(job: &Job) -> Vec<EpisodeRecord> {
+        (0..job.group.plan.members(job.group.group.size)).map(|number| member(job, number)).collect()
+    }
+
     #[test]
     fn a_group_has_the_episodes_of_its_job() {
         let job = job(7, 2);
-        let whole = [member(&job, 0), member(&job, 1)];
-        assert_eq!(check(&whole, &job, None), Ok(()));
+        assert_eq!(refusal(&whole(&job), &job), None);
         // An episode that was played again after a fault.
-        let mut again = member(&job, 1);
-        again.id.attempt = 2;
-        assert_eq!(check(&[again], &job, None), Ok(()));
+        let mut again = whole(&job);
+        again[1].id.attempt = 2;
+        assert_eq!(refusal(&again, &job), None);
         let altered = |change: fn(&mut EpisodeRecord)| {
-            let mut record = member(&job, 0);
-            change(&mut record);
-            check(&[record], &job, None).unwrap_err()
+            let mut records = whole(&job);
+            change(&mut records[0]);
+            refusal(&records, &job).unwrap()
         };
         assert!(altered(|record| record.id.group += 1).contains("is not one of group"));
         assert!(altered(|record| record.id.step += 1).contains("is not one of group"));
-        assert!(altered(|record| record.id.member = 2).contains("none of the 2 members"));
         assert!(altered(|record| record.seed = gymkhana_record::Seed(0)).contains("another seed"));
         let other = |record: &mut EpisodeRecord| record.task = TaskRef { split: "train".to_owned(), index: 1 };
         assert!(altered(other).contains("another task"));
         assert!(altered(|record| record.environment = Some("other".to_owned())).contains("another task"));
-        assert!(check(&[member(&job, 0), member(&job, 0)], &job, None).unwrap_err().contains("comes twice"));
-        assert!(check(&[], &job, None).unwrap_err().contains("no records"));
+        assert!(refusal(&[], &job).unwrap().contains("no records"));
+    }
+
+    #[test]
+    fn a_group_has_each_member_once() {
+        let mut asked = job(7, 2);
+        let missing = refusal(&whole(&asked)[1..], &asked).unwrap();
+        assert_eq!(missing, "it has 1 of the 2 episodes that its job asks for");
+        let more: Vec<EpisodeRecord> = (0..3).map(|number| member(&asked, number)).collect();
+        assert!(refusal(&more, &asked).unwrap().contains("none of the 2 members"));
+        let twice = [whole(&asked), vec![member(&asked, 0)]].concat();
+        assert!(refusal(&twice, &asked).unwrap().contains("comes twice"));
+        let mut attempts = twice.clone();
+        attempts[2].id.attempt = 1;
+        assert!(refusal(&attempts, &asked).unwrap().contains("comes twice"));
+        // A dropped episode stays beside its repetition where others began in it.
+        asked.group.plan = SamplingPlan::Branch(Branch::default());
+        assert_eq!(refusal(&attempts, &asked), None);
+        attempts[0].ending = Ending::Terminated;
+        assert!(refusal(&attempts, &asked).unwrap().contains("comes twice"));
+        asked.group.plan = SamplingPlan::Oversample(Oversample::default());
+        assert_eq!(refusal(&whole(&asked), &asked), None);
+        assert_eq!(refusal(&whole(&asked)[..3], &asked).unwrap(), "it has 3 of the 4 episodes that its job asks for");
+        // Of a guided group, no member, or one, may have failed.
+        asked.group.plan = SamplingPlan::Guided(Guided { retries: 1 });
+        assert_eq!(refusal(&whole(&asked)[..2], &asked), None);
+        assert_eq!(refusal(&whole(&asked)[..3], &asked), None);
+    }
+
+    #[test]
+    fn tokens_are_those_that_the_trainer_sampled() {
+        let asked = job(7, 1);
+        let with = |seat: u32, version: u32, log_prob: f32, entropy: f32| {
+            let mut record = member(&asked, 0);
+            let mut segment = Segment::new(seat);
+            // Versions of tokens that were not sampled are 0.
+            segment.append_given(&[1], 0);
+            let sampled = Sampled {
+                tokens: vec![1],
+                log_probs: vec![log_prob],
+                entropies: vec![entropy],
+                versions: vec![version],
+            };
+            segment.append_sampled(&sampled, 0).unwrap();
+            record.segments.push(segment);
+            refusal(&[record], &asked)
+        };
+        for version in [3, 4] {
+            assert_eq!(with(0, version, -1.0, 0.0), None);
+        }
+        for version in [0, 2, 5, u32::MAX] {
+            assert!(with(0, version, -1.0, 0.0).unwrap().contains(&format!("of weight version {version},")));
+        }
+        assert!(with(1, 3, -1.0, 0.0).unwrap().contains("of weight version 3,"), "seat 1 sampled nothing");
+        assert_eq!(with(2, 0, -1.0, 0.0), None, "an oracle");
+        assert!(with(3, 3, -1.0, 0.0).unwrap().contains("tokens of seat 3,"));
+        for (log_prob, entropy) in [(f32::NAN, 0.0), (f32::NEG_INFINITY, 0.0), (0.0, f32::INFINITY)] {
+            assert!(with(0, 3, log_prob, entropy).unwrap().contains("not finite"));
+        }
     }
 
     #[test]
@@ -148,8 +290,8 @@ mod tests {
         assert_eq!(records(&bytes, &digest).unwrap(), sent);
         let mut altered = bytes.clone();
         altered[40] ^= 1;
-        assert!(records(&altered, &digest).unwrap_err().contains("not those of its digest"));
+        assert!(matches!(records(&altered, &digest), Err(RecordRefusal::Digest)));
         let cut = &bytes[..bytes.len() - 1];
-        assert!(records(cut, &Digest::of(cut)).is_err());
+        assert!(matches!(records(cut, &Digest::of(cut)), Err(RecordRefusal::Malformed(_))));
     }
 }

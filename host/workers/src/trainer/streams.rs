@@ -8,6 +8,7 @@ use async_nats::jetstream::context::{ConsumerInfoErrorKind, GetStreamErrorKind};
 use async_nats::jetstream::object_store::ObjectStore;
 use async_nats::jetstream::stream::{DiscardPolicy, RetentionPolicy, StorageType};
 use async_nats::jetstream::{kv, object_store, stream};
+use gymkhana_orchestration::remote::RunPosition;
 use gymkhana_orchestration::{Classify, RunResult};
 
 use crate::bus::{Bus, Names, RUNS, RunKey};
@@ -19,7 +20,8 @@ use crate::messages::Job;
 const DUPLICATES: Duration = Duration::from_secs(120);
 /// Code of the bus for what it does not have.
 const NOT_FOUND: usize = 404;
-const NOT_TAKEN: &str = "the bus does not keep the run\nhint: check the limits of its JetStream account and its disk";
+const NOT_TAKEN: &str =
+    "the bus does not keep the run\nhint: free space on its disk, or raise the limits of its JetStream account";
 
 /// A name for a life of a trainer.
 pub(crate) fn new_epoch() -> RunResult<String> {
@@ -55,6 +57,7 @@ impl Streams {
         let _ = jetstream.delete_object_store(self.names.files_bucket()).await;
         if let Ok(runs) = jetstream.get_key_value(RUNS).await {
             let _ = runs.delete(self.run.to_string()).await;
+            let _ = runs.delete(self.names.position()).await;
         }
     }
 
@@ -85,10 +88,22 @@ impl Streams {
         };
         jobs.get_or_create_consumer(&self.names.consumer(), workers).await.user_context(NOT_TAKEN)?;
         let files = self.files().await?;
-        files::publish(&files, &self.folder, &self.description.files).await?;
+        let bucket = self.names.files_bucket();
+        files::publish(&self.bus, &bucket, &files, &self.folder, &self.description.files).await?;
         let runs = self.runs().await?;
         let description = serde_json::to_vec(&self.description).internal()?;
         runs.put(self.run.to_string(), description.into()).await.user_context(NOT_TAKEN)?;
+        Ok(())
+    }
+
+    /// Writes the run's position beside its description.
+    ///
+    /// # Errors
+    /// If the bus does not take it.
+    pub async fn show(&self, position: &RunPosition) -> RunResult<()> {
+        let runs = self.bus.jetstream.get_key_value(RUNS).await.user_error()?;
+        let position = serde_json::to_vec(position).internal()?;
+        runs.put(self.names.position(), position.into()).await.user_error()?;
         Ok(())
     }
 

@@ -5,15 +5,16 @@ mod play;
 mod policy;
 mod session;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use gymkhana_orchestration::{Reporter, RunError, RunResult};
 
-use crate::bus::{Bus, BusSettings, RUNS, RunKey, without_password};
+use crate::bus::{Bus, BusSettings, Names, RUNS, RunKey, without_password};
 use crate::description::Description;
-use session::{Over, Session};
+use session::{Over, Session, trainer_lives};
 
 /// Time between two looks for a run.
 const LOOK: Duration = Duration::from_secs(1);
@@ -31,6 +32,8 @@ pub struct WorkerSettings {
     pub cache: PathBuf,
     /// Whether the worker ends with its first run.
     pub once: bool,
+    /// Time after which the worker leaves a run whose trainer does not answer.
+    pub trainer_timeout: Duration,
     /// Whether runs may start programs on this machine: agents and MCP servers.
     pub allow_programs: bool,
 }
@@ -73,11 +76,13 @@ impl Worker {
     pub async fn work(&self, stop: impl Future<Output = ()>) -> RunResult<Worked> {
         let mut stop = std::pin::pin!(stop);
         let mut worked = Worked::default();
+        // Lives of runs whose trainer did not answer.
+        let mut lost = BTreeSet::new();
         self.reporter.status(&format!("waiting for a run at {}", without_password(&self.settings.bus.url)));
         loop {
             let found = tokio::select! {
                 () = &mut stop => return Ok(worked),
-                found = self.find() => found?,
+                found = self.find(&lost) => found?,
             };
             let (run, description) = found;
             let epoch = description.epoch.clone();
@@ -102,6 +107,17 @@ impl Worker {
             worked.runs += u64::from(groups > 0);
             match over {
                 Over::Stopped => return Ok(worked),
+                Over::Lost => {
+                    let silent = self.settings.trainer_timeout.as_secs();
+                    self.reporter.warn(&format!(
+                        "the trainer of run {run} has not answered for {silent} s, so that this worker leaves the \
+                         run\nhint: use `host run --resume` at the trainer; its workers then come back"
+                    ));
+                    if self.settings.once {
+                        return Ok(worked);
+                    }
+                    lost.insert((run, epoch));
+                }
                 Over::Ended if self.settings.once => return Ok(worked),
                 Over::Renewed => {}
                 Over::Ended => self.reporter.status(&format!("run {run} has ended; waiting for the next")),
@@ -116,17 +132,18 @@ impl Worker {
         read(run, &text).is_ok_and(|description| description.epoch == epoch)
     }
 
-    /// The first run of the bus, or the one that was asked for, when it is there.
-    async fn find(&self) -> RunResult<(RunKey, Description)> {
+    /// A run of the bus, or the one that was asked for, when it is there.
+    async fn find(&self, lost: &BTreeSet<(RunKey, String)>) -> RunResult<(RunKey, Description)> {
         loop {
-            if let Some(found) = self.look().await? {
+            if let Some(found) = self.look(lost).await? {
                 return Ok(found);
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    async fn look(&self) -> RunResult<Option<(RunKey, Description)>> {
+    /// The first run whose trainer answers, else the first that is not among the `lost` ones.
+    async fn look(&self, lost: &BTreeSet<(RunKey, String)>) -> RunResult<Option<(RunKey, Description)>> {
         // Without an answer of the bus, the next look tries again.
         let Ok(runs) = self.bus.jetstream.get_key_value(RUNS).await else { return Ok(None) };
         let keys: Vec<RunKey> = match &self.settings.run {
@@ -139,15 +156,26 @@ impl Worker {
                 keys
             }
         };
-        let mut refused = None;
+        let (mut silent, mut refused) = (None, None);
         for run in keys {
             let Ok(Some(text)) = runs.get(run.to_string()).await else { continue };
             match read(&run, &text) {
-                Ok(description) => return Ok(Some((run, description))),
+                Ok(description) => {
+                    let names = Names::new(run.clone(), description.epoch.clone());
+                    if trainer_lives(&self.bus, &names).await {
+                        return Ok(Some((run, description)));
+                    }
+                    if !lost.contains(&(run.clone(), description.epoch.clone())) {
+                        silent.get_or_insert((run, description));
+                    }
+                }
                 Err(error) => refused = Some(error),
             }
         }
-        refused.map_or(Ok(None), Err)
+        match (silent, refused) {
+            (None, Some(refused)) => Err(refused),
+            (silent, _) => Ok(silent),
+        }
     }
 }
 

@@ -1,11 +1,14 @@
 //! One job at a worker: plays its group, brings the result to the trainer and acknowledges the job.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_nats::Request;
 use async_nats::jetstream::{AckKind, Message};
+use bytes::Bytes;
+use futures::FutureExt;
 use gymkhana_orchestration::{RunError, RunResult};
 use gymkhana_record::{EpisodeRecord, Phase};
 use gymkhana_registry::Digest;
@@ -17,10 +20,10 @@ use tokio::sync::watch;
 use super::policy::{BusPolicy, Ends};
 use super::session::Session;
 use crate::description::SeatKind;
+use crate::limits::{MOST_DELIVERIES, cut_reason};
 use crate::messages::{Job, JobEnd, ResultHeader, Verdict, encode_result};
+use crate::objects::{self, PutError};
 
-/// Deliveries after which a job is a fault: it ends every worker that takes it.
-const MOST_DELIVERIES: u64 = 32;
 /// Time in which the trainer answers to a result.
 const JUDGED: Duration = Duration::from_secs(10);
 /// Longest time of an acknowledgement.
@@ -29,10 +32,14 @@ const ACKNOWLEDGED: Duration = Duration::from_secs(5);
 const AWAY: Duration = Duration::from_millis(500);
 /// Tries to bring a result. The job goes back to the queue after the last.
 const TRIES: u32 = 120;
+/// Time between two tries while the bus has no space for a result. Their number has no limit.
+const FULL: Duration = Duration::from_secs(2);
+/// Longest time between two renewals of a lease, which also show the trainer that the worker plays.
+const RENEWAL: Duration = Duration::from_secs(10);
 
 /// What became of a job.
 enum Outcome {
-    Played(Result<Vec<EpisodeRecord>, String>),
+    Played(Result<Vec<EpisodeRecord>, JobEnd>),
     /// It ended without a result.
     Ended(Ends),
 }
@@ -41,7 +48,7 @@ impl Session {
     /// Plays a job.
     ///
     /// # Errors
-    /// If the trainer refuses the result.
+    /// If this worker fails to play it, or the trainer refuses a call or the result.
     pub async fn job(self: Arc<Self>, message: Message) -> RunResult<()> {
         let delivery = message.info().map_or(1, |info| u64::try_from(info.delivered).unwrap_or(1));
         let Ok(job) = serde_json::from_slice::<Job>(&message.payload) else {
@@ -54,12 +61,14 @@ impl Session {
         let mut until_ended = std::pin::pin!(until_ended(ended, self.leaves.subscribe()));
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).insert(job.number, Arc::clone(&ends));
         let outcome = if delivery > MOST_DELIVERIES {
-            let why = format!("its group was given to {MOST_DELIVERIES} workers, and none finished it");
-            Outcome::Played(Err(why))
+            let why = format!("its group was delivered {MOST_DELIVERIES} times, and no worker finished it");
+            Outcome::Played(Err(JobEnd::Fault(why)))
         } else {
             let played = Arc::clone(&self).group(job.clone(), delivery, Arc::clone(&ends));
             tokio::select! {
-                played = played => Outcome::Played(played),
+                played = AssertUnwindSafe(played).catch_unwind() => Outcome::Played(played.unwrap_or_else(|_| {
+                    Err(JobEnd::Failed("the program panicked while it played the group".to_owned()))
+                })),
                 why = &mut until_ended => Outcome::Ended(why),
                 () = self.keep_alive(&message) => Outcome::Ended(Ends::Leaves),
             }
@@ -68,15 +77,9 @@ impl Session {
             Outcome::Played(played) => tokio::select! {
                 brought = self.bring(&job, delivery, played, &message) => brought,
                 () = self.keep_alive(&message) => Ok(()),
-                why = &mut until_ended => {
-                    end(&message, why).await;
-                    Ok(())
-                }
+                why = &mut until_ended => end(&message, why).await,
             },
-            Outcome::Ended(why) => {
-                end(&message, why).await;
-                Ok(())
-            }
+            Outcome::Ended(why) => end(&message, why).await,
         };
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&job.number);
         brought
@@ -86,8 +89,8 @@ impl Session {
     async fn keep_alive(&self, message: &Message) {
         let third = Duration::from_millis((self.description.lease_ms / 3).max(100));
         loop {
-            tokio::time::sleep(third).await;
             acknowledge(message, AckKind::Progress).await;
+            tokio::time::sleep(third.min(RENEWAL)).await;
         }
     }
 
@@ -97,12 +100,14 @@ impl Session {
         job: Job,
         delivery: u64,
         ends: Arc<watch::Sender<Option<Ends>>>,
-    ) -> Result<Vec<EpisodeRecord>, String> {
+    ) -> Result<Vec<EpisodeRecord>, JobEnd> {
         let Job { number, group } = job;
         let rollout = self.rollouts.get(group.environment).cloned();
-        let rollout = rollout.ok_or_else(|| format!("the run has no environment {}", group.environment))?;
+        let none = || JobEnd::Failed(format!("this worker has no environment {}", group.environment));
+        let rollout = rollout.ok_or_else(none)?;
         let members = group.plan.members(group.group.size).min(self.most_episodes);
-        let _permits = self.episodes.acquire_many(members).await.map_err(|error| error.to_string())?;
+        let permits = self.episodes.acquire_many(members).await;
+        let _permits = permits.map_err(|error| JobEnd::Failed(error.to_string()))?;
         let policies: Vec<Option<BusPolicy>> = (0..)
             .zip(&self.description.seats)
             .map(|(seat, kind)| match kind {
@@ -127,7 +132,8 @@ impl Session {
                 Phase::Demonstration => Actor::Oracle,
                 _ => Actor::Seats(&players),
             };
-            rollout.run_plan(&group.group, &group.plan, actor).await.map_err(|error| describe(&error))
+            // It depends on the run's files and tokens, which every worker has.
+            rollout.run_plan(&group.group, &group.plan, actor).await.map_err(|error| JobEnd::Fault(describe(&error)))
         };
         run_on(self.guests.handle(), played).await
     }
@@ -137,13 +143,16 @@ impl Session {
         &self,
         job: &Job,
         delivery: u64,
-        played: Result<Vec<EpisodeRecord>, String>,
+        played: Result<Vec<EpisodeRecord>, JobEnd>,
         message: &Message,
     ) -> RunResult<()> {
-        let played = played.and_then(|records| encode_episodes(&records).map_err(|error| describe(&error)));
-        let (end, records) = match played {
+        let encode =
+            |records: Vec<EpisodeRecord>| encode_episodes(&records).map_err(|error| JobEnd::Fault(describe(&error)));
+        let (end, records) = match played.and_then(encode) {
             Ok(records) => (JobEnd::Played, records),
-            Err(why) => (JobEnd::Fault(why), vec![]),
+            Err(JobEnd::Fault(why)) => (JobEnd::Fault(cut_reason(why)), vec![]),
+            Err(JobEnd::Failed(why)) => (JobEnd::Failed(cut_reason(why)), vec![]),
+            Err(JobEnd::Played) => (JobEnd::Played, vec![]),
         };
         let rollout = self.rollouts.get(job.group.environment);
         let FailedForks { count, last } = rollout.map(|rollout| rollout.take_failed_forks()).unwrap_or_default();
@@ -154,48 +163,87 @@ impl Session {
             job: job.number,
             delivery,
             end,
-            failed_forks: (count, last),
+            failed_forks: (count, cut_reason(last)),
             records: Digest::of(&records),
             object: None,
         };
-        for _ in 0..TRIES {
-            match self.offer(&header, &records).await {
-                Some(Verdict::Accepted) => {
-                    self.done.fetch_add(1, Ordering::Relaxed);
-                    acknowledge(message, AckKind::Ack).await;
-                    return Ok(());
-                }
-                Some(Verdict::NotWanted) => {
-                    acknowledge(message, AckKind::Ack).await;
-                    return Ok(());
-                }
-                Some(Verdict::Refused(why)) => {
-                    acknowledge(message, AckKind::Nak(None)).await;
-                    let refused = format!("the trainer refused a result of this worker: {why}");
-                    return Err(RunError::user(refused).with_hint("use the trainer's version of `host`"));
-                }
-                None => tokio::time::sleep(AWAY).await,
-            }
+        let records = records.into();
+        let verdict = self.offer_until_judged(&header, &records).await;
+        if self.is_object(&records) && !matches!(verdict, Some(Verdict::Accepted)) {
+            self.remove_object(&header).await;
         }
-        acknowledge(message, AckKind::Nak(None)).await;
-        Ok(())
+        let kind = match &verdict {
+            Some(Verdict::Accepted | Verdict::NotWanted) => AckKind::Ack,
+            Some(Verdict::Refused(_) | Verdict::Elsewhere) | None => AckKind::Nak(None),
+        };
+        acknowledge(message, kind).await;
+        match (verdict, header.end) {
+            (Some(Verdict::Refused(why)), _) => {
+                let refused = format!("the trainer refused a result of this worker: {why}");
+                Err(RunError::user(refused).with_hint("use the trainer's version of `host`"))
+            }
+            (_, JobEnd::Failed(why)) => Err(RunError::internal(format!("a group was not played: {why}"))),
+            (Some(Verdict::Accepted), _) => {
+                self.done.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
-    /// Offers a result once; `None` if the trainer or the bus is away.
-    async fn offer(&self, header: &ResultHeader, records: &[u8]) -> Option<Verdict> {
+    /// Offers a result until the trainer answers; `None` if it does not.
+    async fn offer_until_judged(&self, header: &ResultHeader, records: &Bytes) -> Option<Verdict> {
+        let (mut tries, mut has_warned) = (0, false);
+        while tries < TRIES {
+            match self.offer(header, records).await {
+                Ok(Some(verdict)) => return Some(verdict),
+                Ok(None) | Err(PutError::Away(_)) => {
+                    tries += 1;
+                    tokio::time::sleep(AWAY).await;
+                }
+                Err(PutError::Refused(why)) => {
+                    if !std::mem::replace(&mut has_warned, true) {
+                        self.reporter.warn(&format!(
+                            "the bus does not take a result of {} bytes, which is offered again: {why}\nhint: free \
+                             space at the bus, or raise the limits of its JetStream account",
+                            records.len()
+                        ));
+                    }
+                    tokio::time::sleep(FULL).await;
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether records are larger than a message.
+    fn is_object(&self, records: &Bytes) -> bool {
+        records.len() > self.bus.most_bytes()
+    }
+
+    /// Removes records that the trainer does not fetch.
+    async fn remove_object(&self, header: &ResultHeader) {
+        let name = ResultHeader::object_name(&header.worker, header.job, header.delivery);
+        if let Ok(bucket) = self.bus.jetstream.get_object_store(self.names.files_bucket()).await {
+            // What stays there ends with the run.
+            let _ = bucket.delete(&name).await;
+        }
+    }
+
+    /// Offers a result once; `None` if the trainer does not answer.
+    async fn offer(&self, header: &ResultHeader, records: &Bytes) -> Result<Option<Verdict>, PutError> {
         let mut header = header.clone();
-        let mut inline = records;
-        if records.len() > self.bus.most_bytes() {
+        let mut inline: &[u8] = records;
+        if self.is_object(records) {
             let name = ResultHeader::object_name(&header.worker, header.job, header.delivery);
-            let bucket = self.bus.jetstream.get_object_store(self.names.files_bucket()).await.ok()?;
-            bucket.put(name.as_str(), &mut &records[..]).await.ok()?;
+            objects::put(&self.bus, &self.names.files_bucket(), &name, records.clone()).await?;
             header.object = Some(records.len() as u64);
             inline = &[];
         }
-        let message = encode_result(&header, inline).ok()?;
+        let Ok(message) = encode_result(&header, inline) else { return Ok(None) };
         let request = Request::new().payload(message).timeout(Some(JUDGED));
-        let answer = self.bus.client.send_request(self.names.results(), request).await.ok()?;
-        serde_json::from_slice(&answer.payload).ok()
+        let answer = self.bus.client.send_request(self.names.results(), request).await;
+        Ok(answer.ok().and_then(|answer| serde_json::from_slice(&answer.payload).ok()))
     }
 }
 
@@ -210,13 +258,22 @@ async fn until_ended(mut ended: watch::Receiver<Option<Ends>>, mut leaves: watch
 }
 
 /// Tells the queue about a job without a result.
-async fn end(message: &Message, why: Ends) {
+///
+/// # Errors
+/// If the trainer refused a call of the job.
+async fn end(message: &Message, why: Ends) -> RunResult<()> {
     match why {
         Ends::Settled => acknowledge(message, AckKind::Ack).await,
         Ends::Leaves => acknowledge(message, AckKind::Nak(None)).await,
         // The queue waits for the other worker.
         Ends::Superseded => {}
+        Ends::Refused(refusal) => {
+            acknowledge(message, AckKind::Nak(None)).await;
+            let refused = format!("the trainer refused a policy call of this worker: {refusal}");
+            return Err(RunError::user(refused).with_hint("use fewer stop texts in the run file"));
+        }
     }
+    Ok(())
 }
 
 /// Acknowledges a delivery. If the bus does not hear it, it delivers the job again.

@@ -13,7 +13,7 @@ use gymkhana_sandbox::run_on;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::messages::{PolicyAnswer, PolicyCall, PolicyRequest, decode, encode};
+use crate::messages::{CallRefusal, PolicyAnswer, PolicyCall, PolicyRequest, decode, encode};
 
 /// Time after which a call is repeated. The trainer answers a repeated call once.
 const REPEAT: Duration = Duration::from_secs(5);
@@ -29,6 +29,8 @@ pub(crate) enum Ends {
     Superseded,
     /// This worker leaves: another one may have it.
     Leaves,
+    /// The trainer refused a call of it.
+    Refused(CallRefusal),
 }
 
 /// Time in which a release is repeated until the trainer has heard it.
@@ -80,6 +82,7 @@ impl BusPolicy {
                 PolicyAnswer::Failed(error) => Err(error),
                 PolicyAnswer::Settled => end(&ends, Ends::Settled).await,
                 PolicyAnswer::Superseded => end(&ends, Ends::Superseded).await,
+                PolicyAnswer::Refused(refusal) => end(&ends, Ends::Refused(refusal)).await,
                 answer => Ok(answer),
             }
         })

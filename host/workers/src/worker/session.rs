@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use async_nats::Request;
 use async_nats::jetstream::consumer::{Consumer, pull};
 use async_nats::jetstream::kv::Operation;
 use async_nats::jetstream::{AckKind, Message};
+use bytes::Bytes;
 use futures::StreamExt;
 use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
 use gymkhana_rollout::Rollout;
@@ -38,6 +40,8 @@ const AWAY: Duration = Duration::from_millis(500);
 
 /// Longest time of the last messages.
 const FLUSHED: Duration = Duration::from_secs(5);
+/// Time in which the trainer answers that it lives.
+const ANSWERED: Duration = Duration::from_secs(2);
 
 /// The reason for which a session is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +50,16 @@ pub(crate) enum Over {
     Ended,
     /// The run has a new life: it was resumed, or the bus had lost it.
     Renewed,
+    /// The trainer did not answer for the time that the worker waits.
+    Lost,
     /// The worker was asked to stop.
     Stopped,
+}
+
+/// Whether the trainer of a run answers.
+pub(crate) async fn trainer_lives(bus: &Bus, names: &Names) -> bool {
+    let question = Request::new().payload(Bytes::new()).timeout(Some(ANSWERED));
+    bus.client.send_request(names.alive(), question).await.is_ok()
 }
 
 /// A run that the worker plays.
@@ -69,6 +81,8 @@ pub(crate) struct Session {
     pub leaves: watch::Sender<bool>,
     /// Groups whose result the trainer took.
     pub done: AtomicU64,
+    /// Time for which the worker waits for a trainer that does not answer.
+    patience: Duration,
     groups: usize,
     /// Memory for live episodes: one permit for each.
     pub episodes: Arc<Semaphore>,
@@ -88,7 +102,9 @@ impl Session {
         reporter: &Arc<dyn Reporter>,
     ) -> RunResult<Self> {
         let names = Names::new(run.clone(), description.epoch.clone());
-        let folder = tempfile::Builder::new().prefix("gymkhana-worker-").tempdir().internal()?;
+        let folder = tempfile::Builder::new().prefix("gymkhana-worker-").tempdir();
+        let full = "the folder of temporary files cannot be written\nhint: free space there, or choose another TMPDIR";
+        let folder = folder.user_context(full)?;
         let bucket = bus.jetstream.get_object_store(names.files_bucket()).await;
         let bucket = bucket.user_context(format!("run {run} has no files on the bus\nhint: restart the run"))?;
         files::fetch(&bucket, &description.files, &settings.cache, folder.path()).await?;
@@ -118,6 +134,7 @@ impl Session {
             jobs: Mutex::default(),
             leaves: watch::Sender::new(false),
             done: AtomicU64::new(0),
+            patience: settings.trainer_timeout,
             groups: settings.groups,
             episodes: Arc::new(Semaphore::new(most_episodes as usize)),
             most_episodes,
@@ -128,7 +145,8 @@ impl Session {
     /// Plays jobs until the run ends or `stop` is ready; returns the number of groups that the trainer took.
     ///
     /// # Errors
-    /// If the trainer refuses a result.
+    /// If this worker fails to play a group, or the trainer refuses a call or a result. Other groups in progress go back
+    /// to the queue.
     pub async fn play(self, stop: &mut Pin<&mut impl Future<Output = ()>>) -> RunResult<(Over, u64)> {
         let session = Arc::new(self);
         let mut playing: JoinSet<RunResult<()>> = JoinSet::new();
@@ -139,9 +157,13 @@ impl Session {
         let pulling = tokio::spawn(Arc::clone(&session).pull(jobs));
         let ended = loop {
             tokio::select! {
-                () = &mut *stop => break Over::Stopped,
-                over = &mut over => break over,
-                Some(played) = playing.join_next() => played.internal()??,
+                () = &mut *stop => break Ok(Over::Stopped),
+                over = &mut over => break Ok(over),
+                Some(played) = playing.join_next() => {
+                    if let Err(error) = played.internal().flatten() {
+                        break Err(error);
+                    }
+                }
                 Some((permit, message)) = pulled.recv() => {
                     let session = Arc::clone(&session);
                     playing.spawn(async move {
@@ -160,10 +182,11 @@ impl Session {
         pulling.await.internal()?;
         // What the queue should hear is written before the program ends.
         let _ = tokio::time::timeout(FLUSHED, session.bus.client.flush()).await;
+        let mut ended = ended;
         while let Some(played) = playing.join_next().await {
-            played.internal()??;
+            ended = ended.and_then(|ended| played.internal().flatten().map(|()| ended));
         }
-        Ok((ended, session.done.load(Ordering::Relaxed)))
+        Ok((ended?, session.done.load(Ordering::Relaxed)))
     }
 
     /// Pulls jobs, each when there is room for its group, until the receiver is closed.
@@ -206,11 +229,16 @@ impl Session {
         queue
     }
 
-    /// Waits until the run has ended, or has a new life.
+    /// Waits until the run has ended, has a new life, or has lost its trainer.
     async fn until_over(self: Arc<Self>) -> Over {
-        let mut known = Instant::now();
+        let (mut known, mut answered) = (Instant::now(), Instant::now());
         while known.elapsed() < LOST {
             tokio::time::sleep(LOOK).await;
+            if trainer_lives(&self.bus, &self.names).await {
+                answered = Instant::now();
+            } else if answered.elapsed() >= self.patience {
+                return Over::Lost;
+            }
             let Ok(runs) = self.bus.jetstream.get_key_value(RUNS).await else {
                 known = Instant::now();
                 continue;

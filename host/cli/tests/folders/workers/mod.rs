@@ -1,13 +1,15 @@
 //! Runs whose groups workers play: the same run as in one process, also when a worker, the bus or the trainer is killed.
 
+mod client;
+mod faults;
+mod full_disks;
+mod hostile;
+
 use std::fs;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
 use gymkhana_record::{Seed, Stream};
-use gymkhana_registry::Digest;
-use serde_json::{Value, json};
 
 use crate::common::bus::Bus;
 use crate::common::killed::{Signalled, assert_each_stored_once};
@@ -254,79 +256,4 @@ fn faults_at_random_moments_change_nothing() {
         writeln!(std::io::stderr(), "{rounds} rounds in {:.0} s", since.elapsed().as_secs_f64())
             .expect("standard error");
     }
-}
-
-/// A worker that sends what it was not asked for: its results are refused, and a sound worker plays the groups.
-#[test]
-fn results_of_a_hostile_worker_are_refused() {
-    let expected = undisturbed();
-    let (bus, desk) = (Bus::start(), desk());
-    let mut trainer = run(&desk, &bus, &[]);
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let answers: Vec<String> = runtime.block_on(async {
-        let client = async_nats::connect(bus.url()).await.expect("the bus");
-        let jetstream = async_nats::jetstream::new(client.clone());
-        let (key, description): (String, Value) = loop {
-            if let Ok(runs) = jetstream.get_key_value("gymkhana-runs").await
-                && let Some(Ok(key)) = runs.keys().await.expect("keys").next().await
-            {
-                let text = runs.get(&key).await.expect("a bucket").expect("a description");
-                break (key, serde_json::from_slice(&text).expect("JSON"));
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        };
-        let lock = description["files"].as_array().expect("files").iter().find(|file| file["path"] == "gymkhana.lock");
-        let lock = lock.expect("a lock")["digest"].clone();
-        let subject = format!("gymkhana.{key}.results.{}", description["epoch"].as_str().expect("a text"));
-        let header = |change: Value, records: &[u8]| {
-            let mut header = json!({
-                "worker": "hostile", "versions": description["versions"], "lock": lock, "job": 0, "delivery": 1,
-                "end": "played", "failed_forks": [0, ""], "records": Digest::of(records).to_string(), "object": null,
-            });
-            header.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
-            let header = header.to_string();
-            [&(header.len() as u32).to_le_bytes()[..], header.as_bytes(), records].concat()
-        };
-        let mut versions = description["versions"].clone();
-        versions["host"] = json!("9.9.9");
-        // Without an answer: neither is a result.
-        for nonsense in [&b""[..], b"\xff\xff\xff\xff", b"\x02\0\0\0{}"] {
-            client.publish(subject.clone(), nonsense.to_vec().into()).await.expect("sent");
-        }
-        let results = [
-            header(json!({}), b""),
-            header(json!({}), b"no records"),
-            header(json!({ "records": Digest::of(b"other").to_string() }), b""),
-            header(json!({ "object": 2_u64 << 30 }), b""),
-            header(json!({ "versions": versions }), b""),
-            header(json!({ "lock": Digest::of(b"other").to_string() }), b""),
-            header(json!({ "job": 1_000_000 }), b""),
-        ];
-        let mut answers = Vec::new();
-        for result in results {
-            let answer = client.request(subject.clone(), result.into()).await.expect("an answer");
-            answers.push(String::from_utf8_lossy(&answer.payload).into_owned());
-        }
-        answers
-    });
-    let reasons = [
-        "it has no records",
-        "another length",
-        "not those of its digest",
-        "larger than",
-        "host version 9.9.9 of the worker",
-        "other plugins",
-        "not-wanted",
-    ];
-    for (answer, reason) in answers.iter().zip(reasons) {
-        assert!(answer.contains(reason), "{reason}: {answers:?}");
-    }
-    assert!(trainer.is_running());
-    let worker = worker(&desk, &bus);
-    let outcome = trainer.end();
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    assert_eq!(worker.end().code, Some(0));
-    assert_eq!((figure(&outcome.talk, "refused"), figure(&outcome.talk, "not wanted")), (6, 1), "{}", outcome.talk);
-    assert!(outcome.talk.contains("a result of worker hostile was refused: it has no records"), "{}", outcome.talk);
-    expected.assert_same(&Essence::of(&desk));
 }

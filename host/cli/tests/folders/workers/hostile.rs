@@ -1,0 +1,190 @@
+//! Workers that send what they were not asked for: they are refused, and a sound worker plays the groups.
+
+use futures::StreamExt;
+use gymkhana_registry::Digest;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use super::client::Client;
+use super::{desk, figure, run, undisturbed, worker};
+use crate::common::bus::Bus;
+use crate::common::killed::assert_each_stored_once;
+use crate::determinism::Essence;
+
+#[test]
+fn results_of_a_hostile_worker_are_refused() {
+    let expected = undisturbed();
+    let (bus, desk) = (Bus::start(), desk());
+    let mut trainer = run(&desk, &bus, &[]);
+    let runtime = Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let client = Client::of_run(&bus).await;
+        let mut versions = client.description["versions"].clone();
+        versions["host"] = json!("9.9.9");
+        // Without an answer: neither is a result.
+        for nonsense in [&b""[..], b"\xff\xff\xff\xff", b"\x02\0\0\0{}"] {
+            client.client.publish(client.subject("results"), nonsense.to_vec().into()).await.expect("sent");
+        }
+        for (change, records, reason) in [
+            (json!({}), &b""[..], "it has no records"),
+            (json!({}), b"no records", "another length"),
+            (json!({ "records": Digest::of(b"other").to_string() }), b"", "not those of its digest"),
+            (json!({ "object": 2_u64 << 30 }), b"", "larger than"),
+            (json!({ "versions": versions }), b"", "host version 9.9.9 of the worker"),
+            (json!({ "lock": Digest::of(b"other").to_string() }), b"", "other plugins"),
+            (json!({ "worker": "w".repeat(200) }), b"", "has 200 bytes"),
+            (json!({ "job": 1_000_000 }), b"", "not-wanted"),
+        ] {
+            let answer = client.offer(client.result(&change, records)).await;
+            assert!(answer.contains(reason), "{reason}: {answer}");
+        }
+    });
+    assert!(trainer.is_running());
+    let worker = worker(&desk, &bus);
+    let outcome = trainer.end();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(worker.end().code, Some(0));
+    assert_eq!((figure(&outcome.talk, "refused"), figure(&outcome.talk, "not wanted")), (7, 1), "{}", outcome.talk);
+    assert!(outcome.talk.contains("a result of worker hostile was refused: it has no records"), "{}", outcome.talk);
+    expected.assert_same(&Essence::of(&desk));
+}
+
+/// Two workers that send the records of another run of the same seed, whose tokens this trainer never sampled.
+#[test]
+fn tokens_that_the_trainer_did_not_sample_are_refused() {
+    let runtime = Runtime::new().expect("a runtime");
+    let (bus, other) = (Bus::start(), desk());
+    let trainer = run(&other, &bus, &[]);
+    let (job, records) = runtime.block_on(async {
+        let client = Client::of_run(&bus).await;
+        let mut results = client.client.subscribe(client.subject("results")).await.expect("a subscription");
+        let worker = worker(&other, &bus);
+        let first = results.next().await.expect("a result").payload;
+        assert_eq!(worker.end().code, Some(0));
+        let (header, records) = first[4..].split_at(u32::from_le_bytes(first[..4].try_into().expect("four")) as usize);
+        let header: Value = serde_json::from_slice(header).expect("JSON");
+        (header["job"].clone(), records.to_vec())
+    });
+    assert_eq!(trainer.end().code, Some(0));
+    let expected = Essence::of(&other);
+    let (bus, desk) = (Bus::start(), desk());
+    let mut trainer = run(&desk, &bus, &[]);
+    runtime.block_on(async {
+        let client = Client::of_run(&bus).await;
+        for worker in ["a", "b"] {
+            let answer = client.offer(client.result(&json!({ "worker": worker, "job": job }), &records)).await;
+            assert!(answer.contains("of weight version 0, but the trainer sampled none"), "{answer}");
+        }
+    });
+    assert!(trainer.is_running());
+    let worker = worker(&desk, &bus);
+    let outcome = trainer.end();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(worker.end().code, Some(0));
+    expected.assert_same(&Essence::of(&desk));
+}
+
+/// Bytes of a policy call that releases a conversation, in the encoding of the bus.
+fn release(worker: &str, delivery: u8) -> Vec<u8> {
+    let length = worker.len();
+    let name = [vec![(length & 0x7f) as u8 | 0x80, (length >> 7) as u8], worker.as_bytes().to_vec()].concat();
+    let (job, call, seat, kind, conversation) = (0, 0, 0, 2, 0);
+    [name, vec![job, delivery, call, seat, kind, conversation]].concat()
+}
+
+#[test]
+fn policy_calls_above_a_limit_are_refused() {
+    let (bus, desk) = (Bus::start(), desk());
+    let mut trainer = run(&desk, &bus, &[]);
+    let runtime = Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let client = Client::of_run(&bus).await;
+        let (released, refused) = (3, 6);
+        let sound = client.ask("policy", release(&"w".repeat(128), 1)).await;
+        assert_eq!(sound, [released]);
+        for wrong in [release(&"w".repeat(129), 1), release("w", 0), release("w", 33)] {
+            let answer = client.ask("policy", wrong).await;
+            assert_eq!(answer[0], refused, "{answer:?}");
+        }
+    });
+    assert!(trainer.is_running());
+    trainer.send("INT");
+    assert_eq!(trainer.end_soon().code, Some(130));
+}
+
+#[test]
+fn a_failure_of_single_workers_does_not_end_the_run() {
+    let expected = undisturbed();
+    let (bus, desk) = (Bus::start(), desk());
+    let mut trainer = run(&desk, &bus, &[]);
+    let runtime = Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let client = Client::of_run(&bus).await;
+        for worker in ["a", "b", "a"] {
+            let failed = json!({ "worker": worker, "end": { "failed": "its disk is full" } });
+            assert_eq!(client.offer(client.result(&failed, b"")).await, "\"elsewhere\"");
+        }
+    });
+    assert!(trainer.is_running());
+    let worker = worker(&desk, &bus);
+    let outcome = trainer.end();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(worker.end().code, Some(0));
+    assert_eq!(figure(&outcome.talk, "failed"), 3, "{}", outcome.talk);
+    assert!(outcome.talk.contains("worker a failed to play a group: its disk is full"), "{}", outcome.talk);
+    expected.assert_same(&Essence::of(&desk));
+}
+
+#[test]
+fn a_group_that_three_workers_cannot_play_ends_the_run() {
+    let (bus, desk) = (Bus::start(), desk());
+    let trainer = run(&desk, &bus, &[]);
+    let runtime = Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let client = Client::of_run(&bus).await;
+        for (worker, why) in [("a", "out of memory"), ("b", "no permission"), ("c", "its disk is full")] {
+            let failed = json!({ "worker": worker, "end": { "failed": why } });
+            assert_eq!(client.offer(client.result(&failed, b"")).await, "\"elsewhere\"");
+        }
+    });
+    let outcome = trainer.end_soon();
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(outcome.talk.contains("several workers failed at it, the last of them c: its disk is full"), "{outcome:?}");
+    assert!(outcome.talk.contains("hint: correct the failure at the workers"), "{outcome:?}");
+}
+
+/// Every result comes three times, and once more behind those of later groups.
+#[test]
+fn repeated_and_reordered_results_are_stored_once() {
+    let expected = undisturbed();
+    let (bus, desk) = (Bus::start(), desk());
+    let trainer = run(&desk, &bus, &[]);
+    let runtime = Runtime::new().expect("a runtime");
+    let worker = runtime.block_on(async {
+        let client = Client::of_run(&bus).await;
+        let mut results = client.client.subscribe(client.subject("results")).await.expect("a subscription");
+        let worker = worker(&desk, &bus);
+        let mut captured = Vec::new();
+        while captured.len() < 6 {
+            let message = results.next().await.expect("a result").payload.to_vec();
+            if captured.contains(&message) {
+                continue;
+            }
+            for _ in 0..2 {
+                client.client.publish(client.subject("results"), message.clone().into()).await.expect("sent");
+            }
+            captured.push(message);
+        }
+        for message in captured.into_iter().rev() {
+            assert_eq!(client.offer(message).await, "\"not-wanted\"");
+        }
+        worker
+    });
+    let outcome = trainer.end();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(worker.end().code, Some(0));
+    // As many groups as without repetitions, and three repetitions of six results.
+    assert_eq!((figure(&outcome.talk, "groups"), figure(&outcome.talk, "not wanted")), (64, 18), "{}", outcome.talk);
+    expected.assert_same(&Essence::of(&desk));
+    assert_each_stored_once(&desk.path("out"));
+}
