@@ -13,9 +13,43 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A server that keeps its port and its disk when it is started again.
 pub struct Bus {
     port: u16,
-    disk: tempfile::TempDir,
+    disk: Disk,
     limits: Limits,
     server: Child,
+}
+
+/// A folder, which may be a file system of its own.
+struct Disk {
+    folder: tempfile::TempDir,
+    is_mounted: bool,
+}
+
+impl Disk {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary folder"), is_mounted: false }
+    }
+
+    /// A file system of this size; `None` if none can be mounted, as without root.
+    fn of_mebibytes(mebibytes: u32) -> Option<Self> {
+        let mut disk = Self::new();
+        let size = format!("size={mebibytes}m");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(disk.folder.path());
+        disk.is_mounted = mount.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+        disk.is_mounted.then_some(disk)
+    }
+
+    fn filler(&self) -> std::path::PathBuf {
+        self.folder.path().join("filler")
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if self.is_mounted {
+            let _ = Command::new("umount").arg("--lazy").arg(self.folder.path()).status();
+        }
+    }
 }
 
 /// Limits of a server.
@@ -39,10 +73,31 @@ impl Bus {
     }
 
     pub fn with_limits(limits: Limits) -> Self {
+        Self::on(Disk::new(), limits)
+    }
+
+    /// A server whose disk has this size; `None` if no file system can be mounted.
+    pub fn on_small_disk(mebibytes: u32) -> Option<Self> {
+        Some(Self::on(Disk::of_mebibytes(mebibytes)?, Limits::default()))
+    }
+
+    fn on(disk: Disk, limits: Limits) -> Self {
         let port = free_port();
-        let disk = tempfile::tempdir().expect("a temporary folder");
         let server = serve(port, &disk, limits);
         Self { port, disk, limits, server }
+    }
+
+    /// Fills the disk.
+    pub fn fill(&self) {
+        let mut filler = std::fs::File::create(self.disk.filler()).expect("a file");
+        for size in [1 << 16, 1] {
+            while filler.write_all(&vec![0; size]).is_ok() {}
+        }
+    }
+
+    /// Frees the disk.
+    pub fn free(&self) {
+        std::fs::remove_file(self.disk.filler()).expect("a file that can be removed");
     }
 
     pub fn url(&self) -> String {
@@ -54,7 +109,7 @@ impl Bus {
         self.server.kill().expect("the server can be killed");
         self.server.wait().expect("the server can be waited for");
         if !with_disk {
-            self.disk = tempfile::tempdir().expect("a temporary folder");
+            self.disk = Disk::new();
         }
         self.server = serve(self.port, &self.disk, self.limits);
     }
@@ -72,11 +127,12 @@ fn free_port() -> u16 {
     free.local_addr().expect("it has one").port()
 }
 
-fn serve(port: u16, disk: &tempfile::TempDir, limits: Limits) -> Child {
-    let (settings, Limits { payload, files }) = (disk.path().join("nats.conf"), limits);
+fn serve(port: u16, disk: &Disk, limits: Limits) -> Child {
+    let folder = disk.folder.path();
+    let (settings, Limits { payload, files }) = (folder.join("nats.conf"), limits);
     let text = format!(
         "listen: \"127.0.0.1:{port}\"\nmax_payload: {payload}\njetstream {{ store_dir: \"{}\", max_file_store: {files} }}\n",
-        disk.path().display()
+        folder.display()
     );
     std::fs::write(&settings, text).expect("settings can be written");
     // Debian installs it where only root's PATH looks.

@@ -23,7 +23,7 @@ use super::liveness::{Liveness, SILENCE};
 use super::policies::{Answered, PolicyCalls};
 use super::reading::{Reading, Room};
 use super::results::Unread;
-use super::streams::Streams;
+use super::streams::{QueueState, Streams};
 use crate::limits::check_call;
 use crate::messages::{Job, PolicyAnswer, PolicyCall, ResultHeader, decode};
 
@@ -46,8 +46,8 @@ pub(super) enum Event {
     Queued { number: u64, making: u64, sequence: Result<u64, String> },
     /// A result was read, or cannot be read now. Its room is free when this is handled.
     Read { header: Box<ResultHeader>, records: Result<Vec<EpisodeRecord>, Unread>, reply: Option<Subject>, room: Room },
-    /// The queue was looked for, and made again if it was lost.
-    Looked { made: Option<RunResult<Box<Made>>> },
+    /// The queue was looked for, and made again if it was lost. Jobs at these places are not there.
+    Looked { made: Option<RunResult<Box<Made>>>, missing: Vec<u64> },
     /// The position was written, or the bus did not take it.
     Shown,
 }
@@ -182,7 +182,7 @@ impl<S: SeatPlayers> DispatchLoop<S> {
                 drop(room);
                 self.result(&header, records, reply);
             }
-            Event::Looked { made } => self.looked(made),
+            Event::Looked { made, missing } => self.looked(made, &missing),
             Event::Shown => {
                 self.is_showing = false;
                 self.show();
@@ -191,7 +191,7 @@ impl<S: SeatPlayers> DispatchLoop<S> {
     }
 
     /// Follows a queue that was made again, and queues the jobs that are not there.
-    fn looked(&mut self, made: Option<RunResult<Box<Made>>>) {
+    fn looked(&mut self, made: Option<RunResult<Box<Made>>>, missing: &[u64]) {
         self.is_looking = false;
         match made {
             Some(Ok(made)) => {
@@ -204,7 +204,11 @@ impl<S: SeatPlayers> DispatchLoop<S> {
                 }
             }
             Some(Err(error)) => self.report_bus(&format!("it lost the run, which cannot be made again: {error}")),
-            None => {}
+            None => {
+                for number in self.ledger.requeue(missing) {
+                    self.reporter.warn(&format!("group {number} was lost from the queue, and is queued again"));
+                }
+            }
         }
         let unqueued = self.ledger.iter_mut().filter(|waiting| waiting.sequence.is_none());
         let unqueued: Vec<u64> = unqueued.map(|waiting| waiting.job.number).collect();
@@ -249,8 +253,9 @@ impl<S: SeatPlayers> DispatchLoop<S> {
         let Some(waiting) = self.ledger.get(number) else { return };
         let (job, streams, report, making) =
             (waiting.job.clone(), self.streams.clone(), self.report.clone(), self.making);
+        let name = format!("{number}-{making}-{}", waiting.losses);
         self.tasks.spawn(async move {
-            let sequence = streams.add(&job, making).await;
+            let sequence = streams.add(&job, &name).await;
             let _ = report.send(Event::Queued { number, making, sequence });
         });
     }
@@ -285,12 +290,18 @@ impl<S: SeatPlayers> DispatchLoop<S> {
             return;
         }
         let (streams, report) = (self.streams.clone(), self.report.clone());
+        let queued: Vec<u64> = self.ledger.iter_mut().filter_map(|waiting| waiting.sequence).collect();
         self.tasks.spawn(async move {
-            let made = match streams.exist().await {
-                Some(false) => Some(Made::again(&streams).await.map(Box::new)),
-                _ => None,
+            let (made, missing) = match streams.look(&queued).await {
+                QueueState::Gone => (Some(Made::again(&streams).await.map(Box::new)), vec![]),
+                QueueState::Stuck => {
+                    streams.remove_queue().await;
+                    (Some(Made::again(&streams).await.map(Box::new)), vec![])
+                }
+                QueueState::Here { missing } => (None, missing),
+                QueueState::Unknown => (None, vec![]),
             };
-            let _ = report.send(Event::Looked { made });
+            let _ = report.send(Event::Looked { made, missing });
         });
     }
 

@@ -47,6 +47,8 @@ pub(crate) struct Waiting<A> {
     pub answer: A,
     /// Its place in the stream, once the bus has taken it.
     pub sequence: Option<u64>,
+    /// Number of times that it was lost from the stream.
+    pub losses: u64,
     /// Weight versions of the tokens that were sampled for it, by seat.
     pub sampled: SampledVersions,
     /// Workers that failed to play it, or whose result of it was refused.
@@ -84,7 +86,8 @@ impl<A> Ledger<A> {
 
     pub fn add(&mut self, job: Job, answer: A) {
         let (sampled, failed) = (SampledVersions::default(), BTreeSet::new());
-        self.waiting.insert(job.number, Waiting { job, delivery: 0, answer, sequence: None, sampled, failed });
+        let waiting = Waiting { job, delivery: 0, answer, sequence: None, losses: 0, sampled, failed };
+        self.waiting.insert(waiting.job.number, waiting);
     }
 
     pub fn get(&self, number: u64) -> Option<&Waiting<A>> {
@@ -109,6 +112,18 @@ impl<A> Ledger<A> {
             (waiting.sequence, waiting.delivery) = (None, 0);
         }
         self.waiting.keys().copied().collect()
+    }
+
+    /// Forgets the places of jobs that are not in the queue; returns the numbers of those that wait. Their next delivery
+    /// is the first one again.
+    pub fn requeue(&mut self, missing: &[u64]) -> Vec<u64> {
+        let is_missing = |waiting: &&mut Waiting<A>| waiting.sequence.is_some_and(|place| missing.contains(&place));
+        let lost = self.waiting.values_mut().filter(is_missing).map(|waiting| {
+            (waiting.sequence, waiting.delivery) = (None, 0);
+            waiting.losses += 1;
+            waiting.job.number
+        });
+        lost.collect()
     }
 
     /// Notes a policy call of a worker.
@@ -173,6 +188,20 @@ mod tests {
         assert!(ledger.settle(7).is_none());
         let Dispatched { groups, delivered_again, not_wanted, refused, failed, workers } = ledger.seen;
         assert_eq!((groups, delivered_again, not_wanted, refused, failed, workers.len()), (1, 1, 1, 0, 0, 2));
+    }
+
+    #[test]
+    fn jobs_that_the_queue_lost_are_queued_again() {
+        let mut ledger = Ledger::new();
+        for (number, sequence) in [(7, Some(1)), (8, Some(2)), (9, None)] {
+            ledger.add(job(number, 1), ());
+            ledger.get_mut(number).unwrap().sequence = sequence;
+        }
+        assert_eq!(ledger.hear("a", 8, 3), Standing::First);
+        assert_eq!(ledger.requeue(&[2, 3]), [8]);
+        let places = |ledger: &Ledger<()>| [7, 8, 9].map(|number| ledger.get(number).unwrap().sequence);
+        assert_eq!((places(&ledger), ledger.get(8).unwrap().losses), ([Some(1), None, None], 1));
+        assert_eq!(ledger.hear("b", 8, 1), Standing::First);
     }
 
     #[test]

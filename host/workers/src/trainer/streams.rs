@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::context::{ConsumerInfoErrorKind, GetStreamErrorKind};
 use async_nats::jetstream::object_store::ObjectStore;
-use async_nats::jetstream::stream::{DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::stream::{DiscardPolicy, RawMessageErrorKind, RetentionPolicy, StorageType};
 use async_nats::jetstream::{kv, object_store, stream};
 use gymkhana_orchestration::remote::RunPosition;
 use gymkhana_orchestration::{Classify, RunResult};
@@ -18,10 +18,24 @@ use crate::messages::Job;
 
 /// Time in which a job that was published twice is stored once.
 const DUPLICATES: Duration = Duration::from_secs(120);
+/// Time in which the bus counts jobs that it has confirmed.
+const COUNTED: Duration = Duration::from_secs(1);
 /// Code of the bus for what it does not have.
 const NOT_FOUND: usize = 404;
 const NOT_TAKEN: &str =
     "the bus does not keep the run\nhint: free space on its disk, or raise the limits of its JetStream account";
+
+/// What the bus has of the queue.
+pub(crate) enum QueueState {
+    /// The queue, without the jobs at these places: a worker removed them, or a full disk lost them.
+    Here { missing: Vec<u64> },
+    /// A queue that delivers fewer jobs than it has, as after a restart with a full disk.
+    Stuck,
+    /// Nothing.
+    Gone,
+    /// It does not say so, as after a timeout.
+    Unknown,
+}
 
 /// A name for a life of a trainer.
 pub(crate) fn new_epoch() -> RunResult<String> {
@@ -52,8 +66,8 @@ impl Streams {
     /// Removes what an earlier trainer of the run left on the bus.
     pub async fn clear(&self) {
         let jetstream = &self.bus.jetstream;
+        self.remove_queue().await;
         // What does not exist needs no removal.
-        let _ = jetstream.delete_stream(self.names.jobs_stream()).await;
         let _ = jetstream.delete_object_store(self.names.files_bucket()).await;
         if let Ok(runs) = jetstream.get_key_value(RUNS).await {
             let _ = runs.delete(self.run.to_string()).await;
@@ -140,33 +154,65 @@ impl Streams {
         }
     }
 
-    /// Whether the bus has the queue; `None` if it does not say so, as after a timeout.
-    pub async fn exist(&self) -> Option<bool> {
-        let found = self.bus.jetstream.get_stream(self.names.jobs_stream()).await;
-        match found {
-            Ok(jobs) => match jobs.consumer_info(self.names.consumer()).await {
-                Ok(_) => Some(true),
-                Err(error) => match error.kind() {
-                    ConsumerInfoErrorKind::NotFound | ConsumerInfoErrorKind::StreamNotFound => Some(false),
-                    ConsumerInfoErrorKind::JetStream(error) if error.code() == NOT_FOUND => Some(false),
-                    _ => None,
-                },
-            },
-            Err(error) => match error.kind() {
-                GetStreamErrorKind::JetStream(error) if error.code() == NOT_FOUND => Some(false),
-                _ => None,
-            },
+    /// What the bus has of the queue. `queued` are the places of jobs that must be there.
+    pub async fn look(&self, queued: &[u64]) -> QueueState {
+        match self.look_once(queued).await {
+            // A bus may count new jobs later than it confirms them.
+            QueueState::Stuck => {
+                tokio::time::sleep(COUNTED).await;
+                self.look_once(queued).await
+            }
+            found => found,
         }
     }
 
-    /// Adds a job to the queue; returns its place there. `making` is the number of times that the queue was made.
+    async fn look_once(&self, queued: &[u64]) -> QueueState {
+        let jobs = match self.bus.jetstream.get_stream(self.names.jobs_stream()).await {
+            Ok(jobs) => jobs,
+            Err(error) => match error.kind() {
+                GetStreamErrorKind::JetStream(error) if error.code() == NOT_FOUND => return QueueState::Gone,
+                _ => return QueueState::Unknown,
+            },
+        };
+        let known = match jobs.consumer_info(self.names.consumer()).await {
+            Ok(workers) => workers.num_pending + workers.num_ack_pending as u64,
+            Err(error) => match error.kind() {
+                ConsumerInfoErrorKind::NotFound | ConsumerInfoErrorKind::StreamNotFound => return QueueState::Gone,
+                ConsumerInfoErrorKind::JetStream(error) if error.code() == NOT_FOUND => return QueueState::Gone,
+                _ => return QueueState::Unknown,
+            },
+        };
+        let mut missing = Vec::new();
+        if known.min(jobs.cached_info().state.messages) < queued.len() as u64 {
+            for sequence in queued {
+                let found = jobs.get_raw_message(*sequence).await;
+                let is_missing = found.is_err_and(|error| match error.kind() {
+                    RawMessageErrorKind::NoMessageFound => true,
+                    RawMessageErrorKind::JetStream(error) => error.code() == NOT_FOUND,
+                    _ => false,
+                });
+                missing.extend(is_missing.then_some(*sequence));
+            }
+        }
+        // Jobs that are there now were there when the bus counted.
+        let is_stuck = known < (queued.len() - missing.len()) as u64;
+        if is_stuck { QueueState::Stuck } else { QueueState::Here { missing } }
+    }
+
+    /// Removes the queue.
+    pub async fn remove_queue(&self) {
+        // What does not exist needs no removal.
+        let _ = self.bus.jetstream.delete_stream(self.names.jobs_stream()).await;
+    }
+
+    /// Adds a job to the queue; returns its place there. A name that the bus knows is not queued again.
     ///
     /// # Errors
     /// In words, if the bus does not confirm it.
-    pub async fn add(&self, job: &Job, making: u64) -> Result<u64, String> {
+    pub async fn add(&self, job: &Job, name: &str) -> Result<u64, String> {
         let text = serde_json::to_vec(job).map_err(|error| error.to_string())?;
         let mut headers = async_nats::HeaderMap::new();
-        headers.insert("Nats-Msg-Id", format!("{}-{making}", job.number).as_str());
+        headers.insert("Nats-Msg-Id", name);
         let sent = self.bus.jetstream.publish_with_headers(self.names.jobs(), headers, text.into()).await;
         let confirmed = sent.map_err(|error| error.to_string())?.await;
         confirmed.map(|ack| ack.sequence).map_err(|error| error.to_string())

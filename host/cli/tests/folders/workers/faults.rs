@@ -44,7 +44,7 @@ fn a_stop_waits_for_workers_alone_that_play() {
     }
 }
 
-/// The step waits for groups that no worker has, and its stop for no one.
+/// The step waits for groups that no worker has. The stop ends this wait.
 #[test]
 fn a_stop_gives_up_a_step_without_workers() {
     let (bus, desk) = (Bus::start(), desk());

@@ -1,5 +1,6 @@
 //! Full disks of the bus and of workers: clear errors, or a run that waits and continues, without lost episodes.
 
+use std::io::Write;
 use std::time::Duration;
 
 use async_nats::jetstream::stream;
@@ -66,6 +67,34 @@ fn a_run_waits_for_a_full_bus() {
     let warned = outcome.talk.contains("the run waits for the bus: it does not take groups")
         || worker.talk.contains("the bus does not take a result of");
     assert!(warned, "{outcome:?} {worker:?}");
+    assert_eq!(figure(&outcome.talk, "groups"), 64, "{}", outcome.talk);
+    expected.assert_same(&Essence::of(&desk));
+    assert_each_stored_once(&desk.path("out"));
+}
+
+/// The server ends JetStream when it cannot write, until it is started again.
+#[test]
+fn a_run_waits_for_a_bus_that_could_not_write() {
+    let Some(mut bus) = Bus::on_small_disk(16) else {
+        let skipped = "skipped: no file system of 16 MiB can be mounted here, which needs root";
+        return writeln!(std::io::stderr(), "{skipped}").expect("standard error");
+    };
+    let expected = undisturbed();
+    let desk = desk();
+    let mut trainer = run(&desk, &bus, &[]);
+    let worker = worker(&desk, &bus);
+    trainer.wait_until(|| steps(&desk) >= 6);
+    bus.fill();
+    // The trainer looks every two seconds.
+    std::thread::sleep(Duration::from_secs(6));
+    assert!(trainer.is_running() && steps(&desk) < 10, "the run waits");
+    bus.free();
+    bus.kill_and_restart(true);
+    let outcome = trainer.end_soon();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let worker = worker.end_soon();
+    assert_eq!(worker.code, Some(0), "{worker:?}");
+    assert!(outcome.talk.contains("the run waits for the bus: "), "{}", outcome.talk);
     assert_eq!(figure(&outcome.talk, "groups"), 64, "{}", outcome.talk);
     expected.assert_same(&Essence::of(&desk));
     assert_each_stored_once(&desk.path("out"));

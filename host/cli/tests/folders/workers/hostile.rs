@@ -1,5 +1,6 @@
 //! Workers that send what they were not asked for: they are refused, and a sound worker plays the groups.
 
+use async_nats::jetstream::consumer::pull;
 use futures::StreamExt;
 use gymkhana_registry::Digest;
 use serde_json::{Value, json};
@@ -81,6 +82,30 @@ fn tokens_that_the_trainer_did_not_sample_are_refused() {
     let outcome = trainer.end();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(worker.end().code, Some(0));
+    expected.assert_same(&Essence::of(&desk));
+}
+
+/// A worker that acknowledges a job and plays nothing.
+#[test]
+fn a_job_that_is_taken_off_the_queue_is_queued_again() {
+    let expected = undisturbed();
+    let (bus, desk) = (Bus::start(), desk());
+    let trainer = run(&desk, &bus, &[]);
+    let runtime = Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let client = Client::of_run(&bus).await;
+        let jobs = client.jetstream.get_stream(format!("gymkhana-{}-jobs", client.run)).await.expect("a stream");
+        let epoch = client.description["epoch"].as_str().expect("a text");
+        let queue = jobs.get_consumer::<pull::Config>(&format!("workers-{epoch}")).await.expect("a queue");
+        let mut pulled = queue.fetch().max_messages(1).messages().await.expect("a pull");
+        let job = pulled.next().await.expect("a job").expect("a message");
+        job.double_ack().await.expect("acknowledged");
+    });
+    let worker = worker(&desk, &bus);
+    let outcome = trainer.end_soon();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(worker.end().code, Some(0));
+    assert_eq!(outcome.talk.matches("was lost from the queue, and is queued again").count(), 1, "{}", outcome.talk);
     expected.assert_same(&Essence::of(&desk));
 }
 
