@@ -75,6 +75,8 @@ pub enum Command {
         #[arg(long)]
         write: bool,
     },
+    /// Check the manifests of Kubernetes
+    Manifests,
     /// Check relative links of all Markdown files
     Links,
     /// Build all documentation and check its links

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::checks::{arrows, cycles, deny, features, layout, locks, prose};
+use crate::checks::{arrows, cycles, deny, features, layout, locks, manifests, prose};
 use crate::measure::{bench, gpu_pack, study};
 use crate::publish::package;
 use crate::reference::{self, Reference};
@@ -75,6 +75,7 @@ fn run_all(workspace: &Workspace, limit: TimeLimit) -> anyhow::Result<()> {
 fn run_the_rest(workspace: &Workspace, limit: TimeLimit) -> anyhow::Result<()> {
     limit.within("lints", || lint(workspace))?;
     limit.within("dependencies", || deny::run(workspace))?;
+    limit.within("manifests", || manifests::run(workspace))?;
     limit.within("docs", || docs::run_built(workspace))?;
     limit.within("python package", || python_package::test(workspace))?;
     limit.within("fuzz", || fuzz::build(workspace).and_then(|()| fuzz::run_built(workspace, FUZZ_SECONDS)))?;

@@ -11,7 +11,7 @@ use crate::step::step;
 use crate::workspace::Workspace;
 
 /// Locks of Python packages, each with the files of its direct requirements.
-const PYTHON: [(&str, &[&str]); 17] = [
+const PYTHON: [(&str, &[&str]); 18] = [
     ("plugins/requirements.txt", &["plugins/requirements.in"]),
     (
         "tests/reference/requirements.txt",
@@ -27,6 +27,7 @@ const PYTHON: [(&str, &[&str]); 17] = [
     ("xtask/requirements/clients.txt", &["xtask/requirements/clients.in"]),
     ("xtask/requirements/frameworks.txt", &["xtask/requirements/frameworks.in"]),
     ("xtask/requirements/ipykernel.txt", &["xtask/requirements/ipykernel.in"]),
+    ("xtask/requirements/kubernetes.txt", &["xtask/requirements/kubernetes.in"]),
     ("xtask/requirements/mcp.txt", &["xtask/requirements/mcp.in"]),
     ("xtask/requirements/package.txt", &["xtask/requirements/package.in"]),
     ("xtask/requirements/pdoc.txt", &["xtask/requirements/pdoc.in"]),

@@ -7,6 +7,7 @@ pub mod features;
 pub mod layout;
 pub mod links;
 pub mod locks;
+pub mod manifests;
 pub mod prose;
 mod source;
 
