@@ -80,5 +80,7 @@ fn run(name: Bench, effort: Effort) -> Result<()> {
         Bench::Train => bench::torch::train(effort),
         Bench::Trainer => bench::trainer::step_cost(&StepCost::frugal(effort)),
         Bench::Registry => bench::registry::run(effort),
+        Bench::Workers => bench::workers::run(effort),
+        Bench::Scaling => bench::workers::scaling::run(effort),
     }
 }

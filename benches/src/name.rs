@@ -41,4 +41,8 @@ pub enum Bench {
     Trainer,
     /// Resolving and downloading from a large registry
     Registry,
+    /// Runs played by workers over a bus, compared with one process
+    Workers,
+    /// Simulation of up to a thousand workers by measured costs
+    Scaling,
 }

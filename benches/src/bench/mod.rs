@@ -14,3 +14,4 @@ pub mod rollouts;
 pub mod sandbox;
 pub mod torch;
 pub mod trainer;
+pub mod workers;

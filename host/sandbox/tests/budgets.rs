@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{call, config, load, text, train};
-use gymkhana_record::{Cost, FailureKind, Seed};
+use gymkhana_record::{Cost, FailureKind, NamedValue, Seed, Value};
 use gymkhana_sandbox::{Action, EnvironmentEpisode, Limits, Plugin, Sandbox, SandboxConfig, Spent, ToolSession};
 
 fn plugin(name: &str, limits: Limits) -> Plugin {
@@ -161,4 +161,19 @@ async fn starting_takes_fuel_as_well() {
     episode.step(0, Action::Message(&text("hello"))).await.expect("enough for that");
     let step = episode.cost().fuel.expect("counted");
     assert!(0 < step && step < start, "{step} for a step, {start} for a start");
+}
+
+/// The environment of the benches that computes in each step as long as its option says.
+#[tokio::test]
+async fn a_step_costs_fuel_in_proportion_to_its_rounds() {
+    let busy = plugin("guest-busy", with_fuel(10_000_000, None));
+    let mut fuel = Vec::new();
+    for rounds in [1000, 2000, 4000] {
+        let options = [NamedValue { name: "rounds".to_owned(), value: Value::Integer(rounds) }];
+        let (mut episode, _) = EnvironmentEpisode::start(&busy, &train(0), &options, Seed(1)).await.expect("started");
+        episode.step(0, Action::Message(&text("hello"))).await.expect("stepped");
+        fuel.push(episode.cost().fuel.expect("counted"));
+    }
+    assert!(fuel[1] - fuel[0] >= 1000, "{fuel:?}: each round is at least an instruction");
+    assert_eq!(fuel[2] - fuel[1], 2 * (fuel[1] - fuel[0]));
 }

@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 43] = [
+const ALLOWED: [Allowed; 44] = [
     ("nearest", &[]),
     ("rows", &[]),
     ("registry", &["nearest"]),
@@ -160,6 +160,7 @@ const ALLOWED: [Allowed; 43] = [
     ("answer", &["sdk"]),
     ("ranking", &[]),
     ("sqlite", &["sdk"]),
+    ("scaling", &["record"]),
     (
         "benches",
         &[
@@ -177,6 +178,7 @@ const ALLOWED: [Allowed; 43] = [
             "registry",
             "registry-client",
             "registry-server",
+            "scaling",
             "sdk",
         ],
     ),
