@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use gymkhana_conformance::{Settings, all_checks, check_plugin, limits};
 use gymkhana_record::{NamedValue, Value};
 use gymkhana_registry::{Capability, Check, CheckOutcome, Report, read_manifest, suite_checks};
-use gymkhana_sandbox::{CompilerEffort, Grants, Plugin, Sandbox, SandboxConfig};
+use gymkhana_sandbox::{AssetContent, Assets, CompilerEffort, Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::{component, root};
 
 /// Settings with limits so low that small defects exceed them.
@@ -68,7 +68,11 @@ async fn wrappers_pass_around_environments_of_each_kind() {
     let sandbox = sandbox(&settings);
     let inside = ["frozen-lake", "word-problems", "tic-tac-toe"];
     let inside = inside.map(|name| Plugin::load(&sandbox, &component(name), &Grants::default()).expect("a plugin"));
-    let settings = Settings { beside: inside.iter().map(|plugin| (plugin.clone(), vec![])).collect(), ..settings };
+    // The wrapper `library` needs one; the others want no capability for it.
+    let skills = AssetContent::open(&root().join("examples/data/skills.jsonl")).expect("skills");
+    let assets: Assets = [("library.jsonl".to_owned(), skills)].into_iter().collect();
+    let settings =
+        Settings { beside: inside.iter().map(|plugin| (plugin.clone(), vec![])).collect(), assets, ..settings };
     let wrappers = wrappers();
     assert!(wrappers.len() >= 6, "{wrappers:?}");
     for name in wrappers {
