@@ -104,7 +104,7 @@ impl RewardComparison {
     /// The comparisons in the folder of a run, in the order of their versions.
     ///
     /// # Errors
-    /// If a file cannot be read, or is no comparison.
+    /// If a file cannot be read, or is not a comparison.
     pub(crate) fn read_all(run: &Path) -> Result<Vec<Self>, StoreError> {
         let folder = run.join(FOLDER);
         if !folder.is_dir() {
@@ -124,7 +124,7 @@ impl RewardComparison {
             return Err(StoreError::Altered { path: path.to_owned(), what: "it is larger than 16 MiB" });
         }
         let bytes = fs::read(path).map_err(failed)?;
-        let unreadable = |_| StoreError::Altered { path: path.to_owned(), what: "it is no comparison of rewards" };
+        let unreadable = |_| StoreError::Altered { path: path.to_owned(), what: "it is not a comparison of rewards" };
         serde_json::from_slice(&bytes).map_err(unreadable)
     }
 }
@@ -172,13 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_comparison_is_named() {
+    fn a_file_of_another_kind_is_named() {
         let run = tempfile::tempdir().unwrap();
         fs::create_dir(run.path().join(FOLDER)).unwrap();
         fs::write(run.path().join(FOLDER).join("notes.txt"), "mine").unwrap();
         assert_eq!(RewardComparison::read_all(run.path()).unwrap(), []);
         fs::write(run.path().join(FOLDER).join("0123456789abcdef.json"), "{}").unwrap();
         let refused = RewardComparison::read_all(run.path()).unwrap_err().to_string();
-        assert!(refused.contains("0123456789abcdef.json` is damaged: it is no comparison of rewards"), "{refused}");
+        assert!(refused.contains("0123456789abcdef.json` is damaged: it is not a comparison of rewards"), "{refused}");
     }
 }

@@ -27,7 +27,7 @@ const GROUPS_AT_ONCE: u32 = 4;
 const STEPS: u32 = 3;
 /// Replies that the trainer's own model computes at once: it has one thread.
 const OWN_MODEL: usize = 1;
-/// Sequences of a model that is no limit.
+/// Sequences of a model that does not limit the run.
 const ANY: usize = 1 << 32;
 
 /// Runs the bench.

@@ -39,7 +39,8 @@ impl Entry {
         let (mut task, mut lines) = (Vec::new(), Vec::new());
         let mut replies = 0;
         for (index, message) in messages.iter().enumerate() {
-            let text = content(&message["content"]).ok_or_else(|| format!("`messages[{index}].content` is no text"))?;
+            let text =
+                content(&message["content"]).ok_or_else(|| format!("`messages[{index}].content` is not a text"))?;
             match message["role"].as_str() {
                 Some("system" | "developer") => {}
                 Some("user") if text.starts_with(HEADING) => {}

@@ -72,19 +72,20 @@ pub fn diff(args: &DiffArgs, printer: &Printer) -> CliResult<()> {
         return Err(CliError::user(format!("no episode was scored by both versions: {}", first_failure(&pairs)))
             .with_hint("check the options of the versions and the fields that they need"));
     }
+    let worst = worst(&pairs, args.worst);
+    let comparison = report.comparison(names, &worst);
     if args.keep {
-        report.comparison(names.clone(), &worst(&pairs, args.worst)).keep(run.path())?;
+        comparison.keep(run.path())?;
         printer.status(format!("kept: `host page {}` shows the comparison", args.on.display()));
     }
     if args.json {
-        let comparison = report.comparison(names, &worst(&pairs, args.worst));
         printer.json(serde_json::to_string_pretty(&comparison).internal()?);
     } else {
-        for (side, name) in ["A", "B"].into_iter().zip(&names) {
+        for (side, name) in ["A", "B"].into_iter().zip(&comparison.versions) {
             printer.result(format!("{side}: {name}"));
         }
         report.print(printer);
-        print_worst(&worst(&pairs, args.worst), printer);
+        print_worst(&worst, printer);
     }
     Ok(())
 }
