@@ -85,6 +85,11 @@ for model in "${small[@]}"; do
     step "agree-$model-bfloat16" 30 "$here/bin/gymkhana-benches" device agree "$OUT/models/$model" --device "$DEVICE" --bfloat16
 done
 
+if [ "$DEVICE" = cuda ]; then
+    step "agree-${small[0]}-operations" 30 env GYMKHANA_CUDA_KERNELS=0 "$here/bin/gymkhana-benches" device agree \
+        "$OUT/models/${small[0]}" --device cuda
+fi
+
 # A short run with tool calls and its replay, then more steps and their replay.
 run=("$here/bin/host" run "$here/run.toml" --plugins "$here/plugins/word-problems.wasm,$here/plugins/calculator.wasm,$here/plugins/answer-match.wasm")
 run+=(--set "policy.device=\"$DEVICE\"")
@@ -107,6 +112,13 @@ done
 folder=$OUT/models/${rated[0]}
 step "train-${rated[0]}-chunks" 60 bash -c 'watched bench train "$@"' _ "$folder" --device "$DEVICE" --bfloat16 \
     --logits-chunk-mib $chunk "${train[@]}"
+if [ "$DEVICE" = cuda ]; then
+    for figure in train generate; do
+        given=$figure[@]
+        step "$figure-operations" 60 env GYMKHANA_CUDA_KERNELS=0 "$here/bin/gymkhana-benches" device $figure "$folder" \
+            --device cuda --bfloat16 "${!given}"
+    done
+fi
 step generate 60 bash -c 'watched bench generate "$@"' _ "$folder" --device "$DEVICE" --bfloat16 "${generate[@]}"
 step torch-generate 60 "$PYTHON" "$here/torch_figures.py" generate "$folder" --device "$DEVICE" --bfloat16 "${generate[@]}"
 

@@ -29,6 +29,7 @@ BLOCK = (1 << 24) - 3
 # exponent and the mantissa, the second one the sign and the rest of the exponent.
 LOW = bytes(byte & 0x7F for byte in range(256))
 SMALL = bytes(byte & 0x80 | 0x3C for byte in range(256))  # 2**-7 to 2**-6
+MEDIUM = bytes(byte & 0x80 | 0x3D for byte in range(256))  # 2**-5 to 2**-4
 LARGE = bytes(byte & 0x80 | 0x3E for byte in range(256))  # 2**-3 to 2**-2
 
 
@@ -113,7 +114,8 @@ def write(tokenizer, out, name):
         end += size
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    blocks = [block(SMALL), block(LARGE)]
+    # A tied model repeats its last token with near certainty if its embeddings are large.
+    blocks = [block(SMALL), block(MEDIUM if tied else LARGE)]
     with open(folder / "model.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(text)))
         file.write(text)

@@ -59,7 +59,7 @@ def limit(lines, own):
 def goals_of(lines):
     """Goals of the runs with default settings."""
     for own in own_figures(lines):
-        if own["logits_chunk_mib"] is not None:
+        if own["logits_chunk_mib"] is not None or not own["kernels"]:
             continue
         torch = beside_torch(lines, own)
         ratio = own["tokens_per_second"] / torch if torch else None
@@ -83,10 +83,12 @@ def checks(lines):
                 equal = f"{line['greedy_tokens_equal']} of {line['greedy_tokens']} greedy tokens"
                 margin = line["greedy_margin"]
                 equal += "" if margin is None else f" (margin {margin:.2g})"
+                equal += f" and {line['sampled_tokens_equal']} sampled ones"
                 passed += f": {equal}, log-probabilities within {line['log_prob']:.2g}"
             else:
                 passed += f" in {line['seconds']:.1f} s"
-            yield f"| {line['check']} | {line.get('model') or ''} | {line.get('precision') or ''} | {passed} |"
+            name = line["check"] + ("" if line.get("kernels", True) else ", libtorch's operations alone")
+            yield f"| {name} | {line.get('model') or ''} | {line.get('precision') or ''} | {passed} |"
         elif "failed" in line:
             yield f"| {line['step']} | | | FAILED: {line['failed']} |"
 
@@ -98,6 +100,7 @@ def figures(lines):
         rate, torch, share = own["tokens_per_second"], beside_torch(lines, own), limit(lines, own)
         chunk = own["logits_chunk_mib"]
         name = own["figure"] + (f", logits in chunks of {chunk} MiB" if chunk else "")
+        name += "" if own["kernels"] else ", libtorch's operations alone"
         beside = f"{torch:.0f} | {rate / torch:.2f}" if torch else " | "
         yield f"| {name} | {own['model']} | {rate:.0f} | {beside} | {'' if share is None else f'{share:.2%}'} |"
 

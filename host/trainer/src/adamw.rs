@@ -3,6 +3,7 @@
 use tch::{TchError, Tensor, no_grad_guard};
 
 use crate::TrainerError;
+use crate::cuda;
 use crate::parameters::{Gradient, Parameters};
 use gymkhana_algorithm::Optimizer;
 
@@ -111,8 +112,25 @@ impl AdamW {
         let shorten = (settings.gradient_clip / (norm + 1e-6)).min(1.0);
         let mean_bias = 1.0 - settings.beta1.powf(steps);
         let square_bias = (1.0 - settings.beta2.powf(steps)).sqrt();
+        let kernels = cuda::kernels(parameters.flat().device());
         for (gradient, start, length) in pieces(gradients) {
             let cut = |tensor: &Tensor| tensor.f_narrow(0, gradient.offset + start, length);
+            let (factor, decay) = settings.of_kind(gradient.kind);
+            let rate = rate * factor;
+            if let Some(kernels) = kernels {
+                let update = cuda::Update {
+                    shorten,
+                    beta1: settings.beta1,
+                    beta2: settings.beta2,
+                    epsilon: settings.epsilon,
+                    keep: 1.0 - rate * decay,
+                    rate: rate / mean_bias,
+                    deviation: square_bias,
+                };
+                let moments = [&cut(&moments.mean)?, &cut(&moments.square)?];
+                kernels.adamw(&cut(parameters.flat())?, &gradient.values, moments, &update)?;
+                continue;
+            }
             let (mut mean, mut square, mut flat) =
                 (cut(&moments.mean)?, cut(&moments.square)?, cut(parameters.flat())?);
             let shortened = gradient.values.f_narrow(0, start, length)?.f_mul_scalar(shorten)?;
@@ -121,8 +139,6 @@ impl AdamW {
             let mut divisor = square.f_sqrt()?;
             let _ = divisor.f_div_scalar_(square_bias)?.f_add_scalar_(settings.epsilon)?;
             // The binding's `addcdiv` takes no factor, so the divisor contains the step size.
-            let (factor, decay) = settings.of_kind(gradient.kind);
-            let rate = rate * factor;
             let _ = divisor.f_mul_scalar_(-mean_bias / rate)?;
             if decay > 0.0 {
                 let _ = flat.f_mul_scalar_(1.0 - rate * decay)?;

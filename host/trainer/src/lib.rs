@@ -11,6 +11,7 @@ pub mod adamw;
 pub mod advantage;
 mod batch;
 mod config;
+mod cuda;
 mod device;
 mod engine;
 mod error;

@@ -337,7 +337,7 @@ impl Engine {
 
     /// Samples the next token of each computed row.
     fn choose(&mut self, hidden_RC: &Tensor, rows: &[Row]) -> Result<(), TchError> {
-        let logits_RV = self.weights.logits(hidden_RC);
+        let logits_RV = self.weights.own_logits(hidden_RC);
         let nothing = sampler::RowSampling { sampling: Sampling::GREEDY, uniform: 0.0 };
         let choices: Vec<sampler::RowSampling> = rows
             .iter()

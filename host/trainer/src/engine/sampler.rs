@@ -7,6 +7,7 @@
 use gymkhana_policy::Sampling;
 use tch::{Kind, TchError, Tensor};
 
+use crate::cuda;
 use crate::loss::entropies;
 
 /// Sampling settings of one row.
@@ -30,7 +31,11 @@ pub(super) struct SampledToken {
 
 /// Samples one token per row of `[R, V]`; `choices` has one entry per row.
 pub(super) fn choose(logits_RV: &Tensor, choices: &[RowSampling]) -> Result<Vec<SampledToken>, TchError> {
-    let logits_RV = &tempered(logits_RV, choices)?;
+    let cuts = choices.iter().any(|choice| choice.sampling.cuts());
+    if let Some(kernels) = cuda::kernels(logits_RV.device()).filter(|_| !cuts) {
+        return read(&kernels.sample(&logits_RV.f_contiguous()?, &rows_3R(logits_RV, choices)?)?, choices.len());
+    }
+    let logits_RV = &tempered(&logits_RV.f_to_kind(Kind::Float)?, choices)?;
     let log_probs_RV = logits_RV.f_log_softmax(-1, Kind::Float)?;
     let mut tokens_R = log_probs_RV.f_argmax(-1, false)?;
     if choices.iter().any(|choice| !choice.sampling.is_greedy()) {
@@ -41,11 +46,28 @@ pub(super) fn choose(logits_RV: &Tensor, choices: &[RowSampling]) -> Result<Vec<
     }
     let chosen_R = log_probs_RV.f_gather(-1, &tokens_R.f_unsqueeze(-1)?, false)?.f_squeeze_dim(-1)?;
     let entropies_R = entropies(&log_probs_RV);
-    // One copy to the host for the whole step.
     let columns = [&tokens_R, &chosen_R, &entropies_R].map(|column| column.to_kind(Kind::Double));
-    let flat = Vec::<f64>::try_from(Tensor::f_cat(&columns, 0)?)?;
-    let (tokens, rest) = flat.split_at(choices.len());
-    let (log_probs, entropies) = rest.split_at(choices.len());
+    read(&Tensor::f_stack(&columns, 0)?, choices.len())
+}
+
+/// Factors of the logits, uniform numbers, and 1 for greedy rows, `[3, R]`, as the kernel expects them.
+fn rows_3R(logits_RV: &Tensor, choices: &[RowSampling]) -> Result<Tensor, TchError> {
+    let column = |of: fn(&RowSampling) -> f64| choices.iter().map(of);
+    let greedy = |choice: &RowSampling| choice.sampling.is_greedy();
+    let factors =
+        choices.iter().map(|choice| if greedy(choice) { 1.0 } else { f64::from(choice.sampling.temperature).recip() });
+    let numbers: Vec<f64> = factors
+        .chain(column(|choice| choice.uniform))
+        .chain(choices.iter().map(|choice| f64::from(greedy(choice))))
+        .collect();
+    Tensor::f_from_slice(&numbers)?.f_view([3, choices.len() as i64])?.f_to_device(logits_RV.device())
+}
+
+/// Tokens, log-probabilities and entropies, `[3, R]`, in one copy to the host.
+fn read(columns_3R: &Tensor, rows: usize) -> Result<Vec<SampledToken>, TchError> {
+    let flat = Vec::<f64>::try_from(columns_3R.f_view([-1])?)?;
+    let (tokens, rest) = flat.split_at(rows);
+    let (log_probs, entropies) = rest.split_at(rows);
     let rows = tokens.iter().zip(log_probs).zip(entropies);
     Ok(rows
         .map(|((token, log_prob), entropy)| SampledToken {

@@ -40,7 +40,7 @@ impl Critic {
     /// # Errors
     /// If a result cannot be read.
     pub fn predict(&self, sequences: &[Sequence], micro_batch_tokens: usize) -> Result<Vec<Vec<f32>>, TrainerError> {
-        target_values(&self.model, sequences, micro_batch_tokens, |packed| self.values(packed))
+        target_values(&self.model, sequences, micro_batch_tokens, |packed| Ok(self.values(packed)))
     }
 
     /// One optimiser step towards the value targets, weighted by [`Column::LossWeight`]. Returns the loss; `None` if the

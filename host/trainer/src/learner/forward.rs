@@ -6,6 +6,7 @@
 
 use tch::{Kind, TchError, Tensor, no_grad_guard};
 
+use super::head::Head;
 use crate::TrainerError;
 use crate::batch::{Packed, Sequence, parts};
 use crate::loss::{self, Inputs, Objective, PerToken};
@@ -133,6 +134,9 @@ fn layer(model: &Model, weights: &Weights, packed: &Packed, angles: &Angles, ind
 
 /// Adds the gradients of a part to the parameters and returns the sums that the objective reports. A separable
 /// objective is a sum over independent tokens. A teacher adds divergences to the terms.
+///
+/// # Errors
+/// If a kernel cannot be started.
 pub(super) fn accumulate(
     model: &Model,
     packed: &Packed,
@@ -141,47 +145,113 @@ pub(super) fn accumulate(
     teacher: Option<&TeacherPass<'_>>,
     separable: bool,
     objective: &dyn Fn(&PerToken, &Inputs) -> Objective,
-) -> Tensor {
+) -> Result<Tensor, TchError> {
     let weights = model.weights();
     let taught = teacher.map(|teacher| (teacher, teacher.hidden(packed)));
     let (hidden_NC, trunk) = TrunkBackward::forward(model, &weights, packed, pass.activation_checkpointing);
-    let leaf_NC = hidden_NC.set_requires_grad(true);
     let chunks: Vec<(i64, i64)> = model.logits_chunks(packed.targets_N.size()[0]).collect();
-    let compute = |(start, length): (i64, i64)| {
-        let log_probs_NV = pass.log_probs(&leaf_NC.narrow(0, start, length), &weights);
-        let divergences_N = taught
-            .as_ref()
-            .map(|(teacher, hidden_NC)| teacher.divergences(&hidden_NC.narrow(0, start, length), &log_probs_NV, pass));
-        let terms = PerToken::of(&log_probs_NV, &packed.targets_N.narrow(0, start, length), pass.entropies);
-        PerToken { divergences_N, ..terms }
+    let head = Head::new(model, &weights, pass, &hidden_NC, &packed.targets_N).filter(|_| taught.is_none());
+    let (sums, gradient_NC) = if let Some(head) = head {
+        by_kernels(head, &chunks, inputs, separable, objective, hidden_NC.kind())?
+    } else {
+        let leaf_NC = hidden_NC.set_requires_grad(true);
+        let compute = |(start, length): (i64, i64)| {
+            let log_probs_NV = pass.log_probs(&leaf_NC.narrow(0, start, length), &weights);
+            let divergences_N = taught.as_ref().map(|(teacher, hidden_NC)| {
+                teacher.divergences(&hidden_NC.narrow(0, start, length), &log_probs_NV, pass)
+            });
+            let terms = PerToken::of(&log_probs_NV, &packed.targets_N.narrow(0, start, length), pass.entropies);
+            PerToken { divergences_N, ..terms }
+        };
+        (by_operations(&chunks, inputs, separable, compute, objective), leaf_NC.grad())
     };
-    let sums: Vec<Tensor> = if separable || chunks.len() == 1 {
+    trunk.backward(model, &weights, packed, &gradient_NC);
+    Tensor::f_stack(&sums, 0)?.f_sum_dim_intlist(0, false, Kind::Float)
+}
+
+/// Gradients of the chunks' numbers by libtorch's operations. Returns the objective's sums.
+fn by_operations(
+    chunks: &[(i64, i64)],
+    inputs: &Inputs,
+    separable: bool,
+    compute: impl Fn((i64, i64)) -> PerToken,
+    objective: &dyn Fn(&PerToken, &Inputs) -> Objective,
+) -> Vec<Tensor> {
+    if separable || chunks.len() == 1 {
         let each = chunks.iter().map(|(start, length)| {
             let found = objective(&compute((*start, *length)), &inputs.narrow(*start, *length));
             found.loss.backward();
             found.sums
         });
-        each.collect()
+        return each.collect();
+    }
+    // First all log-probabilities and the gradient by each; then each chunk again, with gradients.
+    let leaves = without_gradients(chunks, &compute).map(|values_N| values_N.set_requires_grad(true));
+    let found = objective(&leaves, inputs);
+    found.loss.backward();
+    for chunk in chunks {
+        let values = compute(*chunk);
+        let pulled = leaves.each().zip(values.each()).filter_map(|(leaf, values)| {
+            let gradient = leaf?.grad();
+            let pull = |values: &Tensor| (values * gradient.narrow(0, chunk.0, chunk.1)).sum(Kind::Float);
+            values.filter(|_| gradient.defined()).map(pull)
+        });
+        if let Some(pulled) = pulled.reduce(|sum, more| sum + more) {
+            pulled.backward();
+        }
+    }
+    vec![found.sums]
+}
+
+/// Gradients of the chunks' numbers by kernels. Returns the objective's sums, and the gradient by the hidden states in
+/// the given number format.
+fn by_kernels(
+    mut head: Head<'_>,
+    chunks: &[(i64, i64)],
+    inputs: &Inputs,
+    separable: bool,
+    objective: &dyn Fn(&PerToken, &Inputs) -> Objective,
+    kind: Kind,
+) -> Result<(Vec<Tensor>, Tensor), TchError> {
+    let leaves_of = |terms: PerToken| terms.map(|values_N| values_N.copy().set_requires_grad(true));
+    let mut sums = Vec::new();
+    if separable || chunks.len() == 1 {
+        for (start, length) in chunks {
+            let chunk = head.forward((*start, *length))?;
+            let leaves = leaves_of(chunk.terms());
+            let found = objective(&leaves, &inputs.narrow(*start, *length));
+            found.loss.backward();
+            sums.push(found.sums);
+            head.backward(&chunk, &gradients(&leaves, (0, *length)))?;
+        }
     } else {
-        // First all log-probabilities and the gradient by each; then each chunk again, with gradients.
-        let leaves = without_gradients(&chunks, compute).map(|values_N| values_N.set_requires_grad(true));
+        // As above: the logits of one chunk exist at a time.
+        let terms =
+            chunks.iter().map(|chunk| Ok(head.forward(*chunk)?.terms())).collect::<Result<Vec<_>, TchError>>()?;
+        let leaves = leaves_of(PerToken::cat(&terms));
         let found = objective(&leaves, inputs);
         found.loss.backward();
+        sums.push(found.sums);
         for chunk in chunks {
-            let values = compute(chunk);
-            let pulled = leaves.each().zip(values.each()).filter_map(|(leaf, values)| {
-                let gradient = leaf?.grad();
-                let pull = |values: &Tensor| (values * gradient.narrow(0, chunk.0, chunk.1)).sum(Kind::Float);
-                values.filter(|_| gradient.defined()).map(pull)
-            });
-            if let Some(pulled) = pulled.reduce(|sum, more| sum + more) {
-                pulled.backward();
-            }
+            let computed = head.forward(*chunk)?;
+            head.backward(&computed, &gradients(&leaves, *chunk))?;
         }
-        vec![found.sums]
+    }
+    Ok((sums, head.finish(kind)?))
+}
+
+/// Gradients by some of the numbers; 0 where the objective does not depend on them.
+fn gradients(leaves: &PerToken, (start, length): (i64, i64)) -> PerToken {
+    let of = |leaf: &Tensor| {
+        let gradient = leaf.grad();
+        if gradient.defined() {
+            gradient.narrow(0, start, length)
+        } else {
+            leaf.detach().zeros_like().narrow(0, start, length)
+        }
     };
-    trunk.backward(model, &weights, packed, &leaf_NC.grad());
-    Tensor::stack(&sums, 0).sum_dim_intlist(0, false, Kind::Float)
+    let entropies_N = leaves.entropies_N.as_ref().map(of);
+    PerToken { entropies_N, ..of(&leaves.log_probs_N).into() }
 }
 
 fn without_gradients(chunks: &[(i64, i64)], compute: impl Fn((i64, i64)) -> PerToken) -> PerToken {
@@ -197,13 +267,16 @@ pub(super) fn target_values(
     model: &Model,
     sequences: &[Sequence],
     micro_batch_tokens: usize,
-    compute: impl Fn(&Packed) -> Tensor,
+    compute: impl Fn(&Packed) -> Result<Tensor, TchError>,
 ) -> Result<Vec<Vec<f32>>, TrainerError> {
     let _guard = no_grad_guard();
     let mut values: Vec<Vec<f32>> = sequences.iter().map(|sequence| vec![0.0; sequence.targets.len()]).collect();
     for part in parts(sequences, micro_batch_tokens, true) {
         let packed = Packed::new(&part, model.device());
-        let numbers = numbers_of(&compute(&packed), packed.origins.len())?;
+        let numbers = numbers_of(
+            &compute(&packed).map_err(TrainerError::torch("computed per-token numbers"))?,
+            packed.origins.len(),
+        )?;
         for ((sequence, index), number) in packed.origins.iter().zip(numbers) {
             values[*sequence][*index] = number;
         }
@@ -236,27 +309,35 @@ pub(super) fn log_probs(
 }
 
 /// Log-probability of each target of a part, `[N]`, without gradients.
-fn log_probs_of(model: &Model, weights: &Weights, packed: &Packed, pass: Pass) -> Tensor {
+fn log_probs_of(model: &Model, weights: &Weights, packed: &Packed, pass: Pass) -> Result<Tensor, TchError> {
     let _guard = no_grad_guard();
     let hidden_NC = target_hidden(model, weights, packed);
     let chunks: Vec<(i64, i64)> = model.logits_chunks(packed.targets_N.size()[0]).collect();
+    let pass = Pass { entropies: false, ..pass };
+    if let Some(head) = Head::new(model, weights, pass, &hidden_NC, &packed.targets_N) {
+        let parts = chunks.iter().map(|chunk| Ok(head.forward(*chunk)?.terms().log_probs_N));
+        return Tensor::f_cat(&parts.collect::<Result<Vec<_>, TchError>>()?, 0);
+    }
     let compute = |(start, length): (i64, i64)| {
         let [hidden_NC, targets_N] = [&hidden_NC, &packed.targets_N].map(|tensor| tensor.narrow(0, start, length));
         PerToken::of(&pass.log_probs(&hidden_NC, weights), &targets_N, false)
     };
-    without_gradients(&chunks, compute).log_probs_N
+    Ok(without_gradients(&chunks, compute).log_probs_N)
 }
 
 /// The sums that the objective reports for a part without a gradient.
+///
+/// # Errors
+/// If a kernel cannot be started.
 pub(super) fn measure(
     model: &Model,
     packed: &Packed,
     inputs: &Inputs,
     pass: Pass,
     objective: &dyn Fn(&PerToken, &Inputs) -> Objective,
-) -> Tensor {
+) -> Result<Tensor, TchError> {
     let _guard = no_grad_guard();
-    objective(&log_probs_of(model, &model.weights(), packed, pass).into(), inputs).sums
+    Ok(objective(&log_probs_of(model, &model.weights(), packed, pass)?.into(), inputs).sums)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod forward;
 mod from_records;
 #[cfg(test)]
 mod goldens;
+mod head;
 mod layout;
 mod minibatch;
 mod on_policy;
@@ -148,7 +149,7 @@ impl Learner {
             activation_checkpointing: settings.activation_checkpointing,
         };
         model.trained_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
-        let sums = accumulate_supervised(model, sequences, pass);
+        let sums = accumulate_supervised(model, sequences, pass)?;
         let learning_rate = settings.optimizer.learning_rate_at(self.optimizer.steps());
         let norm = self.optimizer_step(model, &settings.optimizer)?;
         let sampled =

@@ -221,18 +221,20 @@ impl Learner {
         for part in &with_gradient {
             let packed = Packed::new(part, model.device());
             let inputs = packed.inputs(flags.ratio);
-            let found = accumulate(model, &packed, &inputs, pass(settings), teacher.as_ref(), separable, &evaluate);
+            let found = accumulate(model, &packed, &inputs, pass(settings), teacher.as_ref(), separable, &evaluate)
+                .map_err(TrainerError::torch("computed gradients"))?;
             sums.add(&found);
             on_policy.add(&found);
         }
         for part in parts(idle, settings.micro_batch_tokens, settings.share_beginnings) {
             let packed = Packed::new(&part, model.device());
-            let found = measure(model, &packed, &packed.inputs(flags.ratio), pass(settings), &evaluate);
+            let found = measure(model, &packed, &packed.inputs(flags.ratio), pass(settings), &evaluate)
+                .map_err(TrainerError::torch("compared tokens without gradients"))?;
             sums.add(&found);
             on_policy.add(&found);
         }
         let supervised =
-            demonstrations.accumulate(model, Pass { temperature: 1.0, entropies: false, ..pass(settings) });
+            demonstrations.accumulate(model, Pass { temperature: 1.0, entropies: false, ..pass(settings) })?;
         drop(teacher);
         if !trained.is_empty() || supervised.is_some() {
             let Some(norm) = self.optimizer_step(model, &settings.optimizer)? else {

@@ -15,7 +15,7 @@ use tch::{Device, Kind, Tensor, no_grad_guard};
 
 use crate::lora::{self, Adapters};
 use crate::parameters::Parameters;
-use crate::{Lora, ModelConfig, Settings, TrainerError, device, loss};
+use crate::{Lora, ModelConfig, Settings, TrainerError, cuda, device, loss};
 use rotary::{Rotary, rotate};
 
 pub(crate) use rotary::Angles;
@@ -298,8 +298,8 @@ impl Model {
     /// their inputs for the gradients.
     fn feed_forward(&self, layer: &LayerWeights, x_BSC: &Tensor, attended: &Tensor) -> Tensor {
         let x_BSC = x_BSC + layer.output.of(attended);
-        let wide = layer.gate_up.of(&self.norm(&x_BSC, &layer.post_norm_C)).split(self.config.intermediate_size, -1);
-        &x_BSC + layer.down.of(&(wide[0].silu() * &wide[1]))
+        let [gate, up] = layer.gate_up.of(&self.norm(&x_BSC, &layer.post_norm_C), self.config.intermediate_size);
+        &x_BSC + layer.down.of(&(gate.silu() * up))
     }
 
     /// Residual stream of whole sequences with causal attention, `[B, S, C]`. Shorter sequences are padded at the end,
@@ -344,9 +344,13 @@ impl Model {
 }
 
 /// Logits per chunk, from their size in MiB of float32. A GPU needs larger products than a processor, and has no cache
-/// that they should fit into.
+/// that they should fit into. Its kernels need no copies of the logits.
 fn chunk_logits(mib: Option<usize>, device: Device) -> i64 {
-    let by_device = if device.is_cuda() { 1024 } else { 32 };
+    let by_device = match cuda::kernels(device) {
+        Some(_) => 5120,
+        None if device.is_cuda() => 1024,
+        None => 32,
+    };
     (mib.unwrap_or(by_device) as i64) << 18
 }
 

@@ -35,7 +35,17 @@ impl Weights {
 
     /// Logits in float32, `[N, V]`, from the residual stream after the last layer, `[N, C]`.
     pub(crate) fn logits(&self, hidden_NC: &Tensor) -> Tensor {
-        product(&hidden_NC.to_kind(self.head_VC.kind()), &self.head_VC, None).to_kind(Kind::Float)
+        self.own_logits(hidden_NC).to_kind(Kind::Float)
+    }
+
+    /// Logits in the number format of the output layer.
+    pub(crate) fn own_logits(&self, hidden_NC: &Tensor) -> Tensor {
+        product(&hidden_NC.to_kind(self.head_VC.kind()), &self.head_VC, None)
+    }
+
+    /// Output layer, `[V, C]`.
+    pub(crate) fn head(&self) -> &Tensor {
+        &self.head_VC
     }
 }
 
@@ -48,8 +58,30 @@ pub(super) struct LayerWeights {
     pub query_key_norm_HD: Option<Tensor>,
     pub output: Linear,
     pub post_norm_C: Tensor,
-    pub gate_up: Linear,
+    pub gate_up: GateUp,
     pub down: Linear,
+}
+
+/// The two matrices of the feed-forward part that multiply the same input. One product is faster on a processor and in
+/// generation. In training on a GPU, two are: their results and gradients are not parts of wider rows, which libtorch
+/// reads more slowly and has to join.
+#[derive(Debug)]
+pub(super) enum GateUp {
+    Joined(Linear),
+    Apart([Linear; 2]),
+}
+
+impl GateUp {
+    /// Results of both matrices, `[…, F]` each.
+    pub fn of(&self, x: &Tensor, width: i64) -> [Tensor; 2] {
+        match self {
+            Self::Joined(linear) => {
+                let wide = linear.of(x).split(width, -1);
+                [wide[0].shallow_clone(), wide[1].shallow_clone()]
+            }
+            Self::Apart(both) => both.each_ref().map(|linear| linear.of(x)),
+        }
+    }
 }
 
 /// A matrix with its bias and adapter. Suffixes of names are axes: I inputs, O outputs, R ranks.
@@ -120,7 +152,11 @@ impl Source<'_> {
             }),
             output: linear(&["self_attn.o_proj"], biases.output),
             post_norm_C: self.get(&format!("{layer}.post_attention_layernorm.weight")),
-            gate_up: linear(&["mlp.gate_proj", "mlp.up_proj"], biases.mlp),
+            gate_up: if self.merged || !self.parameters.flat().device().is_cuda() {
+                GateUp::Joined(linear(&["mlp.gate_proj", "mlp.up_proj"], biases.mlp))
+            } else {
+                GateUp::Apart(["mlp.gate_proj", "mlp.up_proj"].map(|part| linear(&[part], biases.mlp)))
+            },
             down: linear(&["mlp.down_proj"], biases.mlp),
         }
     }

@@ -2,6 +2,7 @@
 
 use tch::{Kind, Tensor};
 
+use crate::TrainerError;
 use crate::batch::{Packed, Sequence, parts};
 use crate::learner::forward::{Pass, accumulate};
 use crate::loss::{Objective, PerToken};
@@ -28,18 +29,28 @@ impl Supervised {
     }
 
     /// Adds the gradients to those of the model. Returns the loss without its weight; `None` if there is no such loss.
-    pub fn accumulate(&self, model: &Model, pass: Pass) -> Option<f64> {
+    ///
+    /// # Errors
+    /// If a pass fails.
+    pub fn accumulate(&self, model: &Model, pass: Pass) -> Result<Option<f64>, TrainerError> {
         if self.sequences.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let [loss, _] = accumulate_supervised(model, &self.sequences, pass);
-        Some(loss / self.weight)
+        let [loss, _] = accumulate_supervised(model, &self.sequences, pass)?;
+        Ok(Some(loss / self.weight))
     }
 }
 
 /// Adds the gradients of the supervised loss to those of the model. Returns the loss, and its part on tokens that the
 /// expert wrote.
-pub(in crate::learner) fn accumulate_supervised(model: &Model, sequences: &[Sequence], pass: Pass) -> [f64; 2] {
+///
+/// # Errors
+/// If a pass fails.
+pub(in crate::learner) fn accumulate_supervised(
+    model: &Model,
+    sequences: &[Sequence],
+    pass: Pass,
+) -> Result<[f64; 2], TrainerError> {
     let mut sums = [0.0; 2];
     for part in parts(sequences, pass.micro_batch_tokens, true) {
         let packed = Packed::new(&part, model.device());
@@ -51,8 +62,9 @@ pub(in crate::learner) fn accumulate_supervised(model: &Model, sequences: &[Sequ
             let loss = losses_N.sum(Kind::Float);
             let sums = Tensor::stack(&[&loss, &by_expert], 0).detach();
             Objective { loss, sums }
-        });
+        })
+        .map_err(TrainerError::torch("computed gradients"))?;
         (0..2).for_each(|index| sums[index] += found.double_value(&[index as i64]));
     }
-    sums
+    Ok(sums)
 }

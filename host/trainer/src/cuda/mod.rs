@@ -1,0 +1,281 @@
+//! The project's own CUDA kernels, for passes that libtorch would compute as several operations over the same numbers:
+//! softmax with what is read from it, its gradient, sampling, and the optimiser's update.
+//!
+//! `kernels.cu` is compiled when a GPU is opened. With `GYMKHANA_CUDA_KERNELS=0` in the environment, libtorch's
+//! operations compute the same instead.
+#![allow(non_snake_case)]
+
+mod compiler;
+mod driver;
+pub(crate) mod library;
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+use tch::{Device, Kind, TchError, Tensor};
+
+use driver::{Driver, Kernel};
+
+/// Text of the kernels.
+const SOURCE: &str = include_str!("kernels.cu");
+
+/// Threads of a block, as in the source.
+const THREADS: u32 = 512;
+
+/// Environment variable that, set to 0, leaves out the kernels.
+const SWITCH: &str = "GYMKHANA_CUDA_KERNELS";
+
+/// The process's kernels; `None` if they are switched off.
+static KERNELS: OnceLock<Option<Kernels>> = OnceLock::new();
+
+/// The kernels for numbers on a device; `None` for a processor, or if the kernels are switched off.
+pub(crate) fn kernels(device: Device) -> Option<&'static Kernels> {
+    if device.is_cuda() { KERNELS.get()?.as_ref() } else { None }
+}
+
+/// Compiles and loads the kernels for the GPU, once.
+///
+/// # Errors
+/// If the compiler is missing, or the driver refuses the kernels.
+pub(crate) fn load(device: Device) -> Result<(), String> {
+    if KERNELS.get().is_some() {
+        return Ok(());
+    }
+    let switched_off = std::env::var_os(SWITCH).is_some_and(|value| value == "0");
+    let kernels = if switched_off { None } else { Some(Kernels::compile(device).map_err(hinted)?) };
+    // Another thread may have been faster, with the same kernels.
+    let _ = KERNELS.set(kernels);
+    Ok(())
+}
+
+fn hinted(problem: String) -> String {
+    format!("cannot compile its kernels: {problem}\nhint: set {SWITCH}=0 to work without them, more slowly")
+}
+
+/// A kernel for each number format of logits.
+#[derive(Debug)]
+struct ByKind {
+    float: Kernel,
+    bfloat16: Kernel,
+}
+
+impl ByKind {
+    fn of(&self, kind: Kind) -> Result<&Kernel, TchError> {
+        match kind {
+            Kind::Float => Ok(&self.float),
+            Kind::BFloat16 => Ok(&self.bfloat16),
+            other => Err(TchError::Kind(format!("no kernel for numbers of {other:?}"))),
+        }
+    }
+}
+
+/// The loaded kernels.
+#[derive(Debug)]
+pub(crate) struct Kernels {
+    log_probs: ByKind,
+    gradient: ByKind,
+    sample: ByKind,
+    adamw: Kernel,
+}
+
+/// Numbers of the targets of some logits.
+#[derive(Debug)]
+pub(crate) struct TargetNumbers {
+    /// Log-probabilities, logarithms of the sums of exponentials, and entropies, in nats, `[3, N]`.
+    numbers_3N: Tensor,
+}
+
+impl TargetNumbers {
+    /// Log-probability of each target in nats, `[N]`.
+    pub fn log_probs_N(&self) -> Tensor {
+        self.numbers_3N.get(0)
+    }
+
+    /// Entropy of each distribution in nats, `[N]`.
+    pub fn entropies_N(&self) -> Tensor {
+        self.numbers_3N.get(2)
+    }
+}
+
+/// Factors of an update by AdamW.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Update {
+    /// Factor of the gradient, from clipping its norm.
+    pub shorten: f64,
+    pub beta1: f64,
+    pub beta2: f64,
+    pub epsilon: f64,
+    /// 1 minus the decay.
+    pub keep: f64,
+    /// Learning rate, divided by the correction of the mean's bias.
+    pub rate: f64,
+    /// Square root of the correction of the square's bias.
+    pub deviation: f64,
+}
+
+impl Kernels {
+    fn compile(device: Device) -> Result<Self, String> {
+        // The first tensor makes the GPU's context that of this thread.
+        let _ = Tensor::f_zeros([1], (Kind::Float, device)).map_err(|error| error.to_string())?;
+        let driver = Driver::load()?;
+        let binary = compiler::compile(SOURCE, &driver.architecture()?)?;
+        let kernel = driver.module(&binary)?;
+        let by_kind = |name: &str| {
+            Ok::<_, String>(ByKind {
+                float: kernel(&format!("{name}_float"))?,
+                bfloat16: kernel(&format!("{name}_bfloat16"))?,
+            })
+        };
+        Ok(Self {
+            log_probs: by_kind("log_probs")?,
+            gradient: by_kind("gradient")?,
+            sample: by_kind("sample")?,
+            adamw: kernel("adamw")?,
+        })
+    }
+
+    /// Numbers of targets `[N]` under logits `[N, V]` divided by the temperature.
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or the kernel cannot be started.
+    pub fn log_probs(
+        &self,
+        logits_NV: &Tensor,
+        temperature: f64,
+        targets_N: &Tensor,
+    ) -> Result<TargetNumbers, TchError> {
+        let [N, V] = rows_of(logits_NV)?;
+        fits("targets", targets_N, N, Kind::Int64)?;
+        let numbers_3N = Tensor::f_zeros([3, N], (Kind::Float, logits_NV.device()))?;
+        let kernel = self.log_probs.of(logits_NV.kind())?;
+        let (mut V, mut scale) = (V, temperature.recip() as f32);
+        let [mut logits, mut targets, mut numbers] = [logits_NV, targets_N, &numbers_3N].map(address);
+        // SAFETY: the tensors are contiguous, and have the kernel's shapes and number formats.
+        unsafe { kernel.launch(N, THREADS, &mut [&mut logits, &mut V, &mut scale, &mut targets, &mut numbers]) }
+            .map_err(TchError::Torch)?;
+        Ok(TargetNumbers { numbers_3N })
+    }
+
+    /// Replaces the logits `[N, V]` by the gradient of a function of the targets' log-probabilities and entropies, given
+    /// its gradient by them, `[N]` each. `numbers` are those of [`Kernels::log_probs`].
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or the kernel cannot be started.
+    pub fn gradient(
+        &self,
+        logits_NV: &Tensor,
+        temperature: f64,
+        targets_N: &Tensor,
+        numbers: &TargetNumbers,
+        by_log_probs_N: &Tensor,
+        by_entropies_N: Option<&Tensor>,
+    ) -> Result<(), TchError> {
+        let [N, V] = rows_of(logits_NV)?;
+        fits("targets", targets_N, N, Kind::Int64)?;
+        fits("numbers", &numbers.numbers_3N, 3 * N, Kind::Float)?;
+        for by in std::iter::once(by_log_probs_N).chain(by_entropies_N) {
+            fits("gradients", by, N, Kind::Float)?;
+        }
+        let kernel = self.gradient.of(logits_NV.kind())?;
+        let (mut V, mut scale) = (V, temperature.recip() as f32);
+        let [mut logits, mut targets, mut numbers, mut by_log_probs] =
+            [logits_NV, targets_N, &numbers.numbers_3N, by_log_probs_N].map(address);
+        let mut by_entropies = by_entropies_N.map_or(std::ptr::null_mut(), address);
+        // SAFETY: the tensors are contiguous, and have the kernel's shapes and number formats.
+        unsafe {
+            let arguments: &mut [&mut dyn driver::Argument] = &mut [
+                &mut logits,
+                &mut V,
+                &mut scale,
+                &mut targets,
+                &mut numbers,
+                &mut by_log_probs,
+                &mut by_entropies,
+            ];
+            kernel.launch(N, THREADS, arguments)
+        }
+        .map_err(TchError::Torch)
+    }
+
+    /// Samples a token for each row of logits `[R, V]`. `choices_3R` holds float64 numbers: factors of the logits, numbers
+    /// in [0, 1) that the inverse of the cumulative distribution maps to tokens, and 1 for rows that take the most
+    /// probable token. Returns tokens, log-probabilities and entropies, `[3, R]`, in float64.
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or the kernel cannot be started.
+    pub fn sample(&self, logits_RV: &Tensor, choices_3R: &Tensor) -> Result<Tensor, TchError> {
+        let [R, V] = rows_of(logits_RV)?;
+        fits("choices", choices_3R, 3 * R, Kind::Double)?;
+        let chosen_3R = Tensor::f_zeros([3, R], (Kind::Double, logits_RV.device()))?;
+        let kernel = self.sample.of(logits_RV.kind())?;
+        let mut V = V;
+        let [mut logits, mut choices, mut chosen] = [logits_RV, choices_3R, &chosen_3R].map(address);
+        // SAFETY: the tensors are contiguous, and have the kernel's shapes and number formats.
+        unsafe { kernel.launch(R, THREADS, &mut [&mut logits, &mut V, &mut choices, &mut chosen]) }
+            .map_err(TchError::Torch)?;
+        Ok(chosen_3R)
+    }
+
+    /// Updates parameters, means and squares by their gradients, `[N]` each, in float32.
+    ///
+    /// # Errors
+    /// If the shapes do not fit, or the kernel cannot be started.
+    pub fn adamw(
+        &self,
+        parameters: &Tensor,
+        gradients: &Tensor,
+        [means, squares]: [&Tensor; 2],
+        update: &Update,
+    ) -> Result<(), TchError> {
+        let mut count = parameters.numel() as i64;
+        for tensor in [parameters, gradients, means, squares] {
+            fits("parameters", tensor, count, Kind::Float)?;
+        }
+        let [mut parameters, mut gradients, mut means, mut squares] =
+            [parameters, gradients, means, squares].map(address);
+        let Update { shorten, beta1, beta2, epsilon, keep, rate, deviation } = *update;
+        let [mut shorten, mut beta1, mut beta2, mut epsilon, mut keep, mut rate, mut deviation] =
+            [shorten, beta1, beta2, epsilon, keep, rate, deviation].map(|number| number as f32);
+        let blocks = count.unsigned_abs().div_ceil(u64::from(THREADS)) as i64;
+        // SAFETY: the tensors are contiguous, and have the kernel's shapes and number formats.
+        unsafe {
+            let arguments: &mut [&mut dyn driver::Argument] = &mut [
+                &mut parameters,
+                &mut gradients,
+                &mut means,
+                &mut squares,
+                &mut count,
+                &mut shorten,
+                &mut beta1,
+                &mut beta2,
+                &mut epsilon,
+                &mut keep,
+                &mut rate,
+                &mut deviation,
+            ];
+            self.adamw.launch(blocks, THREADS, arguments)
+        }
+        .map_err(TchError::Torch)
+    }
+}
+
+/// Size of a matrix on a GPU without gaps.
+fn rows_of(logits_NV: &Tensor) -> Result<[i64; 2], TchError> {
+    let (N, V) = logits_NV.size2()?;
+    fits("logits", logits_NV, N * V, logits_NV.kind())?;
+    Ok([N, V])
+}
+
+/// Refuses a tensor that a kernel cannot read as `count` numbers without gaps.
+fn fits(what: &str, tensor: &Tensor, count: i64, kind: Kind) -> Result<(), TchError> {
+    let plain = tensor.device().is_cuda() && tensor.is_contiguous() && tensor.kind() == kind;
+    if plain && tensor.numel() as i64 == count {
+        return Ok(());
+    }
+    Err(TchError::Shape(format!("{what} of a kernel: {count} numbers of {kind:?} expected, found {tensor:?}")))
+}
+
+/// Address of a tensor's numbers on the GPU.
+fn address(tensor: &Tensor) -> *mut c_void {
+    tensor.data_ptr()
+}
