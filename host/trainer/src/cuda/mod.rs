@@ -42,13 +42,13 @@ pub(crate) fn load(device: Device) -> Result<(), String> {
         return Ok(());
     }
     let switched_off = std::env::var_os(SWITCH).is_some_and(|value| value == "0");
-    let kernels = if switched_off { None } else { Some(Kernels::compile(device).map_err(hinted)?) };
+    let kernels = if switched_off { None } else { Some(Kernels::compile(device).map_err(|problem| hinted(&problem))?) };
     // Another thread may have been faster, with the same kernels.
     let _ = KERNELS.set(kernels);
     Ok(())
 }
 
-fn hinted(problem: String) -> String {
+fn hinted(problem: &str) -> String {
     format!("cannot compile its kernels: {problem}\nhint: set {SWITCH}=0 to work without them, more slowly")
 }
 

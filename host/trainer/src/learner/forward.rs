@@ -4,37 +4,18 @@
 //! memory at once. The layers below it run backward once for each part.
 #![allow(non_snake_case)]
 
+mod head;
+mod pass;
+
 use tch::{Kind, TchError, Tensor, no_grad_guard};
 
-use super::head::Head;
 use crate::TrainerError;
 use crate::batch::{Packed, Sequence, parts};
 use crate::loss::{self, Inputs, Objective, PerToken};
 use crate::model::{Angles, Model, Weights};
 use gymkhana_algorithm::{Direction, Surrogate};
-
-/// Settings of a pass.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Pass {
-    /// Sampling temperature of the tokens.
-    pub temperature: f64,
-    /// Whether to compute entropies.
-    pub entropies: bool,
-    /// Maximum number of positions in a part.
-    pub micro_batch_tokens: usize,
-    /// Whether the backward pass recomputes the layers instead of keeping their activations.
-    pub activation_checkpointing: bool,
-}
-
-impl Pass {
-    fn logits(self, hidden_NC: &Tensor, weights: &Weights) -> Tensor {
-        loss::tempered(weights.logits(hidden_NC), self.temperature)
-    }
-
-    fn log_probs(self, hidden_NC: &Tensor, weights: &Weights) -> Tensor {
-        self.logits(hidden_NC, weights).log_softmax(-1, Kind::Float)
-    }
-}
+use head::Head;
+pub(super) use pass::Pass;
 
 /// A teacher whose distributions the loss compares with the policy's.
 #[derive(Debug)]

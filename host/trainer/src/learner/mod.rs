@@ -8,7 +8,6 @@ mod forward;
 mod from_records;
 #[cfg(test)]
 mod goldens;
-mod head;
 mod layout;
 mod minibatch;
 mod on_policy;

@@ -4,7 +4,7 @@
 
 use tch::{Kind, TchError, Tensor, no_grad_guard};
 
-use super::forward::Pass;
+use super::pass::Pass;
 use crate::cuda::{Kernels, TargetNumbers, kernels};
 use crate::loss::PerToken;
 use crate::model::{Model, Weights};
