@@ -49,8 +49,10 @@ impl Moments {
 
 /// Global norm of all gradients.
 fn norm(gradients: &[Gradient]) -> Result<f64, TchError> {
-    if gradients.is_empty() {
-        return Ok(0.0);
+    let Some(first) = gradients.first() else { return Ok(0.0) };
+    let device = first.values.device();
+    if let Some(kernels) = cuda::kernels(device) {
+        return kernels.norm(gradients.iter().map(|gradient| &gradient.values), device);
     }
     let norms = gradients.iter().map(|gradient| gradient.values.f_norm()).collect::<Result<Vec<_>, _>>()?;
     Tensor::f_stack(&norms, 0)?.f_norm()?.f_double_value(&[])

@@ -239,34 +239,237 @@ static __device__ void sample(const T *logits, long long size, const double *cho
     }
 }
 
-extern "C" __global__ void log_probs_float(const float *logits, long long size, float scale, const long long *targets,
-                                           float *numbers) {
-    log_probs(logits, size, scale, targets, numbers);
+// Sum over the threads of a block; every thread gets it. Blocks may call it again only after `__syncthreads`.
+static __device__ float block_sum(float own) {
+    __shared__ float warps[WARPS];
+    for (int lane = 16; lane > 0; lane /= 2)
+        own += __shfl_xor_sync(WHOLE, own, lane);
+    if (threadIdx.x % 32 == 0)
+        warps[threadIdx.x / 32] = own;
+    __syncthreads();
+    float all = 0.0f;
+    for (int warp = 0; warp < WARPS; warp++)
+        all += warps[warp];
+    return all;
 }
 
-extern "C" __global__ void log_probs_bfloat16(const bfloat16 *logits, long long size, float scale,
-                                              const long long *targets, float *numbers) {
-    log_probs(logits, size, scale, targets, numbers);
+// A number in the number format T.
+template <typename T> static __device__ float rounded(float x) {
+    T place;
+    set(&place, x);
+    return number(place);
 }
 
-extern "C" __global__ void gradient_float(float *logits, long long size, float scale, const long long *targets,
-                                          const float *numbers, const float *by_log_probs, const float *by_entropies) {
-    gradient(logits, size, scale, targets, numbers, by_log_probs, by_entropies);
+// Adds `more` to the rows `[R, C]` of the residual stream, unless it is null, and writes the rows' root mean square norm
+// times `weight` `[C]`.
+template <typename T>
+static __device__ void add_norm(T *stream, const T *more, const T *weight, long long width, float epsilon, T *normed) {
+    T *own = stream + blockIdx.x * width, *out = normed + blockIdx.x * width;
+    float squares = 0.0f;
+    for (long long at = threadIdx.x; at < width; at += THREADS) {
+        float x = number(own[at]);
+        if (more) {
+            set(&own[at], x + number(more[blockIdx.x * width + at]));
+            x = number(own[at]);
+        }
+        squares += x * x;
+    }
+    float share = rsqrtf(block_sum(squares) / width + epsilon);
+    for (long long at = threadIdx.x; at < width; at += THREADS)
+        set(&out[at], number(own[at]) * share * number(weight[at]));
 }
 
-extern "C" __global__ void gradient_bfloat16(bfloat16 *logits, long long size, float scale, const long long *targets,
-                                             const float *numbers, const float *by_log_probs,
-                                             const float *by_entropies) {
-    gradient(logits, size, scale, targets, numbers, by_log_probs, by_entropies);
+// Feed-forward gate, `[R, F]`, of rows `[R, 2 F]`: the first half through SiLU, times the second.
+template <typename T> static __device__ void gated(const T *wide, long long width, T *out) {
+    const T *own = wide + 2 * blockIdx.x * width;
+    for (long long at = threadIdx.x; at < width; at += THREADS) {
+        float x = number(own[at]);
+        set(&out[blockIdx.x * width + at], rounded<T>(x / (1.0f + expf(-x))) * number(own[width + at]));
+    }
 }
 
-extern "C" __global__ void sample_float(const float *logits, long long size, const double *choices, double *chosen) {
-    sample(logits, size, choices, chosen);
+// Normalises (unless `norms` is null) and rotates the query and key heads of new tokens, and caches keys and values. Rows
+// of `heads` hold H query, K key and K value heads of D numbers. `norms` are those of the query and key heads,
+// `[H + K, D]`; `cosines` and signed `sines` `[T, D]` are those of `positions` `[R]`. Queries are written to
+// `[R, H, D]`, keys and values to the rows `places` `[R]` of the caches, `[…, K, D]`. A warp computes a head.
+template <typename T>
+static __device__ void rotate(const T *heads, long long query_heads, long long kv_heads, long long size, const T *norms,
+                              float epsilon, const float *cosines, const float *sines, const long long *positions,
+                              const long long *places, T *queries, T *keys, T *values) {
+    long long row = blockIdx.x, all = query_heads + 2 * kv_heads;
+    const float *cosine = cosines + positions[row] * size, *sine = sines + positions[row] * size;
+    for (long long head = threadIdx.x / 32; head < all; head += WARPS) {
+        const T *own = heads + (row * all + head) * size;
+        long long key = head - query_heads, value = key - kv_heads;
+        T *out = key < 0     ? queries + (row * query_heads + head) * size
+                 : value < 0 ? keys + (places[row] * kv_heads + key) * size
+                             : values + (places[row] * kv_heads + value) * size;
+        float share = 1.0f;
+        if (norms && value < 0) {
+            float squares = 0.0f;
+            for (int at = threadIdx.x % 32; at < size; at += 32)
+                squares += number(own[at]) * number(own[at]);
+            for (int lane = 16; lane > 0; lane /= 2)
+                squares += __shfl_xor_sync(WHOLE, squares, lane);
+            share = rsqrtf(squares / size + epsilon);
+        }
+        for (int at = threadIdx.x % 32; at < size; at += 32) {
+            if (value >= 0) {
+                out[at] = own[at];
+                continue;
+            }
+            int other = at < size / 2 ? at + size / 2 : at - size / 2;
+            float x = number(own[at]), y = number(own[other]);
+            if (norms) {
+                x = rounded<T>(rounded<T>(x * share) * number(norms[head * size + at]));
+                y = rounded<T>(rounded<T>(y * share) * number(norms[head * size + other]));
+            }
+            set(&out[at], x * cosine[at] + y * sine[at]);
+        }
+    }
 }
 
-extern "C" __global__ void sample_bfloat16(const bfloat16 *logits, long long size, const double *choices,
-                                           double *chosen) {
-    sample(logits, size, choices, chosen);
+// Bounds of the attention below: query heads of a group, numbers of their heads, and cached positions at a time.
+#define GROUP 16
+#define NUMBERS 2048
+#define TILE 256
+// Numbers of the result that a thread sums.
+#define OWN (NUMBERS / THREADS)
+
+// Attention of new tokens, `[R, H, D]`, over the cached positions of their conversations up to their own. A block
+// computes a row's G heads that share keys and values. The first cached row is `places[row] - positions[row]`.
+template <typename T>
+static __device__ void attend(const T *queries, const T *keys, const T *values, const long long *positions,
+                              const long long *places, long long kv_heads, long long group, long long size,
+                              T *attended) {
+    __shared__ float query[NUMBERS], scores[GROUP][TILE], most[GROUP], sums[GROUP], shrink[GROUP];
+    long long row = blockIdx.x / kv_heads, head = blockIdx.x % kv_heads, count = positions[row] + 1;
+    long long first = ((places[row] - positions[row]) * kv_heads + head) * size, stride = kv_heads * size;
+    long long mine = (row * kv_heads + head) * group * size;
+    int width = group * size, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    for (int at = threadIdx.x; at < width; at += THREADS)
+        query[at] = number(queries[mine + at]);
+    if (threadIdx.x < GROUP) {
+        most[threadIdx.x] = NONE;
+        sums[threadIdx.x] = 0.0f;
+    }
+    float own[OWN] = {};
+    float scale = rsqrtf((float)size);
+    __syncthreads();
+    for (long long start = 0; start < count; start += TILE) {
+        int here = count - start < TILE ? (int)(count - start) : TILE;
+        // Eight threads compute a position's scores, each over an eighth of the head.
+        int eighth = threadIdx.x % 8, part = size / 8;
+        for (int at = threadIdx.x / 8; at < TILE; at += THREADS / 8) {
+            const T *key = keys + first + (start + (at < here ? at : 0)) * stride + eighth * part;
+            for (int member = 0; member < group; member++) {
+                float sum = 0.0f;
+                for (int index = 0; index < part; index++)
+                    sum += query[member * size + eighth * part + index] * number(key[index]);
+                for (int other = 4; other > 0; other /= 2)
+                    sum += __shfl_xor_sync(WHOLE, sum, other);
+                if (eighth == 0)
+                    scores[member][at] = at < here ? sum * scale : NONE;
+            }
+        }
+        __syncthreads();
+        // A warp computes a head's softmax, as far as it goes.
+        if (warp < group) {
+            float largest = most[warp];
+            for (int at = lane; at < here; at += 32)
+                largest = fmaxf(largest, scores[warp][at]);
+            for (int other = 16; other > 0; other /= 2)
+                largest = fmaxf(largest, __shfl_xor_sync(WHOLE, largest, other));
+            float sum = 0.0f;
+            for (int at = lane; at < here; at += 32) {
+                scores[warp][at] = expf(scores[warp][at] - largest);
+                sum += scores[warp][at];
+            }
+            for (int other = 16; other > 0; other /= 2)
+                sum += __shfl_xor_sync(WHOLE, sum, other);
+            if (lane == 0) {
+                shrink[warp] = expf(most[warp] - largest);
+                sums[warp] = sums[warp] * shrink[warp] + sum;
+                most[warp] = largest;
+            }
+        }
+        __syncthreads();
+#pragma unroll
+        for (int index = 0; index < OWN; index++) {
+            int at = threadIdx.x + index * THREADS;
+            if (at >= width)
+                break;
+            int member = at / size;
+            const T *value = values + first + start * stride + at % size;
+            float sum = own[index] * shrink[member];
+#pragma unroll 8
+            for (int position = 0; position < here; position++)
+                sum += scores[member][position] * number(value[position * stride]);
+            own[index] = sum;
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int index = 0; index < OWN; index++) {
+        int at = threadIdx.x + index * THREADS;
+        if (at < width)
+            set(&attended[mine + at], own[index] / sums[at / size]);
+    }
+}
+
+// The kernels of both number formats.
+#define KERNELS(FORMAT, T)                                                                                             \
+    extern "C" __global__ void log_probs_##FORMAT(const T *logits, long long size, float scale,                        \
+                                                  const long long *targets, float *numbers) {                          \
+        log_probs(logits, size, scale, targets, numbers);                                                              \
+    }                                                                                                                  \
+    extern "C" __global__ void gradient_##FORMAT(T *logits, long long size, float scale, const long long *targets,     \
+                                                 const float *numbers, const float *by_log_probs,                      \
+                                                 const float *by_entropies) {                                          \
+        gradient(logits, size, scale, targets, numbers, by_log_probs, by_entropies);                                   \
+    }                                                                                                                  \
+    extern "C" __global__ void sample_##FORMAT(const T *logits, long long size, const double *choices,                 \
+                                               double *chosen) {                                                       \
+        sample(logits, size, choices, chosen);                                                                         \
+    }                                                                                                                  \
+    extern "C" __global__ void add_norm_##FORMAT(T *stream, const T *more, const T *weight, long long width,           \
+                                                 float epsilon, T *normed) {                                           \
+        add_norm(stream, more, weight, width, epsilon, normed);                                                        \
+    }                                                                                                                  \
+    extern "C" __global__ void gated_##FORMAT(const T *wide, long long width, T *out) { gated(wide, width, out); }     \
+    extern "C" __global__ void rotate_##FORMAT(                                                                        \
+        const T *heads, long long query_heads, long long kv_heads, long long size, const T *norms, float epsilon,      \
+        const float *cosines, const float *sines, const long long *positions, const long long *places, T *queries,     \
+        T *keys, T *values) {                                                                                          \
+        rotate(heads, query_heads, kv_heads, size, norms, epsilon, cosines, sines, positions, places, queries, keys,   \
+               values);                                                                                                \
+    }                                                                                                                  \
+    extern "C" __global__ void attend_##FORMAT(const T *queries, const T *keys, const T *values,                       \
+                                               const long long *positions, const long long *places,                    \
+                                               long long kv_heads, long long group, long long size, T *attended) {     \
+        attend(queries, keys, values, positions, places, kv_heads, group, size, attended);                             \
+    }
+
+KERNELS(float, float)
+KERNELS(bfloat16, bfloat16)
+
+// Adds the sum of the squares of `count` numbers to `sum`.
+extern "C" __global__ void squares(const float *numbers, long long count, double *sum) {
+    __shared__ double warps[WARPS];
+    double own = 0.0;
+    long long all = (long long)gridDim.x * THREADS;
+    for (long long at = (long long)blockIdx.x * THREADS + threadIdx.x; at < count; at += all)
+        own += (double)numbers[at] * numbers[at];
+    for (int lane = 16; lane > 0; lane /= 2)
+        own += __shfl_xor_sync(WHOLE, own, lane);
+    if (threadIdx.x % 32 == 0)
+        warps[threadIdx.x / 32] = own;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int warp = 1; warp < WARPS; warp++)
+            own += warps[warp];
+        atomicAdd(sum, own);
+    }
 }
 
 // One step of AdamW for `count` parameters: `keep` is 1 minus the decay, `rate` includes the correction of the mean's

@@ -1,5 +1,6 @@
-//! The project's own CUDA kernels, for passes that libtorch would compute as several operations over the same numbers:
-//! softmax with what is read from it, its gradient, sampling, and the optimiser's update.
+//! The project's own CUDA kernels, for what libtorch would compute as several operations over the same numbers: softmax
+//! with what is read from it, its gradient, sampling, the parts of a generated token's layers between their products, and
+//! the optimiser's update.
 //!
 //! `kernels.cu` is compiled when a GPU is opened. With `GYMKHANA_CUDA_KERNELS=0` in the environment, libtorch's
 //! operations compute the same instead.
@@ -7,6 +8,7 @@
 
 mod compiler;
 mod driver;
+mod generation;
 pub(crate) mod library;
 
 use std::ffi::c_void;
@@ -15,12 +17,16 @@ use std::sync::OnceLock;
 use tch::{Device, Kind, TchError, Tensor};
 
 use driver::{Driver, Kernel};
+pub(crate) use generation::{Heads, NewTokens};
 
 /// Text of the kernels.
 const SOURCE: &str = include_str!("kernels.cu");
 
 /// Threads of a block, as in the source.
 const THREADS: u32 = 512;
+
+/// Blocks that add to one sum.
+const MAX_BLOCKS: i64 = 1024;
 
 /// Environment variable that, set to 0, leaves out the kernels.
 const SWITCH: &str = "GYMKHANA_CUDA_KERNELS";
@@ -75,6 +81,11 @@ pub(crate) struct Kernels {
     log_probs: ByKind,
     gradient: ByKind,
     sample: ByKind,
+    add_norm: ByKind,
+    gated: ByKind,
+    rotate: ByKind,
+    attend: ByKind,
+    squares: Kernel,
     adamw: Kernel,
 }
 
@@ -130,6 +141,11 @@ impl Kernels {
             log_probs: by_kind("log_probs")?,
             gradient: by_kind("gradient")?,
             sample: by_kind("sample")?,
+            add_norm: by_kind("add_norm")?,
+            gated: by_kind("gated")?,
+            rotate: by_kind("rotate")?,
+            attend: by_kind("attend")?,
+            squares: kernel("squares")?,
             adamw: kernel("adamw")?,
         })
     }
@@ -214,6 +230,24 @@ impl Kernels {
         unsafe { kernel.launch(R, THREADS, &mut [&mut logits, &mut V, &mut choices, &mut chosen]) }
             .map_err(TchError::Torch)?;
         Ok(chosen_3R)
+    }
+
+    /// Norm of all numbers of some float32 tensors.
+    ///
+    /// # Errors
+    /// If a tensor has gaps, or the kernel cannot be started.
+    pub fn norm<'a>(&self, tensors: impl Iterator<Item = &'a Tensor>, device: Device) -> Result<f64, TchError> {
+        let sum = Tensor::f_zeros([1], (Kind::Double, device))?;
+        let mut place = address(&sum);
+        for tensor in tensors {
+            let (mut numbers, mut count) = (address(tensor), tensor.numel() as i64);
+            fits("gradients", tensor, count, Kind::Float)?;
+            let blocks = (count / (16 * i64::from(THREADS))).clamp(1, MAX_BLOCKS);
+            // SAFETY: the tensor is contiguous and has the kernel's number format.
+            unsafe { self.squares.launch(blocks, THREADS, &mut [&mut numbers, &mut count, &mut place]) }
+                .map_err(TchError::Torch)?;
+        }
+        Ok(sum.f_double_value(&[0])?.sqrt())
     }
 
     /// Updates parameters, means and squares by their gradients, `[N]` each, in float32.

@@ -250,7 +250,7 @@ impl Engine {
         // Idle rows cost less than a copy of the cache, unless they are the majority.
         let dense = self.deterministic || (!self.reads_in_place(model) && active.len() * 2 > span);
         let fed: Vec<usize> = if dense { (0..span).collect() } else { active };
-        let slots = if dense {
+        let slots = if dense || self.reads_in_place(model) {
             Rows::First(span)
         } else {
             let list: Vec<i64> = fed.iter().map(|slot| *slot as i64).collect();
@@ -269,7 +269,7 @@ impl Engine {
 
     /// Whether single new tokens attend to the cache in place, without a copy or padding.
     fn reads_in_place(&self, model: &Model) -> bool {
-        self.device == Device::Cpu && model.kind() == Kind::Float
+        (self.device == Device::Cpu && model.kind() == Kind::Float) || model.decode_kernels().is_some()
     }
 
     /// Runs tokens through the model and caches their keys and values. Rows are padded to the longest; padding and idle
@@ -279,6 +279,15 @@ impl Engine {
         let seen = rows.iter().map(|row| row.first + row.count).max().unwrap_or(1);
         let length = if self.deterministic { self.cache.positions() } else { self.cache.bucket(seen.max(1)) };
         let Fed { tokens_RS, positions_RS, targets, lasts_R } = self.fed(rows, S)?;
+        if let Some(kernels) = model.decode_kernels().filter(|_| S == 1) {
+            let cache = |layer| self.cache.layer(layer);
+            return model.decoded(
+                kernels,
+                &self.weights,
+                [&tokens_RS.f_view([-1])?, &positions_RS.f_view([-1])?, &targets],
+                cache,
+            );
+        }
         let attended = if S == 1 && self.reads_in_place(model) {
             let seen = |row: &Row| decode::Seen { start: self.cache.start(row.slot), count: row.first + row.count };
             Attended::InPlace(rows.iter().map(seen).collect())

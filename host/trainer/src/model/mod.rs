@@ -6,6 +6,7 @@
 //! the residual stream, H query heads, K key and value heads, D width of a head, V vocabulary, T cached positions.
 #![allow(non_snake_case)]
 
+mod decode;
 mod product;
 mod rotary;
 mod weights;

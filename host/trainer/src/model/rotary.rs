@@ -46,6 +46,11 @@ impl Rotary {
         self.cos_TD.device()
     }
 
+    /// Cosines and signed sines of all positions, `[T, D]`.
+    pub fn tables(&self) -> [&Tensor; 2] {
+        [&self.cos_TD, &self.signed_sin_TD]
+    }
+
     /// Angles of the positions 0 to `length - 1`, the same for every sequence.
     pub fn first(&self, length: i64) -> Angles {
         let shape = [1, length, 1, self.cos_TD.size()[1]];
