@@ -171,7 +171,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub fetch: FetchArgs,
     /// Output directory
-    #[arg(long, value_name = "DIR", required_unless_present = "resume")]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["resume", "dry_run"])]
     pub out: Option<PathBuf>,
     /// Override a key, such as `stages.rl.steps=10`
     #[arg(long, value_name = "KEY=VALUE")]

@@ -24,6 +24,8 @@ fn a_dry_run_prints_the_plan_and_writes_nothing() {
         assert!(plan.contains(words), "{words}: {plan}");
     }
     assert!(!desk.path("out").exists());
+    let nowhere = desk.host(&["run", "run.toml", "--plugins", WORD_PROBLEMS, "--dry-run"]).succeeded();
+    assert!(nowhere.contains("first prompt, task train/0, "), "{nowhere}");
     // The prompt is what the first episode of that task begins with.
     desk.run(WORD_PROBLEMS, &[]).succeeded();
     let shown = desk.host(&["show", "out", "--episode", "0.demo.0.0.0.0", "--prompt"]).succeeded();

@@ -52,6 +52,9 @@ pub(crate) struct RequestParts<'a> {
 #[derive(Clone)]
 pub(crate) struct HttpTransport {
     client: Client,
+    /// Client whose connections carry one request each. A server may close a kept connection during a long pause, such as
+    /// that of a conformance suite, and a change is not sent a second time.
+    unkept: Client,
     also: Vec<Url>,
     limits: TransferLimits,
 }
@@ -66,10 +69,14 @@ impl HttpTransport {
     pub fn new(also: Vec<Url>, limits: TransferLimits) -> Result<Self, FetchError> {
         // Fails if a provider is already installed, which is equally good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let builder = Client::builder().no_proxy().redirect(redirect::Policy::none());
-        // Later timeouts are handled here: reqwest's own timeout would also run during an upload.
-        let client = builder.connect_timeout(limits.connect_timeout).build();
-        Ok(Self { client: client.map_err(FetchError::Client)?, also, limits })
+        let builder = || {
+            let builder = Client::builder().no_proxy().redirect(redirect::Policy::none());
+            // Later timeouts are handled here: reqwest's own timeout would also run during an upload.
+            builder.connect_timeout(limits.connect_timeout)
+        };
+        let client = builder().build().map_err(FetchError::Client)?;
+        let unkept = builder().pool_max_idle_per_host(0).build().map_err(FetchError::Client)?;
+        Ok(Self { client, unkept, also, limits })
     }
 
     /// Sends a request once and returns a response with a success status, `304`, or one of `expected`.
@@ -83,7 +90,8 @@ impl HttpTransport {
         let mut url = without_userinfo(first.clone());
         for _ in 0..=MAX_REDIRECTS {
             let origin = url.origin().ascii_serialization();
-            let mut request = self.client.request(method.clone(), url.clone()).headers(headers(parts, &origin)?);
+            let client = if method.is_safe() { &self.client } else { &self.unkept };
+            let mut request = client.request(method.clone(), url.clone()).headers(headers(parts, &origin)?);
             if let Some(secret) = parts.authorization.filter(|_| url.origin() == first.origin()) {
                 let mut value = header_value(&AUTHORIZATION, secret, &origin)?;
                 value.set_sensitive(true);

@@ -38,6 +38,21 @@ async fn publish(client: &RegistryClient, made: &Made, secrets: &Secrets) -> Res
     Ok(client.publish(publishing, secrets).await?.1.version.to_string())
 }
 
+/// As `host publish` does, which runs the conformance suite in between: meanwhile the server closes the connection of the
+/// check, and nothing drives the client's runtime.
+#[test]
+fn a_release_is_published_after_a_long_pause() {
+    let (server, shop) = (tokio::runtime::Runtime::new().expect("a runtime"), Shop::empty());
+    let limits = ServerLimits { header_timeout: std::time::Duration::from_millis(100), ..ServerLimits::default() };
+    let address = server.block_on(shop.serve_within(limits));
+    let (user, made) = (User::new(), Made { padding: 4 << 20, ..Made::version("1.0.0") });
+    let client = publisher(&user, address, &shop.token(&["acme"]));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(client.check_before_suite(&made.component(), &with(acme()))).expect("it can be published");
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    runtime.block_on(publish(&client, &made, &with(acme()))).expect("published");
+}
+
 #[tokio::test]
 async fn published_release_is_fetched() {
     let shop = Shop::empty();

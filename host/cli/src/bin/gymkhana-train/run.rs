@@ -83,10 +83,11 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<u8> {
 
 /// A new run.
 fn start(args: &RunArgs, stop: StopRequest, printer: &Printer) -> CliResult<RunRequest> {
-    // The parser of the command line requires both without --resume.
+    // The parser of the command line requires both without --resume, but a dry run needs no folder.
     let missing = || CliError::internal("`host run` has no run file or no --out");
     let run_file = args.run_file.as_ref().ok_or_else(missing)?;
-    let out = args.out.clone().ok_or_else(missing)?;
+    let nowhere = || std::env::temp_dir().join(format!("gymkhana-dry-run-{}", std::process::id()));
+    let out = args.out.clone().or_else(|| args.dry_run.then(nowhere)).ok_or_else(missing)?;
     let file = RunFile::read(run_file, &args.set).user_error()?;
     let (plugins, lock) = registry::gather(&args.plugins, args.fetch, None, printer)?;
     let (plugins, lock) = with_servers(&file, plugins, lock, printer.reporter().as_ref())?;
