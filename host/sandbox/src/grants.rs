@@ -58,7 +58,9 @@ pub enum Refusal {
 fn grant_hint(capability: Capability, plugin: &str) -> String {
     let line = match capability {
         Capability::InnerEnvironment => {
-            return format!("it is a wrapper: list it in `wrap = [\"{plugin}\"]` of an environment in the run file");
+            return format!(
+                "it is a wrapper: list it in `wrap = [\"{plugin}\"]` of an environment, in the run file or in serve.toml"
+            );
         }
         Capability::Assets => "`assets = { \"NAME\" = \"FILE\" }`",
         Capability::Model => "`model = \"NAME\"`, with a section `[models.NAME]`,",

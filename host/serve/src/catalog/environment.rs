@@ -47,10 +47,13 @@ impl PluginFacts {
 
 /// An environment with its tools and rewards.
 pub struct ServedEnvironment {
+    /// Short name of the plugin inside of all wrappers.
+    name: String,
     /// Name of its folder of records.
     folder: String,
     facts: PluginFacts,
     info: Arc<EnvironmentInfo>,
+    /// The environment with its wrappers.
     bound: BoundPlugin,
     splits: Vec<SplitInfo>,
     /// Plugins and rules of the episodes.
@@ -73,8 +76,11 @@ impl ServedEnvironment {
         let sum = reward_sum(&run_file, &set)?;
         let chat = ChatFormat::new(&chat_files_without_tokens()).internal()?;
         let rollout = Arc::new(rollout(&run_file, set, chat, sum, None)?);
-        let (folder, facts) = (bound.plugin.name().to_owned(), PluginFacts::of(&bound.plugin));
-        Ok(Self { folder, facts, info, bound, splits, rollout, run_file, first: OnceCell::new() })
+        // Clients name the environment inside: wrappers are how this server offers it.
+        let inside = bound.plugin.innermost();
+        let (folder, facts) = (inside.name().to_owned(), PluginFacts::of(inside));
+        let name = folder.clone();
+        Ok(Self { name, folder, facts, info, bound, splits, rollout, run_file, first: OnceCell::new() })
     }
 
     /// The same with other options beside or in the place of its own.
@@ -111,7 +117,13 @@ impl ServedEnvironment {
     /// Short name.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.bound.plugin.name()
+        &self.name
+    }
+
+    /// Whether it is inside of wrappers.
+    #[must_use]
+    pub fn is_wrapped(&self) -> bool {
+        self.bound.plugin.is_wrapper()
     }
 
     /// Whether it is the environment of tool sessions.
@@ -221,9 +233,9 @@ impl ServedEnvironment {
 
     /// Short names of the plugins of its episodes, without the host's own environment.
     pub(crate) fn plugin_names(&self) -> Vec<String> {
-        let own = Some(self.name()).filter(|_| !self.is_tools_only());
+        let own = self.bound.plugin.chain().map(Plugin::name).filter(|_| !self.is_tools_only());
         let tools = self.tools().tools().iter().map(|tool| tool.name());
-        own.into_iter().chain(tools).chain(self.rollout.plugins().reward_names()).map(ToOwned::to_owned).collect()
+        own.chain(tools).chain(self.rollout.plugins().reward_names()).map(ToOwned::to_owned).collect()
     }
 
     /// Its plugin and options.

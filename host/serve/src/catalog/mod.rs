@@ -55,6 +55,9 @@ impl Catalog {
         let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
         let mut whole = run_file(config, "", &names)?;
         whole.plugins.clone_from(&config.plugins);
+        // A plugin is granted an environment inside if any environment lists it.
+        let wraps = config.environments.values().flat_map(|environment| &environment.wrap);
+        whole.environment.wrap = wraps.cloned().collect();
         let sandbox = plugins::sandbox(&whole, reporter)?;
         let assets = AssetFiles::pin(&mut whole, folder, None)?;
         let loaded = plugins::load(&whole, &sandbox, &files, &assets, OutboundMode::Live)?;
@@ -64,7 +67,7 @@ impl Catalog {
         let mut catalog =
             Self { environments: vec![], tools_only: None, variants: RwLock::default(), files, assets, sandbox };
         let is = |plugin: &&Plugin, kind| plugin.manifest().kinds.contains(&kind);
-        for environment in loaded.iter().filter(|plugin| is(plugin, Kind::Environment)) {
+        for environment in loaded.iter().filter(|plugin| is(plugin, Kind::Environment) && !plugin.is_wrapper()) {
             let served = catalog.bind(config, environment.clone(), &loaded).await?;
             catalog.environments.push(Arc::new(served));
         }
@@ -77,9 +80,13 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// An environment with all tools and rewards.
+    /// An environment with its wrappers and all tools and rewards.
     async fn bind(&self, config: &ServeFile, environment: Plugin, loaded: &[Plugin]) -> RunResult<ServedEnvironment> {
-        let others = loaded.iter().filter(|plugin| !plugin.manifest().kinds.contains(&Kind::Environment));
+        let listed = config.environments.get(environment.name()).map(|own| &own.wrap[..]).unwrap_or_default();
+        let others = loaded.iter().filter(|plugin| {
+            !plugin.manifest().kinds.contains(&Kind::Environment)
+                || (plugin.is_wrapper() && listed.iter().any(|entry| entry.plugin == plugin.name()))
+        });
         let plugins: Vec<Plugin> = std::iter::once(environment.clone()).chain(others.cloned()).collect();
         let names: Vec<&str> = plugins.iter().map(Plugin::name).collect();
         let file = run_file(config, environment.name(), &names)?;
@@ -129,6 +136,14 @@ impl Catalog {
         environment: &Arc<ServedEnvironment>,
         options: Vec<NamedValue>,
     ) -> Result<Arc<ServedEnvironment>, ServeError> {
+        if environment.is_wrapped() && !options.is_empty() {
+            let name = environment.name();
+            let message = format!(
+                "environment `{name}` is inside of wrappers, so that sessions cannot change its options\nhint: leave \
+                 out the options, or serve it with them in [environments.{name}]"
+            );
+            return Err(ServeError::bad_input(message));
+        }
         let options = options::checked(environment, options)?;
         if options.is_empty() {
             return Ok(Arc::clone(environment));
@@ -204,8 +219,10 @@ fn sections_have_plugins(config: &ServeFile, loaded: &[Plugin]) -> RunResult<()>
             .map(Plugin::name)
             .collect::<Vec<_>>()
     };
+    let mut without_wrappers = of(Kind::Environment);
+    without_wrappers.retain(|name| !loaded.iter().any(|plugin| plugin.name() == *name && plugin.is_wrapper()));
     let sections = [
-        ("environments", config.environments.keys().collect::<Vec<_>>(), of(Kind::Environment)),
+        ("environments", config.environments.keys().collect::<Vec<_>>(), without_wrappers),
         ("tools", config.tools.keys().collect(), of(Kind::Tool)),
         ("rewards", config.rewards.keys().collect(), of(Kind::Reward)),
     ];

@@ -8,7 +8,7 @@ mod verltool;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gymkhana_config::{ModelSection, Options, PluginSection, RewardSection, SandboxSection, ToolSection};
+use gymkhana_config::{ModelSection, Options, PluginSection, RewardSection, SandboxSection, ToolSection, WrapperEntry};
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 use serde::Deserialize;
 
@@ -69,7 +69,7 @@ impl Default for ServeFile {
     }
 }
 
-/// Options and reward weight of an environment.
+/// Options, reward weight and wrappers of an environment.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnvironmentOptions {
@@ -79,11 +79,13 @@ pub struct EnvironmentOptions {
     pub gate: Option<String>,
     /// Options of the plugin.
     pub options: Options,
+    /// Wrappers around the environment, the outermost first, as in a run file.
+    pub wrap: Vec<WrapperEntry>,
 }
 
 impl Default for EnvironmentOptions {
     fn default() -> Self {
-        Self { weight: 1.0, gate: None, options: Options::new() }
+        Self { weight: 1.0, gate: None, options: Options::new(), wrap: vec![] }
     }
 }
 

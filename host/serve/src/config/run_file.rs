@@ -21,6 +21,7 @@ pub fn run_file(serve: &ServeFile, environment: &str, plugins: &[&str]) -> RunRe
             weight: own.weight,
             gate: own.gate.clone(),
             options: own.options.clone(),
+            wrap: own.wrap.clone(),
             ..EnvironmentSection::default()
         };
     }

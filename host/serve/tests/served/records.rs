@@ -7,7 +7,7 @@ use gymkhana_orchestration::environments::recorded_environments;
 use gymkhana_orchestration::grants::OutboundMode;
 use gymkhana_orchestration::plugins::recorded_files;
 use gymkhana_orchestration::{Reporter, Silent};
-use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind};
+use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind, NamedValue, Value};
 use gymkhana_rollout::Difference;
 use gymkhana_serve::client::Client;
 use gymkhana_serve::doors::Door;
@@ -39,6 +39,39 @@ async fn assert_replays(run: &RunReader, records: &[EpisodeRecord]) {
         let scored = rollout.rescore(std::slice::from_ref(record)).await;
         assert_eq!((&scored[0].rewards, &scored[0].scores), (&record.rewards, &record.scores));
     }
+}
+
+/// The wrapper gives three attempts, which end in a hole of the lake each. One of two environments lists it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_environment_is_served_inside_of_its_wrappers() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrapped = "[environments.frozen-lake]\nwrap = [{ plugin = \"retry\", attempts = 3 }]\n";
+    let config = format!("{wrapped}[environments.frozen-lake.options]\nslippery = false\n");
+    let served = serve_in(Some(&folder), &["frozen-lake", "word-problems", "retry"], &config).await;
+    let names: Vec<&str> = served.sessions.catalog().environments().iter().map(|served| served.name()).collect();
+    assert_eq!(names, ["frozen-lake", "word-problems"]);
+    let me = Client::anyone();
+    let open = |options| OpenSession::Environment { name: Some("frozen-lake".to_owned()), options };
+    let option = NamedValue { name: "slippery".to_owned(), value: Value::Flag(true) };
+    let refused = served.sessions.open(&me, Door::OpenEnv, open(vec![option])).await.err().unwrap();
+    assert!(refused.to_string().contains("serve it with them in [environments.frozen-lake]"), "{refused}");
+    let session = served.sessions.open(&me, Door::OpenEnv, open(vec![])).await.unwrap();
+    session.reset(Begin { index: Some(0), seed: Some(1), ..Begin::default() }).await.unwrap();
+    let mut told = String::new();
+    for step in 0..100 {
+        let step = session.act(Action::say(if step % 2 == 0 { "down" } else { "right" })).await.unwrap();
+        told += &format!("{step:?}");
+        if step.done() {
+            break;
+        }
+    }
+    session.close().await.unwrap();
+    assert!(told.contains("Attempt 1 of 3 is over") && told.contains("Attempt 2 of 3 is over"), "{told}");
+    served.stop().await;
+    let (run, recorded) = records(&folder, "frozen-lake");
+    assert_eq!((recorded.len(), recorded[0].ending), (1, Ending::Terminated));
+    assert!(run.run_text().unwrap().contains("attempts = 3"), "{}", run.run_text().unwrap());
+    assert_replays(&run, &recorded).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
