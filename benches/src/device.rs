@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use futures::future::try_join_all;
 use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest, certain};
-use gymkhana_record::{Seed, Segment, StepMetrics};
+use gymkhana_record::{Sampled, Seed, Segment, StepMetrics};
 use gymkhana_trainer::{Accelerator, Optimizer, Precision, Settings, SftSettings, TinyModel, Trainer};
 use serde_json::{Value, json};
 
@@ -163,10 +163,10 @@ async fn numbers(trainer: &Trainer, replies: &[Vec<u32>]) -> Result<Numbers> {
 }
 
 async fn greedy(trainer: &Trainer) -> Result<Vec<Vec<u32>>> {
-    replies(trainer, Sampling::GREEDY).await
+    Ok(replies(trainer, Sampling::GREEDY).await?.into_iter().map(|reply| reply.tokens).collect())
 }
 
-async fn replies(trainer: &Trainer, sampling: Sampling) -> Result<Vec<Vec<u32>>> {
+async fn replies(trainer: &Trainer, sampling: Sampling) -> Result<Vec<Sampled>> {
     try_join_all((0..PROMPTS).map(|place| reply(trainer, place, COMPARED, COMPARED, sampling))).await
 }
 
@@ -215,14 +215,19 @@ async fn agree(place: &Place) -> Result<()> {
     let (device, cpu) = (open(place.device)?, open(Accelerator::Cpu)?);
     let replies = greedy(&cpu).await?;
     let (equal, margin) = compare_greedy(&cpu, &replies, &greedy(&device).await?).await?;
-    let sampled = [self::replies(&cpu, Sampling::at(1.0)).await?, self::replies(&device, Sampling::at(1.0)).await?];
-    let sampled_equal = equal_tokens(&sampled[0], &sampled[1]);
+    let sampled = self::replies(&device, Sampling::at(1.0)).await?;
+    let recorded: Vec<f32> = sampled.iter().flat_map(|reply| reply.log_probs.clone()).collect();
+    let tokens = |replies: Vec<Sampled>| replies.into_iter().map(|reply| reply.tokens).collect::<Vec<_>>();
+    let (sampled, own) = (tokens(sampled), tokens(self::replies(&cpu, Sampling::at(1.0)).await?));
+    let sampled_equal = equal_tokens(&own, &sampled);
+    // What the device recorded while it sampled, beside the CPU's scores of the same tokens.
+    let recorded = largest(&score(&cpu, &sampled).await?, &recorded);
     let (cpu, other) = (numbers(&cpu, &replies).await?, numbers(&device, &replies).await?);
     let bounds = Bounds::of(place.precision());
     let found = Bounds {
         margin,
         unequal: 1.0 - sampled_equal as f64 / (PROMPTS * COMPARED) as f64,
-        log_prob: largest(&cpu.before, &other.before),
+        log_prob: larger(largest(&cpu.before, &other.before), recorded),
         loss: relative(&cpu.step, &other.step, "loss")?,
         gradient: relative(&cpu.step, &other.step, "gradient_norm")?,
         after: largest(&cpu.after, &other.after),
@@ -275,9 +280,12 @@ impl Bounds {
 }
 
 fn largest(one: &[f32], other: &[f32]) -> f64 {
-    let differences = one.iter().zip(other).map(|(one, other)| f64::from((one - other).abs()));
-    // `max` would drop what is not a number.
-    differences.fold(0.0, |most, next| if next > most || next.is_nan() { next } else { most })
+    one.iter().zip(other).map(|(one, other)| f64::from((one - other).abs())).fold(0.0, larger)
+}
+
+/// The larger of two numbers; `max` would drop what is not a number.
+fn larger(one: f64, other: f64) -> f64 {
+    if other > one || other.is_nan() { other } else { one }
 }
 
 fn relative(one: &StepMetrics, other: &StepMetrics, name: &str) -> Result<f64> {
@@ -313,7 +321,7 @@ async fn generate(place: &Place, conversations: usize, given: usize, length: usi
     };
     play(0, 2).await?;
     let since = Instant::now();
-    let sampled: usize = play(conversations, length).await?.iter().map(Vec::len).sum();
+    let sampled: usize = play(conversations, length).await?.iter().map(|reply| reply.tokens.len()).sum();
     let seconds = since.elapsed().as_secs_f64();
     place.print(&json!({
         "figure": "generation", "tokens_per_second": sampled as f64 / seconds, "conversations": conversations,
@@ -323,7 +331,7 @@ async fn generate(place: &Place, conversations: usize, given: usize, length: usi
 }
 
 /// A reply of this length to the place's prompt of `given` tokens.
-async fn reply(trainer: &Trainer, place: usize, given: usize, length: usize, sampling: Sampling) -> Result<Vec<u32>> {
+async fn reply(trainer: &Trainer, place: usize, given: usize, length: usize, sampling: Sampling) -> Result<Sampled> {
     let conversation = Conversation { id: place as u64, place: place as u32 };
     let request = GenerateRequest {
         conversation,
@@ -337,7 +345,7 @@ async fn reply(trainer: &Trainer, place: usize, given: usize, length: usize, sam
     };
     let generated = trainer.generate(request).await?;
     trainer.release(conversation);
-    Ok(generated.sampled.tokens)
+    Ok(generated.sampled)
 }
 
 /// Random tokens, always the same ones for a place.

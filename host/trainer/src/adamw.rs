@@ -122,8 +122,7 @@ impl AdamW {
             if let Some(kernels) = kernels {
                 let update = cuda::Update {
                     shorten,
-                    beta1: settings.beta1,
-                    beta2: settings.beta2,
+                    new: [1.0 - settings.beta1, 1.0 - settings.beta2],
                     epsilon: settings.epsilon,
                     keep: 1.0 - rate * decay,
                     rate: rate / mean_bias,

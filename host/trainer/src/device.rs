@@ -31,7 +31,7 @@ pub(crate) fn open(accelerator: Accelerator) -> Result<Device, TrainerError> {
                 return Err(unusable("libtorch finds no GPU".to_owned()));
             }
             let device = Device::Cuda(0);
-            cuda::load(device).map_err(unusable)?;
+            cuda::load(device).map_err(|problem| TrainerError::Kernels { problem })?;
             Ok(device)
         }
     }

@@ -21,6 +21,14 @@ pub enum TrainerError {
         /// Reason why the device is unavailable.
         problem: String,
     },
+    /// The kernels for the device are not available.
+    #[error(
+        "cannot prepare the kernels of device cuda: {problem}\nhint: set GYMKHANA_CUDA_KERNELS=0 in the environment to work without them, more slowly"
+    )]
+    Kernels {
+        /// Reason why they are unavailable.
+        problem: String,
+    },
     /// A file could not be read or written.
     #[error("cannot {action} `{}`", path.display())]
     File {

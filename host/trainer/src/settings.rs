@@ -28,8 +28,9 @@ pub struct Settings {
     pub precision: Precision,
     /// Number format of the output layer; `precision` when absent.
     pub output_precision: Option<Precision>,
-    /// Logits that the output layer computes at once, in MiB of float32; 32 on a processor, 5,120 on a GPU, and 1,024
-    /// without its kernels when absent. Changes memory and speed, not the result.
+    /// Logits that the output layer computes at once, in MiB of float32; when absent, 32 on a processor, and on a
+    /// GPU 2,560 in float32, 5,120 in bfloat16, and 1,024 where its kernels are not used. Changes memory and speed, not
+    /// the result.
     pub logits_chunk_mib: Option<usize>,
     /// LoRA adapters, which are trained instead of the weights.
     pub lora: Option<Lora>,

@@ -43,7 +43,8 @@ impl Backend {
                 Self::Remote(Box::new(Remote::new(name, location, *trust, seen)))
             }
             RegistrySource::Web { url, trust, also, token } => {
-                let location = Location::Web { http: transport(also)?, url: url.clone(), token: token.clone() };
+                let location =
+                    Location::Web { http: Box::new(transport(also)?), url: url.clone(), token: token.clone() };
                 Self::Remote(Box::new(Remote::new(name, location, *trust, seen)))
             }
             RegistrySource::Oci { url, keys, also, credentials } => {

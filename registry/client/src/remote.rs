@@ -58,7 +58,7 @@ pub(crate) struct UnreachableState<'a> {
 #[derive(Debug)]
 pub(crate) enum Location {
     Folder(RegistryFolder),
-    Web { http: HttpTransport, url: Url, token: Option<String> },
+    Web { http: Box<HttpTransport>, url: Url, token: Option<String> },
 }
 
 /// Network permission and current time.

@@ -5,14 +5,17 @@ use std::path::{Path, PathBuf};
 
 use super::library::{Library, loaded};
 
-/// Beginnings of the names of NVRTC and of the library with its built-in functions, which it loads itself, but only from
-/// the usual folders.
-const NVRTC: &str = "libnvrtc.";
-const BUILTINS: &str = "libnvrtc-builtins.";
+/// Names of NVRTC and of the library with its built-in functions up to the version; NVRTC loads the latter itself, but
+/// only from the usual folders.
+const NVRTC: &str = "libnvrtc";
+const BUILTINS: &str = "libnvrtc-builtins";
 
-/// Libraries beside one of which NVRTC lies: libtorch's own archive has it in its folder, its Python package in that of
-/// CUDA's libraries.
-const NEIGHBOURS: [&str; 3] = ["libtorch_cuda.so", "libcublas.so", "libcudart.so"];
+/// Names under which the system's loader may find NVRTC.
+const USUAL: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
+
+/// Libraries near one of which NVRTC lies: libtorch's own archive has it in its folder, the Python packages of CUDA 13 in
+/// one folder with all libraries, and those of CUDA 12 in a folder of its own.
+const NEIGHBOURS: [&str; 3] = ["libtorch_cuda.so", "libcublas", "libcudart"];
 
 type Program = *mut c_void;
 type SizeOf = unsafe extern "C" fn(Program, *mut usize) -> c_int;
@@ -33,15 +36,23 @@ struct Nvrtc {
     cubin: (SizeOf, CopyOf),
     destroy: unsafe extern "C" fn(*mut Program) -> c_int,
     describe: unsafe extern "C" fn(c_int) -> *const c_char,
+    supported: (unsafe extern "C" fn(*mut c_int) -> c_int, unsafe extern "C" fn(*mut c_int) -> c_int),
 }
 
 impl Nvrtc {
     fn load(folders: &[PathBuf]) -> Result<Self, String> {
-        let path = find(folders, NVRTC);
         if let Some(builtins) = find(folders, BUILTINS) {
             Library::load(&builtins)?;
         }
-        let library = Library::load(path.as_deref().unwrap_or(Path::new("libnvrtc.so")))?;
+        let paths = find(folders, NVRTC).into_iter().chain(USUAL.map(PathBuf::from));
+        let mut found = Err("NVRTC was not found".to_owned());
+        for path in paths {
+            found = Library::load(&path);
+            if found.is_ok() {
+                break;
+            }
+        }
+        let library = found?;
         // SAFETY: the types are those of nvrtc.h, the same in CUDA 11 to 13.
         unsafe {
             Ok(Self {
@@ -51,6 +62,10 @@ impl Nvrtc {
                 cubin: (library.function(c"nvrtcGetCUBINSize")?, library.function(c"nvrtcGetCUBIN")?),
                 destroy: library.function(c"nvrtcDestroyProgram")?,
                 describe: library.function(c"nvrtcGetErrorString")?,
+                supported: (
+                    library.function(c"nvrtcGetNumSupportedArchs")?,
+                    library.function(c"nvrtcGetSupportedArchs")?,
+                ),
             })
         }
     }
@@ -75,6 +90,19 @@ impl Nvrtc {
         }
     }
 
+    /// Compute capabilities that it compiles for, such as 90.
+    fn supported(&self) -> Result<Vec<i32>, String> {
+        let (count_of, list) = self.supported;
+        let mut count = 0;
+        // SAFETY: NVRTC writes as many numbers as it has counted.
+        unsafe {
+            self.check(count_of(&raw mut count))?;
+            let mut all = vec![0; usize::try_from(count).unwrap_or(0)];
+            self.check(list(all.as_mut_ptr()))?;
+            Ok(all)
+        }
+    }
+
     fn compiled(&self, program: Program, architecture: &str) -> Result<Vec<u8>, String> {
         let options = [format!("--gpu-architecture={architecture}"), "--std=c++17".to_owned()];
         let options =
@@ -90,25 +118,51 @@ impl Nvrtc {
     }
 }
 
-/// A library in one of the folders, by the beginning of its name.
+/// A library in one of the folders, by the name before its version or before the checksum that libtorch's archive adds.
 fn find(folders: &[PathBuf], name: &str) -> Option<PathBuf> {
     let files = folders.iter().filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
-    // NVRTC's second variant, `libnvrtc.alt.so.13`, is for other drivers.
-    let found = |path: &PathBuf| {
-        let file = path.file_name().unwrap_or_default().to_string_lossy();
-        file.starts_with(name) && file.contains(".so") && !file.contains(".alt.")
-    };
-    files.map(|file| file.path()).find(found)
+    files
+        .map(|file| file.path())
+        .find(|path| is_version_of(name, &path.file_name().unwrap_or_default().to_string_lossy()))
 }
 
-/// Compiles a program for an architecture such as `sm_90`.
+/// Whether a file name is the library's, such as `NAME.so.13` or `NAME-b51b459d.so.12`. `NAME.alt.so.13` is a variant for
+/// other drivers.
+fn is_version_of(name: &str, file: &str) -> bool {
+    let Some(rest) = file.strip_prefix(name) else { return false };
+    let rest =
+        rest.strip_prefix('-').map_or(rest, |rest| rest.trim_start_matches(|digit: char| digit.is_ascii_hexdigit()));
+    rest == ".so" || rest.starts_with(".so.")
+}
+
+/// Folders in which NVRTC may lie, near the libraries that the process has loaded.
+fn folders() -> Vec<PathBuf> {
+    let own = NEIGHBOURS.iter().filter_map(|name| Some(loaded(name)?.parent()?.to_path_buf()));
+    own.flat_map(|folder| near(&folder)).collect()
+}
+
+/// A folder, and those beside it: `…/nvidia/NAME/lib` for `…/nvidia/cublas/lib` and for `…/torch/lib`.
+fn near(folder: &Path) -> Vec<PathBuf> {
+    let above = folder.parent().and_then(Path::parent);
+    let packages = above.into_iter().flat_map(|above| [above.to_path_buf(), above.join("nvidia")]);
+    let beside = packages.filter_map(|packages| packages.read_dir().ok()).flatten().flatten();
+    std::iter::once(folder.to_path_buf()).chain(beside.map(|package| package.path().join("lib"))).collect()
+}
+
+/// The architecture to compile for: that of the GPU, or the newest one that it also runs.
+fn architecture(own: i32, supported: &[i32]) -> String {
+    let runs = supported.iter().copied().filter(|known| *known <= own && known / 10 == own / 10);
+    format!("sm_{}", runs.max().unwrap_or(own))
+}
+
+/// Compiles a program for a GPU of a compute capability such as 90.
 ///
 /// # Errors
 /// If NVRTC is missing, or with its messages.
-pub(super) fn compile(source: &str, architecture: &str) -> Result<Vec<u8>, String> {
-    let folders: Vec<PathBuf> =
-        NEIGHBOURS.iter().filter_map(|name| Some(loaded(name)?.parent()?.to_path_buf())).collect();
-    compile_with(&Nvrtc::load(&folders)?, source, architecture)
+pub(super) fn compile(source: &str, capability: i32) -> Result<Vec<u8>, String> {
+    let nvrtc = Nvrtc::load(&folders())?;
+    let architecture = architecture(capability, &nvrtc.supported()?);
+    compile_with(&nvrtc, source, &architecture)
 }
 
 fn compile_with(nvrtc: &Nvrtc, source: &str, architecture: &str) -> Result<Vec<u8>, String> {
@@ -128,6 +182,41 @@ fn compile_with(nvrtc: &Nvrtc, source: &str, architecture: &str) -> Result<Vec<u
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// File names of PyTorch's packages for CUDA 12 and 13 and of its archive.
+    #[test]
+    fn nvrtc_is_found_where_libtorch_has_it() {
+        for (name, file, is) in [
+            (NVRTC, "libnvrtc.so.13", true),
+            (NVRTC, "libnvrtc-b51b459d.so.12", true),
+            (NVRTC, "libnvrtc.alt.so.13", false),
+            (NVRTC, "libnvrtc-builtins.so.13.0", false),
+            (NVRTC, "libnvrtc-builtins.alt.so.13.0", false),
+            (NVRTC, "libcublas.so.13", false),
+            (BUILTINS, "libnvrtc-builtins.so.13.0", true),
+            (BUILTINS, "libnvrtc-builtins-07fb3db5.so.12.6", true),
+            (BUILTINS, "libnvrtc-builtins.alt.so.13.0", false),
+        ] {
+            assert_eq!(is_version_of(name, file), is, "{file}");
+        }
+        let site = tempfile::tempdir().expect("a folder");
+        for part in ["torch/lib", "nvidia/cuda_nvrtc/lib", "nvidia/cublas/lib"] {
+            std::fs::create_dir_all(site.path().join(part)).expect("a folder");
+        }
+        let library = site.path().join("nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
+        std::fs::write(&library, "").expect("a file");
+        for part in ["torch/lib", "nvidia/cublas/lib", "nvidia/cuda_nvrtc/lib"] {
+            assert_eq!(find(&near(&site.path().join(part)), NVRTC), Some(library.clone()), "{part}");
+        }
+    }
+
+    #[test]
+    fn a_newer_gpu_gets_the_code_of_an_older_one_of_its_generation() {
+        let supported = [75, 80, 86, 90, 120];
+        for (own, chosen) in [(90, "sm_90"), (89, "sm_86"), (121, "sm_120"), (103, "sm_103")] {
+            assert_eq!(architecture(own, &supported), chosen);
+        }
+    }
 
     /// Compiles the kernels where the tests find an NVRTC: in the folder of `GYMKHANA_NVRTC`.
     #[test]

@@ -92,8 +92,8 @@ impl Driver {
         Err(format!("{what}: {} (CUDA error {code})", text.to_string_lossy()))
     }
 
-    /// Architecture of this thread's device, such as `sm_90`.
-    pub fn architecture(&self) -> Result<String, String> {
+    /// Compute capability of this thread's device, such as 90.
+    pub fn capability(&self) -> Result<i32, String> {
         let (mut device, mut capability) = (0, [0; 2]);
         // SAFETY: the driver writes an integer to each place.
         unsafe {
@@ -102,7 +102,7 @@ impl Driver {
                 self.check("cannot read the GPU's capability", (self.get_attribute)(place, attribute, device))?;
             }
         }
-        Ok(format!("sm_{}{}", capability[0], capability[1]))
+        Ok(10 * capability[0] + capability[1])
     }
 
     /// Loads a compiled module for the rest of the process.

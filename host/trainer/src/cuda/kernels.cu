@@ -1,8 +1,7 @@
 // Kernels of passes that libtorch would compute as several operations, each reading and writing all numbers. NVRTC
 // compiles this file when a GPU is opened, for that GPU; it includes no headers.
 //
-// A block computes one row of logits, `[V]`, of float32 or bfloat16 numbers, except for the optimiser, whose threads
-// compute one parameter each. Blocks have THREADS threads.
+// Numbers are float32 or bfloat16. Unless a comment says otherwise, a block of THREADS threads computes one row.
 
 #define THREADS 512
 #define WARPS (THREADS / 32)
@@ -120,7 +119,7 @@ static __device__ Softmax from_lane(Softmax own, int lane) {
 template <typename T> static __device__ Softmax softmax(const T *row, long long size, float scale) {
     __shared__ Softmax warps[WARPS];
     Softmax own = nothing();
-    each(row, size, [&](long long at, float x) { add(&own, x * scale, at); });
+    each(row, size, [&](long long at, float x) { add(&own, __fmul_rn(x, scale), at); });
     for (int lane = 16; lane > 0; lane /= 2)
         own = joined(own, from_lane(own, lane));
     if (threadIdx.x % 32 == 0)
@@ -132,6 +131,12 @@ template <typename T> static __device__ Softmax softmax(const T *row, long long 
     return all;
 }
 
+// Log-probability of a logit. The largest logit is subtracted first, so that near-certain tokens keep their digits, and
+// products are rounded, so that none is positive.
+template <typename T> static __device__ float log_prob(T logit, float scale, Softmax of) {
+    return __fmul_rn(number(logit), scale) - of.most - logf(of.sum);
+}
+
 static __device__ float entropy(Softmax of) { return logf(of.sum) - of.weighted / of.sum; }
 
 // Log-probability of each row's target, logarithm of its sum of exponentials, and entropy, `[N]` each, in nats, of the
@@ -141,9 +146,11 @@ static __device__ void log_probs(const T *logits, long long size, float scale, c
     long long rows = gridDim.x, row = blockIdx.x;
     Softmax all = softmax(logits + row * size, size, scale);
     if (threadIdx.x == 0) {
-        float log_sum = all.most + logf(all.sum);
-        numbers[row] = number(logits[row * size + targets[row]]) * scale - log_sum;
-        numbers[rows + row] = log_sum;
+        // What is not a number makes the trainer skip the step; the caller has checked all targets.
+        long long target = targets[row];
+        bool known = target >= 0 && target < size;
+        numbers[row] = known ? log_prob(logits[row * size + target], scale, all) : __int_as_float(0x7fc00000);
+        numbers[rows + row] = all.most + logf(all.sum);
         numbers[2 * rows + row] = entropy(all);
     }
 }
@@ -157,7 +164,7 @@ static __device__ void gradient(T *logits, long long size, float scale, const lo
     float log_sum = numbers[rows + row], entropy = numbers[2 * rows + row];
     float by_log_prob = by_log_probs[row], by_entropy = by_entropies ? by_entropies[row] : 0.0f;
     replace(logits + row * size, size, [=](long long at, float x) {
-        float log_prob = x * scale - log_sum, share = expf(log_prob);
+        float log_prob = __fmul_rn(x, scale) - log_sum, share = expf(log_prob);
         float own = by_log_prob * ((at == target ? 1.0f : 0.0f) - share);
         // A token of probability 0 has no part in the entropy.
         if (by_entropies && share > 0.0f)
@@ -191,7 +198,7 @@ static __device__ void sample(const T *logits, long long size, const double *cho
             double mine = 0.0;
             for (int at = 0; at < FEW; at++)
                 if (first + at < size)
-                    mine += expf(number(own[first + at]) * scale - all.most);
+                    mine += expf(__fmul_rn(number(own[first + at]), scale) - all.most);
             double upto = mine;
             for (int step = 1; step < 32; step *= 2) {
                 double left = __shfl_up_sync(WHOLE, upto, step);
@@ -215,7 +222,7 @@ static __device__ void sample(const T *logits, long long size, const double *cho
                 double sum = base + below;
                 long long at = first, last = first;
                 for (; at < first + FEW && at < size; at++) {
-                    float share = expf(number(own[at]) * scale - all.most);
+                    float share = expf(__fmul_rn(number(own[at]), scale) - all.most);
                     sum += share;
                     if (share > 0.0f)
                         last = at;
@@ -234,7 +241,7 @@ static __device__ void sample(const T *logits, long long size, const double *cho
     }
     if (threadIdx.x == 0) {
         chosen[row] = (double)token;
-        chosen[rows + row] = number(own[token]) * scale - (all.most + logf(all.sum));
+        chosen[rows + row] = log_prob(own[token], scale, all);
         chosen[2 * rows + row] = entropy(all);
     }
 }
@@ -472,17 +479,18 @@ extern "C" __global__ void squares(const float *numbers, long long count, double
     }
 }
 
-// One step of AdamW for `count` parameters: `keep` is 1 minus the decay, `rate` includes the correction of the mean's
-// bias, and `deviation` is the square root of the correction of the square's.
+// One step of AdamW for `count` parameters, one per thread: `new_mean` and `new_square` are 1 - beta, `keep` is 1 minus the
+// decay, `rate` includes the correction of the mean's bias, and `deviation` is the square root of the correction of the
+// square's.
 extern "C" __global__ void adamw(float *parameters, const float *gradients, float *means, float *squares,
-                                 long long count, float shorten, float beta1, float beta2, float epsilon, float keep,
-                                 float rate, float deviation) {
+                                 long long count, float shorten, float new_mean, float new_square, float epsilon,
+                                 float keep, float rate, float deviation) {
     long long at = (long long)blockIdx.x * THREADS + threadIdx.x;
     if (at >= count)
         return;
     float gradient = gradients[at] * shorten;
-    float mean = means[at] + (1.0f - beta1) * (gradient - means[at]);
-    float square = squares[at] + (1.0f - beta2) * (gradient * gradient - squares[at]);
+    float mean = means[at] + new_mean * (gradient - means[at]);
+    float square = squares[at] + new_square * (gradient * gradient - squares[at]);
     means[at] = mean;
     squares[at] = square;
     parameters[at] = parameters[at] * keep - rate * mean / (sqrtf(square) / deviation + epsilon);

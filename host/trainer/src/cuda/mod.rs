@@ -48,17 +48,13 @@ pub(crate) fn load(device: Device) -> Result<(), String> {
         return Ok(());
     }
     let switched_off = std::env::var_os(SWITCH).is_some_and(|value| value == "0");
-    let kernels = if switched_off { None } else { Some(Kernels::compile(device).map_err(|problem| hinted(&problem))?) };
+    let kernels = if switched_off { None } else { Some(Kernels::compile(device)?) };
     // Another thread may have been faster, with the same kernels.
     let _ = KERNELS.set(kernels);
     Ok(())
 }
 
-fn hinted(problem: &str) -> String {
-    format!("cannot compile its kernels: {problem}\nhint: set {SWITCH}=0 to work without them, more slowly")
-}
-
-/// A kernel for each number format of logits.
+/// A kernel for each number format.
 #[derive(Debug)]
 struct ByKind {
     float: Kernel,
@@ -113,8 +109,8 @@ impl TargetNumbers {
 pub(crate) struct Update {
     /// Factor of the gradient, from clipping its norm.
     pub shorten: f64,
-    pub beta1: f64,
-    pub beta2: f64,
+    /// Weights of the gradient in the mean, and of its square in the mean of squares: 1 minus beta.
+    pub new: [f64; 2],
     pub epsilon: f64,
     /// 1 minus the decay.
     pub keep: f64,
@@ -127,9 +123,10 @@ pub(crate) struct Update {
 impl Kernels {
     fn compile(device: Device) -> Result<Self, String> {
         // The first tensor makes the GPU's context that of this thread.
-        let _ = Tensor::f_zeros([1], (Kind::Float, device)).map_err(|error| error.to_string())?;
+        let whole = |error: TchError| error.to_string().lines().next().unwrap_or_default().to_owned();
+        let _ = Tensor::f_zeros([1], (Kind::Float, device)).map_err(whole)?;
         let driver = Driver::load()?;
-        let binary = compiler::compile(SOURCE, &driver.architecture()?)?;
+        let binary = compiler::compile(SOURCE, driver.capability()?)?;
         let kernel = driver.module(&binary)?;
         let by_kind = |name: &str| {
             Ok::<_, String>(ByKind {
@@ -150,7 +147,8 @@ impl Kernels {
         })
     }
 
-    /// Numbers of targets `[N]` under logits `[N, V]` divided by the temperature.
+    /// Numbers of targets `[N]` under logits `[N, V]` divided by the temperature. The numbers of a target outside of the
+    /// vocabulary are not numbers.
     ///
     /// # Errors
     /// If the shapes do not fit, or the kernel cannot be started.
@@ -267,9 +265,9 @@ impl Kernels {
         }
         let [mut parameters, mut gradients, mut means, mut squares] =
             [parameters, gradients, means, squares].map(address);
-        let Update { shorten, beta1, beta2, epsilon, keep, rate, deviation } = *update;
-        let [mut shorten, mut beta1, mut beta2, mut epsilon, mut keep, mut rate, mut deviation] =
-            [shorten, beta1, beta2, epsilon, keep, rate, deviation].map(|number| number as f32);
+        let Update { shorten, new: [new_mean, new_square], epsilon, keep, rate, deviation } = *update;
+        let [mut shorten, mut new_mean, mut new_square, mut epsilon, mut keep, mut rate, mut deviation] =
+            [shorten, new_mean, new_square, epsilon, keep, rate, deviation].map(|number| number as f32);
         let blocks = count.unsigned_abs().div_ceil(u64::from(THREADS)) as i64;
         // SAFETY: the tensors are contiguous, and have the kernel's shapes and number formats.
         unsafe {
@@ -280,8 +278,8 @@ impl Kernels {
                 &mut squares,
                 &mut count,
                 &mut shorten,
-                &mut beta1,
-                &mut beta2,
+                &mut new_mean,
+                &mut new_square,
                 &mut epsilon,
                 &mut keep,
                 &mut rate,

@@ -23,8 +23,8 @@ use gymkhana_record::Sampled;
 use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
 
 use crate::loss::token_log_probs;
-use crate::model::{Model, Weights, token_tensor};
-use crate::{Settings, TrainerError};
+use crate::model::{LogitsBy, Model, Weights, token_tensor};
+use crate::{Settings, TrainerError, cuda};
 use cache::{Cache, Rows};
 use slot::{Slot, shared_prefix};
 
@@ -370,9 +370,17 @@ impl Engine {
         let targets_N = token_tensor(&request.continuation).f_to_device(self.device)?;
         let hidden_NC = model.causal_hidden(&self.weights, &fed_1S).f_squeeze_dim(0)?.f_narrow(0, first - 1, count)?;
         let (mut log_probs, mut entropies) = (Vec::new(), Vec::new());
-        for (start, length) in model.logits_chunks(count) {
-            let logits_NV = self.weights.logits(&hidden_NC.f_narrow(0, start, length)?);
-            let (own_N, entropies_N) = token_log_probs(&logits_NV, &targets_N.f_narrow(0, start, length)?, true);
+        let kernels = cuda::kernels(self.device);
+        let by = if kernels.is_some() { LogitsBy::Kernels } else { LogitsBy::Operations };
+        for (start, length) in model.logits_chunks(count, by) {
+            let hidden_NC = hidden_NC.f_narrow(0, start, length)?;
+            let targets_N = targets_N.f_narrow(0, start, length)?;
+            let (own_N, entropies_N) = if let Some(kernels) = kernels {
+                let numbers = kernels.log_probs(&self.weights.own_logits(&hidden_NC), 1.0, &targets_N)?;
+                (numbers.log_probs_N(), Some(numbers.entropies_N()))
+            } else {
+                token_log_probs(&self.weights.logits(&hidden_NC), &targets_N, true)
+            };
             log_probs.extend(Vec::<f32>::try_from(own_N)?);
             if let Some(entropies_N) = entropies_N {
                 entropies.extend(Vec::<f32>::try_from(entropies_N)?);

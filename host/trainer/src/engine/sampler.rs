@@ -31,10 +31,23 @@ pub(super) struct SampledToken {
 
 /// Samples one token per row of `[R, V]`; `choices` has one entry per row.
 pub(super) fn choose(logits_RV: &Tensor, choices: &[RowSampling]) -> Result<Vec<SampledToken>, TchError> {
-    let cuts = choices.iter().any(|choice| choice.sampling.cuts());
-    if let Some(kernels) = cuda::kernels(logits_RV.device()).filter(|_| !cuts) {
-        return read(&kernels.sample(&logits_RV.f_contiguous()?, &rows_3R(logits_RV, choices)?)?, choices.len());
+    let Some(kernels) = cuda::kernels(logits_RV.device()) else { return choose_by_operations(logits_RV, choices) };
+    let columns_3R = kernels.sample(&logits_RV.f_contiguous()?, &rows_3R(logits_RV, choices)?)?;
+    let mut all = read(&columns_3R, choices.len())?;
+    // The kernel does not truncate. The other rows' tokens do not depend on these.
+    let cutting: Vec<usize> = (0..choices.len()).filter(|row| choices[*row].sampling.cuts()).collect();
+    if !cutting.is_empty() {
+        let places: Vec<i64> = cutting.iter().map(|row| *row as i64).collect();
+        let places = Tensor::f_from_slice(&places)?.f_to_device(logits_RV.device())?;
+        let own: Vec<RowSampling> = cutting.iter().map(|row| choices[*row]).collect();
+        let chosen = choose_by_operations(&logits_RV.f_index_select(0, &places)?, &own)?;
+        cutting.into_iter().zip(chosen).for_each(|(row, chosen)| all[row] = chosen);
     }
+    Ok(all)
+}
+
+/// [`choose`] by operations of libtorch.
+fn choose_by_operations(logits_RV: &Tensor, choices: &[RowSampling]) -> Result<Vec<SampledToken>, TchError> {
     let logits_RV = &tempered(&logits_RV.f_to_kind(Kind::Float)?, choices)?;
     let log_probs_RV = logits_RV.f_log_softmax(-1, Kind::Float)?;
     let mut tokens_R = log_probs_RV.f_argmax(-1, false)?;

@@ -12,7 +12,7 @@ use tch::{Kind, TchError, Tensor, no_grad_guard};
 use crate::TrainerError;
 use crate::batch::{Packed, Sequence, parts};
 use crate::loss::{self, Inputs, Objective, PerToken};
-use crate::model::{Angles, Model, Weights};
+use crate::model::{Angles, LogitsBy, Model, Weights};
 use gymkhana_algorithm::{Direction, Surrogate};
 use head::Head;
 pub(super) use pass::Pass;
@@ -130,8 +130,9 @@ pub(super) fn accumulate(
     let weights = model.weights();
     let taught = teacher.map(|teacher| (teacher, teacher.hidden(packed)));
     let (hidden_NC, trunk) = TrunkBackward::forward(model, &weights, packed, pass.activation_checkpointing);
-    let chunks: Vec<(i64, i64)> = model.logits_chunks(packed.targets_N.size()[0]).collect();
     let head = Head::new(model, &weights, pass, &hidden_NC, &packed.targets_N).filter(|_| taught.is_none());
+    let by = if head.is_some() { LogitsBy::Kernels } else { LogitsBy::Operations };
+    let chunks: Vec<(i64, i64)> = model.logits_chunks(packed.targets_N.size()[0], by).collect();
     let (sums, gradient_NC) = if let Some(head) = head {
         by_kernels(head, &chunks, inputs, separable, objective, hidden_NC.kind())?
     } else {
@@ -206,7 +207,7 @@ fn by_kernels(
             head.backward(&chunk, &gradients(&leaves, (0, *length)))?;
         }
     } else {
-        // As above: the logits of one chunk exist at a time.
+        // The logits of one chunk exist at a time, so that each is computed twice.
         let terms =
             chunks.iter().map(|chunk| Ok(head.forward(*chunk)?.terms())).collect::<Result<Vec<_>, TchError>>()?;
         let leaves = leaves_of(PerToken::cat(&terms));
@@ -293,17 +294,17 @@ pub(super) fn log_probs(
 fn log_probs_of(model: &Model, weights: &Weights, packed: &Packed, pass: Pass) -> Result<Tensor, TchError> {
     let _guard = no_grad_guard();
     let hidden_NC = target_hidden(model, weights, packed);
-    let chunks: Vec<(i64, i64)> = model.logits_chunks(packed.targets_N.size()[0]).collect();
+    let chunks = |by| model.logits_chunks(packed.targets_N.size()[0], by);
     let pass = Pass { entropies: false, ..pass };
     if let Some(head) = Head::new(model, weights, pass, &hidden_NC, &packed.targets_N) {
-        let parts = chunks.iter().map(|chunk| Ok(head.forward(*chunk)?.terms().log_probs_N));
+        let parts = chunks(LogitsBy::Kernels).map(|chunk| Ok(head.forward(chunk)?.terms().log_probs_N));
         return Tensor::f_cat(&parts.collect::<Result<Vec<_>, TchError>>()?, 0);
     }
     let compute = |(start, length): (i64, i64)| {
         let [hidden_NC, targets_N] = [&hidden_NC, &packed.targets_N].map(|tensor| tensor.narrow(0, start, length));
         PerToken::of(&pass.log_probs(&hidden_NC, weights), &targets_N, false)
     };
-    Ok(without_gradients(&chunks, compute).log_probs_N)
+    Ok(without_gradients(&chunks(LogitsBy::Operations).collect::<Vec<_>>(), compute).log_probs_N)
 }
 
 /// The sums that the objective reports for a part without a gradient.

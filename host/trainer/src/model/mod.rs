@@ -16,7 +16,7 @@ use tch::{Device, Kind, Tensor, no_grad_guard};
 
 use crate::lora::{self, Adapters};
 use crate::parameters::Parameters;
-use crate::{Lora, ModelConfig, Settings, TrainerError, cuda, device, loss};
+use crate::{Lora, ModelConfig, Settings, TrainerError, device, loss};
 use rotary::{Rotary, rotate};
 
 pub(crate) use rotary::Angles;
@@ -34,8 +34,8 @@ pub struct Model {
     rotary: Rotary,
     kind: Kind,
     output_kind: Kind,
-    /// Maximum number of logits that the output layer computes at once.
-    chunk_logits: i64,
+    /// Maximum size of the logits that the output layer computes at once, in MiB of float32, if it is set.
+    logits_chunk_mib: Option<usize>,
 }
 
 impl Model {
@@ -58,9 +58,8 @@ impl Model {
         let parameters = Parameters::zeros(&[&shapes(&config), more].concat(), device).map_err(torch())?;
         let positions = positions.min(config.positions());
         let rotary = Rotary::new(&config, positions, device).map_err(torch())?;
-        let chunk_logits = chunk_logits(None, device);
         let (kind, output_kind) = (Kind::Float, Kind::Float);
-        Ok(Self { config, parameters, adapters: None, rotary, kind, output_kind, chunk_logits })
+        Ok(Self { config, parameters, adapters: None, rotary, kind, output_kind, logits_chunk_mib: None })
     }
 
     /// Draws random weights: matrices from normal distributions, biases 0, norms 1. The numbers depend only on `seed`.
@@ -113,7 +112,7 @@ impl Model {
     pub(crate) fn set_up(&mut self, settings: &Settings) -> Result<(), TrainerError> {
         self.kind = device::kind(settings.precision);
         self.output_kind = settings.output_precision.map_or(self.kind, device::kind);
-        self.chunk_logits = chunk_logits(settings.logits_chunk_mib, self.device());
+        self.logits_chunk_mib = settings.logits_chunk_mib;
         let Some(lora) = settings.lora.as_ref().filter(|_| settings.learns) else { return Ok(()) };
         let adapters = Adapters::new(lora.clone(), &self.parameters, self.device(), settings.seed.child("lora"));
         self.adapters = Some(adapters.map_err(TrainerError::torch("allocated adapters"))?);
@@ -180,8 +179,11 @@ impl Model {
 
     /// Starts and lengths of the chunks in which the output layer processes `count` tokens. Logits of a whole batch
     /// never exist at once.
-    pub(crate) fn logits_chunks(&self, count: i64) -> impl Iterator<Item = (i64, i64)> {
-        loss::chunks(count, self.config.vocab_size, self.chunk_logits)
+    pub(crate) fn logits_chunks(&self, count: i64, by: LogitsBy) -> impl Iterator<Item = (i64, i64)> + use<> {
+        let most = self
+            .logits_chunk_mib
+            .map_or_else(|| by.default_chunk(self.device(), self.output_kind), |mib| (mib as i64) << 18);
+        loss::chunks(count, self.config.vocab_size, most)
     }
 
     /// Maximum length of a sequence in tokens.
@@ -344,15 +346,25 @@ impl Model {
     }
 }
 
-/// Logits per chunk, from their size in MiB of float32. A GPU needs larger products than a processor, and has no cache
-/// that they should fit into. Its kernels need no copies of the logits.
-fn chunk_logits(mib: Option<usize>, device: Device) -> i64 {
-    let by_device = match cuda::kernels(device) {
-        Some(_) => 5120,
-        None if device.is_cuda() => 1024,
-        None => 32,
-    };
-    (mib.unwrap_or(by_device) as i64) << 18
+/// What reads the logits of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogitsBy {
+    /// The CUDA kernels, which keep no copies of them.
+    Kernels,
+    /// Operations of libtorch, which keep several copies in float32.
+    Operations,
+}
+
+impl LogitsBy {
+    /// Default number of logits in a chunk. A GPU needs larger products than a processor, and has no cache that they
+    /// should fit into.
+    fn default_chunk(self, device: Device, kind: Kind) -> i64 {
+        match (self, device.is_cuda()) {
+            (Self::Kernels, _) => (2560 << 20) / kind.elt_size_in_bytes() as i64,
+            (Self::Operations, true) => 1024 << 18,
+            (Self::Operations, false) => 32 << 18,
+        }
+    }
 }
 
 /// Token ids as an int64 tensor.

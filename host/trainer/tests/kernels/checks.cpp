@@ -208,6 +208,23 @@ template <typename T> static void check_attention(long long kv_heads, long long 
         }
 }
 
+// A token that is nearly certain keeps the digits of its log-probability, which is never positive.
+static void check_certain_tokens() {
+    for (float most : {23.7f, 30.0f, 100.0f})
+        for (float scale : {1.0f, 1.0f / 0.7f}) {
+            std::vector<float> logits(400, most - 20.0f / scale), numbers(3);
+            logits[7] = most;
+            std::vector<long long> targets = {7};
+            emulator::launch(1, THREADS, [&] { log_probs(logits.data(), 400, scale, targets.data(), numbers.data()); });
+            double expected = Exact(logits.data(), 400, scale).shares[7];
+            near("certain token", numbers[0], std::log(expected), 1.5e-7);
+            near("positive log-probability", std::max(numbers[0], 0.0f), 0, 0);
+            targets[0] = 400;
+            emulator::launch(1, THREADS, [&] { log_probs(logits.data(), 400, scale, targets.data(), numbers.data()); });
+            near("unknown target is a number", std::isnan(numbers[0]), 1, 0);
+        }
+}
+
 static void check_squares() {
     auto numbers = drawn<float>(3001, 2);
     double sum = 1, expected = 1;
@@ -228,7 +245,7 @@ static void check_adamw() {
     // Step 3 with a learning rate of 0.01, decay 0.1, and gradients halved by clipping.
     double rate = 0.01 / (1 - std::pow(0.9, 3)), deviation = std::sqrt(1 - std::pow(0.95, 3));
     emulator::launch((COUNT + THREADS - 1) / THREADS, THREADS, [&] {
-        adamw(parameters.data(), gradients.data(), means.data(), squares.data(), COUNT, 0.5f, 0.9f, 0.95f, 1e-8f, 0.999f,
+        adamw(parameters.data(), gradients.data(), means.data(), squares.data(), COUNT, 0.5f, 0.1f, 0.05f, 1e-8f, 0.999f,
               rate, deviation);
     });
     for (long long at = 0; at < COUNT; at++) {
@@ -260,6 +277,7 @@ template <typename T> static void check_all() {
 int main() {
     check_all<float>();
     check_all<bfloat16>();
+    check_certain_tokens();
     check_squares();
     check_adamw();
     printf("%d failures\n", failures);

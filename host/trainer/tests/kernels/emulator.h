@@ -33,6 +33,10 @@ static unsigned __float_as_uint(float x) {
     memcpy(&bits, &x, 4);
     return bits;
 }
+static float __fmul_rn(float x, float y) {
+    volatile float product = x * y;
+    return product;
+}
 static float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 
 namespace emulator {

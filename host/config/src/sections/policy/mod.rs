@@ -93,7 +93,8 @@ pub struct PolicySection {
     /// Tokens per forward and backward pass; a step accumulates gradients over several passes.
     #[schemars(range(min = 1, max = 16_777_216))]
     pub micro_batch_tokens: usize,
-    /// Logits that the output layer computes at once, in MiB of float32. Default: 32 on `cpu`, 5120 on `cuda`.
+    /// Logits that the output layer computes at once, in MiB of float32. Default: 32 on `cpu`; on `cuda` 2560 in float32
+    /// and 5120 in bfloat16, or 1024 with a teacher.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65_536))]
     pub logits_chunk_mib: Option<usize>,

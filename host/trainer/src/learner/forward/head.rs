@@ -89,12 +89,15 @@ impl<'a> Head<'a> {
     /// format of `like`.
     ///
     /// # Errors
-    /// If the chunks were not those of the targets.
+    /// If there was no chunk.
     pub fn finish(self, like: Kind) -> Result<Tensor, TchError> {
-        if let Some(by_head_VC) = self.by_head_VC {
-            // The gradient of this sum by the output layer is the one computed.
-            let own_VC = by_head_VC.to_kind(self.weights.head().kind());
-            (self.weights.head() * own_VC).sum(Kind::Float).backward();
+        let head_VC = self.weights.head();
+        // In its own statement, which frees the sum of the chunks.
+        let own_VC = self.by_head_VC.map(|by_head_VC| by_head_VC.to_kind(head_VC.kind()));
+        // The gradient of this sum by the output layer is the one computed.
+        let pulled = own_VC.map(|own_VC| (head_VC * own_VC).sum(Kind::Float));
+        if let Some(pulled) = pulled {
+            pulled.backward();
         }
         Tensor::f_cat(&self.by_hidden, 0)?.f_to_kind(like)
     }
