@@ -1,9 +1,11 @@
 //! Workers that send what they were not asked for: they are refused, and a sound worker plays the groups.
 
+use std::time::{Duration, Instant};
+
 use async_nats::jetstream::consumer::pull;
 use futures::StreamExt;
 use gymkhana_registry::Digest;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::runtime::Runtime;
 
 use super::client::Client;
@@ -56,15 +58,13 @@ fn tokens_that_the_trainer_did_not_sample_are_refused() {
     let runtime = Runtime::new().expect("a runtime");
     let (bus, other) = (Bus::start(), desk());
     let trainer = run(&other, &bus, &[]);
-    let (job, records) = runtime.block_on(async {
+    let records = runtime.block_on(async {
         let client = Client::of_run(&bus).await;
         let mut results = client.client.subscribe(client.subject("results")).await.expect("a subscription");
         let worker = worker(&other, &bus);
         let first = results.next().await.expect("a result").payload;
         assert_eq!(worker.end().code, Some(0));
-        let (header, records) = first[4..].split_at(u32::from_le_bytes(first[..4].try_into().expect("four")) as usize);
-        let header: Value = serde_json::from_slice(header).expect("JSON");
-        (header["job"].clone(), records.to_vec())
+        first[4 + u32::from_le_bytes(first[..4].try_into().expect("four")) as usize..].to_vec()
     });
     assert_eq!(trainer.end().code, Some(0));
     let expected = Essence::of(&other);
@@ -72,10 +72,24 @@ fn tokens_that_the_trainer_did_not_sample_are_refused() {
     let mut trainer = run(&desk, &bus, &[]);
     runtime.block_on(async {
         let client = Client::of_run(&bus).await;
-        for worker in ["a", "b"] {
-            let answer = client.offer(client.result(&json!({ "worker": worker, "job": job }), &records)).await;
-            assert!(answer.contains("of weight version 0, but the trainer sampled none"), "{answer}");
+        let offer = |worker, job: u64| client.offer(client.result(&json!({ "worker": worker, "job": job }), &records));
+        let is_refused = |answer: &str| answer.contains("of weight version 0, but the trainer sampled none");
+        // Jobs are numbered in the order in which the groups begin, which differs between runs.
+        let (mut job, since) = (0, Instant::now());
+        loop {
+            let answer = offer("a", job).await;
+            if is_refused(&answer) {
+                break;
+            }
+            if answer.contains("is not one of group") {
+                job += 1;
+            } else {
+                assert!(since.elapsed() < Duration::from_secs(60), "{answer}");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
         }
+        let again = offer("b", job).await;
+        assert!(is_refused(&again), "{again}");
     });
     assert!(trainer.is_running());
     let worker = worker(&desk, &bus);
@@ -201,7 +215,9 @@ fn repeated_and_reordered_results_are_stored_once() {
             captured.push(message);
         }
         for message in captured.into_iter().rev() {
-            assert_eq!(client.offer(message).await, "\"not-wanted\"");
+            // A copy may be read before the original, which then is the one that is not wanted.
+            let answer = client.offer(message).await;
+            assert!(["\"not-wanted\"", "\"accepted\""].contains(&&answer[..]), "{answer}");
         }
         worker
     });
