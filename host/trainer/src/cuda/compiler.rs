@@ -168,7 +168,7 @@ pub(super) fn compile(source: &str, capability: i32) -> Result<Vec<u8>, String> 
 fn compile_with(nvrtc: &Nvrtc, source: &str, architecture: &str) -> Result<Vec<u8>, String> {
     let source = CString::new(source).map_err(|error| error.to_string())?;
     let mut program: Program = std::ptr::null_mut();
-    // SAFETY: the texts are NUL-terminated, and there are no headers.
+    // SAFETY: the texts are NUL-terminated, and the lists of headers are empty.
     let created = unsafe {
         (nvrtc.create)(&raw mut program, source.as_ptr(), c"kernels.cu".as_ptr(), 0, std::ptr::null(), std::ptr::null())
     };

@@ -72,7 +72,7 @@ mod tests {
         // SAFETY: `cos` of the C standard takes and returns a double.
         let cos: extern "C" fn(f64) -> f64 = unsafe { library.function(c"cos") }.expect("a function");
         assert_eq!(cos(0.0), 1.0);
-        // SAFETY: as above; there is no such function.
+        // SAFETY: as above; the library lacks this function.
         let missing: Result<extern "C" fn(f64) -> f64, String> = unsafe { library.function(c"cosinus") };
         assert!(missing.is_err_and(|error| error.contains("cosinus")));
         assert!(Library::load(Path::new("/none/libnone.so")).is_err_and(|error| error.contains("libnone")));

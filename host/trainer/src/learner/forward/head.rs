@@ -31,7 +31,7 @@ pub(super) struct Chunk {
 }
 
 impl<'a> Head<'a> {
-    /// `None` where there are no kernels.
+    /// `None` on a device without kernels.
     pub fn new(
         model: &Model,
         weights: &'a Weights,
