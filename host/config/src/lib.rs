@@ -27,8 +27,9 @@ pub use sections::{
     AdaptiveTasks, AgentSandbox, AgentSection, BestOfNStage, Checkpoint, CheckpointsSection, DifficultyTasks,
     DynamicSampling, EnvironmentEntry, EnvironmentSection, EnvironmentTool, EvaluatedFigure, EvaluatedWeights,
     EvaluationMetric, EvaluationSection, FailuresSection, GatewayClient, GatewaySampling, GatewaySection, HttpSection,
-    HubModel, LimitsSection, McpSection, MixedOutcomeTasks, ModelSection, Options, PluginSection, PolicySection,
-    PrioritizedTasks, Priority, RecordedPairs, RewardSection, RlStage, SamplerPhase, SamplerSection, SandboxSection,
-    SeatBinding, SeatSection, SecretSection, ServerSection, SftStage, SourceKind, SourceSection, Stage, StageSeat,
-    StagedTasks, ToolFormatChoice, ToolSection, TurnSchedule, WeightedTasks, WhenFailing, WrapperEntry,
+    HubModel, LimitsSection, LossReduction, McpSection, MixedOutcomeTasks, ModelSection, Options, PluginSection,
+    PolicySection, PrioritizedTasks, Priority, RecordedPairs, RewardSection, RlStage, SamplerPhase, SamplerSection,
+    SandboxSection, SeatBinding, SeatSection, SecretSection, ServerSection, SftStage, SourceKind, SourceSection, Stage,
+    StageSeat, StagedTasks, ToolFormatChoice, ToolSection, TrainerKind, TrainerSection, TurnSchedule, WeightedTasks,
+    WhenFailing, WrapperEntry,
 };

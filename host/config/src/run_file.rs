@@ -19,7 +19,7 @@ use crate::refusal::{NO_STAGE, Refusal};
 use crate::sections::{
     AgentSection, CheckpointsSection, EnvironmentEntry, EnvironmentSection, EvaluationSection, FailuresSection,
     GatewaySection, LimitsSection, ModelSection, PluginSection, PolicySection, RewardSection, RlStage, SamplerSection,
-    SandboxSection, SeatBinding, SeatSection, Stage, ToolSection, write_out_sources,
+    SandboxSection, SeatBinding, SeatSection, Stage, ToolSection, TrainerSection, write_out_sources,
 };
 use crate::{hint, overlay, pretrained};
 use environments::only_one_form;
@@ -48,6 +48,9 @@ pub struct RunFile {
     /// Policy of the run: its weights, its size and the device that computes it.
     #[serde(default)]
     pub policy: PolicySection,
+    /// Server that trains the policy instead of this program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trainer: Option<TrainerSection>,
     /// Policies of the environment's seats, by seat name. A seat without a section is `shared`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub seats: BTreeMap<String, SeatSection>,
@@ -233,6 +236,9 @@ impl RunFile {
         self.check_environments()?;
         self.check_samplers()?;
         self.check_evaluation_metric()?;
+        if let Some(trainer) = &self.trainer {
+            trainer.check(self)?;
+        }
         if let Some(gateway) = &self.gateway {
             gateway.check()?;
         }
@@ -240,7 +246,7 @@ impl RunFile {
         self.check_agent()
     }
 
-    /// Rejects settings of a stage for seats without a model of their own.
+    /// Rejects settings of a stage for seats without a model of their own, and models in turn in a run of one.
     fn check_stage_seats(&self) -> Result<(), RunFileError> {
         let is_separate = |seat: &String| self.seats.get(seat).is_some_and(|own| own.policy == SeatBinding::Separate);
         for stage in self.stages.iter().filter_map(Stage::as_rl) {
@@ -249,6 +255,13 @@ impl RunFile {
                     "stage `{}`: seats.{seat} is set, but the seat has no model of its own\nhint: set \
                      seats.{seat}.policy to \"separate\", or remove the stage's seats.{seat}",
                     stage.name
+                )));
+            }
+            if stage.alternate_every > 0 && !self.seats.keys().any(is_separate) {
+                return Err(RunFileError::Contradiction(format!(
+                    "stage `{}`: alternate_every is {}, but the run trains one model\nhint: set the `policy` of a seat \
+                     to \"separate\", or remove alternate_every",
+                    stage.name, stage.alternate_every
                 )));
             }
         }

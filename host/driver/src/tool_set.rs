@@ -16,6 +16,13 @@ pub struct BoundPlugin {
 }
 
 impl BoundPlugin {
+    /// Options of the environment, which is inside if the plugin is a wrapper.
+    #[must_use]
+    pub fn environment_options(&self) -> &[NamedValue] {
+        let inside = self.plugin.chain().filter_map(Plugin::inner).last();
+        inside.map_or(&self.options, |(_, options)| options)
+    }
+
     /// The plugin with other options of the environment, which is inside if the plugin is a wrapper.
     #[must_use]
     pub fn with_environment_options(&self, options: Vec<NamedValue>) -> Self {

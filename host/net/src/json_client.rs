@@ -59,6 +59,24 @@ pub enum JsonClientError {
     },
 }
 
+/// A body that is not JSON.
+#[derive(Debug, Clone)]
+pub struct Body {
+    /// Its media type.
+    pub content_type: &'static str,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// An answer as it came.
+#[derive(Debug, Clone)]
+pub struct Received {
+    /// Its media type, without parameters; empty if the server names none.
+    pub content_type: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
 /// Failure of one attempt.
 enum Fault {
     /// The server refused the request permanently.
@@ -112,7 +130,7 @@ impl JsonClient {
         policy: &RequestPolicy,
         read: impl Fn(&Value) -> Result<T, String>,
     ) -> Result<T, JsonClientError> {
-        self.ask(path, policy, |url| self.client.get(url), read).await
+        self.ask(path, policy, |url| self.client.get(url), json(read)).await
     }
 
     /// Sends a POST request with `body` and parses the answer with `read`.
@@ -126,8 +144,22 @@ impl JsonClient {
         policy: &RequestPolicy,
         read: impl Fn(&Value) -> Result<T, String>,
     ) -> Result<T, JsonClientError> {
-        let body = body.to_string();
-        let request = |url| self.client.post(url).header("content-type", "application/json").body(body.clone());
+        let body = Body { content_type: "application/json", bytes: body.to_string().into_bytes() };
+        self.send(path, &body, policy, json(read)).await
+    }
+
+    /// Sends a POST request with `body` and reads an answer of any media type with `read`.
+    ///
+    /// # Errors
+    /// If the server refuses, or every attempt fails.
+    pub async fn send<T>(
+        &self,
+        path: &str,
+        body: &Body,
+        policy: &RequestPolicy,
+        read: impl Fn(&Received) -> Result<T, String>,
+    ) -> Result<T, JsonClientError> {
+        let request = |url| self.client.post(url).header("content-type", body.content_type).body(body.bytes.clone());
         self.ask(path, policy, request, read).await
     }
 
@@ -136,7 +168,7 @@ impl JsonClient {
         path: &str,
         policy: &RequestPolicy,
         request: impl Fn(String) -> RequestBuilder,
-        read: impl Fn(&Value) -> Result<T, String>,
+        read: impl Fn(&Received) -> Result<T, String>,
     ) -> Result<T, JsonClientError> {
         // A literal address in the URL is never resolved, so it is checked here.
         client::check_literal(&self.url, reachable(&self.url, self.key.as_ref()))
@@ -184,7 +216,7 @@ impl JsonClient {
         &self,
         path: &str,
         request: RequestBuilder,
-        read: impl Fn(&Value) -> Result<T, String>,
+        read: impl Fn(&Received) -> Result<T, String>,
     ) -> Result<T, Failed<Fault>> {
         let transient = |why: String| Err(Failed::transient(Fault::Failed(why)));
         let request = match &self.key {
@@ -197,6 +229,8 @@ impl JsonClient {
         };
         let status = response.status();
         let pause = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
+        let named = response.headers().get("content-type").and_then(|value| value.to_str().ok());
+        let content_type = named.and_then(|text| text.split(';').next()).unwrap_or_default().trim().to_owned();
         let mut bytes = Vec::new();
         loop {
             match response.chunk().await {
@@ -218,16 +252,30 @@ impl JsonClient {
             let refused = JsonClientError::Refused { path: path.to_owned(), status: status.as_u16(), said };
             return Err(Failed::Permanent(Fault::Refused(refused)));
         }
-        if values_at_most(&bytes) > MAX_ANSWER_VALUES {
-            return transient(format!("its answer has more than {MAX_ANSWER_VALUES} JSON values"));
-        }
-        // Some calls have an empty answer.
-        let answer = if bytes.is_empty() { Ok(Value::Null) } else { serde_json::from_slice(&bytes) };
-        match answer {
-            Ok(answer) => read(&answer).or_else(transient),
-            Err(error) => transient(format!("its answer `{}` is not JSON: {error}", excerpt(&bytes))),
-        }
+        read(&Received { content_type, bytes }).or_else(transient)
     }
+}
+
+impl Received {
+    /// The answer as JSON; null if it is empty, as that of some calls is.
+    ///
+    /// # Errors
+    /// If it is not JSON or has too many values; the reason.
+    pub fn json(&self) -> Result<Value, String> {
+        let bytes = &self.bytes;
+        if values_at_most(bytes) > MAX_ANSWER_VALUES {
+            return Err(format!("its answer has more than {MAX_ANSWER_VALUES} JSON values"));
+        }
+        if bytes.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(bytes).map_err(|error| format!("its answer `{}` is not JSON: {error}", excerpt(bytes)))
+    }
+}
+
+/// Reads a JSON answer.
+fn json<T>(read: impl Fn(&Value) -> Result<T, String>) -> impl Fn(&Received) -> Result<T, String> {
+    move |received| received.json().and_then(|answer| read(&answer))
 }
 
 /// Returns whether a later attempt may succeed.

@@ -16,6 +16,6 @@ pub use address::{Reach, reach};
 pub use client::{
     ClientError, Forbidden, Reachable, check_literal, checked_client, fetching_client, reachable, root_cause,
 };
-pub use json_client::{JsonClient, JsonClientError, RequestPolicy, StatusSink};
+pub use json_client::{Body, JsonClient, JsonClientError, Received, RequestPolicy, StatusSink};
 pub use retry::{Failed, GaveUp, Retry};
 pub use secret::Secret;

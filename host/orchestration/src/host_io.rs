@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyFuture, ScoreRequest};
-use gymkhana_policy_server::ServerPolicy;
 use gymkhana_record::{Function, Question, Reply, Sampled};
 use gymkhana_sandbox::{Outbound, OutboundFuture, Quota, run_on};
 use tokio::runtime::Handle;
@@ -35,7 +34,7 @@ impl<T: ?Sized> Clone for OnHost<T> {
     }
 }
 
-impl Policy for OnHost<ServerPolicy> {
+impl<P: Policy + 'static> Policy for OnHost<P> {
     fn generate(&self, request: GenerateRequest) -> PolicyFuture<'_, Generated> {
         let client = Arc::clone(&self.client);
         Box::pin(run_on(&self.host, async move { client.generate(request).await }))

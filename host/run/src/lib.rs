@@ -21,6 +21,7 @@ mod metrics;
 mod oracle;
 mod plan;
 mod progress;
+mod remote;
 mod resume;
 mod schedule;
 mod seats;

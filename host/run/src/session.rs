@@ -170,9 +170,7 @@ impl Session {
                 // A run that died between the checkpoint and its state gets here again.
                 std::fs::remove_dir_all(&path).internal()?;
             }
-            let full =
-                format!("the checkpoint `{}` cannot be written\nhint: free space, then use --resume", path.display());
-            model.trainer.save(&path, &name.position()).await.user_context(full)?;
+            model.trainer.save(&path, &name.position()).await?;
             models.insert(part, Digest::of(&std::fs::read(path.join(CHECKSUMS_FILE)).internal()?));
         }
         self.episodes.commit()?;

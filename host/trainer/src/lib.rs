@@ -39,10 +39,12 @@ pub use gymkhana_algorithm::{
     SettingError, SftSettings, SharedTurns, StageModels, Surrogate, TinyModel, WeightSchedule, WeightShape,
     WhenClipped, Whiten,
 };
+pub use learner::remote::{RemoteState, RlMinibatches, TokenSequence, TokenTarget, demonstrated};
 pub use learner::{RlData, Weighted};
 pub use settings::Settings;
 pub use storage::checkpoint::{export_model, open_model};
 pub use storage::checksums::FILE as CHECKSUMS_FILE;
+pub use storage::description::ModelDescription;
 pub use storage::files::ModelFiles;
 pub use storage::weight_files;
 pub use trainer::Trainer;

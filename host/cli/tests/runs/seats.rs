@@ -117,6 +117,25 @@ fn separate_seats_are_trained_side_by_side_each_from_its_own_tokens() {
     assert!(shown.contains(" updates (seat 1)\n"), "{shown}");
 }
 
+/// X learns in steps 0 and 1, O in steps 2 and 3; the weights of the other stay.
+#[test]
+fn separate_seats_learn_in_turn() {
+    let desk = Desk::with_run_file(&format!("{SMALL_GAME}\n[seats.o]\npolicy = \"separate\"\n"));
+    desk.run(TIC_TAC_TOE, &["--set", "stages.rl.alternate_every=2"]).succeeded();
+    let (records, lines) = (desk.episodes(), metrics(&desk, 1));
+    let learnt = |name: &str| lines.iter().map(|values| values[name].is_number()).collect::<Vec<_>>();
+    assert_eq!(learnt("loss"), [true, true, false, false]);
+    assert_eq!(learnt("o/loss"), [false, false, true, true]);
+    let of = |seat: usize| (0..4).map(|step| versions(&records, step, seat as u32)).collect::<Vec<_>>();
+    let (x, o) = (of(0), of(1));
+    assert!(x[0] < x[1] && x[1] < x[2] && x[2] == x[3], "{x:?}");
+    assert!(o[0] == o[1] && o[1] == o[2] && o[2] < o[3], "{o:?}");
+
+    let alone = Desk::with_run_file(SMALL_GAME);
+    let refused = alone.run(TIC_TAC_TOE, &["--set", "stages.rl.alternate_every=2"]).mistake("one model");
+    assert!(refused.contains("alternate_every is 2, but the run trains one model"), "{refused}");
+}
+
 /// The settings of O's model differ from those of X's, which is the run's policy, in optimiser, flags and temperature.
 #[test]
 fn a_separate_seat_learns_by_its_own_settings() {

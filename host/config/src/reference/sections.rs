@@ -69,6 +69,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::of(3, "`policy.tiny`", &["TinyModel"]),
     Section::of(3, "`policy.lora`", &["Lora"]),
     Section::of(3, "`policy.server`", &["ServerSection"]),
+    Section::of(2, "`[trainer]`", &["TrainerSection"]),
     Section::of(2, "`[seats.NAME]`", &["SeatSection"]),
     Section::of(2, "`[environment]`", &["EnvironmentSection"]),
     Section::new(2, "`[[environments]]`", Body::Types(&["EnvironmentEntry"]), ENVIRONMENTS),

@@ -17,6 +17,7 @@ mod sandbox;
 mod seats;
 mod stages;
 mod tools;
+mod trainer;
 
 pub use agents::{AgentSandbox, AgentSection, GatewayClient, GatewaySampling, GatewaySection};
 pub use environment::{EnvironmentSection, Options, WrapperEntry};
@@ -41,3 +42,4 @@ pub use stages::{
     TurnSchedule,
 };
 pub use tools::ToolSection;
+pub use trainer::{LossReduction, TrainerKind, TrainerSection};

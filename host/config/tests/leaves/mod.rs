@@ -17,12 +17,13 @@ pub struct Place {
 }
 
 /// Settings without which a key is refused whatever its value is, by the beginning of its path.
-const COMPANIONS: [(&str, &str, &str); 63] = [
+const COMPANIONS: [(&str, &str, &str); 65] = [
     ("tools.x.mcp.start_seconds", "tools.x.mcp.command", "[\"program\"]"),
     ("tools.x.mcp.seconds", "tools.x.mcp.command", "[\"program\"]"),
     ("tools.x.mcp.max_kib", "tools.x.mcp.command", "[\"program\"]"),
     ("agent", "agent.command", "[\"program\"]"),
     ("policy.server", "policy.checkpoint", "\"model\""),
+    ("trainer", "policy.checkpoint", "\"model\""),
     ("policy.tiny", "policy.tiny.heads", "1"),
     ("policy.tiny", "policy.tiny.kv_heads", "1"),
     ("models.x", "plugins.x.model", "\"x\""),
@@ -36,6 +37,7 @@ const COMPANIONS: [(&str, &str, &str); 63] = [
     ("stages.0.source.0.skip_bad", "stages.0.source.0.chat", "[\"x.jsonl\"]"),
     ("stages.0.recorded", "stages.0.algorithm", "\"dpo\""),
     ("stages.0.seats.x", "seats.x.policy", "\"separate\""),
+    ("stages.0.alternate_every", "seats.x.policy", "\"separate\""),
     ("stages.0.group_size", "stages.0.algorithm", "\"ppo\""),
     ("models.x", "models.x.script", "[\"reply\"]"),
     ("plugins.x.http_requests", "plugins.x.http", "[{ \"allow\": \"https://a.example\" }]"),

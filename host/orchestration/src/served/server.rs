@@ -51,7 +51,7 @@ pub(crate) fn key(section: &ServerSection) -> RunResult<Option<Secret>> {
 }
 
 /// Reports status messages of a client as warnings.
-pub(crate) fn status_sink(reporter: &Arc<dyn Reporter>) -> StatusSink {
+pub fn status_sink(reporter: &Arc<dyn Reporter>) -> StatusSink {
     let reporter = Arc::clone(reporter);
     Box::new(move |text: String| reporter.warn(&text))
 }

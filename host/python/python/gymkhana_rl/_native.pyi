@@ -61,6 +61,14 @@ class Plugin:
         """Everything known about the plugin, as `host plugin inspect --json` prints it."""
     def splits(self, **options: Any) -> dict[str, int | None]:
         """Number of tasks of each split under these options; None for a split without end."""
+    def around(self, environment: Plugin, *, options: Options | None = None) -> Plugin:
+        """This wrapper around an environment with these options: an environment as any other.
+
+        Raises OptionError if this is not a wrapper, the other is not an environment, or it lacks an option.
+        """
+    @property
+    def layers(self) -> tuple[Plugin, Plugin, dict[str, Any]] | None:
+        """Parts of a wrapper with an environment inside: the wrapper, the environment and its options."""
     def env(
         self,
         *,

@@ -20,6 +20,11 @@ def plugin(source: str | bytes, digest: str, keywords: Mapping[str, Any]) -> Plu
     return loaded
 
 
+def wrapper(outer: Plugin, inner: Plugin, options: Mapping[str, Any]) -> Plugin:
+    """Puts a wrapper around an environment again."""
+    return outer.around(inner, options=options)
+
+
 def env(plugin: Plugin, state: bytes, tools: tuple[Plugin | Tool, ...]) -> Env:
     """Opens an environment from its snapshot."""
     return plugin.restore(state, tools=tools)

@@ -136,7 +136,7 @@ def play(
 
     Args:
         plugins: An environment, or a list of an environment, tools and rewards: plugins, tools and rewards with
-            options, classes of gymkhana-sdk, names in a registry, or paths.
+            options, classes of gymkhana-sdk, names in a registry, or paths. The environment may be inside of wrappers.
         model: URL of a server, with or without `/v1`.
         episodes: Number of episodes, a multiple of `group_size`.
         group_size: Episodes of one task, which rewards see together.
@@ -217,6 +217,7 @@ class _Call:
     ) -> None:
         self.plugins: list[Plugin] = []
         self.options: dict[str, dict[str, Any]] = {}
+        self.wrappers: list[str] = []
         for one in given if isinstance(given, Sequence) and not isinstance(given, str) else [given]:
             self._add(one)
         names = [_short(plugin) for plugin in self.plugins]
@@ -239,13 +240,22 @@ class _Call:
             raise OptionError(
                 f"`plugins` holds a `{type(one).__name__}`", "give plugins, tools, rewards, classes, names or paths"
             )
+        # A wrapper is around the environment that follows it.
+        while plugin.layers is not None:
+            wrapper, plugin, own = plugin.layers
+            self.plugins.append(wrapper)
+            self.wrappers.append(_short(wrapper))
+            self.options[_short(plugin)] = own
         self.plugins.append(plugin)
 
     def lay_options_into(self, file: dict[str, Any]) -> None:
         """Adds the options to the sections of the plugins' kinds."""
+        if self.wrappers:
+            entries = [{"plugin": name, **self.options.get(name, {})} for name in self.wrappers]
+            file["environment"]["wrap"] = entries
         for plugin in self.plugins:
             name, own = _short(plugin), self.options.get(_short(plugin))
-            if not own:
+            if not own or name in self.wrappers:
                 continue
             if "environment" in plugin.kinds:
                 file["environment"]["options"] = own

@@ -22,6 +22,9 @@ const FORMAT: u32 = 1;
 struct SavedEnv {
     format: u32,
     plugin: Digest,
+    /// Environments inside of a wrapper with their options, from the outside in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    inside: Vec<(Digest, Vec<NamedValue>)>,
     options: Vec<NamedValue>,
     sequence: Sequence,
     split: Option<String>,
@@ -54,6 +57,7 @@ pub async fn save(play: &mut Play) -> Result<Vec<u8>, Fault> {
     let saved = SavedEnv {
         format: FORMAT,
         plugin: plugin.digest(),
+        inside: inside(plugin),
         options: options.clone(),
         sequence: play.sequence,
         split: play.split.clone(),
@@ -61,6 +65,11 @@ pub async fn save(play: &mut Play) -> Result<Vec<u8>, Fault> {
         live,
     };
     serde_json::to_vec(&saved).map_err(|error| Fault::Internal(format!("the snapshot cannot be written: {error}")))
+}
+
+fn inside(plugin: &Plugin) -> Vec<(Digest, Vec<NamedValue>)> {
+    let inner = plugin.chain().filter_map(Plugin::inner);
+    inner.map(|(inner, options)| (inner.digest(), options.to_vec())).collect()
 }
 
 /// The environment of a snapshot.
@@ -75,6 +84,9 @@ pub async fn open(bytes: &[u8], plugin: &Plugin, tools: Vec<BoundPlugin>) -> Res
     }
     if saved.plugin != plugin.digest() {
         return Err(wrong(format!("it is of plugin {}, and this is {}", saved.plugin, plugin.digest())));
+    }
+    if saved.inside != inside(plugin) {
+        return Err(wrong("the environments inside, or their options, are others".to_owned()));
     }
     let spec = Arc::new(Spec::new(plugin.clone(), saved.options, tools).await?);
     let live = match saved.live {

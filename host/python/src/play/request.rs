@@ -64,6 +64,11 @@ impl Request {
                     one = Plugin::unsandboxed(one.manifest().clone(), one.digest(), Arc::<PythonCode>::clone(&own));
                     classes.push(own);
                 }
+                // The function `play` gives the layers of wrappers one by one.
+                Recipe::Wrapper { .. } => {
+                    let why = format!("plugin `{}` has an environment inside, which `settings` says here", one.name());
+                    return Err(Fault::Option(why).into());
+                }
             }
             loaded.push(one);
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gymkhana_registry::Capability;
 use gymkhana_sandbox::{Limits, Plugin};
 use pyo3::prelude::*;
 use serde_json::Value as Json;
@@ -34,6 +35,11 @@ pub enum Recipe {
     Component(Component),
     /// A class without a sandbox, and the code that calls it.
     Class(Py<PyAny>, Arc<PythonCode>),
+    /// A wrapper, and the environment that is inside.
+    Wrapper {
+        wrapper: Py<PyPlugin>,
+        inner: Py<PyPlugin>,
+    },
 }
 
 /// What `load` was given, with the component.
@@ -133,6 +139,21 @@ impl PyPlugin {
         &self.recipe
     }
 
+    /// The component; of a wrapper, its own. `None` for a class.
+    pub fn component(&self) -> Option<&Component> {
+        match &self.recipe {
+            Recipe::Component(component) => Some(component),
+            Recipe::Class(..) => None,
+            Recipe::Wrapper { wrapper, .. } => wrapper.get().component(),
+        }
+    }
+
+    /// The plugin of a wrapper and an environment, which `loaded` links.
+    pub fn wrapper(wrapper: Py<Self>, inner: Py<Self>, loaded: Plugin) -> Self {
+        let facts = Facts::of(&loaded);
+        Self { loaded: Owned::new(loaded), recipe: Recipe::Wrapper { wrapper, inner }, facts }
+    }
+
     /// The plugin of a class.
     pub fn local(class: Py<PyAny>, code: Arc<PythonCode>, loaded: Plugin) -> Self {
         let facts = Facts::of(&loaded);
@@ -147,7 +168,10 @@ impl PyPlugin {
         let Fetched { origin, bytes, pinned } = fetched;
         let granted = Granted::of(&grants)?;
         let sandbox = host.sandbox(limits.limits()?)?;
-        let loaded = Plugin::from_bytes(&sandbox, &origin, &bytes, &granted.capabilities()).map_err(Fault::load)?;
+        let mut capabilities = granted.capabilities();
+        // `around` grants an environment; a wrapper without one can do nothing.
+        capabilities.0.insert(Capability::InnerEnvironment);
+        let loaded = Plugin::from_bytes(&sandbox, &origin, &bytes, &capabilities).map_err(Fault::load)?;
         let loaded = granted.grant(&loaded, host)?;
         let facts = Facts::of(&loaded);
         let recipe = Recipe::Component(Component { bytes: bytes.into(), pinned, grants, limits });

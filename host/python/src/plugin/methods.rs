@@ -15,7 +15,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyMapping, PyString, PyTuple, PyType};
 use serde_json::{Value as Json, json};
 
-use crate::convert::{from_json, to_json};
+use crate::convert::{from_json, from_named, to_json};
 use crate::environment::env::Env;
 use crate::environment::episode::Play;
 use crate::environment::saved;
@@ -144,9 +144,9 @@ impl PyPlugin {
         let (host, loaded) = (host()?, self.loaded()?);
         let json = py.detach(|| {
             let described = host.block_on(describe(loaded, &[]));
-            let described = match &self.recipe {
-                Recipe::Class(..) => class_description(loaded, described),
-                Recipe::Component(component) => {
+            let described = match self.component() {
+                None => class_description(loaded, described),
+                Some(component) => {
                     let described = described.map_err(|error| error.message);
                     let inspection = Inspection::new(&component.bytes, described).map_err(Fault::load)?;
                     serde_json::to_value(&inspection)
@@ -168,6 +168,35 @@ impl PyPlugin {
             splits.set_item(&split.name, split.tasks)?;
         }
         Ok(splits)
+    }
+
+    /// This wrapper around an environment with these options: an environment as any other.
+    #[pyo3(signature = (environment, *, options=None))]
+    fn around(
+        slf: &Bound<'_, Self>,
+        environment: &Bound<'_, Self>,
+        options: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let options = options::read(options)?;
+        let (host, wrapper, inner) = (host()?, slf.get().loaded()?, environment.get().loaded()?);
+        let linked = slf.py().detach(|| {
+            // A wrapper around a plugin of another kind is refused before that is asked for its options.
+            let linked = wrapper.wrapping(inner, vec![]).map_err(|error| Fault::Option(error.to_string()))?;
+            if options.is_empty() {
+                return Ok(linked);
+            }
+            let BoundPlugin { options, .. } = host.block_on(Spec::new(inner.clone(), options, vec![]))?.environment;
+            wrapper.wrapping(inner, options).map_err(|error| Fault::Option(error.to_string()))
+        })?;
+        Ok(Self::wrapper(slf.clone().unbind(), environment.clone().unbind(), linked))
+    }
+
+    /// Parts of a wrapper with an environment inside: the wrapper, the environment and its options. None for others.
+    #[getter]
+    fn layers<'py>(&self, py: Python<'py>) -> PyResult<Option<(Py<Self>, Py<Self>, Bound<'py, PyDict>)>> {
+        let Recipe::Wrapper { wrapper, inner } = &self.recipe else { return Ok(None) };
+        let options = self.loaded()?.inner().map_or(&[][..], |(_, options)| options);
+        Ok(Some((wrapper.clone_ref(py), inner.clone_ref(py), from_named(py, options)?)))
     }
 
     /// An environment without an episode; `reset` begins one.
@@ -245,6 +274,10 @@ impl PyPlugin {
             Recipe::Component(component) => component,
             Recipe::Class(class, _) => {
                 return Ok((py.import("gymkhana_rl._local")?.getattr("local")?, PyTuple::new(py, [class])?));
+            }
+            Recipe::Wrapper { .. } => {
+                let parts = self.layers(py)?.into_pyobject(py)?.cast_into::<PyTuple>()?;
+                return Ok((py.import("gymkhana_rl._pickle")?.getattr("wrapper")?, parts));
             }
         };
         let source = match pinned {

@@ -111,14 +111,14 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     let models = Models::pin(&mut file, None, parts.is_some(), reporter).await?;
     let left_off = parts.as_ref().map(|(folder, name)| (folder.as_path(), name.as_str()));
     let settings = Settings { learns: false, ..seats::settings(&file, slots) };
-    let mut seats = seats::start(&file, &models, set, &settings, left_off, &Frozen::new())?;
+    let mut seats = seats::start(&file, &models, set, &settings, left_off, &Frozen::new(), reporter).await?;
     weight_sync::connect(&mut seats, &file, reporter).await?;
     if let Some(server) = &file.policy.server {
         reporter.status(&format!("evaluating the server at {} with its current weights", server.url));
     }
     file.fit_model(seats.context()).user_error()?;
     let bound = environments::with_file(bound, &file);
-    let environments = Environments::open(bound, || chat_format(seats.policy()), ordered)?;
+    let environments = Environments::open(bound, || chat_format(seats.policy().files()), ordered)?;
     let in_flight = file.policy.max_concurrent_sequences.min(places as usize / environments.places());
     let permits = Arc::new(Semaphore::new(in_flight));
     let guests = GuestThreads::start().internal()?;

@@ -18,7 +18,7 @@ use crate::state::{Current, Success};
 use crate::stop::Halt;
 use gymkhana_config::{EvaluatedFigure, EvaluatedWeights, EvaluationMetric, EvaluationSection};
 use gymkhana_orchestration::scheduler::{Batch, GroupTask};
-use gymkhana_orchestration::{Classify, RunResult, Work};
+use gymkhana_orchestration::{RunResult, Work};
 
 /// Figures of some held-out episodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -227,7 +227,7 @@ impl Session {
     /// Whether the models generate with the moving averages of their weights.
     async fn use_average(&self, average: bool) -> RunResult<()> {
         for model in self.seats.trained() {
-            model.trainer.use_average(average).await.internal()?;
+            model.trainer.use_average(average).await?;
         }
         Ok(())
     }

@@ -8,27 +8,30 @@ use gymkhana_policy::Policy;
 use gymkhana_policy_server::ServerPolicy;
 use gymkhana_record::{Seed, StepMetrics};
 use gymkhana_rollout::{PluginSet, SeatPlayer};
-use gymkhana_trainer::{Footprint, Settings, Trainer};
+use gymkhana_trainer::{Footprint, ModelFiles, Settings, Trainer};
 
 pub(crate) mod frozen;
+mod learner;
 pub(crate) mod weight_sync;
 
 use crate::checkpoint_name::CheckpointName;
+use crate::remote::RemoteTrainer;
 use crate::setup::models::Models;
 use frozen::Frozen;
 use gymkhana_config::{Checkpoint, RunFile, SeatBinding};
 use gymkhana_orchestration::OnHost;
 use gymkhana_orchestration::scheduler::SeatPlayers;
 use gymkhana_orchestration::seats::{Binding, bindings};
-use gymkhana_orchestration::{Classify, RunError, RunResult};
+use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
+use learner::Learner;
 
 /// A model and its seats.
 #[derive(Clone)]
 pub(crate) struct Model {
     /// Number and name of the seat that owns the model; absent for the run's policy.
     own: Option<(u32, String)>,
-    /// Engine of the model; also trains it if `trained`.
-    pub trainer: Trainer,
+    /// Generates, and trains the model if `trained`.
+    pub trainer: Learner,
     /// Inference server that generates instead of the engine, if any.
     server: Option<OnHost<ServerPolicy>>,
     /// Whether the weights are trained.
@@ -55,7 +58,7 @@ impl Model {
     fn generator(&self) -> &dyn Policy {
         match &self.server {
             Some(server) => server,
-            None => &self.trainer,
+            None => self.trainer.policy(),
         }
     }
 
@@ -96,8 +99,8 @@ pub(crate) struct SeatPolicies {
 }
 
 impl SeatPolicies {
-    /// Engine of the run's policy.
-    pub fn policy(&self) -> &Trainer {
+    /// Trainer of the run's policy.
+    pub fn policy(&self) -> &Learner {
         &self.models[0].trainer
     }
 
@@ -111,9 +114,10 @@ impl SeatPolicies {
         self.models[0].server = Some(OnHost::new(server));
     }
 
-    /// Each model's seat name (absent for the run's policy), whether it is trained, and its memory.
+    /// Each model of this process: its seat name (absent for the run's policy), whether it is trained, and its memory.
     pub fn footprints(&self) -> impl Iterator<Item = (Option<&str>, bool, Footprint)> {
-        self.models.iter().map(|model| (model.seat_name(), model.trained, model.trainer.footprint()))
+        let own = |model: &'_ Model| model.trainer.own().map(Trainer::footprint);
+        self.models.iter().filter_map(move |model| Some((model.seat_name(), model.trained, own(model)?)))
     }
 
     /// Seats that the run's policy plays.
@@ -171,13 +175,14 @@ pub(crate) fn settings(file: &RunFile, slots: usize) -> Settings {
 
 /// Starts the models: from the last checkpoint in `left_off`, else as the run file says, with the models in `given`.
 /// `begun` holds the digests of frozen models at the start of the run.
-pub(crate) fn start(
+pub(crate) async fn start(
     file: &RunFile,
     given: &Models,
     plugins: &PluginSet,
     settings: &Settings,
     left_off: Option<(&Path, &str)>,
     begun: &Frozen,
+    reporter: &Arc<dyn Reporter>,
 ) -> RunResult<SeatPolicies> {
     let bindings = bindings(&file.seats, plugins.seat_names());
     let shared = bindings.iter().filter(|binding| binding.section.policy == SeatBinding::Shared);
@@ -185,9 +190,14 @@ pub(crate) fn start(
     // With an inference server, the model only trains and scores.
     let slots = if file.policy.server.is_some() { 1 } else { settings.max_concurrent_sequences };
     let own = Settings { max_concurrent_sequences: slots, ..settings.clone() };
-    let trainer = match left_off {
-        Some((folder, checkpoint)) => reopen(&folder.join(checkpoint), &own)?,
-        None => first_weights(file, given, &own)?,
+    let checkpoint = left_off.map(|(folder, checkpoint)| folder.join(checkpoint));
+    let trainer = match (&file.trainer, &file.policy.checkpoint, checkpoint.as_deref()) {
+        (Some(section), Some(first), saved) => {
+            let remote = RemoteTrainer::start(section, file, given.folder(first)?, saved, reporter).await?;
+            Learner::Remote(Arc::new(remote))
+        }
+        (_, _, Some(saved)) => Learner::Own(reopen(saved, &own)?),
+        (_, _, None) => Learner::Own(first_weights(file, given, &own)?),
     };
     let mut models = vec![Model { own: None, trainer, server: None, trained: true, seats }];
     let mut frozen = Frozen::new();
@@ -207,7 +217,7 @@ pub(crate) fn start(
             }
             (None, None) => first_weights(file, given, &settings)?,
         };
-        same_format(&models[0].trainer, &trainer, name)?;
+        same_format(models[0].trainer.files(), trainer.files(), name)?;
         // A commit of a hub is immutable; a folder is hashed.
         let weights = section.checkpoint.as_ref().or(file.policy.checkpoint.as_ref());
         if let Some(Checkpoint::Folder(folder)) = weights.filter(|_| !trained) {
@@ -215,6 +225,7 @@ pub(crate) fn start(
             frozen::check(begun, name, folder, &digest)?;
             frozen.insert(name.to_owned(), digest);
         }
+        let trainer = Learner::Own(trainer);
         models.push(Model { own: Some((seat, name.to_owned())), trainer, server: None, trained, seats: vec![seat] });
     }
     Ok(SeatPolicies { models, seats: plugins.seat_names().to_vec(), frozen })
@@ -236,9 +247,9 @@ fn first_weights(file: &RunFile, models: &Models, settings: &Settings) -> RunRes
 }
 
 /// Rejects a model with another chat format, because all seats of an episode share one.
-fn same_format(policy: &Trainer, other: &Trainer, seat: &str) -> RunResult<()> {
-    let text = |trainer: &Trainer, wanted: &str| {
-        trainer.files().iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned())
+fn same_format(policy: &ModelFiles, other: &ModelFiles, seat: &str) -> RunResult<()> {
+    let text = |files: &ModelFiles, wanted: &str| {
+        files.iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned())
     };
     let differs = |name: &&str| text(policy, name) != text(other, name);
     match ["tokenizer.json", "chat_template.jinja"].into_iter().find(differs) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use gymkhana_policy::Policy;
 use gymkhana_policy_server::{Protocol, ServerPolicy};
-use gymkhana_trainer::ModelConfig;
+use gymkhana_trainer::{ModelConfig, Trainer};
 
 use crate::seats::SeatPolicies;
 use crate::setup::chat::chat_format;
@@ -20,11 +20,10 @@ const FOLDER: &str = "served";
 
 /// Connects the run file's inference server, if any.
 pub(crate) async fn connect(seats: &mut SeatPolicies, file: &RunFile, reporter: &Arc<dyn Reporter>) -> RunResult<()> {
-    let Some(section) = &file.policy.server else { return Ok(()) };
-    let policy = seats.policy();
+    let (Some(section), Some(policy)) = (&file.policy.server, seats.policy().own()) else { return Ok(()) };
     let vocabulary = usize::try_from(policy.config().vocab_size).unwrap_or(0);
     let size = ModelSize { vocabulary, context: policy.context() };
-    let server = server::connect(section, size, chat_format(policy)?, reporter).await?;
+    let server = server::connect(section, size, chat_format(policy.files())?, reporter).await?;
     seats.serve(Arc::new(server));
     Ok(())
 }
@@ -45,10 +44,11 @@ pub(crate) fn check_served(seats: &SeatPolicies, file: &RunFile) -> RunResult<()
 }
 
 /// Pushes the policy's weights if the server has others, through a folder below the run's, and checks that the server
-/// computes with them.
+/// computes with them. A server that trains saves them itself.
 pub(crate) async fn update(seats: &SeatPolicies, run: &Path) -> RunResult<()> {
-    let Some(server) = seats.server() else { return Ok(()) };
-    let version = seats.policy().weight_version();
+    seats.policy().update_policy().await?;
+    let (Some(server), Some(policy)) = (seats.server(), seats.policy().own()) else { return Ok(()) };
+    let version = policy.weight_version();
     if server.has_weights(version) {
         return Ok(());
     }
@@ -59,11 +59,11 @@ pub(crate) async fn update(seats: &SeatPolicies, run: &Path) -> RunResult<()> {
         "the weights `{}` cannot be written\nhint: free space, then run again, with --resume if the run has begun",
         folder.display()
     );
-    seats.policy().export(&folder).await.user_context(full)?;
+    policy.export(&folder).await.user_context(full)?;
     // The server has another working directory.
     let folder = folder.canonicalize().user_context(format!("`{}` cannot be opened", folder.display()))?;
     server.push(&folder, version).await.user_error()?;
-    verify(seats, server).await?;
+    verify(policy, server).await?;
     remove_folder(&served)
 }
 
@@ -89,9 +89,9 @@ pub(crate) async fn push_first(seats: &SeatPolicies, run: &Path) -> RunResult<()
 }
 
 /// Compares the server's log-probabilities of a fixed text with the trainer's.
-async fn verify(seats: &SeatPolicies, server: &ServerPolicy) -> RunResult<()> {
+async fn verify(policy: &Trainer, server: &ServerPolicy) -> RunResult<()> {
     let Some(text) = server.fixed_text().user_error()? else { return Ok(()) };
-    let expected = seats.policy().score(text.clone()).await.internal()?.log_probs;
+    let expected = policy.score(text.clone()).await.internal()?.log_probs;
     server.verify(&text, &expected).await.user_error().map(drop)
 }
 
@@ -111,7 +111,7 @@ fn remove_folder(served: &Path) -> RunResult<()> {
 
 /// Ends a run whose server has failed for good.
 pub(crate) fn check(seats: &SeatPolicies) -> RunResult<()> {
-    match seats.server().and_then(|server| server.gave_up()) {
+    match seats.server().and_then(|server| server.gave_up()).or_else(|| seats.policy().gave_up()) {
         Some(problem) => Err(RunError::user(problem).with_hint("fix the server, then run again with --resume")),
         None => Ok(()),
     }

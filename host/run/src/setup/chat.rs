@@ -2,15 +2,15 @@
 
 use gymkhana_chat::{ChatFiles, ChatFormat};
 use gymkhana_orchestration::{Classify, RunResult};
-use gymkhana_trainer::{ModelFiles, Trainer};
+use gymkhana_trainer::ModelFiles;
 
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
 const TEMPLATE: &str = "chat_template.jinja";
 
-/// Chat format of the trainer's model.
-pub(crate) fn chat_format(trainer: &Trainer) -> RunResult<ChatFormat> {
-    ChatFormat::new(&chat_files(trainer.files())).user_error()
+/// Chat format of a model.
+pub(crate) fn chat_format(files: &ModelFiles) -> RunResult<ChatFormat> {
+    ChatFormat::new(&chat_files(files)).user_error()
 }
 
 /// Texts of a model that define its chat format.

@@ -31,7 +31,7 @@ impl Session {
             let places = (step * groups..(step + 1) * groups).filter_map(|position| passes.at(position));
             let drawn: Vec<Vec<EpisodeRecord>> = places.filter_map(|place| pairs.get(place).cloned()).collect();
             let span = info_span!("train", stage = stage.name, step);
-            let data = StepData { groups: &drawn, shown: &[], environments: &self.environments };
+            let data = StepData { groups: &drawn, shown: &[], environments: &self.environments, learner: None };
             let timer = self.metrics_of_rollouts().time(WaitKind::Train);
             let mut measured = learn(&self.seats, data, &of_models, max_divergence).instrument(span).await?;
             drop(timer);

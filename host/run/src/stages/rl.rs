@@ -71,7 +71,8 @@ impl Session {
             let span = info_span!("train", stage = stage.name, step);
             let run = self.folder.reader().path().to_owned();
             let learning = async {
-                let data = StepData { groups: &groups, shown: &shown, environments: &environments };
+                let learner = stage.learner(step, of_models.len());
+                let data = StepData { groups: &groups, shown: &shown, environments: &environments, learner };
                 let measured = learn(&seats, data, &of_models, max_divergence).instrument(span).await?;
                 // Episodes in flight and the next step sample with the new weights.
                 if step + 1 < stage.steps {
@@ -190,23 +191,26 @@ pub(super) struct StepData<'a> {
     pub groups: &'a [Vec<EpisodeRecord>],
     pub shown: &'a [Vec<EpisodeRecord>],
     pub environments: &'a Environments,
+    /// Place of the trained model that learns; all of them do if there is none.
+    pub learner: Option<usize>,
 }
 
-/// Trains every trained model on its seats, with its settings of `of_models`; returns the metrics. A divergence from the
+/// Trains the models that learn in this step on their seats, with their settings of `of_models`; returns the metrics. A divergence from the
 /// behaviour policy above `max_divergence` is an error.
 pub(super) async fn learn(
     seats: &SeatPolicies,
-    StepData { groups, shown, environments }: StepData<'_>,
+    StepData { groups, shown, environments, learner }: StepData<'_>,
     of_models: &[RlSettings],
     max_divergence: f64,
 ) -> RunResult<StepMetrics> {
     let mut measured = StepMetrics::default();
-    for (model, settings) in seats.trained().zip(of_models) {
+    let learns = |(place, _): &(usize, _)| learner.is_none_or(|learner| learner == *place);
+    for (_, (model, settings)) in seats.trained().zip(of_models).enumerate().filter(learns) {
         let own = demonstrations(shown, &model.seats);
         let has_tokens = own.iter().any(|segment| segment.sampled_len() > 0);
         let demonstrations = if has_tokens { &own[..] } else { &[] };
         let data = RlData { groups, demonstrations, is_cut: &|record, reply| is_cut(environments, record, reply) };
-        let own = model.trainer.rl_step_on(data, settings).await.internal()?;
+        let own = model.trainer.rl_step(data, settings).await?;
         check_divergence(&own, max_divergence)?;
         measured.append(model.named(own));
     }

@@ -81,7 +81,7 @@ impl Session {
                         StageModels { teacher, ..settings.algorithm.stage_models() }
                     }
                 };
-                model.trainer.begin_stage(keeps).await.internal()?;
+                model.trainer.begin_stage(keeps).await?;
             }
             self.progress.begin(stage.name(), before);
             self.checkpoint().await?;

@@ -16,7 +16,7 @@ use crate::stages::demonstrations::{FailedDemonstrations, LONGER_CONTEXT, MAX_FA
 use crate::stages::tally::failed_figure;
 use crate::stop::Halt;
 use gymkhana_config::{PolicySection, SftStage};
-use gymkhana_orchestration::{Classify, RunResult};
+use gymkhana_orchestration::RunResult;
 use gymkhana_orchestration::{ProgressFigures, Work};
 
 /// Number of demonstrations that exceed the context.
@@ -157,7 +157,7 @@ impl Session {
             let count: usize = own.iter().map(|one| one.segment.sampled_len()).sum();
             if count > 0 {
                 tokens += count;
-                measured.append(model.named(model.trainer.sft_step_on(&own, settings).await.internal()?));
+                measured.append(model.named(model.trainer.sft_step(&own, settings).await?));
             }
         }
         Ok((measured, tokens))

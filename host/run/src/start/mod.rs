@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use gymkhana_registry::Lock;
 use gymkhana_store::RunFolder;
-use gymkhana_trainer::Trainer;
+use gymkhana_trainer::ModelFiles;
 
 pub use phases::Prepared;
 pub use request::RunRequest;
@@ -107,7 +107,7 @@ impl Prepared {
             Some(folder) => folder,
             None => taken::create(&out, overwrite, &file.resolved().internal()?)?,
         };
-        fill(&folder, &plugins, &lock, seats.policy())?;
+        fill(&folder, &plugins, &lock, seats.policy().files())?;
         reporter.status(&banner);
         assets.store(&folder)?;
         let session = Session::new(file, Arc::clone(&reporter), folder, environments, seats, state, places)?;
@@ -135,10 +135,10 @@ impl Prepared {
 }
 
 /// Writes the plugins, the lock and the chat format into the run's folder, or those that a crash left missing.
-fn fill(folder: &RunFolder, files: &[PluginFile], lock: &Lock, trainer: &Trainer) -> RunResult<()> {
+fn fill(folder: &RunFolder, files: &[PluginFile], lock: &Lock, model: &ModelFiles) -> RunResult<()> {
     for plugin in files {
         folder.add_plugin(&plugin.bytes)?;
     }
     folder.write_lock(lock)?;
-    write_chat_files(folder.reader().path(), &chat_files(trainer.files()))
+    write_chat_files(folder.reader().path(), &chat_files(model))
 }

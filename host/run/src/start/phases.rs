@@ -156,7 +156,8 @@ pub(crate) async fn seat(pinned: Pinned, reporter: &Arc<dyn Reporter>) -> RunRes
     let left_off = left_off.as_ref().map(|(folder, name)| (folder.as_path(), name.as_str()));
     let state = resumed.as_ref().and_then(|resumed| resumed.state.as_ref());
     let frozen = state.map(|state| state.frozen.clone()).unwrap_or_default();
-    let mut seats = seats::start(&file, &models, set, &seats::settings(&file, slots), left_off, &frozen)?;
+    let mut seats =
+        seats::start(&file, &models, set, &seats::settings(&file, slots), left_off, &frozen, reporter).await?;
     weight_sync::connect(&mut seats, &file, reporter).await?;
     Ok(Seated { file, bound, seats, resumed, places })
 }
@@ -166,7 +167,7 @@ pub(crate) fn open(seated: Seated, reporter: &Arc<dyn Reporter>) -> RunResult<Op
     let Seated { mut file, bound, seats, resumed, places } = seated;
     file.fit_model(seats.context()).user_error()?;
     let bound = environments::with_file(bound, &file);
-    let environments = Environments::open(bound, || chat_format(seats.policy()), places)?;
+    let environments = Environments::open(bound, || chat_format(seats.policy().files()), places)?;
     let (folder, state) = resumed.map_or((None, None), |Resumed { folder, state, .. }| (Some(folder), state));
     let files = chat_files(seats.policy().files());
     let learner = Learner { files: &files, chat: environments.first().rollout.chat(), context: seats.context() };

@@ -13,15 +13,15 @@ use crate::{CallError, Plugin};
 pub enum WrapError {
     /// It does not ask for an environment inside.
     #[error(
-        "plugin `{0}` is not a wrapper: its manifest does not ask for the capability `inner-environment`\nhint: remove \
-         it from `wrap`"
+        "plugin `{0}` is not a wrapper: its manifest does not ask for the capability `inner-environment`\nhint: name \
+         a wrapper, or leave it out"
     )]
     NotAWrapper(String),
     /// The plugin inside is not an environment.
     #[error("plugin `{0}` is not an environment, and only environments can be wrapped\nhint: name an environment")]
     NotAnEnvironment(String),
     /// It would be around itself.
-    #[error("wrapper `{0}` would be around itself\nhint: list it once in `wrap`")]
+    #[error("wrapper `{0}` would be around itself\nhint: use it once")]
     Twice(String),
     /// The plugin inside runs without a sandbox.
     #[error(

@@ -13,7 +13,7 @@ use gymkhana_orchestration::{Classify, RunResult, is_tools_only};
 use gymkhana_record::{Function, NamedValue, Seed, TaskRef, Value};
 use gymkhana_registry::Digest;
 use gymkhana_rollout::{PluginSet, Rollout};
-use gymkhana_sandbox::{EnvironmentEpisode, EnvironmentInfo, OptionalInterface, Plugin, SplitInfo};
+use gymkhana_sandbox::{EnvironmentEpisode, EnvironmentInfo, OptionInfo, OptionalInterface, Plugin, SplitInfo};
 use tokio::sync::OnceCell;
 
 use crate::error::{ErrorKind, Owner, ServeError};
@@ -53,6 +53,8 @@ pub struct ServedEnvironment {
     folder: String,
     facts: PluginFacts,
     info: Arc<EnvironmentInfo>,
+    /// Description of the environment inside of all wrappers.
+    inside: Arc<EnvironmentInfo>,
     /// The environment with its wrappers.
     bound: BoundPlugin,
     splits: Vec<SplitInfo>,
@@ -77,10 +79,11 @@ impl ServedEnvironment {
         let chat = ChatFormat::new(&chat_files_without_tokens()).internal()?;
         let rollout = Arc::new(rollout(&run_file, set, chat, sum, None)?);
         // Clients name the environment inside: wrappers are how this server offers it.
-        let inside = bound.plugin.innermost();
-        let (folder, facts) = (inside.name().to_owned(), PluginFacts::of(inside));
+        let innermost = bound.plugin.innermost();
+        let inside = innermost.environment_info().await.user_error()?;
+        let (folder, facts) = (innermost.name().to_owned(), PluginFacts::of(innermost));
         let name = folder.clone();
-        Ok(Self { name, folder, facts, info, bound, splits, rollout, run_file, first: OnceCell::new() })
+        Ok(Self { name, folder, facts, info, inside, bound, splits, rollout, run_file, first: OnceCell::new() })
     }
 
     /// The same with other options beside or in the place of its own.
@@ -88,7 +91,7 @@ impl ServedEnvironment {
     /// # Errors
     /// If the plugin refuses an option or fails.
     pub(super) async fn with_options(&self, folder: &str, options: Vec<NamedValue>) -> Result<Self, ServeError> {
-        let mut all = self.bound.options.clone();
+        let mut all = self.options().to_vec();
         all.retain(|own| options.iter().all(|other| other.name != own.name));
         all.extend(options);
         let mut run_file = self.run_file.clone();
@@ -120,12 +123,6 @@ impl ServedEnvironment {
         &self.name
     }
 
-    /// Whether it is inside of wrappers.
-    #[must_use]
-    pub fn is_wrapped(&self) -> bool {
-        self.bound.plugin.is_wrapper()
-    }
-
     /// Whether it is the environment of tool sessions.
     #[must_use]
     pub fn is_tools_only(&self) -> bool {
@@ -144,16 +141,22 @@ impl ServedEnvironment {
         &self.facts
     }
 
-    /// Its description: summary, seats, options, range of rewards.
+    /// Its description: summary, seats, range of rewards.
     #[must_use]
     pub fn info(&self) -> &Arc<EnvironmentInfo> {
         &self.info
     }
 
-    /// Its options.
+    /// Options that a session may set: those of the environment inside of all wrappers.
+    #[must_use]
+    pub fn known_options(&self) -> &[OptionInfo] {
+        &self.inside.options
+    }
+
+    /// Its options, inside of all wrappers.
     #[must_use]
     pub fn options(&self) -> &[NamedValue] {
-        &self.bound.options
+        self.bound.environment_options()
     }
 
     /// Its splits with their number of tasks; `None` for splits without end.

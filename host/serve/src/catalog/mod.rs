@@ -136,14 +136,6 @@ impl Catalog {
         environment: &Arc<ServedEnvironment>,
         options: Vec<NamedValue>,
     ) -> Result<Arc<ServedEnvironment>, ServeError> {
-        if environment.is_wrapped() && !options.is_empty() {
-            let name = environment.name();
-            let message = format!(
-                "environment `{name}` is inside of wrappers, so that sessions cannot change its options\nhint: leave \
-                 out the options, or serve it with them in [environments.{name}]"
-            );
-            return Err(ServeError::bad_input(message));
-        }
         let options = options::checked(environment, options)?;
         if options.is_empty() {
             return Ok(Arc::clone(environment));

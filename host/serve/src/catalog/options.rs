@@ -35,7 +35,7 @@ pub(super) fn checked(
     environment: &ServedEnvironment,
     options: Vec<NamedValue>,
 ) -> Result<Vec<NamedValue>, ServeError> {
-    let declared = &environment.info().options;
+    let declared = environment.known_options();
     let mut kept = Vec::new();
     for NamedValue { name, value } in options {
         let Some(info) = declared.iter().find(|info| info.name == name) else {

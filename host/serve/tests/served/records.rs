@@ -52,9 +52,16 @@ async fn an_environment_is_served_inside_of_its_wrappers() {
     assert_eq!(names, ["frozen-lake", "word-problems"]);
     let me = Client::anyone();
     let open = |options| OpenSession::Environment { name: Some("frozen-lake".to_owned()), options };
-    let option = NamedValue { name: "slippery".to_owned(), value: Value::Flag(true) };
-    let refused = served.sessions.open(&me, Door::OpenEnv, open(vec![option])).await.err().unwrap();
-    assert!(refused.to_string().contains("serve it with them in [environments.frozen-lake]"), "{refused}");
+    let option = |name: &str, value| NamedValue { name: name.to_owned(), value };
+    let unknown = open(vec![option("attempts", Value::Integer(1))]);
+    let refused = served.sessions.open(&me, Door::OpenEnv, unknown).await.err().unwrap();
+    assert!(refused.to_string().contains("plugin `frozen-lake` has no option `attempts`"), "{refused}");
+    // A session of its own map keeps the wrapper, and the other options.
+    let large = open(vec![option("map", Value::Text("8x8".to_owned()))]);
+    let session = served.sessions.open(&me, Door::OpenEnv, large).await.unwrap();
+    let began = session.reset(Begin { index: Some(0), seed: Some(1), ..Begin::default() }).await.unwrap();
+    assert!(format!("{began:?}").matches('F').count() > 40, "{began:?}");
+    session.close().await.unwrap();
     let session = served.sessions.open(&me, Door::OpenEnv, open(vec![])).await.unwrap();
     session.reset(Begin { index: Some(0), seed: Some(1), ..Begin::default() }).await.unwrap();
     let mut told = String::new();
@@ -71,6 +78,13 @@ async fn an_environment_is_served_inside_of_its_wrappers() {
     let (run, recorded) = records(&folder, "frozen-lake");
     assert_eq!((recorded.len(), recorded[0].ending), (1, Ending::Terminated));
     assert!(run.run_text().unwrap().contains("attempts = 3"), "{}", run.run_text().unwrap());
+    assert_replays(&run, &recorded).await;
+    let mut folders = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string());
+    let of_session = folders.find_map(|name| name.ok().filter(|name| name.starts_with("frozen-lake-"))).unwrap();
+    let (run, recorded) = records(&folder, &of_session);
+    let text = run.run_text().unwrap();
+    assert!(["attempts = 3", "map = \"8x8\"", "slippery = false"].iter().all(|line| text.contains(line)), "{text}");
+    assert_eq!(recorded.len(), 1);
     assert_replays(&run, &recorded).await;
 }
 

@@ -12,6 +12,7 @@ mod layout;
 mod minibatch;
 mod on_policy;
 mod pairs;
+pub(crate) mod remote;
 mod replay;
 mod report;
 mod rl;

@@ -72,14 +72,6 @@ impl Report {
 
     pub fn metrics(&self, batch: &Batch, learning_rate: f64) -> StepMetrics {
         let (updates, tokens) = (self.updates.max(1.0), self.tokens.max(1.0));
-        // The first token in the loss represents the episode: without credit of turns all its tokens are equal.
-        let firsts = batch.inputs.iter().filter_map(|input| input.tokens.column_in_loss(Column::Advantage).next());
-        let advantages: Vec<f64> = firsts.collect();
-        let count = advantages.len().max(1) as f64;
-        let mean = advantages.iter().sum::<f64>() / count;
-        let variance = advantages.iter().map(|advantage| (advantage - mean).powi(2)).sum::<f64>() / count;
-        let learning = advantages.iter().filter(|advantage| **advantage != 0.0).count();
-        let sampled: usize = batch.inputs.iter().map(|input| input.tokens.originals()).sum();
         let mut metrics = StepMetrics::from([
             (rl::LOSS, self.sums.loss / updates),
             (rl::GRADIENT_NORM, self.gradient_norm / updates),
@@ -89,13 +81,9 @@ impl Report {
             (rl::CLIP_FRACTION, self.sums.clipped / tokens),
             (rl::BEHAVIOUR_DIVERGENCE, self.sums.from_proximal / tokens),
             (rl::REFERENCE_DIVERGENCE, self.sums.from_reference / tokens),
-            (rl::ADVANTAGE_MEAN, mean),
-            (rl::ADVANTAGE_STD, variance.sqrt()),
-            (rl::EPISODES_WITH_ADVANTAGE, learning as f64),
-            (rl::TOKENS, sampled as f64),
             (rl::POSITIONS, self.positions),
-            (rl::ENTROPY, self.entropy),
         ]);
+        metrics.append(of_batch(batch, self.entropy));
         if let Some(divergence) = self.on_policy.mean() {
             metrics.push(rl::ON_POLICY_DIVERGENCE, divergence);
         }
@@ -117,6 +105,25 @@ impl Report {
         }
         metrics
     }
+}
+
+/// Figures of a batch's advantages and tokens. `entropy` is the mean entropy of its tokens, in nats.
+pub(super) fn of_batch(batch: &Batch, entropy: f64) -> StepMetrics {
+    // The first token in the loss represents the episode: without credit of turns all its tokens are equal.
+    let firsts = batch.inputs.iter().filter_map(|input| input.tokens.column_in_loss(Column::Advantage).next());
+    let advantages: Vec<f64> = firsts.collect();
+    let count = advantages.len().max(1) as f64;
+    let mean = advantages.iter().sum::<f64>() / count;
+    let variance = advantages.iter().map(|advantage| (advantage - mean).powi(2)).sum::<f64>() / count;
+    let learning = advantages.iter().filter(|advantage| **advantage != 0.0).count();
+    let sampled: usize = batch.inputs.iter().map(|input| input.tokens.originals()).sum();
+    StepMetrics::from([
+        (rl::ADVANTAGE_MEAN, mean),
+        (rl::ADVANTAGE_STD, variance.sqrt()),
+        (rl::EPISODES_WITH_ADVANTAGE, learning as f64),
+        (rl::TOKENS, sampled as f64),
+        (rl::ENTROPY, entropy),
+    ])
 }
 
 /// Share of the variance of returns that the critic's values explain, over the values that it learns:

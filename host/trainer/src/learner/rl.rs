@@ -262,7 +262,7 @@ fn pass(settings: &RlSettings) -> Pass {
 }
 
 /// Episodes of each minibatch of an epoch. With a loss over pairs, the episodes of a group stay together.
-fn minibatches(batch: &Batch, settings: &RlSettings, shuffle: &mut Stream) -> Vec<Vec<usize>> {
+pub(super) fn minibatches(batch: &Batch, settings: &RlSettings, shuffle: &mut Stream) -> Vec<Vec<usize>> {
     let flags = &settings.algorithm;
     let in_loss = tokens_in_loss(batch);
     let mut units: Vec<Vec<usize>> = Vec::new();

@@ -69,6 +69,7 @@ impl RecordedPairs {
             (stage.max_staleness > 0, "max_staleness"),
             (stage.turns.is_some(), "turns"),
             (stage.demonstrations.is_some(), "demonstrations"),
+            (stage.alternate_every > 0, "alternate_every"),
             (stage.shuffle_rewards, "shuffle_rewards"),
         ];
         match sampled.into_iter().find(|(is_set, _)| *is_set) {

@@ -92,6 +92,10 @@ pub struct RlStage {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "`limits.turns` in every step"))]
     pub turns: Option<TurnSchedule>,
+    /// Number of steps for which one trained model learns before the next does, the run's policy first (MARFT's training
+    /// agent by agent); 0 trains all models in every step. A model's learning rate counts the steps in which it learns.
+    #[schemars(range(max = 1_000_000))]
+    pub alternate_every: u64,
     /// Sampling temperature; the loss uses the same one.
     #[schemars(range(min = 0.01, max = 100))]
     pub temperature: f32,
@@ -137,6 +141,7 @@ impl Default for RlStage {
             max_staleness: 0,
             oversample_groups: 0,
             turns: None,
+            alternate_every: 0,
             temperature: 1.0,
             top_k: 0,
             top_p: 1.0,
@@ -190,6 +195,13 @@ impl RlStage {
         u64::from(self.groups) * (u64::from(self.dynamic_sampling.max_rounds) + 1) + u64::from(self.oversample_groups)
     }
 
+    /// Place of the model that learns in a step, of so many trained ones; `None` if all of them do.
+    #[must_use]
+    pub fn learner(&self, step: u64, models: usize) -> Option<usize> {
+        let turn = step.checked_div(self.alternate_every)?;
+        turn.checked_rem(models as u64).map(|place| place as usize)
+    }
+
     pub(super) fn check(&self, deterministic: bool) -> Result<(), RunFileError> {
         let key = |key: &str| format!("stage `{}`: {key}", self.name);
         check_range(&key("groups"), self.groups, 1..=65_536, "a number from 1 to 65536")?;
@@ -204,6 +216,7 @@ impl RlStage {
             0..=100,
             "a number from 0 to 100",
         )?;
+        check_range(&key("alternate_every"), self.alternate_every, 0..=1_000_000, "a number from 0 to 1000000")?;
         check_range(&key("max_staleness"), self.max_staleness, 0..=64, "a number from 0 to 64")?;
         check_range(&key("oversample_groups"), self.oversample_groups, 0..=65_536, "a number from 0 to 65536")?;
         self.check_order(deterministic)?;

@@ -1,0 +1,259 @@
+//! `[trainer]`: a server that trains the run's policy instead of this program.
+
+use std::time::Duration;
+
+use gymkhana_algorithm::{Algorithm, Optimizer, Ratio, Surrogate, WhenClipped};
+use gymkhana_net::{RequestPolicy, Retry};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::{RlStage, SeatBinding, SftStage, Stage};
+use crate::error::RunFileError;
+use crate::range::check_range;
+use crate::run_file::RunFile;
+
+/// Delay before the first retry; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// Maximum delay between retries, including delays that the server asks for.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Timeout of a request that computes nothing.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// Server that samples from the run's policy and trains it.
+///
+/// Requires `policy.checkpoint` for the tokenizer and the chat template. Stages are `sft`, and `rl` with a loss that the
+/// server computes: a `surrogate` of kind `clip`, `cispo` or `importance` over the ratio of each token, without terms that
+/// need other models.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TrainerSection {
+    /// Protocol of the server.
+    pub kind: TrainerKind,
+    /// Base URL, such as `http://127.0.0.1:8000`.
+    #[schemars(extend("pattern" = "^https?://", "x-range" = "`http://` or `https://`"))]
+    pub url: Url,
+    /// Name of the base model on the server; may be absent if the server has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "the server's only model"))]
+    pub model: Option<String>,
+    /// Environment variable with the server's API key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_env: Option<String>,
+    /// Rank of the LoRA adapter that is trained.
+    #[serde(default = "rank")]
+    #[schemars(range(min = 1, max = 4096))]
+    pub rank: u32,
+    /// How the server adds up the losses of tokens.
+    #[serde(default)]
+    pub reduction: LossReduction,
+    /// Longest time until a result of the server, in seconds.
+    #[serde(default = "hour")]
+    #[schemars(range(min = 1, max = 86400))]
+    pub seconds: f64,
+    /// Retries of a request that computes nothing.
+    #[serde(default = "six")]
+    #[schemars(range(max = 100))]
+    pub retries: u32,
+    /// Concurrent requests for tokens.
+    #[serde(default = "many")]
+    #[schemars(range(min = 1, max = 65_536))]
+    pub requests: usize,
+}
+
+/// Protocol of a server that trains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TrainerKind {
+    /// Tinker's, as the official client 0.25 speaks it.
+    Tinker,
+}
+
+/// How a server adds up the losses of tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossReduction {
+    /// Sum over all tokens, as Tinker's service computes it.
+    #[default]
+    Sum,
+    /// Mean over the positions of a sequence, then over sequences, as SkyRL's engine for JAX computes it. Advantages are
+    /// multiplied by the length of their sequence, so that tokens keep their shares; each demonstration has the same share.
+    SequenceMean,
+}
+
+fn rank() -> u32 {
+    32
+}
+
+fn hour() -> f64 {
+    3_600.0
+}
+
+fn six() -> u32 {
+    6
+}
+
+fn many() -> usize {
+    256
+}
+
+impl TrainerSection {
+    /// Rejects ranges, sections and stages that the server cannot follow.
+    pub(crate) fn check(&self, file: &RunFile) -> Result<(), RunFileError> {
+        if !matches!(self.url.scheme(), "http" | "https") {
+            return refused(format!("trainer.url is `{}`\nhint: use a URL with http:// or https://", self.url));
+        }
+        check_range("trainer.rank", self.rank, 1..=4_096, "a number from 1 to 4096")?;
+        check_range("trainer.seconds", self.seconds, 1.0..=86_400.0, "1 to 86400 seconds")?;
+        check_range("trainer.retries", self.retries, 0..=100, "a number from 0 to 100")?;
+        check_range("trainer.requests", self.requests, 1..=65_536, "a number from 1 to 65536")?;
+        if file.policy.checkpoint.is_none() {
+            return refused(
+                "trainer.url needs policy.checkpoint for the tokenizer and the chat template\nhint: set \
+                 policy.checkpoint to the model that the server trains"
+                    .to_owned(),
+            );
+        }
+        let excluded = [
+            (file.policy.server.is_some(), "policy.server", "the server of [trainer] samples, too"),
+            (file.policy.lora.is_some(), "policy.lora", "set trainer.rank"),
+            (file.deterministic, "deterministic", "the server batches requests by timing"),
+        ];
+        if let Some((_, key, why)) = excluded.into_iter().find(|(is_set, ..)| *is_set) {
+            return refused(format!("[trainer] excludes {key}: {why}\nhint: remove {key}, or [trainer]"));
+        }
+        let own_model = |binding| matches!(binding, SeatBinding::Frozen | SeatBinding::Separate);
+        if let Some((name, _)) = file.seats.iter().find(|(_, seat)| own_model(seat.policy)) {
+            return refused(format!(
+                "seats.{name} has a model of its own, but the server of [trainer] trains one model\nhint: set \
+                 seats.{name}.policy to \"shared\" or \"oracle\""
+            ));
+        }
+        file.stages.iter().try_for_each(check_stage)
+    }
+
+    /// Timeout and retries of requests that compute nothing.
+    #[must_use]
+    pub fn request_policy(&self) -> RequestPolicy {
+        let retry = Retry { retries: self.retries, first_delay: FIRST_PAUSE, max_delay: LONGEST_PAUSE };
+        RequestPolicy { timeout: ANSWER, retry }
+    }
+
+    /// Longest time until a result.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+}
+
+fn refused<T>(message: String) -> Result<T, RunFileError> {
+    Err(RunFileError::Contradiction(message))
+}
+
+fn check_stage(stage: &Stage) -> Result<(), RunFileError> {
+    let set = match stage {
+        Stage::Sft(SftStage { optimizer, .. }) => own_optimizer(optimizer),
+        Stage::BestOfN(stage) => own_optimizer(&stage.optimizer),
+        Stage::Rl(stage) => {
+            own_optimizer(&stage.optimizer).or_else(|| of_stage(stage)).or(of_algorithm(&stage.settings()?.algorithm))
+        }
+    };
+    match set {
+        None => Ok(()),
+        Some(key) => refused(format!(
+            "stage `{}`: {key} cannot be followed by the server of [trainer]\nhint: choose another setting, or train \
+             without [trainer]",
+            stage.name()
+        )),
+    }
+}
+
+/// The first of these keys that is set.
+fn first<const N: usize>(keys: [(bool, &'static str); N]) -> Option<&'static str> {
+    keys.into_iter().find(|(is_set, _)| *is_set).map(|(_, key)| key)
+}
+
+/// Key of the optimiser that the server does not know.
+fn own_optimizer(optimizer: &Optimizer) -> Option<&'static str> {
+    first([(!optimizer.groups.is_empty(), "optimizer.groups"), (optimizer.ema.is_some(), "optimizer.ema")])
+}
+
+/// Key of the stage that the server does not know.
+fn of_stage(stage: &RlStage) -> Option<&'static str> {
+    first([
+        (stage.demonstrations.is_some(), "demonstrations"),
+        (stage.recorded.is_some(), "recorded"),
+        // A server's training pass is at temperature 1, and its log-probabilities may be those of the cut distribution.
+        (stage.temperature != 1.0, "a temperature other than 1"),
+        (stage.sampling().cuts(), "a cut by top_k, top_p or min_p"),
+    ])
+}
+
+/// Flag of the algorithm that the server does not know.
+fn of_algorithm(flags: &Algorithm) -> Option<&'static str> {
+    let known = match flags.surrogate {
+        Surrogate::Clip { dual, when_clipped, .. } => dual.is_none() && when_clipped == WhenClipped::DropGradient,
+        Surrogate::Cispo { .. } | Surrogate::Importance {} => true,
+        Surrogate::Plain {}
+        | Surrogate::Regression { .. }
+        | Surrogate::Preference { .. }
+        | Surrogate::Distillation { .. } => false,
+    };
+    first([
+        (!known, "settings.surrogate"),
+        (flags.ratio != Some(Ratio::Token), "settings.ratio"),
+        (flags.kl.is_some(), "settings.kl"),
+        (flags.entropy_bonus > 0.0 || flags.entropy_schedule.is_some(), "settings.entropy_bonus"),
+        (flags.entropy_band.is_some(), "settings.entropy_band"),
+        (flags.critic.is_some(), "settings.critic"),
+        (flags.wants_teacher(), "settings.credit"),
+        (flags.off_policy.is_some(), "settings.off_policy"),
+        (flags.replay.is_some(), "settings.replay"),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "success = \"environment.success\"\n[policy]\ncheckpoint = \"model\"\n[trainer]\nkind = \"tinker\"\nurl = \
+                        \"http://127.0.0.1:1\"\n[[stages]]\nkind = \"rl\"\n";
+
+    fn refusal(sets: &[&str]) -> String {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        RunFile::parse(FILE, "run.toml", &sets).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_run_with_a_server_has_defaults() {
+        let trainer = RunFile::parse(FILE, "run.toml", &[]).unwrap().trainer.unwrap();
+        assert_eq!(
+            (trainer.rank, trainer.reduction, trainer.timeout()),
+            (32, LossReduction::Sum, Duration::from_secs(3_600))
+        );
+    }
+
+    #[test]
+    fn what_the_server_cannot_follow_is_refused() {
+        for (set, said) in [
+            ("policy.lora={ rank = 4, alpha = 8 }", "[trainer] excludes policy.lora: set trainer.rank"),
+            (
+                "stages.rl.settings.kl={ beta = 0.1, estimator = \"k3\", place = \"loss\" }",
+                "stage `rl`: settings.kl cannot",
+            ),
+            ("stages.rl.settings.entropy_bonus=0.01", "settings.entropy_bonus cannot be followed"),
+            ("stages.rl.algorithm=\"ppo\"", "settings.critic cannot"),
+            ("stages.rl.algorithm=\"gspo\"", "settings.ratio cannot"),
+            ("stages.rl.temperature=0.7", "a temperature other than 1 cannot"),
+            ("stages.rl.top_p=0.9", "a cut by top_k, top_p or min_p cannot"),
+            ("stages.rl.optimizer.ema=0.99", "optimizer.ema cannot"),
+            ("seats.agent.policy=\"separate\"", "the server of [trainer] trains one model"),
+            ("trainer.url=\"ftp://a\"", "use a URL with http:// or https://"),
+            ("trainer.rank=0", "trainer.rank"),
+            ("deterministic=true", "[trainer] excludes deterministic"),
+        ] {
+            let refused = refusal(&[set]);
+            assert!(refused.contains(said), "{set}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Errors of a Tinker-compatible server, with its URL.
+
+use gymkhana_net::{ClientError, JsonClientError};
+use url::Url;
+
+/// A server cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TinkerError {
+    /// The client cannot be set up.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The server does not answer, or refuses.
+    #[error("the Tinker server at {url} cannot {doing}: {fault}\nhint: {fix}")]
+    Fault {
+        /// URL of the server.
+        url: Url,
+        /// Action that failed.
+        doing: &'static str,
+        /// Failure of the request.
+        fault: JsonClientError,
+        /// Hint.
+        fix: &'static str,
+    },
+    /// The server does not have the model.
+    #[error("the Tinker server at {url} has no model `{model}`\nhint: set trainer.model to one of `{served}`")]
+    Model {
+        /// URL of the server.
+        url: Url,
+        /// Requested model.
+        model: String,
+        /// Models of the server.
+        served: String,
+    },
+    /// The server has several models, and none was named.
+    #[error("the Tinker server at {url} has several models\nhint: set trainer.model to one of `{served}`")]
+    Unnamed {
+        /// URL of the server.
+        url: Url,
+        /// Models of the server.
+        served: String,
+    },
+}
