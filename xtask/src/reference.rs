@@ -9,7 +9,9 @@ use clap::ValueEnum;
 
 use crate::publish::wheel_test;
 use crate::step::{cargo, execute, step};
-use crate::tools::{ensure_npm, ensure_python, ensure_python_as_listed, ensure_python_of_any_version, node};
+use crate::tools::{
+    ensure_npm, ensure_python, ensure_python_3_12, ensure_python_as_listed, ensure_python_of_any_version, node,
+};
 use crate::workspace::Workspace;
 
 /// Locked requirements of the Python programs, those of `host/store/tests` and `host/cli/tests` included.
@@ -37,6 +39,12 @@ const MCP_NPM: &str = "xtask/npm-mcp";
 /// The program that calls all others of `tests/reference`.
 const PROGRAM: &str = "tests/reference/run.py";
 
+/// SkyRL's Tinker server and its protocol's official client.
+const TINKER: &str = include_str!("../requirements/tinker.txt");
+
+/// Runs that SkyRL's server samples and trains.
+const TINKER_TESTS: &str = "tests/reference/tinker";
+
 /// Tests of the door for MCP.
 const MCP_TESTS: &str = "tests/reference/mcp";
 
@@ -57,6 +65,8 @@ pub enum Reference {
     Mcp,
     /// A vLLM server on the CPU; needs 8 GB of disk and some minutes.
     Vllm,
+    /// SkyRL's Tinker server on the CPU; needs Python 3.12 and 7 GB of disk.
+    Tinker,
     /// The official OpenAI, Anthropic and MCP clients and agent frameworks against the gateway.
     Clients,
     /// The official readers of exported episodes: Harbor, OpenEnv and verifiers.
@@ -76,6 +86,7 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
         Reference::Training => training(workspace),
         Reference::Mcp => mcp(workspace),
         Reference::Vllm => vllm(workspace),
+        Reference::Tinker => tinker(workspace),
         Reference::Clients => clients(workspace),
         Reference::Traces => traces(workspace),
         Reference::Python => wheel_test::run(workspace),
@@ -101,6 +112,13 @@ fn vllm(workspace: &Workspace) -> anyhow::Result<()> {
     // The wheel asks for a build of torch that the index lacks; any build of that version serves it.
     let python = step("vllm: Python", || ensure_python_as_listed(&workspace.root, "vllm", VLLM))?;
     step("vllm: tests", || ignored_tests(workspace, &["vllm"], ("GYMKHANA_VLLM_PYTHON", &python)))
+}
+
+/// Starts real Tinker servers, and runs that they sample and train.
+fn tinker(workspace: &Workspace) -> anyhow::Result<()> {
+    let python = step("tinker: Python", || ensure_python_3_12(&workspace.root, "tinker", TINKER))?;
+    step("tinker: host", || build_host(workspace))?;
+    step("tinker: tests", || execute(&mut served_tests(workspace, &python, TINKER_TESTS)))
 }
 
 /// A Python with the official clients of OpenAI and Anthropic.

@@ -63,19 +63,36 @@ pub fn ensure_python_of_any_version(root: &Path, name: &str, requirements: &str)
     environment(root, name, requirements, &["--no-deps", "--ignore-requires-python"])
 }
 
+/// As `ensure_python_as_listed`, with Python 3.12, which must be installed as `python3.12`.
+pub fn ensure_python_3_12(root: &Path, name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
+    environment_of("python3.12", root, name, requirements, &["--no-deps"])
+}
+
 fn environment(root: &Path, name: &str, requirements: &str, options: &[&str]) -> anyhow::Result<PathBuf> {
+    environment_of("python3", root, name, requirements, options)
+}
+
+fn environment_of(
+    program: &str,
+    root: &Path,
+    name: &str,
+    requirements: &str,
+    options: &[&str],
+) -> anyhow::Result<PathBuf> {
     let home = root.join(".tools").join(name);
     let python = home.join("bin").join("python");
     let stamp = home.join("stamp");
     if fs::read_to_string(&stamp).is_ok_and(|text| text == requirements) {
         return Ok(python);
     }
-    if output_of(Command::new("python3").args(["-c", "import venv, ensurepip"])).is_none() {
-        let message = "cannot create a Python environment: the module `venv` is missing\nhint: on Debian or Ubuntu run \
-                       `apt-get install python3-venv`";
-        return Err(UserError(message.to_owned()).into());
+    if output_of(Command::new(program).args(["-c", "import venv, ensurepip"])).is_none() {
+        return Err(UserError(format!(
+            "cannot create a Python environment: `{program}` or its module `venv` is missing\nhint: on Debian or Ubuntu run \
+             `apt-get install {program}-venv`"
+        ))
+        .into());
     }
-    execute(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&home))?;
+    execute(Command::new(program).args(["-m", "venv", "--clear"]).arg(&home))?;
     let list = home.join("requirements.txt");
     fs::write(&list, requirements)?;
     let mut install = Command::new(&python);

@@ -17,7 +17,6 @@ mod sandbox;
 mod seats;
 mod stages;
 mod tools;
-mod trainer;
 
 pub use agents::{AgentSandbox, AgentSection, GatewayClient, GatewaySampling, GatewaySection};
 pub use environment::{EnvironmentSection, Options, WrapperEntry};
@@ -27,7 +26,9 @@ pub use failures::FailuresSection;
 pub use grants::{HttpSection, ModelSection, PluginSection, SecretSection};
 pub use limits::LimitsSection;
 pub use mcp::McpSection;
-pub use policy::{Checkpoint, HubModel, PolicySection, ServerSection, ToolFormatChoice};
+pub use policy::{
+    Checkpoint, HubModel, LossReduction, PolicySection, ServerSection, ToolFormatChoice, TrainerKind, TrainerSection,
+};
 pub use retention::CheckpointsSection;
 pub use rewards::RewardSection;
 pub use sampler::{
@@ -42,4 +43,3 @@ pub use stages::{
     TurnSchedule,
 };
 pub use tools::ToolSection;
-pub use trainer::{LossReduction, TrainerKind, TrainerSection};

@@ -12,7 +12,6 @@ mod layout;
 mod minibatch;
 mod on_policy;
 mod pairs;
-pub(crate) mod remote;
 mod replay;
 mod report;
 mod rl;
@@ -29,6 +28,7 @@ use gymkhana_record::step_metrics::sft;
 pub(crate) use layout::{Batch, check_segment, demonstration_sequences, imitated_sequences};
 pub use layout::{RlData, Weighted};
 use rl::accumulate_supervised;
+pub use rl::remote;
 use serde::{Deserialize, Serialize};
 use tch::Tensor;
 

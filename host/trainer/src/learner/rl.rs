@@ -1,6 +1,7 @@
 //! One reinforcement learning step: annotate every token, compute advantages, then take minibatch steps.
 #![allow(non_snake_case)]
 
+pub mod remote;
 mod supervised;
 #[cfg(test)]
 mod tests;
@@ -262,7 +263,7 @@ fn pass(settings: &RlSettings) -> Pass {
 }
 
 /// Episodes of each minibatch of an epoch. With a loss over pairs, the episodes of a group stay together.
-pub(super) fn minibatches(batch: &Batch, settings: &RlSettings, shuffle: &mut Stream) -> Vec<Vec<usize>> {
+fn minibatches(batch: &Batch, settings: &RlSettings, shuffle: &mut Stream) -> Vec<Vec<usize>> {
     let flags = &settings.algorithm;
     let in_loss = tokens_in_loss(batch);
     let mut units: Vec<Vec<usize>> = Vec::new();

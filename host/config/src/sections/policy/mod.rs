@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod server;
+mod trainer;
 
 use gymkhana_algorithm::{Accelerator, Lora, Precision, SftSettings, TinyModel};
 use gymkhana_chat::ToolFormat;
@@ -13,6 +14,7 @@ use crate::range::check_range;
 
 pub use checkpoint::{Checkpoint, HubModel};
 pub use server::ServerSection;
+pub use trainer::{LossReduction, TrainerKind, TrainerSection};
 
 /// Format of tool calls, or its choice by the chat template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]

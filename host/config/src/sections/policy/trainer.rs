@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::{RlStage, SeatBinding, SftStage, Stage};
 use crate::error::RunFileError;
 use crate::range::check_range;
 use crate::run_file::RunFile;
+use crate::sections::{RlStage, SeatBinding, SftStage, Stage};
 
 /// Delay before the first retry; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);

@@ -4,13 +4,13 @@ use gymkhana_algorithm::{RlSettings, SftSettings};
 use gymkhana_record::{Seed, StepMetrics};
 use serde::{Deserialize, Serialize};
 
-use super::layout::{Batch, RlData, Weighted, demonstration_sequences};
-use super::minibatch::weigh;
-use super::report::of_batch;
-use super::rl::minibatches;
+use super::minibatches;
 use crate::TrainerError;
 use crate::advantage::{self, Memory};
 use crate::batch::Sequence;
+use crate::learner::layout::{Batch, RlData, Weighted, demonstration_sequences};
+use crate::learner::minibatch::weigh;
+use crate::learner::report::of_batch;
 use crate::token_stats::Column;
 
 /// A sequence with the tokens that are trained on.

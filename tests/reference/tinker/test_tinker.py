@@ -1,0 +1,157 @@
+"""Runs whose policy SkyRL's Tinker server samples and trains."""
+
+import json
+import os
+import signal
+import subprocess
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from conftest import REPO, host
+
+RUN = """seed = 1
+success = "environment.success"
+
+[policy]
+checkpoint = "{model}"
+max_concurrent_sequences = 16
+max_behaviour_divergence = 0.01
+
+[trainer]
+kind = "tinker"
+url = "{url}"
+rank = 16
+reduction = "sequence-mean"
+
+[environment]
+options = {{ size = 4, slippery = false }}
+
+[limits]
+turns = 8
+reply_tokens = 8
+
+[evaluation]
+tasks = 4
+
+[[stages]]
+kind = "sft"
+steps = {sft}
+batch = 8
+optimizer = {{ learning_rate = 1e-2 }}
+
+[[stages]]
+kind = "rl"
+steps = 3
+groups = 4
+group_size = 4
+optimizer = {{ learning_rate = 1e-3 }}
+"""
+
+PLUGIN = str(REPO / "target/plugins/frozen-lake.wasm")
+ARGUMENTS = ("run", "--plugins", PLUGIN, "run.toml", "--out", "out")
+
+
+def write_run(folder, model, server, sft):
+    (folder / "run.toml").write_text(RUN.format(model=model, url=server.url, sft=sft))
+
+
+def metrics(folder):
+    lines = [json.loads(line) for line in (folder / "out/metrics.jsonl").read_text().splitlines()]
+    return [line["values"] for line in lines if line["stage"] == 0], [line["values"] for line in lines if line["stage"] == 1]
+
+
+def episodes(folder):
+    parts = sorted((folder / "out/episodes").glob("*.parquet"))
+    return [row for part in parts for row in pyarrow.parquet.read_table(part).to_pylist()]
+
+
+def log_probs_by_transformers(model, tokens):
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    network = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    with torch.no_grad():
+        logits = network(torch.tensor([tokens])).logits[0]
+    return torch.log_softmax(logits, -1)[:-1].gather(1, torch.tensor(tokens[1:])[:, None])[:, 0].numpy()
+
+
+def test_a_run_is_sampled_and_trained_by_the_server(tmp_path, model, start):
+    write_run(tmp_path, model, start(), 40)
+    finished = host(tmp_path, *ARGUMENTS)
+    assert finished.returncode == 0, finished.stderr
+    supervised, learnt = metrics(tmp_path)
+    # Random weights start near ln(264) = 5.6 nats.
+    assert supervised[0]["loss"] > 5 and supervised[-1]["loss"] < 2, supervised
+    assert sum(step["updates"] for step in learnt) >= 1, learnt
+    divergences = [step["on_policy_divergence"] for step in learnt if "on_policy_divergence" in step]
+    assert divergences and max(divergences) < 1e-3, divergences
+    # Version 0 is the base model: transformers computes the log-probabilities of what the server sampled from it.
+    first = next(row for row in episodes(tmp_path) if row["phase"] == "before~")
+    end = first["segment_ends"][0] if first["segment_ends"] else len(first["tokens"])
+    sampled = np.array(first["sampled"][1:end])
+    expected = log_probs_by_transformers(model, first["tokens"][:end])[sampled]
+    found = np.array(first["log_probs"][1:end])[sampled]
+    assert np.abs(found - expected).max() < 1e-3, (found, expected)
+    versions = {
+        row["step"]: {version for version, own in zip(row["versions"], row["sampled"]) if own}
+        for row in episodes(tmp_path)
+        if row["stage"] == 1 and row["phase"] == "train"
+    }
+    assert versions[0] == {40} and versions[2] == {40 + int(sum(step["updates"] for step in learnt[:2]))}, versions
+    replayed = host(tmp_path, "replay", "out")
+    assert replayed.returncode == 0 and "every byte equal" in replayed.stdout, replayed
+
+
+def test_a_run_stops_and_goes_on_from_the_weights_on_the_server(tmp_path, model, start):
+    server = start()
+    write_run(tmp_path, model, server, 30)
+    running = subprocess.Popen(
+        [os.environ["GYMKHANA_HOST"], *ARGUMENTS], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    for line in running.stderr:
+        if line.startswith("rl: training 1/"):
+            running.send_signal(signal.SIGINT)
+    running.wait()
+    stopped = len(metrics(tmp_path)[1])
+    assert 1 <= stopped < 3
+    resumed = host(tmp_path, *ARGUMENTS, "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    supervised, learnt = metrics(tmp_path)
+    assert len(supervised) == 30 and len(learnt) == 3
+    after = [row for row in episodes(tmp_path) if row["stage"] == 1 and row["phase"] == "after"]
+    solved = sum(row["success"] for row in after)
+    before = [row for row in episodes(tmp_path) if row["stage"] == 0 and row["phase"] == "before"]
+    # Random weights solve nothing; the weights of the stage do not get lost.
+    assert not any(row["success"] for row in before) and all(row["sampled_tokens"] < 60 for row in after), (solved, after)
+
+
+def test_a_killed_server_ends_the_run_with_its_address(tmp_path, model, start):
+    server = start()
+    write_run(tmp_path, model, server, 200)
+    running = subprocess.Popen(
+        [os.environ["GYMKHANA_HOST"], *ARGUMENTS], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    said = []
+    for line in running.stderr:
+        said.append(line)
+        if line.startswith("sft: demonstrations ") and server.process.poll() is None:
+            server.kill()
+    assert running.wait() == 2, said
+    text = "".join(said)
+    assert f"error: the Tinker server at {server.url}/ cannot" in text and "--resume if the run has begun" in text, text
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (["trainer.model='other'"], "has no model `other`"),
+        (["trainer.url='http://127.0.0.1:9'", "trainer.retries=0"], "the Tinker server at http://127.0.0.1:9/ cannot list"),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_named_before_anything_is_written(tmp_path, model, start, settings, said):
+    write_run(tmp_path, model, start(), 1)
+    sets = [part for setting in settings for part in ("--set", setting)]
+    refused = host(tmp_path, *ARGUMENTS, *sets)
+    assert refused.returncode == 2 and said in refused.stderr and "hint:" in refused.stderr, refused.stderr
+    assert not (tmp_path / "out").exists()
