@@ -136,7 +136,7 @@ fn clients(workspace: &Workspace) -> anyhow::Result<()> {
     let node = python.with_file_name("node");
     step("clients: tests", || {
         let mut command = cargo();
-        command.args(["test", "--release", "-p", "gymkhana-gateway", "--test", "clients", "--", "--ignored"]);
+        command.args(["test", "--release", "--workspace", "--test", "clients", "--", "--ignored"]);
         command.env("GYMKHANA_CLIENTS_PYTHON", &python).env("GYMKHANA_CLIENTS_NODE", &node);
         command.env("GYMKHANA_FRAMEWORKS_PYTHON", &frameworks);
         execute(command.env("GYMKHANA_CLIENTS_NPM", &npm).current_dir(root))

@@ -19,8 +19,10 @@ mod files;
 mod limits;
 mod messages;
 mod objects;
+mod signature;
 mod trainer;
 mod worker;
 
+pub use signature::{Signer, WorkerKeys};
 pub use trainer::{Dispatched, Dispatcher, DispatcherSettings, RunOnBus, TrainersBus};
 pub use worker::{Worked, Worker, WorkerSettings};

@@ -201,6 +201,9 @@ pub struct RunArgs {
     /// Seconds after which a silent worker's groups go to others
     #[arg(long, value_name = "SECONDS", requires = "workers", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub lease: u64,
+    /// Take results of workers with these keys only
+    #[arg(long, value_name = "FILE", requires = "workers")]
+    pub worker_keys: Option<PathBuf>,
     /// Access to the bus.
     #[command(flatten)]
     pub bus: BusArgs,

@@ -37,7 +37,14 @@ impl BusArgs {
 #[derive(Debug, Args)]
 pub struct WorkerArgs {
     /// Address of the bus, such as `nats://host:4222`
-    pub url: String,
+    #[arg(required_unless_present = "new_key")]
+    pub url: Option<String>,
+    /// Write a new signing key to FILE and exit
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["url", "key"])]
+    pub new_key: Option<PathBuf>,
+    /// Sign results with this key
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
     /// Play this run [default: any]
     #[arg(long, value_name = "RUN", value_parser = run)]
     pub run: Option<RunKey>,

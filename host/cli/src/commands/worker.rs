@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gymkhana_orchestration::code_cache;
-use gymkhana_workers::{Worked, Worker, WorkerSettings};
+use gymkhana_workers::{Signer, Worked, Worker, WorkerSettings};
 
 use super::page::stop_signal;
 use crate::args::WorkerArgs;
@@ -13,14 +13,26 @@ use crate::units::counted;
 
 /// Runs the command.
 pub fn worker(args: &WorkerArgs, printer: &Printer) -> CliResult<()> {
+    if let Some(path) = &args.new_key {
+        let key = Signer::create(path)?.public_key();
+        printer.result(key);
+        printer.status("give this key to trainers, in a file for --worker-keys");
+        return Ok(());
+    }
+    let url = args.url.as_deref().unwrap_or_default();
+    let key = args.key.as_deref().map(Signer::read).transpose()?;
+    if let Some(key) = &key {
+        printer.status(format!("results are signed with key {}", key.public_key()));
+    }
     let no_cache = || CliError::user("the cache folder is unknown\nhint: set HOME, or give --cache");
     let settings = WorkerSettings {
-        bus: args.bus.settings(&args.url),
+        bus: args.bus.settings(url),
         run: args.run.clone(),
         groups: args.groups,
         cache: args.cache.clone().or_else(code_cache::worker_files).ok_or_else(no_cache)?,
         once: args.once,
         trainer_timeout: Duration::from_secs(args.trainer_timeout),
+        key,
         allow_programs: args.allow_programs,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;

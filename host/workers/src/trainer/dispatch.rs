@@ -26,6 +26,7 @@ use super::results::Unread;
 use super::streams::{QueueState, Streams};
 use crate::limits::check_call;
 use crate::messages::{Job, PolicyAnswer, PolicyCall, ResultHeader, decode};
+use crate::signature::WorkerKeys;
 
 /// Time between two looks at the bus.
 const LOOK: Duration = Duration::from_secs(2);
@@ -75,6 +76,7 @@ pub(crate) struct DispatchLoop<S> {
     pub(super) rollouts: Vec<Arc<Rollout>>,
     pub(super) reporter: Arc<dyn Reporter>,
     pub(super) lock: Digest,
+    pub(super) keys: WorkerKeys,
     pub(super) ledger: Ledger<Answer>,
     pub(super) policies: PolicyCalls<S>,
     inbox: Inbox,
@@ -96,7 +98,7 @@ pub(crate) struct DispatchLoop<S> {
 
 impl<S: SeatPlayers> DispatchLoop<S> {
     /// Subscribes to the messages of workers.
-    pub async fn open(streams: Streams, run: RunOnBus<S>) -> RunResult<Self> {
+    pub async fn open(streams: Streams, run: RunOnBus<S>, keys: WorkerKeys) -> RunResult<Self> {
         let inbox = Inbox::open(&streams).await?;
         let (report, events) = unbounded_channel();
         let (finished, answered) = unbounded_channel();
@@ -110,6 +112,7 @@ impl<S: SeatPlayers> DispatchLoop<S> {
             rollouts: run.rollouts,
             reporter: run.reporter,
             lock,
+            keys,
             ledger: Ledger::new(),
             policies,
             inbox,

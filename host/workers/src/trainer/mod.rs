@@ -27,6 +27,7 @@ use tokio::task::JoinHandle;
 use crate::bus::{Bus, BusSettings, Names, RunKey};
 use crate::description::{Description, SeatKind, Versions};
 use crate::files;
+use crate::signature::WorkerKeys;
 use dispatch::{Command, DispatchLoop};
 pub use ledger::Dispatched;
 use streams::Streams;
@@ -38,12 +39,15 @@ pub struct DispatcherSettings {
     pub bus: BusSettings,
     /// Time after which a job without a sign of life goes to another worker.
     pub lease: Duration,
+    /// Workers whose results count.
+    pub keys: WorkerKeys,
 }
 
 /// A connection to the bus whose workers are to play.
 pub struct TrainersBus {
     bus: Bus,
     lease: Duration,
+    keys: WorkerKeys,
 }
 
 impl TrainersBus {
@@ -52,7 +56,8 @@ impl TrainersBus {
     /// # Errors
     /// If the bus cannot be used.
     pub async fn connect(settings: &DispatcherSettings) -> RunResult<Self> {
-        Ok(Self { bus: Bus::connect(&settings.bus, "gymkhana trainer").await?, lease: settings.lease })
+        let bus = Bus::connect(&settings.bus, "gymkhana trainer").await?;
+        Ok(Self { bus, lease: settings.lease, keys: settings.keys.clone() })
     }
 }
 
@@ -87,7 +92,7 @@ impl Dispatcher {
     /// If the bus does not keep the run.
     pub async fn start<S: SeatPlayers>(bus: TrainersBus, run: RunOnBus<S>) -> RunResult<Self> {
         let key = RunKey::of_folder(&run.folder);
-        let TrainersBus { bus, lease } = bus;
+        let TrainersBus { bus, lease, keys } = bus;
         let epoch = streams::new_epoch()?;
         let description = Description {
             versions: Versions::own(),
@@ -101,7 +106,7 @@ impl Dispatcher {
         let streams = Streams { bus, run: key, names, folder: run.folder.clone(), description };
         streams.clear().await;
         let (commands, received) = mpsc::unbounded_channel();
-        let dispatch = DispatchLoop::open(streams.clone(), run).await?;
+        let dispatch = DispatchLoop::open(streams.clone(), run, keys).await?;
         if let Err(error) = streams.make().await {
             // A part of the run may be on the bus.
             streams.clear().await;

@@ -9,15 +9,19 @@ use gymkhana_rollout::FailedForks;
 use super::dispatch::{DispatchLoop, Event};
 use super::results::{self, Asked, RecordRefusal, Unread};
 use crate::limits::{HeaderRefusal, check_header};
-use crate::messages::{JobEnd, ResultHeader, Verdict, decode_result};
+use crate::messages::{JobEnd, Offered, ResultHeader, Verdict, decode_result};
 
 impl<S: SeatPlayers> DispatchLoop<S> {
     /// Reads a result in a task, since it may be large, if its header belongs to a job that waits.
     pub(super) fn read(&mut self, message: Message) {
-        let Some((header, inline)) = decode_result(&message.payload) else {
+        let Some(Offered { header, text, signature, records: inline }) = decode_result(&message.payload) else {
             tracing::warn!("a result was malformed");
             return;
         };
+        // The header of a stranger says nothing: no job fails by it.
+        if let Err(refusal) = self.keys.check(&self.streams.names.results(), text, signature.as_ref()) {
+            return self.refuse(&header, refusal.to_string(), message.reply);
+        }
         if let Err(refusal) = self.admit(&header) {
             return self.refuse(&header, refusal.to_string(), message.reply);
         }

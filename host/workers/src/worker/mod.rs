@@ -14,6 +14,7 @@ use gymkhana_orchestration::{Reporter, RunError, RunResult};
 
 use crate::bus::{Bus, BusSettings, Names, RUNS, RunKey, without_password};
 use crate::description::Description;
+use crate::signature::Signer;
 use session::{Over, Session, trainer_lives};
 
 /// Time between two looks for a run.
@@ -34,6 +35,8 @@ pub struct WorkerSettings {
     pub once: bool,
     /// Time after which the worker leaves a run whose trainer does not answer.
     pub trainer_timeout: Duration,
+    /// Key that signs results, if any.
+    pub key: Option<Signer>,
     /// Whether runs may start programs on this machine: agents and MCP servers.
     pub allow_programs: bool,
 }

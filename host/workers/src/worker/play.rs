@@ -240,9 +240,11 @@ impl Session {
             header.object = Some(records.len() as u64);
             inline = &[];
         }
-        let Ok(message) = encode_result(&header, inline) else { return Ok(None) };
+        let subject = self.names.results();
+        let sign = |text: &[u8]| self.key.as_ref().and_then(|key| key.sign(&subject, text));
+        let Ok(message) = encode_result(&header, inline, sign) else { return Ok(None) };
         let request = Request::new().payload(message).timeout(Some(JUDGED));
-        let answer = self.bus.client.send_request(self.names.results(), request).await;
+        let answer = self.bus.client.send_request(subject, request).await;
         Ok(answer.ok().and_then(|answer| serde_json::from_slice(&answer.payload).ok()))
     }
 }

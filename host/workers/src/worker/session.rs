@@ -27,6 +27,7 @@ use super::policy::{Caller, Ends};
 use crate::bus::{Bus, Names, RUNS, RunKey};
 use crate::description::{Description, Versions};
 use crate::files;
+use crate::signature::Signer;
 use gymkhana_registry::{Digest, LOCK_FILE};
 
 /// Time that one pull waits for a job.
@@ -84,6 +85,8 @@ pub(crate) struct Session {
     /// Time for which the worker waits for a trainer that does not answer.
     patience: Duration,
     groups: usize,
+    /// Signs results.
+    pub key: Option<Signer>,
     /// Memory for live episodes: one permit for each.
     pub episodes: Arc<Semaphore>,
     pub most_episodes: u32,
@@ -136,6 +139,7 @@ impl Session {
             done: AtomicU64::new(0),
             patience: settings.trainer_timeout,
             groups: settings.groups,
+            key: settings.key.clone(),
             episodes: Arc::new(Semaphore::new(most_episodes as usize)),
             most_episodes,
             _folder: folder,

@@ -8,7 +8,7 @@ use gymkhana_orchestration::pinned_servers::with_servers;
 use gymkhana_orchestration::plugins::recorded;
 use gymkhana_run::{FailureTally, Finished, Outcome, RunRequest, StopRequest, Stopped, prepare};
 use gymkhana_store::RunReader;
-use gymkhana_workers::DispatcherSettings;
+use gymkhana_workers::{DispatcherSettings, WorkerKeys};
 
 use crate::page;
 use crate::signals::{StopSignal, Stopping};
@@ -102,14 +102,15 @@ fn start(args: &RunArgs, stop: StopRequest, printer: &Printer) -> CliResult<RunR
         metrics: args.metrics,
         trace: trace_file(args),
         stop,
-        workers: workers(args),
+        workers: workers(args)?,
     })
 }
 
 /// The bus whose workers play the run.
-fn workers(args: &RunArgs) -> Option<DispatcherSettings> {
-    let bus = args.bus.settings(args.workers.as_deref()?);
-    Some(DispatcherSettings { bus, lease: Duration::from_secs(args.lease) })
+fn workers(args: &RunArgs) -> CliResult<Option<DispatcherSettings>> {
+    let Some(url) = &args.workers else { return Ok(None) };
+    let keys = args.worker_keys.as_deref().map(WorkerKeys::read).transpose()?.unwrap_or_default();
+    Ok(Some(DispatcherSettings { bus: args.bus.settings(url), lease: Duration::from_secs(args.lease), keys }))
 }
 
 /// A resumed run. The folder holds its run file and its plugins; the command line may give either again.
@@ -138,7 +139,7 @@ fn resume(args: &RunArgs, folder: &Path, stop: StopRequest, printer: &Printer) -
         metrics: args.metrics,
         trace: trace_file(args),
         stop,
-        workers: workers(args),
+        workers: workers(args)?,
     })
 }
 

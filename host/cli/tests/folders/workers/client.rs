@@ -60,7 +60,8 @@ impl Client {
         });
         header.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
         let header = header.to_string();
-        [&(header.len() as u32).to_le_bytes()[..], header.as_bytes(), records].concat()
+        // Without a signature.
+        [&(header.len() as u32).to_le_bytes()[..], header.as_bytes(), &[0], records].concat()
     }
 
     /// The trainer's answer to a message.

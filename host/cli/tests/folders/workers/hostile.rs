@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use super::client::Client;
 use super::{desk, figure, run, undisturbed, worker};
 use crate::common::bus::Bus;
-use crate::common::killed::assert_each_stored_once;
+use crate::common::killed::{Signalled, assert_each_stored_once};
 use crate::determinism::Essence;
 
 #[test]
@@ -64,7 +64,8 @@ fn tokens_that_the_trainer_did_not_sample_are_refused() {
         let worker = worker(&other, &bus);
         let first = results.next().await.expect("a result").payload;
         assert_eq!(worker.end().code, Some(0));
-        first[4 + u32::from_le_bytes(first[..4].try_into().expect("four")) as usize..].to_vec()
+        // The header is followed by the length of a signature, 0.
+        first[5 + u32::from_le_bytes(first[..4].try_into().expect("four")) as usize..].to_vec()
     });
     assert_eq!(trainer.end().code, Some(0));
     let expected = Essence::of(&other);
@@ -97,6 +98,46 @@ fn tokens_that_the_trainer_did_not_sample_are_refused() {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(worker.end().code, Some(0));
     expected.assert_same(&Essence::of(&desk));
+}
+
+/// Workers without a key, and with one that the trainer does not know, bring nothing into the run and take nothing from it.
+#[test]
+fn only_workers_of_known_keys_are_heard() {
+    let expected = undisturbed();
+    let (bus, desk) = (Bus::start(), desk());
+    let key = |name: &str| desk.host(&["worker", "--new-key", name]).succeeded().trim().to_owned();
+    let (own, stranger) = (key("own.key"), key("stranger.key"));
+    assert_ne!(own, stranger);
+    desk.write("keys", &format!("{own} the only machine\n"));
+    let mut trainer = run(&desk, &bus, &["--worker-keys", "keys"]);
+    let runtime = Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let client = Client::of_run(&bus).await;
+        let answer = client.offer(client.result(&json!({}), b"")).await;
+        assert!(answer.contains("it is not signed"), "{answer}");
+    });
+    let arguments = |key: &'static str| ["worker", "--once", "--cache", "cache", "--key", key].map(str::to_owned);
+    let with = |key| {
+        let arguments = arguments(key);
+        let url = bus.url();
+        let all: Vec<&str> = arguments.iter().map(String::as_str).chain([url.as_str()]).collect();
+        Signalled::start(&desk, &all)
+    };
+    let refused = with("stranger.key").end();
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.talk.contains(&format!("key {stranger} is not one of the trainer's --worker-keys")), "{refused:?}");
+    assert!(trainer.is_running());
+    let worker = with("own.key");
+    let outcome = trainer.end();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let worker = worker.end();
+    assert_eq!(worker.code, Some(0), "{worker:?}");
+    assert!(worker.talk.contains(&format!("results are signed with key {own}")), "{worker:?}");
+    assert!(figure(&outcome.talk, "refused") >= 2, "{}", outcome.talk);
+    expected.assert_same(&Essence::of(&desk));
+
+    let missing = desk.host(&["worker", &bus.url(), "--key", "none.key"]).mistake("a missing key");
+    assert!(missing.contains("make a key with `host worker --new-key FILE`"), "{missing}");
 }
 
 /// A worker that acknowledges a job and plays nothing.
