@@ -20,7 +20,8 @@ const WARM_UP: i64 = 10;
 pub(crate) fn write_out(file: &mut Table) {
     let policy = file.get("policy").and_then(Value::as_table);
     let Some(policy) = policy.filter(|policy| policy.contains_key("checkpoint")) else { return };
-    let has_adapters = policy.contains_key("lora");
+    // A server trains an adapter.
+    let has_adapters = policy.contains_key("lora") || file.contains_key("trainer");
     let stages = file.get_mut("stages").and_then(Value::as_array_mut).into_iter().flatten();
     for stage in stages.filter_map(Value::as_table_mut) {
         let is = |kind: &str| stage.get("kind").and_then(Value::as_str) == Some(kind);
@@ -84,6 +85,8 @@ mod tests {
         assert_eq!(defaults(weights, STAGES), [(1e-5, 10, Some(0.0)), (1e-6, 10, None), (1e-5, 10, None)]);
         let adapters = "policy = { checkpoint = \"model\", lora = { rank = 4, alpha = 8.0 } }";
         assert_eq!(defaults(adapters, STAGES), [(1e-4, 10, Some(0.0)), (1e-5, 10, None), (1e-4, 10, None)]);
+        let server = format!("{weights}\ntrainer = {{ kind = \"tinker\", url = \"http://127.0.0.1:1\" }}");
+        assert_eq!(defaults(&server, STAGES), [(1e-4, 10, Some(0.0)), (1e-5, 10, None), (1e-4, 10, None)]);
     }
 
     #[test]

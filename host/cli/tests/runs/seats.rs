@@ -117,6 +117,21 @@ fn separate_seats_are_trained_side_by_side_each_from_its_own_tokens() {
     assert!(shown.contains(" updates (seat 1)\n"), "{shown}");
 }
 
+/// Moves of one token, whose stop token the limit cuts off: with the mask nothing is left to learn from.
+#[test]
+fn replies_that_the_limit_cuts_can_be_masked() {
+    let updates = |masks: &[&str]| {
+        let desk = Desk::with_run_file(SMALL_GAME);
+        desk.run(TIC_TAC_TOE, &[&["--set", "limits.reply_tokens=1"], masks].concat()).succeeded();
+        let lines = metrics(&desk, 1);
+        let sum = |name: &str| lines.iter().map(|values| values[name].as_f64().expect("a number")).sum::<f64>();
+        assert_eq!(sum("cut_replies"), lines.len() as f64);
+        sum("updates")
+    };
+    assert!(updates(&[]) >= 1.0);
+    assert_eq!(updates(&["--set", "stages.rl.settings.masks=['cut-reply']"]), 0.0);
+}
+
 /// X learns in steps 0 and 1, O in steps 2 and 3; the weights of the other stay.
 #[test]
 fn separate_seats_learn_in_turn() {

@@ -12,6 +12,9 @@ use gymkhana_trainer::{TokenSequence, TokenTarget};
 pub(super) struct Measured {
     /// Loss, as the shares of the tokens add it up.
     pub loss: f64,
+    /// Part of the loss over tokens that the expert wrote.
+    pub loss_by_expert: f64,
+    /// Tokens without copies; of demonstrations, those that the expert wrote.
     pub tokens: f64,
     /// Optimiser steps.
     pub updates: f64,
@@ -35,16 +38,20 @@ impl Measured {
 
     fn add_token(&mut self, target: &TokenTarget, log_prob: f64, loss: Loss, compared: u32) {
         let TokenTarget { weight, advantage, log_prob: sampled, version, .. } = *target;
-        self.tokens += 1.0;
         if loss == Loss::Supervised {
+            let by_expert = f64::from(u8::from(advantage > 0.0));
+            self.tokens += by_expert;
             self.loss -= weight * log_prob;
+            self.loss_by_expert -= by_expert * weight * log_prob;
             return;
         }
+        let counted = f64::from(u8::from(!target.is_copy));
+        self.tokens += counted;
         let ratio = (log_prob - sampled).exp();
         let difference = sampled - log_prob;
         let divergence = difference.exp() - difference - 1.0;
-        self.divergence += divergence;
-        if version == compared {
+        self.divergence += counted * divergence;
+        if version == compared && !target.is_copy {
             self.on_policy = (self.on_policy.0 + divergence, self.on_policy.1 + 1.0);
         }
         let objective = match loss {
@@ -52,12 +59,12 @@ impl Measured {
             Loss::Importance => ratio * advantage,
             Loss::Clip { low, high } => {
                 let bounded = ratio.clamp(1.0 - low, 1.0 + high) * advantage;
-                self.clipped += f64::from(u8::from(bounded < ratio * advantage));
+                self.clipped += counted * f64::from(u8::from(bounded < ratio * advantage));
                 bounded.min(ratio * advantage)
             }
             Loss::Cispo { low, high } => {
                 let bounded = ratio.clamp(1.0 - low, 1.0 + high);
-                self.clipped += f64::from(u8::from(bounded != ratio));
+                self.clipped += counted * f64::from(u8::from(bounded != ratio));
                 bounded * advantage * log_prob
             }
         };
@@ -85,6 +92,7 @@ impl Measured {
 impl AddAssign for Measured {
     fn add_assign(&mut self, more: Self) {
         self.loss += more.loss;
+        self.loss_by_expert += more.loss_by_expert;
         self.tokens += more.tokens;
         self.updates += more.updates;
         self.clipped += more.clipped;
@@ -104,7 +112,8 @@ mod tests {
     /// Two tokens with an advantage of 1 and a share of 1/2: one of the same policy, one whose probability doubled.
     #[test]
     fn figures_by_hand() {
-        let target = |at, version| TokenTarget { at, weight: 0.5, advantage: 1.0, log_prob: -1.0, version };
+        let target =
+            |at, version| TokenTarget { at, weight: 0.5, advantage: 1.0, log_prob: -1.0, version, is_copy: false };
         let sequence = TokenSequence { tokens: vec![1, 2, 3], targets: vec![target(1, 7), target(2, 6)] };
         let log_probs = [-1.0, -1.0 + std::f32::consts::LN_2];
         let mut found = Measured { updates: 1.0, ..Measured::default() };
@@ -122,5 +131,15 @@ mod tests {
         let mut supervised = Measured::default();
         supervised.add(&sequence, &log_probs, Loss::Supervised, 0);
         close(supervised.loss, 0.5 + 0.5 * (1.0 - std::f64::consts::LN_2));
+        // The second token was not written by the expert, and in reinforcement learning is another episode's.
+        let other = TokenTarget { advantage: 0.0, is_copy: true, ..target(2, 6) };
+        let sequence = TokenSequence { targets: vec![target(1, 7), other], ..sequence };
+        let mut supervised = Measured::default();
+        supervised.add(&sequence, &log_probs, Loss::Supervised, 0);
+        close(supervised.loss, 0.5 + 0.5 * (1.0 - std::f64::consts::LN_2));
+        assert_eq!((supervised.loss_by_expert, supervised.tokens), (0.5, 1.0));
+        let mut found = Measured::default();
+        found.add(&sequence, &log_probs, Loss::Clip { low: 0.2, high: 0.3 }, 7);
+        assert_eq!((found.tokens, found.clipped, found.divergence), (1.0, 0.0, 0.0));
     }
 }

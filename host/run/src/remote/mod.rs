@@ -165,7 +165,7 @@ impl RemoteTrainer {
         let measured = self.step(&sequences, Loss::Supervised, 0, &settings.optimizer, &mut progress).await?;
         Ok(StepMetrics::from([
             (sft::LOSS, measured.loss),
-            (sft::LOSS_SAMPLED, measured.loss),
+            (sft::LOSS_SAMPLED, measured.loss_by_expert),
             (sft::SKIPPED_UPDATES, 0.0),
             (sft::LEARNING_RATE, learning_rate),
             (sft::TOKENS, measured.tokens),

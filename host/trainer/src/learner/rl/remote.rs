@@ -29,12 +29,14 @@ pub struct TokenTarget {
     pub at: usize,
     /// Share of the token in the loss. The shares of a minibatch add up to 1 or less.
     pub weight: f64,
-    /// Advantage; 0 for demonstrations.
+    /// Advantage. In demonstrations, 1 for tokens that the expert wrote and 0 for others.
     pub advantage: f64,
     /// Log-probability under the policy that sampled it, in nats; 0 for demonstrations.
     pub log_prob: f64,
     /// Weight version that sampled it; 0 for demonstrations.
     pub version: u32,
+    /// Whether another episode of the batch has the token, too, so that figures leave it out.
+    pub is_copy: bool,
 }
 
 /// Minibatches of one step of reinforcement learning, in the order in which they are trained on.
@@ -101,6 +103,7 @@ impl TokenSequence {
             advantage: stats.get(Column::Advantage, row),
             log_prob: stats.get(Column::Behaviour, row),
             version: stats.get(Column::Version, row) as u32,
+            is_copy: stats.is_copy(row),
         };
         Self { tokens: sequence.tokens.clone(), targets: sequence.targets.iter().enumerate().map(target).collect() }
     }

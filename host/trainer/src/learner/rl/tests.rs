@@ -122,3 +122,30 @@ fn an_episode_that_was_cut_short_ends_with_the_critics_value() {
     }
     assert_eq!(end_values(Ending::Terminated, true).1, 0.0);
 }
+
+/// Five episodes in three minibatches: of 1, 2 and 2, each episode once, in an order of the seed. A masked one is in none.
+#[test]
+fn minibatches_divide_the_episodes_that_count() {
+    let settings =
+        RlSettings { algorithm: Algorithm { minibatches: 3, ..Algorithm::default() }, ..RlSettings::default() };
+    let group: Vec<EpisodeRecord> = (0..6).map(|member| recorded(member, f64::from(member), &[(1.0, 4)])).collect();
+    let mut batch = Batch::new(&[group], &settings);
+    batch.inputs[2].tokens.fill(Column::LossMask, 0..1, 0.0);
+    let divided = |seed| minibatches(&batch, &settings, &mut Seed(seed).stream());
+    let mut orders = std::collections::BTreeSet::new();
+    for seed in 0..8 {
+        let parts = divided(seed);
+        assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [1, 2, 2]);
+        assert_eq!(parts, divided(seed));
+        let mut all = parts.concat();
+        orders.insert(all.clone());
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 3, 4, 5]);
+    }
+    assert!(orders.len() > 4, "{orders:?}");
+    // More minibatches than episodes: one each. A single one keeps the order.
+    let of =
+        |minibatches| RlSettings { algorithm: Algorithm { minibatches, ..Algorithm::default() }, ..settings.clone() };
+    assert_eq!(minibatches(&batch, &of(9), &mut Seed(1).stream()).len(), 5);
+    assert_eq!(minibatches(&batch, &of(1), &mut Seed(1).stream()), [vec![0, 1, 3, 4, 5]]);
+}
