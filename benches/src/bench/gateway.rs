@@ -16,9 +16,12 @@ use gymkhana_benches::Effort;
 use gymkhana_benches::figures::{print_in, root};
 use gymkhana_chat::{ChatFiles, ChatFormat, Extension, Message, Rendered, Role};
 use gymkhana_gateway::server::Gateway;
-use gymkhana_gateway::session::{ConversationIds, SamplingRule, Served, Session, SessionLimits, SessionSettings};
+use gymkhana_gateway::session::{
+    ConversationIds, SamplingRule, Served, Session, SessionJournal, SessionLimits, SessionLog, SessionSettings,
+};
 use gymkhana_policy::{GenerateRequest, Sampling, ScriptedPolicy};
-use gymkhana_record::Seed;
+use gymkhana_record::{Added, Ending, EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
+use gymkhana_store::LiveJournal;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -41,11 +44,17 @@ pub fn run(effort: Effort) -> Result<()> {
         let chat = chat()?;
         let requests = (sessions * REQUESTS) as f64;
         let begun = Instant::now();
-        let (through, mut waits) = timed(through_gateway(&chat, sessions)).await?;
+        let (through, mut waits) = timed(through_gateway(&chat, sessions, None)).await?;
         let seconds = begun.elapsed().as_secs_f64();
         let (alone, ()) = timed(async { (0..sessions).try_for_each(|_| rendering(&chat)) }).await?;
         let each = |seconds: f64| seconds * 1e6 / requests;
         print_in("µs", "gateway-request-cpu", each(through), "rendering alone", each(alone));
+        let folder = tempfile::tempdir()?;
+        let journal = Arc::new(Journal(LiveJournal::create(folder.path())?));
+        let (journalled, _) = timed(through_gateway(&chat, sessions, Some(journal))).await?;
+        let lines = std::fs::read_to_string(folder.path().join("live-0.jsonl"))?.lines().count();
+        ensure!(lines == sessions * (1 + REQUESTS), "a line for the start and each request of a session");
+        print_in("µs", "gateway-request-journalled-cpu", each(journalled), "without a journal", each(through));
         waits.sort_by(f64::total_cmp);
         let share = |share: f64| waits[((waits.len() - 1) as f64 * share) as usize];
         print_in("ms", "gateway-wait-p99", share(0.99), "median", share(0.5));
@@ -89,20 +98,40 @@ fn settings() -> SessionSettings {
     }
 }
 
+/// The journal of `host gateway`.
+struct Journal(LiveJournal);
+
+impl SessionJournal for Journal {
+    fn began(&self, episode: &EpisodeRecord) {
+        // The bench counts the lines.
+        let _ = self.0.began("", episode);
+    }
+
+    fn added(&self, episode: EpisodeId, added: &Added<'_>) {
+        let _ = self.0.added("", episode, added);
+    }
+}
+
 /// Plays all sessions at once: none ends before all have begun. Returns the wait of each request in milliseconds.
-async fn through_gateway(chat: &ChatFormat, sessions: usize) -> Result<Vec<f64>> {
+async fn through_gateway(chat: &ChatFormat, sessions: usize, journal: Option<Arc<Journal>>) -> Result<Vec<f64>> {
     let reply = chat.encode_reply(&[gymkhana_chat::ReplyPiece::Plain(REPLY)])?;
     let policy = ScriptedPolicy::new(1 << 20, |_: &GenerateRequest| reply.clone());
     let gateway = Gateway::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
     let all_begun = Barrier::new(sessions);
-    let (gateway, policy, all_begun) = (&gateway, &policy, &all_begun);
-    let played = (0..sessions).map(|_| async {
+    let (gateway, policy, all_begun, journal) = (&gateway, &policy, &all_begun, &journal);
+    let played = (0..sessions).map(|number| async move {
         let mut open = gateway.open(vec![]);
         let path = open.openai_url();
         let path = path.split_once("/s/").context("a session's address")?.1;
         let path = format!("/s/{path}/chat/completions");
         let client = converse(gateway.address(), path, open.key().to_owned(), all_begun);
-        let mut session = Session::new(chat, policy, settings());
+        let log = journal.as_ref().map(|journal| {
+            let id = EpisodeId { stage: 0, phase: Phase::Served, step: 0, group: number as u32, member: 0, attempt: 0 };
+            let task = TaskRef { split: "train".to_owned(), index: 0 };
+            let begun = EpisodeRecord::new(id, task, Seed(1), Ending::Dropped);
+            SessionLog::begin(Arc::clone(journal) as Arc<dyn SessionJournal>, &begun)
+        });
+        let mut session = Session::new(chat, policy, settings()).logged(log);
         let served = session.serve(&mut open.requests, client).await;
         let Served::Ended(result) = served else { anyhow::bail!("a session ran out of time") };
         let waits = result?;

@@ -1,9 +1,10 @@
 //! The part of an episode that the host holds: its transcript, rewards, failures and position.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use gymkhana_record::{
-    CallCost, Content, Ending, Exchange, Failure, Function, LogEntry, NamedValue, Opening, SeatRewards, TaskRef,
+    Added, CallCost, Content, Ending, Exchange, Failure, Function, LogEntry, NamedValue, Opening, SeatRewards, TaskRef,
     Timing, Turn,
 };
 use gymkhana_sandbox::Started;
@@ -53,6 +54,15 @@ pub struct EpisodeData {
     pub ending: Option<Ending>,
 }
 
+/// Sizes of an episode's transcript, rewards, failures and outbound calls.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    turns: usize,
+    steps: usize,
+    failures: usize,
+    exchanges: usize,
+}
+
 impl EpisodeData {
     /// Data of an episode that has just started.
     pub(crate) fn new(
@@ -81,6 +91,34 @@ impl EpisodeData {
             calls: 0,
             results: vec![],
             ending: None,
+        }
+    }
+
+    /// How much it holds now.
+    #[must_use]
+    pub fn extent(&self) -> Extent {
+        Extent {
+            turns: self.turns.len(),
+            steps: self.steps as usize,
+            failures: self.failures.len(),
+            exchanges: self.exchanges.len(),
+        }
+    }
+
+    /// What was added since.
+    #[must_use]
+    pub fn since(&self, before: Extent) -> Added<'_> {
+        Added {
+            turns: Cow::Borrowed(self.turns.get(before.turns..).unwrap_or_default()),
+            rewards: self
+                .rewards
+                .iter()
+                .map(|own| Cow::Borrowed(own.rewards.get(before.steps..).unwrap_or_default()))
+                .collect(),
+            extras: Some(Cow::Borrowed(&self.extras)),
+            failures: Cow::Borrowed(self.failures.get(before.failures..).unwrap_or_default()),
+            exchanges: Cow::Borrowed(self.exchanges.get(before.exchanges..).unwrap_or_default()),
+            ..Added::default()
         }
     }
 

@@ -20,7 +20,7 @@ mod tool_set;
 mod toolbox;
 mod turn;
 
-pub use data::EpisodeData;
+pub use data::{EpisodeData, Extent};
 pub use episode::{Episode, EpisodeSeeds, EpisodeSetup, StartFailure};
 pub use hooks::{Hooks, NoHooks, TimedCall};
 pub use limits::budget::{ByteBudget, DEFAULT_EPISODE_BYTES};

@@ -63,3 +63,14 @@ impl Turn {
         }
     }
 }
+
+/// Sets the cost of the call of this id, once the tool that declares it has answered.
+pub fn set_call_cost(turns: &mut [Turn], id: &str, cost: f64) {
+    for turn in turns {
+        if let Turn::Call { call, cost: known, .. } = turn
+            && call.id == id
+        {
+            *known = cost;
+        }
+    }
+}

@@ -9,6 +9,7 @@ use gymkhana_registry::{Digest, LOCK_FILE};
 use crate::StoreError;
 use crate::comparison;
 use crate::fs::{STATE_FILE, SUMMARY_FILE, names_in};
+use crate::live::is_live;
 use crate::metrics::METRICS_FILE;
 
 /// Whether a name in a folder is that of a run's file.
@@ -43,6 +44,9 @@ pub(crate) fn remove_run_files(run: &Path) -> Result<(), StoreError> {
                 remove_file(&path)?;
             }
         }
+    }
+    for name in names_in(run)?.iter().filter(|name| is_live(name)) {
+        remove_file(&run.join(name))?;
     }
     FILES.iter().try_for_each(|file| remove_file(&run.join(file)))
 }

@@ -16,6 +16,7 @@ mod episodes;
 mod error;
 mod folder;
 mod fs;
+mod live;
 mod metrics;
 mod seal;
 mod sealed;
@@ -30,6 +31,7 @@ pub use episodes::table::{EpisodeRow, EpisodeTable};
 pub use episodes::wire::{BadEpisodes, decode_episodes, encode_episodes};
 pub use error::StoreError;
 pub use folder::{RunFolder, RunReader, STATE_SCHEMA};
+pub use live::{LiveJournal, Recovered, recover};
 pub use metrics::{METRICS_SCHEMA, Metrics, MetricsExtent, MetricsLine};
 pub use summary::{
     EnvironmentSuccess, EnvironmentSummary, SUMMARY_SCHEMA, StageSummary, StepEvaluation, Summary, best_evaluation,

@@ -9,7 +9,7 @@ use gymkhana_sandbox::GuestThreads;
 use gymkhana_serve::catalog::Catalog;
 use gymkhana_serve::config::ServeFile;
 use gymkhana_serve::doors::mcp;
-use gymkhana_serve::records::Records;
+use gymkhana_serve::records::{Records, Recovered};
 use gymkhana_serve::server::Server;
 use gymkhana_serve::session::SessionTable;
 use tokio::signal::unix::{SignalKind, signal};
@@ -94,14 +94,20 @@ async fn open_records(args: &ServeArgs, catalog: &Catalog, printer: &Printer) ->
         return Ok(Records::none());
     }
     let (records, recovered) = Records::open(&args.out, catalog).await?;
-    if recovered.episodes > 0 {
-        let cut = if recovered.torn { "; a turn was lost while it was written" } else { "" };
-        printer.status(format!(
-            "the last server was killed: {} kept up to the last turn and marked as dropped{cut}",
-            counted(recovered.episodes, "unfinished episode")
-        ));
-    }
+    say_recovered("server", "unfinished episode", &recovered, printer);
     Ok(records)
+}
+
+/// Says what a killed process left, if it left anything.
+pub(super) fn say_recovered(owner: &str, episode: &str, recovered: &Recovered, printer: &Printer) {
+    if recovered.episodes == 0 {
+        return;
+    }
+    let cut = if recovered.torn { "; a turn was lost while it was written" } else { "" };
+    printer.status(format!(
+        "the last {owner} was killed: {} kept up to the last turn and marked as dropped{cut}",
+        counted(recovered.episodes, episode)
+    ));
 }
 
 /// Waits for the first signal. A second one ends the process at once.

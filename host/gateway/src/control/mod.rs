@@ -18,6 +18,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 pub use crate::dialect::{ApiError, ErrorClass};
 use crate::program::{ProgramEnd, StartError};
+pub use crate::session::SessionJournal;
 pub(crate) use http::router;
 pub use offer::{ExternalPrograms, SessionOffer};
 pub use tokens::{Client, ClientTokens, TokenError};
@@ -107,6 +108,7 @@ pub struct Control {
     limits: ControlLimits,
     tokens: ClientTokens,
     episodes: OnceLock<Arc<dyn Episodes>>,
+    journal: OnceLock<Arc<dyn SessionJournal>>,
     state: Mutex<State>,
     /// Notified when an episode is stored.
     stored: Notify,
@@ -132,6 +134,7 @@ impl Control {
             limits,
             tokens,
             episodes: OnceLock::new(),
+            journal: OnceLock::new(),
             state: Mutex::default(),
             stored: Notify::new(),
             stopping: watch::Sender::new(Stopping::No),
@@ -141,6 +144,11 @@ impl Control {
     /// Plays these episodes in the sessions from now on. Later calls change nothing.
     pub fn set_episodes(&self, episodes: Arc<dyn Episodes>) {
         let _ = self.episodes.set(episodes);
+    }
+
+    /// Writes the turns of later sessions to this journal. Later calls change nothing.
+    pub fn set_journal(&self, journal: Arc<dyn SessionJournal>) {
+        let _ = self.journal.set(journal);
     }
 
     /// Number of episodes that are not stored yet.
@@ -276,6 +284,10 @@ impl ExternalPrograms for Control {
                 }
             }
         })
+    }
+
+    fn journal(&self) -> Option<Arc<dyn SessionJournal>> {
+        self.journal.get().cloned()
     }
 }
 

@@ -1,11 +1,14 @@
 //! A session as it is offered to a program that the host does not start.
 
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
 use gymkhana_record::EpisodeId;
 use serde_json::Value as Json;
 
 use crate::program::{ProgramEnd, StartError};
 use crate::server::Activity;
+use crate::session::SessionJournal;
 
 /// The session of an episode.
 #[derive(Debug, Clone)]
@@ -34,4 +37,7 @@ pub struct SessionOffer {
 pub trait ExternalPrograms: Send + Sync {
     /// Offers the session of an episode, and waits for the end of the program.
     fn play(&self, offer: SessionOffer) -> BoxFuture<'_, Result<ProgramEnd, StartError>>;
+
+    /// The journal of the sessions, if they have one.
+    fn journal(&self) -> Option<Arc<dyn SessionJournal>>;
 }

@@ -2,8 +2,7 @@
 //!
 //! A request continues an earlier reply if its messages begin with that reply's request and the reply itself, compared
 //! by meaning, and if the chat template appends to the earlier tokens. Every other request is a root with tokens of its
-//! own. A reply that several requests continue has one continuation in its segment; the others begin segments in which
-//! the common tokens are given. So each sampled token is trained on once, in the context in which it was sampled.
+//! own.
 
 mod key;
 
@@ -11,7 +10,7 @@ use std::collections::HashMap;
 
 use gymkhana_chat::Rendered;
 use gymkhana_policy::Conversation;
-use gymkhana_record::{Function, Sampled, Segment, SegmentError};
+use gymkhana_record::{Function, Sampled, Segment, SegmentError, TreeReply, segments_of, tokens_of};
 
 use crate::dialect::InputMessage;
 pub use key::Key;
@@ -40,6 +39,24 @@ impl GraphTurn {
     /// The sampled tokens without the stop token.
     fn spoken(&self) -> &[u32] {
         &self.sampled.tokens[..self.sampled.tokens.len().saturating_sub(usize::from(self.stopped))]
+    }
+}
+
+impl TreeReply for GraphTurn {
+    fn parent(&self) -> Option<usize> {
+        self.parent
+    }
+
+    fn given(&self) -> &[u32] {
+        &self.given
+    }
+
+    fn sampled(&self) -> &Sampled {
+        &self.sampled
+    }
+
+    fn delivered(&self) -> bool {
+        self.delivered
     }
 }
 
@@ -111,18 +128,7 @@ impl Graph {
     /// All tokens up to a reply and with it.
     #[must_use]
     pub fn tokens(&self, turn: usize) -> Vec<u32> {
-        let mut path = vec![];
-        let mut next = Some(turn);
-        while let Some(at) = next {
-            path.push(at);
-            next = self.turns[at].parent;
-        }
-        let mut tokens = vec![];
-        for at in path.into_iter().rev() {
-            tokens.extend_from_slice(&self.turns[at].given);
-            tokens.extend_from_slice(&self.turns[at].sampled.tokens);
-        }
-        tokens
+        tokens_of(&self.turns, turn)
     }
 
     /// Adds a reply: `history` is the key of its request, `reply` the message as the program receives it.
@@ -144,31 +150,7 @@ impl Graph {
     /// # Errors
     /// If the policy's reply has columns of different length.
     pub fn segments(&self, seat: u32) -> Result<Vec<Segment>, SegmentError> {
-        let mut kept: Vec<bool> = self.turns.iter().map(|turn| turn.delivered).collect();
-        for turn in (0..self.turns.len()).rev().filter(|turn| self.turns[*turn].parent.is_some()) {
-            if let Some(parent) = self.turns[turn].parent.filter(|_| kept[turn]) {
-                kept[parent] = true;
-            }
-        }
-        let mut segments: Vec<Segment> = vec![];
-        // The segment that ends with a reply.
-        let mut ends: HashMap<usize, usize> = HashMap::new();
-        for (number, turn) in self.turns.iter().enumerate().filter(|(number, _)| kept[*number]) {
-            let at = number as u32;
-            let open = turn.parent.and_then(|parent| ends.remove(&parent));
-            let place = open.unwrap_or_else(|| {
-                let mut segment = Segment::new(seat);
-                if let Some(parent) = turn.parent {
-                    segment.append_given(&self.tokens(parent), at);
-                }
-                segments.push(segment);
-                segments.len() - 1
-            });
-            segments[place].append_given(&turn.given, at);
-            segments[place].append_sampled(&turn.sampled, at)?;
-            ends.insert(number, place);
-        }
-        Ok(segments)
+        segments_of(&self.turns, seat)
     }
 }
 

@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 
 use futures::future::BoxFuture;
-use gymkhana_record::{AgentCall, Call, Content, Part, Turn};
+use gymkhana_record::{Added, AgentCall, Call, Content, Part, Turn};
 use tokio::sync::{mpsc, oneshot};
 
 use super::transcript::Transcript;
@@ -51,6 +51,8 @@ pub enum Performed {
         cost: f64,
         /// Number of the environment's steps so far.
         steps: u32,
+        /// What the call added to the episode besides the transcript, for the session's journal.
+        added: Option<Box<Added<'static>>>,
         /// The answer.
         answer: ToolAnswer,
     },
@@ -132,6 +134,11 @@ impl Calls {
         (call, listed)
     }
 
+    /// The last call that was performed.
+    pub(super) fn last(&self) -> Option<&AgentCall> {
+        self.performed.last()
+    }
+
     pub(super) fn into_performed(self) -> Vec<AgentCall> {
         self.performed
     }
@@ -142,10 +149,11 @@ impl Session<'_> {
     pub(super) fn performed(&mut self, outcome: Performed) {
         let Some(Current { call, listed, reply }) = self.calls.current.take() else { return };
         match outcome {
-            Performed::Answered { turns, cost, steps, answer } => {
+            Performed::Answered { turns, cost, steps, added, answer } => {
                 let count = turns.len() as u32;
                 let begin = self.transcript.perform(&call.id, cost, turns, steps);
                 self.calls.performed.push(AgentCall { call, listed, begin, turns: count });
+                self.log_call(cost, added.map(|added| *added));
                 // A program that has gone has used the tool all the same.
                 let _ = reply.send(answer);
             }

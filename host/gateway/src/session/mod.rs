@@ -5,6 +5,7 @@
 
 mod answer;
 mod calls;
+mod journal;
 mod prompt;
 mod repeats;
 mod settings;
@@ -26,6 +27,7 @@ use crate::dialect::{ApiError, ErrorClass, InputMessage, ModelReply, ModelReques
 use crate::graph::Graph;
 use calls::{Calls, NoTools};
 pub use calls::{Performed, ProgramTools, ToolAnswer, ToolRequest, Toolbox};
+pub use journal::{SessionJournal, SessionLog};
 use prompt::Prompt;
 use repeats::{Known, Repeats};
 pub use settings::{ConversationIds, SamplingRule, SessionLimits, SessionSettings, StopCache};
@@ -166,6 +168,7 @@ pub struct Session<'a> {
     /// Time in which only a call of a tool was waited for.
     tool_time: Duration,
     calls: Calls,
+    log: Option<SessionLog>,
 }
 
 impl<'a> Session<'a> {
@@ -191,6 +194,7 @@ impl<'a> Session<'a> {
             policy_time: Duration::ZERO,
             tool_time: Duration::ZERO,
             calls: Calls::default(),
+            log: None,
         }
     }
 
@@ -312,7 +316,9 @@ impl<'a> Session<'a> {
                 Some(Known::Answered(answer, turn)) => {
                     self.counts.repeats += 1;
                     let received = reply.send(Ok(Answer::Reply(answer.clone()))).is_ok();
-                    self.deliver(&answer, turn.filter(|_| received));
+                    let turn = turn.filter(|_| received);
+                    turn.into_iter().for_each(|turn| self.log_delivery(turn));
+                    self.deliver(&answer, turn);
                 }
                 Some(Known::InFlight(waiting)) => {
                     self.counts.repeats += 1;
@@ -419,6 +425,9 @@ impl<'a> Session<'a> {
         match answer {
             Ok((reply, turn)) => {
                 self.repeats.remember(identity, &reply, turn);
+                if let Some(turn) = turn {
+                    self.log_reply(turn, waiting.iter().any(|to| !to.is_closed()));
+                }
                 let received = waiting.into_iter().filter_map(|to| to.send(Ok(Answer::Reply(reply.clone()))).ok());
                 let received = received.count() > 0;
                 self.deliver(&reply, turn.filter(|_| received));

@@ -10,6 +10,9 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::dialect::{Dialect, Finish};
+use kept::Kept;
+
+mod kept;
 
 pub(crate) fn chat() -> ChatFormat {
     let files = ChatFiles {
@@ -117,10 +120,12 @@ async fn play_tokens<P: Future<Output = ()>>(
         replies[asked.fetch_add(1, Ordering::Relaxed) as usize].clone()
     });
     let (sender, mut incoming) = mpsc::channel(8);
-    let mut session = Session::new(&chat, &policy, settings);
+    let kept = Kept::new();
+    let mut session = Session::new(&chat, &policy, settings).logged(Some(kept.log()));
     let served = session.serve(&mut incoming, program(Client(sender))).await;
     assert_eq!(served, Served::Ended(()));
     let outcome = session.into_outcome().unwrap();
+    kept.assert_holds(&outcome);
     let asked = asked.load(Ordering::Relaxed);
     Left { outcome, asked, chat }
 }

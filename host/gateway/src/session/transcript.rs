@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use gymkhana_chat::Role;
-use gymkhana_record::{Call, Part, PolicyTurn, Turn};
+use gymkhana_record::{Call, Part, PolicyTurn, Turn, set_call_cost};
 
 use crate::dialect::{ApiError, ErrorClass, InputMessage, ModelReply};
 use crate::graph::{Key, canonical};
@@ -25,6 +25,8 @@ pub(super) struct Transcript {
     performed: HashSet<String>,
     /// Number of the environment's steps so far.
     steps: u32,
+    /// Number of entries that the journal holds.
+    logged: usize,
 }
 
 impl Transcript {
@@ -109,18 +111,18 @@ impl Transcript {
     /// Adds what the call of this id added to the transcript, and returns the position of its first entry. `cost` is the
     /// call's, and `steps` the number of the environment's steps so far.
     pub(super) fn perform(&mut self, id: &str, cost: f64, turns: Vec<Turn>, steps: u32) -> u32 {
-        for turn in &mut self.turns {
-            if let Turn::Call { call, cost: known, .. } = turn
-                && call.id == id
-            {
-                *known = cost;
-            }
-        }
+        set_call_cost(&mut self.turns, id, cost);
         let begin = self.turns.len() as u32;
         self.turns.extend(turns);
         self.performed.insert(id.to_owned());
         self.steps = steps;
         begin
+    }
+
+    /// The entries since the last call of this function, and the last turn of the policy.
+    pub(super) fn unlogged(&mut self) -> (&[Turn], Option<&PolicyTurn>) {
+        let begin = std::mem::replace(&mut self.logged, self.turns.len());
+        (&self.turns[begin..], self.policy_turns.last())
     }
 
     pub(super) fn into_parts(self) -> (Vec<Turn>, Vec<PolicyTurn>) {

@@ -118,7 +118,7 @@ impl Toolbox for Adder {
         let own = (!listed).then_some(Turn::Call { seat: 0, call, cost: 0.5 });
         let turns = own.into_iter().chain([answer]).collect();
         let answer = ToolAnswer { content, failed, done: false };
-        Box::pin(async { Performed::Answered { turns, cost: 0.5, steps: 0, answer } })
+        Box::pin(async { Performed::Answered { turns, cost: 0.5, steps: 0, added: None, answer } })
     }
 }
 

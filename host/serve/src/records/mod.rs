@@ -1,24 +1,20 @@
 //! Records of served episodes: a run folder for each environment, and a journal of the episodes in progress.
 
 mod folder;
-mod journal;
-mod recovery;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gymkhana_orchestration::{Classify, RunResult};
-use gymkhana_record::{EpisodeId, EpisodeRecord, Phase};
+use gymkhana_record::{Added, EpisodeId, EpisodeRecord, Phase};
+pub use gymkhana_store::Recovered;
+use gymkhana_store::{LiveJournal, RunFolder, StoreError, recover};
 use tokio::sync::OnceCell;
 
 use crate::catalog::{Catalog, ServedEnvironment};
 use crate::error::{ErrorKind, ServeError};
 use folder::RecordFolder;
-use journal::Journal;
-
-pub(crate) use journal::{Began, Progress};
-pub use recovery::Recovered;
 
 /// The records of a server.
 pub struct Records {
@@ -27,7 +23,7 @@ pub struct Records {
     /// Folders, by their name.
     folders: Mutex<HashMap<String, Arc<OnceCell<Arc<RecordFolder>>>>>,
     /// Journal of the episodes in progress.
-    journal: Option<Journal>,
+    journal: Option<LiveJournal>,
     /// First error of a write since the last was taken.
     problem: Mutex<Option<String>>,
 }
@@ -49,8 +45,11 @@ impl Records {
             "the folder of records `{}` cannot be created\nhint: choose another with --out",
             root.display()
         ))?;
-        let recovered = recovery::recover(root)?;
-        let journal = Journal::create(root).user_context(format!("`{}` cannot be written", root.display()))?;
+        let recovered = recover(root, "server", |name, records| {
+            let folder = RunFolder::open_for_resume(&root.join(name))?;
+            folder.episodes()?.append_all(records)
+        })?;
+        let journal = LiveJournal::create(root)?;
         let records = Self { root: Some(root.to_owned()), journal: Some(journal), ..Self::none() };
         for served in catalog.environments().iter().chain(catalog.tools_only().ok()) {
             let folder = RecordFolder::open(&root.join(served.folder()), served, catalog)?;
@@ -78,16 +77,16 @@ impl Records {
     }
 
     /// Notes the start of an episode.
-    pub(crate) fn began(&self, began: &Began<'_>) {
+    pub(crate) fn began(&self, folder: &str, episode: &EpisodeRecord) {
         if let Some(journal) = &self.journal {
-            self.note(journal.began(began));
+            self.note_stored(journal.began(folder, episode));
         }
     }
 
     /// Notes a turn, which then survives the end of the process.
-    pub(crate) fn progressed(&self, progress: &Progress<'_>) {
+    pub(crate) fn added(&self, folder: &str, episode: EpisodeId, added: &Added<'_>) {
         if let Some(journal) = &self.journal {
-            self.note(journal.progressed(progress));
+            self.note_stored(journal.added(folder, episode, added));
         }
     }
 
@@ -98,7 +97,7 @@ impl Records {
         let stored = tokio::task::spawn_blocking(move || folder.append(&record)).await;
         self.note(stored.map_err(|error| error.to_string()).and_then(|stored| stored));
         if let Some(journal) = &self.journal {
-            self.note(journal.ended(served.folder(), id));
+            self.note_stored(journal.ended(served.folder(), id));
         }
     }
 
@@ -116,6 +115,10 @@ impl Records {
     /// The first error of a write since this was last called.
     pub fn take_problem(&self) -> Option<String> {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn note_stored(&self, written: Result<(), StoreError>) {
+        self.note(written.map_err(|error| error.to_string()));
     }
 
     fn note(&self, written: Result<(), String>) {

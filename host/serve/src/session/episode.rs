@@ -3,16 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use gymkhana_driver::{Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Reply, StartFailure};
-use gymkhana_record::{
-    Boundary, Call, CallSite, Ending, EpisodeId, EpisodeRecord, Failure, SeatRewards, Seed, TaskRef, Turn,
-};
+use gymkhana_driver::{Episode, EpisodeSeeds, EpisodeSetup, Extent, NoHooks, Reply, StartFailure};
+use gymkhana_record::{Boundary, Call, CallSite, Ending, EpisodeId, EpisodeRecord, Failure, Seed, TaskRef, Turn};
 
 use super::types::{Action, CallAnswer, Opened, Step};
 use crate::catalog::ServedEnvironment;
 use crate::config::EpisodeLimits;
 use crate::error::{ErrorKind, Owner, ServeError};
-use crate::records::{Began, Progress};
 
 /// What the host knows of an episode, live or parked.
 #[derive(Debug, Clone)]
@@ -32,15 +29,6 @@ pub(super) struct EpisodeFacts {
 pub(super) struct LiveEpisode {
     pub(super) episode: Episode,
     pub(super) facts: EpisodeFacts,
-}
-
-/// Sizes of an episode's transcript, rewards, failures and outbound calls.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Extent {
-    turns: usize,
-    steps: usize,
-    failures: usize,
-    exchanges: usize,
 }
 
 /// An environment that did not start: the record and the error.
@@ -103,7 +91,7 @@ impl LiveEpisode {
             let message = format!("seat {wrong} cannot act: seat {} is to move", data.seat);
             return Err(ServeError::agent(ErrorKind::OutOfOrder, message));
         }
-        let (seat, before) = (data.seat, self.extent());
+        let (seat, before) = (data.seat, data.extent());
         let ending = self.episode.take_turn(&mut NoHooks, reply.clone(), u32::MAX).await;
         let number = self.facts.turns;
         self.facts.turns += 1;
@@ -114,37 +102,17 @@ impl LiveEpisode {
         Ok(step)
     }
 
-    /// How much the host's part holds now.
-    pub(super) fn extent(&self) -> Extent {
-        let data = &self.episode.data;
-        Extent {
-            turns: data.turns.len(),
-            steps: data.steps as usize,
-            failures: data.failures.len(),
-            exchanges: data.exchanges.len(),
-        }
-    }
-
-    /// What was added since.
-    pub(super) fn since<'a>(&'a self, folder: &'a str, before: Extent) -> Progress<'a> {
-        let data = &self.episode.data;
-        let added = |own: &'a SeatRewards| own.rewards.get(before.steps..).unwrap_or_default();
-        Progress {
-            folder,
-            record: self.facts.record,
-            turns: data.turns.get(before.turns..).unwrap_or_default(),
-            rewards: data.rewards.iter().map(added).collect(),
-            extras: &data.extras,
-            failures: data.failures.get(before.failures..).unwrap_or_default(),
-            exchanges: data.exchanges.get(before.exchanges..).unwrap_or_default(),
-        }
-    }
-
-    /// The start of the episode.
-    pub(super) fn beginning<'a>(&'a self, folder: &'a str) -> Began<'a> {
+    /// The record of an episode that has just started.
+    pub(super) fn begun(&self) -> EpisodeRecord {
         let data = &self.episode.data;
         let EpisodeFacts { record, task, seed, .. } = &self.facts;
-        Began { folder, record: *record, task, seed: *seed, opening: &data.opening, turns: &data.turns }
+        EpisodeRecord {
+            opening: data.opening.clone(),
+            turns: data.turns.clone(),
+            environment_rewards: data.rewards.clone(),
+            exchanges: data.exchanges.clone(),
+            ..EpisodeRecord::new(*record, task.clone(), *seed, Ending::Dropped)
+        }
     }
 
     /// The first limit that leaves no room for another turn.
@@ -163,10 +131,10 @@ impl LiveEpisode {
     /// What one turn added.
     fn step(&self, (turn, seat): (u64, u32), before: Extent, ending: Option<Ending>) -> Step {
         let data = &self.episode.data;
-        let added = self.since("", before);
+        let added = data.since(before);
         let failures = added.failures.to_vec();
         let (mut calls, mut answers, mut observations) = (Vec::new(), Vec::new(), Vec::new());
-        for added in added.turns {
+        for added in added.turns.iter() {
             match added {
                 Turn::Message { .. } => {}
                 Turn::Call { call, .. } => calls.push(call.clone()),

@@ -73,7 +73,7 @@ impl Session {
                 let record = shared.records.next_id(&served, &shared.catalog).await?;
                 match LiveEpisode::start(&served, &shared.episode, (record, task, seed)).await {
                     Ok((live, opened)) => {
-                        shared.records.began(&live.beginning(served.folder()));
+                        shared.records.began(served.folder(), &live.begun());
                         state.play = Play::Live(Box::new(live));
                         Ok(opened)
                     }
@@ -102,9 +102,9 @@ impl Session {
                 }
                 let served = Arc::clone(&state.served);
                 let live = state.live()?;
-                let before = live.extent();
+                let before = live.episode.data.extent();
                 let step = live.act(&shared.episode, action).await?;
-                shared.records.progressed(&live.since(served.folder(), before));
+                shared.records.added(served.folder(), live.facts.record, &live.episode.data.since(before));
                 let Some(ending) = step.ending else { return Ok(step) };
                 end_episode(shared, state, ending).await;
                 let Play::Ended(ended) = &mut state.play else { return Ok(step) };

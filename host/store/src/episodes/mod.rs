@@ -109,6 +109,19 @@ impl EpisodeStore {
         Ok(true)
     }
 
+    /// Stores and commits episodes, and returns the number of those that were not stored before.
+    ///
+    /// # Errors
+    /// As [`append`](Self::append) and [`commit`](Self::commit).
+    pub fn append_all(&mut self, records: &[EpisodeRecord]) -> Result<usize, StoreError> {
+        let mut new = 0;
+        for record in records {
+            new += usize::from(self.append(record)?);
+        }
+        self.commit()?;
+        Ok(new)
+    }
+
     /// Flushes the journal to disk, so that the episodes so far survive a crash of the machine.
     ///
     /// # Errors

@@ -15,10 +15,10 @@ use gymkhana_orchestration::served::Served;
 use gymkhana_orchestration::tools_only;
 use gymkhana_registry::{Kind, Lock};
 use gymkhana_rollout::AgentHarness;
-use gymkhana_rollout::control::{ClientTokens, Control, ControlLimits};
+use gymkhana_rollout::control::{ClientTokens, Control, ControlLimits, SessionJournal};
 use gymkhana_sandbox::{GuestThreads, Plugin};
 
-use super::serve::stop_signal;
+use super::serve::{say_recovered, stop_signal};
 use crate::args::GatewayArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
@@ -58,7 +58,12 @@ pub fn gateway(args: &GatewayArgs, printer: &Printer) -> CliResult<()> {
         let served = served.await?;
         let contents = Contents { files: &files, lock: &lock, assets: &assets };
         let out = (!args.no_records).then_some(args.out.as_path());
-        let records = Arc::new(Records::open(out, &served, &contents)?);
+        let (records, recovered) = Records::open(out, &served, &contents)?;
+        say_recovered("gateway", "open session", &recovered, printer);
+        let records = Arc::new(records);
+        if !args.no_records {
+            control.set_journal(Arc::clone(&records) as Arc<dyn SessionJournal>);
+        }
         let episodes = GatewayEpisodes::new(&served, section.temperature, Arc::clone(&records), guests.handle());
         control.set_episodes(Arc::new(episodes.await?));
         // A client can send a signal as soon as the address is printed.

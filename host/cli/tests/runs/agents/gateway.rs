@@ -1,15 +1,18 @@
 //! `host gateway` as a harness elsewhere uses it, and the commands that read its records.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value as Json, json};
 
-use crate::common::Desk;
-use crate::peer::{Peer, write_model};
+use crate::common::{Desk, episodes};
+use crate::peer::{Mischief, Peer, write_model};
 use gymkhana_policy_server::Protocol;
+use gymkhana_record::{Ending, EpisodeRecord, Segment, Turn, text_of};
 
 const PLUGINS: &str = "plugins/word-problems.wasm,plugins/calculator.wasm,plugins/answer-match.wasm";
 
@@ -18,6 +21,8 @@ struct Gateway {
     child: Child,
     errors: BufReader<ChildStderr>,
     address: String,
+    /// Lines before the address.
+    notes: String,
 }
 
 /// A folder with a model, its server, and the file of a gateway with `more` in front of it.
@@ -43,7 +48,7 @@ impl Gateway {
             let mut line = String::new();
             assert!(errors.read_line(&mut line).expect("a line") > 0, "the gateway ended: {notes}");
             match line.trim().split_once("the gateway is at http://") {
-                Some((_, address)) => return Self { child, errors, address: address.to_owned() },
+                Some((_, address)) => return Self { child, errors, address: address.to_owned(), notes },
                 None => notes.push_str(&line),
             }
         }
@@ -67,9 +72,29 @@ impl Gateway {
         (status, serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}")))
     }
 
+    /// Opens a session.
+    fn open(&self, wanted: &Json) -> Session {
+        let (status, session) = self.ask("POST", "/sessions", "", wanted);
+        assert_eq!(status, 201, "{session}");
+        let text = |name: &str| session[name].as_str().expect("a text").to_owned();
+        Session {
+            chat: format!("{}/chat/completions", self.path(&session["base_url"])),
+            mcp: self.path(&session["mcp_url"]),
+            close: format!("/sessions/{}/close", text("id")),
+            key: text("api_key"),
+            episode: text("episode"),
+        }
+    }
+
     /// A URL of the gateway without its address.
     fn path(&self, url: &Json) -> String {
         url.as_str().expect("a URL").split_once(&self.address).expect("its address").1.to_owned()
+    }
+
+    /// Ends it as `kill -9` does.
+    fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ended");
     }
 
     fn end(mut self) {
@@ -78,6 +103,15 @@ impl Gateway {
         self.errors.read_to_string(&mut rest).expect("the rest");
         assert!(self.child.wait().expect("it ended").success(), "{rest}");
     }
+}
+
+/// Where a harness finds its session.
+struct Session {
+    chat: String,
+    mcp: String,
+    close: String,
+    key: String,
+    episode: String,
 }
 
 #[test]
@@ -133,6 +167,130 @@ fn a_harness_elsewhere_plays_tasks_and_its_records_are_those_of_a_run() {
     let other = ["gateway", "gateway.toml", "--out", "sessions", "--set", "limits.turns=9", "--plugins", PLUGINS];
     let text = desk.host(&other).mistake("other settings");
     assert!(text.contains("holds records of other plugins or settings"), "{text}");
+}
+
+/// The reply of the policy to these messages, as a message.
+fn reply(gateway: &Gateway, session: &Session, messages: &[Json]) -> Json {
+    let body = json!({"model": "policy", "messages": messages});
+    let (status, mut reply) = gateway.ask("POST", &session.chat, &session.key, &body);
+    assert_eq!(status, 200, "{reply}");
+    reply["choices"][0]["message"].take()
+}
+
+#[test]
+fn a_killed_gateway_loses_no_finished_turn_of_its_open_sessions() {
+    let (desk, peer) = desk("success = \"answer-match.correct\"\nlimits = { turns = 4, reply_tokens = 12 }");
+    let gateway = Gateway::start(&desk, &["--plugins", PLUGINS]);
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let finished = gateway.open(&json!({}));
+    reply(&gateway, &finished, &[user("first")]);
+    assert_eq!(gateway.ask("POST", &finished.close, "", &json!({"answer": "1"})).1["ending"], "terminated");
+    let (open, idle) = (gateway.open(&json!({})), gateway.open(&json!({})));
+    // Two replies, a call between them, and a third reply that does not come before the end.
+    drop(peer.answers());
+    let mut messages = vec![user("second")];
+    messages.push(reply(&gateway, &open, &messages));
+    let params = json!({"name": "calculate", "arguments": {"expression": "6*7"}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    assert_eq!(gateway.ask("POST", &open.mcp, "", &call).1["result"]["content"][0]["text"], "42");
+    messages.push(user("third"));
+    messages.push(reply(&gateway, &open, &messages));
+    // What the server sampled, by its own account.
+    let sampled: Vec<Json> = peer.answers().into_iter().map(|mut answer| answer["choices"][0].take()).collect();
+    assert_eq!(sampled.len(), 2);
+    peer.misbehave(&[Mischief::Hangs]);
+    messages.push(user("fourth"));
+    let body = json!({"model": "policy", "messages": messages}).to_string();
+    let mut stream = TcpStream::connect(&gateway.address).expect("the gateway listens");
+    let head = format!(
+        "POST {} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {}\r\ncontent-length: {}\r\n\r\n",
+        open.chat,
+        open.key,
+        body.len()
+    );
+    write!(stream, "{head}{body}").expect("a request");
+    while peer.answers().is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    gateway.kill();
+
+    let gateway = Gateway::start(&desk, &["--plugins", PLUGINS]);
+    assert!(gateway.notes.contains("the last gateway was killed: 2 open sessions kept"), "{}", gateway.notes);
+    assert_eq!(gateway.open(&json!({})).episode, "0.served.0.3.0.0");
+    gateway.end();
+    let gateway = Gateway::start(&desk, &["--plugins", PLUGINS]);
+    assert!(!gateway.notes.contains("was killed"), "{}", gateway.notes);
+    gateway.end();
+
+    // Each session is stored once.
+    let records = episodes(&desk.path("sessions"));
+    let endings: Vec<(String, Ending)> = records.iter().map(|record| (record.id.to_string(), record.ending)).collect();
+    let expected = [
+        (finished.episode, Ending::Terminated),
+        (open.episode.clone(), Ending::Dropped),
+        (idle.episode, Ending::Dropped),
+        ("0.served.0.3.0.0".to_owned(), Ending::Dropped),
+    ];
+    assert_eq!(endings, expected);
+    let record = &records[1];
+    // The history only grew: one segment, with the replies as the server sampled them.
+    let [segment] = &record.segments[..] else { panic!("{} segments", record.segments.len()) };
+    let places: Vec<_> = segment.replies().collect();
+    assert_eq!(places.len(), sampled.len());
+    for (place, sampled) in places.iter().zip(&sampled) {
+        assert_eq!(json!(segment.tokens()[place.clone()]), sampled["token_ids"]);
+        assert_eq!(json!(segment.log_probs()[place.clone()]), sampled["logprobs"]["token_logprobs"]);
+        assert!(segment.sampled()[place.clone()].iter().all(|sampled| *sampled));
+    }
+    let versions = |record: &EpisodeRecord| {
+        let of_sampled = |segment: &Segment| {
+            let tokens = segment.versions().iter().zip(segment.sampled());
+            tokens.filter(|(_, sampled)| **sampled).map(|(version, _)| *version).collect::<Vec<_>>()
+        };
+        record.segments.iter().flat_map(of_sampled).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(versions(record), versions(&records[0]), "the weights did not change");
+    let run = record.agent.as_ref().expect("a harness played");
+    let said: Vec<String> = record.turns[run.begin as usize..].iter().map(said).collect();
+    let texts = [1, 3].map(|at| messages[at]["content"].as_str().expect("a text"));
+    assert_eq!(said, ["second", texts[0], "calculate", "42", "third", texts[1]]);
+    assert_eq!((run.turns, run.calls.len(), record.policy_turns.len()), (6, 1, 2));
+    let [failure] = &record.failures[..] else { panic!("{:?}", record.failures) };
+    assert!(failure.message.starts_with("the gateway was killed: the record is complete"), "{failure}");
+    assert!(records[2].segments.is_empty() && records[2].policy_turns.is_empty());
+
+    // The commands for runs read the records.
+    let shown = desk.host(&["show", "sessions", "--episode", &open.episode]).succeeded();
+    assert!(shown.contains("dropped") && shown.contains("third") && !shown.contains("fourth"), "{shown}");
+    let replayed = desk.host(&["replay", "sessions"]).succeeded();
+    assert!(replayed.contains("1 episode replayed, every byte equal: 1"), "{replayed}");
+    assert!(replayed.contains("3 episodes skipped: dropped when recorded"), "{replayed}");
+    for format in ["atif", "openenv-trace", "verifiers", "openai", "sharegpt", "otel", "openinference"] {
+        let lines = desk.host(&["data", "export", "sessions", "--format", format, "--episode", &open.episode]);
+        let line: Json = serde_json::from_str(lines.succeeded().trim()).expect("a line of JSON");
+        assert!(line.is_object(), "{format}");
+        if format == "openenv-trace" {
+            let tokens: Vec<&Json> =
+                line["turns"].as_array().expect("turns").iter().map(|turn| &turn["completion_token_ids"]).collect();
+            assert_eq!(tokens, sampled.iter().map(|reply| &reply["token_ids"]).collect::<Vec<_>>());
+        }
+    }
+
+    desk.write("sessions/live-0.jsonl", "{}\n");
+    let damaged = ["gateway", "gateway.toml", "--out", "sessions", "--listen", "127.0.0.1:0", "--plugins", PLUGINS];
+    let text = desk.host(&damaged).mistake("a damaged journal");
+    assert!(text.contains("live-0.jsonl` is damaged at byte 0") && text.contains("move it away"), "{text}");
+}
+
+/// The text of an entry of the transcript, or the name of its function.
+fn said(turn: &Turn) -> String {
+    match turn {
+        Turn::Observation { content, .. } | Turn::Message { content, .. } | Turn::Answer { content, .. } => {
+            text_of(content)
+        }
+        Turn::Call { call, .. } => call.name.clone(),
+        Turn::MalformedCall { text, .. } => text.clone(),
+    }
 }
 
 #[test]

@@ -15,8 +15,8 @@ use gymkhana_gateway::control::SessionOffer;
 use gymkhana_gateway::program::{Launch, ProgramEnd, StartError};
 use gymkhana_gateway::server::OpenSession;
 use gymkhana_gateway::session::{
-    ConversationIds, Outcome, Performed, ProgramTools, SamplingRule, Served, Session, SessionLimits, SessionSettings,
-    SpentLimit, Toolbox,
+    ConversationIds, Outcome, Performed, ProgramTools, SamplingRule, Served, Session, SessionLimits, SessionLog,
+    SessionSettings, SpentLimit, Toolbox,
 };
 use gymkhana_policy::Policy;
 use gymkhana_record::{
@@ -25,6 +25,7 @@ use gymkhana_record::{
 use serde_json::{Value as Json, json};
 
 use crate::RolloutError;
+use crate::episode::finish::so_far;
 use crate::episode::live_bytes::TURN_WAIT;
 use crate::episode::state::{EpisodeState, hooks};
 use crate::harness::AgentHarness;
@@ -43,8 +44,11 @@ impl EpisodeState<'_> {
         let mut open = self.open_session(harness);
         let program = self.program(harness, &open);
         let rollout = self.rollout;
-        let mut session = Session::new(&rollout.chat, policy, self.session_settings(harness));
-        let tools = &mut EpisodeTools::of(&mut self);
+        let journal = harness.external.as_ref().and_then(|external| external.journal());
+        let log = journal.map(|journal| SessionLog::begin(journal, &self.begun()));
+        let logged = log.is_some();
+        let mut session = Session::new(&rollout.chat, policy, self.session_settings(harness)).logged(log);
+        let tools = &mut EpisodeTools::of(&mut self, logged);
         let tools = ProgramTools { requests: &mut open.tool_requests, toolbox: tools };
         // The process group of the program is gone when this returns.
         let served = session.serve_with(&mut open.requests, tools, program).await;
@@ -62,7 +66,7 @@ impl EpisodeState<'_> {
     /// Plays a recorded episode again with what its program contributed. Its calls of tools are performed again.
     pub(crate) async fn replay_agent(mut self: Box<Self>, mut play: AgentPlay) -> Result<EpisodeRecord, RolloutError> {
         let calls: Vec<AgentCall> = play.run.calls.clone();
-        let mut tools = EpisodeTools::of(&mut self);
+        let mut tools = EpisodeTools::of(&mut self, false);
         let mut again = vec![];
         for AgentCall { call, listed, .. } in calls {
             again.push(match tools.perform(call, listed).await {
@@ -98,6 +102,20 @@ impl EpisodeState<'_> {
         let launch = Launch { variables: open.variables(model), task: task.to_string() };
         let mut program = harness.gateway.launch(harness.program(), launch);
         Box::pin(async move { program.ended().await })
+    }
+
+    /// The record before the program begins.
+    fn begun(&self) -> EpisodeRecord {
+        let data = &self.episode.data;
+        EpisodeRecord {
+            turn_limit: self.turn_limit(),
+            opening: data.opening.clone(),
+            turns: data.turns.clone(),
+            environment_rewards: data.rewards.clone(),
+            unsandboxed: self.rollout.plugins.unsandboxed(),
+            agent: Some(AgentRun { begin: data.turns.len() as u32, ..AgentRun::default() }),
+            ..so_far(self)
+        }
     }
 
     /// A session of the gateway, with the functions of the run if the program may call them.

@@ -14,20 +14,23 @@ pub(crate) struct EpisodeTools<'e> {
     rollout: &'e Rollout,
     episode: &'e mut Episode,
     contexts: &'e mut [Context],
+    /// Whether the session has a journal.
+    logged: bool,
 }
 
 impl<'e> EpisodeTools<'e> {
-    /// The tools of this episode.
-    pub(crate) fn of(state: &'e mut EpisodeState<'_>) -> Self {
+    /// The tools of this episode. `logged` says that its session has a journal.
+    pub(crate) fn of(state: &'e mut EpisodeState<'_>, logged: bool) -> Self {
         let EpisodeState { rollout, episode, policy, .. } = state;
-        Self { rollout: *rollout, episode, contexts: &mut policy.contexts }
+        Self { rollout: *rollout, episode, contexts: &mut policy.contexts, logged }
     }
 }
 
 impl Toolbox for EpisodeTools<'_> {
     fn perform(&mut self, call: Call, listed: bool) -> BoxFuture<'_, Performed> {
         Box::pin(async move {
-            let (begin, id, name) = (self.episode.data.turns.len(), call.id.clone(), call.name.clone());
+            let (begin, before) = (self.episode.data.turns.len(), self.episode.data.extent());
+            let (id, name) = (call.id.clone(), call.name.clone());
             let hooks = &mut hooks(self.rollout, self.contexts);
             let limit = self.rollout.limits.calls;
             if let Err(refusal) = self.episode.answer_call(hooks, call, listed, limit).await {
@@ -37,10 +40,11 @@ impl Toolbox for EpisodeTools<'_> {
             let data = &mut self.episode.data;
             // The transcript of the program takes them in, between the replies of the policy.
             let turns = data.turns.split_off(begin);
+            let added = self.logged.then(|| Box::new(data.since(before).into_owned()));
             let answer = answer(&turns, &id, data.ending.is_some());
             let function = data.functions(data.seat).iter().find(|function| function.name == name);
             let cost = function.map_or(0.0, |function| function.cost);
-            Performed::Answered { turns, cost, steps: data.steps, answer }
+            Performed::Answered { turns, cost, steps: data.steps, added, answer }
         })
     }
 }

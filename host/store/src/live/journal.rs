@@ -1,0 +1,166 @@
+//! The open journal of episodes in progress.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gymkhana_record::{Added, EpisodeId, EpisodeRecord};
+
+use super::{Line, path_of};
+use crate::StoreError;
+
+/// Size in bytes after which the next file begins.
+pub(super) const FILE_BYTES: u64 = 64 << 20;
+
+/// The open journal.
+#[derive(Debug)]
+pub struct LiveJournal {
+    root: PathBuf,
+    pub(super) state: Mutex<State>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    number: u64,
+    pub(super) file: File,
+    /// Bytes of the whole lines in the file.
+    pub(super) bytes: u64,
+    /// Unfinished episodes, by folder and id.
+    open: HashMap<(String, EpisodeId), OpenEpisode>,
+    /// Number of unfinished episodes that began in each file that exists.
+    unfinished: BTreeMap<u64, u64>,
+}
+
+/// An unfinished episode.
+#[derive(Debug)]
+struct OpenEpisode {
+    /// Number of the file in which it began.
+    file: u64,
+    /// Whether all turns so far were written. Those after a missing one are not.
+    whole: bool,
+}
+
+fn create(root: &Path, number: u64) -> Result<File, StoreError> {
+    let path = path_of(root, number);
+    let created = OpenOptions::new().create_new(true).append(true).open(&path);
+    created.map_err(|source| StoreError::io(&path, source))
+}
+
+impl LiveJournal {
+    /// An empty journal in a folder without one; [`recover`](super::recover) removes an earlier one.
+    ///
+    /// # Errors
+    /// If the file cannot be created.
+    pub fn create(root: &Path) -> Result<Self, StoreError> {
+        let state = State {
+            number: 0,
+            file: create(root, 0)?,
+            bytes: 0,
+            open: HashMap::new(),
+            unfinished: BTreeMap::from([(0, 0)]),
+        };
+        Ok(Self { root: root.to_owned(), state: Mutex::new(state) })
+    }
+
+    /// Writes the start of an episode: its record so far.
+    ///
+    /// # Errors
+    /// If it cannot be written. The journal then does not hold the episode.
+    pub fn began(&self, folder: &str, episode: &EpisodeRecord) -> Result<(), StoreError> {
+        let line = Line::Began { folder: Cow::Borrowed(folder), episode: Cow::Borrowed(episode) };
+        let line = self.encoded(&line)?;
+        let (key, mut state) = ((folder.to_owned(), episode.id), self.state());
+        let file = state.number;
+        state.open.insert(key.clone(), OpenEpisode { file, whole: true });
+        *state.unfinished.entry(file).or_default() += 1;
+        let written = self.write(&mut state, &line);
+        if written.is_err() {
+            state.close(&key);
+        }
+        written
+    }
+
+    /// Writes what a turn added to an episode, which then survives the end of the process.
+    ///
+    /// # Errors
+    /// If it cannot be written. Later turns of the episode are then not written either: they would not fit.
+    pub fn added(&self, folder: &str, record: EpisodeId, added: &Added<'_>) -> Result<(), StoreError> {
+        let line = self.encoded(&Line::Turn { folder: Cow::Borrowed(folder), record, added: Cow::Borrowed(added) });
+        let (key, mut state) = ((folder.to_owned(), record), self.state());
+        if !state.open.get(&key).is_some_and(|episode| episode.whole) {
+            return Ok(());
+        }
+        let written = line.and_then(|line| self.write(&mut state, &line));
+        if let (Err(_), Some(episode)) = (&written, state.open.get_mut(&key)) {
+            episode.whole = false;
+        }
+        written
+    }
+
+    /// Writes that the record of an episode is stored, or that it will have none.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn ended(&self, folder: &str, record: EpisodeId) -> Result<(), StoreError> {
+        let line = self.encoded(&Line::Ended { folder: Cow::Borrowed(folder), record })?;
+        let mut state = self.state();
+        if !state.close(&(folder.to_owned(), record)) {
+            return Ok(());
+        }
+        self.write(&mut state, &line)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn encoded(&self, line: &Line<'_>) -> Result<Vec<u8>, StoreError> {
+        let mut bytes = serde_json::to_vec(line).map_err(|source| StoreError::json(&self.root, source))?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+
+    fn write(&self, state: &mut State, line: &[u8]) -> Result<(), StoreError> {
+        if let Err(source) = state.file.write_all(line) {
+            // The part of a line that was written would damage the next one.
+            let _ = state.file.set_len(state.bytes);
+            return Err(StoreError::io(&path_of(&self.root, state.number), source));
+        }
+        state.bytes += line.len() as u64;
+        if state.bytes >= FILE_BYTES {
+            let next = state.number + 1;
+            state.file = create(&self.root, next)?;
+            (state.number, state.bytes) = (next, 0);
+            state.unfinished.insert(next, 0);
+            self.remove_finished(state)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the oldest files as long as no unfinished episode began in them.
+    fn remove_finished(&self, state: &mut State) -> Result<(), StoreError> {
+        while let Some(oldest) = state.unfinished.first_entry() {
+            if *oldest.key() == state.number || *oldest.get() > 0 {
+                break;
+            }
+            let path = path_of(&self.root, *oldest.key());
+            std::fs::remove_file(&path).map_err(|source| StoreError::io(&path, source))?;
+            oldest.remove();
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Ends an episode. Returns false if it is not open.
+    fn close(&mut self, key: &(String, EpisodeId)) -> bool {
+        let Some(OpenEpisode { file, .. }) = self.open.remove(key) else { return false };
+        if let Some(unfinished) = self.unfinished.get_mut(&file) {
+            *unfinished -= 1;
+        }
+        true
+    }
+}
