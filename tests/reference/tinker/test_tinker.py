@@ -91,7 +91,7 @@ def test_a_run_is_sampled_and_trained_by_the_server(tmp_path, model, start):
     divergences = [step["on_policy_divergence"] for step in learnt if "on_policy_divergence" in step]
     assert divergences and max(divergences) < 1e-3, divergences
     # Version 0 is the base model: transformers computes the log-probabilities of what the server sampled from it.
-    first = next(row for row in episodes(tmp_path) if row["phase"] == "before~")
+    first = next(row for row in episodes(tmp_path) if row["phase"] == "before-sampled")
     end = first["segment_ends"][0] if first["segment_ends"] else len(first["tokens"])
     sampled = np.array(first["sampled"][1:end])
     expected = log_probs_by_transformers(model, first["tokens"][:end])[sampled]
