@@ -42,7 +42,7 @@ def test_the_environment_inside_has_its_own_options(load, lake, again):
     assert lake.layers is None and again.name == wrapper.name and again.splits() == lake.splits(map="4x4")
     described = again.describe()
     assert described["manifest"]["name"] == "retry" and described["description_error"] is None
-    with pytest.raises(gk.OptionError, match="plugin `gymkhana/frozen-lake` has no option `mpa`|has no option `mpa`"):
+    with pytest.raises(gk.OptionError, match="has no option `mpa`"):
         load("retry").around(lake, options={"mpa": "4x4"})
 
 
