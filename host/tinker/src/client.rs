@@ -73,10 +73,14 @@ impl TinkerClient {
     pub async fn connect(settings: TinkerSettings, on_status: StatusSink) -> Result<Self, TinkerError> {
         let url = settings.url.clone();
         let http = Arc::new(JsonClient::new(url.clone(), settings.key.clone(), on_status)?);
-        let fault = |doing, fault| TinkerError::Fault { url: url.clone(), doing, fault, fix: CHECK };
+        let fault = |doing, fault| {
+            let fault = Box::new(fault);
+            TinkerError::Fault { url: url.clone(), doing, fault, fix: CHECK }
+        };
         let policy = settings.requests;
         let known = http.get("/api/v1/get_server_capabilities", &policy, models).await;
-        let model = chosen(&url, known.map_err(|error| fault("list its models", error))?, settings.model.as_deref())?;
+        let known = known.map_err(|error| fault("list its models", error))?;
+        let model = chosen(&url, &known, settings.model.as_deref())?;
         let begin = json!({ "tags": [], "user_metadata": null, "sdk_version": SDK_VERSION, "type": "create_session" });
         let session = http.post("/api/v1/create_session", &begin, &policy, text("session_id")).await;
         let session = session.map_err(|error| fault("begin a session", error))?;
@@ -156,7 +160,10 @@ impl TinkerClient {
 
     /// The error of a call.
     pub(crate) fn fault(&self, doing: &'static str) -> impl Fn(JsonClientError) -> TinkerError {
-        move |fault| TinkerError::Fault { url: self.url.clone(), doing, fault, fix: CHECK }
+        move |fault| {
+            let fault = Box::new(fault);
+            TinkerError::Fault { url: self.url.clone(), doing, fault, fix: CHECK }
+        }
     }
 }
 
@@ -176,9 +183,9 @@ fn models(answer: &Value) -> Result<Vec<String>, String> {
 }
 
 /// The named model, or the only one.
-fn chosen(url: &Url, known: Vec<String>, named: Option<&str>) -> Result<String, TinkerError> {
+fn chosen(url: &Url, known: &[String], named: Option<&str>) -> Result<String, TinkerError> {
     let served = known.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join("`, `");
-    match (named, &known[..]) {
+    match (named, known) {
         (Some(name), known) if known.iter().any(|model| model == name) => Ok(name.to_owned()),
         (Some(name), _) => Err(TinkerError::Model { url: url.clone(), model: name.to_owned(), served }),
         (None, [only]) => Ok(only.clone()),
@@ -204,11 +211,11 @@ mod tests {
     fn the_model_is_the_named_one_or_the_only_one() {
         let url = Url::parse("http://127.0.0.1:1").unwrap();
         let known = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        assert_eq!(chosen(&url, known(&["a"]), None).unwrap(), "a");
-        assert_eq!(chosen(&url, known(&["a", "b"]), Some("b")).unwrap(), "b");
-        let unnamed = chosen(&url, known(&["a", "b"]), None).unwrap_err().to_string();
+        assert_eq!(chosen(&url, &known(&["a"]), None).unwrap(), "a");
+        assert_eq!(chosen(&url, &known(&["a", "b"]), Some("b")).unwrap(), "b");
+        let unnamed = chosen(&url, &known(&["a", "b"]), None).unwrap_err().to_string();
         assert!(unnamed.ends_with("hint: set trainer.model to one of `a`, `b`"), "{unnamed}");
-        let missing = chosen(&url, known(&["a"]), Some("c")).unwrap_err().to_string();
+        let missing = chosen(&url, &known(&["a"]), Some("c")).unwrap_err().to_string();
         assert!(missing.contains("has no model `c`"), "{missing}");
     }
 }

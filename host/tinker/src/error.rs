@@ -17,7 +17,7 @@ pub enum TinkerError {
         /// Action that failed.
         doing: &'static str,
         /// Failure of the request.
-        fault: JsonClientError,
+        fault: Box<JsonClientError>,
         /// Hint.
         fix: &'static str,
     },

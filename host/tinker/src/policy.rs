@@ -120,7 +120,7 @@ fn known(tokens: Vec<u32>, log_probs: Vec<f32>, version: u32) -> Sampled {
 
 /// Checks the tokens of a reply: some, at most the limit, of the vocabulary, with a stop token at most at the end.
 fn read_reply(
-    response: wire::SampleResponse,
+    response: &wire::SampleResponse,
     request: &GenerateRequest,
     vocabulary: usize,
 ) -> Result<(Vec<u32>, Vec<f32>, Stop), String> {
@@ -165,7 +165,7 @@ impl Policy for TinkerPolicy {
                 "top_k": if sampling.top_k == 0 { -1 } else { i64::from(sampling.top_k) },
                 "top_p": sampling.top_p,
             });
-            let read = |response| read_reply(response, &request, self.vocabulary);
+            let read = |response: wire::SampleResponse| read_reply(&response, &request, self.vocabulary);
             let ((tokens, log_probs, stop), version) = self.sample(&request.tokens, params, false, read).await?;
             Ok(Generated { sampled: known(tokens, log_probs, version), stop })
         })
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn replies_end_by_their_last_token_or_the_limit() {
-        let read = |tokens: &[u32], log_probs: &[f32]| read_reply(reply(tokens, log_probs), &request(3), 10);
+        let read = |tokens: &[u32], log_probs: &[f32]| read_reply(&reply(tokens, log_probs), &request(3), 10);
         assert_eq!(read(&[4, 9], &[-1.0, -0.5]).unwrap(), (vec![4, 9], vec![-1.0, -0.5], Stop::Token));
         assert_eq!(read(&[4, 5, 6], &[-1.0; 3]).unwrap().2, Stop::Length);
         for (tokens, log_probs, said) in [
