@@ -153,7 +153,7 @@ mod tests {
             parsed("test --reference tgi")
                 .unwrap_err()
                 .to_string()
-                .contains("programs, training, mcp, vllm, clients, traces, python, doors")
+                .contains("programs, training, mcp, vllm, tinker, clients, traces, python, doors")
         );
         let bench = |names: &[Bench], smoke, baselines: Option<&str>| Command::Bench {
             names: names.to_vec(),

@@ -75,7 +75,7 @@ impl TinkerClient {
         let http = Arc::new(JsonClient::new(url.clone(), settings.key.clone(), on_status)?);
         let fault = |doing, fault| {
             let fault = Box::new(fault);
-            TinkerError::Fault { url: url.clone(), doing, fault, fix: CHECK }
+            TinkerError::Fault { url: url.to_string(), doing, fault, fix: CHECK }
         };
         let policy = settings.requests;
         let known = http.get("/api/v1/get_server_capabilities", &policy, models).await;
@@ -162,7 +162,7 @@ impl TinkerClient {
     pub(crate) fn fault(&self, doing: &'static str) -> impl Fn(JsonClientError) -> TinkerError {
         move |fault| {
             let fault = Box::new(fault);
-            TinkerError::Fault { url: self.url.clone(), doing, fault, fix: CHECK }
+            TinkerError::Fault { url: self.url.to_string(), doing, fault, fix: CHECK }
         }
     }
 }
@@ -187,9 +187,9 @@ fn chosen(url: &Url, known: &[String], named: Option<&str>) -> Result<String, Ti
     let served = known.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join("`, `");
     match (named, known) {
         (Some(name), known) if known.iter().any(|model| model == name) => Ok(name.to_owned()),
-        (Some(name), _) => Err(TinkerError::Model { url: url.clone(), model: name.to_owned(), served }),
+        (Some(name), _) => Err(TinkerError::Model { url: url.to_string(), model: name.to_owned(), served }),
         (None, [only]) => Ok(only.clone()),
-        (None, _) => Err(TinkerError::Unnamed { url: url.clone(), served }),
+        (None, _) => Err(TinkerError::Unnamed { url: url.to_string(), served }),
     }
 }
 

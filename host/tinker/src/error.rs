@@ -1,7 +1,6 @@
 //! Errors of a Tinker-compatible server, with its URL.
 
 use gymkhana_net::{ClientError, JsonClientError};
-use url::Url;
 
 /// A server cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +12,7 @@ pub enum TinkerError {
     #[error("the Tinker server at {url} cannot {doing}: {fault}\nhint: {fix}")]
     Fault {
         /// URL of the server.
-        url: Url,
+        url: String,
         /// Action that failed.
         doing: &'static str,
         /// Failure of the request.
@@ -25,7 +24,7 @@ pub enum TinkerError {
     #[error("the Tinker server at {url} has no model `{model}`\nhint: set trainer.model to one of `{served}`")]
     Model {
         /// URL of the server.
-        url: Url,
+        url: String,
         /// Requested model.
         model: String,
         /// Models of the server.
@@ -35,7 +34,7 @@ pub enum TinkerError {
     #[error("the Tinker server at {url} has several models\nhint: set trainer.model to one of `{served}`")]
     Unnamed {
         /// URL of the server.
-        url: Url,
+        url: String,
         /// Models of the server.
         served: String,
     },

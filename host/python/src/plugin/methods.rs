@@ -107,6 +107,9 @@ fn shared(plugin: &Plugin, episodes: u32) -> Result<Plugin, Fault> {
     }
 }
 
+/// A wrapper, the environment inside, and its options.
+type Layers<'py> = (Py<PyPlugin>, Py<PyPlugin>, Bound<'py, PyDict>);
+
 #[pymethods]
 impl PyPlugin {
     /// Name with its namespace, such as "gymkhana/frozen-lake".
@@ -193,7 +196,7 @@ impl PyPlugin {
 
     /// Parts of a wrapper with an environment inside: the wrapper, the environment and its options. None for others.
     #[getter]
-    fn layers<'py>(&self, py: Python<'py>) -> PyResult<Option<(Py<Self>, Py<Self>, Bound<'py, PyDict>)>> {
+    fn layers<'py>(&self, py: Python<'py>) -> PyResult<Option<Layers<'py>>> {
         let Recipe::Wrapper { wrapper, inner } = &self.recipe else { return Ok(None) };
         let options = self.loaded()?.inner().map_or(&[][..], |(_, options)| options);
         Ok(Some((wrapper.clone_ref(py), inner.clone_ref(py), from_named(py, options)?)))

@@ -15,7 +15,7 @@ use gymkhana_policy::Policy;
 use gymkhana_record::step_metrics::{rl, sft};
 use gymkhana_record::{Seed, StepMetrics};
 use gymkhana_tinker::{
-    Datum, LoraSettings, Loss, Reduction, TinkerClient, TinkerError, TinkerModel, TinkerPolicy, TinkerSettings, Token,
+    Datum, LoraSettings, Loss, Reduction, TinkerClient, TinkerModel, TinkerPolicy, TinkerSettings, Token,
 };
 use gymkhana_trainer::{
     ModelDescription, ModelFiles, Optimizer, RemoteState, RlData, RlSettings, SftSettings, StageModels, Surrogate,
@@ -203,13 +203,13 @@ impl RemoteTrainer {
         let mut measured = Measured::default();
         for part in sequences.chunks(SEQUENCES) {
             let data: Vec<Datum> = part.iter().map(datum).collect();
-            let passed = self.model.forward_backward(&data, loss).await.map_err(ended)?;
+            let passed = self.model.forward_backward(&data, loss).await.user_error()?;
             for (sequence, log_probs) in part.iter().zip(&passed.log_probs) {
                 measured.add(sequence, log_probs, loss, compared);
             }
         }
         let learning_rate = optimizer.learning_rate_at(progress.optimizer_steps);
-        self.model.optim_step(optimizer, learning_rate).await.map_err(ended)?;
+        self.model.optim_step(optimizer, learning_rate).await.user_error()?;
         progress.optimizer_steps += 1;
         self.weight_version.fetch_add(1, Ordering::AcqRel);
         measured.updates = 1.0;
@@ -221,17 +221,12 @@ impl RemoteTrainer {
         let mut progress = self.progress.lock().await;
         progress.saved += 1;
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let path = self.model.save(&format!("{name}-{}", progress.saved)).await.map_err(ended)?;
+        let path = self.model.save(&format!("{name}-{}", progress.saved)).await.user_error()?;
         let text = Saved::of(&progress, self.weight_version(), path, position).text()?;
         let full =
             format!("the checkpoint `{}` cannot be written\nhint: free space, then use --resume", folder.display());
         self.description.write(folder, (checkpoint::FILE, &text)).user_context(full)
     }
-}
-
-/// The error of a run whose server has failed.
-fn ended(error: TinkerError) -> RunError {
-    RunError::user(error.to_string())
 }
 
 fn datum(sequence: &TokenSequence) -> Datum {

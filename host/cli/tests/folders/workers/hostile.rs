@@ -108,7 +108,7 @@ fn only_workers_of_known_keys_are_heard() {
     let key = |name: &str| desk.host(&["worker", "--new-key", name]).succeeded().trim().to_owned();
     let (own, stranger) = (key("own.key"), key("stranger.key"));
     assert_ne!(own, stranger);
-    desk.write("keys", &format!("{own} the only machine\n"));
+    desk.write("keys", format!("{own} the only machine\n"));
     let mut trainer = run(&desk, &bus, &["--worker-keys", "keys"]);
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
