@@ -34,7 +34,7 @@ pub struct TinkerPolicy {
 }
 
 impl TinkerPolicy {
-    /// A policy that samples from the server's base model, with so many requests at once.
+    /// A policy that samples from the server's base model, with at most `requests` at once.
     #[must_use]
     pub fn new(client: Arc<TinkerClient>, requests: usize, vocabulary: usize, context: usize) -> Self {
         Self {

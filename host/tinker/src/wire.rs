@@ -146,6 +146,6 @@ fn whole<const N: usize>(bytes: &[u8]) -> Result<impl Iterator<Item = [u8; N]>, 
     if rest.is_empty() {
         Ok(parts.iter().copied())
     } else {
-        Err(format!("{} bytes are no list of numbers of {N}", bytes.len()))
+        Err(format!("{} bytes are not a whole number of values of {N} bytes", bytes.len()))
     }
 }

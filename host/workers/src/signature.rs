@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(Signer::read(&path).unwrap().public_key(), made.public_key());
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(Signer::create(&path).unwrap_err().to_string().contains("cannot be written"));
-        // A public key is no seed.
+        // A public key in place of a seed.
         std::fs::write(&path, made.public_key()).unwrap();
         assert!(Signer::read(&path).unwrap_err().to_string().contains("holds no seed"));
     }

@@ -195,7 +195,7 @@ impl RlStage {
         u64::from(self.groups) * (u64::from(self.dynamic_sampling.max_rounds) + 1) + u64::from(self.oversample_groups)
     }
 
-    /// Place of the model that learns in a step, of so many trained ones; `None` if all of them do.
+    /// Place of the model that learns in a step, among `models` trained ones; `None` if all of them learn.
     #[must_use]
     pub fn learner(&self, step: u64, models: usize) -> Option<usize> {
         let turn = step.checked_div(self.alternate_every)?;
