@@ -19,7 +19,9 @@ pub fn worker(args: &WorkerArgs, printer: &Printer) -> CliResult<()> {
         printer.status("give this key to trainers, in a file for --worker-keys");
         return Ok(());
     }
-    let url = args.url.as_deref().unwrap_or_default();
+    let url = args.url.as_deref().ok_or_else(|| {
+        CliError::user("the bus has no address").with_hint("give one, such as `host worker nats://host:4222`")
+    })?;
     let key = args.key.as_deref().map(Signer::read).transpose()?;
     if let Some(key) = &key {
         printer.status(format!("results are signed with key {}", key.public_key()));

@@ -66,8 +66,13 @@ impl RemoteTrainer {
             format!("`{}` cannot be used\nhint: restore it, or start a new run in another --out", path.display())
         };
         let saved = left_off.map(|path| Saved::read(path).user_context(damaged(path))).transpose()?;
-        let folder = left_off.unwrap_or(first);
-        let description = ModelDescription::read(folder).user_context(damaged(folder))?;
+        let description = match left_off {
+            Some(path) => ModelDescription::read(path).user_context(damaged(path))?,
+            None => ModelDescription::read(first).user_context(format!(
+                "policy.checkpoint: `{}` cannot be used\nhint: name the folder of the model that the server trains",
+                first.display()
+            ))?,
+        };
         let key = section.key_env.as_ref().map(|env| secret(env, "trainer.key_env")).transpose()?;
         let (url, requests) = (section.url.clone(), section.request_policy());
         let settings = TinkerSettings { url, model: section.model.clone(), key, timeout: section.timeout(), requests };
