@@ -8,12 +8,17 @@ use gymkhana_orchestration::chat::{chat_files_without_tokens, write_chat_files};
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 use gymkhana_record::EpisodeRecord;
 use gymkhana_registry::{Digest, Lock};
-use gymkhana_store::{EpisodeStore, RunFolder};
+use gymkhana_store::{EpisodeStore, RunFolder, RunReader};
 
 use crate::catalog::{Catalog, ServedEnvironment};
 
+/// Folders of an environment with other plugins or settings that are looked through.
+const MOST_FOLDERS: u32 = 10_000;
+
 /// A folder of records.
 pub(super) struct RecordFolder {
+    /// Name within the folder of all records.
+    name: String,
     /// Number of the next episode.
     next: AtomicU64,
     /// The open files; `None` if records are not kept.
@@ -29,30 +34,42 @@ struct Files {
 impl RecordFolder {
     /// Ids of records that are not kept.
     pub(super) fn none() -> Self {
-        Self { next: AtomicU64::new(0), files: None }
+        Self { name: String::new(), next: AtomicU64::new(0), files: None }
     }
 
-    /// Opens the folder of an environment, or creates it.
+    /// Opens the folder of an environment below `root`, or creates it. Its name has a number behind it if the folders
+    /// without one or with lower numbers hold records of other plugins or settings.
     ///
     /// # Errors
-    /// If it cannot be written, or holds records of other plugins or settings.
-    pub(super) fn open(path: &Path, served: &ServedEnvironment, catalog: &Catalog) -> RunResult<Self> {
+    /// If it cannot be written.
+    pub(super) fn open(root: &Path, served: &ServedEnvironment, catalog: &Catalog) -> RunResult<Self> {
         let run_text = served.run_file().resolved().internal()?;
         let lock = lock(served, catalog)?;
-        let folder = if path.join(gymkhana_registry::LOCK_FILE).exists() {
-            let folder = RunFolder::open_for_resume(path)?;
-            let reader = folder.reader();
-            if reader.run_text()? != run_text || reader.lock()?.entries() != lock.entries() {
-                let message = format!("`{}` holds records of other plugins or settings", path.display());
-                return Err(RunError::user(message).with_hint("choose another folder with --out"));
-            }
-            folder
-        } else {
-            create(path, &run_text, &lock, catalog)?
-        };
-        let episodes = folder.episodes()?;
-        let next = episodes.stored().ids().into_iter().map(|id| u64::from(id.group) + 1).max().unwrap_or(0);
-        Ok(Self { next: AtomicU64::new(next), files: Some(Mutex::new(Files { episodes, _folder: folder })) })
+        for number in 1..=MOST_FOLDERS {
+            let own = served.folder();
+            let name = if number == 1 { own.to_owned() } else { format!("{own}-{number}") };
+            let path = root.join(&name);
+            let folder = if path.join(gymkhana_registry::LOCK_FILE).exists() {
+                let reader = RunReader::open(&path)?;
+                if reader.run_text()? != run_text || reader.lock()?.entries() != lock.entries() {
+                    continue;
+                }
+                RunFolder::open_for_resume(&path)?
+            } else {
+                create(&path, &run_text, &lock, catalog)?
+            };
+            let episodes = folder.episodes()?;
+            let next = episodes.stored().ids().into_iter().map(|id| u64::from(id.group) + 1).max().unwrap_or(0);
+            let files = Some(Mutex::new(Files { episodes, _folder: folder }));
+            return Ok(Self { name, next: AtomicU64::new(next), files });
+        }
+        let message = format!("`{}` holds records of too many other plugins and settings", root.display());
+        Err(RunError::user(message).with_hint("choose another folder with --out"))
+    }
+
+    /// Name within the folder of all records; empty if records are not kept.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Number of the next episode; `None` if all are used.

@@ -20,7 +20,7 @@ use folder::RecordFolder;
 pub struct Records {
     /// Folder of the folders; `None` if records are not kept.
     root: Option<PathBuf>,
-    /// Folders, by their name.
+    /// Folders, by that of their environment.
     folders: Mutex<HashMap<String, Arc<OnceCell<Arc<RecordFolder>>>>>,
     /// Journal of the episodes in progress.
     journal: Option<LiveJournal>,
@@ -39,7 +39,7 @@ impl Records {
     /// when it was killed become records first.
     ///
     /// # Errors
-    /// If the folder cannot be written, holds something else, or belongs to other plugins.
+    /// If the folder cannot be written, or holds something else.
     pub async fn open(root: &Path, catalog: &Catalog) -> RunResult<(Self, Recovered)> {
         std::fs::create_dir_all(root).user_context(format!(
             "the folder of records `{}` cannot be created\nhint: choose another with --out",
@@ -52,7 +52,7 @@ impl Records {
         let journal = LiveJournal::create(root)?;
         let records = Self { root: Some(root.to_owned()), journal: Some(journal), ..Self::none() };
         for served in catalog.environments().iter().chain(catalog.tools_only().ok()) {
-            let folder = RecordFolder::open(&root.join(served.folder()), served, catalog)?;
+            let folder = RecordFolder::open(root, served, catalog)?;
             let cell = Arc::new(OnceCell::new_with(Some(Arc::new(folder))));
             let mut folders = records.folders.lock().unwrap_or_else(PoisonError::into_inner);
             folders.insert(served.folder().to_owned(), cell);
@@ -76,18 +76,14 @@ impl Records {
         Ok(EpisodeId { stage: 0, phase: Phase::Served, step: 0, group, member: 0, attempt: 0 })
     }
 
-    /// Notes the start of an episode.
+    /// Notes the start of an episode. `folder` is that of its environment.
     pub(crate) fn began(&self, folder: &str, episode: &EpisodeRecord) {
-        if let Some(journal) = &self.journal {
-            self.note_stored(journal.began(folder, episode));
-        }
+        self.in_journal(folder, |journal, name| journal.began(name, episode));
     }
 
     /// Notes a turn, which then survives the end of the process.
     pub(crate) fn added(&self, folder: &str, episode: EpisodeId, added: &Added<'_>) {
-        if let Some(journal) = &self.journal {
-            self.note_stored(journal.added(folder, episode, added));
-        }
+        self.in_journal(folder, |journal, name| journal.added(name, episode, added));
     }
 
     /// Stores a record, which then survives the end of the process, and ends the episode in the journal.
@@ -96,8 +92,18 @@ impl Records {
         let (id, record) = (record.id, record.clone());
         let stored = tokio::task::spawn_blocking(move || folder.append(&record)).await;
         self.note(stored.map_err(|error| error.to_string()).and_then(|stored| stored));
-        if let Some(journal) = &self.journal {
-            self.note_stored(journal.ended(served.folder(), id));
+        self.in_journal(served.folder(), |journal, name| journal.ended(name, id));
+    }
+
+    /// Writes to the journal with the name of an environment's folder of records. Episodes have one: their ids come from it.
+    fn in_journal(&self, folder: &str, write: impl FnOnce(&LiveJournal, &str) -> Result<(), StoreError>) {
+        let Some(journal) = &self.journal else { return };
+        let opened = {
+            let folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+            folders.get(folder).and_then(|cell| cell.get().cloned())
+        };
+        if let Some(opened) = opened {
+            self.note_stored(write(journal, opened.name()));
         }
     }
 
@@ -140,7 +146,7 @@ impl Records {
         };
         let made = cell.get_or_try_init(async || match &self.root {
             None => Ok(Arc::new(RecordFolder::none())),
-            Some(root) => RecordFolder::open(&root.join(served.folder()), served, catalog).map(Arc::new),
+            Some(root) => RecordFolder::open(root, served, catalog).map(Arc::new),
         });
         let cannot = |error| {
             let message = format!("the session cannot be recorded: {error}");

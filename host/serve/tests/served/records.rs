@@ -88,6 +88,28 @@ async fn an_environment_is_served_inside_of_its_wrappers() {
     assert_replays(&run, &recorded).await;
 }
 
+/// A server with other settings, or other plugins, leaves the folder of the first one as it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_plugins_and_settings_have_folders_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (alone, with_tool) = (&["word-problems"][..], &["word-problems", "calculator"][..]);
+    let limited = "[episode]\nturns = 3\n";
+    for (plugins, config) in [(alone, ""), (alone, limited), (with_tool, ""), (alone, ""), (alone, limited)] {
+        let served = serve_in(Some(&folder), plugins, config).await;
+        let what = OpenSession::Environment { name: None, options: vec![] };
+        let session = served.sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
+        session.reset(Begin { index: Some(1), seed: Some(2), ..Begin::default() }).await.unwrap();
+        session.act(Action::say("7")).await.unwrap();
+        session.close().await.unwrap();
+        served.stop().await;
+    }
+    for (name, count) in [("word-problems", 2), ("word-problems-2", 2), ("word-problems-3", 1)] {
+        let (run, records) = records(&folder, name);
+        assert_eq!(records.len(), count, "{name}");
+        assert_replays(&run, &records).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn served_episodes_replay_and_score() {
     let folder = tempfile::tempdir().unwrap();
