@@ -7,12 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+const LOOPBACK: &str = "127.0.0.1";
+
 /// Time that the server has to start.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server that keeps its port and its disk when it is started again.
 pub struct Bus {
     port: u16,
+    /// Address on which it listens.
+    host: &'static str,
     disk: Disk,
     limits: Limits,
     server: Child,
@@ -73,18 +77,27 @@ impl Bus {
     }
 
     pub fn with_limits(limits: Limits) -> Self {
-        Self::on(Disk::new(), limits)
+        Self::on(Disk::new(), limits, LOOPBACK)
+    }
+
+    /// A server that other network namespaces reach.
+    pub fn on_all_addresses() -> Self {
+        Self::on(Disk::new(), Limits::default(), "0.0.0.0")
     }
 
     /// A server whose disk has this size; `None` if no file system can be mounted.
     pub fn on_small_disk(mebibytes: u32) -> Option<Self> {
-        Some(Self::on(Disk::of_mebibytes(mebibytes)?, Limits::default()))
+        Some(Self::on(Disk::of_mebibytes(mebibytes)?, Limits::default(), LOOPBACK))
     }
 
-    fn on(disk: Disk, limits: Limits) -> Self {
+    fn on(disk: Disk, limits: Limits, host: &'static str) -> Self {
         let port = free_port();
-        let server = serve(port, &disk, limits);
-        Self { port, disk, limits, server }
+        let server = serve((host, port), &disk, limits);
+        Self { port, host, disk, limits, server }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// Fills the disk.
@@ -111,7 +124,7 @@ impl Bus {
         if !with_disk {
             self.disk = Disk::new();
         }
-        self.server = serve(self.port, &self.disk, self.limits);
+        self.server = serve((self.host, self.port), &self.disk, self.limits);
     }
 }
 
@@ -127,11 +140,11 @@ fn free_port() -> u16 {
     free.local_addr().expect("it has one").port()
 }
 
-fn serve(port: u16, disk: &Disk, limits: Limits) -> Child {
+fn serve((host, port): (&str, u16), disk: &Disk, limits: Limits) -> Child {
     let folder = disk.folder.path();
     let (settings, Limits { payload, files }) = (folder.join("nats.conf"), limits);
     let text = format!(
-        "listen: \"127.0.0.1:{port}\"\nmax_payload: {payload}\njetstream {{ store_dir: \"{}\", max_file_store: {files} }}\n",
+        "listen: \"{host}:{port}\"\nmax_payload: {payload}\njetstream {{ store_dir: \"{}\", max_file_store: {files} }}\n",
         folder.display()
     );
     std::fs::write(&settings, text).expect("settings can be written");

@@ -48,7 +48,11 @@ const PATIENCE: Duration = Duration::from_secs(120);
 impl Signalled {
     /// Starts `host` with these arguments.
     pub fn start(desk: &Desk, arguments: &[&str]) -> Self {
-        let mut command = desk.command(arguments);
+        Self::of(&mut desk.command(arguments))
+    }
+
+    /// Starts a command.
+    pub fn of(command: &mut Command) -> Self {
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(command.spawn().expect("the host can be started"))
     }

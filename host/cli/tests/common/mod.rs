@@ -2,9 +2,11 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod bus;
+pub mod gateway;
 pub mod hub;
 pub mod killed;
 pub mod models;
+pub mod namespace;
 pub mod served;
 pub mod taught;
 pub mod terminal;

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod faults;
+mod gateway;
 #[path = "../../../../tests/tests/peer/mod.rs"]
 mod peer;
 mod pushes;

@@ -21,15 +21,7 @@ fn file() -> PathBuf {
 /// Answer of the server to a recorded request.
 async fn ask(vllm: &Vllm, exchange: &Value, folder: &str) -> Value {
     let body = exchange["request"].to_string().replace("FOLDER", folder);
-    let url = format!("{}{}", vllm.url(), exchange["path"].as_str().expect("a path"));
-    // Fails if a provider is installed already, which is fine.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = reqwest::Client::builder().no_proxy().build().expect("a client");
-    let request = client.post(&url).header("content-type", "application/json").body(body);
-    let answer = request.send().await.expect("an answer");
-    let (status, text) = (answer.status(), answer.text().await.expect("a text"));
-    assert!(status.is_success(), "{url}: {status}: {text}");
-    serde_json::from_str(&text).expect("JSON")
+    vllm.ask(exchange["path"].as_str().expect("a path"), body).await
 }
 
 /// Checks that numbers at the same places are equal up to rounding; identifiers and times differ.

@@ -13,6 +13,7 @@ use gymkhana_policy::Policy;
 use gymkhana_policy_server::{Protocol, ServerPolicy, ServerSettings};
 use gymkhana_record::Seed;
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
+use serde_json::Value;
 
 use crate::peer::{MODEL, chat};
 
@@ -92,6 +93,19 @@ impl Vllm {
     /// Number of requests with this path that the server has logged.
     pub fn requests(&self, path: &str) -> usize {
         self.log_text().matches(&format!("POST {path}")).count()
+    }
+
+    /// Answer to a request with this body.
+    pub async fn ask(&self, path: &str, body: String) -> Value {
+        let url = format!("{}{path}", self.url());
+        // Fails if a provider is installed already, which is fine.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let request = client.post(&url).header("content-type", "application/json").body(body);
+        let answer = request.send().await.expect("an answer");
+        let (status, text) = (answer.status(), answer.text().await.expect("a text"));
+        assert!(status.is_success(), "{url}: {status}: {text}");
+        serde_json::from_str(&text).expect("JSON")
     }
 
     /// Connects as a run does.

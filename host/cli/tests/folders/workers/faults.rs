@@ -7,13 +7,10 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::client::Client;
-use super::{desk, figure, run, steps, undisturbed, worker};
+use super::{LEARNS, desk, figure, run, steps, undisturbed, worker};
 use crate::common::bus::{Bus, Relay};
 use crate::common::killed::{Signalled, assert_each_stored_once};
 use crate::determinism::Essence;
-
-/// Lines of metrics after which the stage of reinforcement learning has begun: five steps of demonstrations, and one.
-const LEARNS: usize = 6;
 
 #[test]
 fn a_stop_waits_for_workers_alone_that_play() {

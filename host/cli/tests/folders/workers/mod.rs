@@ -4,6 +4,7 @@ mod client;
 mod faults;
 mod full_disks;
 mod hostile;
+mod namespaces;
 
 use std::fs;
 use std::io::Write;
@@ -15,6 +16,9 @@ use crate::common::bus::Bus;
 use crate::common::killed::{Signalled, assert_each_stored_once};
 use crate::common::{Desk, Outcome, SMALL_RUN, TIC_TAC_TOE, WORD_PROBLEMS, run_arguments};
 use crate::determinism::Essence;
+
+/// Lines of metrics after which the stage of reinforcement learning has begun: five steps of demonstrations, and one.
+const LEARNS: usize = 6;
 
 /// The small run with more steps, whose bytes do not depend on who plays.
 fn desk() -> Desk {
