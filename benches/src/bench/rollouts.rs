@@ -268,7 +268,12 @@ impl Policy for Held {
 
 /// CPU time of all threads of this process in seconds, with the resolution of the system's clock ticks.
 pub fn processor_seconds() -> Result<f64> {
-    let text = std::fs::read_to_string("/proc/self/stat")?;
+    processor_seconds_of(std::process::id())
+}
+
+/// CPU time of a process in seconds.
+pub fn processor_seconds_of(process: u32) -> Result<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
     let (_, fields) = text.rsplit_once(')').context("the program's name is in parentheses")?;
     let ticks: Vec<f64> = fields.split_whitespace().skip(11).take(2).map(str::parse).collect::<Result<_, _>>()?;
     // The system reports hundredths of a second to programs.

@@ -11,7 +11,7 @@ use crate::step::step;
 use crate::workspace::Workspace;
 
 /// Locks of Python packages, each with the files of its direct requirements.
-const PYTHON: [(&str, &[&str]); 18] = [
+const PYTHON: [(&str, &[&str]); 21] = [
     ("plugins/requirements.txt", &["plugins/requirements.in"]),
     (
         "tests/reference/requirements.txt",
@@ -33,6 +33,9 @@ const PYTHON: [(&str, &[&str]); 18] = [
     ("xtask/requirements/pdoc.txt", &["xtask/requirements/pdoc.in"]),
     ("xtask/requirements/python-bench.txt", &["xtask/requirements/python-bench.in"]),
     ("xtask/requirements/python.txt", &["xtask/requirements/python.in"]),
+    ("xtask/requirements/rllm.txt", &["xtask/requirements/rllm.in"]),
+    ("xtask/requirements/services.txt", &["xtask/requirements/services.in"]),
+    ("xtask/requirements/tinker.txt", &["xtask/requirements/tinker.in"]),
     ("xtask/requirements/traces.txt", &["xtask/requirements/traces.in"]),
     ("xtask/requirements/vllm.txt", &["xtask/requirements/vllm.in"]),
     ("xtask/requirements/wheel.txt", &["xtask/requirements/wheel.in"]),
@@ -100,10 +103,11 @@ fn requirements(text: &str) -> Vec<String> {
 }
 
 /// Name and version of `NAME==VERSION`, which a marker or hashes may follow. Names are compared as Python's index
-/// does: without regard to case, `_` and `.` like `-`.
+/// does: without regard to case, `_` and `.` like `-`, and without extras in brackets.
 fn pin(line: &str) -> Option<(String, String)> {
     let first = line.split([' ', ';']).next()?;
     let (name, version) = first.split_once("==")?;
+    let name = name.split('[').next()?;
     Some((name.to_lowercase().replace(['_', '.'], "-"), version.to_owned()))
 }
 
@@ -128,7 +132,7 @@ mod tests {
         assert_eq!(locked.keys().collect::<Vec<_>>(), ["a-b"]);
         assert_eq!(unlocked.len(), 2, "{unlocked:?}");
         assert!(unlocked[0].starts_with("c==2") && unlocked[1].starts_with("d>=3"), "{unlocked:?}");
-        assert_eq!(missing("A_b==1.0\n", &locked), Vec::<String>::new());
+        assert_eq!(missing("A_b==1.0\na-b[more]==1.0\n", &locked), Vec::<String>::new());
         assert_eq!(missing("# comment\na-b==1.1\ne==1\n", &locked), ["a-b==1.1", "e==1"]);
     }
 

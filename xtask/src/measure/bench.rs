@@ -14,6 +14,9 @@ use crate::workspace::Workspace;
 /// Packages that the bench `tools` compares with.
 const IPYKERNEL: &str = include_str!("../../requirements/ipykernel.txt");
 
+/// The gateway that the bench `gateway` compares with.
+const RLLM: &str = include_str!("../../requirements/rllm.txt");
+
 /// Packages that the bench `python` compares with.
 const PYTHON: &str = include_str!("../../requirements/python-bench.txt");
 
@@ -37,6 +40,9 @@ pub fn run_built(workspace: &Workspace, names: &[Bench], smoke: bool) -> anyhow:
     if names.is_empty() || names.contains(&Bench::Tools) {
         foreign::build(workspace)?;
         step("ipykernel", || ensure_python(&workspace.root, "ipykernel", IPYKERNEL))?;
+    }
+    if names.is_empty() || names.contains(&Bench::Gateway) {
+        step("rllm-model-gateway", || ensure_python(&workspace.root, "rllm", RLLM))?;
     }
     if names.is_empty() || names.contains(&Bench::Python) {
         python_package::make_environment(workspace, "python-bench", PYTHON)?;

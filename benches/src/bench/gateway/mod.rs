@@ -4,6 +4,10 @@
 //! so that it includes a small client of this bench. The comparison is the work that the built-in loop does as well:
 //! rendering the prompts and decoding the replies.
 
+mod beside;
+mod engine;
+mod http;
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -23,7 +27,7 @@ use gymkhana_policy::{GenerateRequest, Sampling, ScriptedPolicy};
 use gymkhana_record::{Added, Ending, EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
 use gymkhana_store::LiveJournal;
 use serde_json::{Value as Json, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::Barrier;
 
@@ -59,7 +63,7 @@ pub fn run(effort: Effort) -> Result<()> {
         let share = |share: f64| waits[((waits.len() - 1) as f64 * share) as usize];
         print_in("ms", "gateway-wait-p99", share(0.99), "median", share(0.5));
         print_in("1/s", "gateway-requests", requests / seconds, "concurrent sessions", sessions as f64);
-        Ok(())
+        beside::run(&chat, effort).await
     })
 }
 
@@ -157,27 +161,12 @@ async fn converse(address: SocketAddr, path: String, key: String, all_begun: &Ba
         );
         let sent = Instant::now();
         stream.write_all((head + &body).as_bytes()).await?;
-        ensure!(answer(&mut stream, &mut buffer).await?.contains(REPLY), "the reply");
+        let answer = http::receive(&mut stream, &mut buffer).await?.context("the gateway closed the connection")?;
+        ensure!(answer.body.contains(REPLY), "the reply");
         waits.push(sent.elapsed().as_secs_f64() * 1e3);
         messages.push(json!({"role": "assistant", "content": REPLY}));
     }
     Ok(waits)
-}
-
-/// Reads one answer.
-async fn answer(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<String> {
-    loop {
-        let text = String::from_utf8_lossy(buffer).into_owned();
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let head = head.to_lowercase();
-            let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
-            if body.len() >= length.context("a length")?.parse::<usize>()? {
-                buffer.clear();
-                return Ok(text);
-            }
-        }
-        ensure!(stream.read_buf(buffer).await? > 0, "the gateway closed the connection");
-    }
 }
 
 /// What the built-in loop does for the same conversation.
