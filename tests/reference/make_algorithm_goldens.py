@@ -12,7 +12,7 @@ import numpy
 import torch
 
 from algorithm_batch import Batch
-from algorithm_constants import CONSTANTS
+from algorithm_constants import CONSTANTS, PREFERENCES
 from algorithm_fixtures import make_fixtures
 from algorithm_overrides import extra_cases, minibatch_cases
 from algorithm_presets import PRESETS
@@ -72,8 +72,8 @@ def make_case(fixtures, preset, fixture, overrides, function, episodes=None):
 
 def make_cases(fixtures):
     """Every preset on its fixture, then the extra cases."""
-    # These two have separate fixtures: pairs, and a teacher.
-    files = {file.stem for file in FOLDER.glob("*.toml")} - {"dpo", "distill"}
+    # These have separate fixtures: pairs, labelled episodes, and a teacher.
+    files = {file.stem for file in FOLDER.glob("*.toml")} - {"dpo", "kto", "distill"}
     assert set(PRESETS) == set(CONSTANTS) == files, "every preset has its function and its constants"
     cases = []
     for preset, function in sorted(PRESETS.items()):
@@ -84,7 +84,7 @@ def make_cases(fixtures):
 
 def make_pairs():
     """DPO: the chosen answer should gain on the rejected one, each relative to the reference."""
-    beta, losses, pairs = 0.1, [], []
+    beta, losses, pairs = PREFERENCES["dpo"]["surrogate"]["beta"], [], []
     for lengths in [(2, 3), (4, 1), (3, 3)]:
         pair = {"chosen": random_tokens(lengths[0], "reference"), "rejected": random_tokens(lengths[1], "reference")}
         gains = {side: (tokens["current"] - tokens["reference"]).sum() for side, tokens in pair.items()}
@@ -95,6 +95,28 @@ def make_pairs():
             "pairs": [{side: rows(tokens) for side, tokens in pair.items()} for pair in pairs],
             "gradients": [{side: gradient_of(loss, tokens["current"]) for side, tokens in pair.items()}
                           for pair in pairs]}
+
+
+def make_unpaired():
+    """KTO: desirable answers should gain on a reference point and others lose, each relative to the reference."""
+    cases = []
+    for beta, desirable, undesirable, point in [(PREFERENCES["kto"]["surrogate"]["beta"], 1.0, 1.0, 0.0), (0.5, 1.0, 1.5, 0.35)]:
+        losses, episodes, gained = [], [], {True: [], False: []}
+        for length, reward in [(2, 1.0), (3, 0.0), (4, 0.5), (1, -1.0), (3, 1.0)]:
+            tokens = random_tokens(length, "reference")
+            gain = (tokens["current"] - tokens["reference"]).sum()
+            is_good = reward > 0
+            value = torch.sigmoid(beta * (gain - point) if is_good else beta * (point - gain))
+            losses.append((desirable if is_good else undesirable) * (1 - value))
+            gained[is_good].append(beta * gain.item())
+            episodes.append((reward, tokens))
+        loss = torch.stack(losses).mean()
+        cases.append({"preset": not cases, "beta": beta, "desirable": desirable, "undesirable": undesirable,
+                      "reference_point": point, "loss": loss.item(),
+                      "better_reward": sum(gained[True]) / 3, "worse_reward": sum(gained[False]) / 2,
+                      "episodes": [{"reward": reward, "tokens": rows(tokens),
+                                    "gradient": gradient_of(loss, tokens["current"])} for reward, tokens in episodes]})
+    return cases
 
 
 def make_distillation():
@@ -148,5 +170,6 @@ if __name__ == "__main__":
     cases = make_cases(fixtures) + make_tree_cases(fixtures, make_case)
     numbers = {"fixtures": fixtures, "cases": cases, "pairs": make_pairs(), "regression": make_regression(random_tokens),
                "distillation": make_distillation(), "replay": make_replay(fixtures["solo"]),
-               "replies": make_replies(fixtures["tree"]), "distributions": make_distributions()}
+               "replies": make_replies(fixtures["tree"]), "distributions": make_distributions(),
+               "unpaired": make_unpaired(), "constants": CONSTANTS | PREFERENCES}
     (folder / "algorithms.json").write_text(json.dumps(numbers) + "\n")

@@ -15,7 +15,7 @@ import torch
 import transformers
 
 from algorithm_batch import Batch, k3, sequence_weights
-from algorithm_constants import CONSTANTS
+from algorithm_constants import CONSTANTS, PREFERENCES
 from algorithm_presets import PRESETS
 from algorithm_steps import arpo_once
 
@@ -69,7 +69,8 @@ CASES = [Case("grpo", PLAIN), Case("gigpo", PLAIN), Case("mini-o3", PLAIN), Case
          Case("grpo", PLAIN, optimizer={"groups": GROUPS, "ema": 0.6}),
          Case("loop", PLAIN, demonstrations={"batch": 3, "weight": 0.5, "schedule": linear(0.1, 1)}),
          Case("distill", PLAIN, distil("reverse"), teacher="qwen2-untied"),
-         Case("distill", PLAIN, distil("forward", top_k=20), teacher="qwen2-untied")]
+         Case("distill", PLAIN, distil("forward", top_k=20), teacher="qwen2-untied"),
+         Case("dpo", PLAIN), Case("kto", PLAIN, steps=3)]
 # Demonstrations, in the form of the episodes.
 SHOWN = [("terminated", 1.0, "0a:2+3 0b:1+2"), ("terminated", 1.0, "0c:3+2"), ("terminated", 1.0, "0d:1+4")]
 
@@ -234,6 +235,46 @@ def distillation(policy, teacher, batch, sequences, surrogate):
     return (sequence_weights(batch, batch.everything) * torch.cat(divergences)).sum()
 
 
+def log_ratio(policy, reference, tokens, targets):
+    """Sum over the targets of the log-ratios to the reference policy."""
+    return (policy.log_probs(tokens, targets) - reference.log_probs(tokens, targets).detach()).sum()
+
+
+def preference(policy, reference, records, beta):
+    """DPO: the mean over all pairs of a group with different rewards."""
+    losses = []
+    for group in records:
+        own = [(record["reward"], log_ratio(policy, reference, *flat(record))) for record in group]
+        losses += [-torch.nn.functional.logsigmoid(beta * (better - worse))
+                   for high, better in own for low, worse in own if high > low]
+    return torch.stack(losses).mean()
+
+
+def unpaired_preference(policy, reference, records, settings):
+    """KTO: the reference point is the mean log-ratio of each reply after the prompt of the episode before it."""
+    losses, episodes = [], [(record["reward"] > 0, *flat(record)) for group in records for record in group]
+    longest = max(len(tokens) for _, tokens, _ in episodes)
+    with torch.no_grad():
+        points = []
+        for (_, own, first), (_, other, targets) in zip(episodes, episodes[1:] + episodes[:1]):
+            moved = [each - targets[0] + first[0] for each in targets]
+            moved = [each for each in moved if each < longest]
+            spliced = (own[:first[0]] + other[targets[0]:])[:longest]
+            points.append(log_ratio(policy, reference, spliced, moved))
+        point = torch.stack(points).mean().clamp(min=0)
+    for is_desirable, tokens, targets in episodes:
+        gain = settings["beta"] * (log_ratio(policy, reference, tokens, targets) - point)
+        weight = settings["desirable" if is_desirable else "undesirable"]
+        losses.append(weight * (1 - torch.sigmoid(gain if is_desirable else -gain)))
+    return torch.stack(losses).mean()
+
+
+def flat(record):
+    """All tokens of a record, and all targets."""
+    tokens, targets = sequence(record)
+    return tokens, sum(targets, [])
+
+
 def imitation(policy, records):
     """Mean negative log-probability of the tokens that the demonstrations sampled."""
     shown = [sequence(record) for record in records]
@@ -268,7 +309,12 @@ def train(case, seed):
             if critic:
                 batch.value_now = torch.cat([critic.values(*each) for each in sequences])
             batch.current = torch.cat([policy.log_probs(*each) for each in sequences])
-            if teacher:
+            if case.preset == "dpo":
+                loss = preference(policy, reference, records, PREFERENCES["dpo"]["surrogate"]["beta"])
+            elif case.preset == "kto":
+                constants = PREFERENCES["kto"]["surrogate"] | {"desirable": 1.0, "undesirable": 1.0}
+                loss = unpaired_preference(policy, reference, records, constants)
+            elif teacher:
                 loss = distillation(policy, teacher, batch, sequences, settings["surrogate"])
             else:
                 update = function(batch, now)

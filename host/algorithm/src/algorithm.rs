@@ -91,7 +91,7 @@ pub struct Algorithm {
     /// Penalty on the divergence from the reference policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kl: Option<Kl>,
-    /// Update of the reference policy. Requires `kl` or `surrogate.kind = "preference"`.
+    /// Update of the reference policy. Requires `kl`, or the surrogate `preference` or `unpaired-preference`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<ReferenceUpdate>,
     /// Weight of the token entropy in the objective.
@@ -216,7 +216,7 @@ impl Algorithm {
     /// Models that a stage needs for the algorithm.
     #[must_use]
     pub fn stage_models(&self) -> StageModels {
-        let reference = self.penalty().is_some() || matches!(self.surrogate, Surrogate::Preference { .. });
+        let reference = self.penalty().is_some() || self.prefers();
         StageModels { reference, critic: self.critic.is_some(), teacher: None }
     }
 
@@ -250,6 +250,18 @@ impl Algorithm {
     #[must_use]
     pub fn needs_groups(&self) -> bool {
         self.compares_episodes() || self.pairs()
+    }
+
+    /// Whether the loss raises good episodes over bad ones relative to the reference policy.
+    #[must_use]
+    pub fn prefers(&self) -> bool {
+        matches!(self.surrogate, Surrogate::Preference { .. } | Surrogate::UnpairedPreference { .. })
+    }
+
+    /// Whether the loss depends on sums over whole episodes: over pairs of them, or of each one.
+    #[must_use]
+    pub fn of_whole_episodes(&self) -> bool {
+        self.pairs() || self.prefers()
     }
 
     /// Whether the loss is over pairs of a group's episodes.

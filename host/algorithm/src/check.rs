@@ -172,7 +172,7 @@ impl Algorithm {
             set(self.covariance_clip.is_some(), "covariance_clip"),
             set(self.penalty().is_some_and(|kl| kl.place != KlPlace::Loss), "kl.place"),
         ];
-        let (unused, when): (&[&str], _) = if self.pairs() {
+        let (unused, when): (&[&str], _) = if self.of_whole_episodes() {
             let all = &[
                 "reward_temperature",
                 "group_by",
@@ -183,7 +183,7 @@ impl Algorithm {
                 "replay",
                 "advantage_clip",
             ];
-            (all, "`surrogate` is neither regression nor preference")
+            (all, "`surrogate` is not over whole episodes, as regression and preference are")
         } else if self.distils() {
             let all = &[
                 "reward_temperature",
@@ -222,11 +222,11 @@ impl Algorithm {
                 Some((low, high))
             }
             Surrogate::Cispo { low, high } => Some((low, high)),
-            Surrogate::Regression { .. } | Surrogate::Preference { .. } => {
+            Surrogate::Regression { .. } | Surrogate::Preference { .. } | Surrogate::UnpairedPreference { .. } => {
                 let whole = self.credit == Credit::Episode {} && self.baseline == Baseline::None;
-                require(whole, "baseline", "set", "none, without `credit`, when `surrogate` looks at pairs")?;
+                require(whole, "baseline", "set", "none, without `credit`, when `surrogate` is over whole episodes")?;
                 let summed = self.constant_tokens == Some(1);
-                require(summed, "aggregation", "another", "constant with `constant_tokens = 1` for pairs")?;
+                require(summed, "aggregation", "another", "constant with `constant_tokens = 1` for whole episodes")?;
                 None
             }
             Surrogate::Distillation { top_k, .. } => {
@@ -241,6 +241,13 @@ impl Algorithm {
         let factor = match self.surrogate {
             Surrogate::Regression { eta, .. } => Some(("surrogate.eta", eta)),
             Surrogate::Preference { beta } => Some(("surrogate.beta", beta)),
+            Surrogate::UnpairedPreference { beta, desirable, undesirable } => {
+                require(weight(desirable), "surrogate.desirable", desirable, "at least 0")?;
+                require(weight(undesirable), "surrogate.undesirable", undesirable, "at least 0")?;
+                let one = desirable + undesirable > 0.0;
+                require(one, "surrogate.undesirable", undesirable, "above 0 if `surrogate.desirable` is 0")?;
+                Some(("surrogate.beta", beta))
+            }
             _ => None,
         };
         if let Some((key, factor)) = factor {
@@ -250,7 +257,7 @@ impl Algorithm {
             require(low > 0.0 && low <= 1.0, "surrogate.low", low, "above 0 and at most 1")?;
             require(positive(high), "surrogate.high", high, "above 0")?;
         }
-        let has_ratio = !self.pairs() && !self.distils() && self.surrogate != Surrogate::Plain {};
+        let has_ratio = !self.of_whole_episodes() && !self.distils() && self.surrogate != Surrogate::Plain {};
         only(self.ratio.is_some(), has_ratio, "ratio", "`surrogate` has a ratio")?;
         let own_token = !matches!(self.surrogate, Surrogate::Cispo { .. }) || self.ratio == Some(Ratio::Token);
         require(own_token, "ratio", "another", "token when `surrogate` is cispo")?;

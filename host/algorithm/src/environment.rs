@@ -44,8 +44,13 @@ impl EnvironmentAdvantage {
     /// With the key's name.
     pub fn check(&self, stage: &Algorithm) -> Result<(), SettingError> {
         require((0.0..=1e6).contains(&self.factor), "factor", self.factor, "from 0 to 1000000")?;
-        let used = self.factor == 1.0 || !(stage.pairs() || stage.distils());
-        require(used, "factor", self.factor, "1 with a loss over pairs or a teacher, which has no advantages")?;
+        let used = self.factor == 1.0 || !(stage.of_whole_episodes() || stage.distils());
+        require(
+            used,
+            "factor",
+            self.factor,
+            "1 with a loss over whole episodes or a teacher, which has no advantages",
+        )?;
         self.over(stage).check()
     }
 }

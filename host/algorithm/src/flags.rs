@@ -257,8 +257,8 @@ pub enum Ratio {
     Sequence,
 }
 
-/// Surrogate objective. `regression` and `preference` require `baseline = "none"`, `aggregation = "constant"` and
-/// `constant_tokens = 1`.
+/// Surrogate objective. `regression`, `preference` and `unpaired-preference` require `baseline = "none"`, `aggregation =
+/// "constant"` and `constant_tokens = 1`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Surrogate {
@@ -308,6 +308,21 @@ pub enum Surrogate {
         /// β: weight of a difference.
         #[schemars(extend("exclusiveMinimum" = 0))]
         beta: f64,
+    },
+    /// Raises the log-ratio to the reference policy of episodes with a reward above 0, and lowers that of others, each
+    /// relative to the mean log-ratio of unrelated replies (KTO).
+    UnpairedPreference {
+        /// β: weight of a log-ratio.
+        #[schemars(extend("exclusiveMinimum" = 0))]
+        beta: f64,
+        /// λ: weight of an episode with a reward above 0.
+        #[serde(default = "neutral_weight")]
+        #[schemars(range(min = 0))]
+        desirable: f64,
+        /// λ: weight of another episode.
+        #[serde(default = "neutral_weight")]
+        #[schemars(range(min = 0))]
+        undesirable: f64,
     },
     /// Divergence between the policy's and the teacher's distributions at each sampled token, over the whole vocabulary;
     /// rewards are not used. Requires `baseline = "none"`, `credit.kind = "episode"` and a `teacher`.

@@ -10,7 +10,7 @@ macro_rules! presets {
     };
 }
 
-const TEXTS: [(&str, &str); 35] = presets![
+const TEXTS: [(&str, &str); 36] = presets![
     "aepo",
     "arpo",
     "cispo",
@@ -27,6 +27,7 @@ const TEXTS: [(&str, &str); 35] = presets![
     "grpo-roc",
     "gspo",
     "igpo",
+    "kto",
     "lite-ppo",
     "loop",
     "mars",

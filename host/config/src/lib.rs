@@ -28,8 +28,8 @@ pub use sections::{
     DynamicSampling, EnvironmentEntry, EnvironmentSection, EnvironmentTool, EvaluatedFigure, EvaluatedWeights,
     EvaluationMetric, EvaluationSection, FailuresSection, GatewayClient, GatewaySampling, GatewaySection, HttpSection,
     HubModel, LimitsSection, LossReduction, McpSection, MixedOutcomeTasks, ModelSection, Options, PluginSection,
-    PolicySection, PrioritizedTasks, Priority, RecordedPairs, RewardSection, RlStage, SamplerPhase, SamplerSection,
-    SandboxSection, SeatBinding, SeatSection, SecretSection, ServerSection, SftStage, SourceKind, SourceSection, Stage,
-    StageSeat, StagedTasks, ToolFormatChoice, ToolSection, TrainerKind, TrainerSection, TurnSchedule, WeightedTasks,
-    WhenFailing, WrapperEntry,
+    PolicySection, PrioritizedTasks, Priority, RecordedPreferences, RewardSection, RlStage, SamplerPhase,
+    SamplerSection, SandboxSection, SeatBinding, SeatSection, SecretSection, ServerSection, SftStage, SourceKind,
+    SourceSection, Stage, StageSeat, StagedTasks, ToolFormatChoice, ToolSection, TrainerKind, TrainerSection,
+    TurnSchedule, WeightedTasks, WhenFailing, WrapperEntry,
 };

@@ -308,7 +308,7 @@ fn an_algorithm_is_not_a_kind_of_stage() {
     assert_eq!(message(&text, &[]), format!("run.toml: line 5: {expected}"));
     assert_eq!(message(SMALLEST, &["stages.rl.kind=grpo"]), format!("--set stages.rl.kind=grpo: {expected}"));
     let unknown = message(SMALLEST, &["stages.rl.kind=lr"]);
-    let expected = "--set stages.rl.kind=lr: unknown variant `lr`, expected one of `sft`, `best-of-n`, `rl`, `dpo`, \
+    let expected = "--set stages.rl.kind=lr: unknown variant `lr`, expected one of `sft`, `best-of-n`, `rl`, `dpo`, `kto`, \
                     `distill`\nhint: use one of the expected values";
     assert_eq!(unknown, expected);
 }

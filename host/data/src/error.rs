@@ -79,9 +79,9 @@ pub enum DataError {
         /// Rows that were skipped.
         skipped: u64,
     },
-    /// A row that is not a conversation, beyond those that may be skipped.
+    /// A row that cannot be trained on, beyond those that may be skipped.
     #[error("{place}: {why}{}\nhint: correct the row, or skip such rows with `skip_bad`", skipped_before(*skipped))]
-    BadConversation {
+    BadExample {
         /// Place of the row.
         place: Place,
         /// What is wrong.

@@ -2,13 +2,14 @@
 //!
 //! `source` reads records, `shape` turns the columns of a record into a row, and [`import()`] writes rows to a file
 //! that the environment `dataset` reads one by one. [`inspect()`] describes a file before it is imported.
-//! [`conversations()`] reads whole conversations, as demonstrations, and [`ConversationWriter`] writes them as Parquet.
+//! [`conversations()`] reads whole conversations, as demonstrations, [`preferences()`] answers of which some are better, and
+//! [`ConversationWriter`] writes conversations as Parquet.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod conversations;
 mod duplicates;
 mod error;
+mod examples;
 mod import;
 mod inspect;
 mod shape;
@@ -16,10 +17,10 @@ mod source;
 mod table;
 mod temporary;
 
-pub use conversations::{ConversationOptions, Conversations, conversations};
 pub use error::{DataError, Place};
+pub use examples::{Examples, conversations, preferences};
 pub use gymkhana_rows::Function;
 pub use import::{ImportOptions, Imported, import};
 pub use inspect::{Column, Inspection, Lengths, inspect};
-pub use shape::{ChatCall, ChatMessage, Conversation, Mapping, Shape};
+pub use shape::{ChatCall, ChatMessage, Conversation, Mapping, Preference, Shape};
 pub use table::{ConversationTable, ConversationWriter};

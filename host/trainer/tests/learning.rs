@@ -142,6 +142,7 @@ presets_follow_the_reward! {
     grpo_roc: "grpo-roc",
     gspo: "gspo",
     igpo: "igpo",
+    kto: "kto",
     lite_ppo: "lite-ppo",
     loop_: "loop",
     mars: "mars",

@@ -46,11 +46,12 @@ pub struct Optimizer {
     pub schedule: Schedule,
     /// Optimiser steps after which the rate has fallen; rejected by `schedule = "constant"`, required by all others. An
     /// `sft` stage takes one optimiser step per step, an `rl` stage one per minibatch and epoch, except for minibatches
-    /// without a gradient. Fewer than the stage takes are rejected, since the rest would be trained at the lowest rate.
+    /// without a gradient. Fewer than the stage takes are rejected without a `floor`, since the rest would be trained at a
+    /// rate of 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         range(min = 1),
-        extend("x-range" = "above `warmup_steps`, and at least the stage's optimiser steps")
+        extend("x-range" = "above `warmup_steps`; without `floor` at least the stage's optimiser steps")
     )]
     pub total_steps: Option<u64>,
     /// Last optimiser steps, in which the rate falls; required by `schedule = "warmup-stable-decay"`, rejected by all

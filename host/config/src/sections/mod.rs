@@ -39,7 +39,7 @@ pub use sandbox::SandboxSection;
 pub use seats::{SeatBinding, SeatSection};
 pub(crate) use stages::write_out as write_out_sources;
 pub use stages::{
-    BestOfNStage, DynamicSampling, RecordedPairs, RlStage, SftStage, SourceKind, SourceSection, Stage, StageSeat,
+    BestOfNStage, DynamicSampling, RecordedPreferences, RlStage, SftStage, SourceKind, SourceSection, Stage, StageSeat,
     TurnSchedule,
 };
 pub use tools::ToolSection;

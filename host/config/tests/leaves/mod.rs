@@ -17,7 +17,7 @@ pub struct Place {
 }
 
 /// Settings without which a key is refused whatever its value is, by the beginning of its path.
-const COMPANIONS: [(&str, &str, &str); 65] = [
+const COMPANIONS: [(&str, &str, &str); 74] = [
     ("tools.x.mcp.start_seconds", "tools.x.mcp.command", "[\"program\"]"),
     ("tools.x.mcp.seconds", "tools.x.mcp.command", "[\"program\"]"),
     ("tools.x.mcp.max_kib", "tools.x.mcp.command", "[\"program\"]"),
@@ -36,6 +36,9 @@ const COMPANIONS: [(&str, &str, &str); 65] = [
     ("stages.0.source.0.weight", "stages.0.source.0.oracle", "true"),
     ("stages.0.source.0.skip_bad", "stages.0.source.0.chat", "[\"x.jsonl\"]"),
     ("stages.0.recorded", "stages.0.algorithm", "\"dpo\""),
+    ("stages.0.recorded", "stages.0.recorded.runs", "[\"run\"]"),
+    ("stages.0.recorded.skip_bad", "stages.0.recorded.files", "[\"x.jsonl\"]"),
+    ("stages.0.recorded.skip_bad", "stages.0.recorded.runs", "[]"),
     ("stages.0.seats.x", "seats.x.policy", "\"separate\""),
     ("stages.0.alternate_every", "seats.x.policy", "\"separate\""),
     ("stages.0.group_size", "stages.0.algorithm", "\"ppo\""),
@@ -79,6 +82,12 @@ const COMPANIONS: [(&str, &str, &str); 65] = [
     ("stages.0.settings.surrogate:preference", "stages.0.settings.aggregation", "\"constant\""),
     ("stages.0.settings.surrogate:preference", "stages.0.settings.constant_tokens", "1"),
     ("stages.0.settings.surrogate:preference", "stages.0.settings.ratio", "\"off\""),
+    ("stages.0.settings.surrogate:unpaired-preference", "stages.0.settings.baseline", "\"none\""),
+    ("stages.0.settings.surrogate:unpaired-preference", "stages.0.settings.aggregation", "\"constant\""),
+    ("stages.0.settings.surrogate:unpaired-preference", "stages.0.settings.constant_tokens", "1"),
+    ("stages.0.settings.surrogate:unpaired-preference", "stages.0.settings.ratio", "\"off\""),
+    ("stages.0.settings.surrogate:unpaired-preference.desirable", "stages.0.settings.surrogate.undesirable", "1"),
+    ("stages.0.settings.surrogate:unpaired-preference.undesirable", "stages.0.settings.surrogate.desirable", "1"),
     ("stages.0.settings.surrogate:distillation", "stages.0.settings.baseline", "\"none\""),
     ("stages.0.settings.surrogate:distillation", "stages.0.settings.ratio", "\"off\""),
     ("stages.0.settings.surrogate:distillation", "stages.0.teacher", "\"model\""),

@@ -1,9 +1,11 @@
-//! Whole conversations with tool calls, as demonstrations: rows of OpenAI's `messages` or of ShareGPT's `conversations`.
+//! Whole conversations with tool calls, as demonstrations: rows of OpenAI's `messages`, of ShareGPT's `conversations`, or of
+//! `prompt` and `completion`.
 
 use gymkhana_rows::{Function, Row};
 use serde_json::{Map, Value as Json, json};
 
 use super::chat::{parsed, share_gpt_role};
+use super::preference::completed;
 
 /// A message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +43,8 @@ pub struct Conversation {
     pub functions: Vec<Function>,
     /// Weight of the row, at least 0; 1 without a column of weights.
     pub weight: f64,
+    /// Replies at the beginning that belong to the prompt, so that they are not imitated.
+    pub given: usize,
 }
 
 impl Conversation {
@@ -50,6 +54,10 @@ impl Conversation {
     /// What is wrong with the row.
     pub(crate) fn of(mut columns: Map<String, Json>, weight_column: Option<&str>) -> Result<Self, String> {
         let weight = weight_column.map_or(Ok(1.0), |column| weight(column, &columns))?;
+        let has = |name: &str| columns.get(name).is_some_and(|value| !value.is_null());
+        if has("completion") && !has("messages") && !has("conversations") {
+            return Ok(Self { weight, ..completed(&columns, "completion")? });
+        }
         let functions = functions(columns.remove("tools"))?;
         let system = columns.get("system").and_then(Json::as_str).filter(|text| !text.is_empty());
         let mut messages: Vec<ChatMessage> =
@@ -65,12 +73,12 @@ impl Conversation {
                     add_turn(turn, &mut messages).map_err(|why| format!("turn {number}: {why}"))?;
                 }
             }
-            _ => return Err("there is no list `messages` or `conversations`".to_owned()),
+            _ => return Err("there is no list `messages` or `conversations`, and no `completion`".to_owned()),
         }
         if !messages.iter().any(|message| matches!(message, ChatMessage::Assistant { .. })) {
             return Err("the conversation has no message of the assistant".to_owned());
         }
-        Ok(Self { messages, functions, weight })
+        Ok(Self { messages, functions, weight, given: 0 })
     }
 }
 
@@ -81,14 +89,14 @@ fn weight(column: &str, columns: &Map<String, Json>) -> Result<f64, String> {
 }
 
 /// Functions of a row, read as those of a task.
-fn functions(tools: Option<Json>) -> Result<Vec<Function>, String> {
+pub(super) fn functions(tools: Option<Json>) -> Result<Vec<Function>, String> {
     let task = [("prompt", json!("tools")), ("tools", tools.unwrap_or(Json::Null))];
     let task = task.into_iter().map(|(column, value)| (column.to_owned(), value)).collect();
     Row::of(task).map(|row| row.functions)
 }
 
 /// A message of OpenAI's form.
-fn openai(entry: &Json) -> Result<ChatMessage, String> {
+pub(super) fn openai(entry: &Json) -> Result<ChatMessage, String> {
     let role = entry.get("role").and_then(Json::as_str).ok_or("there is no `role`")?;
     let text = text(entry.get("content"))?;
     let spoken = |text: Option<String>| text.ok_or_else(|| "there is no `content`".to_owned());
@@ -218,6 +226,16 @@ mod tests {
             "tools": json!([tool]).to_string(),
         });
         assert_eq!(read(row).unwrap().messages, expected());
+    }
+
+    #[test]
+    fn a_completion_is_imitated_after_its_prompt() {
+        let begun = json!([{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}]);
+        let found = read(json!({"prompt": begun, "completion": [{"role": "assistant", "content": "Bye"}]})).unwrap();
+        assert_eq!((found.messages.len(), found.given, found.weight), (3, 1, 1.0));
+        let text = Json::from("Bye");
+        assert_eq!(read(json!({"prompt": "Hello", "completion": text})).unwrap().given, 0);
+        assert!(read(json!({"completion": text})).unwrap_err().contains("there is no `prompt`"));
     }
 
     #[test]

@@ -3,12 +3,14 @@
 mod chat;
 mod conversation;
 mod mapping;
+mod preference;
 
 use serde_json::{Map, Value as Json};
 
 pub use conversation::{ChatCall, ChatMessage, Conversation};
 use gymkhana_rows::Row;
 pub use mapping::Mapping;
+pub use preference::Preference;
 
 /// Line with which the answers of GSM8K end.
 const GSM8K_MARK: &str = "#### ";

@@ -253,6 +253,7 @@ fn loss_of(settings: &RlSettings) -> RunResult<Loss> {
         Surrogate::Plain {}
         | Surrogate::Regression { .. }
         | Surrogate::Preference { .. }
+        | Surrogate::UnpairedPreference { .. }
         | Surrogate::Distillation { .. } => Err(RunError::internal("the server of [trainer] has no such surrogate")),
     }
 }

@@ -1,12 +1,12 @@
 //! Conversations of files as demonstrations: tokenised through the model's chat template, masked by role.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gymkhana_chat::{CallPiece, ChatError, ChatFormat, NewCall, ReplyPiece, Role, ToolFormat, python_json};
 use gymkhana_config::SourceSection;
-use gymkhana_data::{ChatCall, ChatMessage, Conversation, ConversationOptions, Conversations, conversations};
+use gymkhana_data::{ChatCall, ChatMessage, Conversation, Examples, Place, conversations};
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
-use gymkhana_record::Function;
+use gymkhana_record::{Function, Segment};
 
 use super::layout::{Laid, Part, lay_out};
 use super::{Demonstration, Learner};
@@ -22,27 +22,60 @@ pub(super) fn read(
     observations: bool,
     reporter: &dyn Reporter,
 ) -> RunResult<Vec<Demonstration>> {
-    let mut options = ConversationOptions { weight_column: section.weight_column.clone(), skip_bad: section.skip_bad };
+    let mut may_skip = section.skip_bad;
     let mut read = Vec::new();
     for file in files {
-        let Conversations { rows, skipped } = conversations(file, &options).user_error()?;
-        options.skip_bad -= skipped.len() as u64;
-        for (place, why) in skipped.iter().take(LISTED) {
-            reporter.warn(&format!("skipped {place}: {why}"));
-        }
-        if skipped.len() > LISTED {
-            reporter.warn(&format!("{}: skipped {} more rows", file.display(), skipped.len() - LISTED));
-        }
-        for (place, conversation) in rows {
-            let laid = tokens(learner.chat, &conversation).user_context(format!(
-                "{place}: the model's chat format cannot write the conversation\nhint: correct the row, or remove it"
-            ))?;
-            let plain = |laid: Laid| if observations { laid.with_observations() } else { laid.segment };
-            let segments = laid.into_iter().map(plain).collect();
+        let found = conversations(file, section.weight_column.as_deref(), may_skip).user_error()?;
+        for (place, conversation) in kept(found, file, &mut may_skip, reporter) {
+            let segments = segments(learner.chat, &place, &conversation, observations)?;
             read.push(Demonstration { segments, weight: conversation.weight });
         }
     }
     Ok(read)
+}
+
+/// The rows that were read. Skipped ones are reported, and count in those that may be skipped.
+pub(super) fn kept<T>(
+    Examples { rows, skipped }: Examples<T>,
+    file: &Path,
+    may_skip: &mut u64,
+    reporter: &dyn Reporter,
+) -> Vec<(Place, T)> {
+    *may_skip = may_skip.saturating_sub(skipped.len() as u64);
+    for (place, why) in skipped.iter().take(LISTED) {
+        reporter.warn(&format!("skipped {place}: {why}"));
+    }
+    if skipped.len() > LISTED {
+        reporter.warn(&format!("{}: skipped {} more rows", file.display(), skipped.len() - LISTED));
+    }
+    rows
+}
+
+/// Contexts of a conversation, with the replies after its prompt marked as sampled, and with `observations` the texts of
+/// users and tools between them.
+pub(super) fn segments(
+    chat: &ChatFormat,
+    place: &Place,
+    conversation: &Conversation,
+    observations: bool,
+) -> RunResult<Vec<Segment>> {
+    let laid = tokens(chat, conversation).user_context(format!(
+        "{place}: the model's chat format cannot write the conversation\nhint: correct the row, or remove it"
+    ))?;
+    let plain = |laid: Laid| if observations { laid.with_observations() } else { laid.segment };
+    let given = u32::try_from(conversation.given).unwrap_or(u32::MAX);
+    Ok(laid.into_iter().map(|laid| without_prompt(plain(laid), given)).collect())
+}
+
+/// The context with the tokens of the first turns marked as given.
+fn without_prompt(segment: Segment, turns: u32) -> Segment {
+    let mut columns = segment.into_columns();
+    let of_prompt = columns.turns.iter().map(|turn| *turn < turns);
+    columns.sampled.iter_mut().zip(of_prompt).filter(|(_, of_prompt)| *of_prompt).for_each(|(sampled, _)| {
+        *sampled = false;
+    });
+    // The lengths of the columns are unchanged.
+    Segment::from_columns(columns).unwrap_or_default()
 }
 
 /// Contexts of a conversation.

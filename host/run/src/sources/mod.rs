@@ -1,16 +1,17 @@
-//! Demonstrations and preference pairs from recorded episodes, and conversations, read before a run writes anything.
+//! Demonstrations and preferences from recorded episodes and from files, read before a run writes anything.
 
 mod conversation;
 mod layout;
 mod order;
 mod pairs;
+mod preferences;
 mod records;
 
 use std::collections::BTreeMap;
 
 use gymkhana_chat::{ChatFiles, ChatFormat};
 use gymkhana_config::{RlStage, RunFile, SftStage, SourceKind, Stage};
-use gymkhana_orchestration::{Reporter, RunError, RunResult};
+use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
 use gymkhana_record::{EpisodeRecord, Segment};
 
 pub(crate) use order::{Passes, StageSources, oracle_tasks};
@@ -44,8 +45,9 @@ pub(crate) enum Source {
 pub(crate) struct Sources {
     /// Sources of supervised stages. A stage without an entry has the oracle.
     pub demonstrations: BTreeMap<usize, Vec<Source>>,
-    /// Pairs of preference stages, the better episode first.
-    pub pairs: BTreeMap<usize, Vec<Vec<EpisodeRecord>>>,
+    /// Preferences of stages that play nothing: pairs, the better episode first, or single episodes, which are desirable
+    /// if their reward is above 0.
+    pub preferences: BTreeMap<usize, Vec<Vec<EpisodeRecord>>>,
 }
 
 /// The model that learns from sources.
@@ -70,10 +72,11 @@ pub(crate) fn read(file: &RunFile, first: usize, learner: Learner<'_>, reporter:
             Stage::Sft(stage) if !stage.source.is_empty() => {
                 sources.demonstrations.insert(index, of_stage(stage, learner, reporter)?);
             }
-            Stage::Rl(RlStage { name, recorded: Some(recorded), .. }) => {
-                let pairs = pairs::read(recorded, learner);
-                let pairs = pairs.map_err(|error| error.prefixed(format!("stage `{name}`, recorded")))?;
-                sources.pairs.insert(index, pairs);
+            Stage::Rl(stage @ RlStage { name, recorded: Some(recorded), .. }) => {
+                let are_pairs = stage.settings().user_error()?.algorithm.pairs();
+                let read = preferences::read(recorded, are_pairs, learner, reporter);
+                let read = read.map_err(|error| error.prefixed(format!("stage `{name}`, recorded")))?;
+                sources.preferences.insert(index, read);
             }
             Stage::Sft(_) | Stage::Rl(_) | Stage::BestOfN(_) => {}
         }

@@ -2,57 +2,41 @@
 
 use std::collections::BTreeMap;
 
-use gymkhana_config::RecordedPairs;
-use gymkhana_orchestration::recorded_runs::count_matches;
+use gymkhana_config::RecordedPreferences;
 use gymkhana_orchestration::{RunError, RunResult};
-use gymkhana_record::{EpisodeId, EpisodeRecord, Segment};
+use gymkhana_record::{EpisodeId, EpisodeRecord};
 
-use super::Learner;
-use super::records::{named, opened};
-
-/// Weight version of recorded tokens, which is that of no weights of this run.
-const OTHER_WEIGHTS: u32 = u32::MAX;
+use super::records::named;
 
 /// Episodes of one task, or of one tree of branches.
 type Key = (usize, Option<String>, String, u64, Option<EpisodeId>);
 
-/// Reads the pairs of a stage, the better episode first.
-pub(super) fn read(pairs: &RecordedPairs, learner: Learner<'_>) -> RunResult<Vec<Vec<EpisodeRecord>>> {
-    let runs = opened(&pairs.runs, learner)?;
-    if let Some(filter) = &pairs.filter {
-        count_matches(&runs, filter)?;
-    }
+/// Pairs of recorded episodes, the better episode first. `records` come with the place of their run.
+pub(super) fn of_tasks(
+    records: impl Iterator<Item = RunResult<(usize, EpisodeRecord)>>,
+    recorded: &RecordedPreferences,
+) -> RunResult<Vec<Vec<EpisodeRecord>>> {
     let mut ends: BTreeMap<Key, [EpisodeRecord; 2]> = BTreeMap::new();
-    for (index, run) in runs.iter().enumerate() {
-        for record in run.records() {
-            let record = record?;
-            if record.sampled_tokens() > 0 && fits(&record, learner) && run.meets(&record, pairs.filter.as_ref()) {
-                let key = key(index, &record, pairs.branches);
-                add(&mut ends, key, record);
-            }
-        }
+    for record in records {
+        let (run, record) = record?;
+        add(&mut ends, key(run, &record, recorded.branches), record);
     }
     let differ = |[best, worst]: &[EpisodeRecord; 2]| {
         let difference = reward(best) - reward(worst);
-        difference > 0.0 && difference >= pairs.margin
+        difference > 0.0 && difference >= recorded.margin
     };
-    let found: Vec<Vec<EpisodeRecord>> =
-        ends.into_values().filter(differ).map(|ends| ends.into_iter().map(alone).collect()).collect();
+    let found: Vec<Vec<EpisodeRecord>> = ends.into_values().filter(differ).map(Vec::from).collect();
     if found.is_empty() {
         let message = format!(
             "the episodes of {} give no pair: none of their {} differ by {} or more in reward",
-            named(&pairs.runs),
-            if pairs.branches { "branches of one episode" } else { "episodes of one task" },
-            pairs.margin
+            named(&recorded.runs),
+            if recorded.branches { "branches of one episode" } else { "episodes of one task" },
+            recorded.margin
         );
         let hint = "lower `recorded.margin`, loosen `recorded.where`, or record several episodes of each task";
         return Err(RunError::user(message).with_hint(hint));
     }
     Ok(found)
-}
-
-fn fits(record: &EpisodeRecord, learner: Learner<'_>) -> bool {
-    record.segments.iter().all(|segment| segment.len() <= learner.context)
 }
 
 fn key(run: usize, record: &EpisodeRecord, branches: bool) -> Key {
@@ -76,24 +60,6 @@ fn add(ends: &mut BTreeMap<Key, [EpisodeRecord; 2]>, key: Key, record: EpisodeRe
     } else if reward(&record) < reward(worst) {
         *worst = record;
     }
-}
-
-/// The episode without its tree: shared turns count in both episodes of a pair, where their log-ratios cancel. Its tokens
-/// are those of other weights.
-fn alone(mut record: EpisodeRecord) -> EpisodeRecord {
-    record.forks.clear();
-    record.segments = record.segments.into_iter().map(of_other_weights).collect();
-    record
-}
-
-fn of_other_weights(segment: Segment) -> Segment {
-    let mut columns = segment.into_columns();
-    let sampled = columns.sampled.iter();
-    columns.versions.iter_mut().zip(sampled).filter(|(_, sampled)| **sampled).for_each(|(version, _)| {
-        *version = OTHER_WEIGHTS;
-    });
-    // The lengths of the columns are unchanged.
-    Segment::from_columns(columns).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -133,17 +99,5 @@ mod tests {
         ];
         assert_eq!(ends(false, &records), [[1, 2], [4, 4]]);
         assert_eq!(ends(true, &records), [[1, 0], [3, 2], [4, 4]]);
-    }
-
-    #[test]
-    fn recorded_tokens_are_of_other_weights() {
-        let mut segment = Segment::new(0);
-        segment.append_given(&[1], 0);
-        let (log_probs, entropies) = (vec![-0.5], vec![0.1]);
-        let sampled = gymkhana_record::Sampled { tokens: vec![2], log_probs, entropies, versions: vec![3] };
-        segment.append_sampled(&sampled, 0).expect("one token");
-        let found = of_other_weights(segment.clone());
-        assert_eq!(found.versions(), [0, u32::MAX]);
-        assert_eq!((found.tokens(), found.log_probs()), (segment.tokens(), segment.log_probs()));
     }
 }

@@ -1,4 +1,4 @@
-//! Preference stage on recorded pairs: nothing is played, and each step trains on the next pairs.
+//! Preference stage on recorded episodes: nothing is played, and each step trains on the next pairs or episodes.
 
 use gymkhana_config::RlStage;
 use gymkhana_orchestration::{ProgressFigures, Work};
@@ -19,28 +19,33 @@ impl Session {
     pub(crate) async fn preferences(&mut self, stage: &RlStage) -> Result<(), Halt> {
         let max_divergence = self.file.policy.max_behaviour_divergence;
         let of_models = self.settings_of_models(stage)?;
-        let pairs = self.sources.pairs.remove(&self.progress.stage).unwrap_or_default();
-        let mut passes = Passes::new(self.seed.child("pairs").child(self.progress.stage), pairs.len());
+        let preferences = self.sources.preferences.remove(&self.progress.stage).unwrap_or_default();
+        let of_files = stage.recorded.as_ref().is_some_and(|recorded| !recorded.files.is_empty());
+        let mut passes = Passes::new(self.seed.child("preferences").child(self.progress.stage), preferences.len());
         let groups = u64::from(stage.groups);
         let progress = self.reporter.progress(Work {
             done: self.steps_done(),
             later: self.later(StagePart::Training),
-            ..Work::new(format!("{}: recorded pairs", stage.name), stage.steps)
+            ..Work::new(format!("{}: recorded preferences", stage.name), stage.steps)
         });
         while let Some(step) = self.next_training_step(stage.steps).await? {
             let places = (step * groups..(step + 1) * groups).filter_map(|position| passes.at(position));
-            let drawn: Vec<Vec<EpisodeRecord>> = places.filter_map(|place| pairs.get(place).cloned()).collect();
+            let drawn: Vec<Vec<EpisodeRecord>> = places.filter_map(|place| preferences.get(place).cloned()).collect();
             let span = info_span!("train", stage = stage.name, step);
             let data = StepData { groups: &drawn, shown: &[], environments: &self.environments, learner: None };
             let timer = self.metrics_of_rollouts().time(WaitKind::Train);
             let mut measured = learn(&self.seats, data, &of_models, max_divergence).instrument(span).await?;
             drop(timer);
+            if of_files {
+                measured = measured.without(rl::ENTROPY);
+            }
             weight_sync::update(&self.seats, self.folder.reader().path()).await?;
-            self.count_step(2 * drawn.len(), self.trained_tokens(&drawn));
+            let episodes = drawn.iter().map(Vec::len).sum::<usize>();
+            self.count_step(episodes, self.trained_tokens(&drawn));
             measured.append(StepMetrics::from([
                 (rl::REWARD, mean(&drawn, |record| reward_of(record, 0))),
                 (rl::SUCCESS, mean(&drawn, |record| f64::from(u8::from(record.success)))),
-                (rl::EPISODES, 2.0 * drawn.len() as f64),
+                (rl::EPISODES, episodes as f64),
             ]));
             self.record_step(step, &measured)?;
             let loss = measured.get(rl::LOSS.name()).map(|loss| format!("loss {loss:.3}"));

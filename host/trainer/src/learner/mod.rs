@@ -11,11 +11,11 @@ mod goldens;
 mod layout;
 mod minibatch;
 mod on_policy;
-mod pairs;
 mod replay;
 mod report;
 mod rl;
 mod turns;
+mod whole_episodes;
 
 use std::path::PathBuf;
 

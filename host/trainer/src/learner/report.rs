@@ -8,6 +8,7 @@ use tch::Tensor;
 
 use super::layout::Batch;
 use super::on_policy::OnPolicy;
+use super::whole_episodes::Preferences;
 use crate::token_stats::Column;
 
 /// Sums over the tokens of minibatches, as the objective reports them.
@@ -62,6 +63,8 @@ pub(super) struct Report {
     pub replayed: Option<f64>,
     /// Number of groups that got a stored success.
     pub backfilled: Option<f64>,
+    /// What the policy preferred before each optimiser step.
+    pub preferences: Preferences,
 }
 
 impl Report {
@@ -103,6 +106,7 @@ impl Report {
         if let Some(backfilled) = self.backfilled {
             metrics.push(rl::BACKFILLED, backfilled);
         }
+        metrics.append(self.preferences.metrics());
         metrics
     }
 }

@@ -17,8 +17,8 @@ use super::forward::{Pass, TeacherPass, accumulate, log_probs, measure};
 use super::layout::Batch;
 use super::minibatch::{Minibatch, tokens_in_loss, value_sequences, weigh};
 use super::on_policy::{self, OnPolicy};
-use super::pairs;
 use super::report::{Report, Sums};
+use super::whole_episodes::{self, Judged};
 use super::{Learner, Teacher};
 use crate::TrainerError;
 use crate::advantage;
@@ -26,7 +26,7 @@ use crate::batch::{Packed, Sequence, parts, positions};
 use crate::loss::{Inputs, Objective, PerToken, objective};
 use crate::model::Model;
 use crate::token_stats::Column;
-use gymkhana_algorithm::{Algorithm, Credit, Ratio, Replay, RlSettings};
+use gymkhana_algorithm::{Algorithm, Credit, Ratio, Replay, RlSettings, Surrogate};
 
 impl Learner {
     /// Trains on a batch of episodes: one optimiser step for each minibatch of each epoch that has tokens in the loss.
@@ -75,18 +75,17 @@ impl Learner {
                     continue;
                 }
                 let (before, updates) = (report.sums.loss, report.updates);
-                let mut pair_loss = None;
-                if flags.pairs() {
-                    let values = log_probs(model, &model.weights(), &batch.all_sequences(), pass(settings))?;
-                    batch.annotate(Column::Proximal, &values);
-                    pair_loss = Some(pairs::compare(&mut batch, &minibatch, flags.surrogate));
-                }
+                let judged = match flags.of_whole_episodes() {
+                    true => Some(self.judge(model, &mut batch, &minibatch, settings)?),
+                    false => None,
+                };
                 let mut weighed = weigh(&batch, &minibatch, settings, 1.0);
                 weighed.append(&mut again);
                 has_stepped = true;
                 self.minibatch(model, (&weighed, &demonstrations), settings, version, &mut report)?;
-                if let Some(loss) = pair_loss.filter(|_| report.updates > updates) {
+                if let Some(Judged { loss, preferences }) = judged.filter(|_| report.updates > updates) {
                     report.sums.loss = before + loss;
+                    report.preferences.append(preferences);
                 }
             }
         }
@@ -124,6 +123,28 @@ impl Learner {
             return Ok(());
         }
         reference.approach(model.trained(), share).map_err(TrainerError::torch("updated the reference policy"))
+    }
+
+    /// Loss over whole episodes of a minibatch, and the advantages with its gradient.
+    fn judge(
+        &self,
+        model: &Model,
+        batch: &mut Batch,
+        episodes: &[usize],
+        settings: &RlSettings,
+    ) -> Result<Judged, TrainerError> {
+        let (flags, pass) = (&settings.algorithm, pass(settings));
+        batch.annotate(Column::Proximal, &log_probs(model, &model.weights(), &batch.all_sequences(), pass)?);
+        let mut reference_point = 0.0;
+        if let (Surrogate::UnpairedPreference { .. }, Some(reference)) = (flags.surrogate, &self.reference) {
+            let sequences = whole_episodes::unrelated(batch, episodes);
+            let current = log_probs(model, &model.weights(), &sequences, pass)?;
+            let reference = log_probs(model, &model.weights_of(reference), &sequences, pass)?;
+            let sum = |values: &[Vec<f32>]| values.iter().flatten().copied().map(f64::from).sum::<f64>();
+            let mean = (sum(&current) - sum(&reference)) / sequences.len().max(1) as f64;
+            reference_point = mean.max(0.0);
+        }
+        Ok(whole_episodes::judge(batch, episodes, flags.surrogate, reference_point))
     }
 
     /// Sets the columns of every token that the flags need from the proximal, reference, teacher and critic models.

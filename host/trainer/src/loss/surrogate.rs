@@ -19,9 +19,10 @@ pub fn ratios(log_probs_N: &Tensor, proximal_N: &Tensor, units_N: Option<&Tensor
 /// Loss of each token, `[N]`. `log_probs_N` carry the gradient; a surrogate without a ratio ignores `ratios_N`.
 pub fn surrogate(kind: Surrogate, log_probs_N: &Tensor, ratios_N: &Tensor, advantages_N: &Tensor) -> Tensor {
     match kind {
-        Surrogate::Plain {} | Surrogate::Regression { .. } | Surrogate::Preference { .. } => {
-            -(log_probs_N * advantages_N)
-        }
+        Surrogate::Plain {}
+        | Surrogate::Regression { .. }
+        | Surrogate::Preference { .. }
+        | Surrogate::UnpairedPreference { .. } => -(log_probs_N * advantages_N),
         Surrogate::Importance {} => -(ratios_N * advantages_N),
         // A divergence of whole distributions takes its place.
         Surrogate::Distillation { .. } => log_probs_N.zeros_like(),
@@ -65,6 +66,7 @@ pub fn clipped(kind: Surrogate, ratios_N: &Tensor, advantages_N: &Tensor) -> Ten
         | Surrogate::Plain {}
         | Surrogate::Regression { .. }
         | Surrogate::Preference { .. }
+        | Surrogate::UnpairedPreference { .. }
         | Surrogate::Distillation { .. } => {
             return ratios_N.zeros_like();
         }

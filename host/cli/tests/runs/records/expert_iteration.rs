@@ -1,9 +1,9 @@
-//! Expert iteration by `examples/runs/expert-iteration.toml`, alone and on a mixture, and preference pairs of its records.
+//! Expert iteration by `examples/runs/expert-iteration.toml`, alone and on a mixture.
 
 use std::collections::BTreeMap;
 use std::fs;
 
-use super::{learn, steps, sum};
+use super::{steps, sum};
 use crate::common::{Desk, Outcome, WORD_PROBLEMS};
 use gymkhana_record::{EpisodeRecord, Phase};
 
@@ -127,47 +127,4 @@ fn rounds_cover_a_mixture() {
     // Two of three tasks are stories; the attempts at the other one are kept.
     assert_eq!((sum(&rounds, "stories/episodes"), sum(&rounds, "lake/episodes")), (8.0, 4.0));
     assert_eq!((sum(&rounds, "kept"), sum(&rounds, "lake/kept"), sum(&rounds, "stories/kept")), (2.0, 2.0, 0.0));
-}
-
-/// Pairs of recorded attempts train a preference stage that plays nothing.
-#[test]
-fn recorded_pairs_train_a_preference_stage() {
-    let desk = Desk::with_run_file(crate::common::SMALL_RUN);
-    desk.run(WORD_PROBLEMS, &[]).succeeded();
-    let attempts = attempts(&desk);
-    let mut rewards: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-    for record in attempts.iter().filter(|record| record.sampled_tokens() > 0) {
-        rewards.entry(record.task.index).or_default().push(record.rewards[0]);
-    }
-    let differ = |rewards: &&Vec<f64>| rewards.iter().any(|reward| *reward != rewards[0]);
-    let pairs = rewards.values().filter(differ).count();
-    assert!(pairs > 0, "no task has attempts of different rewards");
-    let (head, _) = crate::common::SMALL_RUN.split_once("[[stages]]").expect("stages");
-    let head = head.replace("tasks = 4", "tasks = 0");
-    let stage = |more: &str| {
-        format!(
-            "{head}[[stages]]\nkind = \"dpo\"\nsteps = 3\ngroups = {pairs}\noptimizer = {{ learning_rate = 1e-2 }}\n\
-             recorded = {{ runs = [\"out\"], where = \"purpose == 'train'\"{more} }}\n"
-        )
-    };
-    learn(&desk, "pairs", &stage("")).succeeded();
-    let measured = steps(&desk, "pairs");
-    assert_eq!(sum(&measured, "episodes"), 3.0 * 2.0 * pairs as f64);
-    let loss = |step: usize| measured[step]["loss"].as_f64().expect("a loss");
-    // At the reference policy every pair has the loss log 2; training on the same pairs lowers it.
-    assert!((loss(0) - std::f64::consts::LN_2).abs() < 1e-4, "{measured:?}");
-    assert!(loss(2) < loss(0), "{measured:?}");
-    assert!(crate::common::episodes(&desk.path("pairs")).is_empty(), "the policy played");
-    for (text, words) in [
-        (stage(", margin = 1e6"), "give no pair"),
-        (stage(", branches = true"), "branches of one episode"),
-        (stage("").replace("\"dpo\"", "\"rl\""), "needs a loss over preference pairs"),
-        (stage("").replace("steps = 3", "steps = 3\nmax_staleness = 1"), "`max_staleness` has no effect"),
-        (stage("").replace("[\"out\"]", "[]"), "recorded.runs is empty"),
-        (stage(", margin = -1"), "recorded.margin"),
-    ] {
-        let message = learn(&desk, "wrong", &text).mistake(words);
-        assert!(message.contains(words), "{message}");
-        assert!(!desk.path("wrong").exists(), "{words}");
-    }
 }

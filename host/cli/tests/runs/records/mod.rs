@@ -1,6 +1,7 @@
-//! Learning from recorded episodes and from files of conversations.
+//! Learning from recorded episodes, and from files of conversations and preferences.
 
 mod expert_iteration;
+mod preferences;
 
 use std::fs;
 

@@ -16,6 +16,16 @@ pub use checkpoint::{Checkpoint, HubModel};
 pub use server::ServerSection;
 pub use trainer::{LossReduction, TrainerKind, TrainerSection};
 
+/// Default number of times that a request to a server is repeated.
+fn default_retries() -> u32 {
+    6
+}
+
+/// Default number of concurrent requests to a server.
+fn default_requests() -> usize {
+    256
+}
+
 /// Format of tool calls, or its choice by the chat template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -50,11 +50,11 @@ pub struct ServerSection {
     #[schemars(range(min = 0, max = 100))]
     pub max_divergence: f64,
     /// Retries of a failed request.
-    #[serde(default = "six")]
+    #[serde(default = "super::default_retries")]
     #[schemars(range(max = 100))]
     pub retries: u32,
     /// Concurrent requests.
-    #[serde(default = "many")]
+    #[serde(default = "super::default_requests")]
     #[schemars(range(min = 1, max = 65_536))]
     pub requests: usize,
 }
@@ -65,14 +65,6 @@ fn ten_minutes() -> f64 {
 
 fn tenth() -> f64 {
     0.1
-}
-
-fn six() -> u32 {
-    6
-}
-
-fn many() -> usize {
-    256
 }
 
 impl ServerSection {

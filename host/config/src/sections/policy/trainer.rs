@@ -52,11 +52,11 @@ pub struct TrainerSection {
     #[schemars(range(min = 1, max = 86400))]
     pub seconds: f64,
     /// Retries of a request that computes nothing.
-    #[serde(default = "six")]
+    #[serde(default = "super::default_retries")]
     #[schemars(range(max = 100))]
     pub retries: u32,
     /// Concurrent requests for tokens.
-    #[serde(default = "many")]
+    #[serde(default = "super::default_requests")]
     #[schemars(range(min = 1, max = 65_536))]
     pub requests: usize,
 }
@@ -87,14 +87,6 @@ fn rank() -> u32 {
 
 fn hour() -> f64 {
     3_600.0
-}
-
-fn six() -> u32 {
-    6
-}
-
-fn many() -> usize {
-    256
 }
 
 impl TrainerSection {
@@ -197,6 +189,7 @@ fn of_algorithm(flags: &Algorithm) -> Option<&'static str> {
         Surrogate::Plain {}
         | Surrogate::Regression { .. }
         | Surrogate::Preference { .. }
+        | Surrogate::UnpairedPreference { .. }
         | Surrogate::Distillation { .. } => false,
     };
     first([

@@ -16,7 +16,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 pub use best_of_n::BestOfNStage;
-pub use recorded::RecordedPairs;
+pub use recorded::RecordedPreferences;
 pub use rl::{DynamicSampling, RlStage};
 pub use seat::StageSeat;
 pub use sft::SftStage;
@@ -41,7 +41,7 @@ pub enum Stage {
     Rl(RlStage),
 }
 
-/// A stage as written. `dpo` and `distill` are reinforcement-learning stages with another default algorithm.
+/// A stage as written. `dpo`, `kto` and `distill` are reinforcement-learning stages with another default algorithm.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Written {
@@ -50,6 +50,7 @@ enum Written {
     BestOfN(BestOfNStage),
     Rl(RlStage),
     Dpo(RlStage),
+    Kto(RlStage),
     Distill(RlStage),
 }
 
@@ -60,6 +61,7 @@ impl From<Written> for Stage {
             Written::BestOfN(stage) => Self::BestOfN(stage),
             Written::Rl(stage) => Self::Rl(stage.named("rl", "loop")),
             Written::Dpo(stage) => Self::Rl(stage.named("dpo", "dpo")),
+            Written::Kto(stage) => Self::Rl(stage.named("kto", "kto")),
             Written::Distill(stage) => Self::Rl(stage.named("distill", "distill")),
         }
     }

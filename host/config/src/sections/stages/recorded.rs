@@ -1,8 +1,8 @@
-//! `recorded`: preference pairs from recorded episodes, in place of sampled groups.
+//! `recorded`: preferences from recorded episodes or from files, in place of sampled groups.
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_algorithm::{Algorithm, Surrogate};
+use gymkhana_algorithm::Algorithm;
 use gymkhana_filter::Filter;
 use gymkhana_rollout::SamplingPlan;
 use schemars::JsonSchema;
@@ -10,17 +10,30 @@ use serde::{Deserialize, Serialize};
 
 use super::RlStage;
 use crate::error::RunFileError;
-use crate::range::check_range;
+use crate::range::{check_range, is_default};
 
-/// Preference pairs from recorded episodes: the best and the worst episode of the same task in a run. The stage then plays
-/// no episodes, and `groups` is the number of pairs per step.
+/// Preferences from recorded episodes (`runs`) or from answers in files (`files`). The stage then plays no episodes. With
+/// the surrogate `preference` it learns from pairs: the best and the worst episode of the same task in a run, or the
+/// `chosen` and `rejected` answers of a row; `groups` is the number of pairs per step. With `unpaired-preference` it learns
+/// from single episodes: those of a run that met `success` are desirable, as are answers with a true `label`; `groups` is
+/// the number of episodes per step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RecordedPairs {
+pub struct RecordedPreferences {
     /// Folders of runs, relative to the run file.
-    #[schemars(length(min = 1), extend("x-range" = "folders"))]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if, extend("x-range" = "folders"))]
     pub runs: Vec<PathBuf>,
-    /// Filter of the episodes that may be in a pair.
+    /// Files of rows with `prompt`, `chosen` and `rejected`, or with `prompt`, `completion` and `label`, as texts or
+    /// messages. Relative to the run file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if, extend("x-range" = "files"))]
+    pub files: Vec<PathBuf>,
+    /// Most rows of `files` that are skipped because they state no preference.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if, range(max = 1_000_000_000))]
+    pub skip_bad: u64,
+    /// Filter of the episodes of `runs` that are used.
     #[serde(rename = "where", default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         with = "Option<String>",
@@ -36,18 +49,22 @@ pub struct RecordedPairs {
     pub branches: bool,
 }
 
-impl RecordedPairs {
+impl RecordedPreferences {
     /// Makes the paths absolute; relative ones are relative to this folder.
     pub(super) fn resolve(&mut self, folder: &Path) {
         super::source::resolve(&mut self.runs, folder);
+        super::source::resolve(&mut self.files, folder);
     }
 
-    /// Rejects pairs without runs, algorithms without a loss over preferences, and keys that sample episodes.
+    /// Rejects preferences without an origin, keys of another origin, algorithms without a loss over preferences, and keys
+    /// that sample episodes.
     pub(super) fn check(&self, stage: &RlStage, algorithm: &Algorithm) -> Result<(), RunFileError> {
         let name = &stage.name;
         let contradiction = |why: String| Err(RunFileError::Contradiction(format!("stage `{name}`: {why}")));
-        if self.runs.is_empty() {
-            return contradiction("recorded.runs is empty\nhint: name the folder of a run".to_owned());
+        if self.runs.is_empty() == self.files.is_empty() {
+            let why = "recorded must have exactly one of the keys `runs` and `files`\nhint: name folders of runs, or files \
+                       of preferences";
+            return contradiction(why.to_owned());
         }
         check_range(
             &format!("stage `{name}`: recorded.margin"),
@@ -55,12 +72,28 @@ impl RecordedPairs {
             0.0..=f64::MAX,
             "a number of at least 0",
         )?;
-        if !matches!(algorithm.surrogate, Surrogate::Preference { .. }) {
+        check_range(
+            &format!("stage `{name}`: recorded.skip_bad"),
+            self.skip_bad,
+            0..=1_000_000_000,
+            "a number from 0 to 1000000000",
+        )?;
+        if !algorithm.prefers() {
             return contradiction(format!(
-                "`recorded` needs a loss over preference pairs, which algorithm `{}` does not have\nhint: set kind = \
-                 \"dpo\", or remove `recorded`",
+                "`recorded` needs a loss over preferences, which algorithm `{}` does not have\nhint: set kind = \"dpo\" \
+                 or \"kto\", or remove `recorded`",
                 stage.algorithm
             ));
+        }
+        let (of_runs, of_pairs) = (self.files.is_empty(), self.files.is_empty() && algorithm.pairs());
+        let without_effect = [
+            (self.filter.is_some() && !of_runs, "where", "`files`"),
+            (self.skip_bad > 0 && of_runs, "skip_bad", "`runs`"),
+            (self.margin > 0.0 && !of_pairs, "margin", "`files` or single episodes"),
+            (self.branches && !of_pairs, "branches", "`files` or single episodes"),
+        ];
+        if let Some((_, key, of)) = without_effect.into_iter().find(|(is_set, ..)| *is_set) {
+            return contradiction(format!("recorded.{key} has no effect with {of}\nhint: remove it"));
         }
         let sampled = [
             (stage.plan.kind() != SamplingPlan::default().kind(), "plan"),

@@ -1,17 +1,17 @@
-//! `rl`, `dpo` and `distill` stages: the algorithm, the groups of a step, sampling and the optimiser.
+//! `rl`, `dpo`, `kto` and `distill` stages: the algorithm, the groups of a step, sampling and the optimiser.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use gymkhana_algorithm::{
-    Algorithm, Demonstrations, GroupBy, KlPlace, Optimizer, Preset, Replay, RlSettings, SharedTurns,
+    Algorithm, Demonstrations, GroupBy, KlPlace, Optimizer, Preset, Replay, RlSettings, SharedTurns, Surrogate,
 };
 use gymkhana_policy::Sampling;
 use gymkhana_rollout::SamplingPlan;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
-use super::{RecordedPairs, StageSeat, TurnSchedule, add_kind};
+use super::{RecordedPreferences, StageSeat, TurnSchedule, add_kind};
 use crate::error::RunFileError;
 use crate::learning_rate::check_schedule;
 use crate::range::check_range;
@@ -19,7 +19,7 @@ use crate::refusal;
 use crate::sections::preset_flags::{OFF, lay_over};
 
 fn rl_kind(schema: &mut Schema) {
-    add_kind(schema, &["rl", "dpo", "distill"]);
+    add_kind(schema, &["rl", "dpo", "kto", "distill"]);
 }
 
 /// Dynamic sampling (DAPO): zero-variance groups are replaced by groups of other tasks.
@@ -31,8 +31,8 @@ pub struct DynamicSampling {
     pub max_rounds: u32,
 }
 
-/// Reinforcement learning on the policy's own episodes. `dpo` and `distill` are `rl` stages with another default of
-/// `algorithm`.
+/// Reinforcement learning on the policy's own episodes. `dpo`, `kto` and `distill` are `rl` stages with another
+/// default of `algorithm`.
 ///
 /// `top_k`, `top_p` and `min_p` affect sampling but not the distribution in the loss, which biases training: a baseline no
 /// longer cancels, and ratios lack the probability of the kept tokens.
@@ -54,7 +54,7 @@ pub struct RlStage {
         extend(
             "enum" = Preset::names().collect::<Vec<_>>(),
             "x-range" = "a [preset](#presets)",
-            "x-default" = "`\"loop\"`, `\"dpo\"` or `\"distill\"`, by `kind`",
+            "x-default" = "`\"loop\"`, `\"dpo\"`, `\"kto\"` or `\"distill\"`, by `kind`",
         )
     )]
     pub algorithm: String,
@@ -110,9 +110,9 @@ pub struct RlStage {
     /// Supervised loss on demonstrations in every step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub demonstrations: Option<Demonstrations>,
-    /// Preference pairs from recorded episodes; only with `dpo` or another loss over preferences.
+    /// Preferences from recorded episodes or from files; only with `dpo`, `kto` or another loss over preferences.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub recorded: Option<RecordedPairs>,
+    pub recorded: Option<RecordedPreferences>,
     /// Steps between checkpoints; the last step always writes one.
     #[schemars(range(min = 1))]
     pub checkpoint_every: u64,
@@ -228,11 +228,11 @@ impl RlStage {
         }
         let algorithm = self.settings()?.algorithm;
         check_schedule(&self.name, &self.optimizer, algorithm.optimizer_steps(self.steps))?;
-        if let Some(recorded) = &self.recorded {
-            recorded.check(self, &algorithm)?;
-            return self.check_seats(&algorithm);
+        match &self.recorded {
+            Some(recorded) => recorded.check(self, &algorithm)?,
+            None => self.check_group(&algorithm)?,
         }
-        self.check_group(&algorithm)?;
+        self.check_reference_point(&algorithm)?;
         self.check_seats(&algorithm)
     }
 
@@ -246,6 +246,7 @@ impl RlStage {
             let who = format!("{}`, seat `{seat}", self.name);
             check_schedule(&who, &own.optimizer, own.algorithm.optimizer_steps(self.steps))?;
             self.check_group(&own.algorithm)?;
+            self.check_reference_point(&own.algorithm)?;
             let shared = [
                 (own.algorithm.group_by != algorithm.group_by, "group_by"),
                 (own.algorithm.shared_turns != algorithm.shared_turns, "shared_turns"),
@@ -286,6 +287,23 @@ impl RlStage {
             ),
             _ => Ok(()),
         }
+    }
+
+    /// Rejects minibatches of one episode under a loss that compares replies with those to other episodes' prompts.
+    fn check_reference_point(&self, algorithm: &Algorithm) -> Result<(), RunFileError> {
+        let each = if self.recorded.is_some() { 1 } else { u64::from(self.group_size) };
+        let episodes = u64::from(self.groups) * each;
+        let is_unpaired = matches!(algorithm.surrogate, Surrogate::UnpairedPreference { .. });
+        if !is_unpaired || episodes >= 2 * u64::from(algorithm.minibatches) {
+            return Ok(());
+        }
+        Err(RunFileError::Contradiction(format!(
+            "stage `{}`: surrogate.kind = \"unpaired-preference\" compares each episode with replies of others in its \
+             minibatch, but {episodes} episodes are in {} minibatches\nhint: set groups to {} or more",
+            self.name,
+            algorithm.minibatches,
+            (2 * u64::from(algorithm.minibatches)).div_ceil(each.max(1)),
+        )))
     }
 
     /// Rejects groups of one episode under an algorithm that compares the episodes of a group: all of its advantages

@@ -1,0 +1,242 @@
+//! Preferences of rows: two answers to a prompt of which one is better, or one answer with a label.
+
+use serde_json::{Map, Value as Json};
+
+use super::conversation::{ChatMessage, Conversation, functions, openai};
+
+/// What a row prefers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Preference {
+    /// Two answers to the same prompt: `chosen` and `rejected`.
+    Pair {
+        /// The prompt with the better answer.
+        chosen: Conversation,
+        /// The prompt with the worse answer.
+        rejected: Conversation,
+    },
+    /// One answer, `completion`, with a `label`.
+    Labelled {
+        /// The prompt with the answer.
+        conversation: Conversation,
+        /// Whether the answer is good.
+        is_desirable: bool,
+    },
+}
+
+impl Preference {
+    /// Preference of a row: `prompt`, `chosen` and `rejected`, or `prompt`, `completion` and `label`. Without a `prompt`,
+    /// `chosen` and `rejected` are whole conversations with a common beginning.
+    ///
+    /// # Errors
+    /// What is wrong with the row.
+    pub(crate) fn of(columns: &Map<String, Json>) -> Result<Self, String> {
+        let present = |name: &str| columns.get(name).filter(|value| !value.is_null());
+        match (present("chosen"), present("rejected"), present("completion")) {
+            (Some(chosen), Some(rejected), None) => pair(chosen, rejected, columns),
+            (None, None, Some(_)) => {
+                let is_desirable = match present("label") {
+                    Some(Json::Bool(label)) => *label,
+                    Some(Json::Number(label)) if label.as_f64() == Some(1.0) => true,
+                    Some(Json::Number(label)) if label.as_f64() == Some(0.0) => false,
+                    Some(other) => return Err(format!("`label` is {other}, not true or false")),
+                    None => return Err("there is a `completion` without a `label`".to_owned()),
+                };
+                Ok(Self::Labelled { conversation: completed(columns, "completion")?, is_desirable })
+            }
+            _ => Err("there are neither `chosen` and `rejected`, nor `completion` and `label`".to_owned()),
+        }
+    }
+}
+
+fn pair(chosen: &Json, rejected: &Json, columns: &Map<String, Json>) -> Result<Preference, String> {
+    let both = if columns.get("prompt").is_none_or(Json::is_null) {
+        let [one, other] = [("chosen", chosen), ("rejected", rejected)].map(|(name, value)| match entries(value) {
+            Some(entries) => messages(&entries, name),
+            None => Err(format!("there is no `prompt`, and `{name}` is not a list of messages")),
+        });
+        let (one, other) = (one?, other?);
+        let common = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
+        let answer = |mut all: Vec<ChatMessage>, name| {
+            let answer = all.split_off(common);
+            with_answer(all, answer, name, columns)
+        };
+        [answer(one, "chosen")?, answer(other, "rejected")?]
+    } else {
+        [completed(columns, "chosen")?, completed(columns, "rejected")?]
+    };
+    if both[0] == both[1] {
+        return Err("`chosen` and `rejected` are the same".to_owned());
+    }
+    let [chosen, rejected] = both;
+    Ok(Preference::Pair { chosen, rejected })
+}
+
+/// The conversation of `prompt` and the answer in a column: a text, or messages, which may repeat the prompt.
+///
+/// # Errors
+/// What is wrong with the columns.
+pub(super) fn completed(columns: &Map<String, Json>, name: &str) -> Result<Conversation, String> {
+    let prompt = match columns.get("prompt") {
+        None | Some(Json::Null) => return Err("there is no `prompt`".to_owned()),
+        Some(value) => match (entries(value), value) {
+            (Some(entries), _) => messages(&entries, "prompt")?,
+            (None, Json::String(text)) => vec![ChatMessage::User(text.clone())],
+            (None, other) => return Err(format!("`prompt` is {other}, not a text or a list of messages")),
+        },
+    };
+    let value = columns.get(name).unwrap_or(&Json::Null);
+    let answer = match (entries(value), value) {
+        (Some(entries), _) => {
+            let mut answer = messages(&entries, name)?;
+            if answer.starts_with(&prompt) {
+                answer.drain(..prompt.len());
+            }
+            answer
+        }
+        (None, Json::String(text)) => vec![ChatMessage::Assistant { text: text.clone(), calls: vec![] }],
+        (None, other) => return Err(format!("`{name}` is {other}, not a text or a list of messages")),
+    };
+    with_answer(prompt, answer, name, columns)
+}
+
+/// A conversation whose last replies are an answer.
+fn with_answer(
+    prompt: Vec<ChatMessage>,
+    answer: Vec<ChatMessage>,
+    name: &str,
+    columns: &Map<String, Json>,
+) -> Result<Conversation, String> {
+    match answer.first() {
+        Some(ChatMessage::Assistant { text, calls }) if text.is_empty() && calls.is_empty() => {
+            return Err(format!("`{name}` is empty"));
+        }
+        Some(ChatMessage::Assistant { .. }) => {}
+        Some(_) => return Err(format!("`{name}` does not begin with a reply of the assistant after the prompt")),
+        None => return Err(format!("`{name}` has no reply after the prompt")),
+    }
+    let is_reply = |message: &&ChatMessage| matches!(message, ChatMessage::Assistant { .. });
+    let given = prompt.iter().filter(is_reply).count();
+    let functions = functions(columns.get("tools").cloned())?;
+    Ok(Conversation { messages: [prompt, answer].concat(), functions, weight: 1.0, given })
+}
+
+/// Messages of a list, which may be written as JSON in a text; `None` for another value.
+fn entries(value: &Json) -> Option<Vec<Json>> {
+    match value {
+        Json::Array(entries) => Some(entries.clone()),
+        Json::String(text) => {
+            let entries: Vec<Json> = serde_json::from_str(text).ok()?;
+            let are_messages = !entries.is_empty() && entries.iter().all(|entry| entry.get("role").is_some());
+            are_messages.then_some(entries)
+        }
+        _ => None,
+    }
+}
+
+fn messages(entries: &[Json], name: &str) -> Result<Vec<ChatMessage>, String> {
+    let numbered = entries.iter().zip(1..);
+    numbered.map(|(entry, number)| openai(entry).map_err(|why| format!("`{name}`, message {number}: {why}"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(row: Json) -> Result<Preference, String> {
+        Preference::of(row.as_object().unwrap())
+    }
+
+    fn user(text: &str) -> ChatMessage {
+        ChatMessage::User(text.to_owned())
+    }
+
+    fn reply(text: &str) -> ChatMessage {
+        ChatMessage::Assistant { text: text.to_owned(), calls: vec![] }
+    }
+
+    fn conversation(messages: &[ChatMessage], given: usize) -> Conversation {
+        Conversation { messages: messages.to_vec(), functions: vec![], weight: 1.0, given }
+    }
+
+    fn message(role: &str, text: &str) -> Json {
+        json!({"role": role, "content": text})
+    }
+
+    /// The forms of TRL's and of UltraFeedback's files.
+    #[test]
+    fn pairs_are_read_in_all_forms() {
+        let expected = Preference::Pair {
+            chosen: conversation(&[user("2 + 2?"), reply("4")], 0),
+            rejected: conversation(&[user("2 + 2?"), reply("5")], 0),
+        };
+        let [four, five] = ["4", "5"].map(|text| json!([message("assistant", text)]));
+        let asked = message("user", "2 + 2?");
+        let whole = |text: &str| json!([asked, message("assistant", text)]);
+        for row in [
+            json!({"prompt": "2 + 2?", "chosen": "4", "rejected": "5"}),
+            json!({"prompt": [asked], "chosen": four, "rejected": five}),
+            json!({"prompt": json!([asked]).to_string(), "chosen": four.to_string(), "rejected": five.to_string()}),
+            json!({"prompt": "2 + 2?", "chosen": whole("4"), "rejected": whole("5")}),
+            json!({"chosen": whole("4"), "rejected": whole("5"), "completion": null}),
+        ] {
+            assert_eq!(read(row.clone()).unwrap(), expected, "{row}");
+        }
+    }
+
+    /// The first reply is part of the prompt, so that only the second one is an answer.
+    #[test]
+    fn replies_of_the_prompt_are_not_answers() {
+        let begun = [message("user", "Hello"), message("assistant", "Hi"), message("user", "2 + 2?")];
+        let row = json!({"prompt": begun, "completion": "4", "label": true});
+        let messages = [user("Hello"), reply("Hi"), user("2 + 2?"), reply("4")];
+        let expected = Preference::Labelled { conversation: conversation(&messages, 1), is_desirable: true };
+        assert_eq!(read(row).unwrap(), expected);
+        let ended = |text: &str| [begun.to_vec(), vec![message("assistant", text)]].concat();
+        let Preference::Pair { chosen, .. } = read(json!({"chosen": ended("4"), "rejected": ended("5")})).unwrap()
+        else {
+            panic!("a pair")
+        };
+        assert_eq!(chosen, conversation(&messages, 1));
+    }
+
+    #[test]
+    fn labels_are_true_or_false() {
+        let row = |label: Json| json!({"prompt": "?", "completion": "x", "label": label});
+        for (label, expected) in [(json!(true), true), (json!(0), false), (json!(1.0), true)] {
+            let Preference::Labelled { is_desirable, .. } = read(row(label)).unwrap() else { panic!("a label") };
+            assert_eq!(is_desirable, expected);
+        }
+        assert!(read(row(json!("good"))).unwrap_err().contains("`label` is \"good\", not true or false"));
+        assert!(read(row(json!(0.5))).unwrap_err().contains("not true or false"));
+    }
+
+    #[test]
+    fn wrong_rows_say_why() {
+        let chosen = json!([message("user", "?"), message("assistant", "x")]);
+        for (row, why) in [
+            (json!({"prompt": "?"}), "there are neither `chosen` and `rejected`, nor `completion` and `label`"),
+            (json!({"prompt": "?", "chosen": "x"}), "there are neither `chosen` and `rejected`"),
+            (json!({"prompt": "?", "completion": "x"}), "there is a `completion` without a `label`"),
+            (json!({"completion": "x", "label": true}), "there is no `prompt`"),
+            (json!({"prompt": 3, "completion": "x", "label": true}), "`prompt` is 3, not a text or a list"),
+            (json!({"prompt": "?", "chosen": "x", "rejected": 5}), "`rejected` is 5, not a text or a list"),
+            (json!({"prompt": "?", "chosen": "x", "rejected": ""}), "`rejected` is empty"),
+            (json!({"prompt": "?", "chosen": "x", "rejected": "x"}), "`chosen` and `rejected` are the same"),
+            (json!({"chosen": "x", "rejected": "y"}), "there is no `prompt`, and `chosen` is not a list of messages"),
+            (json!({"chosen": chosen, "rejected": [message("user", "?")]}), "`rejected` has no reply after the prompt"),
+            (
+                json!({"prompt": "other", "chosen": chosen, "rejected": "y"}),
+                "`chosen` does not begin with a reply of the assistant after the prompt",
+            ),
+            (
+                json!({"prompt": "?", "chosen": [message("robot", "x")], "rejected": "y"}),
+                "`chosen`, message 1: the role `robot` is none of",
+            ),
+        ] {
+            let found = read(row.clone()).unwrap_err();
+            assert!(found.contains(why), "{row}: {found}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Losses over single episodes that are desirable or not, relative to a reference point (KTO).
+
+use super::super::layout::{Batch, ContextLayout};
+use super::{Judged, Slopes, Unit, inputs_in_loss};
+use crate::batch::{Sequence, Target};
+use crate::token_stats::{Column, TokenStats};
+
+/// Constants of the loss.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Weights {
+    /// β: weight of a log-ratio.
+    pub beta: f64,
+    /// λ of an episode with a reward above 0.
+    pub desirable: f64,
+    /// λ of another episode.
+    pub undesirable: f64,
+}
+
+/// The mean over episodes of `λ (1 - σ(±β (log-ratio - reference point)))`, with `-` for episodes that are not desirable.
+pub(super) fn slopes(batch: &Batch, episodes: &[usize], weights: Weights, reference_point: f64) -> (Slopes, Judged) {
+    let Weights { beta, desirable, undesirable } = weights;
+    let (mut slopes, mut judged) = (Slopes::zero(batch), Judged::default());
+    let inputs = inputs_in_loss(batch, episodes);
+    for input in &inputs {
+        let unit = Unit::whole(batch, *input);
+        let log_ratio = unit.log_ratios(batch, Column::Reference);
+        let is_desirable = batch.inputs[*input].reward > 0.0;
+        let (sign, weight) = if is_desirable { (1.0, desirable) } else { (-1.0, undesirable) };
+        let gain = sigmoid(sign * beta * (log_ratio - reference_point));
+        let share = weight / inputs.len() as f64;
+        judged.loss += share * (1.0 - gain);
+        judged.preferences.add(is_desirable, beta * log_ratio);
+        slopes.add(unit, -sign * share * beta * gain * (1.0 - gain));
+    }
+    (slopes, judged)
+}
+
+fn sigmoid(number: f64) -> f64 {
+    1.0 / (1.0 + (-number).exp())
+}
+
+/// Sequences whose mean log-ratio is the reference point: the prompt of each episode's first context with the reply of
+/// the next episode of the same seat. None are longer than the longest of these contexts. Empty for a single episode.
+pub(in crate::learner) fn unrelated(batch: &Batch, episodes: &[usize]) -> Vec<Sequence> {
+    let mut firsts: Vec<(u32, &ContextLayout)> = Vec::new();
+    for input in inputs_in_loss(batch, episodes) {
+        let contexts = &batch.episodes[batch.inputs[input].episode].contexts;
+        let own = |context: &&ContextLayout| context.positions.first().is_some_and(|first| first.input == input);
+        firsts.extend(contexts.iter().find(own).map(|context| (batch.inputs[input].seat, context)));
+    }
+    firsts.sort_by_key(|(seat, _)| *seat);
+    let longest = firsts.iter().map(|(_, context)| context.tokens.len()).max().unwrap_or(0);
+    let mut found = Vec::new();
+    for seat in firsts.chunk_by(|(one, _), (other, _)| one == other).filter(|seat| seat.len() > 1) {
+        let next = seat.iter().cycle().skip(1);
+        found.extend(seat.iter().zip(next).filter_map(|((_, one), (_, next))| splice(batch, one, next, longest)));
+    }
+    found
+}
+
+/// The prompt of one context with what follows the prompt of another, up to a length. Its targets are the tokens in the
+/// loss; `None` if none is left.
+fn splice(batch: &Batch, one: &ContextLayout, other: &ContextLayout, longest: usize) -> Option<Sequence> {
+    let [length, start] = [one, other].map(|context| context.positions.first().map(|first| first.at));
+    let (length, start) = (length?, start?);
+    let tokens = [&one.tokens[..length], &other.tokens[start..]].concat();
+    let in_loss = other.positions.iter().filter(|position| batch.inputs[position.input].is_in_loss(position.token));
+    let moved = in_loss.map(|position| Target { at: position.at - start + length, turn: position.turn as u32 });
+    let targets: Vec<Target> = moved.filter(|target| target.at < longest).collect();
+    let stats = TokenStats::neutral(targets.len());
+    Sequence::new(&tokens, targets, stats)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::layout::{EpisodeLayout, TokenPos};
+    use super::*;
+    use crate::advantage::{AdvantageInput, TurnPart};
+
+    /// An episode whose tokens after a prompt of `prompt` tokens were sampled.
+    fn add(batch: &mut Batch, seat: u32, prompt: usize, tokens: &[u32]) {
+        let (input, episode) = (batch.inputs.len(), batch.episodes.len());
+        let position = |at: usize| TokenPos { at, input, turn: 0, token: at - prompt };
+        let positions: Vec<TokenPos> = (prompt..tokens.len()).map(position).collect();
+        let mut own = AdvantageInput { seat, episode, ..AdvantageInput::default() };
+        own.push_turn(TurnPart::default(), &TokenStats::neutral(positions.len()));
+        batch.inputs.push(own);
+        let context = ContextLayout { tokens: tokens.to_vec(), positions };
+        batch.episodes.push(EpisodeLayout { task: String::new(), contexts: vec![context] });
+    }
+
+    #[test]
+    fn unrelated_replies_are_those_of_the_next_episode_of_the_seat() {
+        let mut batch = Batch::default();
+        add(&mut batch, 0, 2, &[1, 2, 10, 11]);
+        add(&mut batch, 1, 1, &[90, 91]);
+        add(&mut batch, 0, 3, &[3, 4, 5, 12]);
+        add(&mut batch, 0, 1, &[6, 13, 14]);
+        let found = unrelated(&batch, &[0, 1, 2, 3]);
+        let of = |sequence: &Sequence| (sequence.tokens.clone(), sequence.targets.iter().map(|t| t.at).collect());
+        let found: Vec<(Vec<u32>, Vec<usize>)> = found.iter().map(of).collect();
+        // The reply 13, 14 to the prompt 3, 4, 5 is cut at the longest length of 4. The seat 1 has a single episode.
+        assert_eq!(found, [(vec![1, 2, 12], vec![2]), (vec![3, 4, 5, 13], vec![3]), (vec![6, 10, 11], vec![1, 2])]);
+        assert!(unrelated(&batch, &[2]).is_empty());
+    }
+}
