@@ -190,6 +190,7 @@ const ALLOWED: [Allowed; 45] = [
         &[
             "chat",
             "config",
+            "data",
             "filter",
             "gateway",
             "orchestration",
