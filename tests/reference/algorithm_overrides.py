@@ -194,7 +194,9 @@ def epo_units(batch, s):
         low, high = (band[end] * batch.history[turn.index] for end in ("low", "high"))
         for places in [[place] for place in turn.tokens] if by_token else [turn.tokens]:
             mean = batch.entropy_now[places].mean()
-            penalty += len(places) / len(batch.everything) * (torch.relu(low - mean) + torch.relu(mean - high))
+            hinge = torch.relu(low - mean) + torch.relu(mean - high)
+            step = 0.1 if mean < low or mean > high else 0.0
+            penalty += len(places) / len(batch.everything) * (step if band["mode"] == "literal" else hinge)
     update = arpo(batch, s)
     bonus = (token_weights(batch, batch.everything) * batch.entropy_now).sum() - band["weight"] * penalty
     return Update(update.advantages, update.trained, update.loss - s["entropy_bonus"] * bonus)
@@ -262,6 +264,8 @@ def extra_cases():
              igpo_script),
             ("epo", "solo", {"entropy_band": band | {"mode": "hinge", "unit": "turn"}}, epo_units),
             ("epo", "solo", {"entropy_band": band | {"mode": "hinge", "unit": "token"}}, epo_units),
+            ("epo", "solo", {"entropy_band": band | {"unit": "turn"}}, epo_units),
+            ("epo", "solo", {"entropy_band": band | {"unit": "token"}}, epo_units),
             ("grpo", "duo", {"aggregation": "sequence-per-seat"}, grpo_per_seat),
             ("mars", "duo", {"baseline": "batch-mean"}, mars_batch_mean),
             # A lone member, an equal group with episodes of unequal length, and an episode that was cut short.
