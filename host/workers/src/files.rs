@@ -3,8 +3,10 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_nats::jetstream::object_store::ObjectStore;
+use bytes::Bytes;
 use gymkhana_orchestration::{Classify, RunResult};
 use gymkhana_registry::{Digest, LOCK_FILE};
 use gymkhana_store::RunFolder;
@@ -18,6 +20,10 @@ const RUN_FILE: &str = "run.toml";
 const FOLDERS: [&str; 3] = ["plugins", "assets", "chat"];
 /// Most files of a run.
 const MOST_FILES: usize = 10_000;
+/// Attempts to store a file while the bus does not answer.
+const ATTEMPTS: u32 = 5;
+/// Pause between them.
+const PAUSE: Duration = Duration::from_secs(1);
 /// Largest file, in bytes.
 const MOST_FILE_BYTES: u64 = 2 << 30;
 /// Most bytes of all files of a run.
@@ -46,6 +52,19 @@ pub(crate) enum FileError {
         "the bus does not take `{path}`\nhint: free space at the bus, or raise the limits of its JetStream account"
     )]
     Bus { path: String, source: PutError },
+    #[error("the bus went away while it took `{path}`\nhint: start the run again once the bus answers")]
+    Away { path: String, source: PutError },
+}
+
+impl FileError {
+    /// The reason why the bus does not have a file.
+    fn not_put(path: &str, source: PutError) -> Self {
+        let path = path.to_owned();
+        match source {
+            PutError::Refused(_) => Self::Bus { path, source },
+            PutError::Away(_) => Self::Away { path, source },
+        }
+    }
 }
 
 /// The files in the folder of a run, in a fixed order.
@@ -107,10 +126,22 @@ pub(crate) async fn publish(
             continue;
         }
         let bytes = fs::read(run.join(&entry.path)).internal()?;
-        let put = objects::put(bus, bucket, &name, bytes.into()).await;
-        put.map_err(|source| FileError::Bus { path: entry.path.clone(), source }).user_error()?;
+        let put = put_again(bus, bucket, &name, bytes.into()).await;
+        put.map_err(|source| FileError::not_put(&entry.path, source)).user_error()?;
     }
     Ok(())
+}
+
+/// Stores an object, and tries again while the bus does not answer.
+async fn put_again(bus: &Bus, bucket: &str, name: &str, bytes: Bytes) -> Result<(), PutError> {
+    let mut attempt = 1;
+    loop {
+        match objects::put(bus, bucket, name, bytes.clone()).await {
+            Err(PutError::Away(_)) if attempt < ATTEMPTS => attempt += 1,
+            done => return done,
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 /// Writes the files into `folder`, which gets the layout of a run's folder. Files in `cache` are not fetched again.

@@ -231,8 +231,10 @@ fn disturb(expected: &Essence, moments: &mut Stream) {
         }
     }
     workers.push(any(&bus));
-    // A program that starts while the bus is away says so and ends.
-    let is_too_early = |outcome: &Outcome| outcome.code == Some(2) && outcome.talk.contains("cannot be used: ");
+    // A program that starts while the bus is away, or goes away, says so and ends.
+    let away = ["cannot be used: ", "went away while it took", "does not keep the run"];
+    let is_too_early =
+        |outcome: &Outcome| outcome.code == Some(2) && away.iter().any(|words| outcome.talk.contains(words));
     let mut outcome = trainer.end();
     while is_too_early(&outcome) {
         outcome = run_or_resume(&desk, &bus).end();
