@@ -5,21 +5,21 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use gymkhana_data::{ChatMessage, Conversation, Preference, conversations, preferences};
+use gymkhana_data::{ChatMessage, Conversation, Preference, Skips, conversations, preferences};
 use libfuzzer_sys::fuzz_target;
 
 /// A file in the folder of temporary files, which `cargo xtask fuzz` empties.
 static FILE: LazyLock<PathBuf> = LazyLock::new(|| tempfile::tempdir().expect("a folder").keep().join("rows.jsonl"));
 
-/// Most rows that are skipped.
+/// Maximum number of bad rows that are skipped.
 const MAY_SKIP: u64 = 1000;
 
 fuzz_target!(|data: &[u8]| {
     fs::write(&*FILE, data).expect("written");
-    if let Ok(found) = conversations(&FILE, Some("weight"), MAY_SKIP) {
+    if let Ok(found) = conversations(&FILE, Some("weight"), &mut Skips::at_most(MAY_SKIP)) {
         found.rows.iter().for_each(|(_, conversation)| check(conversation));
     }
-    if let Ok(found) = preferences(&FILE, MAY_SKIP) {
+    if let Ok(found) = preferences(&FILE, &mut Skips::at_most(MAY_SKIP)) {
         for (_, preference) in &found.rows {
             match preference {
                 Preference::Pair { chosen, rejected } => {
@@ -36,6 +36,6 @@ fuzz_target!(|data: &[u8]| {
 /// A conversation has a reply after those of its prompt.
 fn check(conversation: &Conversation) {
     let is_reply = |message: &&ChatMessage| matches!(message, ChatMessage::Assistant { .. });
-    assert!(conversation.messages.iter().filter(is_reply).count() > conversation.given);
+    assert!(conversation.messages.iter().filter(is_reply).count() > conversation.prompt_replies.unwrap_or(0));
     assert!(conversation.weight >= 0.0 && conversation.weight.is_finite());
 }

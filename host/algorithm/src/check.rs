@@ -182,8 +182,9 @@ impl Algorithm {
                 "length_penalty",
                 "replay",
                 "advantage_clip",
+                "covariance_clip",
             ];
-            (all, "`surrogate` is not over whole episodes, as regression and preference are")
+            (all, "`surrogate` is neither regression, preference nor unpaired-preference")
         } else if self.distils() {
             let all = &[
                 "reward_temperature",

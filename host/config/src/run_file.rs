@@ -250,6 +250,14 @@ impl RunFile {
     fn check_stage_seats(&self) -> Result<(), RunFileError> {
         let is_separate = |seat: &String| self.seats.get(seat).is_some_and(|own| own.policy == SeatBinding::Separate);
         for stage in self.stages.iter().filter_map(Stage::as_rl) {
+            let of_files = stage.recorded.as_ref().is_some_and(|recorded| !recorded.files.is_empty());
+            if of_files && !self.seats.is_empty() {
+                return Err(RunFileError::Contradiction(format!(
+                    "stage `{}`: recorded.files has answers of one seat, but [seats] tells seats apart\nhint: use \
+                     recorded.runs, or remove [seats]",
+                    stage.name
+                )));
+            }
             if let Some(seat) = stage.seats.keys().find(|seat| !is_separate(seat)) {
                 return Err(RunFileError::Contradiction(format!(
                     "stage `{}`: seats.{seat} is set, but the seat has no model of its own\nhint: set \

@@ -68,9 +68,7 @@ pub enum DataError {
         why: String,
     },
     /// More bad rows than may be skipped.
-    #[error(
-        "{place}: {why}; {skipped} rows were skipped before\nhint: correct the rows, or allow more with --skip-bad"
-    )]
+    #[error("{place}: {why}; rows skipped before: {skipped}\nhint: correct the rows, or allow more with --skip-bad")]
     TooManyBad {
         /// Place of the last row.
         place: Place,
@@ -80,7 +78,7 @@ pub enum DataError {
         skipped: u64,
     },
     /// A row that cannot be trained on, beyond those that may be skipped.
-    #[error("{place}: {why}{}\nhint: correct the row, or skip such rows with `skip_bad`", skipped_before(*skipped))]
+    #[error("{place}: {why}{}\nhint: correct the row, or set a larger `skip_bad`", skipped_before(*skipped))]
     BadExample {
         /// Place of the row.
         place: Place,
@@ -109,7 +107,7 @@ pub enum DataError {
 
 /// A clause about skipped rows.
 fn skipped_before(skipped: u64) -> String {
-    if skipped == 0 { String::new() } else { format!("; {skipped} rows were skipped before") }
+    if skipped == 0 { String::new() } else { format!("; rows skipped before: {skipped}") }
 }
 
 impl DataError {

@@ -8,6 +8,28 @@ use crate::error::{DataError, Place};
 use crate::shape::{Conversation, Preference};
 use crate::source::records;
 
+/// Number of bad rows that may be skipped, in all files together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Skips {
+    most: u64,
+    skipped: u64,
+}
+
+impl Skips {
+    /// At most this number of rows.
+    #[must_use]
+    pub fn at_most(most: u64) -> Self {
+        Self { most, skipped: 0 }
+    }
+
+    /// Whether one more row may be skipped; it then counts.
+    fn take(&mut self) -> bool {
+        let may = self.skipped < self.most;
+        self.skipped += u64::from(may);
+        may
+    }
+}
+
 /// Rows of a file that were read, and those that were skipped.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Examples<T> {
@@ -17,30 +39,29 @@ pub struct Examples<T> {
     pub skipped: Vec<(Place, String)>,
 }
 
-/// Reads the conversations of a file or a folder. `weight_column` names the column with each row's weight; at most
-/// `skip_bad` rows are skipped.
+/// Reads the conversations of a file or a folder. `weight_column` names the column with each row's weight.
 ///
 /// # Errors
 /// If a file cannot be read, if more rows are bad than may be skipped, or if there are no conversations.
 pub fn conversations(
     source: &Path,
     weight_column: Option<&str>,
-    skip_bad: u64,
+    skips: &mut Skips,
 ) -> Result<Examples<Conversation>, DataError> {
-    examples(source, skip_bad, |columns| Conversation::of(columns, weight_column))
+    examples(source, skips, |columns| Conversation::of(columns, weight_column))
 }
 
-/// Reads the preferences of a file or a folder. At most `skip_bad` rows are skipped.
+/// Reads the preferences of a file or a folder.
 ///
 /// # Errors
 /// As [`conversations`].
-pub fn preferences(source: &Path, skip_bad: u64) -> Result<Examples<Preference>, DataError> {
-    examples(source, skip_bad, |columns| Preference::of(&columns))
+pub fn preferences(source: &Path, skips: &mut Skips) -> Result<Examples<Preference>, DataError> {
+    examples(source, skips, |columns| Preference::of(&columns))
 }
 
 fn examples<T>(
     source: &Path,
-    skip_bad: u64,
+    skips: &mut Skips,
     of: impl Fn(Map<String, Json>) -> Result<T, String>,
 ) -> Result<Examples<T>, DataError> {
     let mut found = Examples { rows: vec![], skipped: vec![] };
@@ -49,8 +70,8 @@ fn examples<T>(
         let place = record.place;
         match record.columns.and_then(&of) {
             Ok(example) => found.rows.push((place, example)),
-            Err(why) if (found.skipped.len() as u64) < skip_bad => found.skipped.push((place, why)),
-            Err(why) => return Err(DataError::BadExample { place, why, skipped: skip_bad }),
+            Err(why) if skips.take() => found.skipped.push((place, why)),
+            Err(why) => return Err(DataError::BadExample { place, why, skipped: skips.skipped }),
         }
     }
     if found.rows.is_empty() { Err(DataError::NoRows(source.to_owned())) } else { Ok(found) }

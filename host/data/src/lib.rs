@@ -18,7 +18,7 @@ mod table;
 mod temporary;
 
 pub use error::{DataError, Place};
-pub use examples::{Examples, conversations, preferences};
+pub use examples::{Examples, Skips, conversations, preferences};
 pub use gymkhana_rows::Function;
 pub use import::{ImportOptions, Imported, import};
 pub use inspect::{Column, Inspection, Lengths, inspect};

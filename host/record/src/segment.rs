@@ -123,6 +123,27 @@ impl Segment {
         Ok(())
     }
 
+    /// Marks tokens as sampled, or as given.
+    pub fn mark(&mut self, places: Range<usize>, sampled: bool) {
+        if let Some(marks) = self.0.sampled.get_mut(places) {
+            marks.fill(sampled);
+        }
+    }
+
+    /// Marks the tokens before a turn as given.
+    pub fn mark_given_before(&mut self, turn: u32) {
+        let SegmentColumns { sampled, turns, .. } = &mut self.0;
+        let before = sampled.iter_mut().zip(turns).filter(|(_, own)| **own < turn);
+        before.for_each(|(sampled, _)| *sampled = false);
+    }
+
+    /// Sets the weight version of the sampled tokens.
+    pub fn set_version(&mut self, version: u32) {
+        let SegmentColumns { sampled, versions, .. } = &mut self.0;
+        let of_sampled = versions.iter_mut().zip(sampled).filter(|(_, sampled)| **sampled);
+        of_sampled.for_each(|(own, _)| *own = version);
+    }
+
     /// Places of the replies, in their order: runs of tokens that the policy sampled in one turn.
     pub fn replies(&self) -> impl Iterator<Item = Range<usize>> {
         let kind = |place: usize| (self.0.sampled[place], self.0.turns[place]);

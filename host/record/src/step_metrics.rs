@@ -139,8 +139,7 @@ pub mod rl {
         BEHAVIOUR_DIVERGENCE = "behaviour_divergence", "nats per token", "mean k3 estimate of the divergence between \
             the trained policy and the policy before the update (the behaviour policy, or the proximal policy with \
             `off_policy`), over all tokens in the loss, those of episodes without an advantage included; about 0 for the \
-            surrogates `regression`, `preference` and \
-            `unpaired-preference`";
+            surrogates `regression`, `preference` and `unpaired-preference`";
         REFERENCE_DIVERGENCE = "reference_divergence", "nats per token", "mean estimate of the divergence from the \
             reference policy over all tokens in the loss, by `kl.estimator`, or k3 without `kl`; 0 without a \
             reference policy";
@@ -153,8 +152,8 @@ pub mod rl {
             episodes share counts once, here and in all means over tokens";
         POSITIONS = "positions", "tokens", "positions that the forward passes of the updates computed; a shared prefix \
             counts once";
-        ENTROPY = "entropy", "nats per token", "mean entropy of the behaviour policy at the sampled tokens; left out if \
-            they come from a file";
+        ENTROPY = "entropy", "nats per token", "mean entropy of the behaviour policy at the sampled tokens; left out \
+            for answers from files";
         ON_POLICY_DIVERGENCE = "on_policy_divergence", "nats per token", "mean k3 estimate of the divergence between \
             the policy before the update and the behaviour policy, over tokens of staleness 0 (of the first minibatch, \
             or all with `off_policy`); about 0 if the generating side computes as the trainer does; only with such \
@@ -173,12 +172,12 @@ pub mod rl {
         REPLAYED = "replayed", "episodes", "replayed episodes; only with `replay.kind = \"self-imitation\"`";
         BACKFILLED = "backfilled", "groups", "groups without a success that got a stored one; only with \
             `replay.kind = \"backfill\"`";
-        BETTER_REWARD = "better_reward", "", "β times the log-ratio of an episode to the reference policy before the \
-            update: mean over the better episodes of pairs, or over desirable ones; only with the surrogates `preference` \
-            and `unpaired-preference`";
-        WORSE_REWARD = "worse_reward", "", "the same over the worse episodes of pairs, or over undesirable ones";
+        BETTER_REWARD = "better_reward", "", "mean implicit reward (β times the log-ratio of an episode to the reference \
+            policy, before the update) of the better episodes of pairs, or of desirable ones; only with the surrogates \
+            `preference` and `unpaired-preference`";
+        WORSE_REWARD = "worse_reward", "", "mean implicit reward of the worse episodes of pairs, or of undesirable ones";
         PREFERENCE_ACCURACY = "preference_accuracy", "share, 0 to 1", "share of pairs whose better episode has the \
-            higher such value; only with the surrogate `preference`";
+            higher implicit reward; only with the surrogate `preference`";
     }
 }
 

@@ -1,4 +1,4 @@
-//! A network namespace with a cable to this machine, which can be pulled out: packets are then lost without an answer.
+//! A network namespace with a virtual link to this machine. While the link is down, packets are lost without an answer.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ static NEXT: AtomicU8 = AtomicU8::new(1);
 /// A namespace; it is deleted at the end.
 pub struct Namespace {
     name: String,
-    cable: String,
+    link: String,
     subnet: String,
 }
 
@@ -24,13 +24,13 @@ impl Namespace {
             return None;
         }
         // Names of devices have at most 15 letters.
-        let cable = format!("gk{}-{number}", process % 1_000_000);
-        let made = Self { name, cable, subnet: format!("10.{}.{}", 200 + process % 50, number) };
+        let link = format!("gk{}-{number}", process % 1_000_000);
+        let made = Self { name, link, subnet: format!("10.{}.{}", 200 + process % 50, number) };
         let (inside, outside) = (format!("{}.2/24", made.subnet), format!("{}.1/24", made.subnet));
         let steps: [&[&str]; 6] = [
-            &["link", "add", &made.cable, "type", "veth", "peer", "name", "eth0", "netns", &made.name],
-            &["addr", "add", &outside, "dev", &made.cable],
-            &["link", "set", &made.cable, "up"],
+            &["link", "add", &made.link, "type", "veth", "peer", "name", "eth0", "netns", &made.name],
+            &["addr", "add", &outside, "dev", &made.link],
+            &["link", "set", &made.link, "up"],
             &["-n", &made.name, "addr", "add", &inside, "dev", "eth0"],
             &["-n", &made.name, "link", "set", "eth0", "up"],
             &["-n", &made.name, "link", "set", "lo", "up"],
@@ -61,16 +61,16 @@ impl Namespace {
         wrapped
     }
 
-    /// Pulls the cable out, or puts it back.
-    pub fn set_cut(&self, is_cut: bool) {
-        assert!(ip(&["link", "set", &self.cable, if is_cut { "down" } else { "up" }]), "{} cannot be set", self.cable);
+    /// Sets the link up or down.
+    pub fn set_up(&self, is_up: bool) {
+        assert!(ip(&["link", "set", &self.link, if is_up { "up" } else { "down" }]), "{} cannot be set", self.link);
     }
 }
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // The cable goes with the namespace, once its last process has ended.
-        ip(&["link", "del", &self.cable]);
+        // The link is deleted with the namespace once its last process has ended.
+        ip(&["link", "del", &self.link]);
         ip(&["netns", "del", &self.name]);
     }
 }

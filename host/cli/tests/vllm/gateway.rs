@@ -74,16 +74,12 @@ async fn a_gateway_records_what_a_server_sampled() {
     });
     let answer = vllm.ask("/v1/completions", body.to_string()).await;
     assert_eq!(answer["choices"][0]["token_ids"], json!(said));
-    let first = &segments_prompt(&replies[0]);
+    let (segment, place) = &replies[0];
+    let first = &segment.tokens()[..place.start];
     let body = json!({
         "model": MODEL, "messages": &messages[..2], "max_tokens": 1, "temperature": 0.0, "return_token_ids": true,
     });
     let answer = vllm.ask("/v1/chat/completions", body.to_string()).await;
     assert_eq!(answer["prompt_token_ids"], json!(first), "the server renders the messages in the same way");
     println!("a gateway in front of vLLM: {} replies, {} tokens", replies.len(), record.sampled_tokens());
-}
-
-/// The tokens before a reply.
-fn segments_prompt((segment, place): &(&Segment, std::ops::Range<usize>)) -> Vec<u32> {
-    segment.tokens()[..place.start].to_vec()
 }

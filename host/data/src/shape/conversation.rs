@@ -43,8 +43,8 @@ pub struct Conversation {
     pub functions: Vec<Function>,
     /// Weight of the row, at least 0; 1 without a column of weights.
     pub weight: f64,
-    /// Replies at the beginning that belong to the prompt, so that they are not imitated.
-    pub given: usize,
+    /// Number of replies in the prompt, of which nothing is imitated; `None` for a conversation without a prompt.
+    pub prompt_replies: Option<usize>,
 }
 
 impl Conversation {
@@ -59,9 +59,7 @@ impl Conversation {
             return Ok(Self { weight, ..completed(&columns, "completion")? });
         }
         let functions = functions(columns.remove("tools"))?;
-        let system = columns.get("system").and_then(Json::as_str).filter(|text| !text.is_empty());
-        let mut messages: Vec<ChatMessage> =
-            system.map(|text| ChatMessage::System(text.to_owned())).into_iter().collect();
+        let mut messages: Vec<ChatMessage> = system(&columns).into_iter().collect();
         match (columns.get("messages").map(parsed), columns.get("conversations").map(parsed)) {
             (Some(Json::Array(entries)), _) => {
                 for (entry, number) in entries.iter().zip(1..) {
@@ -78,8 +76,14 @@ impl Conversation {
         if !messages.iter().any(|message| matches!(message, ChatMessage::Assistant { .. })) {
             return Err("the conversation has no message of the assistant".to_owned());
         }
-        Ok(Self { messages, functions, weight, given: 0 })
+        Ok(Self { messages, functions, weight, prompt_replies: None })
     }
+}
+
+/// The message of the column `system`.
+pub(super) fn system(columns: &Map<String, Json>) -> Option<ChatMessage> {
+    let text = columns.get("system").and_then(Json::as_str).filter(|text| !text.is_empty());
+    text.map(|text| ChatMessage::System(text.to_owned()))
 }
 
 fn weight(column: &str, columns: &Map<String, Json>) -> Result<f64, String> {
@@ -230,11 +234,12 @@ mod tests {
 
     #[test]
     fn a_completion_is_imitated_after_its_prompt() {
-        let begun = json!([{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}]);
+        let begun = ["Hello", "Hi", "Bye?"].into_iter().zip(["user", "assistant", "user"]);
+        let begun: Vec<Json> = begun.map(|(text, role)| json!({"role": role, "content": text})).collect();
         let found = read(json!({"prompt": begun, "completion": [{"role": "assistant", "content": "Bye"}]})).unwrap();
-        assert_eq!((found.messages.len(), found.given, found.weight), (3, 1, 1.0));
+        assert_eq!((found.messages.len(), found.prompt_replies, found.weight), (4, Some(1), 1.0));
         let text = Json::from("Bye");
-        assert_eq!(read(json!({"prompt": "Hello", "completion": text})).unwrap().given, 0);
+        assert_eq!(read(json!({"prompt": "Hello", "completion": text})).unwrap().prompt_replies, Some(0));
         assert!(read(json!({"completion": text})).unwrap_err().contains("there is no `prompt`"));
     }
 

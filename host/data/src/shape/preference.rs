@@ -1,8 +1,8 @@
-//! Preferences of rows: two answers to a prompt of which one is better, or one answer with a label.
+//! Preferences in rows: two answers to a prompt of which one is better, or one answer with a label.
 
 use serde_json::{Map, Value as Json};
 
-use super::conversation::{ChatMessage, Conversation, functions, openai};
+use super::conversation::{ChatMessage, Conversation, functions, openai, system};
 
 /// What a row prefers.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,43 +31,57 @@ impl Preference {
     /// What is wrong with the row.
     pub(crate) fn of(columns: &Map<String, Json>) -> Result<Self, String> {
         let present = |name: &str| columns.get(name).filter(|value| !value.is_null());
-        match (present("chosen"), present("rejected"), present("completion")) {
-            (Some(chosen), Some(rejected), None) => pair(chosen, rejected, columns),
-            (None, None, Some(_)) => {
-                let is_desirable = match present("label") {
-                    Some(Json::Bool(label)) => *label,
-                    Some(Json::Number(label)) if label.as_f64() == Some(1.0) => true,
-                    Some(Json::Number(label)) if label.as_f64() == Some(0.0) => false,
-                    Some(other) => return Err(format!("`label` is {other}, not true or false")),
-                    None => return Err("there is a `completion` without a `label`".to_owned()),
-                };
+        match [present("chosen"), present("rejected"), present("completion")] {
+            [Some(chosen), Some(rejected), None] => pair(chosen, rejected, columns),
+            [None, None, Some(_)] => {
+                let label = present("label").ok_or("there is a `completion` without a `label`")?;
+                let is_desirable = truth(label).ok_or_else(|| format!("`label` is {label}, not true or false"))?;
                 Ok(Self::Labelled { conversation: completed(columns, "completion")?, is_desirable })
             }
-            _ => Err("there are neither `chosen` and `rejected`, nor `completion` and `label`".to_owned()),
+            [Some(_), None, None] => Err("there is `chosen` without `rejected`".to_owned()),
+            [None, Some(_), None] => Err("there is `rejected` without `chosen`".to_owned()),
+            [None, None, None] => {
+                Err("there are neither `chosen` and `rejected`, nor `completion` and `label`".to_owned())
+            }
+            _ => Err("there is a `completion` beside `chosen` or `rejected`".to_owned()),
         }
     }
 }
 
+/// A label: a truth value, 1 or 0, or the text of one of them.
+fn truth(label: &Json) -> Option<bool> {
+    match label {
+        Json::Bool(label) => Some(*label),
+        Json::Number(label) if label.as_f64() == Some(1.0) => Some(true),
+        Json::Number(label) if label.as_f64() == Some(0.0) => Some(false),
+        Json::String(text) => match text.trim().to_lowercase().as_str() {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 fn pair(chosen: &Json, rejected: &Json, columns: &Map<String, Json>) -> Result<Preference, String> {
-    let both = if columns.get("prompt").is_none_or(Json::is_null) {
+    let [chosen, rejected] = if columns.get("prompt").is_none_or(Json::is_null) {
         let [one, other] = [("chosen", chosen), ("rejected", rejected)].map(|(name, value)| match entries(value) {
             Some(entries) => messages(&entries, name),
             None => Err(format!("there is no `prompt`, and `{name}` is not a list of messages")),
         });
         let (one, other) = (one?, other?);
         let common = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
-        let answer = |mut all: Vec<ChatMessage>, name| {
-            let answer = all.split_off(common);
-            with_answer(all, answer, name, columns)
-        };
-        [answer(one, "chosen")?, answer(other, "rejected")?]
+        let (prompt, other_prompt) = (&one[..common], &other[..common]);
+        [
+            with_answer(prompt, &one[common..], "chosen", columns)?,
+            with_answer(other_prompt, &other[common..], "rejected", columns)?,
+        ]
     } else {
         [completed(columns, "chosen")?, completed(columns, "rejected")?]
     };
-    if both[0] == both[1] {
+    if chosen == rejected {
         return Err("`chosen` and `rejected` are the same".to_owned());
     }
-    let [chosen, rejected] = both;
     Ok(Preference::Pair { chosen, rejected })
 }
 
@@ -96,16 +110,20 @@ pub(super) fn completed(columns: &Map<String, Json>, name: &str) -> Result<Conve
         (None, Json::String(text)) => vec![ChatMessage::Assistant { text: text.clone(), calls: vec![] }],
         (None, other) => return Err(format!("`{name}` is {other}, not a text or a list of messages")),
     };
-    with_answer(prompt, answer, name, columns)
+    with_answer(&prompt, &answer, name, columns)
 }
 
-/// A conversation whose last replies are an answer.
+/// A conversation whose last replies are an answer. Messages after the last reply are left out.
 fn with_answer(
-    prompt: Vec<ChatMessage>,
-    answer: Vec<ChatMessage>,
+    prompt: &[ChatMessage],
+    answer: &[ChatMessage],
     name: &str,
     columns: &Map<String, Json>,
 ) -> Result<Conversation, String> {
+    let is_reply = |message: &ChatMessage| matches!(message, ChatMessage::Assistant { .. });
+    if prompt.last().is_some_and(is_reply) {
+        return Err(format!("the prompt ends with a reply of the assistant, which `{name}` cannot continue"));
+    }
     match answer.first() {
         Some(ChatMessage::Assistant { text, calls }) if text.is_empty() && calls.is_empty() => {
             return Err(format!("`{name}` is empty"));
@@ -114,10 +132,13 @@ fn with_answer(
         Some(_) => return Err(format!("`{name}` does not begin with a reply of the assistant after the prompt")),
         None => return Err(format!("`{name}` has no reply after the prompt")),
     }
-    let is_reply = |message: &&ChatMessage| matches!(message, ChatMessage::Assistant { .. });
-    let given = prompt.iter().filter(is_reply).count();
+    let length = answer.iter().rposition(is_reply).map_or(0, |last| last + 1);
+    let prompt_replies = Some(prompt.iter().filter(|message| is_reply(message)).count());
+    let starts_with_system = matches!(prompt.first(), Some(ChatMessage::System(_)));
+    let system = system(columns).filter(|_| !starts_with_system);
+    let messages = system.into_iter().chain(prompt.iter().chain(&answer[..length]).cloned()).collect();
     let functions = functions(columns.get("tools").cloned())?;
-    Ok(Conversation { messages: [prompt, answer].concat(), functions, weight: 1.0, given })
+    Ok(Conversation { messages, functions, weight: 1.0, prompt_replies })
 }
 
 /// Messages of a list, which may be written as JSON in a text; `None` for another value.
@@ -156,8 +177,8 @@ mod tests {
         ChatMessage::Assistant { text: text.to_owned(), calls: vec![] }
     }
 
-    fn conversation(messages: &[ChatMessage], given: usize) -> Conversation {
-        Conversation { messages: messages.to_vec(), functions: vec![], weight: 1.0, given }
+    fn conversation(messages: &[ChatMessage], replies: usize) -> Conversation {
+        Conversation { messages: messages.to_vec(), functions: vec![], weight: 1.0, prompt_replies: Some(replies) }
     }
 
     fn message(role: &str, text: &str) -> Json {
@@ -201,10 +222,24 @@ mod tests {
         assert_eq!(chosen, conversation(&messages, 1));
     }
 
+    /// What follows the last reply does not make answers different, and a column holds the instructions.
+    #[test]
+    fn the_end_of_an_answer_is_its_last_reply() {
+        let answer = json!([message("assistant", "x"), message("user", "thanks")]);
+        let row = json!({"prompt": "?", "chosen": answer, "rejected": "x"});
+        assert!(read(row).unwrap_err().contains("`chosen` and `rejected` are the same"));
+        let row = json!({"system": "Be brief.", "prompt": "?", "completion": answer, "label": true});
+        let messages = [ChatMessage::System("Be brief.".to_owned()), user("?"), reply("x")];
+        let expected = Preference::Labelled { conversation: conversation(&messages, 0), is_desirable: true };
+        assert_eq!(read(row).unwrap(), expected);
+    }
+
     #[test]
     fn labels_are_true_or_false() {
         let row = |label: Json| json!({"prompt": "?", "completion": "x", "label": label});
-        for (label, expected) in [(json!(true), true), (json!(0), false), (json!(1.0), true)] {
+        let of_csv = [(json!("True"), true), (json!("0"), false)];
+        let of_json = [(json!(true), true), (json!(0), false), (json!(1.0), true)];
+        for (label, expected) in of_json.into_iter().chain(of_csv) {
             let Preference::Labelled { is_desirable, .. } = read(row(label)).unwrap() else { panic!("a label") };
             assert_eq!(is_desirable, expected);
         }
@@ -217,7 +252,16 @@ mod tests {
         let chosen = json!([message("user", "?"), message("assistant", "x")]);
         for (row, why) in [
             (json!({"prompt": "?"}), "there are neither `chosen` and `rejected`, nor `completion` and `label`"),
-            (json!({"prompt": "?", "chosen": "x"}), "there are neither `chosen` and `rejected`"),
+            (json!({"prompt": "?", "chosen": "x"}), "there is `chosen` without `rejected`"),
+            (json!({"prompt": "?", "rejected": "x"}), "there is `rejected` without `chosen`"),
+            (
+                json!({"prompt": "?", "chosen": "x", "rejected": "y", "completion": "x", "label": true}),
+                "there is a `completion` beside `chosen` or `rejected`",
+            ),
+            (
+                json!({"prompt": [message("assistant", "Once")], "chosen": "x", "rejected": "y"}),
+                "the prompt ends with a reply of the assistant, which `chosen` cannot continue",
+            ),
             (json!({"prompt": "?", "completion": "x"}), "there is a `completion` without a `label`"),
             (json!({"completion": "x", "label": true}), "there is no `prompt`"),
             (json!({"prompt": 3, "completion": "x", "label": true}), "`prompt` is 3, not a text or a list"),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gymkhana_chat::{CallPiece, ChatError, ChatFormat, NewCall, ReplyPiece, Role, ToolFormat, python_json};
 use gymkhana_config::SourceSection;
-use gymkhana_data::{ChatCall, ChatMessage, Conversation, Examples, Place, conversations};
+use gymkhana_data::{ChatCall, ChatMessage, Conversation, Examples, Place, Skips, conversations};
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
 use gymkhana_record::{Function, Segment};
 
@@ -22,11 +22,11 @@ pub(super) fn read(
     observations: bool,
     reporter: &dyn Reporter,
 ) -> RunResult<Vec<Demonstration>> {
-    let mut may_skip = section.skip_bad;
+    let mut skips = Skips::at_most(section.skip_bad);
     let mut read = Vec::new();
     for file in files {
-        let found = conversations(file, section.weight_column.as_deref(), may_skip).user_error()?;
-        for (place, conversation) in kept(found, file, &mut may_skip, reporter) {
+        let found = conversations(file, section.weight_column.as_deref(), &mut skips).user_error()?;
+        for (place, conversation) in kept(found, file, reporter) {
             let segments = segments(learner.chat, &place, &conversation, observations)?;
             read.push(Demonstration { segments, weight: conversation.weight });
         }
@@ -34,14 +34,12 @@ pub(super) fn read(
     Ok(read)
 }
 
-/// The rows that were read. Skipped ones are reported, and count in those that may be skipped.
+/// The rows that were read. Skipped ones are reported.
 pub(super) fn kept<T>(
     Examples { rows, skipped }: Examples<T>,
     file: &Path,
-    may_skip: &mut u64,
     reporter: &dyn Reporter,
 ) -> Vec<(Place, T)> {
-    *may_skip = may_skip.saturating_sub(skipped.len() as u64);
     for (place, why) in skipped.iter().take(LISTED) {
         reporter.warn(&format!("skipped {place}: {why}"));
     }
@@ -62,20 +60,12 @@ pub(super) fn segments(
     let laid = tokens(chat, conversation).user_context(format!(
         "{place}: the model's chat format cannot write the conversation\nhint: correct the row, or remove it"
     ))?;
+    let after_prompt = |laid: Laid| match conversation.prompt_replies {
+        Some(replies) => laid.after_prompt(u32::try_from(replies).unwrap_or(u32::MAX)),
+        None => laid,
+    };
     let plain = |laid: Laid| if observations { laid.with_observations() } else { laid.segment };
-    let given = u32::try_from(conversation.given).unwrap_or(u32::MAX);
-    Ok(laid.into_iter().map(|laid| without_prompt(plain(laid), given)).collect())
-}
-
-/// The context with the tokens of the first turns marked as given.
-fn without_prompt(segment: Segment, turns: u32) -> Segment {
-    let mut columns = segment.into_columns();
-    let of_prompt = columns.turns.iter().map(|turn| *turn < turns);
-    columns.sampled.iter_mut().zip(of_prompt).filter(|(_, of_prompt)| *of_prompt).for_each(|(sampled, _)| {
-        *sampled = false;
-    });
-    // The lengths of the columns are unchanged.
-    Segment::from_columns(columns).unwrap_or_default()
+    Ok(laid.into_iter().map(|laid| plain(after_prompt(laid))).collect())
 }
 
 /// Contexts of a conversation.

@@ -25,12 +25,17 @@ pub(super) struct Laid {
 impl Laid {
     /// The context with the observed texts marked as sampled, so that they are imitated as well.
     pub fn with_observations(self) -> Segment {
-        let mut columns = self.segment.into_columns();
-        for place in self.observed {
-            columns.sampled[place].fill(true);
-        }
-        // The lengths of the columns are unchanged.
-        Segment::from_columns(columns).unwrap_or_default()
+        let Self { mut segment, observed } = self;
+        observed.into_iter().for_each(|place| segment.mark(place, true));
+        segment
+    }
+
+    /// The same, whose prompt has this number of replies: nothing of the prompt is imitated.
+    pub fn after_prompt(mut self, replies: u32) -> Self {
+        self.segment.mark_given_before(replies);
+        let turns = self.segment.turns();
+        self.observed.retain(|place| turns.get(place.start).is_some_and(|turn| *turn > replies));
+        self
     }
 }
 
@@ -132,6 +137,16 @@ mod tests {
         let observed: Vec<Segment> = laid.into_iter().map(Laid::with_observations).collect();
         assert_eq!(trained(&chat, &observed), format!("userassistant{stop}toolseconduser{stop}"));
         assert_eq!(observed[0].tokens(), plain[0].tokens());
+    }
+
+    /// The prompt has one reply; the texts of the tools after it are the last of the prompt.
+    #[test]
+    fn nothing_of_a_prompt_is_trained() {
+        let chat = chat(TEMPLATE);
+        let stop = chat.decode(&chat.stop()[..1]).expect("a text");
+        let laid = lay_out(&chat, 0, &[], &conversation(&chat)).expect("tokens");
+        let after: Vec<Segment> = laid.into_iter().map(|laid| laid.after_prompt(1).with_observations()).collect();
+        assert_eq!(trained(&chat, &after), format!("user{stop}"));
     }
 
     /// A template that drops the first message after a reply begins a new context, in which nothing is trained again.

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use gymkhana_config::RecordedPreferences;
-use gymkhana_data::{Conversation, Place, Preference, preferences};
+use gymkhana_data::{Conversation, Place, Preference, Skips, preferences};
 use gymkhana_orchestration::recorded_runs::{RecordedRun, count_matches};
 use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
-use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Seed, Segment, TaskRef};
+use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
 
 use super::conversation::{kept, segments};
 use super::records::{named, opened};
@@ -28,8 +28,9 @@ pub(super) fn read(
         files => of_files(files, recorded.skip_bad, are_pairs, learner, reporter)?,
     };
     if !are_pairs {
-        let desirable = read.iter().flatten().filter(|episode| episode.success).count();
-        if desirable == 0 || desirable == read.len() {
+        let rewards: Vec<f64> = read.iter().flatten().flat_map(|episode| episode.rewards.clone()).collect();
+        let desirable = rewards.iter().filter(|reward| **reward > 0.0).count();
+        if desirable == 0 || desirable == rewards.len() {
             let kind = if desirable == 0 { "undesirable" } else { "desirable" };
             let message = format!("all {} episodes are {kind}: there is nothing to prefer", read.len());
             return Err(RunError::user(message).with_hint("add episodes of the other kind"));
@@ -48,7 +49,7 @@ fn of_runs(
         count_matches(&runs, filter)?;
     }
     let is_used = |run: &RecordedRun, record: &EpisodeRecord| {
-        let fits = record.segments.iter().all(|segment| segment.len() <= learner.context);
+        let fits = fits(std::slice::from_ref(record), learner.context);
         record.sampled_tokens() > 0 && fits && run.meets(record, recorded.filter.as_ref())
     };
     let records = runs.iter().enumerate().flat_map(|(place, run)| {
@@ -58,9 +59,12 @@ fn of_runs(
     if are_pairs {
         return pairs::of_tasks(records, recorded);
     }
-    let labelled = |(_, record): (usize, EpisodeRecord)| {
-        let rewards = vec![f64::from(u8::from(record.success)); record.rewards.len()];
-        vec![EpisodeRecord { rewards, ..record }]
+    let labelled = |(_, mut record): (usize, EpisodeRecord)| {
+        // The success rule is about one seat; with several, each has its own reward.
+        if let [reward] = &mut record.rewards[..] {
+            *reward = f64::from(u8::from(record.success));
+        }
+        vec![record]
     };
     let found: Vec<Vec<EpisodeRecord>> = records.map(|record| record.map(labelled)).collect::<RunResult<_>>()?;
     if found.is_empty() {
@@ -73,46 +77,48 @@ fn of_runs(
 
 fn of_files(
     files: &[PathBuf],
-    mut may_skip: u64,
+    skip_bad: u64,
     are_pairs: bool,
     learner: Learner<'_>,
     reporter: &dyn Reporter,
 ) -> RunResult<Vec<Vec<EpisodeRecord>>> {
-    let (mut read, mut too_long, mut row) = (Vec::new(), 0, 0);
+    let (mut read, mut all, mut rows) = (Vec::new(), 0, 0);
+    let mut skips = Skips::at_most(skip_bad);
     for file in files {
-        let found = preferences(file, may_skip).user_error()?;
-        for (place, preference) in kept(found, file, &mut may_skip, reporter) {
-            let group = episodes(learner, (&place, row), preference)?;
-            row += 1;
-            if are_pairs && group.len() != 2 {
+        let found = preferences(file, &mut skips).user_error()?;
+        for (place, preference) in kept(found, file, reporter) {
+            let row = episodes(learner, (&place, rows), preference)?;
+            rows += 1;
+            if are_pairs && row.len() != 2 {
                 return Err(RunError::user(format!(
                     "{place}: the row has one answer with a label, but the stage compares two answers"
                 ))
                 .with_hint("set kind = \"kto\", or name files with `chosen` and `rejected`"));
             }
-            if group.iter().flat_map(|episode| &episode.segments).any(|segment| segment.len() > learner.context) {
-                too_long += 1;
-            } else if are_pairs {
-                read.push(group);
-            } else {
-                read.extend(group.into_iter().map(|episode| vec![episode]));
-            }
+            let groups = if are_pairs { vec![row] } else { row.into_iter().map(|episode| vec![episode]).collect() };
+            all += groups.len();
+            read.extend(groups.into_iter().filter(|group| fits(group, learner.context)));
         }
     }
-    report_too_long(too_long, row, learner.context, reporter)?;
+    report_too_long(all - read.len(), all, learner.context, reporter)?;
     Ok(read)
 }
 
-/// Reports rows that exceed the context. If all of them do, there is nothing to train on.
-fn report_too_long(too_long: u64, rows: u64, context: usize, reporter: &dyn Reporter) -> RunResult<()> {
+/// Whether all contexts of a group fit into the model's.
+fn fits(group: &[EpisodeRecord], context: usize) -> bool {
+    group.iter().flat_map(|episode| &episode.segments).all(|segment| segment.len() <= context)
+}
+
+/// Reports preferences that exceed the context. If all of them do, there is nothing to train on.
+fn report_too_long(too_long: usize, all: usize, context: usize, reporter: &dyn Reporter) -> RunResult<()> {
     let hint = "raise policy.tiny.context or limits.context_tokens, or remove long rows";
-    if too_long == rows {
-        let message = format!("all {rows} rows exceed the context of {context} tokens");
+    if too_long == all {
+        let message = format!("all {all} preferences exceed the context of {context} tokens");
         return Err(RunError::user(message).with_hint(hint));
     }
     if too_long > 0 {
         reporter.warn(&format!(
-            "{too_long} of {rows} preferences are left out: they exceed the context of {context} tokens\nhint: {hint}"
+            "{too_long} of {all} preferences are left out: they exceed the context of {context} tokens\nhint: {hint}"
         ));
     }
     Ok(())
@@ -143,33 +149,6 @@ fn episodes(learner: Learner<'_>, at: (&Place, u64), preference: Preference) -> 
 /// are those of other weights.
 fn alone(mut record: EpisodeRecord) -> EpisodeRecord {
     record.forks.clear();
-    record.segments = record.segments.into_iter().map(of_other_weights).collect();
+    record.segments.iter_mut().for_each(|segment| segment.set_version(OTHER_WEIGHTS));
     record
-}
-
-fn of_other_weights(segment: Segment) -> Segment {
-    let mut columns = segment.into_columns();
-    let sampled = columns.sampled.iter();
-    columns.versions.iter_mut().zip(sampled).filter(|(_, sampled)| **sampled).for_each(|(version, _)| {
-        *version = OTHER_WEIGHTS;
-    });
-    // The lengths of the columns are unchanged.
-    Segment::from_columns(columns).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn recorded_tokens_are_of_other_weights() {
-        let mut segment = Segment::new(0);
-        segment.append_given(&[1], 0);
-        let (log_probs, entropies) = (vec![-0.5], vec![0.1]);
-        let sampled = gymkhana_record::Sampled { tokens: vec![2], log_probs, entropies, versions: vec![3] };
-        segment.append_sampled(&sampled, 0).expect("one token");
-        let found = of_other_weights(segment.clone());
-        assert_eq!(found.versions(), [0, u32::MAX]);
-        assert_eq!((found.tokens(), found.log_probs()), (segment.tokens(), segment.log_probs()));
-    }
 }

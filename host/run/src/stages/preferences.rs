@@ -12,7 +12,7 @@ use crate::seats::weight_sync;
 use crate::session::Session;
 use crate::sources::Passes;
 use crate::stages::groups::reward_of;
-use crate::stages::rl::{StepData, learn};
+use crate::stages::rl::{StepData, learn, mean};
 use crate::stop::Halt;
 
 impl Session {
@@ -23,10 +23,18 @@ impl Session {
         let of_files = stage.recorded.as_ref().is_some_and(|recorded| !recorded.files.is_empty());
         let mut passes = Passes::new(self.seed.child("preferences").child(self.progress.stage), preferences.len());
         let groups = u64::from(stage.groups);
+        if groups > preferences.len() as u64 {
+            self.reporter.warn(&format!(
+                "stage `{}`: a step takes {groups} preferences of {}, so that some of them occur twice in it\nhint: lower \
+                 groups, or add preferences",
+                stage.name,
+                preferences.len()
+            ));
+        }
         let progress = self.reporter.progress(Work {
             done: self.steps_done(),
             later: self.later(StagePart::Training),
-            ..Work::new(format!("{}: recorded preferences", stage.name), stage.steps)
+            ..Work::new(format!("{}: preferences", stage.name), stage.steps)
         });
         while let Some(step) = self.next_training_step(stage.steps).await? {
             let places = (step * groups..(step + 1) * groups).filter_map(|position| passes.at(position));
@@ -43,8 +51,8 @@ impl Session {
             let episodes = drawn.iter().map(Vec::len).sum::<usize>();
             self.count_step(episodes, self.trained_tokens(&drawn));
             measured.append(StepMetrics::from([
-                (rl::REWARD, mean(&drawn, |record| reward_of(record, 0))),
-                (rl::SUCCESS, mean(&drawn, |record| f64::from(u8::from(record.success)))),
+                (rl::REWARD, mean(drawn.iter().flatten(), |record| reward_of(record, 0))),
+                (rl::SUCCESS, mean(drawn.iter().flatten(), |record| f64::from(u8::from(record.success)))),
                 (rl::EPISODES, episodes as f64),
             ]));
             self.record_step(step, &measured)?;
@@ -56,9 +64,4 @@ impl Session {
         }
         Ok(())
     }
-}
-
-fn mean(groups: &[Vec<EpisodeRecord>], value: impl Fn(&EpisodeRecord) -> f64) -> f64 {
-    let values: Vec<f64> = groups.iter().flatten().map(value).collect();
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }

@@ -248,7 +248,7 @@ fn seat_rewards(groups: &[Vec<EpisodeRecord>], seats: &[String]) -> StepMetrics 
 }
 
 /// Mean over episodes.
-fn mean<'a>(records: impl Iterator<Item = &'a EpisodeRecord>, value: impl Fn(&EpisodeRecord) -> f64) -> f64 {
+pub(super) fn mean<'a>(records: impl Iterator<Item = &'a EpisodeRecord>, value: impl Fn(&EpisodeRecord) -> f64) -> f64 {
     let values: Vec<f64> = records.map(value).collect();
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }

@@ -38,11 +38,12 @@ impl SignalWatch {
     }
 }
 
-/// Reports whether the episodes of a step can teach anything: always with a teacher or with weights from the rewards
-/// themselves, or else if rewards differ between `compared` seats. An algorithm that compares no groups compares the
+/// Reports whether the episodes of a step can teach anything: always with a teacher, with weights from the rewards
+/// themselves, or with a loss of each episode alone; or else if rewards differ between `compared` seats. An algorithm that compares no groups compares the
 /// whole batch.
 pub(crate) fn has_signal(groups: &[Vec<EpisodeRecord>], compared: &[Vec<u32>], algorithm: &Algorithm) -> bool {
-    if algorithm.wants_teacher() || algorithm.reward_temperature.is_some() {
+    let is_alone = algorithm.of_whole_episodes() && !algorithm.pairs();
+    if algorithm.wants_teacher() || algorithm.reward_temperature.is_some() || is_alone {
         return true;
     }
     let differ = |group: &[EpisodeRecord]| rewards_differ(group, compared) || turns_differ(group);
@@ -99,7 +100,9 @@ mod tests {
             let algorithm = Preset::named(name).unwrap().algorithm().unwrap();
             has_signal(groups, &[vec![0]], &algorithm)
         };
-        for (name, expected) in [("loop", false), ("spear", false), ("dpo", false), ("reinforce++", true)] {
+        for (name, expected) in
+            [("loop", false), ("spear", false), ("dpo", false), ("kto", true), ("reinforce++", true)]
+        {
             assert_eq!(has(name, &groups), expected, "{name}");
             assert!(has(name, &[groups.concat()]), "{name}");
         }

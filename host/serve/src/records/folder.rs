@@ -12,7 +12,7 @@ use gymkhana_store::{EpisodeStore, RunFolder, RunReader};
 
 use crate::catalog::{Catalog, ServedEnvironment};
 
-/// Folders of an environment with other plugins or settings that are looked through.
+/// Maximum number of folders of one environment.
 const MOST_FOLDERS: u32 = 10_000;
 
 /// A folder of records.
@@ -37,8 +37,8 @@ impl RecordFolder {
         Self { name: String::new(), next: AtomicU64::new(0), files: None }
     }
 
-    /// Opens the folder of an environment below `root`, or creates it. Its name has a number behind it if the folders
-    /// without one or with lower numbers hold records of other plugins or settings.
+    /// Opens the folder of an environment below `root`, or creates it. A number is appended to its name if the folders
+    /// without one and with lower numbers hold records of other plugins or settings.
     ///
     /// # Errors
     /// If it cannot be written.

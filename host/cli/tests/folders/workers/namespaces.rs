@@ -1,4 +1,4 @@
-//! Workers in network namespaces whose cable is pulled out: connections stay open, and nothing answers.
+//! Workers in network namespaces whose link goes down: connections stay open, and nothing answers.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn worker_in(namespace: &Namespace, desk: &Desk, bus: &Bus) -> Signalled {
 }
 
 #[test]
-fn cables_that_are_pulled_out_change_nothing() {
+fn links_that_go_down_change_nothing() {
     let (Some(one), Some(other)) = (Namespace::new(), Namespace::new()) else {
         eprintln!("left out: network namespaces need root and `ip`");
         return;
@@ -27,17 +27,17 @@ fn cables_that_are_pulled_out_change_nothing() {
     let mut trainer = run(&desk, &bus, &[]);
     let workers = [worker_in(&one, &desk, &bus), worker_in(&other, &desk, &bus)];
     trainer.wait_until(|| steps(&desk) >= 1);
-    // One of them is away for longer than a lease of a second; the other goes on.
-    one.set_cut(true);
+    // One link is down for longer than a lease of a second; the other worker continues.
+    one.set_up(false);
     trainer.wait_until(|| steps(&desk) >= LEARNS);
-    // Both are away: the run waits.
-    other.set_cut(true);
+    // Both links are down: the run waits.
+    other.set_up(false);
     std::thread::sleep(Duration::from_secs(3));
     let waiting = steps(&desk);
     std::thread::sleep(Duration::from_secs(1));
     assert!(trainer.is_running() && steps(&desk) == waiting, "the run goes on without workers");
-    one.set_cut(false);
-    other.set_cut(false);
+    one.set_up(true);
+    other.set_up(true);
     let outcome = trainer.end_soon();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     for worker in workers {

@@ -54,7 +54,7 @@ fn recorded_pairs_train_a_preference_stage() {
         (stage(", margin = 1e6"), "give no pair"),
         (stage(", branches = true"), "branches of one episode"),
         (stage("").replace("\"dpo\"", "\"rl\""), "needs a loss over preferences"),
-        (stage("").replace("steps = 3", "steps = 3\nmax_staleness = 1"), "`max_staleness` has no effect"),
+        (stage("").replace("steps = 3", "steps = 3\nmax_staleness = 1"), "max_staleness has no effect with `recorded`"),
         (stage("").replace("[\"out\"]", "[]"), "exactly one of the keys `runs` and `files`"),
         (stage(", skip_bad = 1"), "recorded.skip_bad has no effect with `runs`"),
         (stage(", margin = -1"), "recorded.margin"),
@@ -87,7 +87,10 @@ fn recorded_episodes_train_an_unpaired_preference_stage() {
         learn(&desk, "wrong", &stage("kto", 8, &runs.replace("train'", "train' and success"))).mistake("one kind");
     assert!(message.contains("episodes are desirable: there is nothing to prefer"), "{message}");
     let message = learn(&desk, "wrong", &stage("kto", 1, runs)).mistake("a single episode");
-    assert!(message.contains("1 episodes are in 1 minibatches\nhint: set groups to 2 or more"), "{message}");
+    assert!(
+        message.contains("minibatches = 1 and this number of episodes: 1\nhint: set groups to 2 or more"),
+        "{message}"
+    );
     let message = learn(&desk, "wrong", &stage("kto", 8, &format!("{runs}, margin = 1"))).mistake("a margin");
     assert!(message.contains("recorded.margin has no effect"), "{message}");
 }
@@ -120,9 +123,9 @@ fn answers_of_files_train_preference_stages() {
     desk.write("long.jsonl", &format!("{{\"prompt\": \"{long}\", \"chosen\": \"a\", \"rejected\": \"b\"}}\n"));
     for (kind, recorded, words) in [
         ("dpo", "files = [\"labels.jsonl\"]", "labels.jsonl, line 1: the row has one answer with a label"),
-        ("dpo", "files = [\"bad.jsonl\"]", "bad.jsonl, line 2: there are neither `chosen` and `rejected`"),
+        ("dpo", "files = [\"bad.jsonl\"]", "bad.jsonl, line 2: there is `chosen` without `rejected`"),
         ("dpo", "files = [\"none.jsonl\"]", "none.jsonl"),
-        ("dpo", "files = [\"long.jsonl\"]", "all 1 rows exceed the context"),
+        ("dpo", "files = [\"long.jsonl\"]", "all 1 preferences exceed the context"),
         ("dpo", "files = [\"pairs.jsonl\"], margin = 1", "recorded.margin has no effect with `files`"),
         ("dpo", "files = [\"pairs.jsonl\"], where = \"success\"", "recorded.where has no effect with `files`"),
         ("dpo", "files = [\"pairs.jsonl\"], runs = [\"out\"]", "exactly one of the keys `runs` and `files`"),
@@ -132,6 +135,19 @@ fn answers_of_files_train_preference_stages() {
         assert!(message.contains(words), "{message}");
         assert!(!desk.path("wrong").exists(), "{words}");
     }
+    let pairs = stage("dpo", 4, "files = [\"pairs.jsonl\"]");
+    for (change, words) in [
+        ("settings = { off_policy = { cap = 2.0, level = \"token\" } }", "settings.off_policy needs the probabilities"),
+        ("settings = { covariance_clip = { low = 1.0, high = 2.0, share = 0.5 } }", "covariance_clip"),
+        ("top_p = 0.5", "a cut by top_k, top_p or min_p has no effect with `recorded`"),
+    ] {
+        let message =
+            learn(&desk, "wrong", &pairs.replace("steps = 3", &format!("steps = 3\n{change}"))).mistake(words);
+        assert!(message.contains(words), "{message}");
+    }
+    let of_seats = format!("{pairs}[seats.agent]\npolicy = \"separate\"\n");
+    let message = learn(&desk, "wrong", &of_seats).mistake("seats");
+    assert!(message.contains("recorded.files has answers of one seat, but [seats] tells seats apart"), "{message}");
     let skipping = stage("dpo", 1, "files = [\"bad.jsonl\", \"long.jsonl\"], skip_bad = 1");
     let outcome = learn(&desk, "skipping", &skipping);
     assert!(

@@ -15,8 +15,9 @@ use crate::range::{check_range, is_default};
 /// Preferences from recorded episodes (`runs`) or from answers in files (`files`). The stage then plays no episodes. With
 /// the surrogate `preference` it learns from pairs: the best and the worst episode of the same task in a run, or the
 /// `chosen` and `rejected` answers of a row; `groups` is the number of pairs per step. With `unpaired-preference` it learns
-/// from single episodes: those of a run that met `success` are desirable, as are answers with a true `label`; `groups` is
-/// the number of episodes per step.
+/// from single episodes: those of a run that met `success` are desirable (with several seats, those of each seat with a
+/// reward above 0), as are answers with a true `label`; `groups` is the number of episodes per step. Answers of files are
+/// those of the first seat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedPreferences {
@@ -29,7 +30,7 @@ pub struct RecordedPreferences {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(!skip_serializing_if, extend("x-range" = "files"))]
     pub files: Vec<PathBuf>,
-    /// Most rows of `files` that are skipped because they state no preference.
+    /// Maximum number of bad rows that are skipped, in all `files` together.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(!skip_serializing_if, range(max = 1_000_000_000))]
     pub skip_bad: u64,
@@ -85,15 +86,31 @@ impl RecordedPreferences {
                 stage.algorithm
             ));
         }
-        let (of_runs, of_pairs) = (self.files.is_empty(), self.files.is_empty() && algorithm.pairs());
+        let of_runs = self.files.is_empty();
+        let single = "a loss over single episodes";
         let without_effect = [
             (self.filter.is_some() && !of_runs, "where", "`files`"),
             (self.skip_bad > 0 && of_runs, "skip_bad", "`runs`"),
-            (self.margin > 0.0 && !of_pairs, "margin", "`files` or single episodes"),
-            (self.branches && !of_pairs, "branches", "`files` or single episodes"),
+            (self.margin > 0.0 && !of_runs, "margin", "`files`"),
+            (self.margin > 0.0 && !algorithm.pairs(), "margin", single),
+            (self.branches && !of_runs, "branches", "`files`"),
+            (self.branches && !algorithm.pairs(), "branches", single),
         ];
         if let Some((_, key, of)) = without_effect.into_iter().find(|(is_set, ..)| *is_set) {
             return contradiction(format!("recorded.{key} has no effect with {of}\nhint: remove it"));
+        }
+        if !of_runs {
+            let of_sampling = [
+                (algorithm.off_policy.is_some(), "off_policy"),
+                (algorithm.entropy_quantile.is_some(), "entropy_quantile"),
+                (algorithm.entropy_band.is_some(), "entropy_band"),
+            ];
+            if let Some((_, key)) = of_sampling.into_iter().find(|(is_set, _)| *is_set) {
+                return contradiction(format!(
+                    "settings.{key} needs the probabilities with which tokens were sampled, which `files` do not \
+                     have\nhint: remove it"
+                ));
+            }
         }
         let sampled = [
             (stage.plan.kind() != SamplingPlan::default().kind(), "plan"),
@@ -104,10 +121,11 @@ impl RecordedPreferences {
             (stage.demonstrations.is_some(), "demonstrations"),
             (stage.alternate_every > 0, "alternate_every"),
             (stage.shuffle_rewards, "shuffle_rewards"),
+            (stage.sampling().cuts(), "a cut by top_k, top_p or min_p"),
         ];
         match sampled.into_iter().find(|(is_set, _)| *is_set) {
             Some((_, key)) => {
-                contradiction(format!("`{key}` has no effect on recorded episodes\nhint: remove it, or `recorded`"))
+                contradiction(format!("{key} has no effect with `recorded`\nhint: remove it, or `recorded`"))
             }
             None => Ok(()),
         }

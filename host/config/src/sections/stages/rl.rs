@@ -232,7 +232,7 @@ impl RlStage {
             Some(recorded) => recorded.check(self, &algorithm)?,
             None => self.check_group(&algorithm)?,
         }
-        self.check_reference_point(&algorithm)?;
+        self.check_reference_point(&self.name, &algorithm)?;
         self.check_seats(&algorithm)
     }
 
@@ -246,7 +246,7 @@ impl RlStage {
             let who = format!("{}`, seat `{seat}", self.name);
             check_schedule(&who, &own.optimizer, own.algorithm.optimizer_steps(self.steps))?;
             self.check_group(&own.algorithm)?;
-            self.check_reference_point(&own.algorithm)?;
+            self.check_reference_point(&who, &own.algorithm)?;
             let shared = [
                 (own.algorithm.group_by != algorithm.group_by, "group_by"),
                 (own.algorithm.shared_turns != algorithm.shared_turns, "shared_turns"),
@@ -290,17 +290,23 @@ impl RlStage {
     }
 
     /// Rejects minibatches of one episode under a loss that compares replies with those to other episodes' prompts.
-    fn check_reference_point(&self, algorithm: &Algorithm) -> Result<(), RunFileError> {
+    fn check_reference_point(&self, who: &str, algorithm: &Algorithm) -> Result<(), RunFileError> {
         let each = if self.recorded.is_some() { 1 } else { u64::from(self.group_size) };
         let episodes = u64::from(self.groups) * each;
         let is_unpaired = matches!(algorithm.surrogate, Surrogate::UnpairedPreference { .. });
+        if is_unpaired && self.dynamic_sampling.max_rounds > 0 {
+            return Err(RunFileError::Contradiction(format!(
+                "stage `{who}`: dynamic_sampling replaces groups of equal rewards, which teach with surrogate.kind = \
+                 \"unpaired-preference\"\nhint: remove dynamic_sampling"
+            )));
+        }
         if !is_unpaired || episodes >= 2 * u64::from(algorithm.minibatches) {
             return Ok(());
         }
         Err(RunFileError::Contradiction(format!(
-            "stage `{}`: surrogate.kind = \"unpaired-preference\" compares each episode with replies of others in its \
-             minibatch, but {episodes} episodes are in {} minibatches\nhint: set groups to {} or more",
-            self.name,
+            "stage `{who}`: surrogate.kind = \"unpaired-preference\" compares each episode with replies of others in its \
+             minibatch, but a step has minibatches = {} and this number of episodes: {episodes}\nhint: set groups to {} or \
+             more",
             algorithm.minibatches,
             (2 * u64::from(algorithm.minibatches)).div_ceil(each.max(1)),
         )))

@@ -28,8 +28,8 @@ pub struct SourceSection {
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-default" = "`\"success\"`", "x-range" = "a filter expression"))]
     pub filter: Option<Filter>,
-    /// Files of conversations with tool calls: lines of OpenAI's `messages` or ShareGPT's `conversations`. Relative to the
-    /// run file.
+    /// Files of conversations with tool calls: rows of OpenAI's `messages`, of ShareGPT's `conversations`, or of `prompt` and
+    /// `completion`, of which the completion alone is imitated. Relative to the run file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(!skip_serializing_if, extend("x-range" = "files"))]
     pub chat: Vec<PathBuf>,
@@ -37,7 +37,7 @@ pub struct SourceSection {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "weight 1"))]
     pub weight_column: Option<String>,
-    /// Most rows of `chat` that are skipped because they are not conversations.
+    /// Maximum number of bad rows that are skipped, in all files of `chat` together.
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(!skip_serializing_if, range(max = 1_000_000_000))]
     pub skip_bad: u64,
