@@ -68,7 +68,8 @@ pub struct Episode {
 
 impl BoundPlugin {
     /// The boundary of the environment that this is.
-    fn boundary(&self) -> Boundary {
+    #[must_use]
+    pub fn boundary(&self) -> Boundary {
         boundary(&self.plugin)
     }
 

@@ -28,7 +28,7 @@ pub use limits::log::{EpisodeLog, LogRecorder};
 pub use overrides::CallOverrides;
 pub use recorder::{ExchangeRecorder, RecordedExchanges, ToolCaller, with_recorder};
 pub use reward_tools::RewardTools;
-pub use saved::episode::SavedEpisode;
+pub use saved::episode::{SavedEpisode, SavedPlugins};
 pub use saved::session::NotSaved;
 pub use snapshot::EpisodeSnapshot;
 pub use tool_set::{BoundPlugin, SameFunction, Tool, ToolSet, UnknownTool, unsandboxed};

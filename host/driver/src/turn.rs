@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use gymkhana_record::{Call, CallSite, Content, Ending, LogEntry, Part, Turn, WrittenCall, text_of};
 use gymkhana_sandbox::{Action, Advice, StepResult};
+use serde::{Deserialize, Serialize};
 use tracing::{Instrument, info_span};
 
 use crate::episode::{Episode, milliseconds};
@@ -14,7 +15,7 @@ use crate::hooks::{Hooks, TimedCall};
 use crate::session::ToolAnswer;
 
 /// Text and calls of a seat in one turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
     /// Text outside the calls.
     pub message: String,

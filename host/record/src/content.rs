@@ -111,7 +111,8 @@ pub struct Call {
 }
 
 /// A call as the policy wrote it, before the host gives it an id.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum WrittenCall {
     /// A name and an object of arguments.
     Sound {

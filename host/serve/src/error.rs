@@ -4,9 +4,11 @@ use std::fmt::{Display, Formatter};
 
 use gymkhana_record::{Boundary, Failure};
 use gymkhana_sandbox::CallError;
+use serde::{Deserialize, Serialize};
 
 /// The party at fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Owner {
     /// The client or the agent behind it: a wrong name, malformed input, a request out of order.
     Agent,
@@ -51,7 +53,8 @@ impl Owner {
 }
 
 /// Kinds of errors. Each belongs to a status of HTTP and to a code of each protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ErrorKind {
     /// No session of this client has this id: it never existed, was closed, has expired, or is another client's.
     UnknownSession,
@@ -117,7 +120,8 @@ impl ErrorKind {
 }
 
 /// A request that failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(deny_unknown_fields)]
 pub struct ServeError {
     /// The party at fault.
     pub owner: Owner,

@@ -16,5 +16,6 @@ pub mod error;
 pub mod metrics;
 pub mod plain_error;
 pub mod records;
+pub mod remote;
 pub mod server;
 pub mod session;

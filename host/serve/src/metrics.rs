@@ -24,6 +24,8 @@ pub struct SessionCounts {
     pub places: usize,
     /// Number of times that a session was parked.
     pub parked: u64,
+    /// Workers that are present.
+    pub workers: usize,
 }
 
 /// HTTP content type of the page.
@@ -51,6 +53,8 @@ pub(crate) struct SessionMetrics {
     requests: Family<OutcomeLabels, Counter>,
     seconds: Family<DoorLabel, Histogram>,
     opened: Family<DoorLabel, Counter>,
+    moved: Counter,
+    lost: Counter,
 }
 
 impl Default for SessionMetrics {
@@ -61,6 +65,8 @@ impl Default for SessionMetrics {
             requests: Family::default(),
             seconds: Family::new_with_constructor(histogram as fn() -> Histogram),
             opened: Family::default(),
+            moved: Counter::default(),
+            lost: Counter::default(),
         }
     }
 }
@@ -69,6 +75,16 @@ impl SessionMetrics {
     /// Counts a session.
     pub(crate) fn opened(&self, door: Door) {
         self.opened.get_or_create(&DoorLabel { door: door.label() }).inc();
+    }
+
+    /// Counts an episode that moves to another worker.
+    pub(crate) fn moved(&self) {
+        self.moved.inc();
+    }
+
+    /// Counts an episode that could not continue or be scored.
+    pub(crate) fn lost(&self) {
+        self.lost.inc();
     }
 
     /// Counts a request of a session.
@@ -98,6 +114,9 @@ impl SessionMetrics {
         registry.register("places", "Largest number of sessions with live plugin instances", gauge(counts.places));
         let parked = prometheus_client::metrics::counter::ConstCounter::new(counts.parked);
         registry.register("sessions_parked", "Sessions turned into snapshots", parked);
+        registry.register("workers", "Workers that hold plugin instances", gauge(counts.workers));
+        registry.register("episodes_moved", "Episodes that moved from a lost worker to another", self.moved.clone());
+        registry.register("episodes_lost", "Episodes dropped by a fault of the host", self.lost.clone());
         let mut page = String::new();
         text::encode(&mut page, &registry)?;
         Ok(page)
@@ -116,7 +135,7 @@ mod tests {
         metrics.finished(Door::VerlTool, None, Duration::from_millis(1));
         let full = ServeError::host(ErrorKind::Full, "full");
         metrics.finished(Door::VerlTool, Some(&full), Duration::from_millis(1));
-        let page = metrics.page(SessionCounts { open: 3, live: 2, places: 5, parked: 7 }).unwrap();
+        let page = metrics.page(SessionCounts { open: 3, live: 2, places: 5, parked: 7, workers: 4 }).unwrap();
         for line in [
             "gymkhana_serve_requests_total{door=\"verltool\",outcome=\"ok\",owner=\"\"} 1",
             "gymkhana_serve_requests_total{door=\"verltool\",outcome=\"full\",owner=\"host\"} 1",
@@ -126,6 +145,9 @@ mod tests {
             "gymkhana_serve_sessions_live 2",
             "gymkhana_serve_places 5",
             "gymkhana_serve_sessions_parked_total 7",
+            "gymkhana_serve_workers 4",
+            "gymkhana_serve_episodes_moved_total 0",
+            "gymkhana_serve_episodes_lost_total 0",
         ] {
             assert!(page.lines().any(|own| own == line), "{line} in {page}");
         }

@@ -24,16 +24,21 @@ pub struct SavedEpisode {
     tools: Vec<SavedSession>,
 }
 
+/// State of the plugins of an episode, without the plugins and without the host's part.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SavedPlugins {
+    environment: Snapshot,
+    /// Used parts of the quotas of the environment's plugins, the outermost first.
+    used: Vec<Usage>,
+    tools: Vec<SavedSession>,
+}
+
 impl SavedEpisode {
     /// The data of a snapshot; `data` is the host's part at the time of the snapshot.
     #[must_use]
     pub fn new(snapshot: &EpisodeSnapshot, data: EpisodeData) -> Self {
-        Self {
-            data,
-            environment: snapshot.environment.clone(),
-            used: snapshot.recorders.iter().map(usage).collect(),
-            tools: snapshot.tools.save(),
-        }
+        let SavedPlugins { environment, used, tools } = SavedPlugins::new(snapshot);
+        Self { data, environment, used, tools }
     }
 
     /// The snapshot and the host's part, with the plugins that the episode was saved with.
@@ -45,13 +50,34 @@ impl SavedEpisode {
         environment: &BoundPlugin,
         tools: &Arc<ToolSet>,
     ) -> Result<(EpisodeSnapshot, EpisodeData), NotSaved> {
-        let snapshot = EpisodeSnapshot {
+        let Self { data, environment: state, used, tools: sessions } = self;
+        let plugins = SavedPlugins { environment: state, used, tools: sessions };
+        Ok((plugins.open(environment, tools)?, data))
+    }
+}
+
+impl SavedPlugins {
+    /// The data of a snapshot.
+    #[must_use]
+    pub fn new(snapshot: &EpisodeSnapshot) -> Self {
+        Self {
+            environment: snapshot.environment.clone(),
+            used: snapshot.recorders.iter().map(usage).collect(),
+            tools: snapshot.tools.save(),
+        }
+    }
+
+    /// The snapshot, with the plugins that the episode was saved with.
+    ///
+    /// # Errors
+    /// If other tools are given.
+    pub fn open(self, environment: &BoundPlugin, tools: &Arc<ToolSet>) -> Result<EpisodeSnapshot, NotSaved> {
+        Ok(EpisodeSnapshot {
             environment: self.environment,
             bound: environment.clone(),
             recorders: Chain::resumed(&environment.plugin, &self.used),
             tools: ToolboxSnapshot::open(self.tools, tools)?,
-        };
-        Ok((snapshot, self.data))
+        })
     }
 }
 

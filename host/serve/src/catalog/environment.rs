@@ -62,6 +62,8 @@ pub struct ServedEnvironment {
     rollout: Arc<Rollout>,
     /// The run file of the episodes' folder.
     run_file: RunFile,
+    /// Options of a session that differ from those of the configuration.
+    own_options: Vec<NamedValue>,
     /// Functions of the first seat in the first task.
     first: OnceCell<Vec<Function>>,
 }
@@ -83,7 +85,8 @@ impl ServedEnvironment {
         let inside = innermost.environment_info().await.user_error()?;
         let (folder, facts) = (innermost.name().to_owned(), PluginFacts::of(innermost));
         let name = folder.clone();
-        Ok(Self { name, folder, facts, info, inside, bound, splits, rollout, run_file, first: OnceCell::new() })
+        let (own_options, first) = (vec![], OnceCell::new());
+        Ok(Self { name, folder, facts, info, inside, bound, splits, rollout, run_file, own_options, first })
     }
 
     /// The same with other options beside or in the place of its own.
@@ -93,7 +96,7 @@ impl ServedEnvironment {
     pub(super) async fn with_options(&self, folder: &str, options: Vec<NamedValue>) -> Result<Self, ServeError> {
         let mut all = self.options().to_vec();
         all.retain(|own| options.iter().all(|other| other.name != own.name));
-        all.extend(options);
+        all.extend(options.iter().cloned());
         let mut run_file = self.run_file.clone();
         let value = |value: &Value| match value {
             Value::Flag(flag) => toml::Value::Boolean(*flag),
@@ -107,7 +110,7 @@ impl ServedEnvironment {
         let failed = |error: &dyn std::fmt::Display| ServeError::bad_input(error.to_string());
         let served = Self::new(run_file, set.map_err(|error| failed(&error))?).await;
         let served = served.map_err(|error| failed(&error))?;
-        Ok(Self { folder: folder.to_owned(), ..served })
+        Ok(Self { folder: folder.to_owned(), own_options: options, ..served })
     }
 
     /// Name of the folder of records with these options.
@@ -239,6 +242,11 @@ impl ServedEnvironment {
         let own = self.bound.plugin.chain().map(Plugin::name).filter(|_| !self.is_tools_only());
         let tools = self.tools().tools().iter().map(|tool| tool.name());
         own.chain(tools).chain(self.rollout.plugins().reward_names()).map(ToOwned::to_owned).collect()
+    }
+
+    /// Options of a session that differ from those of the configuration.
+    pub(crate) fn own_options(&self) -> &[NamedValue] {
+        &self.own_options
     }
 
     /// Its plugin and options.

@@ -2,11 +2,13 @@
 
 mod environment;
 mod options;
+mod published;
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use gymkhana_config::RunFile;
 use gymkhana_driver::ToolSet;
 use gymkhana_nearest::did_you_mean;
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
@@ -22,6 +24,7 @@ use crate::error::{ErrorKind, ServeError};
 
 pub use environment::{PluginFacts, ServedEnvironment};
 pub use options::named_values;
+pub use published::SERVE_FILE;
 
 /// Environments with other options than those of the configuration that a server keeps.
 const MAX_VARIANTS: usize = 64;
@@ -39,6 +42,10 @@ pub struct Catalog {
     /// The assets of the plugins, for the folders of records.
     assets: AssetFiles,
     sandbox: Sandbox,
+    /// The configuration, with digests in the place of the paths of assets.
+    config: ServeFile,
+    /// A run file of all plugins.
+    whole: RunFile,
 }
 
 impl Catalog {
@@ -58,14 +65,34 @@ impl Catalog {
         // A plugin is granted an environment inside if any environment lists it.
         let wraps = config.environments.values().flat_map(|environment| &environment.wrap);
         whole.environment.wrap = wraps.cloned().collect();
-        let sandbox = plugins::sandbox(&whole, reporter)?;
         let assets = AssetFiles::pin(&mut whole, folder, None)?;
-        let loaded = plugins::load(&whole, &sandbox, &files, &assets, OutboundMode::Live)?;
-        sections_have_plugins(config, &loaded)?;
         // The run files of records name assets by their digest.
-        let config = &ServeFile { plugins: whole.plugins, ..config.clone() };
-        let mut catalog =
-            Self { environments: vec![], tools_only: None, variants: RwLock::default(), files, assets, sandbox };
+        let config = ServeFile { plugins: whole.plugins.clone(), ..config.clone() };
+        Self::with_assets(config, whole, files, assets, reporter).await
+    }
+
+    /// Loads plugins whose assets are read. `whole` is a run file of all of them.
+    async fn with_assets(
+        config: ServeFile,
+        whole: RunFile,
+        files: Vec<PluginFile>,
+        assets: AssetFiles,
+        reporter: &Arc<dyn Reporter>,
+    ) -> RunResult<Self> {
+        let sandbox = plugins::sandbox(&whole, reporter)?;
+        let loaded = plugins::load(&whole, &sandbox, &files, &assets, OutboundMode::Live)?;
+        sections_have_plugins(&config, &loaded)?;
+        let mut catalog = Self {
+            environments: vec![],
+            tools_only: None,
+            variants: RwLock::default(),
+            files,
+            assets,
+            sandbox,
+            config: config.clone(),
+            whole,
+        };
+        let config = &config;
         let is = |plugin: &&Plugin, kind| plugin.manifest().kinds.contains(&kind);
         for environment in loaded.iter().filter(|plugin| is(plugin, Kind::Environment) && !plugin.is_wrapper()) {
             let served = catalog.bind(config, environment.clone(), &loaded).await?;

@@ -5,10 +5,10 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use gymkhana_orchestration::{RunError, RunResult};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// `[sessions]`: bounds of the table of sessions.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SessionLimits {
     /// Open sessions of all clients, 1 to 10,000,000. One more is refused.
@@ -72,7 +72,7 @@ impl SessionLimits {
 }
 
 /// `[episode]`: limits of one episode, which records and replays know as those of a run.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EpisodeLimits {
     /// Turns of all seats, 1 to 100,000.

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gymkhana_orchestration::RunResult;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::limits::within;
 use crate::body::BodyLimits;
 
 /// `[listen]`: settings of the listener.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ListenSection {
     /// Certificate and key; plain HTTP without them.
@@ -67,7 +67,7 @@ impl ListenSection {
 }
 
 /// `listen.tls`: PEM files, whose paths are relative to the working directory.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsSection {
     /// Certificate chain, the server's own first.
@@ -77,7 +77,7 @@ pub struct TlsSection {
 }
 
 /// `[clients.NAME]`: a client and the environment variable with its token.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientSection {
     /// Environment variable of the server with the token that the client sends as `authorization: Bearer TOKEN`.

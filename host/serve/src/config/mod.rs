@@ -10,7 +10,7 @@ use std::path::Path;
 
 use gymkhana_config::{ModelSection, Options, PluginSection, RewardSection, SandboxSection, ToolSection, WrapperEntry};
 use gymkhana_orchestration::{Classify, RunError, RunResult};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub use limits::{EpisodeLimits, SessionLimits};
 pub use listen::{ClientSection, ListenSection, TlsSection};
@@ -21,7 +21,7 @@ pub use verltool::{TagSection, VerlToolSection};
 const SUCCESS: &str = "environment.success";
 
 /// The file `serve.toml`. Every key has a default.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServeFile {
     /// Success rule of records, as in a run file.
@@ -70,7 +70,7 @@ impl Default for ServeFile {
 }
 
 /// Options, reward weight and wrappers of an environment.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnvironmentOptions {
     /// Factor of the sum of the environment's rewards.

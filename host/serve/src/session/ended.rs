@@ -1,37 +1,8 @@
-//! The end of an episode: final views, scores and the record.
+//! The end of an episode: its scores, and the answer to its last turn.
 
-use gymkhana_driver::{NoHooks, unsandboxed};
-use gymkhana_orchestration::is_tools_only;
-use gymkhana_record::{Ending, EpisodeRecord, Failure};
+use gymkhana_record::{EpisodeRecord, Failure};
 
-use super::episode::LiveEpisode;
 use super::types::{EpisodeScore, Step};
-use crate::catalog::ServedEnvironment;
-
-impl LiveEpisode {
-    /// Reads the final views, scores the episode and writes the record. `ending` is that of an episode that the
-    /// environment did not end.
-    pub(super) async fn finish(self, served: &ServedEnvironment, ending: Ending) -> Box<EpisodeRecord> {
-        let Self { episode, facts } = self;
-        let ending = episode.data.ending.unwrap_or(ending);
-        let record = EpisodeRecord {
-            turn_limit: served.run_file().limits.turns,
-            unsandboxed: without_sandbox(served),
-            ..EpisodeRecord::new(facts.record, facts.task, facts.seed, ending)
-        };
-        let record = episode.finish(&NoHooks, ending, facts.begun, record).await;
-        let scored = served.rollout().rescore(std::slice::from_ref(&record)).await;
-        Box::new(scored.into_iter().next().unwrap_or(record))
-    }
-}
-
-/// Full names of the plugins that ran without a sandbox. The environment of tool sessions is the host's own code.
-fn without_sandbox(served: &ServedEnvironment) -> Vec<String> {
-    let tools = served.tools().tools().iter().map(|tool| &tool.bound.plugin);
-    let mut names = unsandboxed(std::iter::once(&served.bound().plugin).chain(tools));
-    names.retain(|name| !is_tools_only(name));
-    names
-}
 
 impl EpisodeScore {
     /// The scores of a record.

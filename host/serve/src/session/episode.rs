@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use gymkhana_driver::{Episode, EpisodeSeeds, EpisodeSetup, Extent, NoHooks, Reply, StartFailure};
+use gymkhana_driver::{EpisodeData, Extent, Reply, StartFailure};
 use gymkhana_record::{Boundary, Call, CallSite, Ending, EpisodeId, EpisodeRecord, Failure, Seed, TaskRef, Turn};
 
+use super::place::Place;
+use super::player::Player;
 use super::types::{Action, CallAnswer, Opened, Step};
 use crate::catalog::ServedEnvironment;
 use crate::config::EpisodeLimits;
 use crate::error::{ErrorKind, Owner, ServeError};
+use crate::remote::{AskError, FinishOrder, PlaceLost, StartError};
 
 /// What the host knows of an episode, live or parked.
 #[derive(Debug, Clone)]
@@ -27,46 +30,38 @@ pub(super) struct EpisodeFacts {
 
 /// A live episode.
 pub(super) struct LiveEpisode {
-    pub(super) episode: Episode,
+    pub(super) player: Player,
     pub(super) facts: EpisodeFacts,
 }
 
-/// An environment that did not start: the record and the error.
-pub(super) struct NotStarted {
-    pub(super) record: Box<EpisodeRecord>,
-    pub(super) error: ServeError,
+/// An ended episode.
+pub(super) struct EndedEpisode {
+    pub(super) record: EpisodeRecord,
+    pub(super) facts: EpisodeFacts,
 }
 
-/// Seeds of the plugins of an episode, as in a run.
-pub(super) fn seeds(seed: Seed) -> EpisodeSeeds {
-    EpisodeSeeds { environment: seed.child("environment"), tools: seed.child("tool") }
+/// An episode that did not start.
+pub(super) enum NotStarted {
+    /// The environment did not start: the record and the error.
+    Recorded(Box<EpisodeRecord>, ServeError),
+    /// The worker answered with an error.
+    Failed(ServeError),
+    /// The worker is lost, and nothing has happened.
+    Lost(PlaceLost),
 }
 
 impl LiveEpisode {
-    /// Starts an episode.
+    /// Starts an episode at its place.
     pub(super) async fn start(
         served: &ServedEnvironment,
         limits: &EpisodeLimits,
+        place: &Place,
         (record, task, seed): (EpisodeId, TaskRef, Seed),
     ) -> Result<(Self, Opened), NotStarted> {
-        let setup = EpisodeSetup {
-            environment: served.bound(),
-            tools: served.tools(),
-            task: task.clone(),
-            seeds: seeds(seed),
-            overrides: Arc::default(),
-            max_bytes: limits.bytes(),
-        };
         let facts = EpisodeFacts { record, task: task.clone(), seed, begun: Instant::now(), turns: 0, last: None };
-        let failed = |failed: StartFailure| NotStarted::new(&facts, failed);
-        let mut episode = Episode::start(setup, &NoHooks).await.map_err(failed)?;
-        let seats = u32::try_from(served.info().seats.len()).unwrap_or(u32::MAX);
-        if let Err(failure) = episode.offer(seats, &[]) {
-            let logs = episode.data.logs.into_entries();
-            return Err(failed(StartFailure { failure, exchanges: episode.data.exchanges, logs }));
-        }
-        episode.observe_opening(&mut NoHooks);
-        let data = &episode.data;
+        let player = Player::start(place, served, limits, task.clone(), seed).await;
+        let player = player.map_err(|error| NotStarted::new(&facts, error))?;
+        let data = player.data();
         let opened = Opened {
             task,
             seed: seed.0,
@@ -74,52 +69,72 @@ impl LiveEpisode {
             offered: data.opening.functions.clone(),
             seat: data.seat,
         };
-        Ok((Self { episode, facts }, opened))
+        Ok((Self { player, facts }, opened))
+    }
+
+    /// Host's part of the episode.
+    pub(super) fn data(&self) -> &EpisodeData {
+        self.player.data()
     }
 
     /// Takes a turn, or answers the last one again.
     ///
     /// # Errors
-    /// If another seat or another turn is meant.
-    pub(super) async fn act(&mut self, limits: &EpisodeLimits, action: Action) -> Result<Step, ServeError> {
+    /// If another seat or another turn is meant, or the worker is lost; the episode is then as before.
+    pub(super) async fn act(&mut self, limits: &EpisodeLimits, action: Action) -> Result<Step, AskError> {
         let Action { seat, reply, turn } = action;
         if let Some(again) = self.facts.repeated(&reply, turn)? {
             return Ok(again);
         }
-        let data = &self.episode.data;
+        let data = self.data();
         if let Some(wrong) = seat.filter(|seat| *seat != data.seat) {
             let message = format!("seat {wrong} cannot act: seat {} is to move", data.seat);
-            return Err(ServeError::agent(ErrorKind::OutOfOrder, message));
+            return Err(ServeError::agent(ErrorKind::OutOfOrder, message).into());
         }
         let (seat, before) = (data.seat, data.extent());
-        let ending = self.episode.take_turn(&mut NoHooks, reply.clone(), u32::MAX).await;
+        let ending = self.player.turn(reply.clone()).await?;
         let number = self.facts.turns;
         self.facts.turns += 1;
         let ending = ending.or_else(|| self.reached(limits));
-        self.episode.data.ending = ending;
+        self.player.data_mut().ending = ending;
         let step = self.step((number, seat), before, ending);
         self.facts.last = Some(Arc::new((reply, step.clone())));
         Ok(step)
     }
 
-    /// The record of an episode that has just started.
-    pub(super) fn begun(&self) -> EpisodeRecord {
-        let data = &self.episode.data;
-        let EpisodeFacts { record, task, seed, .. } = &self.facts;
-        EpisodeRecord {
-            opening: data.opening.clone(),
-            turns: data.turns.clone(),
-            environment_rewards: data.rewards.clone(),
-            exchanges: data.exchanges.clone(),
-            ..EpisodeRecord::new(*record, task.clone(), *seed, Ending::Dropped)
+    /// Ends and scores the episode. `ending` is that of an episode that neither the environment nor a limit ended.
+    ///
+    /// # Errors
+    /// If it is at a worker that does not give the record; the episode is then as before.
+    pub(super) async fn finish(
+        self: Box<Self>,
+        served: &ServedEnvironment,
+        ending: Ending,
+    ) -> Result<EndedEpisode, (Box<Self>, AskError)> {
+        let Self { player, facts } = *self;
+        let order = FinishOrder {
+            record: facts.record,
+            task: facts.task.clone(),
+            seed: facts.seed,
+            ending: player.data().ending.unwrap_or(ending),
+            age_ms: facts.begun.elapsed().as_secs_f64() * 1e3,
+        };
+        match player.finish(served, facts.begun, order).await {
+            Ok(record) => Ok(EndedEpisode { record: *record, facts }),
+            Err((player, error)) => Err((Box::new(Self { player, facts }), error)),
         }
+    }
+
+    /// The record of an episode as far as it is known.
+    pub(super) fn known(&self) -> EpisodeRecord {
+        self.facts.known(self.data())
     }
 
     /// The first limit that leaves no room for another turn.
     fn reached(&self, limits: &EpisodeLimits) -> Option<Ending> {
         if self.facts.turns >= u64::from(limits.turns) {
             Some(Ending::TurnLimit)
-        } else if self.episode.data.calls >= limits.calls {
+        } else if self.data().calls >= limits.calls {
             Some(Ending::CallLimit)
         } else if self.facts.begun.elapsed() >= limits.time() {
             Some(Ending::TimeLimit)
@@ -130,7 +145,7 @@ impl LiveEpisode {
 
     /// What one turn added.
     fn step(&self, (turn, seat): (u64, u32), before: Extent, ending: Option<Ending>) -> Step {
-        let data = &self.episode.data;
+        let data = self.data();
         let added = data.since(before);
         let failures = added.failures.to_vec();
         let (mut calls, mut answers, mut observations) = (Vec::new(), Vec::new(), Vec::new());
@@ -174,6 +189,29 @@ fn owner_of_failed_call(failures: &[Failure], id: &str) -> Owner {
 }
 
 impl EpisodeFacts {
+    /// The record of an episode as far as it is known: that of one which has just started, or whose worker is lost.
+    pub(super) fn known(&self, data: &EpisodeData) -> EpisodeRecord {
+        EpisodeRecord {
+            opening: data.opening.clone(),
+            turns: data.turns.clone(),
+            environment_rewards: data.rewards.clone(),
+            exchanges: data.exchanges.clone(),
+            ..EpisodeRecord::new(self.record, self.task.clone(), self.seed, Ending::Dropped)
+        }
+    }
+
+    /// The record of an episode whose plugin instances are lost.
+    pub(super) fn dropped(&self, data: &EpisodeData, why: &str) -> EpisodeRecord {
+        let failure = Failure {
+            at: Boundary::Host,
+            kind: gymkhana_record::FailureKind::Fault,
+            call_site: CallSite::Step(data.steps),
+            message: why.to_owned(),
+        };
+        let failures = data.failures.iter().cloned().chain([failure]).collect();
+        EpisodeRecord { extras: data.extras.clone(), failures, costs: data.costs.clone(), ..self.known(data) }
+    }
+
     /// The seat to move after the last turn.
     pub(super) fn next_seat(&self) -> u32 {
         self.last.as_ref().map_or(0, |last| last.1.next_seat)
@@ -195,9 +233,22 @@ impl EpisodeFacts {
     }
 }
 
+impl EndedEpisode {
+    /// Keeps the answer to the turn that ended the episode, with its scores.
+    pub(super) fn remember(&mut self, step: &Step) {
+        if let Some(last) = &self.facts.last {
+            self.facts.last = Some(Arc::new((last.0.clone(), step.clone())));
+        }
+    }
+}
+
 impl NotStarted {
-    fn new(facts: &EpisodeFacts, failed: StartFailure) -> Self {
-        let StartFailure { failure, exchanges, logs } = failed;
+    fn new(facts: &EpisodeFacts, error: StartError) -> Self {
+        let StartFailure { failure, exchanges, logs } = match error {
+            StartError::Environment(failed) => failed,
+            StartError::Failed(error) => return Self::Failed(error),
+            StartError::Lost(lost) => return Self::Lost(lost),
+        };
         let invalid = failure.kind == gymkhana_record::FailureKind::Refused;
         let error = match &failure.at {
             Boundary::Environment(_) if invalid => ServeError::bad_input(failure.to_string()),
@@ -210,6 +261,6 @@ impl NotStarted {
             failures: vec![failure],
             ..EpisodeRecord::new(facts.record, facts.task.clone(), facts.seed, ending)
         };
-        Self { record: Box::new(record), error }
+        Self::Recorded(Box::new(record), error)
     }
 }

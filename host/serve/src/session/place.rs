@@ -1,15 +1,22 @@
 //! The right to live plugin instances.
 
+use std::sync::Arc;
+
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::remote::WorkerPlace;
+
 /// Right to live plugin instances; returned when dropped.
-pub(super) struct Place {
-    _permit: OwnedSemaphorePermit,
+pub(super) enum Place {
+    /// In this process.
+    Here { _permit: OwnedSemaphorePermit },
+    /// At a worker. The episode there holds it, too.
+    Away(Arc<dyn WorkerPlace>),
 }
 
 impl Place {
     /// The place of a permit.
     pub(super) fn of(permit: OwnedSemaphorePermit) -> Self {
-        Self { _permit: permit }
+        Self::Here { _permit: permit }
     }
 }

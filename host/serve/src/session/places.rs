@@ -1,4 +1,5 @@
-//! Places for live episodes: when none is free, the session that was idle for the longest time is parked.
+//! Places for live episodes, in this process or at workers: when none is free, the session that was idle for the longest
+//! time is parked.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,14 +13,17 @@ use tokio::time::{Instant, timeout_at};
 use super::entry::Entry;
 use super::place::Place;
 use crate::error::{ErrorKind, ServeError};
+use crate::remote::{PlaceCounts, SessionWorkers};
 
 /// Time after which a request that waits for a place looks again for an idle session.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// Time between two looks for a place that a worker gives back.
+const GIVEN_BACK: Duration = Duration::from_millis(2);
+
 /// The places of a table.
 pub(super) struct Places {
-    free: Arc<Semaphore>,
-    total: usize,
+    source: Source,
     wait: Duration,
     clock: AtomicU64,
     /// Sessions with live episodes that may be parked, by the time of their last use.
@@ -27,28 +31,37 @@ pub(super) struct Places {
     parked: AtomicU64,
 }
 
+/// Where places are.
+enum Source {
+    Here { free: Arc<Semaphore>, total: usize },
+    Away(Arc<dyn SessionWorkers>),
+}
+
 impl Places {
-    /// This number of places. A request waits for one as long as `wait`.
+    /// This number of places in this process. A request waits for one as long as `wait`.
     pub(super) fn new(total: usize, wait: Duration) -> Self {
         let total = total.clamp(1, Semaphore::MAX_PERMITS);
-        Self {
-            free: Arc::new(Semaphore::new(total)),
-            total,
-            wait,
-            clock: AtomicU64::new(1),
-            idle: Mutex::default(),
-            parked: AtomicU64::new(0),
+        Self::of(Source::Here { free: Arc::new(Semaphore::new(total)), total }, wait)
+    }
+
+    /// The places of workers.
+    pub(super) fn away(workers: Arc<dyn SessionWorkers>, wait: Duration) -> Self {
+        Self::of(Source::Away(workers), wait)
+    }
+
+    fn of(source: Source, wait: Duration) -> Self {
+        Self { source, wait, clock: AtomicU64::new(1), idle: Mutex::default(), parked: AtomicU64::new(0) }
+    }
+
+    /// Numbers of places.
+    pub(super) fn counts(&self) -> PlaceCounts {
+        match &self.source {
+            Source::Here { free, total } => {
+                let taken = total.saturating_sub(free.available_permits());
+                PlaceCounts { workers: 0, places: *total, taken }
+            }
+            Source::Away(workers) => workers.counts(),
         }
-    }
-
-    /// Number of places.
-    pub(super) fn total(&self) -> usize {
-        self.total
-    }
-
-    /// Number of live episodes.
-    pub(super) fn taken(&self) -> usize {
-        self.total.saturating_sub(self.free.available_permits())
     }
 
     /// Number of times that a session was parked.
@@ -56,36 +69,70 @@ impl Places {
         self.parked.load(Ordering::Relaxed)
     }
 
-    /// Takes a place; parks another session if none is free, and waits if none can be parked.
+    /// Takes a place; parks another session if none is free, and waits if none can be parked. `is_last` is whether the
+    /// server is shutting down, so that no worker will come.
     ///
     /// # Errors
     /// If none becomes free in time.
-    pub(super) async fn acquire(&self, guests: &Handle) -> Result<Place, ServeError> {
-        let deadline = Instant::now() + self.wait;
+    pub(super) async fn acquire(&self, guests: &Handle, is_last: bool) -> Result<Place, ServeError> {
+        let waits = !is_last || matches!(self.source, Source::Here { .. });
+        let deadline = Instant::now() + if waits { self.wait } else { Duration::ZERO };
         loop {
-            if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
-                return Ok(Place::of(permit));
+            if let Some(place) = self.take() {
+                return Ok(place);
             }
-            if self.park_oldest(guests).await {
-                continue;
+            let has_parked = self.park_oldest(guests).await;
+            // A worker gives the place of a parked session back with its next answer.
+            if let Some(place) = self.wait_until(deadline.min(Instant::now() + LOOK_AGAIN)).await {
+                return Ok(place);
             }
-            let until = deadline.min(Instant::now() + LOOK_AGAIN);
-            match timeout_at(until, Arc::clone(&self.free).acquire_owned()).await {
-                Ok(Ok(permit)) => return Ok(Place::of(permit)),
-                // The semaphore is never closed.
-                Ok(Err(_)) | Err(_) if Instant::now() >= deadline => return Err(self.full()),
-                Ok(Err(_)) | Err(_) => {}
+            if !has_parked && Instant::now() >= deadline {
+                return Err(self.full());
             }
         }
     }
 
+    /// A free place.
+    fn take(&self) -> Option<Place> {
+        match &self.source {
+            Source::Here { free, .. } => Arc::clone(free).try_acquire_owned().ok().map(Place::of),
+            Source::Away(workers) => workers.take().map(Place::Away),
+        }
+    }
+
+    /// A place that becomes free in time.
+    async fn wait_until(&self, deadline: Instant) -> Option<Place> {
+        match &self.source {
+            // The semaphore is never closed.
+            Source::Here { free, .. } => {
+                let permit = timeout_at(deadline, Arc::clone(free).acquire_owned()).await;
+                permit.ok()?.ok().map(Place::of)
+            }
+            Source::Away(workers) => loop {
+                if let Some(place) = workers.take() {
+                    return Some(Place::Away(place));
+                }
+                if Instant::now() >= deadline {
+                    return None;
+                }
+                tokio::time::sleep(GIVEN_BACK).await;
+            },
+        }
+    }
+
     fn full(&self) -> ServeError {
-        let message = format!(
-            "no place is free: {} episodes are live and stayed in use for {} s\nhint: close sessions, repeat the request \
-             later, or raise sessions.live",
-            self.total,
-            self.wait.as_secs_f64()
-        );
+        let (PlaceCounts { workers, places, .. }, seconds) = (self.counts(), self.wait.as_secs_f64());
+        let message = if matches!(self.source, Source::Away(_)) && workers == 0 {
+            format!(
+                "no place is free: no worker joined for {seconds} s\nhint: start `host worker` with the address of the \
+                 bus, or repeat the request later"
+            )
+        } else {
+            format!(
+                "no place is free: {places} episodes are live and stayed in use for {seconds} s\nhint: close sessions, \
+                 repeat the request later, or raise sessions.live"
+            )
+        };
         ServeError::host(ErrorKind::Full, message)
     }
 

@@ -3,23 +3,24 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use gymkhana_driver::NoHooks;
-use gymkhana_record::{CallSite, Ending, EpisodeRecord, Function, NamedValue};
-use gymkhana_sandbox::{EnvironmentEpisode, Image, OptionalInterface};
+use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Function, NamedValue, Seed, TaskRef};
+use gymkhana_sandbox::Image;
 use serde_json::Value as Json;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, info_span};
 
 use super::entry::Entry;
-use super::episode::LiveEpisode;
+use super::episode::{EndedEpisode, LiveEpisode, NotStarted};
 use super::id::SessionId;
+use super::moves::Moves;
 use super::shared::{Shared, unknown};
-use super::state::{EndedEpisode, Play, State};
+use super::state::{Play, State};
 use super::types::{Action, Begin, CallAnswer, Closed, EpisodeScore, Observed, Opened, Status, Step};
 use crate::catalog::ServedEnvironment;
 use crate::door::Door;
 use crate::error::{ErrorKind, Owner, ServeError};
+use crate::remote::MOST_LOST;
 
 /// A session of one client. Clones are the same session; dropping them closes nothing.
 #[derive(Clone)]
@@ -37,6 +38,8 @@ enum Instances {
     Present,
     /// An episode begins.
     New,
+    /// The session ends: a parked episode becomes live if it can.
+    Last,
 }
 
 type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, ServeError>> + Send + 'a>>;
@@ -71,18 +74,10 @@ impl Session {
                 let (task, seed) = state.next(begin)?;
                 let served = Arc::clone(&state.served);
                 let record = shared.records.next_id(&served, &shared.catalog).await?;
-                match LiveEpisode::start(&served, &shared.episode, (record, task, seed)).await {
-                    Ok((live, opened)) => {
-                        shared.records.began(served.folder(), &live.begun());
-                        state.play = Play::Live(Box::new(live));
-                        Ok(opened)
-                    }
-                    Err(failed) => {
-                        state.play = Play::Waiting;
-                        shared.records.store(&served, &shared.catalog, &failed.record).await;
-                        Err(failed.error)
-                    }
-                }
+                let (live, opened) = start(shared, state, (record, task, seed)).await?;
+                shared.records.began(served.folder(), &live.known());
+                state.play = Play::Live(Box::new(live));
+                Ok(opened)
             })
         })
         .await
@@ -101,10 +96,15 @@ impl Session {
                     return Ok(again);
                 }
                 let served = Arc::clone(&state.served);
+                let (before, mut moves) = (state.live()?.data().extent(), Moves::default());
+                let step = loop {
+                    match state.live()?.act(&shared.episode, action.clone()).await {
+                        Ok(step) => break step,
+                        Err(error) => moves.next(shared, state, error).await?,
+                    }
+                };
                 let live = state.live()?;
-                let before = live.episode.data.extent();
-                let step = live.act(&shared.episode, action).await?;
-                shared.records.added(served.folder(), live.facts.record, &live.episode.data.since(before));
+                shared.records.added(served.folder(), live.facts.record, &live.data().since(before));
                 let Some(ending) = step.ending else { return Ok(step) };
                 end_episode(shared, state, ending).await;
                 let Play::Ended(ended) = &mut state.play else { return Ok(step) };
@@ -140,7 +140,7 @@ impl Session {
             Box::pin(async move {
                 match &state.play {
                     Play::Live(live) => {
-                        let data = &live.episode.data;
+                        let data = live.data();
                         Ok(data.functions(seat.unwrap_or(data.seat)).to_vec())
                     }
                     Play::Ended(ended) => {
@@ -182,16 +182,17 @@ impl Session {
     /// # Errors
     /// If the environment does not offer it or fails, or no episode has begun.
     pub async fn privileged(&self) -> Result<Vec<NamedValue>, ServeError> {
-        self.run(Instances::Present, |_, state| {
+        self.run(Instances::Present, |shared, state| {
             Box::pin(async move {
                 if let Play::Ended(ended) = &state.play {
                     return Ok(ended.record.privileged.clone());
                 }
-                let live = state.live()?;
-                let (interface, site) = (OptionalInterface::Privileged, CallSite::Privileged);
-                match live.episode.read(&NoHooks, interface, site, EnvironmentEpisode::privileged).await {
-                    Some(view) => view.map_err(|failure| ServeError::from(&failure)),
-                    None => Err(lacks(live, "privileged view")),
+                let (served, mut moves) = (Arc::clone(&state.served), Moves::default());
+                loop {
+                    match state.live()?.player.privileged(&served).await {
+                        Ok(view) => return Ok(view),
+                        Err(error) => moves.next(shared, state, error).await?,
+                    }
                 }
             })
         })
@@ -203,15 +204,15 @@ impl Session {
     /// # Errors
     /// If the environment does not offer it or fails, or no episode is running.
     pub async fn render(&self) -> Result<Image, ServeError> {
-        self.run(Instances::Present, |_, state| {
+        self.run(Instances::Present, |shared, state| {
             Box::pin(async move {
-                let name = state.served.name().to_owned();
-                let live = state.live()?;
-                if !live.episode.offers(OptionalInterface::Render) {
-                    return Err(lacks(live, "rendering"));
+                let (served, mut moves) = (Arc::clone(&state.served), Moves::default());
+                loop {
+                    match state.live()?.player.render(&served).await {
+                        Ok(image) => return Ok(image),
+                        Err(error) => moves.next(shared, state, error).await?,
+                    }
                 }
-                let drawn = live.episode.environment().render().await;
-                drawn.map_err(|error| ServeError::of_call(Owner::Environment, &name, &error))
             })
         })
         .await
@@ -244,15 +245,14 @@ impl Session {
     /// If the session is closed already, or a deadline passes: the session is then closed after its present request.
     pub async fn close(&self) -> Result<Option<Closed>, ServeError> {
         self.shared.remove(&self.entry);
-        self.run_unchecked(Instances::Present, |shared, state| Box::pin(close(shared, state, Ending::EarlyStopped)))
-            .await
+        self.run_unchecked(Instances::Last, |shared, state| Box::pin(close(shared, state, Ending::EarlyStopped))).await
     }
 
     /// Closes the session for a reason of the server.
     pub(super) async fn end(&self, ending: Ending) {
         self.shared.remove(&self.entry);
         let closed =
-            self.run_unchecked(Instances::Present, move |shared, state| Box::pin(close(shared, state, ending))).await;
+            self.run_unchecked(Instances::Last, move |shared, state| Box::pin(close(shared, state, ending))).await;
         if let Err(error) = closed {
             tracing::warn!(session = %self.entry.id, %error, "a session could not be closed in time");
         }
@@ -306,15 +306,19 @@ impl Session {
         if state.closed {
             return Err(unknown(&entry.id));
         }
-        let wants = instances == Instances::New || instances == Instances::Present && state.is_parked();
-        if wants && state.place.is_none() {
-            state.place = Some(shared.places.acquire(&shared.guests).await?);
+        if instances == Instances::New || instances == Instances::Present && state.is_parked() {
+            state.take_place(&shared).await?;
         }
         let span = info_span!("session", id = %entry.id, door = entry.door.label(), client = entry.client.name());
         let owner = if state.served.is_tools_only() { Owner::Tool } else { Owner::Environment };
         let task = async move {
             let result = async {
-                state.unpark_if(instances != Instances::None).await?;
+                match instances {
+                    Instances::None => {}
+                    Instances::Present | Instances::New => state.unpark(&shared).await?,
+                    // Without instances, the record is what the host knows.
+                    Instances::Last => drop(state.unpark(&shared).await),
+                }
                 work(&shared, &mut state).await
             };
             let result = result.await;
@@ -381,18 +385,64 @@ fn busy() -> ServeError {
     ServeError::agent(ErrorKind::Busy, message)
 }
 
+/// Starts an episode at the place of the session, or at another one if its worker is lost.
+async fn start(
+    shared: &Shared,
+    state: &mut State,
+    what: (EpisodeId, TaskRef, Seed),
+) -> Result<(LiveEpisode, Opened), ServeError> {
+    let served = Arc::clone(&state.served);
+    state.play = Play::Waiting;
+    let mut lost_workers = 0;
+    loop {
+        let place = state.take_place(shared).await?;
+        match LiveEpisode::start(&served, &shared.episode, place, what.clone()).await {
+            Ok(started) => return Ok(started),
+            Err(NotStarted::Recorded(record, error)) => {
+                shared.records.store(&served, &shared.catalog, &record).await;
+                return Err(error);
+            }
+            Err(NotStarted::Failed(error)) => return Err(error),
+            Err(NotStarted::Lost(lost)) => {
+                tracing::warn!("an episode starts at another worker: {lost}");
+                state.place = None;
+                lost_workers += 1;
+                if lost_workers > MOST_LOST {
+                    return Err(lost.unplaced());
+                }
+            }
+        }
+    }
+}
+
 /// Ends a running episode and stores its record.
 async fn end_episode(shared: &Shared, state: &mut State, ending: Ending) {
-    // A snapshot that cannot be read leaves the episode parked; it ends without further views.
-    let play = std::mem::replace(&mut state.play, Play::Waiting);
-    let Play::Live(live) = play else {
-        state.play = play;
-        return;
-    };
-    let facts = live.facts.clone();
-    let record = *live.finish(&state.served, ending).await;
-    shared.records.store(&state.served, &shared.catalog, &record).await;
-    state.play = Play::Ended(Box::new(EndedEpisode { record, facts }));
+    let (served, mut moves) = (Arc::clone(&state.served), Moves::default());
+    loop {
+        match std::mem::replace(&mut state.play, Play::Waiting) {
+            Play::Live(live) => match live.finish(&served, ending).await {
+                Ok(ended) => {
+                    shared.records.store(&served, &shared.catalog, &ended.record).await;
+                    state.play = Play::Ended(Box::new(ended));
+                    return;
+                }
+                Err((live, error)) => {
+                    state.play = Play::Live(live);
+                    if let Err(error) = moves.next(shared, state, error).await {
+                        return state.give_up(shared, &error.message).await;
+                    }
+                }
+            },
+            Play::Parked(parked) => {
+                state.play = Play::Parked(parked);
+                return state.give_up(shared, "the episode could not be continued for its end").await;
+            }
+            other => {
+                state.play = other;
+                return;
+            }
+        }
+    }
 }
 
 /// Ends the episode and marks the session as closed.
@@ -406,8 +456,4 @@ async fn close(shared: &Shared, state: &mut State, ending: Ending) -> Result<Opt
         }
         Play::Waiting | Play::Live(_) | Play::Parked(_) => Ok(None),
     }
-}
-
-fn lacks(live: &LiveEpisode, what: &str) -> ServeError {
-    ServeError::agent(ErrorKind::Unsupported, format!("{} offers no {what}", live.episode.boundary()))
 }

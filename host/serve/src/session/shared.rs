@@ -92,9 +92,14 @@ impl Shared {
         }
     }
 
+    /// Whether the server is shutting down.
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
     /// Fails while the server is shutting down.
     pub(super) fn check_open(&self) -> Result<(), ServeError> {
-        if self.closing.load(Ordering::Acquire) {
+        if self.is_closing() {
             return Err(ServeError::host(ErrorKind::Closing, "the server is shutting down"));
         }
         Ok(())

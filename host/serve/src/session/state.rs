@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::{Episode, SavedEpisode};
-use gymkhana_record::{Content, EpisodeRecord, Seed, TaskRef, Turn};
+use gymkhana_driver::EpisodeData;
+use gymkhana_record::{Content, Seed, TaskRef, Turn};
 use gymkhana_sandbox::SplitInfo;
 
-use super::episode::{EpisodeFacts, LiveEpisode, seeds};
+use super::episode::{EndedEpisode, EpisodeFacts, LiveEpisode};
 use super::id::random_seed;
 use super::place::Place;
-use super::types::{Begin, EpisodeStatus, Observed, Step};
+use super::player::Saved;
+use super::types::{Begin, EpisodeStatus, Observed};
 use crate::catalog::ServedEnvironment;
 use crate::error::{ErrorKind, ServeError};
 
@@ -50,23 +51,18 @@ pub(super) enum Play {
 
 /// A parked episode.
 pub(super) struct Parked {
-    /// [`SavedEpisode`] as JSON.
-    saved: Box<[u8]>,
+    pub(super) saved: Saved,
     pub(super) facts: EpisodeFacts,
 }
 
-/// An ended episode.
-pub(super) struct EndedEpisode {
-    pub(super) record: EpisodeRecord,
-    pub(super) facts: EpisodeFacts,
-}
-
-impl EndedEpisode {
-    /// Keeps the answer to the turn that ended the episode, with its scores.
-    pub(super) fn remember(&mut self, step: &Step) {
-        if let Some(last) = &self.facts.last {
-            self.facts.last = Some(Arc::new((last.0.clone(), step.clone())));
-        }
+impl Parked {
+    /// Host's part of the episode.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) fn data(&self) -> Result<EpisodeData, ServeError> {
+        serde_json::from_slice(&self.saved.data)
+            .map_err(|error| ServeError::host(ErrorKind::Failed, format!("the session cannot continue: {error}")))
     }
 }
 
@@ -117,37 +113,11 @@ impl State {
     /// Turns a live episode into a snapshot. Returns whether it is one now: plugins that offer no snapshots stay live.
     pub(super) async fn park(&mut self) -> bool {
         let Play::Live(live) = &mut self.play else { return false };
-        if !live.episode.can_be_copied() {
-            return false;
-        }
-        let Ok(snapshot) = live.episode.snapshot().await else { return false };
-        let saved = SavedEpisode::new(&snapshot, live.episode.data.clone());
-        let Ok(saved) = serde_json::to_vec(&saved) else { return false };
-        let parked = Parked { saved: saved.into(), facts: live.facts.clone() };
+        let Some(saved) = live.player.save().await else { return false };
+        let parked = Parked { saved, facts: live.facts.clone() };
         self.play = Play::Parked(Box::new(parked));
         self.place = None;
         true
-    }
-
-    /// As [`State::unpark`] if `wanted`.
-    pub(super) async fn unpark_if(&mut self, wanted: bool) -> Result<(), ServeError> {
-        if wanted { self.unpark().await } else { Ok(()) }
-    }
-
-    /// Makes a parked episode live again. Its place is held already.
-    ///
-    /// # Errors
-    /// If a plugin cannot read its snapshot; the episode stays parked.
-    pub(super) async fn unpark(&mut self) -> Result<(), ServeError> {
-        let Play::Parked(parked) = &self.play else { return Ok(()) };
-        let wrong = |why: String| ServeError::host(ErrorKind::Failed, format!("the session cannot continue: {why}"));
-        let saved: SavedEpisode = serde_json::from_slice(&parked.saved).map_err(|error| wrong(error.to_string()))?;
-        let opened = saved.open(self.served.bound(), self.served.tools()).map_err(|error| wrong(error.to_string()))?;
-        let restored = Episode::restore(&opened.0, opened.1, seeds(parked.facts.seed)).await;
-        let episode = restored.map_err(|failure| ServeError::from(&failure))?;
-        let live = LiveEpisode { episode, facts: parked.facts.clone() };
-        self.play = Play::Live(Box::new(live));
-        Ok(())
     }
 
     /// What the seat to move saw last.
@@ -160,7 +130,7 @@ impl State {
             return Ok(Observed { seat, contents: last_seen(&ended.record.turns, seat), turn, done: true });
         }
         let live = self.live()?;
-        let data = &live.episode.data;
+        let data = live.data();
         Ok(Observed {
             seat: data.seat,
             contents: last_seen(&data.turns, data.seat),
@@ -185,7 +155,7 @@ impl State {
         match &self.play {
             Play::Waiting => None,
             Play::Live(live) => {
-                let data = &live.episode.data;
+                let data = live.data();
                 let rewards = data.rewards.iter().map(sum).collect();
                 Some(EpisodeStatus { seat: data.seat, rewards, ..status(&live.facts) })
             }

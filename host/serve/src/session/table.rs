@@ -22,9 +22,12 @@ use crate::door::Door;
 use crate::error::ServeError;
 use crate::metrics::{SessionCounts, SessionMetrics};
 use crate::records::Records;
+use crate::remote::{PlaceCounts, SessionWorkers, default_live};
 
 /// Plugin calls for each core that run at the same time by default.
 const RUNNING_PER_CORE: usize = 2;
+/// Requests to workers that wait for their answers at the same time by default.
+const RUNNING_AWAY: usize = 4096;
 
 /// The sessions of all clients and doors. Clones share one table.
 #[derive(Clone)]
@@ -41,8 +44,32 @@ impl SessionTable {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let running = config.sessions.running.unwrap_or(RUNNING_PER_CORE * cores);
         let live = config.sessions.live.unwrap_or_else(|| default_live(&catalog, running));
+        let places = Places::new(live, config.sessions.wait());
+        Self::with_places(catalog, config, records, guests, (places, running))
+    }
+
+    /// As [`SessionTable::new`], with the plugin instances of all episodes at workers.
+    #[must_use]
+    pub fn with_workers(
+        catalog: Catalog,
+        config: &ServeFile,
+        records: Arc<Records>,
+        guests: Handle,
+        workers: Arc<dyn SessionWorkers>,
+    ) -> Self {
+        let places = Places::away(workers, config.sessions.wait());
+        Self::with_places(catalog, config, records, guests, (places, RUNNING_AWAY))
+    }
+
+    fn with_places(
+        catalog: Catalog,
+        config: &ServeFile,
+        records: Arc<Records>,
+        guests: Handle,
+        (places, running): (Places, usize),
+    ) -> Self {
         let shared = Shared {
-            places: Places::new(live, config.sessions.wait()),
+            places,
             running: Arc::new(Semaphore::new(running)),
             limits: config.sessions.clone(),
             episode: config.episode.clone(),
@@ -178,7 +205,8 @@ impl SessionTable {
     pub fn counts(&self) -> SessionCounts {
         let open = self.shared.sessions.read().unwrap_or_else(PoisonError::into_inner).entries.len();
         let places = &self.shared.places;
-        SessionCounts { open, live: places.taken(), places: places.total(), parked: places.parked() }
+        let PlaceCounts { places: total, taken, workers } = places.counts();
+        SessionCounts { open, live: taken, places: total, parked: places.parked(), workers }
     }
 
     /// The metrics of all sessions as OpenMetrics text.
@@ -219,11 +247,4 @@ async fn close_idle(table: Weak<Shared>) {
         drop(shared);
         tokio::time::sleep(pause).await;
     }
-}
-
-/// Number of live episodes that leaves places for the rewards of those that end.
-fn default_live(catalog: &Catalog, running: usize) -> usize {
-    let places = catalog.sandbox().counters().places as usize;
-    let reserved = running.min(places / 2);
-    ((places - reserved) / catalog.places_per_episode()).max(1)
 }

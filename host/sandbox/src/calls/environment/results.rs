@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use gymkhana_record::{Call, Content, NamedValue, Opening, Part, SeatFunctions};
+use serde::{Deserialize, Serialize};
 
 use crate::bindings::exports::gymkhana::plugin::{environment, environment_oracle, environment_render};
 use crate::{EnvironmentInfo, convert, info};
@@ -29,7 +30,8 @@ pub enum Advice {
 }
 
 /// Rendering of a state for people.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Image {
     /// Plain text.
     Text(String),

@@ -1,0 +1,67 @@
+//! A catalog as a folder of files, from which another machine loads the same one.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use gymkhana_config::RunFile;
+use gymkhana_orchestration::grants::AssetFiles;
+use gymkhana_orchestration::plugins::{pin, recorded_files};
+use gymkhana_orchestration::{Classify, Reporter, RunResult};
+use gymkhana_store::{RunFolder, RunReader};
+
+use super::Catalog;
+use crate::config::{ListenSection, ServeFile, VerlToolSection};
+
+/// File of the configuration beside the files of a run folder.
+pub const SERVE_FILE: &str = "serve.toml";
+
+impl Catalog {
+    /// Writes the plugins, their assets and the part of the configuration that sessions depend on into a new folder, which
+    /// gets the layout of a run's folder.
+    ///
+    /// # Errors
+    /// If the folder cannot be written.
+    pub fn publish(&self, path: &Path) -> RunResult<()> {
+        let folder = RunFolder::create(path, &self.whole.resolved().internal()?)?;
+        let components = self.files.iter().map(|file| (file.origin.clone(), file.bytes.clone())).collect();
+        let (files, lock) = pin(components)?;
+        for file in &files {
+            folder.add_plugin(&file.bytes)?;
+        }
+        self.assets.store(&folder)?;
+        // Clients and addresses are the front's own.
+        let config = ServeFile {
+            listen: ListenSection::default(),
+            clients: std::collections::BTreeMap::new(),
+            verltool: VerlToolSection::default(),
+            ..self.config.clone()
+        };
+        let full = "the folder of temporary files cannot be written\nhint: free space there, or choose another TMPDIR";
+        fs::write(path.join(SERVE_FILE), toml::to_string(&config).internal()?).user_context(full)?;
+        folder.write_lock(&lock)?;
+        Ok(())
+    }
+
+    /// Loads what [`Catalog::publish`] wrote; also returns the configuration. `check` may refuse the run file of all
+    /// plugins.
+    ///
+    /// # Errors
+    /// If a file is missing or malformed, or a plugin is refused.
+    pub async fn open_published(
+        path: &Path,
+        reporter: &Arc<dyn Reporter>,
+        check: impl FnOnce(&RunFile) -> RunResult<()>,
+    ) -> RunResult<(Self, ServeFile)> {
+        let unread = "the served catalog has no configuration\nhint: restart the server";
+        let text = fs::read_to_string(path.join(SERVE_FILE)).user_context(unread)?;
+        let config = ServeFile::parse(&text, SERVE_FILE)?;
+        let run = RunReader::open(path)?;
+        let whole = RunFile::parse(&run.run_text()?, "run.toml of the served catalog", &[]).user_error()?;
+        check(&whole)?;
+        let assets = AssetFiles::recorded(&whole, &run)?;
+        let files = recorded_files(&run)?;
+        let catalog = Self::with_assets(config.clone(), whole, files, assets, reporter).await?;
+        Ok((catalog, config))
+    }
+}

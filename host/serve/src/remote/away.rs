@@ -1,0 +1,249 @@
+//! An episode whose plugin instances are at a worker, as the front knows it.
+
+use std::sync::Arc;
+
+use gymkhana_driver::{EpisodeData, Reply, StartFailure};
+use gymkhana_record::{Ending, EpisodeRecord, NamedValue, SeatRewards, Seed, TaskRef};
+use gymkhana_sandbox::Image;
+use gymkhana_store::decode_episodes;
+
+use super::messages::{EpisodeOrigin, EpisodeOutcome, EpisodeRequest, FinishOrder, PlaceAnswer, PlaceRequest};
+use super::places::{PlaceLost, WorkerPlace};
+use crate::catalog::ServedEnvironment;
+use crate::error::ServeError;
+
+/// An episode at a worker.
+pub(crate) struct AwayEpisode {
+    place: Arc<dyn WorkerPlace>,
+    /// Host's part after the last answered request.
+    pub(crate) data: EpisodeData,
+    /// State of the plugins at the same time, as JSON; empty without snapshots.
+    plugins: Arc<[u8]>,
+}
+
+/// Reason why a request of an episode has no result.
+pub(crate) enum AskError {
+    /// The worker answered with an error.
+    Failed(ServeError),
+    /// The worker is lost.
+    Lost(PlaceLost),
+}
+
+impl From<ServeError> for AskError {
+    fn from(error: ServeError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<PlaceLost> for AskError {
+    fn from(lost: PlaceLost) -> Self {
+        Self::Lost(lost)
+    }
+}
+
+/// Reason why an episode did not start.
+pub(crate) enum StartError {
+    /// The environment did not start.
+    Environment(StartFailure),
+    /// The worker answered with an error.
+    Failed(ServeError),
+    /// The worker is lost.
+    Lost(PlaceLost),
+}
+
+impl AwayEpisode {
+    /// Starts an episode at a worker.
+    pub(crate) async fn start(
+        place: Arc<dyn WorkerPlace>,
+        served: &ServedEnvironment,
+        task: TaskRef,
+        seed: Seed,
+    ) -> Result<Self, StartError> {
+        let seats = served.info().seats.len();
+        let request = EpisodeRequest::Start(EpisodeOrigin::of(served, seed), task.clone());
+        let answer = place.ask(request.into()).await.map_err(StartError::Lost)?;
+        match answer.outcome {
+            EpisodeOutcome::Started => {
+                let data = decode(&answer.data).and_then(|data| match refusal_of_start(&data, &task, seats) {
+                    None => Ok(data),
+                    Some(why) => Err(why.to_owned()),
+                });
+                let data = data.map_err(|why| StartError::Lost(place.refuse(&why)))?;
+                Ok(Self { place, data, plugins: answer.plugins })
+            }
+            EpisodeOutcome::NotStarted { failure, exchanges, logs } => {
+                Err(StartError::Environment(StartFailure { failure, exchanges, logs }))
+            }
+            EpisodeOutcome::Failed(error) => Err(StartError::Failed(error)),
+            other => Err(StartError::Lost(unexpected(&*place, &other))),
+        }
+    }
+
+    /// Continues an episode at a worker. `plugins` is the state of its plugins.
+    pub(crate) async fn restore(
+        place: Arc<dyn WorkerPlace>,
+        served: &ServedEnvironment,
+        data: EpisodeData,
+        plugins: Arc<[u8]>,
+        seed: Seed,
+    ) -> Result<Self, AskError> {
+        let text = serde_json::to_vec(&data).map_err(|error| {
+            let message = format!("the session cannot continue: its state cannot be written: {error}");
+            ServeError::host(crate::error::ErrorKind::Failed, message)
+        })?;
+        let request = EpisodeRequest::Restore(EpisodeOrigin::of(served, seed));
+        let request = PlaceRequest { request, data: text.into(), plugins: Arc::clone(&plugins) };
+        match place.ask(request).await?.outcome {
+            EpisodeOutcome::Restored => Ok(Self { place, data, plugins }),
+            EpisodeOutcome::Failed(error) => Err(error.into()),
+            other => Err(unexpected(&*place, &other).into()),
+        }
+    }
+
+    /// State of the plugins; `None` if a plugin offers no snapshots.
+    pub(crate) fn plugins(&self) -> Option<&Arc<[u8]>> {
+        Some(&self.plugins).filter(|plugins| !plugins.is_empty())
+    }
+
+    /// Takes a turn of the seat to move. Without an answer nothing has changed here.
+    pub(crate) async fn turn(&mut self, reply: Reply) -> Result<Option<Ending>, AskError> {
+        match self.ask(EpisodeRequest::Turn(reply)).await? {
+            EpisodeOutcome::Turn(ending) => Ok(ending),
+            other => Err(self.unexpected(&other).into()),
+        }
+    }
+
+    /// The environment's values for rewards and teachers.
+    pub(crate) async fn privileged(&mut self) -> Result<Vec<NamedValue>, AskError> {
+        match self.ask(EpisodeRequest::Privileged).await? {
+            EpisodeOutcome::Privileged(view) => Ok(view),
+            other => Err(self.unexpected(&other).into()),
+        }
+    }
+
+    /// A picture of the state.
+    pub(crate) async fn render(&mut self) -> Result<Image, AskError> {
+        match self.ask(EpisodeRequest::Render).await? {
+            EpisodeOutcome::Rendered(image) => Ok(image),
+            other => Err(self.unexpected(&other).into()),
+        }
+    }
+
+    /// Ends and scores the episode.
+    pub(crate) async fn finish(&mut self, order: FinishOrder) -> Result<Box<EpisodeRecord>, AskError> {
+        let answer = self.place.ask(EpisodeRequest::Finish(order.clone()).into()).await?;
+        match answer.outcome {
+            EpisodeOutcome::Finished => {}
+            EpisodeOutcome::Failed(error) => return Err(error.into()),
+            other => return Err(self.unexpected(&other).into()),
+        }
+        let records = decode_episodes(&answer.data).map_err(|error| self.place.refuse(&error.to_string()))?;
+        let Ok([record]) = <[EpisodeRecord; 1]>::try_from(records) else {
+            return Err(self.place.refuse("it sent another number of records than one").into());
+        };
+        match refusal_of_record(&self.data, &order, &record) {
+            None => Ok(Box::new(record)),
+            Some(why) => Err(self.place.refuse(why).into()),
+        }
+    }
+
+    /// Asks for something that changes the episode.
+    async fn ask(&mut self, request: EpisodeRequest) -> Result<EpisodeOutcome, AskError> {
+        let answer = self.place.ask(request.into()).await?;
+        if !answer.data.is_empty() {
+            self.accept(&answer)?;
+        }
+        match answer.outcome {
+            EpisodeOutcome::Failed(error) => Err(error.into()),
+            EpisodeOutcome::Turn(_) | EpisodeOutcome::Privileged(_) | EpisodeOutcome::Rendered(_)
+                if answer.data.is_empty() =>
+            {
+                Err(self.place.refuse("it sent an answer without a state").into())
+            }
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// Takes the state of an answer.
+    fn accept(&mut self, answer: &PlaceAnswer) -> Result<(), PlaceLost> {
+        let data = decode(&answer.data).map_err(|why| self.place.refuse(&why))?;
+        if let Some(why) = refusal_of_state(&self.data, &data) {
+            return Err(self.place.refuse(why));
+        }
+        (self.data, self.plugins) = (data, Arc::clone(&answer.plugins));
+        Ok(())
+    }
+
+    fn unexpected(&self, outcome: &EpisodeOutcome) -> PlaceLost {
+        unexpected(&*self.place, outcome)
+    }
+}
+
+/// The error of an outcome that does not belong to the request.
+fn unexpected(place: &dyn WorkerPlace, outcome: &EpisodeOutcome) -> PlaceLost {
+    match outcome {
+        EpisodeOutcome::Unknown => {
+            PlaceLost { worker: place.worker().to_owned(), why: "does not have the episode".to_owned() }
+        }
+        _ => place.refuse("it sent the answer to another request"),
+    }
+}
+
+fn decode(data: &[u8]) -> Result<EpisodeData, String> {
+    serde_json::from_slice(data).map_err(|error| format!("it sent a malformed episode: {error}"))
+}
+
+/// The reason why this is not the beginning of an episode.
+fn refusal_of_start(data: &EpisodeData, task: &TaskRef, seats: usize) -> Option<&'static str> {
+    if data.task != *task {
+        Some("it sent an episode of another task")
+    } else if data.rewards.len() != seats || data.seat as usize >= seats.max(1) {
+        Some("it sent an episode of other seats")
+    } else if data.steps > 0 || data.calls > 0 || data.ending.is_some() {
+        Some("it sent an episode that has begun")
+    } else {
+        None
+    }
+}
+
+/// The reason why an episode does not continue the known one.
+fn refusal_of_state(known: &EpisodeData, sent: &EpisodeData) -> Option<&'static str> {
+    let seats = known.rewards.len();
+    if sent.task != known.task || sent.rewards.len() != seats || sent.seat as usize >= seats.max(1) {
+        Some("it sent another episode")
+    } else if !sent.turns.starts_with(&known.turns)
+        || !sent.failures.starts_with(&known.failures)
+        || !sent.exchanges.starts_with(&known.exchanges)
+        || sent.steps < known.steps
+        || sent.calls < known.calls
+    {
+        Some("it sent an episode that does not continue the known one")
+    } else if !continues(&known.rewards, &sent.rewards) {
+        Some("it sent other rewards than before, or one that is not finite")
+    } else {
+        None
+    }
+}
+
+/// The reason why a record is not that of the known episode.
+fn refusal_of_record(known: &EpisodeData, order: &FinishOrder, record: &EpisodeRecord) -> Option<&'static str> {
+    if record.id != order.record || record.task != order.task || record.seed != order.seed {
+        Some("it sent the record of another episode")
+    } else if record.turns != known.turns || !continues(&known.rewards, &record.environment_rewards) {
+        Some("it sent a record of other turns")
+    } else if !record.rewards.iter().all(|reward| reward.is_finite()) {
+        Some("it sent a reward that is not finite")
+    } else {
+        None
+    }
+}
+
+/// Whether rewards of each seat begin with the known ones and are finite.
+fn continues(known: &[SeatRewards], sent: &[SeatRewards]) -> bool {
+    known.len() == sent.len()
+        && known.iter().zip(sent).all(|(known, sent)| {
+            sent.seat == known.seat
+                && sent.rewards.starts_with(&known.rewards)
+                && sent.rewards.iter().all(|reward| reward.is_finite())
+        })
+}

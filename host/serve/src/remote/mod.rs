@@ -1,0 +1,26 @@
+//! Sessions whose plugin instances live on workers: the seam between the table of sessions and the workers' bus.
+//!
+//! ```text
+//!  front: table, doors, records                     worker: sandbox
+//!  AwayEpisode ── PlaceRequest ──► WorkerPlace ──► EpisodeHost ── plays it with the code of a server without workers
+//!      ▲  ◄── PlaceAnswer: outcome, the host's part of the episode, state of its plugins ──┘
+//! ```
+//!
+//! The front keeps the host's part of each episode and the newest state of its plugins. A lost worker costs it nothing but
+//! the turn in progress, which another worker repeats from that state.
+
+mod away;
+mod host;
+mod instances;
+mod ledger;
+mod messages;
+mod places;
+
+pub(crate) use away::{AskError, AwayEpisode, StartError};
+pub use host::EpisodeHost;
+pub(crate) use instances::{default_live, finish, privileged, render, restore, save, start};
+pub use messages::{
+    EpisodeOrigin, EpisodeOutcome, EpisodeRequest, FinishOrder, MOST_PLUGIN_STATE, PlaceAnswer, PlaceId, PlaceRequest,
+};
+pub(crate) use places::MOST_LOST;
+pub use places::{PlaceCounts, PlaceFuture, PlaceLost, SessionWorkers, WorkerPlace};

@@ -1,0 +1,117 @@
+//! Places of episodes: parked ones become live again, and those of a lost worker move to another one, or are reported as
+//! lost.
+
+use std::sync::Arc;
+
+use super::episode::{EndedEpisode, LiveEpisode};
+use super::place::Place;
+use super::player::Player;
+use super::shared::Shared;
+use super::state::{Play, State};
+use crate::error::{ErrorKind, ServeError};
+use crate::remote::{AskError, MOST_LOST, PlaceLost};
+
+/// Moves of an episode in one request.
+#[derive(Default)]
+pub(super) struct Moves {
+    made: u32,
+}
+
+impl Moves {
+    /// Prepares the repetition of a request that had no result: the episode continues at another worker.
+    ///
+    /// # Errors
+    /// If the request failed at its worker, the episode cannot continue, or no other worker has a place for it.
+    pub(super) async fn next(&mut self, shared: &Shared, state: &mut State, error: AskError) -> Result<(), ServeError> {
+        let lost = match error {
+            AskError::Failed(error) => return Err(error),
+            AskError::Lost(lost) => lost,
+        };
+        self.made += 1;
+        if self.made > MOST_LOST {
+            let why = format!("{lost}, as {MOST_LOST} others did in the same request");
+            return Err(state.lose(shared, &why).await);
+        }
+        state.recover(shared, &lost).await
+    }
+}
+
+impl State {
+    /// The place of the session, which it takes if it has none.
+    ///
+    /// # Errors
+    /// If none becomes free in time.
+    pub(super) async fn take_place(&mut self, shared: &Shared) -> Result<&Place, ServeError> {
+        if self.place.is_none() {
+            self.place = Some(shared.places.acquire(&shared.guests, shared.is_closing()).await?);
+        }
+        self.place.as_ref().ok_or_else(|| ServeError::host(ErrorKind::Failed, "the session has no place"))
+    }
+
+    /// Makes a parked episode live again.
+    ///
+    /// # Errors
+    /// If no place becomes free in time, a plugin cannot read its snapshot, or workers are lost; the episode stays parked.
+    pub(super) async fn unpark(&mut self, shared: &Shared) -> Result<(), ServeError> {
+        let mut lost_workers = 0;
+        loop {
+            let Play::Parked(parked) = &self.play else { return Ok(()) };
+            let (facts, plugins) = (parked.facts.clone(), Arc::clone(&parked.saved.plugins));
+            let data = parked.data()?;
+            let served = Arc::clone(&self.served);
+            let place = self.take_place(shared).await?;
+            match Player::restore(place, &served, data, &plugins, facts.seed).await {
+                Ok(player) => {
+                    self.play = Play::Live(Box::new(LiveEpisode { player, facts }));
+                    return Ok(());
+                }
+                Err(AskError::Failed(error)) => return Err(error),
+                Err(AskError::Lost(lost)) => {
+                    tracing::warn!("an episode was not restored: {lost}");
+                    self.place = None;
+                    lost_workers += 1;
+                    if lost_workers > MOST_LOST {
+                        return Err(lost.unplaced());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Continues the episode of a lost worker at another one.
+    async fn recover(&mut self, shared: &Shared, lost: &PlaceLost) -> Result<(), ServeError> {
+        // The front has the state of the plugins, so that parking asks no worker.
+        if !self.park().await {
+            return Err(self.lose(shared, &format!("{lost}, and the episode has no snapshot")).await);
+        }
+        shared.metrics.moved();
+        tracing::warn!("an episode moves to another worker: {lost}");
+        self.unpark(shared).await
+    }
+
+    /// Ends an episode that cannot continue, with the record that is known. Returns the error that says so.
+    async fn lose(&mut self, shared: &Shared, why: &str) -> ServeError {
+        tracing::warn!("an episode is lost: {why}");
+        self.give_up(shared, why).await;
+        ServeError::host(ErrorKind::Failed, format!("the episode is lost: {why}\nhint: reset the session"))
+    }
+
+    /// Stores the record that is known of a running episode, as dropped by a fault of the host.
+    pub(super) async fn give_up(&mut self, shared: &Shared, why: &str) {
+        self.place = None;
+        let (record, facts) = match std::mem::replace(&mut self.play, Play::Waiting) {
+            Play::Live(live) => (live.facts.dropped(live.data(), why), live.facts.clone()),
+            Play::Parked(parked) => match parked.data() {
+                Ok(data) => (parked.facts.dropped(&data, why), parked.facts.clone()),
+                Err(_) => return,
+            },
+            other => {
+                self.play = other;
+                return;
+            }
+        };
+        shared.metrics.lost();
+        shared.records.store(&Arc::clone(&self.served), &shared.catalog, &record).await;
+        self.play = Play::Ended(Box::new(EndedEpisode { record, facts }));
+    }
+}

@@ -1,0 +1,135 @@
+//! The plugin instances of an episode: in this process, or at a worker.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use gymkhana_driver::{Episode, EpisodeData, NoHooks, Reply};
+use gymkhana_record::{Ending, EpisodeRecord, NamedValue, Seed, TaskRef};
+use gymkhana_sandbox::Image;
+
+use super::place::Place;
+use crate::catalog::ServedEnvironment;
+use crate::config::EpisodeLimits;
+use crate::remote::{self, AskError, AwayEpisode, FinishOrder, StartError};
+
+/// An episode with its instances.
+pub(super) enum Player {
+    /// In this process.
+    Here(Box<Episode>),
+    /// At a worker.
+    Away(Box<AwayEpisode>),
+}
+
+/// State of an episode without instances.
+pub(super) struct Saved {
+    /// Host's part, as JSON.
+    pub(super) data: Box<[u8]>,
+    /// State of the plugins, as JSON.
+    pub(super) plugins: Arc<[u8]>,
+}
+
+impl Player {
+    /// Starts an episode.
+    pub(super) async fn start(
+        place: &Place,
+        served: &ServedEnvironment,
+        limits: &EpisodeLimits,
+        task: TaskRef,
+        seed: Seed,
+    ) -> Result<Self, StartError> {
+        match place {
+            Place::Here { .. } => {
+                let started = remote::start(served, limits, task, seed).await;
+                started.map(|episode| Self::Here(Box::new(episode))).map_err(StartError::Environment)
+            }
+            Place::Away(worker) => {
+                let started = AwayEpisode::start(Arc::clone(worker), served, task, seed).await?;
+                Ok(Self::Away(Box::new(started)))
+            }
+        }
+    }
+
+    /// Continues a saved episode.
+    pub(super) async fn restore(
+        place: &Place,
+        served: &ServedEnvironment,
+        data: EpisodeData,
+        plugins: &Arc<[u8]>,
+        seed: Seed,
+    ) -> Result<Self, AskError> {
+        match place {
+            Place::Here { .. } => Ok(Self::Here(Box::new(remote::restore(served, data, plugins, seed).await?))),
+            Place::Away(worker) => {
+                let plugins = Arc::clone(plugins);
+                let restored = AwayEpisode::restore(Arc::clone(worker), served, data, plugins, seed).await?;
+                Ok(Self::Away(Box::new(restored)))
+            }
+        }
+    }
+
+    /// The state without instances, which stay live. `None` if a plugin offers no snapshots. The front has that of an
+    /// episode at a worker.
+    pub(super) async fn save(&mut self) -> Option<Saved> {
+        let plugins = match self {
+            Self::Here(episode) => remote::save(episode).await?.into(),
+            Self::Away(episode) => Arc::clone(episode.plugins()?),
+        };
+        let data = serde_json::to_vec(self.data()).ok()?;
+        Some(Saved { data: data.into(), plugins })
+    }
+
+    /// Host's part of the episode.
+    pub(super) fn data(&self) -> &EpisodeData {
+        match self {
+            Self::Here(episode) => &episode.data,
+            Self::Away(episode) => &episode.data,
+        }
+    }
+
+    pub(super) fn data_mut(&mut self) -> &mut EpisodeData {
+        match self {
+            Self::Here(episode) => &mut episode.data,
+            Self::Away(episode) => &mut episode.data,
+        }
+    }
+
+    /// Takes a turn of the seat to move.
+    pub(super) async fn turn(&mut self, reply: Reply) -> Result<Option<Ending>, AskError> {
+        match self {
+            Self::Here(episode) => Ok(episode.take_turn(&mut NoHooks, reply, u32::MAX).await),
+            Self::Away(episode) => episode.turn(reply).await,
+        }
+    }
+
+    /// The environment's values for rewards and teachers.
+    pub(super) async fn privileged(&mut self, served: &ServedEnvironment) -> Result<Vec<NamedValue>, AskError> {
+        match self {
+            Self::Here(episode) => Ok(remote::privileged(served, episode).await?),
+            Self::Away(episode) => episode.privileged().await,
+        }
+    }
+
+    /// A picture of the state.
+    pub(super) async fn render(&mut self, served: &ServedEnvironment) -> Result<Image, AskError> {
+        match self {
+            Self::Here(episode) => Ok(remote::render(served, episode).await?),
+            Self::Away(episode) => episode.render().await,
+        }
+    }
+
+    /// Ends and scores the episode. One at a worker comes back without a record.
+    pub(super) async fn finish(
+        self,
+        served: &ServedEnvironment,
+        begun: Instant,
+        order: FinishOrder,
+    ) -> Result<Box<EpisodeRecord>, (Self, AskError)> {
+        match self {
+            Self::Here(episode) => Ok(remote::finish(served, *episode, begun, order).await),
+            Self::Away(mut episode) => {
+                let finished = episode.finish(order).await;
+                finished.map_err(|error| (Self::Away(episode), error))
+            }
+        }
+    }
+}
