@@ -107,6 +107,14 @@ impl RunKey {
         Self(format!("{plain}-{}", &digest[..12]))
     }
 
+    /// A key that no other run has.
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub fn random(name: &str) -> RunResult<Self> {
+        Ok(Self(format!("{name}-{:016x}", getrandom::u64().internal()?)))
+    }
+
     /// A key that a user or the bus gave.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -177,6 +185,16 @@ impl Names {
     /// Subject of questions whether the trainer lives, which it answers.
     pub fn alive(&self) -> String {
         format!("gymkhana.{}.alive.{}", self.run, self.epoch)
+    }
+
+    /// Subject of signs of life of workers that hold sessions, which the server answers.
+    pub fn beats(&self) -> String {
+        format!("gymkhana.{}.beats.{}", self.run, self.epoch)
+    }
+
+    /// Subject of requests of sessions for a worker of this id.
+    pub fn places(&self, worker: &str) -> String {
+        format!("gymkhana.{}.places.{}.{worker}", self.run, self.epoch)
     }
 
     /// Key of the run's position in the bucket of runs. Workers read no key with a dot.

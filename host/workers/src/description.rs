@@ -1,4 +1,4 @@
-//! What a worker must know of a run before it plays: versions, files and seats.
+//! What a worker must know of a run or of a server before it plays: versions, files and seats.
 
 use std::path::{Component, Path};
 
@@ -7,7 +7,7 @@ use gymkhana_registry::{Digest, contract};
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages on the bus.
-const PROTOCOL: u32 = 2;
+const PROTOCOL: u32 = 3;
 
 /// Versions of a program; a worker's are those of the trainer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,22 +91,42 @@ pub(crate) enum SeatKind {
     },
 }
 
-/// A run on the bus.
+/// What workers play.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Work {
+    /// Groups of a run.
+    Groups,
+    /// Episodes of a server's sessions.
+    Sessions,
+}
+
+/// A run or a server on the bus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Description {
-    /// Versions of the trainer.
+    /// What its workers play.
+    pub work: Work,
+    /// Versions of the trainer or the server.
     pub versions: Versions,
-    /// Life of the trainer.
+    /// Life of the trainer or the server.
     pub epoch: String,
     /// Files of the run's folder that its episodes depend on.
     pub files: Vec<FileEntry>,
-    /// Players of the seats.
+    /// Players of the seats; empty for a server.
     pub seats: Vec<SeatKind>,
     /// Number of places of a deterministic run.
     pub places: Option<usize>,
-    /// Time after which a job without a sign of life goes to another worker, in milliseconds.
+    /// Time after which the job or the sessions of a silent worker go to another one, in milliseconds.
     pub lease_ms: u64,
+}
+
+impl Description {
+    /// Digest of all files, which tells a worker's plugins and settings from others.
+    pub fn files_digest(&self) -> Digest {
+        // A list of texts and numbers serialises without fail.
+        Digest::of(&serde_json::to_vec(&self.files).unwrap_or_default())
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use async_nats::jetstream::object_store::ObjectStore;
 use bytes::Bytes;
 use gymkhana_orchestration::{Classify, RunResult};
 use gymkhana_registry::{Digest, LOCK_FILE};
+use gymkhana_serve::catalog::SERVE_FILE;
 use gymkhana_store::RunFolder;
 
 use crate::bus::Bus;
@@ -73,6 +74,8 @@ impl FileError {
 /// If a file cannot be read, or the files are too large for workers.
 pub(crate) fn list(run: &Path) -> RunResult<Vec<FileEntry>> {
     let mut paths: Vec<PathBuf> = [RUN_FILE, LOCK_FILE].map(PathBuf::from).into();
+    // A server's settings; a run has none.
+    paths.extend(run.join(SERVE_FILE).exists().then(|| PathBuf::from(SERVE_FILE)));
     for folder in FOLDERS {
         let Ok(entries) = fs::read_dir(run.join(folder)) else { continue };
         let mut names = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>().internal()?;

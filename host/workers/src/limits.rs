@@ -5,7 +5,7 @@ use crate::messages::{CallRefusal, JobEnd, PolicyCall, PolicyRequest, ResultHead
 /// Deliveries after which a job is a fault: it ends every worker that takes it.
 pub(crate) const MOST_DELIVERIES: u64 = 32;
 /// Longest name of a worker, in bytes.
-const MOST_NAME: usize = 128;
+pub(crate) const MOST_NAME: usize = 128;
 /// Longest reason of a failure, in bytes.
 pub(crate) const MOST_REASON: usize = 8 << 10;
 /// Most stop tokens of a call.

@@ -11,7 +11,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::description::Versions;
-use crate::signature::Signature;
 
 /// A group to play, with its number in this life of the trainer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -62,9 +61,6 @@ impl ResultHeader {
     }
 }
 
-/// Longest header of a result, in bytes.
-pub(crate) const MOST_HEADER_BYTES: usize = 64 << 10;
-
 /// The trainer's answer to a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -77,59 +73,6 @@ pub(crate) enum Verdict {
     Refused(String),
     /// The worker failed; the job goes to another one.
     Elsewhere,
-}
-
-/// A result as a message: the length of its header (u32, little-endian), the header, the length of the public key (u8; 0
-/// without a signature), the key, the signature, the records.
-///
-/// `sign` gets the header as it is sent.
-pub(crate) fn encode_result(
-    header: &ResultHeader,
-    records: &[u8],
-    sign: impl FnOnce(&[u8]) -> Option<Signature>,
-) -> Result<Bytes, serde_json::Error> {
-    let header = serde_json::to_vec(header)?;
-    let signature = sign(&header);
-    let mut message = Vec::with_capacity(4 + header.len() + 1 + 128 + records.len());
-    message.extend((header.len() as u32).to_le_bytes());
-    message.extend(header);
-    match signature.and_then(|signature| Some((u8::try_from(signature.key.len()).ok()?, signature))) {
-        None => message.push(0),
-        Some((length, Signature { key, bytes })) => {
-            message.push(length);
-            message.extend(key.as_bytes());
-            message.extend(bytes);
-        }
-    }
-    message.extend(records);
-    Ok(message.into())
-}
-
-/// A result as it came.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Offered<'a> {
-    pub header: ResultHeader,
-    /// The header as it was sent.
-    pub text: &'a [u8],
-    pub signature: Option<Signature>,
-    pub records: &'a [u8],
-}
-
-/// Parts of a result. A header of more than [`MOST_HEADER_BYTES`] is not parsed.
-pub(crate) fn decode_result(message: &[u8]) -> Option<Offered<'_>> {
-    let (length, rest) = message.split_first_chunk()?;
-    let length = u32::from_le_bytes(*length) as usize;
-    let (text, rest) = rest.split_at_checked(length).filter(|_| length <= MOST_HEADER_BYTES)?;
-    let (length, rest) = rest.split_first()?;
-    let (signature, records) = match length {
-        0 => (None, rest),
-        length => {
-            let (key, rest) = rest.split_at_checked(usize::from(*length))?;
-            let (bytes, records) = rest.split_first_chunk()?;
-            (Some(Signature { key: std::str::from_utf8(key).ok()?.to_owned(), bytes: *bytes }), records)
-        }
-    };
-    Some(Offered { header: serde_json::from_slice(text).ok()?, text, signature, records })
 }
 
 /// A request to the policy of a seat.
@@ -266,32 +209,5 @@ pub(crate) mod tests {
             assert_eq!(decode::<PolicyAnswer>(&encode(&answer).unwrap()).unwrap(), answer);
         }
         assert!(decode::<PolicyCall>(b"\xff\xff").is_err());
-    }
-
-    #[test]
-    fn results_are_split_where_they_were_joined() {
-        let header = ResultHeader {
-            worker: "w".to_owned(),
-            versions: Versions::own(),
-            lock: Digest::of(b"lock"),
-            job: 7,
-            delivery: 2,
-            end: JobEnd::Fault("why".to_owned()),
-            failed_forks: (1, "why".to_owned()),
-            records: Digest::of(b"records"),
-            object: None,
-        };
-        let signature = Signature { key: "U".repeat(56), bytes: [7; 64] };
-        for signature in [None, Some(signature)] {
-            let message = encode_result(&header, b"records", |_| signature.clone()).unwrap();
-            let offered = decode_result(&message).unwrap();
-            assert_eq!((&offered.header, &offered.signature, offered.records), (&header, &signature, &b"records"[..]));
-            assert_eq!(offered.text, serde_json::to_vec(&header).unwrap());
-            for cut in [0, 3, 10, offered.text.len() + 4] {
-                assert_eq!(decode_result(&message[..cut]), None, "{cut}");
-            }
-        }
-        let long = ResultHeader { end: JobEnd::Failed("why".repeat(MOST_HEADER_BYTES / 3)), ..header };
-        assert_eq!(decode_result(&encode_result(&long, b"records", |_| None).unwrap()), None, "a long header");
     }
 }

@@ -81,10 +81,13 @@ const ALLOWED: [Allowed; 45] = [
         ],
     ),
     ("data", &["rows"]),
-    ("workers", &["record", "policy", "chat", "sandbox", "rollout", "store", "config", "orchestration", "registry"]),
     (
         "serve",
         &["record", "chat", "sandbox", "driver", "rollout", "store", "config", "orchestration", "registry", "nearest"],
+    ),
+    (
+        "workers",
+        &["record", "policy", "chat", "sandbox", "rollout", "store", "config", "orchestration", "registry", "serve"],
     ),
     (
         "run",

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::workers::BusArgs;
 use crate::registry::args::FetchArgs;
 
 /// `host serve`.
@@ -38,6 +39,18 @@ pub struct ServeArgs {
     /// Append JSON spans to FILE
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Hold sessions at workers of this bus, such as `nats://host:4222`
+    #[arg(long, value_name = "URL")]
+    pub workers: Option<String>,
+    /// Seconds after which a silent worker's sessions move
+    #[arg(long, value_name = "SECONDS", requires = "workers", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub lease: u64,
+    /// Take workers with these keys only
+    #[arg(long, value_name = "FILE", requires = "workers")]
+    pub worker_keys: Option<PathBuf>,
+    /// Access to the bus.
+    #[command(flatten)]
+    pub bus: BusArgs,
     /// Options for plugins from registries.
     #[command(flatten)]
     pub fetch: FetchArgs,

@@ -1,4 +1,4 @@
-//! Arguments of `host worker`, and those with which `host run` reaches the same bus.
+//! Arguments of `host worker`, and those with which `host run` and `host serve` reach the same bus.
 
 use std::path::PathBuf;
 
@@ -45,7 +45,7 @@ pub struct WorkerArgs {
     /// Sign results with this key
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// Play this run [default: any]
+    /// Play this run or server [default: any]
     #[arg(long, value_name = "RUN", value_parser = run)]
     pub run: Option<RunKey>,
     /// Groups at once

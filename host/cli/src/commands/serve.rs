@@ -12,6 +12,8 @@ use gymkhana_serve::doors::mcp;
 use gymkhana_serve::records::{Records, Recovered};
 use gymkhana_serve::server::Server;
 use gymkhana_serve::session::SessionTable;
+use gymkhana_workers::bus::RunKey;
+use gymkhana_workers::{FrontSettings, SessionFront, WorkerKeys};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::serve_export;
@@ -44,23 +46,17 @@ pub fn serve(args: &ServeArgs, printer: &Printer) -> CliResult<()> {
             counted(catalog.environments().len(), "environment"),
             counted(catalog.tools().tools().len(), "tool")
         );
-        let sessions = SessionTable::new(catalog, &config, Arc::clone(&records), guests.handle().clone());
-        match args.stdio {
-            None => {
-                let server = Server::start(sessions, &config, args.listen).user_error()?;
-                // A client can send a signal as soon as the address is printed.
-                let stop = stop_signal(printer.clone())?;
-                printer.status(format!("serving {offer} at {}", server.url()));
-                server.serve(stop).await;
-            }
-            Some(tools) => {
-                let stop = stop_signal(printer.clone())?;
-                printer.status(format!("serving {offer} on standard input and output"));
-                let done = serve_stdio(&sessions, tools, config.listen.body_kib << 10, stop).await;
-                sessions.shut_down().await;
-                done?;
-            }
+        let front = front(args, &catalog, printer).await?;
+        let (plugin_calls, kept) = (guests.handle().clone(), Arc::clone(&records));
+        let sessions = match &front {
+            None => SessionTable::new(catalog, &config, kept, plugin_calls),
+            Some(front) => SessionTable::with_workers(catalog, &config, kept, plugin_calls, front.workers()),
+        };
+        let done = serve_until_stopped(args, sessions, &config, &offer, printer).await;
+        if let Some(front) = front {
+            front.close().await;
         }
+        done?;
         match records.take_problem() {
             None => Ok(()),
             Some(problem) => Err(CliError::user(format!("some records were not written: {problem}"))
@@ -72,6 +68,40 @@ pub fn serve(args: &ServeArgs, printer: &Printer) -> CliResult<()> {
     runtime.shutdown_timeout(LAST_READ);
     served?;
     traced
+}
+
+/// Serves until a signal comes or standard input ends.
+async fn serve_until_stopped(
+    args: &ServeArgs,
+    sessions: SessionTable,
+    config: &ServeFile,
+    offer: &str,
+    printer: &Printer,
+) -> CliResult<()> {
+    let Some(tools) = args.stdio else {
+        let server = Server::start(sessions, config, args.listen).user_error()?;
+        // A client can send a signal as soon as the address is printed.
+        let stop = stop_signal(printer.clone())?;
+        printer.status(format!("serving {offer} at {}", server.url()));
+        server.serve(stop).await;
+        return Ok(());
+    };
+    let stop = stop_signal(printer.clone())?;
+    printer.status(format!("serving {offer} on standard input and output"));
+    let done = serve_stdio(&sessions, tools, config.listen.body_kib << 10, stop).await;
+    sessions.shut_down().await;
+    done
+}
+
+/// Publishes the plugins for workers, if there is a bus.
+async fn front(args: &ServeArgs, catalog: &Catalog, printer: &Printer) -> CliResult<Option<SessionFront>> {
+    let Some(url) = &args.workers else { return Ok(None) };
+    let keys = args.worker_keys.as_deref().map(WorkerKeys::read).transpose()?.unwrap_or_default();
+    let settings = FrontSettings { bus: args.bus.settings(url), lease: Duration::from_secs(args.lease), keys };
+    let key = if args.no_records { RunKey::random("serve")? } else { RunKey::of_folder(&args.out) };
+    let front = SessionFront::start(settings, key, catalog, printer.reporter()).await?;
+    printer.status(format!("sessions are held by workers of server {}", front.run()));
+    Ok(Some(front))
 }
 
 /// Serves MCP until the input ends or `stop` is ready. Standard output has messages of the protocol alone.

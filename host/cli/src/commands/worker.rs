@@ -1,4 +1,4 @@
-//! `host worker`: plays groups of runs that other machines train.
+//! `host worker`: plays groups of runs that other machines train, and holds sessions of servers.
 
 use std::time::Duration;
 
@@ -38,13 +38,18 @@ pub fn worker(args: &WorkerArgs, printer: &Printer) -> CliResult<()> {
         allow_programs: args.allow_programs,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
-    let Worked { runs, groups } = runtime.block_on(async {
+    let Worked { runs, groups, episodes } = runtime.block_on(async {
         // Groups in progress go back to the queue.
         let stop = stop_signal()?;
         let worker = Worker::connect(settings, printer.reporter()).await?;
         worker.work(stop).await
     })?;
-    let (runs, groups) = (counted(runs as usize, "run"), counted(groups as usize, "group"));
-    printer.status(format!("played {groups} of {runs}"));
+    if groups > 0 || episodes == 0 {
+        let (runs, groups) = (counted(runs as usize, "run"), counted(groups as usize, "group"));
+        printer.status(format!("played {groups} of {runs}"));
+    }
+    if episodes > 0 {
+        printer.status(format!("held {} of servers", counted(episodes as usize, "episode")));
+    }
     Ok(())
 }

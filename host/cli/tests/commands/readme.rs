@@ -7,8 +7,8 @@ use std::process::Stdio;
 
 use serde_json::{Value as Json, json};
 
-use super::serve::Server;
 use crate::common::Desk;
+use crate::common::server::Server;
 
 /// Arguments of the command of the section that begins with these words. Paths are those of a desk.
 fn command(begin: &str) -> Vec<String> {
@@ -37,7 +37,7 @@ fn get(address: &str, path: &str) -> Json {
 fn a_trainer_finds_the_environment() {
     let desk = Desk::new();
     let command = command("serve $P");
-    let mut server = Server::start_with(&desk, &words(&command, &["--listen", "127.0.0.1:0"]));
+    let mut server = Server::start(&desk, &words(&command, &["--listen", "127.0.0.1:0"]));
     assert_eq!(get(&server.address, "/health"), json!({ "status": "healthy" }));
     assert!(get(&server.address, "/list_environments").to_string().contains("word-problems"));
     server.child.kill().expect("it runs");

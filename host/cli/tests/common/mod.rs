@@ -8,6 +8,7 @@ pub mod killed;
 pub mod models;
 pub mod namespace;
 pub mod served;
+pub mod server;
 pub mod taught;
 pub mod terminal;
 

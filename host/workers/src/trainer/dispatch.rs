@@ -102,11 +102,11 @@ impl<S: SeatPlayers> DispatchLoop<S> {
         let inbox = Inbox::open(&streams).await?;
         let (report, events) = unbounded_channel();
         let (finished, answered) = unbounded_channel();
-        let lock = streams.description.files.iter().find(|file| file.path == LOCK_FILE);
+        let lock = streams.publication.description.files.iter().find(|file| file.path == LOCK_FILE);
         let lock = lock.ok_or_else(|| RunError::internal("the run has no lock"))?.digest;
         let first = run.rollouts.first().ok_or_else(|| RunError::internal("a run without environments"))?;
-        let policies = PolicyCalls::new(run.seats, Arc::clone(first), streams.bus.client.clone(), finished);
-        let lease = Duration::from_millis(streams.description.lease_ms);
+        let policies = PolicyCalls::new(run.seats, Arc::clone(first), streams.publication.bus.client.clone(), finished);
+        let lease = Duration::from_millis(streams.publication.description.lease_ms);
         Ok(Self {
             streams,
             rollouts: run.rollouts,
@@ -237,7 +237,7 @@ impl<S: SeatPlayers> DispatchLoop<S> {
         self.is_showing = true;
         let (streams, report) = (self.streams.clone(), self.report.clone());
         self.tasks.spawn(async move {
-            if let Err(error) = streams.show(&position).await {
+            if let Err(error) = streams.publication.show(&position).await {
                 tracing::debug!("the position is not on the bus: {error}");
             }
             let _ = report.send(Event::Shown);
@@ -247,7 +247,7 @@ impl<S: SeatPlayers> DispatchLoop<S> {
     /// Answers whether the trainer lives.
     fn live(&mut self, reply: Option<Subject>) {
         let Some(reply) = reply else { return };
-        let client = self.streams.bus.client.clone();
+        let client = self.streams.publication.bus.client.clone();
         self.tasks.spawn(async move { drop(client.publish(reply, Bytes::new()).await) });
     }
 
@@ -272,7 +272,8 @@ impl<S: SeatPlayers> DispatchLoop<S> {
         let Some(waiting) = self.ledger.give_up(number) else { return };
         self.policies.end_before(number, u64::MAX);
         waiting.sequence.into_iter().for_each(|sequence| self.remove(sequence));
-        let (client, subject) = (self.streams.bus.client.clone(), self.streams.names.given_up());
+        let (client, subject) =
+            (self.streams.publication.bus.client.clone(), self.streams.publication.names.given_up());
         self.tasks.spawn(async move {
             // A worker that misses it hears at its next call.
             let _ = client.publish(subject, number.to_string().into()).await;
@@ -282,7 +283,7 @@ impl<S: SeatPlayers> DispatchLoop<S> {
     /// Looks whether the bus still has the queue, and makes it again if not.
     fn look(&mut self) {
         if self.liveness.look(Instant::now(), !self.ledger.is_empty()) {
-            let run = &self.streams.run;
+            let run = &self.streams.publication.run;
             self.reporter.warn(&format!(
                 "groups wait, but no worker has answered for {} s\nhint: start `host worker URL` on other machines; the \
                  run is called {run} there",

@@ -23,7 +23,7 @@ impl Inbox {
     /// # Errors
     /// If the connection is closed.
     pub async fn open(streams: &Streams) -> RunResult<Self> {
-        let (client, names) = (&streams.bus.client, &streams.names);
+        let (client, names) = (&streams.publication.bus.client, &streams.publication.names);
         Ok(Self {
             results: client.subscribe(names.results()).await.user_error()?,
             calls: client.subscribe(names.policy()).await.user_error()?,

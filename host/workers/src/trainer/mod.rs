@@ -25,8 +25,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::bus::{Bus, BusSettings, Names, RunKey};
-use crate::description::{Description, SeatKind, Versions};
+use crate::description::{Description, SeatKind, Versions, Work};
 use crate::files;
+use crate::publication::{Publication, new_epoch};
 use crate::signature::WorkerKeys;
 use dispatch::{Command, DispatchLoop};
 pub use ledger::Dispatched;
@@ -93,8 +94,9 @@ impl Dispatcher {
     pub async fn start<S: SeatPlayers>(bus: TrainersBus, run: RunOnBus<S>) -> RunResult<Self> {
         let key = RunKey::of_folder(&run.folder);
         let TrainersBus { bus, lease, keys } = bus;
-        let epoch = streams::new_epoch()?;
+        let epoch = new_epoch()?;
         let description = Description {
+            work: Work::Groups,
             versions: Versions::own(),
             epoch: epoch.clone(),
             files: files::list(&run.folder)?,
@@ -103,7 +105,8 @@ impl Dispatcher {
             lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
         };
         let names = Names::new(key.clone(), epoch);
-        let streams = Streams { bus, run: key, names, folder: run.folder.clone(), description };
+        let publication = Publication { bus, run: key, names, folder: run.folder.clone(), description };
+        let streams = Streams { publication };
         streams.clear().await;
         let (commands, received) = mpsc::unbounded_channel();
         let dispatch = DispatchLoop::open(streams.clone(), run, keys).await?;
@@ -120,7 +123,7 @@ impl Dispatcher {
     /// Name of the run on the bus.
     #[must_use]
     pub fn run(&self) -> &RunKey {
-        &self.streams.run
+        &self.streams.publication.run
     }
 
     /// Ends the run on the bus, so that workers leave it.

@@ -74,7 +74,7 @@ pub(crate) async fn read(
 }
 
 async fn fetch(streams: &Streams, header: &ResultHeader, size: u64) -> Result<Vec<u8>, String> {
-    let store = streams.files().await.map_err(|error| error.to_string())?;
+    let store = streams.publication.files().await.map_err(|error| error.to_string())?;
     let name = ResultHeader::object_name(&header.worker, header.job, header.delivery);
     let fetched = objects::get(&store, &name, size).await.map_err(|error| error.to_string())?;
     // What stays there ends with the run.

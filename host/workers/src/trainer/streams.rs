@@ -1,29 +1,20 @@
-//! What a run has on the bus: its description, its files and the queue of its jobs. Made again whenever the bus lost it.
+//! The queue of a run's jobs on the bus, beside its publication. Made again whenever the bus lost it.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::context::{ConsumerInfoErrorKind, GetStreamErrorKind};
-use async_nats::jetstream::object_store::ObjectStore;
+use async_nats::jetstream::stream;
 use async_nats::jetstream::stream::{DiscardPolicy, RawMessageErrorKind, RetentionPolicy, StorageType};
-use async_nats::jetstream::{kv, object_store, stream};
-use gymkhana_orchestration::remote::RunPosition;
 use gymkhana_orchestration::{Classify, RunResult};
 
-use crate::bus::{Bus, Names, RUNS, RunKey};
-use crate::description::Description;
-use crate::files;
 use crate::messages::Job;
+use crate::publication::{NOT_FOUND, NOT_TAKEN, Publication};
 
 /// Time in which a job that was published twice is stored once.
 const DUPLICATES: Duration = Duration::from_secs(120);
 /// Time in which the bus counts jobs that it has confirmed.
 const COUNTED: Duration = Duration::from_secs(1);
-/// Code of the bus for what it does not have.
-const NOT_FOUND: usize = 404;
-const NOT_TAKEN: &str =
-    "the bus does not keep the run\nhint: free space on its disk, or raise the limits of its JetStream account";
 
 /// What the bus has of the queue.
 pub(crate) enum QueueState {
@@ -37,19 +28,10 @@ pub(crate) enum QueueState {
     Unknown,
 }
 
-/// A name for a life of a trainer.
-pub(crate) fn new_epoch() -> RunResult<String> {
-    Ok(format!("{:016x}", getrandom::u64().internal()?))
-}
-
 /// The run on the bus.
 #[derive(Clone)]
 pub(crate) struct Streams {
-    pub bus: Bus,
-    pub run: RunKey,
-    pub names: Names,
-    pub folder: PathBuf,
-    pub description: Description,
+    pub publication: Publication,
 }
 
 impl Streams {
@@ -58,21 +40,13 @@ impl Streams {
     /// # Errors
     /// If the system has no random numbers.
     pub fn renewed(&self) -> RunResult<Self> {
-        let epoch = new_epoch()?;
-        let names = Names::new(self.run.clone(), epoch.clone());
-        Ok(Self { names, description: Description { epoch, ..self.description.clone() }, ..self.clone() })
+        Ok(Self { publication: self.publication.renewed()? })
     }
 
     /// Removes what an earlier trainer of the run left on the bus.
     pub async fn clear(&self) {
-        let jetstream = &self.bus.jetstream;
         self.remove_queue().await;
-        // What does not exist needs no removal.
-        let _ = jetstream.delete_object_store(self.names.files_bucket()).await;
-        if let Ok(runs) = jetstream.get_key_value(RUNS).await {
-            let _ = runs.delete(self.run.to_string()).await;
-            let _ = runs.delete(self.names.position()).await;
-        }
+        self.publication.clear().await;
     }
 
     /// Makes what is missing. The description comes last, since workers begin with it.
@@ -80,10 +54,10 @@ impl Streams {
     /// # Errors
     /// If the bus refuses.
     pub async fn make(&self) -> RunResult<()> {
-        let jetstream = &self.bus.jetstream;
+        let (jetstream, names) = (&self.publication.bus.jetstream, &self.publication.names);
         let jobs = stream::Config {
-            name: self.names.jobs_stream(),
-            subjects: vec![self.names.all_jobs()],
+            name: names.jobs_stream(),
+            subjects: vec![names.all_jobs()],
             retention: RetentionPolicy::WorkQueue,
             discard: DiscardPolicy::New,
             storage: StorageType::File,
@@ -92,66 +66,16 @@ impl Streams {
         };
         let jobs = jetstream.get_or_create_stream(jobs).await.user_context(NOT_TAKEN)?;
         let workers = pull::Config {
-            durable_name: Some(self.names.consumer()),
-            filter_subject: self.names.jobs(),
+            durable_name: Some(names.consumer()),
+            filter_subject: names.jobs(),
             ack_policy: AckPolicy::Explicit,
-            ack_wait: Duration::from_millis(self.description.lease_ms),
+            ack_wait: Duration::from_millis(self.publication.description.lease_ms),
             // The stream bounds the number of jobs.
             max_ack_pending: -1,
             ..Default::default()
         };
-        jobs.get_or_create_consumer(&self.names.consumer(), workers).await.user_context(NOT_TAKEN)?;
-        let files = self.files().await?;
-        let bucket = self.names.files_bucket();
-        files::publish(&self.bus, &bucket, &files, &self.folder, &self.description.files).await?;
-        let runs = self.runs().await?;
-        let description = serde_json::to_vec(&self.description).internal()?;
-        runs.put(self.run.to_string(), description.into()).await.user_context(NOT_TAKEN)?;
-        Ok(())
-    }
-
-    /// Writes the run's position beside its description.
-    ///
-    /// # Errors
-    /// If the bus does not take it.
-    pub async fn show(&self, position: &RunPosition) -> RunResult<()> {
-        let runs = self.bus.jetstream.get_key_value(RUNS).await.user_error()?;
-        let position = serde_json::to_vec(position).internal()?;
-        runs.put(self.names.position(), position.into()).await.user_error()?;
-        Ok(())
-    }
-
-    /// The bucket with the descriptions of all runs, made if it is missing. The stream is made here, because the client's
-    /// own function needs fields that servers before 2.10 do not send.
-    async fn runs(&self) -> RunResult<kv::Store> {
-        let jetstream = &self.bus.jetstream;
-        if let Ok(runs) = jetstream.get_key_value(RUNS).await {
-            return Ok(runs);
-        }
-        let runs = stream::Config {
-            name: format!("KV_{RUNS}"),
-            subjects: vec![format!("$KV.{RUNS}.>")],
-            max_messages_per_subject: 1,
-            discard: DiscardPolicy::New,
-            allow_rollup: true,
-            deny_delete: true,
-            allow_direct: true,
-            ..Default::default()
-        };
-        jetstream.get_or_create_stream(runs).await.user_context(NOT_TAKEN)?;
-        jetstream.get_key_value(RUNS).await.user_context(NOT_TAKEN)
-    }
-
-    /// The bucket of files, made if it is missing.
-    pub async fn files(&self) -> RunResult<ObjectStore> {
-        let (jetstream, bucket) = (&self.bus.jetstream, self.names.files_bucket());
-        match jetstream.get_object_store(&bucket).await {
-            Ok(files) => Ok(files),
-            Err(_) => jetstream
-                .create_object_store(object_store::Config { bucket, ..Default::default() })
-                .await
-                .user_context(NOT_TAKEN),
-        }
+        jobs.get_or_create_consumer(&names.consumer(), workers).await.user_context(NOT_TAKEN)?;
+        self.publication.make().await
     }
 
     /// What the bus has of the queue. `queued` are the places of jobs that must be there.
@@ -167,14 +91,14 @@ impl Streams {
     }
 
     async fn look_once(&self, queued: &[u64]) -> QueueState {
-        let jobs = match self.bus.jetstream.get_stream(self.names.jobs_stream()).await {
+        let jobs = match self.publication.bus.jetstream.get_stream(self.publication.names.jobs_stream()).await {
             Ok(jobs) => jobs,
             Err(error) => match error.kind() {
                 GetStreamErrorKind::JetStream(error) if error.code() == NOT_FOUND => return QueueState::Gone,
                 _ => return QueueState::Unknown,
             },
         };
-        let known = match jobs.consumer_info(self.names.consumer()).await {
+        let known = match jobs.consumer_info(self.publication.names.consumer()).await {
             Ok(workers) => workers.num_pending + workers.num_ack_pending as u64,
             Err(error) => match error.kind() {
                 ConsumerInfoErrorKind::NotFound | ConsumerInfoErrorKind::StreamNotFound => return QueueState::Gone,
@@ -202,7 +126,7 @@ impl Streams {
     /// Removes the queue.
     pub async fn remove_queue(&self) {
         // What does not exist needs no removal.
-        let _ = self.bus.jetstream.delete_stream(self.names.jobs_stream()).await;
+        let _ = self.publication.bus.jetstream.delete_stream(self.publication.names.jobs_stream()).await;
     }
 
     /// Adds a job to the queue; returns its place there. A name that the bus knows is not queued again.
@@ -213,14 +137,20 @@ impl Streams {
         let text = serde_json::to_vec(job).map_err(|error| error.to_string())?;
         let mut headers = async_nats::HeaderMap::new();
         headers.insert("Nats-Msg-Id", name);
-        let sent = self.bus.jetstream.publish_with_headers(self.names.jobs(), headers, text.into()).await;
+        let sent = self
+            .publication
+            .bus
+            .jetstream
+            .publish_with_headers(self.publication.names.jobs(), headers, text.into())
+            .await;
         let confirmed = sent.map_err(|error| error.to_string())?.await;
         confirmed.map(|ack| ack.sequence).map_err(|error| error.to_string())
     }
 
     /// Removes a job from the queue, whether or not a worker has it.
     pub async fn remove(&self, sequence: u64) {
-        if let Ok(jobs) = self.bus.jetstream.get_stream_no_info(self.names.jobs_stream()).await {
+        if let Ok(jobs) = self.publication.bus.jetstream.get_stream_no_info(self.publication.names.jobs_stream()).await
+        {
             // A job that the worker has acknowledged is gone.
             let _ = jobs.delete_message(sequence).await;
         }

@@ -9,17 +9,18 @@ use gymkhana_rollout::FailedForks;
 use super::dispatch::{DispatchLoop, Event};
 use super::results::{self, Asked, RecordRefusal, Unread};
 use crate::limits::{HeaderRefusal, check_header};
-use crate::messages::{JobEnd, Offered, ResultHeader, Verdict, decode_result};
+use crate::messages::{JobEnd, ResultHeader, Verdict};
+use crate::signed::{SignedMessage, decode_signed};
 
 impl<S: SeatPlayers> DispatchLoop<S> {
     /// Reads a result in a task, since it may be large, if its header belongs to a job that waits.
     pub(super) fn read(&mut self, message: Message) {
-        let Some(Offered { header, text, signature, records: inline }) = decode_result(&message.payload) else {
+        let Some(SignedMessage { header, text, signature, body: inline }) = decode_signed(&message.payload) else {
             tracing::warn!("a result was malformed");
             return;
         };
         // The header of a stranger says nothing: no job fails by it.
-        if let Err(refusal) = self.keys.check(&self.streams.names.results(), text, signature.as_ref()) {
+        if let Err(refusal) = self.keys.check(&self.streams.publication.names.results(), text, signature.as_ref()) {
             return self.refuse(&header, refusal.to_string(), message.reply);
         }
         if let Err(refusal) = self.admit(&header) {
@@ -90,7 +91,7 @@ impl<S: SeatPlayers> DispatchLoop<S> {
         let asked = Asked {
             job: &waiting.job,
             environment: rollout.and_then(|rollout| rollout.environment()),
-            seats: &self.streams.description.seats,
+            seats: &self.streams.publication.description.seats,
             sampled: &waiting.sampled,
         };
         asked.check(records)
@@ -144,7 +145,7 @@ impl<S: SeatPlayers> DispatchLoop<S> {
 
     fn answer(&mut self, verdict: &Verdict, reply: Option<Subject>) {
         let Some(reply) = reply else { return };
-        let client = self.streams.bus.client.clone();
+        let client = self.streams.publication.bus.client.clone();
         match serde_json::to_vec(verdict) {
             Ok(text) => drop(self.tasks.spawn(async move { drop(client.publish(reply, text.into()).await) })),
             Err(error) => tracing::warn!("a verdict was not sent: {error}"),

@@ -1,9 +1,11 @@
-//! A worker: takes the runs of the bus one after the other, and plays their groups.
+//! A worker: takes the runs and servers of the bus one after the other, and plays their groups and episodes.
 
+mod hosting;
 mod open;
 mod play;
 mod policy;
 mod session;
+mod watch;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,9 +15,11 @@ use std::time::Duration;
 use gymkhana_orchestration::{Reporter, RunError, RunResult};
 
 use crate::bus::{Bus, BusSettings, Names, RUNS, RunKey, without_password};
-use crate::description::Description;
+use crate::description::{Description, Work};
 use crate::signature::Signer;
-use session::{Over, Session, trainer_lives};
+use hosting::Hosting;
+use session::Session;
+use watch::{Over, owner_lives};
 
 /// Time between two looks for a run.
 const LOOK: Duration = Duration::from_secs(1);
@@ -48,6 +52,14 @@ pub struct Worked {
     pub runs: u64,
     /// Groups whose result the trainer took.
     pub groups: u64,
+    /// Episodes of servers that began or continued here.
+    pub episodes: u64,
+}
+
+/// What the worker has opened.
+enum Opened {
+    Run(Box<Session>),
+    Server(Box<Hosting>),
 }
 
 /// A worker on this machine.
@@ -88,14 +100,13 @@ impl Worker {
                 found = self.find(&lost) => found?,
             };
             let (run, description) = found;
-            let epoch = description.epoch.clone();
-            let session = Session::open(&self.bus, &self.settings, &self.name, &run, description, &self.reporter);
-            let session = tokio::select! {
+            let (epoch, work) = (description.epoch.clone(), description.work);
+            let opened = tokio::select! {
                 () = &mut stop => return Ok(worked),
-                session = session => session,
+                opened = self.open(&run, description) => opened,
             };
-            let session = match session {
-                Ok(session) => session,
+            let opened = match opened {
+                Ok(opened) => opened,
                 Err(error) if self.has(&run, &epoch).await => return Err(error),
                 // The run ended, or the bus lost it, while it was being opened.
                 Err(error) => {
@@ -104,18 +115,35 @@ impl Worker {
                     continue;
                 }
             };
-            self.reporter.status(&format!("playing groups of run {run}"));
-            let (over, groups) = session.play(&mut stop).await?;
-            worked.groups += groups;
-            worked.runs += u64::from(groups > 0);
+            let over = match opened {
+                Opened::Run(session) => {
+                    self.reporter.status(&format!("playing groups of run {run}"));
+                    let (over, groups) = session.play(&mut stop).await?;
+                    worked.groups += groups;
+                    worked.runs += u64::from(groups > 0);
+                    over
+                }
+                Opened::Server(hosting) => {
+                    self.reporter.status(&format!("holding episodes of server {run}"));
+                    let (over, episodes) = hosting.serve(&mut stop).await?;
+                    worked.episodes += episodes;
+                    over
+                }
+            };
             match over {
                 Over::Stopped => return Ok(worked),
                 Over::Lost => {
                     let silent = self.settings.trainer_timeout.as_secs();
-                    self.reporter.warn(&format!(
-                        "the trainer of run {run} has not answered for {silent} s, so that this worker leaves the \
-                         run\nhint: use `host run --resume` at the trainer; its workers then come back"
-                    ));
+                    self.reporter.warn(&match work {
+                        Work::Groups => format!(
+                            "the trainer of run {run} has not answered for {silent} s, so that this worker leaves the \
+                             run\nhint: use `host run --resume` at the trainer; its workers then come back"
+                        ),
+                        Work::Sessions => format!(
+                            "server {run} has not answered for {silent} s, so that this worker leaves it\nhint: start \
+                             the server again; its workers then come back"
+                        ),
+                    });
                     if self.settings.once {
                         return Ok(worked);
                     }
@@ -126,6 +154,19 @@ impl Worker {
                 Over::Ended => self.reporter.status(&format!("run {run} has ended; waiting for the next")),
             }
         }
+    }
+
+    /// Fetches the files of a run or a server and opens its plugins.
+    async fn open(&self, run: &RunKey, description: Description) -> RunResult<Opened> {
+        let Self { settings, bus, name, reporter } = self;
+        Ok(match description.work {
+            Work::Groups => {
+                Opened::Run(Box::new(Session::open(bus, settings, name, run, description, reporter).await?))
+            }
+            Work::Sessions => {
+                Opened::Server(Box::new(Hosting::open(bus, settings, name, run, description, reporter).await?))
+            }
+        })
     }
 
     /// Whether the bus has this life of a run.
@@ -165,7 +206,7 @@ impl Worker {
             match read(&run, &text) {
                 Ok(description) => {
                     let names = Names::new(run.clone(), description.epoch.clone());
-                    if trainer_lives(&self.bus, &names).await {
+                    if owner_lives(&self.bus, &names).await {
                         return Ok(Some((run, description)));
                     }
                     if !lost.contains(&(run.clone(), description.epoch.clone())) {
@@ -182,20 +223,23 @@ impl Worker {
     }
 }
 
-/// The description of a run, if this program can play it.
+/// The description of a run or a server, if this program can play it.
 fn read(run: &RunKey, text: &[u8]) -> RunResult<Description> {
     #[derive(serde::Deserialize)]
     struct Versioned {
+        /// Absent in those of early versions.
+        work: Option<Work>,
         versions: crate::description::Versions,
     }
     let malformed = |error: serde_json::Error| {
         RunError::user(format!("run {run} has a description that this program does not read: {error}"))
             .with_hint("use the trainer's version of `host`")
     };
-    let Versioned { versions } = serde_json::from_slice(text).map_err(malformed)?;
-    if let Some(difference) = versions.difference("the trainer") {
+    let Versioned { work, versions } = serde_json::from_slice(text).map_err(malformed)?;
+    let owner = if work == Some(Work::Sessions) { "the server" } else { "the trainer" };
+    if let Some(difference) = versions.difference(owner) {
         let refused = format!("run {run} cannot be played: {difference}");
-        return Err(RunError::user(refused).with_hint("use the trainer's version of `host`"));
+        return Err(RunError::user(refused).with_hint(format!("use {owner}'s version of `host`")));
     }
     serde_json::from_slice(text).map_err(malformed)
 }

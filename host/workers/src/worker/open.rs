@@ -1,4 +1,4 @@
-//! The environments of a run at a worker, from the files on the bus.
+//! The files of a run or a server at a worker, and the environments of a run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +10,11 @@ use gymkhana_orchestration::environments::{self, Environments};
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
 use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult, plugins};
 use gymkhana_store::RunReader;
+use tempfile::TempDir;
 
+use crate::bus::{Bus, Names, RunKey};
 use crate::description::{Description, SeatKind};
+use crate::files;
 
 /// Environments that play, and the number of groups of one episode that the sandbox holds.
 pub(crate) struct Opened {
@@ -31,10 +34,7 @@ pub(crate) async fn open(
 ) -> RunResult<Opened> {
     let run = RunReader::open(folder)?;
     let mut file = RunFile::parse(&run.run_text()?, "the run's run.toml", &[]).user_error()?;
-    if let Some(program) = program(&file).filter(|_| !allow_programs) {
-        return Err(RunError::user(format!("the run starts a program on its workers: {program}"))
-            .with_hint("start the worker with --allow-programs if you trust all who may write to the bus"));
-    }
+    refuse_programs(&file, allow_programs)?;
     let files = plugins::recorded_files(&run)?;
     let assets = AssetFiles::recorded(&file, &run)?;
     let sandbox = plugins::sandbox(&file, reporter)?;
@@ -52,6 +52,38 @@ pub(crate) async fn open(
     let environments = Environments::open(bound, || ChatFormat::new(&chat).user_error(), description.places)?;
     let most_episodes = sandbox.counters().places as usize / environments.places();
     Ok(Opened { environments, most_episodes })
+}
+
+/// Fetches the files of a run or a server into a temporary folder.
+///
+/// # Errors
+/// If a file is missing or altered, or the disk is full.
+pub(crate) async fn fetched(
+    bus: &Bus,
+    names: &Names,
+    run: &RunKey,
+    description: &Description,
+    cache: &Path,
+) -> RunResult<TempDir> {
+    let folder = tempfile::Builder::new().prefix("gymkhana-worker-").tempdir();
+    let full = "the folder of temporary files cannot be written\nhint: free space there, or choose another TMPDIR";
+    let folder = folder.user_context(full)?;
+    let bucket = bus.jetstream.get_object_store(names.files_bucket()).await;
+    let bucket = bucket.user_context(format!("run {run} has no files on the bus\nhint: restart the run"))?;
+    files::fetch(&bucket, &description.files, cache, folder.path()).await?;
+    Ok(folder)
+}
+
+/// Checks that the run starts no program on this machine, unless it may.
+///
+/// # Errors
+/// If it does.
+pub(crate) fn refuse_programs(file: &RunFile, allow_programs: bool) -> RunResult<()> {
+    match program(file).filter(|_| !allow_programs) {
+        None => Ok(()),
+        Some(program) => Err(RunError::user(format!("the run starts a program on its workers: {program}"))
+            .with_hint("start the worker with --allow-programs if you trust all who may write to the bus")),
+    }
 }
 
 /// The first program that the run starts where its episodes are played.

@@ -21,8 +21,9 @@ use super::policy::{BusPolicy, Ends};
 use super::session::Session;
 use crate::description::SeatKind;
 use crate::limits::{MOST_DELIVERIES, cut_reason};
-use crate::messages::{Job, JobEnd, ResultHeader, Verdict, encode_result};
+use crate::messages::{Job, JobEnd, ResultHeader, Verdict};
 use crate::objects::{self, PutError};
+use crate::signed::encode_signed;
 
 /// Time in which the trainer answers to a result.
 const JUDGED: Duration = Duration::from_secs(10);
@@ -242,7 +243,7 @@ impl Session {
         }
         let subject = self.names.results();
         let sign = |text: &[u8]| self.key.as_ref().and_then(|key| key.sign(&subject, text));
-        let Ok(message) = encode_result(&header, inline, sign) else { return Ok(None) };
+        let Ok(message) = encode_signed(&header, inline, sign) else { return Ok(None) };
         let request = Request::new().payload(message).timeout(Some(JUDGED));
         let answer = self.bus.client.send_request(subject, request).await;
         Ok(answer.ok().and_then(|answer| serde_json::from_slice(&answer.payload).ok()))

@@ -5,13 +5,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use async_nats::Request;
 use async_nats::jetstream::consumer::{Consumer, pull};
-use async_nats::jetstream::kv::Operation;
 use async_nats::jetstream::{AckKind, Message};
-use bytes::Bytes;
 use futures::StreamExt;
 use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
 use gymkhana_rollout::Rollout;
@@ -22,51 +19,26 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::WorkerSettings;
-use super::open::open;
+use super::open::{fetched, open};
 use super::policy::{Caller, Ends};
-use crate::bus::{Bus, Names, RUNS, RunKey};
+use super::watch::{Over, Watch};
+use crate::bus::{Bus, Names, RunKey};
 use crate::description::{Description, Versions};
-use crate::files;
 use crate::signature::Signer;
 use gymkhana_registry::{Digest, LOCK_FILE};
 
 /// Time that one pull waits for a job.
 const PULL: Duration = Duration::from_secs(2);
-/// Time between two looks at the run's description.
-const LOOK: Duration = Duration::from_secs(2);
-/// Time after which a run that the bus does not know has ended. A bus that lost it gets it again from the trainer.
-const LOST: Duration = Duration::from_secs(60);
 /// Time between two tries while the bus is away.
 const AWAY: Duration = Duration::from_millis(500);
 
 /// Longest time of the last messages.
 const FLUSHED: Duration = Duration::from_secs(5);
-/// Time in which the trainer answers that it lives.
-const ANSWERED: Duration = Duration::from_secs(2);
-
-/// The reason for which a session is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Over {
-    /// The run ended.
-    Ended,
-    /// The run has a new life: it was resumed, or the bus had lost it.
-    Renewed,
-    /// The trainer did not answer for the time that the worker waits.
-    Lost,
-    /// The worker was asked to stop.
-    Stopped,
-}
-
-/// Whether the trainer of a run answers.
-pub(crate) async fn trainer_lives(bus: &Bus, names: &Names) -> bool {
-    let question = Request::new().payload(Bytes::new()).timeout(Some(ANSWERED));
-    bus.client.send_request(names.alive(), question).await.is_ok()
-}
 
 /// A run that the worker plays.
 pub(crate) struct Session {
     pub bus: Bus,
-    run: RunKey,
+    watch: Watch,
     pub names: Names,
     pub description: Description,
     pub rollouts: Vec<Arc<Rollout>>,
@@ -82,8 +54,6 @@ pub(crate) struct Session {
     pub leaves: watch::Sender<bool>,
     /// Groups whose result the trainer took.
     pub done: AtomicU64,
-    /// Time for which the worker waits for a trainer that does not answer.
-    patience: Duration,
     groups: usize,
     /// Signs results.
     pub key: Option<Signer>,
@@ -105,12 +75,7 @@ impl Session {
         reporter: &Arc<dyn Reporter>,
     ) -> RunResult<Self> {
         let names = Names::new(run.clone(), description.epoch.clone());
-        let folder = tempfile::Builder::new().prefix("gymkhana-worker-").tempdir();
-        let full = "the folder of temporary files cannot be written\nhint: free space there, or choose another TMPDIR";
-        let folder = folder.user_context(full)?;
-        let bucket = bus.jetstream.get_object_store(names.files_bucket()).await;
-        let bucket = bucket.user_context(format!("run {run} has no files on the bus\nhint: restart the run"))?;
-        files::fetch(&bucket, &description.files, &settings.cache, folder.path()).await?;
+        let folder = fetched(bus, &names, run, &description, &settings.cache).await?;
         let opened = open(folder.path(), &description, settings.allow_programs, reporter).await?;
         let lock = description.files.iter().find(|file| file.path == LOCK_FILE).map(|file| file.digest);
         let lock = lock.ok_or_else(|| RunError::user(format!("run {run} has no {LOCK_FILE}")))?;
@@ -124,8 +89,14 @@ impl Session {
         };
         let most_episodes = u32::try_from(opened.most_episodes).unwrap_or(u32::MAX).max(1);
         Ok(Self {
+            watch: Watch {
+                bus: bus.clone(),
+                run: run.clone(),
+                names: names.clone(),
+                epoch: description.epoch.clone(),
+                patience: settings.trainer_timeout,
+            },
             bus: bus.clone(),
-            run: run.clone(),
             names,
             rollouts: opened.environments.rollouts(),
             description,
@@ -137,7 +108,6 @@ impl Session {
             jobs: Mutex::default(),
             leaves: watch::Sender::new(false),
             done: AtomicU64::new(0),
-            patience: settings.trainer_timeout,
             groups: settings.groups,
             key: settings.key.clone(),
             episodes: Arc::new(Semaphore::new(most_episodes as usize)),
@@ -154,7 +124,7 @@ impl Session {
     pub async fn play(self, stop: &mut Pin<&mut impl Future<Output = ()>>) -> RunResult<(Over, u64)> {
         let session = Arc::new(self);
         let mut playing: JoinSet<RunResult<()>> = JoinSet::new();
-        let mut over = Box::pin(Arc::clone(&session).until_over());
+        let mut over = Box::pin(session.watch.until_over());
         let _given_up = AbortOnDrop(tokio::spawn(Arc::clone(&session).hear_given_up()));
         // A pull that is dropped may take a job with it until its lease ends, so that a task of its own pulls.
         let (jobs, mut pulled) = mpsc::channel(1);
@@ -231,37 +201,6 @@ impl Session {
             tokio::time::sleep(AWAY).await;
         }
         queue
-    }
-
-    /// Waits until the run has ended, has a new life, or has lost its trainer.
-    async fn until_over(self: Arc<Self>) -> Over {
-        let (mut known, mut answered) = (Instant::now(), Instant::now());
-        while known.elapsed() < LOST {
-            tokio::time::sleep(LOOK).await;
-            if trainer_lives(&self.bus, &self.names).await {
-                answered = Instant::now();
-            } else if answered.elapsed() >= self.patience {
-                return Over::Lost;
-            }
-            let Ok(runs) = self.bus.jetstream.get_key_value(RUNS).await else {
-                known = Instant::now();
-                continue;
-            };
-            match runs.entry(self.run.to_string()).await {
-                Ok(Some(entry)) if entry.operation == Operation::Put => {
-                    match serde_json::from_slice::<Description>(&entry.value) {
-                        Ok(found) if found.epoch == self.description.epoch => known = Instant::now(),
-                        _ => return Over::Renewed,
-                    }
-                }
-                Ok(Some(_)) => return Over::Ended,
-                // A bus without its disk gets the run again from its trainer.
-                Ok(None) => {}
-                // The bus is away; the trainer may be there when it is back.
-                Err(_) => known = Instant::now(),
-            }
-        }
-        Over::Ended
     }
 
     /// Ends jobs that the trainer has given up.

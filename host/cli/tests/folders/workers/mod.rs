@@ -4,7 +4,9 @@ mod client;
 mod faults;
 mod full_disks;
 mod hostile;
+mod hostile_sessions;
 mod namespaces;
+mod sessions;
 
 use std::fs;
 use std::io::Write;

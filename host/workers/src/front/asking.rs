@@ -1,0 +1,200 @@
+//! One place at a worker: its requests are repeated until the worker answers or is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_nats::{Message, StatusCode};
+use bytes::Bytes;
+use futures::StreamExt;
+use gymkhana_serve::error::{ErrorKind, ServeError};
+use gymkhana_serve::remote::{
+    EpisodeOutcome, EpisodeRequest, PlaceAnswer, PlaceFuture, PlaceId, PlaceLost, PlaceRequest, WorkerPlace,
+};
+use tokio::sync::{Semaphore, watch};
+
+use super::Front;
+use super::roster::{Gone, TakenPlace};
+use crate::parcel::{Direction, ParcelError, ParcelHeader, Parts};
+
+/// Time after which a request without an answer is sent again.
+const AGAIN: Duration = Duration::from_secs(2);
+/// Time between two tries while the worker has no connection.
+const AWAY: Duration = Duration::from_millis(200);
+/// Most MiB of large answers that are read at once: two of the largest.
+const MOST_MIB: u32 = 2 << 10;
+
+/// Room for answers that are read as objects.
+pub(super) struct LargeParcels {
+    mebibytes: Semaphore,
+}
+
+impl Default for LargeParcels {
+    fn default() -> Self {
+        Self { mebibytes: Semaphore::new(MOST_MIB as usize) }
+    }
+}
+
+/// A place that a session holds; free when it is dropped.
+pub(super) struct TakenWorkerPlace {
+    address: Arc<Address>,
+    /// Number of the next request.
+    next: AtomicU64,
+}
+
+/// Where requests of a place go.
+struct Address {
+    front: Arc<Front>,
+    worker: String,
+    name: String,
+    place: PlaceId,
+    gone: watch::Receiver<Gone>,
+}
+
+impl TakenWorkerPlace {
+    pub fn new(front: Arc<Front>, taken: TakenPlace, place: u64) -> Self {
+        let TakenPlace { worker, name, gone } = taken;
+        let address = Address { front, worker, name, place: PlaceId(place), gone };
+        Self { address: Arc::new(address), next: AtomicU64::new(0) }
+    }
+
+    fn start(&self, request: PlaceRequest) -> tokio::task::JoinHandle<Result<PlaceAnswer, PlaceLost>> {
+        let (address, number) = (Arc::clone(&self.address), self.next.fetch_add(1, Ordering::Relaxed));
+        // Threads of plugin calls have no sockets.
+        self.address.front.host.spawn(async move { address.ask(number, request).await })
+    }
+}
+
+impl WorkerPlace for TakenWorkerPlace {
+    fn worker(&self) -> &str {
+        &self.address.name
+    }
+
+    fn ask(&self, request: PlaceRequest) -> PlaceFuture<'_> {
+        let asking = self.start(request);
+        Box::pin(async move {
+            let answered = asking.await;
+            answered.unwrap_or_else(|error| Err(self.address.lost(&format!("could not be asked: {error}"))))
+        })
+    }
+
+    fn refuse(&self, why: &str) -> PlaceLost {
+        self.address.front.expel(&self.address.worker, why);
+        self.address.lost(&format!("was refused: {why}"))
+    }
+}
+
+impl Drop for TakenWorkerPlace {
+    fn drop(&mut self) {
+        let (address, asking) = (Arc::clone(&self.address), self.start(EpisodeRequest::Release.into()));
+        self.address.front.host.spawn(async move {
+            // The worker has a place for another episode when it has forgotten this one, or is gone.
+            let _ = asking.await;
+            address.front.roster().free(&address.worker);
+        });
+    }
+}
+
+impl Address {
+    fn lost(&self, why: &str) -> PlaceLost {
+        PlaceLost { worker: self.name.clone(), why: why.to_owned() }
+    }
+
+    async fn ask(&self, number: u64, request: PlaceRequest) -> Result<PlaceAnswer, PlaceLost> {
+        let mut gone = self.gone.clone();
+        let gone = async {
+            let why = gone.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+            why.unwrap_or_else(|| "is gone".to_owned())
+        };
+        tokio::select! {
+            biased;
+            why = gone => Err(self.lost(&why)),
+            answer = self.until_answered(number, request) => answer,
+        }
+    }
+
+    async fn until_answered(&self, number: u64, request: PlaceRequest) -> Result<PlaceAnswer, PlaceLost> {
+        let message = match self.pack(number, request).await {
+            Ok(message) => message,
+            Err(error) => return Ok(EpisodeOutcome::Failed(error).into()),
+        };
+        loop {
+            match self.send(message.clone()).await {
+                Sent::Answered(answer) => match self.read(number, &answer).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(ParcelError::Refused(why)) => {
+                        self.front.expel(&self.worker, &why);
+                        return Err(self.lost(&format!("was refused: {why}")));
+                    }
+                    Err(ParcelError::Away(why)) => {
+                        tracing::debug!("an answer of worker {} was not read: {why}", self.name);
+                        tokio::time::sleep(AWAY).await;
+                    }
+                },
+                Sent::Away => tokio::time::sleep(AWAY).await,
+                Sent::Silent => {}
+            }
+        }
+    }
+
+    async fn pack(&self, number: u64, request: PlaceRequest) -> Result<Bytes, ServeError> {
+        let PlaceRequest { request, data, plugins } = request;
+        let failed = |why: &dyn std::fmt::Display| {
+            let message = format!("the session cannot continue: the bus does not take its state: {why}");
+            ServeError::host(ErrorKind::Failed, message)
+        };
+        let request = serde_json::to_vec(&request).map_err(|error| failed(&error))?;
+        let parts = Parts([request.into(), Bytes::from_owner(data), Bytes::from_owner(plugins)]);
+        let address = (&*self.worker, self.place, number);
+        let packed = self.front.office.pack(Direction::ToWorker, address, &parts, None).await;
+        packed.map_err(|error| failed(&error))
+    }
+
+    /// Sends a request once.
+    async fn send(&self, message: Bytes) -> Sent {
+        let (client, subject) = (&self.front.office.bus.client, self.front.office.names.places(&self.worker));
+        let inbox = client.new_inbox();
+        let Ok(mut answers) = client.subscribe(inbox.clone()).await else { return Sent::Away };
+        if client.publish_with_reply(subject, inbox, message).await.is_err() {
+            return Sent::Away;
+        }
+        match tokio::time::timeout(AGAIN, answers.next()).await {
+            Ok(Some(answer)) if answer.status == Some(StatusCode::NO_RESPONDERS) => Sent::Away,
+            Ok(Some(answer)) => Sent::Answered(answer),
+            Ok(None) => Sent::Away,
+            Err(_) => Sent::Silent,
+        }
+    }
+
+    async fn read(&self, number: u64, message: &Message) -> Result<PlaceAnswer, ParcelError> {
+        let (office, keys) = (&self.front.office, &self.front.keys);
+        let (header, inline) = office.header(&message.payload, &self.worker, keys)?;
+        if (header.place, header.number) != (self.place, number) {
+            return Err(ParcelError::Refused("it sent the answer to another request".to_owned()));
+        }
+        let _room = self.room(&header).await;
+        let Parts([outcome, data, plugins]) = office.parts(Direction::ToServer, &header, inline).await?;
+        let malformed = |error| ParcelError::Refused(format!("it sent a malformed answer: {error}"));
+        let outcome: EpisodeOutcome = serde_json::from_slice(&outcome).map_err(malformed)?;
+        Ok(PlaceAnswer { outcome, data: data[..].into(), plugins: plugins[..].into() })
+    }
+
+    /// Room for the parts of an answer, when other large ones have been read.
+    async fn room(&self, header: &ParcelHeader) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        if !header.in_object {
+            return None;
+        }
+        let wanted = u32::try_from(header.bytes().div_ceil(1 << 20)).unwrap_or(MOST_MIB).clamp(1, MOST_MIB);
+        // The semaphore is never closed.
+        self.front.large.mebibytes.acquire_many(wanted).await.ok()
+    }
+}
+
+/// What came of a request that was sent once.
+enum Sent {
+    Answered(Message),
+    /// The worker or the bus has no connection.
+    Away,
+    /// No answer came in time; the worker may still be at work.
+    Silent,
+}

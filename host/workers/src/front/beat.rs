@@ -1,0 +1,97 @@
+//! Signs of life of the workers that hold sessions.
+
+use gymkhana_registry::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::description::Versions;
+use crate::limits::MOST_NAME;
+
+/// Most places of a worker.
+const MOST_PLACES: u32 = 1 << 20;
+
+/// A sign of life.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Beat {
+    /// Random id, which names the worker's subject.
+    pub worker: String,
+    /// Name in messages to people: the machine and the process.
+    pub name: String,
+    pub versions: Versions,
+    /// Digest of the server's files at the worker.
+    pub files: Digest,
+    /// Episodes that it holds at most.
+    pub places: u32,
+    /// Number of the beat of this id, from 1.
+    pub number: u64,
+    /// Whether it leaves: its answers end.
+    pub leaves: bool,
+}
+
+/// The server's answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum BeatAnswer {
+    /// The worker is known.
+    Known,
+    /// The server had lost it: its episodes are elsewhere, and it begins anew with another id.
+    Lost,
+    /// It is not taken; the text is the reason.
+    Refused(String),
+}
+
+impl Beat {
+    /// The reason why this worker is not taken by a server with these files.
+    pub fn refusal(&self, files: &Digest) -> Option<String> {
+        let is_id = self.worker.len() <= MOST_NAME && self.worker.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if !is_id || self.worker.is_empty() || self.name.len() > MOST_NAME {
+            return Some(format!("the name of the worker is malformed or has more than {MOST_NAME} bytes"));
+        }
+        if let Some(difference) = self.versions.difference("the worker") {
+            return Some(difference);
+        }
+        if self.files != *files {
+            return Some("the worker has other plugins or settings".to_owned());
+        }
+        (self.places == 0 || self.places > MOST_PLACES)
+            .then(|| format!("the worker has {} places; it must have 1 to {MOST_PLACES}", self.places))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A beat of a sound worker.
+    pub fn beat(worker: &str, places: u32, number: u64) -> Beat {
+        Beat {
+            worker: worker.to_owned(),
+            name: format!("machine-{worker}"),
+            versions: Versions::own(),
+            files: Digest::of(b"files"),
+            places,
+            number,
+            leaves: false,
+        }
+    }
+
+    #[test]
+    fn workers_of_other_versions_files_and_sizes_are_refused() {
+        let files = Digest::of(b"files");
+        assert_eq!(beat("a", 1, 1).refusal(&files), None);
+        let versions = Versions { host: "9.9.9".to_owned(), ..Versions::own() };
+        for (wrong, words) in [
+            (Beat { versions, ..beat("a", 1, 1) }, "host version 9.9.9 of the worker"),
+            (Beat { files: Digest::of(b"other"), ..beat("a", 1, 1) }, "other plugins or settings"),
+            (beat("a", 0, 1), "has 0 places"),
+            (beat("a", u32::MAX, 1), "places; it must have"),
+            (beat("", 1, 1), "malformed"),
+            (beat("a.>", 1, 1), "malformed"),
+            (beat(&"a".repeat(200), 1, 1), "malformed"),
+            (Beat { name: "a".repeat(200), ..beat("a", 1, 1) }, "malformed"),
+        ] {
+            let refusal = wrong.refusal(&files).unwrap();
+            assert!(refusal.contains(words), "{refusal}");
+        }
+    }
+}

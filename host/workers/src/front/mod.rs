@@ -1,0 +1,272 @@
+//! A server's side: publishes its catalog, knows the workers, and asks them about the episodes of its sessions.
+
+mod asking;
+pub(crate) mod beat;
+mod roster;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_nats::connection::State as Connection;
+use async_nats::{Message, Subscriber};
+use bytes::Bytes;
+use futures::StreamExt;
+use gymkhana_orchestration::{Classify, Reporter, RunResult};
+use gymkhana_registry::Digest;
+use gymkhana_serve::catalog::Catalog;
+use gymkhana_serve::remote::{PlaceCounts, SessionWorkers, WorkerPlace};
+use tempfile::TempDir;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::bus::{Bus, BusSettings, Names, RunKey};
+use crate::description::{Description, Versions, Work};
+use crate::files;
+use crate::parcel::ParcelOffice;
+use crate::publication::{Publication, new_epoch};
+use crate::signature::WorkerKeys;
+use crate::signed::{SignedMessage, decode_signed};
+use asking::{LargeParcels, TakenWorkerPlace};
+use beat::{Beat, BeatAnswer};
+use roster::{GoneWorker, News, Roster};
+
+/// Time between two looks at the bus, which may have lost the catalog.
+const KEPT: Duration = Duration::from_secs(3);
+
+/// How a server uses workers.
+#[derive(Debug, Clone)]
+pub struct FrontSettings {
+    /// The bus.
+    pub bus: BusSettings,
+    /// Time without a sign of life after which a worker has lost its sessions.
+    pub lease: Duration,
+    /// Workers that are taken.
+    pub keys: WorkerKeys,
+}
+
+/// A server whose sessions are at workers. Ends with [`SessionFront::close`].
+pub struct SessionFront {
+    front: Arc<Front>,
+    publication: Publication,
+    stop: oneshot::Sender<()>,
+    listening: JoinHandle<()>,
+    keeping: JoinHandle<()>,
+    /// Holds the files.
+    _folder: TempDir,
+}
+
+/// What all places share.
+struct Front {
+    office: ParcelOffice,
+    keys: WorkerKeys,
+    roster: Mutex<Roster>,
+    /// Digest of the server's files.
+    files: Digest,
+    lease: Duration,
+    large: LargeParcels,
+    /// Threads with the connection to the bus.
+    host: Handle,
+    reporter: Arc<dyn Reporter>,
+}
+
+impl SessionFront {
+    /// Publishes the catalog under this name. Workers may come and go from then on.
+    ///
+    /// # Errors
+    /// If the bus cannot be used or does not keep the catalog, or the files cannot be written.
+    pub async fn start(
+        settings: FrontSettings,
+        run: RunKey,
+        catalog: &Catalog,
+        reporter: Arc<dyn Reporter>,
+    ) -> RunResult<Self> {
+        let bus = Bus::connect(&settings.bus, "gymkhana server").await?;
+        let full = "the folder of temporary files cannot be written\nhint: free space there, or choose another TMPDIR";
+        let folder = tempfile::Builder::new().prefix("gymkhana-serve-").tempdir().user_context(full)?;
+        let publication = publication(bus, run, catalog, settings.lease, folder.path())?;
+        publication.clear().await;
+        let front = Arc::new(Front {
+            office: ParcelOffice { bus: publication.bus.clone(), names: publication.names.clone() },
+            keys: settings.keys,
+            roster: Mutex::new(Roster::new(settings.lease, Instant::now())),
+            files: publication.description.files_digest(),
+            lease: settings.lease,
+            large: LargeParcels::default(),
+            host: Handle::current(),
+            reporter,
+        });
+        // Workers ask as soon as they know the catalog.
+        let client = &publication.bus.client;
+        let alive = client.subscribe(publication.names.alive()).await.internal()?;
+        let beats = client.subscribe(publication.names.beats()).await.internal()?;
+        if let Err(error) = publication.make().await {
+            // A part of the catalog may be on the bus.
+            publication.clear().await;
+            return Err(error);
+        }
+        let (stop, stopped) = oneshot::channel();
+        let listening = tokio::spawn(Arc::clone(&front).listen(alive, beats, stopped));
+        let keeping = tokio::spawn(keep(publication.clone(), Arc::clone(&front.reporter)));
+        Ok(Self { front, publication, stop, listening, keeping, _folder: folder })
+    }
+
+    /// Name of the catalog on the bus.
+    #[must_use]
+    pub fn run(&self) -> &RunKey {
+        &self.publication.run
+    }
+
+    /// The workers, for the table of sessions.
+    #[must_use]
+    pub fn workers(&self) -> Arc<dyn SessionWorkers> {
+        Arc::new(Workers(Arc::clone(&self.front)))
+    }
+
+    /// Removes the catalog from the bus, so that workers leave it.
+    pub async fn close(self) {
+        self.keeping.abort();
+        // The listener ends also without the message.
+        let _ = self.stop.send(());
+        let _ = self.listening.await;
+        self.publication.clear().await;
+    }
+}
+
+/// The catalog on the bus, with its files in `folder`.
+fn publication(bus: Bus, run: RunKey, catalog: &Catalog, lease: Duration, folder: &Path) -> RunResult<Publication> {
+    let folder = folder.join("catalog");
+    catalog.publish(&folder)?;
+    let epoch = new_epoch()?;
+    let description = Description {
+        work: Work::Sessions,
+        versions: Versions::own(),
+        epoch: epoch.clone(),
+        files: files::list(&folder)?,
+        seats: vec![],
+        places: None,
+        lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
+    };
+    let names = Names::new(run.clone(), epoch);
+    Ok(Publication { bus, run, names, folder, description })
+}
+
+/// Publishes the catalog again whenever the bus has lost it.
+async fn keep(publication: Publication, reporter: Arc<dyn Reporter>) {
+    loop {
+        tokio::time::sleep(KEPT).await;
+        if !publication.is_lost().await {
+            continue;
+        }
+        match publication.make().await {
+            Ok(()) => reporter.warn("the bus had lost the served catalog, which is there again"),
+            Err(error) => tracing::debug!("the catalog was not published again: {error}"),
+        }
+    }
+}
+
+impl Front {
+    fn roster(&self) -> MutexGuard<'_, Roster> {
+        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers workers until the server ends.
+    async fn listen(self: Arc<Self>, mut alive: Subscriber, mut beats: Subscriber, mut stopped: oneshot::Receiver<()>) {
+        let mut clock = tokio::time::interval((self.lease / 8).max(Duration::from_millis(50)));
+        loop {
+            tokio::select! {
+                biased;
+                _ = &mut stopped => return,
+                Some(question) = alive.next() => self.reply(question, Bytes::new()).await,
+                Some(beat) = beats.next() => self.beat(beat).await,
+                _ = clock.tick() => self.look(),
+            }
+        }
+    }
+
+    async fn reply(&self, message: Message, answer: Bytes) {
+        if let Some(reply) = message.reply {
+            // The worker asks again.
+            let _ = self.office.bus.client.publish(reply, answer).await;
+        }
+    }
+
+    async fn beat(&self, message: Message) {
+        let Some(SignedMessage { header: beat, text, signature, .. }) = decode_signed::<Beat>(&message.payload) else {
+            tracing::debug!("a malformed sign of life is ignored");
+            return;
+        };
+        let signed = self.keys.check(&self.office.names.beats(), text, signature.as_ref());
+        let refusal = signed.err().map(|refusal| refusal.to_string()).or_else(|| beat.refusal(&self.files));
+        let answer = match refusal {
+            Some(why) => {
+                self.warn_refused(&beat, &why);
+                BeatAnswer::Refused(why)
+            }
+            None => {
+                let (answer, news) = self.roster().hear(&beat, Instant::now());
+                self.tell(&beat, news);
+                answer
+            }
+        };
+        match serde_json::to_vec(&answer) {
+            Ok(text) => self.reply(message, text.into()).await,
+            Err(error) => tracing::error!(%error, "an answer cannot be written"),
+        }
+    }
+
+    fn look(&self) {
+        let is_connected = self.office.bus.client.connection_state() == Connection::Connected;
+        let gone = self.roster().look(Instant::now(), is_connected);
+        for worker in gone {
+            self.tell_gone(&worker, "stopped answering");
+        }
+    }
+
+    fn tell(&self, beat: &Beat, news: News) {
+        match news {
+            News::Nothing => {}
+            News::Joined => self.reporter.status(&format!("worker {} joined: {} episodes", beat.name, beat.places)),
+            News::Left(worker) => self.tell_gone(&worker, "has left"),
+        }
+    }
+
+    fn tell_gone(&self, GoneWorker { name, taken }: &GoneWorker, why: &str) {
+        let moves = if *taken == 0 {
+            String::new()
+        } else {
+            format!("; {taken} of its episodes continue elsewhere at their next request")
+        };
+        self.reporter.warn(&format!("worker {name} {why}{moves}"));
+    }
+
+    fn warn_refused(&self, beat: &Beat, why: &str) {
+        let name: String = beat.name.chars().take(64).collect();
+        self.reporter.warn(&format!("worker {} was refused: {why}", name.escape_debug()));
+    }
+
+    /// Gives no further requests to a worker that sent what it was not asked for.
+    fn expel(&self, worker: &str, why: &str) {
+        let gone = self.roster().remove(worker, &format!("was refused: {why}"));
+        if let Some(gone) = gone {
+            self.tell_gone(&gone, &format!("was refused: {why}"));
+        }
+    }
+}
+
+/// Workers as the table of sessions sees them.
+struct Workers(Arc<Front>);
+
+impl SessionWorkers for Workers {
+    fn take(&self) -> Option<Arc<dyn WorkerPlace>> {
+        // Without random numbers no place is free.
+        let place = getrandom::u64().ok()?;
+        let taken = self.0.roster().take()?;
+        Some(Arc::new(TakenWorkerPlace::new(Arc::clone(&self.0), taken, place)))
+    }
+
+    fn counts(&self) -> PlaceCounts {
+        self.0.roster().counts()
+    }
+}

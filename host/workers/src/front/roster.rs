@@ -1,0 +1,255 @@
+//! The workers that a server knows: their places, and when they were last heard.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use gymkhana_serve::remote::PlaceCounts;
+use tokio::sync::watch;
+
+use super::beat::{Beat, BeatAnswer};
+
+/// Reason why a worker is gone, once it is.
+pub(crate) type Gone = Option<String>;
+
+/// Workers by their id.
+pub(crate) struct Roster {
+    /// Time without a sign of life after which a worker is lost.
+    lease: Duration,
+    workers: BTreeMap<String, KnownWorker>,
+    /// Time of the last look at the clock.
+    looked: Instant,
+}
+
+struct KnownWorker {
+    name: String,
+    places: usize,
+    taken: usize,
+    heard: Instant,
+    /// Number of the last beat.
+    beat: u64,
+    gone: watch::Sender<Gone>,
+}
+
+/// A place at a worker.
+pub(crate) struct TakenPlace {
+    pub worker: String,
+    pub name: String,
+    pub gone: watch::Receiver<Gone>,
+}
+
+/// A worker that is gone, with the places that were taken there.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct GoneWorker {
+    pub name: String,
+    pub taken: usize,
+}
+
+/// What a beat changed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Nothing,
+    Joined,
+    Left(GoneWorker),
+}
+
+impl Roster {
+    pub fn new(lease: Duration, now: Instant) -> Self {
+        Self { lease, workers: BTreeMap::new(), looked: now }
+    }
+
+    /// Notes a sign of life of a sound worker. A copy of an earlier one is none.
+    pub fn hear(&mut self, beat: &Beat, now: Instant) -> (BeatAnswer, News) {
+        let Some(known) = self.workers.get_mut(&beat.worker) else {
+            // The first beat of an id joins; a later one is of a worker that was lost.
+            if beat.number > 1 || beat.leaves {
+                return (BeatAnswer::Lost, News::Nothing);
+            }
+            let known = KnownWorker {
+                name: beat.name.clone(),
+                places: beat.places as usize,
+                taken: 0,
+                heard: now,
+                beat: beat.number,
+                gone: watch::Sender::new(None),
+            };
+            self.workers.insert(beat.worker.clone(), known);
+            return (BeatAnswer::Known, News::Joined);
+        };
+        if beat.number <= known.beat {
+            return (BeatAnswer::Known, News::Nothing);
+        }
+        (known.beat, known.heard) = (beat.number, now);
+        let left = if beat.leaves { self.remove(&beat.worker, "has left") } else { None };
+        (BeatAnswer::Known, left.map_or(News::Nothing, News::Left))
+    }
+
+    /// Removes workers without a sign of life. Nobody is silent for the time in which this process did not run, or had no
+    /// connection.
+    pub fn look(&mut self, now: Instant, is_connected: bool) -> Vec<GoneWorker> {
+        let paused = now.saturating_duration_since(self.looked) > self.lease / 2;
+        self.looked = now;
+        if paused || !is_connected {
+            self.workers.values_mut().for_each(|worker| worker.heard = now);
+            return vec![];
+        }
+        let is_silent = |worker: &KnownWorker| now.saturating_duration_since(worker.heard) >= self.lease;
+        let silent: Vec<String> =
+            self.workers.iter().filter(|(_, worker)| is_silent(worker)).map(|(id, _)| id.clone()).collect();
+        silent.iter().filter_map(|id| self.remove(id, "stopped answering")).collect()
+    }
+
+    /// Removes a worker; its places are lost.
+    pub fn remove(&mut self, id: &str, why: &str) -> Option<GoneWorker> {
+        let KnownWorker { name, taken, gone, .. } = self.workers.remove(id)?;
+        gone.send_replace(Some(why.to_owned()));
+        Some(GoneWorker { name, taken })
+    }
+
+    /// Takes a place at the worker with the most free ones.
+    pub fn take(&mut self) -> Option<TakenPlace> {
+        let free = |worker: &KnownWorker| worker.places.saturating_sub(worker.taken);
+        // Of equal workers the first one.
+        let (id, worker) = self.workers.iter_mut().rev().max_by_key(|(_, worker)| free(worker))?;
+        if free(worker) == 0 {
+            return None;
+        }
+        worker.taken += 1;
+        Some(TakenPlace { worker: id.clone(), name: worker.name.clone(), gone: worker.gone.subscribe() })
+    }
+
+    /// Returns a place.
+    pub fn free(&mut self, id: &str) {
+        if let Some(worker) = self.workers.get_mut(id) {
+            worker.taken = worker.taken.saturating_sub(1);
+        }
+    }
+
+    pub fn counts(&self) -> PlaceCounts {
+        let sum = |number: fn(&KnownWorker) -> usize| self.workers.values().map(number).sum();
+        PlaceCounts { workers: self.workers.len(), places: sum(|one| one.places), taken: sum(|one| one.taken) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gymkhana_record::Seed;
+
+    use super::*;
+    use crate::front::beat::tests::beat;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn roster(workers: &[(&str, u32)]) -> (Roster, Instant) {
+        let now = Instant::now();
+        let mut roster = Roster::new(4 * SECOND, now);
+        for (id, places) in workers {
+            assert_eq!(roster.hear(&beat(id, *places, 1), now), (BeatAnswer::Known, News::Joined));
+        }
+        (roster, now)
+    }
+
+    #[test]
+    fn places_go_to_the_worker_with_the_most_free_ones() {
+        let (mut roster, _) = roster(&[("a", 2), ("b", 3)]);
+        let taken: Vec<String> = std::iter::from_fn(|| roster.take()).map(|place| place.worker).collect();
+        assert_eq!(taken, ["b", "a", "b", "a", "b"]);
+        assert_eq!(roster.counts(), PlaceCounts { workers: 2, places: 5, taken: 5 });
+        roster.free("a");
+        assert_eq!(roster.take().unwrap().worker, "a");
+        assert!(Roster::new(SECOND, Instant::now()).take().is_none());
+    }
+
+    #[test]
+    fn a_silent_worker_is_lost_and_must_begin_anew() {
+        let (mut roster, begun) = roster(&[("a", 2), ("b", 2)]);
+        let place = roster.take().unwrap();
+        assert_eq!(place.worker, "a");
+        for second in 1..=3 {
+            assert_eq!(roster.hear(&beat("b", 2, 1 + u64::from(second)), begun + second * SECOND).1, News::Nothing);
+            assert_eq!(roster.look(begun + second * SECOND, true), vec![]);
+        }
+        assert_eq!(roster.look(begun + 4 * SECOND, true), [GoneWorker { name: "machine-a".to_owned(), taken: 1 }]);
+        assert_eq!(place.gone.borrow().as_deref(), Some("stopped answering"));
+        assert_eq!(roster.take().unwrap().worker, "b");
+        // It wakes up.
+        assert_eq!(roster.hear(&beat("a", 2, 2), begun + 5 * SECOND).0, BeatAnswer::Lost);
+        // A place that is returned late belongs to no worker.
+        roster.free("a");
+        assert_eq!(roster.counts(), PlaceCounts { workers: 1, places: 2, taken: 1 });
+    }
+
+    #[test]
+    fn a_repeated_beat_is_no_sign_of_life() {
+        let (mut roster, begun) = roster(&[("a", 2)]);
+        for second in 1..4 {
+            roster.hear(&beat("a", 2, 1), begun + second * SECOND);
+            roster.look(begun + second * SECOND, true);
+        }
+        assert_eq!(roster.look(begun + 4 * SECOND, true).len(), 1);
+    }
+
+    #[test]
+    fn a_worker_that_leaves_gets_no_more_places() {
+        let (mut roster, now) = roster(&[("a", 2)]);
+        let place = roster.take().unwrap();
+        let leaves = Beat { leaves: true, ..beat("a", 2, 2) };
+        let left = News::Left(GoneWorker { name: "machine-a".to_owned(), taken: 1 });
+        assert_eq!(roster.hear(&leaves, now), (BeatAnswer::Known, left));
+        assert_eq!(place.gone.borrow().as_deref(), Some("has left"));
+        assert!(roster.take().is_none());
+    }
+
+    #[test]
+    fn a_pause_of_the_server_loses_no_worker() {
+        let (mut roster, begun) = roster(&[("a", 2)]);
+        assert_eq!(roster.look(begun + 60 * SECOND, true), vec![], "it was stopped for a minute");
+        for second in 61..100 {
+            assert_eq!(roster.look(begun + second * SECOND, false), vec![], "no connection");
+        }
+        for second in 100..103 {
+            assert_eq!(roster.look(begun + second * SECOND, true), vec![]);
+        }
+        assert_eq!(roster.look(begun + 103 * SECOND, true).len(), 1);
+    }
+
+    /// However workers come and go, no worker holds more episodes than it has places, and every taken place is counted.
+    #[test]
+    fn no_worker_holds_more_than_it_can() {
+        for round in 0..200 {
+            let mut random = Seed(11).child(round).stream();
+            let (mut roster, mut now) = roster(&[]);
+            let (mut held, mut beats, mut ids) = (Vec::<TakenPlace>::new(), BTreeMap::<String, u64>::new(), 0_u32);
+            for _ in 0..200 {
+                match random.below(6) {
+                    0 => {
+                        ids += 1;
+                        let id = format!("w{ids}");
+                        roster.hear(&beat(&id, 1 + random.below(4) as u32, 1), now);
+                        beats.insert(id, 1);
+                    }
+                    1 => {
+                        now += SECOND;
+                        roster.look(now, true);
+                    }
+                    2 => {
+                        for (id, number) in beats.iter_mut().filter(|_| random.below(2) == 0) {
+                            *number += 1;
+                            roster.hear(&beat(id, 1, *number), now);
+                        }
+                    }
+                    3 if !held.is_empty() => {
+                        let place = held.swap_remove(random.below(held.len() as u64) as usize);
+                        roster.free(&place.worker);
+                    }
+                    _ => held.extend(roster.take()),
+                }
+                let alive = held.iter().filter(|place| place.gone.borrow().is_none()).count();
+                assert_eq!(roster.counts().taken, alive);
+                for (id, worker) in &roster.workers {
+                    let own = held.iter().filter(|place| place.worker == *id).count();
+                    assert!(own == worker.taken && own <= worker.places, "{id}: {own} of {}", worker.places);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Requests and answers about the places of a server's sessions: a signed header, and three parts that are in the message
+//! or, if they are larger than a message, an object of the files bucket.
+
+use bytes::Bytes;
+use gymkhana_registry::Digest;
+use gymkhana_serve::remote::PlaceId;
+use serde::{Deserialize, Serialize};
+
+use crate::bus::{Bus, Names};
+use crate::objects::{self, GetError, PutError};
+use crate::signature::{SignatureRefusal, Signer, WorkerKeys};
+use crate::signed::{SignedMessage, decode_signed, encode_signed};
+
+/// Largest parts of a parcel, in bytes.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// Header of a request or an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ParcelHeader {
+    /// Id of the worker.
+    pub worker: String,
+    pub place: PlaceId,
+    /// Number of the request at its place.
+    pub number: u64,
+    /// Sizes of the parts.
+    pub parts: [u64; 3],
+    /// Digest of the parts, joined.
+    pub digest: Digest,
+    /// Whether the parts are an object.
+    pub in_object: bool,
+}
+
+impl ParcelHeader {
+    /// Size of the parts.
+    pub fn bytes(&self) -> u64 {
+        self.parts.iter().fold(0, |sum: u64, part| sum.saturating_add(*part))
+    }
+
+    fn object_name(&self, direction: Direction) -> String {
+        let Self { worker, place, number, .. } = self;
+        let word = match direction {
+            Direction::ToWorker => "request",
+            Direction::ToServer => "answer",
+        };
+        format!("{word}-{worker}-{place}-{number}")
+    }
+}
+
+/// Direction of a parcel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    ToWorker,
+    ToServer,
+}
+
+/// Reason why a parcel is not read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ParcelError {
+    /// It is wrong.
+    #[error("{0}")]
+    Refused(String),
+    /// The bus is away, or does not have its parts.
+    #[error("{0}")]
+    Away(String),
+}
+
+impl From<SignatureRefusal> for ParcelError {
+    fn from(refusal: SignatureRefusal) -> Self {
+        Self::Refused(refusal.to_string())
+    }
+}
+
+/// Parts of a parcel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Parts(pub [Bytes; 3]);
+
+impl Parts {
+    fn joined(&self) -> Bytes {
+        self.0.concat().into()
+    }
+
+    /// Splits joined parts of these sizes.
+    fn split(bytes: Vec<u8>, sizes: [u64; 3]) -> Option<Self> {
+        let mut rest = Bytes::from(bytes);
+        let mut parts = [const { Bytes::new() }; 3];
+        for (part, size) in parts.iter_mut().zip(sizes) {
+            let size = usize::try_from(size).ok().filter(|size| *size <= rest.len())?;
+            *part = rest.split_to(size);
+        }
+        rest.is_empty().then_some(Self(parts))
+    }
+}
+
+/// The end of the bus at which parcels are written and read.
+#[derive(Clone)]
+pub(crate) struct ParcelOffice {
+    pub bus: Bus,
+    pub names: Names,
+}
+
+impl ParcelOffice {
+    /// The message with these parts; their object is stored first, if they need one.
+    ///
+    /// # Errors
+    /// If the bus does not take the object.
+    pub async fn pack(
+        &self,
+        direction: Direction,
+        (worker, place, number): (&str, PlaceId, u64),
+        parts: &Parts,
+        key: Option<&Signer>,
+    ) -> Result<Bytes, PutError> {
+        let joined = parts.joined();
+        let header = ParcelHeader {
+            worker: worker.to_owned(),
+            place,
+            number,
+            parts: parts.0.each_ref().map(|part| part.len() as u64),
+            digest: Digest::of(&joined),
+            in_object: joined.len() > self.bus.most_bytes(),
+        };
+        let inline: &[u8] = if header.in_object {
+            let name = header.object_name(direction);
+            objects::put(&self.bus, &self.names.files_bucket(), &name, joined).await?;
+            &[]
+        } else {
+            &joined
+        };
+        let subject = self.names.places(worker);
+        let sign = |text: &[u8]| key.and_then(|key| key.sign(&subject, text));
+        encode_signed(&header, inline, sign).map_err(|error| PutError::Refused(error.to_string()))
+    }
+
+    /// Header of a message, which came from or to this worker. With `keys`, it must be signed.
+    ///
+    /// # Errors
+    /// If it is malformed, another worker's, too large, or not signed by one of the keys.
+    pub fn header<'a>(
+        &self,
+        message: &'a [u8],
+        worker: &str,
+        keys: &WorkerKeys,
+    ) -> Result<(ParcelHeader, &'a [u8]), ParcelError> {
+        let malformed = || ParcelError::Refused("it sent a malformed message".to_owned());
+        let SignedMessage { header, text, signature, body } =
+            decode_signed::<ParcelHeader>(message).ok_or_else(malformed)?;
+        keys.check(&self.names.places(worker), text, signature.as_ref())?;
+        if header.worker != worker {
+            return Err(ParcelError::Refused("it sent a message of another worker".to_owned()));
+        }
+        if header.bytes() > MOST_BYTES {
+            return Err(ParcelError::Refused(format!("it sent a message of more than {MOST_BYTES} bytes")));
+        }
+        Ok((header, body))
+    }
+
+    /// Parts of a message with this header. Their object is removed.
+    ///
+    /// # Errors
+    /// If they are not there, or not those of the header.
+    pub async fn parts(
+        &self,
+        direction: Direction,
+        header: &ParcelHeader,
+        inline: &[u8],
+    ) -> Result<Parts, ParcelError> {
+        let bytes = if header.in_object { self.fetch(direction, header).await? } else { inline.to_vec() };
+        if Digest::of(&bytes) != header.digest {
+            return Err(ParcelError::Refused("it sent a message that is not the one of its digest".to_owned()));
+        }
+        let wrong = || ParcelError::Refused("it sent a message of another size than it says".to_owned());
+        Parts::split(bytes, header.parts).ok_or_else(wrong)
+    }
+
+    async fn fetch(&self, direction: Direction, header: &ParcelHeader) -> Result<Vec<u8>, ParcelError> {
+        let away = |error: &dyn std::fmt::Display| ParcelError::Away(error.to_string());
+        let store = self.bus.jetstream.get_object_store(self.names.files_bucket()).await;
+        let store = store.map_err(|error| away(&error))?;
+        let name = header.object_name(direction);
+        let bytes = objects::get(&store, &name, header.bytes()).await.map_err(|error: GetError| away(&error))?;
+        // What stays there ends with the server.
+        let _ = store.delete(&name).await;
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_split_where_they_were_joined() {
+        let parts = Parts([Bytes::from_static(b"ab"), Bytes::new(), Bytes::from_static(b"c")]);
+        let joined = parts.joined().to_vec();
+        assert_eq!(Parts::split(joined.clone(), [2, 0, 1]), Some(parts));
+        for sizes in [[2, 0, 2], [2, 0, 0], [u64::MAX, 0, 1], [4, 0, 0]] {
+            assert_eq!(Parts::split(joined.clone(), sizes), None, "{sizes:?}");
+        }
+    }
+
+    #[test]
+    fn sizes_do_not_overflow() {
+        let header = ParcelHeader {
+            worker: "w".to_owned(),
+            place: PlaceId(1),
+            number: 0,
+            parts: [u64::MAX; 3],
+            digest: Digest::of(b""),
+            in_object: true,
+        };
+        assert_eq!(header.bytes(), u64::MAX);
+    }
+}

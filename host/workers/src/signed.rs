@@ -1,0 +1,100 @@
+//! Messages with a header that may be signed, and a body: results of groups, signs of life, and answers about sessions.
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::signature::Signature;
+
+/// Longest header, in bytes.
+pub(crate) const MOST_HEADER_BYTES: usize = 64 << 10;
+
+/// A message: the length of its header (u32, little-endian), the header, the length of the public key (u8; 0 without a
+/// signature), the key, the signature, the body.
+///
+/// `sign` gets the header as it is sent.
+pub(crate) fn encode_signed(
+    header: &impl Serialize,
+    body: &[u8],
+    sign: impl FnOnce(&[u8]) -> Option<Signature>,
+) -> Result<Bytes, serde_json::Error> {
+    let header = serde_json::to_vec(header)?;
+    let signature = sign(&header);
+    let mut message = Vec::with_capacity(4 + header.len() + 1 + 128 + body.len());
+    message.extend((header.len() as u32).to_le_bytes());
+    message.extend(header);
+    match signature.and_then(|signature| Some((u8::try_from(signature.key.len()).ok()?, signature))) {
+        None => message.push(0),
+        Some((length, Signature { key, bytes })) => {
+            message.push(length);
+            message.extend(key.as_bytes());
+            message.extend(bytes);
+        }
+    }
+    message.extend(body);
+    Ok(message.into())
+}
+
+/// A message as it came.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SignedMessage<'a, H> {
+    pub header: H,
+    /// The header as it was sent.
+    pub text: &'a [u8],
+    pub signature: Option<Signature>,
+    pub body: &'a [u8],
+}
+
+/// Parts of a message. A header of more than [`MOST_HEADER_BYTES`] is not parsed.
+pub(crate) fn decode_signed<H: DeserializeOwned>(message: &[u8]) -> Option<SignedMessage<'_, H>> {
+    let (length, rest) = message.split_first_chunk()?;
+    let length = u32::from_le_bytes(*length) as usize;
+    let (text, rest) = rest.split_at_checked(length).filter(|_| length <= MOST_HEADER_BYTES)?;
+    let (length, rest) = rest.split_first()?;
+    let (signature, body) = match length {
+        0 => (None, rest),
+        length => {
+            let (key, rest) = rest.split_at_checked(usize::from(*length))?;
+            let (bytes, body) = rest.split_first_chunk()?;
+            (Some(Signature { key: std::str::from_utf8(key).ok()?.to_owned(), bytes: *bytes }), body)
+        }
+    };
+    Some(SignedMessage { header: serde_json::from_slice(text).ok()?, text, signature, body })
+}
+
+#[cfg(test)]
+mod tests {
+    use gymkhana_registry::Digest;
+
+    use super::*;
+    use crate::description::Versions;
+    use crate::messages::{JobEnd, ResultHeader};
+
+    #[test]
+    fn messages_are_split_where_they_were_joined() {
+        let header = ResultHeader {
+            worker: "w".to_owned(),
+            versions: Versions::own(),
+            lock: Digest::of(b"lock"),
+            job: 7,
+            delivery: 2,
+            end: JobEnd::Fault("why".to_owned()),
+            failed_forks: (1, "why".to_owned()),
+            records: Digest::of(b"records"),
+            object: None,
+        };
+        let signature = Signature { key: "U".repeat(56), bytes: [7; 64] };
+        for signature in [None, Some(signature)] {
+            let message = encode_signed(&header, b"records", |_| signature.clone()).unwrap();
+            let offered = decode_signed::<ResultHeader>(&message).unwrap();
+            assert_eq!((&offered.header, &offered.signature, offered.body), (&header, &signature, &b"records"[..]));
+            assert_eq!(offered.text, serde_json::to_vec(&header).unwrap());
+            for cut in [0, 3, 10, offered.text.len() + 4] {
+                assert_eq!(decode_signed::<ResultHeader>(&message[..cut]), None, "{cut}");
+            }
+        }
+        let long = ResultHeader { end: JobEnd::Failed("why".repeat(MOST_HEADER_BYTES / 3)), ..header };
+        let message = encode_signed(&long, b"records", |_| None).unwrap();
+        assert_eq!(decode_signed::<ResultHeader>(&message), None, "a long header");
+    }
+}

@@ -1,0 +1,79 @@
+//! Whether a run or a server on the bus goes on: its description is there, and its owner answers.
+
+use std::time::{Duration, Instant};
+
+use async_nats::Request;
+use async_nats::jetstream::kv::Operation;
+use bytes::Bytes;
+
+use crate::bus::{Bus, Names, RUNS, RunKey};
+use crate::description::Description;
+
+/// Time between two looks at the description.
+const LOOK: Duration = Duration::from_secs(2);
+/// Time after which a run that the bus does not know has ended. A bus that lost it gets it again from the trainer.
+const LOST: Duration = Duration::from_secs(60);
+/// Time in which the owner answers that it lives.
+const ANSWERED: Duration = Duration::from_secs(2);
+
+/// The reason for which the work on a run or a server is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// It ended.
+    Ended,
+    /// It has a new life: it was started again, or the bus had lost it.
+    Renewed,
+    /// The trainer or the server did not answer for the time that the worker waits.
+    Lost,
+    /// The worker was asked to stop.
+    Stopped,
+}
+
+/// Whether the trainer or the server answers.
+pub(crate) async fn owner_lives(bus: &Bus, names: &Names) -> bool {
+    let question = Request::new().payload(Bytes::new()).timeout(Some(ANSWERED));
+    bus.client.send_request(names.alive(), question).await.is_ok()
+}
+
+/// One life of a run or a server.
+pub(crate) struct Watch {
+    pub bus: Bus,
+    pub run: RunKey,
+    pub names: Names,
+    pub epoch: String,
+    /// Time for which the worker waits for an owner that does not answer.
+    pub patience: Duration,
+}
+
+impl Watch {
+    /// Waits until it has ended, has a new life, or has lost its owner.
+    pub async fn until_over(&self) -> Over {
+        let (mut known, mut answered) = (Instant::now(), Instant::now());
+        while known.elapsed() < LOST {
+            tokio::time::sleep(LOOK).await;
+            if owner_lives(&self.bus, &self.names).await {
+                answered = Instant::now();
+            } else if answered.elapsed() >= self.patience {
+                return Over::Lost;
+            }
+            let Ok(runs) = self.bus.jetstream.get_key_value(RUNS).await else {
+                known = Instant::now();
+                continue;
+            };
+            match runs.entry(self.run.to_string()).await {
+                Ok(Some(entry)) if entry.operation == Operation::Put => {
+                    match serde_json::from_slice::<Description>(&entry.value) {
+                        Ok(found) if found.epoch == self.epoch => known = Instant::now(),
+                        _ => return Over::Renewed,
+                    }
+                }
+                Ok(Some(_)) => return Over::Ended,
+                // A bus without its disk gets it again from its owner.
+                Ok(None) => {}
+                // The bus is away; the owner may be there when it is back.
+                Err(_) => known = Instant::now(),
+            }
+        }
+        Over::Ended
+    }
+}
