@@ -75,8 +75,7 @@ impl Places {
     /// # Errors
     /// If none becomes free in time.
     pub(super) async fn acquire(&self, guests: &Handle, is_last: bool) -> Result<Place, ServeError> {
-        let waits = !is_last || matches!(self.source, Source::Here { .. });
-        let deadline = Instant::now() + if waits { self.wait } else { Duration::ZERO };
+        let deadline = Instant::now() + self.wait;
         loop {
             if let Some(place) = self.take() {
                 return Ok(place);
@@ -86,7 +85,8 @@ impl Places {
             if let Some(place) = self.wait_until(deadline.min(Instant::now() + LOOK_AGAIN)).await {
                 return Ok(place);
             }
-            if !has_parked && Instant::now() >= deadline {
+            let is_in_vain = is_last && self.counts().places == 0;
+            if !has_parked && (is_in_vain || Instant::now() >= deadline) {
                 return Err(self.full());
             }
         }
