@@ -45,7 +45,9 @@ pub(super) struct TakenWorkerPlace {
 /// Where requests of a place go.
 struct Address {
     front: Arc<Front>,
-    worker: String,
+    /// Id of the worker.
+    id: String,
+    /// Its name in messages.
     name: String,
     place: PlaceId,
     gone: watch::Receiver<Gone>,
@@ -53,8 +55,8 @@ struct Address {
 
 impl TakenWorkerPlace {
     pub fn new(front: Arc<Front>, taken: TakenPlace, place: u64) -> Self {
-        let TakenPlace { worker, name, gone } = taken;
-        let address = Address { front, worker, name, place: PlaceId(place), gone };
+        let TakenPlace { worker: id, name, gone } = taken;
+        let address = Address { front, id, name, place: PlaceId(place), gone };
         Self { address: Arc::new(address), next: AtomicU64::new(0) }
     }
 
@@ -79,7 +81,7 @@ impl WorkerPlace for TakenWorkerPlace {
     }
 
     fn refuse(&self, why: &str) -> PlaceLost {
-        self.address.front.expel(&self.address.worker, why);
+        self.address.front.expel(&self.address.id, why);
         self.address.lost(&format!("was refused: {why}"))
     }
 }
@@ -90,7 +92,7 @@ impl Drop for TakenWorkerPlace {
         self.address.front.host.spawn(async move {
             // The worker has a place for another episode when it has forgotten this one, or is gone.
             let _ = asking.await;
-            address.front.roster().free(&address.worker);
+            address.front.roster().free(&address.id);
         });
     }
 }
@@ -123,7 +125,7 @@ impl Address {
                 Sent::Answered(answer) => match self.read(number, &answer).await {
                     Ok(answer) => return Ok(answer),
                     Err(ParcelError::Refused(why)) => {
-                        self.front.expel(&self.worker, &why);
+                        self.front.expel(&self.id, &why);
                         return Err(self.lost(&format!("was refused: {why}")));
                     }
                     Err(ParcelError::Away(why)) => {
@@ -145,14 +147,14 @@ impl Address {
         };
         let request = serde_json::to_vec(&request).map_err(|error| failed(&error))?;
         let parts = Parts([request.into(), Bytes::from_owner(data), Bytes::from_owner(plugins)]);
-        let address = (&*self.worker, self.place, number);
+        let address = (&*self.id, self.place, number);
         let packed = self.front.office.pack(Direction::ToWorker, address, &parts, None).await;
         packed.map_err(|error| failed(&error))
     }
 
     /// Sends a request once.
     async fn send(&self, message: Bytes) -> Sent {
-        let (client, subject) = (&self.front.office.bus.client, self.front.office.names.places(&self.worker));
+        let (client, subject) = (&self.front.office.bus.client, self.front.office.names.places(&self.id));
         let inbox = client.new_inbox();
         let Ok(mut answers) = client.subscribe(inbox.clone()).await else { return Sent::Away };
         if client.publish_with_reply(subject, inbox, message).await.is_err() {
@@ -168,7 +170,7 @@ impl Address {
 
     async fn read(&self, number: u64, message: &Message) -> Result<PlaceAnswer, ParcelError> {
         let (office, keys) = (&self.front.office, &self.front.keys);
-        let (header, inline) = office.header(&message.payload, &self.worker, keys)?;
+        let (header, inline) = office.header(&message.payload, &self.id, keys)?;
         if (header.place, header.number) != (self.place, number) {
             return Err(ParcelError::Refused("it sent the answer to another request".to_owned()));
         }

@@ -8,7 +8,7 @@ use gymkhana_rollout::Difference;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value as Json, json};
 
-use crate::common::bus::Bus;
+use crate::common::bus::{Bus, Limits};
 use crate::common::killed::Signalled;
 use crate::common::server::Server;
 use crate::common::{Desk, episodes};
@@ -186,6 +186,78 @@ fn sessions_of_a_killed_worker_continue_at_another() {
     let found = records(&desk, "word-problems");
     assert_same(&expected_records, &found);
     assert_replays(&desk, "word-problems", found.len());
+}
+
+/// States that are larger than a message of the bus go through its object store, in both directions.
+#[test]
+fn large_states_move_between_workers() {
+    let (expected, expected_records) = alone(PROBLEMS, PROBLEMS_FILE, PROBLEMS_TURNS, "word-problems");
+    let (bus, desk) = (Bus::with_limits(Limits { payload: 18 << 10, ..Limits::default() }), Desk::new());
+    desk.write("serve.toml", PROBLEMS_FILE);
+    let server = front(&desk, &bus, PROBLEMS);
+    let (killed, stays) = (worker(&desk, &bus), worker(&desk, &bus));
+    wait_for(&server, "workers", 2);
+    let (first, second) = PROBLEMS_TURNS.split_at(3);
+    let mut answers = turns(&server, first);
+    killed.send("KILL");
+    killed.end();
+    answers.extend(turns(&server, second));
+    assert_eq!(answers, expected);
+    assert!(figure(&server, "episodes_moved_total") >= 2);
+    stop(server);
+    leave(stays);
+    assert_same(&expected_records, &records(&desk, "word-problems"));
+}
+
+/// A session of tools keeps what they remember.
+#[test]
+fn sessions_of_tools_move_with_their_state() {
+    let call = |text: &str| format!("<tool_call>{text}</tool_call>");
+    let texts = [
+        call(r#"{"name": "memory_insert", "arguments": {"text": "the key is under the stone"}}"#),
+        call(r#"{"name": "memory_insert", "arguments": {"text": "the lamp is green"}}"#),
+        call(r#"{"name": "memory_search", "arguments": {"query": ""}}"#),
+    ];
+    let texts = texts.each_ref().map(String::as_str);
+    let plugins = ["plugins/memory.wasm"];
+    let (expected, expected_records) = alone(&plugins, "", &texts, "tools-only");
+    assert!(expected.last().is_some_and(|last| last.to_string().contains("under the stone")), "{expected:?}");
+    let (bus, desk) = (Bus::start(), Desk::new());
+    desk.write("serve.toml", "");
+    let server = front(&desk, &bus, &plugins);
+    let (killed, stays) = (worker(&desk, &bus), worker(&desk, &bus));
+    wait_for(&server, "workers", 2);
+    let mut answers = turns(&server, &texts[..2]);
+    killed.send("KILL");
+    killed.end();
+    answers.extend(turns(&server, &texts[2..]));
+    assert_eq!(answers, expected);
+    assert!(figure(&server, "episodes_moved_total") >= 2);
+    stop(server);
+    leave(stays);
+    let found = records(&desk, "tools-only");
+    assert_same(&expected_records, &found);
+    assert_replays(&desk, "tools-only", found.len());
+}
+
+/// When more sessions are open than the workers have places, idle ones are parked and come back.
+#[test]
+fn parked_sessions_give_their_places_to_others() {
+    let file = format!("{LAKE_FILE}[sessions]\nlive = 1\n");
+    let (expected, expected_records) = alone(LAKE, &file, LAKE_TURNS, "frozen-lake");
+    let (bus, desk) = (Bus::start(), Desk::new());
+    desk.write("serve.toml", file);
+    let server = front(&desk, &bus, LAKE);
+    let workers = [worker(&desk, &bus), worker(&desk, &bus)];
+    wait_for(&server, "places", 2);
+    assert_eq!(turns(&server, LAKE_TURNS), expected);
+    assert!(figure(&server, "sessions_parked_total") >= 3);
+    assert!(figure(&server, "sessions_live") <= 2);
+    stop(server);
+    for worker in workers {
+        leave(worker);
+    }
+    assert_same(&expected_records, &records(&desk, "frozen-lake"));
 }
 
 /// The turn that a stopped worker does not answer is taken at another worker. What the stopped one does with it later counts
