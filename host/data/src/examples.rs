@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value as Json};
 
 use crate::error::{DataError, Place};
-use crate::shape::{Conversation, Preference};
+use crate::shape::{Conversation, Preference, conversation_of};
 use crate::source::records;
 
 /// Number of bad rows that may be skipped, in all files together.
@@ -48,7 +48,7 @@ pub fn conversations(
     weight_column: Option<&str>,
     skips: &mut Skips,
 ) -> Result<Examples<Conversation>, DataError> {
-    examples(source, skips, |columns| Conversation::of(columns, weight_column))
+    examples(source, skips, |columns| conversation_of(columns, weight_column))
 }
 
 /// Reads the preferences of a file or a folder.

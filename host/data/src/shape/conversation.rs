@@ -1,11 +1,9 @@
-//! Whole conversations with tool calls, as demonstrations: rows of OpenAI's `messages`, of ShareGPT's `conversations`, or of
-//! `prompt` and `completion`.
+//! Whole conversations with tool calls, as demonstrations: rows of OpenAI's `messages` or of ShareGPT's `conversations`.
 
 use gymkhana_rows::{Function, Row};
 use serde_json::{Map, Value as Json, json};
 
 use super::chat::{parsed, share_gpt_role};
-use super::preference::completed;
 
 /// A message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,16 +46,12 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Conversation of a row; `weight_column` names the column with its weight.
+    /// Conversation of a row with `messages` or `conversations`; `weight_column` names the column with its weight.
     ///
     /// # Errors
     /// What is wrong with the row.
-    pub(crate) fn of(mut columns: Map<String, Json>, weight_column: Option<&str>) -> Result<Self, String> {
+    pub(super) fn of(mut columns: Map<String, Json>, weight_column: Option<&str>) -> Result<Self, String> {
         let weight = weight_column.map_or(Ok(1.0), |column| weight(column, &columns))?;
-        let has = |name: &str| columns.get(name).is_some_and(|value| !value.is_null());
-        if has("completion") && !has("messages") && !has("conversations") {
-            return Ok(Self { weight, ..completed(&columns, "completion")? });
-        }
         let functions = functions(columns.remove("tools"))?;
         let mut messages: Vec<ChatMessage> = system(&columns).into_iter().collect();
         match (columns.get("messages").map(parsed), columns.get("conversations").map(parsed)) {
@@ -86,7 +80,8 @@ pub(super) fn system(columns: &Map<String, Json>) -> Option<ChatMessage> {
     text.map(|text| ChatMessage::System(text.to_owned()))
 }
 
-fn weight(column: &str, columns: &Map<String, Json>) -> Result<f64, String> {
+/// The weight of a row in a column.
+pub(super) fn weight(column: &str, columns: &Map<String, Json>) -> Result<f64, String> {
     let value = columns.get(column).ok_or_else(|| format!("there is no column `{column}` with a weight"))?;
     let weight = value.as_f64().filter(|weight| *weight >= 0.0 && weight.is_finite());
     weight.ok_or_else(|| format!("`{column}` is {value}, not a weight of at least 0"))
@@ -230,17 +225,6 @@ mod tests {
             "tools": json!([tool]).to_string(),
         });
         assert_eq!(read(row).unwrap().messages, expected());
-    }
-
-    #[test]
-    fn a_completion_is_imitated_after_its_prompt() {
-        let begun = ["Hello", "Hi", "Bye?"].into_iter().zip(["user", "assistant", "user"]);
-        let begun: Vec<Json> = begun.map(|(text, role)| json!({"role": role, "content": text})).collect();
-        let found = read(json!({"prompt": begun, "completion": [{"role": "assistant", "content": "Bye"}]})).unwrap();
-        assert_eq!((found.messages.len(), found.prompt_replies, found.weight), (4, Some(1), 1.0));
-        let text = Json::from("Bye");
-        assert_eq!(read(json!({"prompt": "Hello", "completion": text})).unwrap().prompt_replies, Some(0));
-        assert!(read(json!({"completion": text})).unwrap_err().contains("there is no `prompt`"));
     }
 
     #[test]

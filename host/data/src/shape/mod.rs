@@ -4,6 +4,7 @@ mod chat;
 mod conversation;
 mod mapping;
 mod preference;
+mod prompted;
 
 use serde_json::{Map, Value as Json};
 
@@ -11,6 +12,7 @@ pub use conversation::{ChatCall, ChatMessage, Conversation};
 use gymkhana_rows::Row;
 pub use mapping::Mapping;
 pub use preference::Preference;
+pub(crate) use prompted::conversation_of;
 
 /// Line with which the answers of GSM8K end.
 const GSM8K_MARK: &str = "#### ";
