@@ -94,7 +94,8 @@ mod tests {
     use crate::shape::ChatMessage;
 
     fn read(row: Json) -> Result<Preference, String> {
-        Preference::of(row.as_object().unwrap())
+        let Json::Object(columns) = row else { panic!("{row}") };
+        Preference::of(&columns)
     }
 
     fn user(text: &str) -> ChatMessage {

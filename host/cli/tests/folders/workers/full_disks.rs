@@ -84,7 +84,10 @@ fn a_run_waits_for_a_bus_that_could_not_write() {
     let mut trainer = run(&desk, &bus, &[]);
     let worker = worker(&desk, &bus);
     trainer.wait_until(|| steps(&desk) >= 6);
+    // The run must not end while the disk is being filled.
+    worker.send("STOP");
     bus.fill();
+    worker.send("CONT");
     // The trainer looks every two seconds.
     std::thread::sleep(Duration::from_secs(6));
     assert!(trainer.is_running() && steps(&desk) < 10, "the run waits");

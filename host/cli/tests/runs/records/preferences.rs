@@ -104,8 +104,8 @@ fn answers_of_files_train_preference_stages() {
         .collect();
     let label = |row| format!("{{\"prompt\": \"Say {row}\", \"completion\": \"yes {row}\", \"label\": {}}}", row < 2);
     let labels: Vec<String> = (0..4).map(label).collect();
-    desk.write("pairs.jsonl", &rows.join("\n"));
-    desk.write("labels.jsonl", &labels.join("\n"));
+    desk.write("pairs.jsonl", rows.join("\n"));
+    desk.write("labels.jsonl", labels.join("\n"));
     learn(&desk, "pairs", &stage("dpo", 4, "files = [\"pairs.jsonl\"]")).succeeded();
     let measured = steps(&desk, "pairs");
     assert_eq!(sum(&measured, "episodes"), 24.0);
@@ -118,9 +118,9 @@ fn answers_of_files_train_preference_stages() {
     assert_eq!((sum(&measured, "episodes"), value(&measured, 0, "success")), (36.0, 0.5));
     assert!(value(&measured, 2, "better_reward") > value(&measured, 2, "worse_reward"), "{measured:?}");
 
-    desk.write("bad.jsonl", &format!("{}\n{{\"prompt\": \"?\", \"chosen\": \"x\"}}\n", rows[0]));
+    desk.write("bad.jsonl", format!("{}\n{{\"prompt\": \"?\", \"chosen\": \"x\"}}\n", rows[0]));
     let long = "word ".repeat(2000);
-    desk.write("long.jsonl", &format!("{{\"prompt\": \"{long}\", \"chosen\": \"a\", \"rejected\": \"b\"}}\n"));
+    desk.write("long.jsonl", format!("{{\"prompt\": \"{long}\", \"chosen\": \"a\", \"rejected\": \"b\"}}\n"));
     for (kind, recorded, words) in [
         ("dpo", "files = [\"labels.jsonl\"]", "labels.jsonl, line 1: the row has one answer with a label"),
         ("dpo", "files = [\"bad.jsonl\"]", "bad.jsonl, line 2: there is `chosen` without `rejected`"),
@@ -161,7 +161,7 @@ fn answers_of_files_train_preference_stages() {
     let example = fs::read_to_string(root.join("runs/preferences.toml")).expect("an example");
     let desk = Desk::with_run_file(&example.replace("../data/", ""));
     for file in ["own-questions.jsonl", "preferences.jsonl"] {
-        desk.write(file, &fs::read_to_string(root.join("data").join(file)).expect("rows"));
+        desk.write(file, fs::read_to_string(root.join("data").join(file)).expect("rows"));
     }
     let smaller = [
         "policy.tiny={ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 256 }",
