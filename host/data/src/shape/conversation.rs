@@ -65,7 +65,7 @@ impl Conversation {
                     add_turn(turn, &mut messages).map_err(|why| format!("turn {number}: {why}"))?;
                 }
             }
-            _ => return Err("there is no list `messages` or `conversations`, and no `completion`".to_owned()),
+            _ => return Err("there is no list `messages` or `conversations`, nor a `completion`".to_owned()),
         }
         if !messages.iter().any(|message| matches!(message, ChatMessage::Assistant { .. })) {
             return Err("the conversation has no message of the assistant".to_owned());

@@ -42,7 +42,7 @@ pub struct Catalog {
     /// The assets of the plugins, for the folders of records.
     assets: AssetFiles,
     sandbox: Sandbox,
-    /// The configuration, with digests in the place of the paths of assets.
+    /// The configuration, with digests instead of the paths of assets.
     config: ServeFile,
     /// A run file of all plugins.
     whole: RunFile,

@@ -104,7 +104,7 @@ pub enum EpisodeOutcome {
     Privileged(Vec<NamedValue>),
     /// A picture of the state.
     Rendered(Image),
-    /// The record, in the place of the host's part.
+    /// The record, instead of the host's part.
     Finished,
     /// The place is forgotten.
     Released,

@@ -9,7 +9,7 @@ use crate::limits::MOST_NAME;
 /// Most places of a worker.
 const MOST_PLACES: u32 = 1 << 20;
 
-/// A sign of life.
+/// A heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Beat {
@@ -34,7 +34,7 @@ pub(crate) struct Beat {
 pub(crate) enum BeatAnswer {
     /// The worker is known.
     Known,
-    /// The server had lost it: its episodes are elsewhere, and it begins anew with another id.
+    /// The server had lost it: its episodes are elsewhere, and it joins again with another id.
     Lost,
     /// It is not taken; the text is the reason.
     Refused(String),

@@ -40,7 +40,7 @@ const KEPT: Duration = Duration::from_secs(3);
 pub struct FrontSettings {
     /// The bus.
     pub bus: BusSettings,
-    /// Time without a sign of life after which a worker has lost its sessions.
+    /// Time without a heartbeat after which a worker has lost its sessions.
     pub lease: Duration,
     /// Workers that are taken.
     pub keys: WorkerKeys,
@@ -194,7 +194,7 @@ impl Front {
 
     async fn beat(&self, message: Message) {
         let Some(SignedMessage { header: beat, text, signature, .. }) = decode_signed::<Beat>(&message.payload) else {
-            tracing::debug!("a malformed sign of life is ignored");
+            tracing::debug!("a malformed heartbeat is ignored");
             return;
         };
         let signed = self.keys.check(&self.office.names.beats(), text, signature.as_ref());

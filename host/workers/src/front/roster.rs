@@ -13,7 +13,7 @@ pub(crate) type Gone = Option<String>;
 
 /// Workers by their id.
 pub(crate) struct Roster {
-    /// Time without a sign of life after which a worker is lost.
+    /// Time without a heartbeat after which a worker is lost.
     lease: Duration,
     workers: BTreeMap<String, KnownWorker>,
     /// Time of the last look at the clock.
@@ -57,7 +57,7 @@ impl Roster {
         Self { lease, workers: BTreeMap::new(), looked: now }
     }
 
-    /// Notes a sign of life of a sound worker. A copy of an earlier one is none.
+    /// Notes a heartbeat of a sound worker. A copy of an earlier one is none.
     pub fn hear(&mut self, beat: &Beat, now: Instant) -> (BeatAnswer, News) {
         let Some(known) = self.workers.get_mut(&beat.worker) else {
             // The first beat of an id joins; a later one is of a worker that was lost.
@@ -83,8 +83,7 @@ impl Roster {
         (BeatAnswer::Known, left.map_or(News::Nothing, News::Left))
     }
 
-    /// Removes workers without a sign of life. Nobody is silent for the time in which this process did not run, or had no
-    /// connection.
+    /// Removes workers without a heartbeat. Time in which this process did not run, or had no connection, does not count.
     pub fn look(&mut self, now: Instant, is_connected: bool) -> Vec<GoneWorker> {
         let paused = now.saturating_duration_since(self.looked) > self.lease / 2;
         self.looked = now;

@@ -27,7 +27,7 @@ use crate::parcel::{Direction, ParcelError, ParcelOffice, Parts};
 use crate::signature::{Signer, WorkerKeys};
 use crate::signed::encode_signed;
 
-/// Longest time between two signs of life.
+/// Longest time between two heartbeats.
 const BEAT: Duration = Duration::from_secs(2);
 /// Time that requests in progress get when the worker stops.
 const LAST_REQUESTS: Duration = Duration::from_secs(20);
@@ -48,7 +48,7 @@ pub(crate) struct Hosting {
     /// Digest of the server's files.
     files: Digest,
     lease: Duration,
-    /// Signs answers and signs of life.
+    /// Signs answers and heartbeats.
     key: Option<Signer>,
     /// Episodes that began or continued here.
     played: AtomicU64,
@@ -168,7 +168,7 @@ impl Hosting {
         Ok(end)
     }
 
-    /// Gives signs of life until the server does not know the worker.
+    /// Gives heartbeats until the server does not know the worker.
     async fn beat_until_gone(&self, id: &str, beats: &AtomicU64) -> LifeEnd {
         let pause = (self.lease / 4).min(BEAT);
         loop {
@@ -181,7 +181,7 @@ impl Hosting {
         }
     }
 
-    /// Gives a sign of life; returns the server's answer, if one comes in time.
+    /// Sends a heartbeat; returns the server's answer, if one comes in time.
     async fn beat(&self, id: &str, beats: &AtomicU64, leaves: bool) -> Option<BeatAnswer> {
         let beat = Beat {
             worker: id.to_owned(),
@@ -218,7 +218,7 @@ impl Hosting {
         let (header, inline) = self.office.header(&message.payload, id, &WorkerKeys::default())?;
         let (place, number) = (header.place, header.number);
         let answer = match self.host.repeated(place, number).await {
-            // The object of a request that was read is no longer there.
+            // The object of a request that was read is deleted.
             Some(answer) => answer,
             None => {
                 let Parts([request, data, plugins]) = self.office.parts(Direction::ToWorker, &header, inline).await?;
