@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use gymkhana_record::{
-    Added, CallCost, Content, Ending, Exchange, Failure, Function, LogEntry, NamedValue, Opening, SeatRewards, TaskRef,
-    Timing, Turn,
+    Added, CallCost, Content, Ending, EpisodeRecord, Exchange, Failure, Function, LogEntry, NamedValue, Opening,
+    SeatRewards, TaskRef, Timing, Turn,
 };
 use gymkhana_sandbox::Started;
 use serde::{Deserialize, Serialize};
@@ -119,6 +120,25 @@ impl EpisodeData {
             failures: Cow::Borrowed(self.failures.get(before.failures..).unwrap_or_default()),
             exchanges: Cow::Borrowed(self.exchanges.get(before.exchanges..).unwrap_or_default()),
             ..Added::default()
+        }
+    }
+
+    /// Completes a record. An episode with a fault of the host is dropped, whatever its ending. `begun` is its start.
+    #[must_use]
+    pub fn into_record(self, ending: Ending, begun: Instant, record: EpisodeRecord) -> EpisodeRecord {
+        let is_hosts = self.failures.iter().any(|failure| failure.kind.is_hosts());
+        EpisodeRecord {
+            ending: if is_hosts { Ending::Dropped } else { ending },
+            opening: self.opening,
+            turns: self.turns,
+            environment_rewards: self.rewards,
+            extras: self.extras,
+            failures: self.failures,
+            costs: self.costs,
+            exchanges: self.exchanges,
+            logs: self.logs.into_entries(),
+            timing: Timing { total_ms: begun.elapsed().as_secs_f64() * 1e3, ..self.timing },
+            ..record
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gymkhana_record::{CallSite, Ending, EpisodeRecord, Timing};
+use gymkhana_record::{CallSite, Ending, EpisodeRecord};
 use gymkhana_sandbox::{CallFuture, EnvironmentEpisode, OptionalInterface};
 use serde::Serialize;
 
@@ -33,24 +33,8 @@ impl Episode {
             hint = self.last(hooks, interface, site, EnvironmentEpisode::guidance).await;
         }
         let views = self.final_views().await;
-        let data = self.data;
-        let is_hosts = data.failures.iter().any(|failure| failure.kind.is_hosts());
-        EpisodeRecord {
-            ending: if is_hosts { Ending::Dropped } else { ending },
-            opening: data.opening,
-            turns: data.turns,
-            environment_rewards: data.rewards,
-            extras: data.extras,
-            privileged: privileged.unwrap_or_default(),
-            views,
-            hint,
-            failures: data.failures,
-            costs: data.costs,
-            exchanges: data.exchanges,
-            logs: data.logs.into_entries(),
-            timing: Timing { total_ms: begun.elapsed().as_secs_f64() * 1e3, ..data.timing },
-            ..record
-        }
+        let record = EpisodeRecord { privileged: privileged.unwrap_or_default(), views, hint, ..record };
+        self.data.into_record(ending, begun, record)
     }
 
     /// Reads the environment through an optional interface, if it offers it. A failure is recorded.

@@ -37,7 +37,8 @@ impl From<Advice> for Reply {
 }
 
 /// A call of a program that was not performed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum CallRefusal {
     /// The limit of calls is reached.
     #[error("the episode's {0} calls are used up")]

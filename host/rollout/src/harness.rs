@@ -9,6 +9,8 @@ use gymkhana_gateway::program::AgentProgram;
 use gymkhana_gateway::server::{Gateway, GatewayError};
 use gymkhana_gateway::session::StopCache;
 
+use crate::agent_instances::AgentPlaces;
+
 /// Settings of an agent program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentSettings {
@@ -37,6 +39,8 @@ pub struct AgentSettings {
 pub struct AgentHarness {
     /// Programs that the host does not start; by default it starts one for each episode.
     pub(crate) external: Option<Arc<dyn ExternalPrograms>>,
+    /// Where the plugin instances of its episodes are; by default in this process.
+    pub(crate) places: Option<Arc<dyn AgentPlaces>>,
     pub(crate) gateway: Gateway,
     pub(crate) settings: AgentSettings,
     pub(crate) stop_cache: Arc<StopCache>,
@@ -49,7 +53,7 @@ impl AgentHarness {
     /// If the system has no free port or no further threads.
     pub fn start(settings: AgentSettings) -> Result<Self, GatewayError> {
         let gateway = Gateway::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-        Ok(Self { external: None, gateway, settings, stop_cache: Arc::default() })
+        Ok(Self { external: None, places: None, gateway, settings, stop_cache: Arc::default() })
     }
 
     /// Starts a gateway at which harnesses open sessions. `url` is its address as they see it, by default the bound one.
@@ -63,7 +67,14 @@ impl AgentHarness {
         control: Arc<Control>,
     ) -> Result<Self, GatewayError> {
         let gateway = Gateway::start_with(address, url, Arc::clone(&control))?;
-        Ok(Self { external: Some(control), gateway, settings, stop_cache: Arc::default() })
+        Ok(Self { external: Some(control), places: None, gateway, settings, stop_cache: Arc::default() })
+    }
+
+    /// Starts the plugin instances of its episodes in these places.
+    #[must_use]
+    pub fn with_places(mut self, places: Option<Arc<dyn AgentPlaces>>) -> Self {
+        self.places = places;
+        self
     }
 
     /// Address of the gateway as programs see it.

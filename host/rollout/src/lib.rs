@@ -3,6 +3,7 @@
 //! An episode is a state machine that advances independently of the others in a batch. The policy is a trait, so that
 //! this crate does not depend on libtorch.
 
+mod agent_instances;
 mod context;
 mod episode;
 mod group_plan;
@@ -26,6 +27,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::episode::live_bytes::LiveBytes;
 use crate::reward::EpisodeEnd;
 
+pub use agent_instances::{AgentInstances, AgentPlaces, InstancesLost, PlaceError};
 pub use context::{ContextError, ContextStrategy, Summary, Window};
 pub use episode::early_stop::EarlyStop;
 pub use episode::limits::Limits;
@@ -56,6 +58,9 @@ pub enum RolloutError {
     /// A policy's reply has columns of different length.
     #[error("the policy's reply is malformed")]
     Segment(#[from] gymkhana_record::SegmentError),
+    /// No place is free for the plugin instances of the episode.
+    #[error("{0}")]
+    NoPlace(String),
 }
 
 /// The plugins, limits and rewards that all episodes of a run share.

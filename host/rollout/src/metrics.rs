@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use gymkhana_driver::TimedCall;
 use gymkhana_record::Boundary;
 
 /// Upper bounds of the buckets of durations, in nanoseconds: from a call inside the sandbox to a training step.
@@ -46,6 +47,15 @@ pub enum WaitKind {
     Reward,
     /// A training step.
     Train,
+}
+
+impl From<TimedCall> for WaitKind {
+    fn from(call: TimedCall) -> Self {
+        match call {
+            TimedCall::Environment => Self::Environment,
+            TimedCall::Tool => Self::Tool,
+        }
+    }
 }
 
 impl WaitKind {

@@ -13,7 +13,7 @@ use crate::error::TinkerError;
 /// Version of the protocol, by that of the official client.
 const SDK_VERSION: &str = "0.25.0";
 
-/// Time between two signs of life of a session, as the official client sends them.
+/// Time between two heartbeats of a session, as the official client sends them.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// Time in which a server answers that a result is not there yet, at most; SkyRL's waits for 300 s.
@@ -193,7 +193,7 @@ fn chosen(url: &Url, known: &[String], named: Option<&str>) -> Result<String, Ti
     }
 }
 
-/// Sends signs of life until it is aborted. A sign that gets lost does no harm, because a session lives for minutes.
+/// Sends heartbeats until it is aborted. One that gets lost does no harm, because a session lives for minutes.
 async fn keep_alive(http: Arc<JsonClient>, session: String, policy: RequestPolicy) {
     let body = json!({ "session_id": session, "type": "session_heartbeat" });
     let once = RequestPolicy { retry: Retry { retries: 0, ..policy.retry }, ..policy };

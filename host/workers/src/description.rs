@@ -7,7 +7,7 @@ use gymkhana_registry::{Digest, contract};
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages on the bus.
-const PROTOCOL: u32 = 3;
+const PROTOCOL: u32 = 4;
 
 /// Versions of a program; a worker's are those of the trainer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Messages with a header that may be signed, and a body: results of groups, signs of life, and answers about sessions.
+//! Messages with a header that may be signed, and a body: results of groups, heartbeats, and answers about sessions.
 
 use bytes::Bytes;
 use serde::Serialize;

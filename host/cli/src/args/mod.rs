@@ -20,7 +20,7 @@ use crate::registry::args::{FetchArgs, RegistryCommand};
 use crate::units::parse_age;
 
 use serving::PAGE_ADDRESS;
-pub use serving::{GatewayArgs, PageArgs, ServeArgs, ServeCommand, ServeExportArgs, StdioTools};
+pub use serving::{FrontArgs, GatewayArgs, PageArgs, ServeArgs, ServeCommand, ServeExportArgs, StdioTools};
 pub use workers::{BusArgs, WorkerArgs};
 
 /// Help on episode ids.

@@ -39,6 +39,17 @@ pub struct ServeArgs {
     /// Append JSON spans to FILE
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Workers that hold the sessions.
+    #[command(flatten)]
+    pub front: FrontArgs,
+    /// Options for plugins from registries.
+    #[command(flatten)]
+    pub fetch: FetchArgs,
+}
+
+/// Workers that hold the sessions of `host serve` or `host gateway`.
+#[derive(Debug, Args)]
+pub struct FrontArgs {
     /// Hold sessions at workers of this bus, such as `nats://host:4222`
     #[arg(long, value_name = "URL")]
     pub workers: Option<String>,
@@ -51,9 +62,6 @@ pub struct ServeArgs {
     /// Access to the bus.
     #[command(flatten)]
     pub bus: BusArgs,
-    /// Options for plugins from registries.
-    #[command(flatten)]
-    pub fetch: FetchArgs,
 }
 
 /// Subcommands of `host serve`.
@@ -115,6 +123,9 @@ pub struct GatewayArgs {
     /// Keep no records
     #[arg(long, conflicts_with = "out")]
     pub no_records: bool,
+    /// Workers that hold the sessions.
+    #[command(flatten)]
+    pub front: FrontArgs,
 }
 
 /// Default address of the web page of runs.

@@ -9,6 +9,7 @@ pub mod replay;
 pub mod rescore;
 pub mod serve;
 mod serve_export;
+mod session_workers;
 pub mod show;
 pub mod version;
 pub mod worker;

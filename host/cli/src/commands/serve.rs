@@ -13,10 +13,9 @@ use gymkhana_serve::records::{Records, Recovered};
 use gymkhana_serve::server::Server;
 use gymkhana_serve::session::SessionTable;
 use gymkhana_workers::bus::RunKey;
-use gymkhana_workers::{FrontSettings, SessionFront, WorkerKeys};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::serve_export;
+use super::{serve_export, session_workers};
 use crate::args::{ServeArgs, ServeCommand, StdioTools};
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
@@ -46,7 +45,8 @@ pub fn serve(args: &ServeArgs, printer: &Printer) -> CliResult<()> {
             counted(catalog.environments().len(), "environment"),
             counted(catalog.tools().tools().len(), "tool")
         );
-        let front = front(args, &catalog, printer).await?;
+        let key = if args.no_records { RunKey::random("serve")? } else { RunKey::of_folder(&args.out) };
+        let front = session_workers::start(&args.front, key, |path| catalog.publish(path), printer).await?;
         let (plugin_calls, kept) = (guests.handle().clone(), Arc::clone(&records));
         let sessions = match &front {
             None => SessionTable::new(catalog, &config, kept, plugin_calls),
@@ -91,17 +91,6 @@ async fn serve_until_stopped(
     let done = serve_stdio(&sessions, tools, config.listen.body_kib << 10, stop).await;
     sessions.shut_down().await;
     done
-}
-
-/// Publishes the plugins for workers, if there is a bus.
-async fn front(args: &ServeArgs, catalog: &Catalog, printer: &Printer) -> CliResult<Option<SessionFront>> {
-    let Some(url) = &args.workers else { return Ok(None) };
-    let keys = args.worker_keys.as_deref().map(WorkerKeys::read).transpose()?.unwrap_or_default();
-    let settings = FrontSettings { bus: args.bus.settings(url), lease: Duration::from_secs(args.lease), keys };
-    let key = if args.no_records { RunKey::random("serve")? } else { RunKey::of_folder(&args.out) };
-    let front = SessionFront::start(settings, key, catalog, printer.reporter()).await?;
-    printer.status(format!("sessions are held by workers of server {}", front.run()));
-    Ok(Some(front))
 }
 
 /// Serves MCP until the input ends or `stop` is ready. Standard output has messages of the protocol alone.

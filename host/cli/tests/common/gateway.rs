@@ -36,6 +36,25 @@ impl Gateway {
         }
     }
 
+    /// Reads what it says up to the line with this text; returns that line.
+    pub fn wait_for(&mut self, text: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.errors.read_line(&mut line).expect("a line") > 0, "the gateway ended before `{text}`");
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// Calls a function of the session's tools; returns its answer.
+    pub fn call(&self, session: &Session, name: &str, arguments: &Json) -> Json {
+        let params = serde_json::json!({"name": name, "arguments": arguments});
+        let call = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let mut answer = self.ask("POST", &session.mcp, "", &call).1;
+        answer["result"].take()
+    }
+
     /// Sends a request and returns the status and the body.
     pub fn ask(&self, method: &str, path: &str, key: &str, body: &Json) -> (u16, Json) {
         let mut stream = TcpStream::connect(&self.address).expect("the gateway listens");

@@ -63,6 +63,11 @@ pub enum Performed {
         /// The limit of the run that refused it, if one did.
         spent: Option<SpentLimit>,
     },
+    /// The tools are lost, and the session ends.
+    Lost {
+        /// The reason, for the program.
+        reason: String,
+    },
 }
 
 /// Performs calls.
@@ -145,9 +150,9 @@ impl Calls {
 }
 
 impl Session<'_> {
-    /// Records a call that was performed, and answers it.
-    pub(super) fn performed(&mut self, outcome: Performed) {
-        let Some(Current { call, listed, reply }) = self.calls.current.take() else { return };
+    /// Records a call that was performed, and answers it. Returns false if the tools are lost.
+    pub(super) fn performed(&mut self, outcome: Performed) -> bool {
+        let Some(Current { call, listed, reply }) = self.calls.current.take() else { return true };
         match outcome {
             Performed::Answered { turns, cost, steps, added, answer } => {
                 let count = turns.len() as u32;
@@ -167,6 +172,12 @@ impl Session<'_> {
                 }
                 let _ = reply.send(ToolAnswer::refused(reason));
             }
+            Performed::Lost { reason } => {
+                self.counts.refused += 1;
+                let _ = reply.send(ToolAnswer::refused(reason));
+                return false;
+            }
         }
+        true
     }
 }

@@ -88,6 +88,8 @@ pub enum Served<T> {
     ProgramTime,
     /// The episode's time is used up.
     EpisodeTime,
+    /// The run's tools are lost.
+    Lost,
 }
 
 /// Numbers of requests.
@@ -245,14 +247,22 @@ impl<'a> Session<'a> {
                 Step::Finished(finished) => self.finish(*finished),
                 Step::Incoming(request) => self.accept(request),
                 Step::Call(request) => drop(begin.send(self.calls.begin(request, &mut self.transcript))),
-                Step::Performed(outcome) => self.performed(outcome),
+                Step::Performed(outcome) => {
+                    if !self.performed(outcome) {
+                        break Served::Lost;
+                    }
+                }
                 Step::Closed => open = false,
                 Step::CallsClosed => calls_open = false,
             }
         };
         if self.calls.is_busy() {
             tokio::select! {
-                outcome = performed.recv() => outcome.into_iter().for_each(|outcome| self.performed(outcome)),
+                Some(outcome) = performed.recv() => {
+                    if !self.performed(outcome) {
+                        return Served::Lost;
+                    }
+                }
                 never = &mut performing => match never {},
             }
         }

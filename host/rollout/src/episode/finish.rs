@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use gymkhana_driver::StartFailure;
+use gymkhana_driver::{EpisodeData, StartFailure};
 use gymkhana_record::{Ending, EpisodeRecord, Failure, Timing};
 
 use crate::context::Context;
-use crate::episode::state::{EpisodePlan, EpisodeState, hooks, milliseconds};
+use crate::episode::state::{EpisodePlan, EpisodeState, PolicyData, hooks, milliseconds};
 use crate::{Rollout, RolloutError};
 
 impl EpisodeState<'_> {
@@ -18,25 +18,28 @@ impl EpisodeState<'_> {
         let hooks = hooks(rollout, &mut policy.contexts);
         let record = EpisodeRecord { turn_limit, ..ended(rollout, &policy.plan, ending, vec![]) };
         let record = episode.finish(&hooks, ending, policy.begun, record).await;
-        Ok(EpisodeRecord {
-            policy_turns: policy.policy_turns,
-            segments: policy.contexts.into_iter().flat_map(Context::into_segments).collect(),
-            unsandboxed: rollout.plugins.unsandboxed(),
-            forks: policy.forks,
-            agent: policy.agent,
-            ..record
-        })
+        Ok(completed(rollout, policy, record))
+    }
+}
+
+/// A record with the policies' side of its episode.
+pub(crate) fn completed(rollout: &Rollout, policy: PolicyData, record: EpisodeRecord) -> EpisodeRecord {
+    EpisodeRecord {
+        policy_turns: policy.policy_turns,
+        segments: policy.contexts.into_iter().flat_map(Context::into_segments).collect(),
+        unsandboxed: rollout.plugins.unsandboxed(),
+        forks: policy.forks,
+        agent: policy.agent,
+        ..record
     }
 }
 
 /// The record of an episode in flight, with what a replay up to here needs.
-pub(crate) fn so_far(play: &EpisodeState<'_>) -> EpisodeRecord {
-    let segments = play.policy.contexts.iter().flat_map(|context| context.segments().to_vec()).collect();
-    let forks = play.policy.forks.clone();
-    let (policy_turns, exchanges) = (play.policy.policy_turns.clone(), play.episode.data.exchanges.clone());
-    let failures = play.episode.data.failures.clone();
-    let record = ended(play.rollout, &play.policy.plan, Ending::Dropped, failures);
-    EpisodeRecord { segments, forks, policy_turns, exchanges, ..record }
+pub(crate) fn so_far(rollout: &Rollout, policy: &PolicyData, data: &EpisodeData) -> EpisodeRecord {
+    let segments = policy.contexts.iter().flat_map(|context| context.segments().to_vec()).collect();
+    let (forks, policy_turns) = (policy.forks.clone(), policy.policy_turns.clone());
+    let record = ended(rollout, &policy.plan, Ending::Dropped, data.failures.clone());
+    EpisodeRecord { segments, forks, policy_turns, exchanges: data.exchanges.clone(), ..record }
 }
 
 /// The record of an episode whose environment did not start.

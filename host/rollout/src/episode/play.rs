@@ -8,6 +8,7 @@ use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, FailureKind, Fun
 use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionalInterface};
 
 use crate::context::Context;
+use crate::episode::agent::{AgentEpisode, play_elsewhere};
 use crate::episode::finish::never_started;
 use crate::episode::generate::{self, Generation};
 use crate::episode::limits::{Limits, Usage};
@@ -33,6 +34,9 @@ pub(crate) async fn play(
     plan: EpisodePlan,
     actor: Actor<'_>,
 ) -> Result<EpisodeRecord, RolloutError> {
+    if let Some(played) = play_elsewhere(rollout, &plan, actor).await {
+        return played;
+    }
     match EpisodeState::begin(rollout, plan, ReplayOverrides::default()).await? {
         Started::Running(play) => play.to_end(actor).await,
         Started::Finished(record) => Ok(*record),
@@ -116,12 +120,12 @@ impl<'a> EpisodeState<'a> {
     /// Plays to the end and writes the record.
     pub(crate) async fn to_end(mut self: Box<Self>, actor: Actor<'_>) -> Result<EpisodeRecord, RolloutError> {
         if let Some(play) = self.policy.overrides.agent.clone() {
-            return self.replay_agent(play).await;
+            return Ok(AgentEpisode::from(self).replay(play).await);
         }
         if let (Some(harness), SeatPlayer::Policy(policy)) = (&self.rollout.agent, actor.player(0))
             && !self.policy.overrides.is_replay()
         {
-            return self.to_end_by_agent(harness, policy).await;
+            return AgentEpisode::from(self).play(harness, policy).await;
         }
         let ending = loop {
             if let Some(ending) = self.advance(actor).await? {

@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::episode::live_bytes::HeldBytes;
 use crate::episode::probe::Answer;
 use crate::episode::visited::{StateCounts, StateDigest};
-use crate::metrics::{RolloutMetrics, Timer, WaitKind};
+use crate::metrics::{RolloutMetrics, Timer};
 use crate::replay::overrides::ReplayOverrides;
 
 /// The plan of one episode.
@@ -140,10 +140,7 @@ impl<'m> Hooks for SeatHooks<'m, '_> {
     type Timer = Timer<'m>;
 
     fn time(&self, call: TimedCall) -> Timer<'m> {
-        self.metrics.time(match call {
-            TimedCall::Environment => WaitKind::Environment,
-            TimedCall::Tool => WaitKind::Tool,
-        })
+        self.metrics.time(call.into())
     }
 
     fn recorded(&mut self, turn: &Turn) {
@@ -160,6 +157,12 @@ impl<'m> Hooks for SeatHooks<'m, '_> {
     }
 }
 
+/// A name for the conversation of a planned episode's seat, unique in the rollout.
+pub(crate) fn conversation(rollout: &Rollout, plan: &EpisodePlan, seat: u32) -> Conversation {
+    let id = rollout.conversations.fetch_add(1, Ordering::Relaxed);
+    Conversation { id, place: plan.place * rollout.plugins.seats() as u32 + seat }
+}
+
 /// Seeds of an episode's plugins.
 pub(crate) fn plugin_seeds(seed: Seed) -> EpisodeSeeds {
     EpisodeSeeds { environment: seed.child("environment"), tools: seed.child("tool") }
@@ -173,8 +176,7 @@ impl EpisodeState<'_> {
 
     /// A name for a seat's conversation, unique in the rollout.
     pub(crate) fn conversation(&self, seat: u32) -> Conversation {
-        let id = self.rollout.conversations.fetch_add(1, Ordering::Relaxed);
-        Conversation { id, place: self.policy.plan.place * self.seats() + seat }
+        conversation(self.rollout, &self.policy.plan, seat)
     }
 
     /// Number of turns that all seats have taken.

@@ -77,7 +77,7 @@ impl<'a> EpisodeState<'a> {
 
     /// Forks by a replay of the beginning with the recorded replies.
     pub(crate) async fn fork_by_replay(&mut self, plan: EpisodePlan) -> Result<Box<EpisodeState<'a>>, ForkError> {
-        let record = so_far(self);
+        let record = so_far(self.rollout, &self.policy, &self.episode.data);
         let policy = ReplayedPolicy::of(&record);
         let mut fork = self.rollout.replay_until(&record, &policy, self.taken()).await?;
         let differs = |what: &str| Err(ForkError::Diverged(format!("{what} differ from those of the first time")));

@@ -42,8 +42,8 @@ pub struct Catalog {
     /// The assets of the plugins, for the folders of records.
     assets: AssetFiles,
     sandbox: Sandbox,
-    /// The configuration, with digests instead of the paths of assets.
-    config: ServeFile,
+    /// The configuration, with digests instead of the paths of assets; absent for the plugins of a run.
+    config: Option<ServeFile>,
     /// A run file of all plugins.
     whole: RunFile,
 }
@@ -68,12 +68,13 @@ impl Catalog {
         let assets = AssetFiles::pin(&mut whole, folder, None)?;
         // The run files of records name assets by their digest.
         let config = ServeFile { plugins: whole.plugins.clone(), ..config.clone() };
-        Self::with_assets(config, whole, files, assets, reporter).await
+        Self::with_assets(Some(config), whole, files, assets, reporter).await
     }
 
-    /// Loads plugins whose assets are read. `whole` is a run file of all of them.
+    /// Loads plugins whose assets are read. `whole` is a run file of all of them; without a configuration it is that of
+    /// the episodes.
     async fn with_assets(
-        config: ServeFile,
+        config: Option<ServeFile>,
         whole: RunFile,
         files: Vec<PluginFile>,
         assets: AssetFiles,
@@ -81,7 +82,7 @@ impl Catalog {
     ) -> RunResult<Self> {
         let sandbox = plugins::sandbox(&whole, reporter)?;
         let loaded = plugins::load(&whole, &sandbox, &files, &assets, OutboundMode::Live)?;
-        sections_have_plugins(&config, &loaded)?;
+        config.as_ref().map_or(Ok(()), |config| sections_have_plugins(config, &loaded))?;
         let mut catalog = Self {
             environments: vec![],
             tools_only: None,
@@ -89,17 +90,18 @@ impl Catalog {
             files,
             assets,
             sandbox,
-            config: config.clone(),
+            config,
             whole,
         };
-        let config = &config;
         let is = |plugin: &&Plugin, kind| plugin.manifest().kinds.contains(&kind);
         for environment in loaded.iter().filter(|plugin| is(plugin, Kind::Environment) && !plugin.is_wrapper()) {
-            let served = catalog.bind(config, environment.clone(), &loaded).await?;
+            let served = catalog.bind(environment.clone(), &loaded).await?;
             catalog.environments.push(Arc::new(served));
         }
-        if loaded.iter().any(|plugin| is(&plugin, Kind::Tool)) {
-            catalog.tools_only = Some(Arc::new(catalog.bind(config, tools_only()?, &loaded).await?));
+        // The run file of a run is that of its environment.
+        let offers_tools = catalog.config.is_some() || catalog.environments.is_empty();
+        if offers_tools && loaded.iter().any(|plugin| is(&plugin, Kind::Tool)) {
+            catalog.tools_only = Some(Arc::new(catalog.bind(tools_only()?, &loaded).await?));
         }
         if catalog.environments.is_empty() && catalog.tools_only.is_none() {
             return Err(RunError::user("no plugin is an environment or a tool\nhint: name one that agents can use"));
@@ -108,15 +110,21 @@ impl Catalog {
     }
 
     /// An environment with its wrappers and all tools and rewards.
-    async fn bind(&self, config: &ServeFile, environment: Plugin, loaded: &[Plugin]) -> RunResult<ServedEnvironment> {
-        let listed = config.environments.get(environment.name()).map(|own| &own.wrap[..]).unwrap_or_default();
+    async fn bind(&self, environment: Plugin, loaded: &[Plugin]) -> RunResult<ServedEnvironment> {
+        let listed = match &self.config {
+            Some(config) => config.environments.get(environment.name()).map(|own| &own.wrap[..]).unwrap_or_default(),
+            None => &self.whole.environment.wrap,
+        };
         let others = loaded.iter().filter(|plugin| {
             !plugin.manifest().kinds.contains(&Kind::Environment)
                 || (plugin.is_wrapper() && listed.iter().any(|entry| entry.plugin == plugin.name()))
         });
         let plugins: Vec<Plugin> = std::iter::once(environment.clone()).chain(others.cloned()).collect();
         let names: Vec<&str> = plugins.iter().map(Plugin::name).collect();
-        let file = run_file(config, environment.name(), &names)?;
+        let file = match &self.config {
+            Some(config) => run_file(config, environment.name(), &names)?,
+            None => self.whole.clone(),
+        };
         let set: PluginSet = bind_all(&file, plugins).await?;
         ServedEnvironment::new(file, set).await
     }

@@ -1,6 +1,7 @@
 //! A catalog as a folder of files, from which another machine loads the same one.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use gymkhana_orchestration::{Classify, Reporter, RunResult};
 use gymkhana_store::{RunFolder, RunReader};
 
 use super::Catalog;
-use crate::config::{ListenSection, ServeFile, VerlToolSection};
+use crate::config::{EpisodeLimits, ListenSection, ServeFile, VerlToolSection};
 
 /// File of the configuration beside the files of a run folder.
 pub const SERVE_FILE: &str = "serve.toml";
@@ -30,21 +31,24 @@ impl Catalog {
             folder.add_plugin(&file.bytes)?;
         }
         self.assets.store(&folder)?;
-        // Clients and addresses are the front's own.
-        let config = ServeFile {
-            listen: ListenSection::default(),
-            clients: std::collections::BTreeMap::new(),
-            verltool: VerlToolSection::default(),
-            ..self.config.clone()
-        };
-        let full = "the folder of temporary files cannot be written\nhint: free space there, or choose another TMPDIR";
-        fs::write(path.join(SERVE_FILE), toml::to_string(&config).internal()?).user_context(full)?;
+        if let Some(config) = &self.config {
+            // Clients and addresses are the front's own.
+            let config = ServeFile {
+                listen: ListenSection::default(),
+                clients: std::collections::BTreeMap::new(),
+                verltool: VerlToolSection::default(),
+                ..config.clone()
+            };
+            let full =
+                "the folder of temporary files cannot be written\nhint: free space there, or choose another TMPDIR";
+            fs::write(path.join(SERVE_FILE), toml::to_string(&config).internal()?).user_context(full)?;
+        }
         folder.write_lock(&lock)?;
         Ok(())
     }
 
-    /// Loads what [`Catalog::publish`] wrote; also returns the configuration. `check` may refuse the run file of all
-    /// plugins.
+    /// Loads what [`Catalog::publish`] wrote, or the folder of a run; also returns the configuration, which has the limits
+    /// of the run. `check` may refuse the run file of all plugins.
     ///
     /// # Errors
     /// If a file is missing or malformed, or a plugin is refused.
@@ -53,15 +57,21 @@ impl Catalog {
         reporter: &Arc<dyn Reporter>,
         check: impl FnOnce(&RunFile) -> RunResult<()>,
     ) -> RunResult<(Self, ServeFile)> {
-        let unread = "the served catalog has no configuration\nhint: restart the server";
-        let text = fs::read_to_string(path.join(SERVE_FILE)).user_context(unread)?;
-        let config = ServeFile::parse(&text, SERVE_FILE)?;
+        let config = match fs::read_to_string(path.join(SERVE_FILE)) {
+            Ok(text) => Some(ServeFile::parse(&text, SERVE_FILE)?),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => return Err(error).user_context("the configuration of the served catalog cannot be read"),
+        };
         let run = RunReader::open(path)?;
         let whole = RunFile::parse(&run.run_text()?, "run.toml of the served catalog", &[]).user_error()?;
         check(&whole)?;
         let assets = AssetFiles::recorded(&whole, &run)?;
         let files = recorded_files(&run)?;
-        let catalog = Self::with_assets(config.clone(), whole, files, assets, reporter).await?;
-        Ok((catalog, config))
+        let served = config.clone().unwrap_or_else(|| ServeFile {
+            episode: EpisodeLimits { mib: whole.limits.episode_mib, ..EpisodeLimits::default() },
+            ..ServeFile::default()
+        });
+        let catalog = Self::with_assets(config, whole, files, assets, reporter).await?;
+        Ok((catalog, served))
     }
 }

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::{EpisodeData, Reply, StartFailure};
-use gymkhana_record::{Ending, EpisodeRecord, NamedValue, SeatRewards, Seed, TaskRef};
+use gymkhana_driver::{CallRefusal, EpisodeData, Reply, StartFailure};
+use gymkhana_record::{Ending, EpisodeRecord, NamedValue, SeatRewards, TaskRef};
 use gymkhana_sandbox::Image;
 use gymkhana_store::decode_episodes;
 
-use super::messages::{EpisodeOrigin, EpisodeOutcome, EpisodeRequest, FinishOrder, PlaceAnswer, PlaceRequest};
+use super::messages::{
+    EpisodeOrigin, EpisodeOutcome, EpisodeRequest, FinishOrder, PlaceAnswer, PlaceRequest, ProgramCall,
+};
 use super::places::{PlaceLost, WorkerPlace};
-use crate::catalog::ServedEnvironment;
 use crate::error::ServeError;
 
 /// An episode at a worker.
@@ -52,15 +53,14 @@ pub(crate) enum StartError {
 }
 
 impl AwayEpisode {
-    /// Starts an episode at a worker.
+    /// Starts an episode of this number of seats at a worker.
     pub(crate) async fn start(
         place: Arc<dyn WorkerPlace>,
-        served: &ServedEnvironment,
+        origin: EpisodeOrigin,
+        seats: usize,
         task: TaskRef,
-        seed: Seed,
     ) -> Result<Self, StartError> {
-        let seats = served.info().seats.len();
-        let request = EpisodeRequest::Start(EpisodeOrigin::of(served, seed), task.clone());
+        let request = EpisodeRequest::Start(origin, task.clone());
         let answer = place.ask(request.into()).await.map_err(StartError::Lost)?;
         match answer.outcome {
             EpisodeOutcome::Started => {
@@ -82,16 +82,15 @@ impl AwayEpisode {
     /// Continues an episode at a worker. `plugins` is the state of its plugins.
     pub(crate) async fn restore(
         place: Arc<dyn WorkerPlace>,
-        served: &ServedEnvironment,
+        origin: EpisodeOrigin,
         data: EpisodeData,
         plugins: Arc<[u8]>,
-        seed: Seed,
     ) -> Result<Self, AskError> {
         let text = serde_json::to_vec(&data).map_err(|error| {
             let message = format!("the session cannot continue: its state cannot be written: {error}");
             ServeError::host(crate::error::ErrorKind::Failed, message)
         })?;
-        let request = EpisodeRequest::Restore(EpisodeOrigin::of(served, seed));
+        let request = EpisodeRequest::Restore(origin);
         let request = PlaceRequest { request, data: text.into(), plugins: Arc::clone(&plugins) };
         match place.ask(request).await?.outcome {
             EpisodeOutcome::Restored => Ok(Self { place, data, plugins }),
@@ -105,10 +104,23 @@ impl AwayEpisode {
         Some(&self.plugins).filter(|plugins| !plugins.is_empty())
     }
 
+    /// The state after the last answered request; `None` if a plugin offers no snapshots.
+    pub(crate) fn into_state(self) -> Option<(EpisodeData, Arc<[u8]>)> {
+        Some((self.data, self.plugins)).filter(|(_, plugins)| !plugins.is_empty())
+    }
+
     /// Takes a turn of the seat to move. Without an answer nothing has changed here.
     pub(crate) async fn turn(&mut self, reply: Reply) -> Result<Option<Ending>, AskError> {
         match self.ask(EpisodeRequest::Turn(reply)).await? {
             EpisodeOutcome::Turn(ending) => Ok(ending),
+            other => Err(self.unexpected(&other).into()),
+        }
+    }
+
+    /// Answers a call of an agent program.
+    pub(crate) async fn call(&mut self, call: ProgramCall) -> Result<Result<Option<Ending>, CallRefusal>, AskError> {
+        match self.ask(EpisodeRequest::Call(call)).await? {
+            EpisodeOutcome::Called(called) => Ok(called),
             other => Err(self.unexpected(&other).into()),
         }
     }
@@ -155,7 +167,10 @@ impl AwayEpisode {
         }
         match answer.outcome {
             EpisodeOutcome::Failed(error) => Err(error.into()),
-            EpisodeOutcome::Turn(_) | EpisodeOutcome::Privileged(_) | EpisodeOutcome::Rendered(_)
+            EpisodeOutcome::Turn(_)
+            | EpisodeOutcome::Called(_)
+            | EpisodeOutcome::Privileged(_)
+            | EpisodeOutcome::Rendered(_)
                 if answer.data.is_empty() =>
             {
                 Err(self.place.refuse("it sent an answer without a state").into())

@@ -14,6 +14,7 @@ use super::instances;
 use super::ledger::{Ledger, Verdict};
 use super::messages::{
     EpisodeOrigin, EpisodeOutcome, EpisodeRequest, FinishOrder, MOST_PLUGIN_STATE, PlaceAnswer, PlaceId, PlaceRequest,
+    ProgramCall,
 };
 use crate::catalog::{Catalog, ServedEnvironment};
 use crate::config::{EpisodeLimits, ServeFile};
@@ -191,6 +192,10 @@ impl EpisodeHost {
                 let ending = hosted.episode.take_turn(&mut NoHooks, reply, u32::MAX).await;
                 with_state(EpisodeOutcome::Turn(ending), hosted).await
             }
+            (EpisodeRequest::Call(ProgramCall { call, listed, most }), Some(hosted)) => {
+                let called = hosted.episode.answer_call(&mut NoHooks, call, listed, most).await;
+                with_state(EpisodeOutcome::Called(called), hosted).await
+            }
             (EpisodeRequest::Privileged, Some(hosted)) => {
                 match instances::privileged(&hosted.served, &mut hosted.episode).await {
                     // The reading is in the record's costs.
@@ -205,9 +210,10 @@ impl EpisodeHost {
                 }
             }
             (EpisodeRequest::Release, _) => EpisodeOutcome::Released.into(),
-            (EpisodeRequest::Turn(_) | EpisodeRequest::Privileged | EpisodeRequest::Render, None) => {
-                EpisodeOutcome::Unknown.into()
-            }
+            (
+                EpisodeRequest::Turn(_) | EpisodeRequest::Call(_) | EpisodeRequest::Privileged | EpisodeRequest::Render,
+                None,
+            ) => EpisodeOutcome::Unknown.into(),
         }
     }
 

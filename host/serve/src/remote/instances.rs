@@ -108,20 +108,23 @@ fn lacks(served: &ServedEnvironment, what: &str) -> ServeError {
     ServeError::agent(ErrorKind::Unsupported, format!("{} offers no {what}", served.bound().boundary()))
 }
 
-/// Reads the final views, scores the episode and writes the record.
+/// Reads the final views, scores the episode if the order says so, and writes the record.
 pub(crate) async fn finish(
     served: &ServedEnvironment,
     episode: Episode,
     begun: Instant,
     order: FinishOrder,
 ) -> Box<EpisodeRecord> {
-    let FinishOrder { record, task, seed, ending, .. } = order;
+    let FinishOrder { record, task, seed, ending, scored, age_ms: _ } = order;
     let record = EpisodeRecord {
         turn_limit: served.run_file().limits.turns,
         unsandboxed: without_sandbox(served),
         ..EpisodeRecord::new(record, task, seed, ending)
     };
     let record = episode.finish(&NoHooks, ending, begun, record).await;
+    if !scored {
+        return Box::new(record);
+    }
     let scored = served.rollout().rescore(std::slice::from_ref(&record)).await;
     Box::new(scored.into_iter().next().unwrap_or(record))
 }

@@ -3,8 +3,8 @@
 use std::fmt::{Display, Formatter};
 use std::sync::Arc;
 
-use gymkhana_driver::Reply;
-use gymkhana_record::{Ending, EpisodeId, Exchange, Failure, LogEntry, NamedValue, Seed, TaskRef};
+use gymkhana_driver::{CallRefusal, Reply};
+use gymkhana_record::{Call, Ending, EpisodeId, Exchange, Failure, LogEntry, NamedValue, Seed, TaskRef};
 use gymkhana_sandbox::Image;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +55,8 @@ pub enum EpisodeRequest {
     Restore(EpisodeOrigin),
     /// Takes a turn of the seat to move.
     Turn(Reply),
+    /// Answers a call that an agent program makes for the seat to move.
+    Call(ProgramCall),
     /// Reads the privileged view.
     Privileged,
     /// Draws the state.
@@ -63,6 +65,18 @@ pub enum EpisodeRequest {
     Finish(FinishOrder),
     /// Forgets the place.
     Release,
+}
+
+/// A call of an agent program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramCall {
+    /// The call.
+    pub call: Call,
+    /// Whether the front's transcript holds it already.
+    pub listed: bool,
+    /// Most calls of the episode.
+    pub most: u32,
 }
 
 /// The end of an episode, which the front decides.
@@ -79,6 +93,8 @@ pub struct FinishOrder {
     pub ending: Ending,
     /// Time since its start, in milliseconds.
     pub age_ms: f64,
+    /// Whether the worker scores the episode.
+    pub scored: bool,
 }
 
 /// What became of a request.
@@ -100,6 +116,8 @@ pub enum EpisodeOutcome {
     Restored,
     /// The turn was taken; with the ending by the environment, if it ended.
     Turn(Option<Ending>),
+    /// The call was answered, with the ending by the environment, or refused.
+    Called(Result<Option<Ending>, CallRefusal>),
     /// The privileged view.
     Privileged(Vec<NamedValue>),
     /// A picture of the state.

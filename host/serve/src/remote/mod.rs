@@ -9,6 +9,7 @@
 //! The front keeps the host's part of each episode and the newest state of its plugins. A lost worker costs it nothing but
 //! the turn in progress, which another worker repeats from that state.
 
+mod agent;
 mod away;
 mod host;
 mod instances;
@@ -16,11 +17,13 @@ mod ledger;
 mod messages;
 mod places;
 
+pub use agent::AgentWorkers;
 pub(crate) use away::{AskError, AwayEpisode, StartError};
 pub use host::EpisodeHost;
 pub(crate) use instances::{default_live, finish, privileged, render, restore, save, start};
 pub use messages::{
     EpisodeOrigin, EpisodeOutcome, EpisodeRequest, FinishOrder, MOST_PLUGIN_STATE, PlaceAnswer, PlaceId, PlaceRequest,
+    ProgramCall,
 };
-pub(crate) use places::MOST_LOST;
+pub(crate) use places::{MOST_LOST, awaited_place};
 pub use places::{PlaceCounts, PlaceFuture, PlaceLost, SessionWorkers, WorkerPlace};

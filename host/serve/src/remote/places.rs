@@ -2,6 +2,9 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::messages::{PlaceAnswer, PlaceRequest};
 use crate::error::{ErrorKind, ServeError};
@@ -44,6 +47,22 @@ impl PlaceLost {
     pub(crate) fn unplaced(&self) -> ServeError {
         let message = format!("the episode has no worker: {self}, as others before\nhint: repeat the request later");
         ServeError::host(ErrorKind::Failed, message)
+    }
+}
+
+/// Time between two looks for a place that a worker gives back.
+const GIVEN_BACK: Duration = Duration::from_millis(2);
+
+/// A place at a worker that becomes free in time.
+pub(crate) async fn awaited_place(workers: &dyn SessionWorkers, deadline: Instant) -> Option<Arc<dyn WorkerPlace>> {
+    loop {
+        if let Some(place) = workers.take() {
+            return Some(place);
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+        tokio::time::sleep(GIVEN_BACK).await;
     }
 }
 

@@ -118,6 +118,7 @@ impl LiveEpisode {
             seed: facts.seed,
             ending: player.data().ending.unwrap_or(ending),
             age_ms: facts.begun.elapsed().as_secs_f64() * 1e3,
+            scored: true,
         };
         match player.finish(served, facts.begun, order).await {
             Ok(record) => Ok(EndedEpisode { record: *record, facts }),

@@ -13,13 +13,10 @@ use tokio::time::{Instant, timeout_at};
 use super::entry::Entry;
 use super::place::Place;
 use crate::error::{ErrorKind, ServeError};
-use crate::remote::{PlaceCounts, SessionWorkers};
+use crate::remote::{PlaceCounts, SessionWorkers, awaited_place};
 
 /// Time after which a request that waits for a place looks again for an idle session.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// Time between two looks for a place that a worker gives back.
-const GIVEN_BACK: Duration = Duration::from_millis(2);
 
 /// The places of a table.
 pub(super) struct Places {
@@ -108,15 +105,7 @@ impl Places {
                 let permit = timeout_at(deadline, Arc::clone(free).acquire_owned()).await;
                 permit.ok()?.ok().map(Place::of)
             }
-            Source::Away(workers) => loop {
-                if let Some(place) = workers.take() {
-                    return Some(Place::Away(place));
-                }
-                if Instant::now() >= deadline {
-                    return None;
-                }
-                tokio::time::sleep(GIVEN_BACK).await;
-            },
+            Source::Away(workers) => awaited_place(&**workers, deadline).await.map(Place::Away),
         }
     }
 

@@ -10,7 +10,7 @@ use gymkhana_sandbox::Image;
 use super::place::Place;
 use crate::catalog::ServedEnvironment;
 use crate::config::EpisodeLimits;
-use crate::remote::{self, AskError, AwayEpisode, FinishOrder, StartError};
+use crate::remote::{self, AskError, AwayEpisode, EpisodeOrigin, FinishOrder, StartError};
 
 /// An episode with its instances.
 pub(super) enum Player {
@@ -43,7 +43,8 @@ impl Player {
                 started.map(|episode| Self::Here(Box::new(episode))).map_err(StartError::Environment)
             }
             Place::Away(worker) => {
-                let started = AwayEpisode::start(Arc::clone(worker), served, task, seed).await?;
+                let (origin, seats) = (EpisodeOrigin::of(served, seed), served.info().seats.len());
+                let started = AwayEpisode::start(Arc::clone(worker), origin, seats, task).await?;
                 Ok(Self::Away(Box::new(started)))
             }
         }
@@ -60,8 +61,8 @@ impl Player {
         match place {
             Place::Here { .. } => Ok(Self::Here(Box::new(remote::restore(served, data, plugins, seed).await?))),
             Place::Away(worker) => {
-                let plugins = Arc::clone(plugins);
-                let restored = AwayEpisode::restore(Arc::clone(worker), served, data, plugins, seed).await?;
+                let (origin, plugins) = (EpisodeOrigin::of(served, seed), Arc::clone(plugins));
+                let restored = AwayEpisode::restore(Arc::clone(worker), origin, data, plugins).await?;
                 Ok(Self::Away(Box::new(restored)))
             }
         }

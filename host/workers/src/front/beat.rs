@@ -1,4 +1,4 @@
-//! Signs of life of the workers that hold sessions.
+//! Heartbeats of the workers that hold sessions.
 
 use gymkhana_registry::Digest;
 use serde::{Deserialize, Serialize};

@@ -14,7 +14,6 @@ use bytes::Bytes;
 use futures::StreamExt;
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
 use gymkhana_registry::Digest;
-use gymkhana_serve::catalog::Catalog;
 use gymkhana_serve::remote::{PlaceCounts, SessionWorkers, WorkerPlace};
 use tempfile::TempDir;
 use tokio::runtime::Handle;
@@ -72,20 +71,20 @@ struct Front {
 }
 
 impl SessionFront {
-    /// Publishes the catalog under this name. Workers may come and go from then on.
+    /// Publishes the catalog that `write` puts into a new folder, under this name. Workers may come and go from then on.
     ///
     /// # Errors
     /// If the bus cannot be used or does not keep the catalog, or the files cannot be written.
     pub async fn start(
         settings: FrontSettings,
         run: RunKey,
-        catalog: &Catalog,
+        write: impl FnOnce(&Path) -> RunResult<()>,
         reporter: Arc<dyn Reporter>,
     ) -> RunResult<Self> {
         let bus = Bus::connect(&settings.bus, "gymkhana server").await?;
         let full = "the folder of temporary files cannot be written\nhint: free space there, or choose another TMPDIR";
         let folder = tempfile::Builder::new().prefix("gymkhana-serve-").tempdir().user_context(full)?;
-        let publication = publication(bus, run, catalog, settings.lease, folder.path())?;
+        let publication = publication(bus, run, write, settings.lease, folder.path())?;
         publication.clear().await;
         let front = Arc::new(Front {
             office: ParcelOffice { bus: publication.bus.clone(), names: publication.names.clone() },
@@ -135,9 +134,15 @@ impl SessionFront {
 }
 
 /// The catalog on the bus, with its files in `folder`.
-fn publication(bus: Bus, run: RunKey, catalog: &Catalog, lease: Duration, folder: &Path) -> RunResult<Publication> {
+fn publication(
+    bus: Bus,
+    run: RunKey,
+    write: impl FnOnce(&Path) -> RunResult<()>,
+    lease: Duration,
+    folder: &Path,
+) -> RunResult<Publication> {
     let folder = folder.join("catalog");
-    catalog.publish(&folder)?;
+    write(&folder)?;
     let epoch = new_epoch()?;
     let description = Description {
         work: Work::Sessions,

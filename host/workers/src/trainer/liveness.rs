@@ -1,17 +1,17 @@
-//! Signs of life of workers: policy calls, results, and the acknowledgements that they send to the queue.
+//! Liveness of workers: policy calls, results, and the acknowledgements that they send to the queue.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-/// Time without a sign of life of a worker after which the user is warned.
+/// Time without a sign from a worker after which the user is warned.
 pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 
 /// When workers were last heard.
 pub(crate) struct Liveness {
     /// Time after which a silent worker has lost its jobs.
     lease: Duration,
-    /// The last sign of life; absent before the first.
+    /// The last sign; absent before the first.
     heard: Option<Instant>,
     /// Time since which jobs wait.
     waiting: Instant,
@@ -35,7 +35,7 @@ impl Liveness {
         self.waiting = now;
     }
 
-    /// Notes a sign of life.
+    /// Notes a sign from the worker.
     pub fn hear(&mut self, now: Instant) {
         (self.heard, self.has_warned) = (Some(now), false);
         self.set_plays(true);

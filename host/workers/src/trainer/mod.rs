@@ -38,7 +38,7 @@ use streams::Streams;
 pub struct DispatcherSettings {
     /// The bus.
     pub bus: BusSettings,
-    /// Time after which a job without a sign of life goes to another worker.
+    /// Time after which a job without an acknowledgement goes to another worker.
     pub lease: Duration,
     /// Workers whose results count.
     pub keys: WorkerKeys,

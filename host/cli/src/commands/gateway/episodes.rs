@@ -10,7 +10,7 @@ use gymkhana_orchestration::tasks::TaskOrder;
 use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
 use gymkhana_rollout::control::{ApiError, Ended, Episodes, ErrorClass, Wanted};
-use gymkhana_rollout::{Actor, EpisodePlan, Rollout};
+use gymkhana_rollout::{Actor, EpisodePlan, Rollout, RolloutError};
 use gymkhana_sandbox::SplitInfo;
 use tokio::runtime::Handle;
 
@@ -109,11 +109,16 @@ impl Episodes for GatewayEpisodes {
         Box::pin(async move {
             let failed = |why: String| ApiError::new(ErrorClass::Policy, format!("the episode failed: {why}"));
             let played = playing.await.map_err(|error| failed(error.to_string()))?;
-            let record = played
-                .map_err(|error| error.to_string())
-                .and_then(|mut played| played.pop().ok_or_else(|| "it has no record".to_owned()));
+            let record = played.map_err(|error| match error {
+                RolloutError::NoPlace(why) => {
+                    ApiError::new(ErrorClass::Unavailable, format!("no session can be opened: {why}"))
+                }
+                error => failed(error.to_string()),
+            });
+            let record =
+                record.and_then(|mut played| played.pop().ok_or_else(|| failed("it has no record".to_owned())));
             // An episode without a record would have none after a restart either.
-            let record = record.inspect_err(|_| records.end(id)).map_err(failed)?;
+            let record = record.inspect_err(|_| records.end(id))?;
             let ended = ended(&record);
             // The harness gets its result once the record is stored.
             let stored = tokio::task::spawn_blocking(move || records.store(&record)).await;

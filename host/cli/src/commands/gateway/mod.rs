@@ -14,11 +14,15 @@ use gymkhana_orchestration::plugins::{self, PluginFile};
 use gymkhana_orchestration::served::Served;
 use gymkhana_orchestration::tools_only;
 use gymkhana_registry::{Kind, Lock};
-use gymkhana_rollout::AgentHarness;
 use gymkhana_rollout::control::{ClientTokens, Control, ControlLimits, SessionJournal};
+use gymkhana_rollout::{AgentHarness, AgentPlaces};
 use gymkhana_sandbox::{GuestThreads, Plugin};
+use gymkhana_serve::remote::{AgentWorkers, SessionWorkers};
+use gymkhana_workers::SessionFront;
+use gymkhana_workers::bus::RunKey;
 
 use super::serve::{say_recovered, stop_signal};
+use super::session_workers;
 use crate::args::GatewayArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
@@ -37,47 +41,73 @@ pub fn gateway(args: &GatewayArgs, printer: &Printer) -> CliResult<()> {
     let (files, lock) = gather(args, printer)?;
     let folder = args.run_file.parent().unwrap_or(Path::new("."));
     let assets = AssetFiles::pin(&mut file, folder, None)?;
+    if args.front.workers.is_some() && files.is_empty() {
+        let message = "workers hold the plugins of sessions, and no plugin is given";
+        return Err(CliError::user(message).with_hint("remove --workers, or name plugins with --plugins"));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
-    let guests = GuestThreads::start().internal()?;
     runtime.block_on(async {
-        let control = control(&section)?;
-        let loaded = load(&file, &files, &assets, printer)?;
-        let (played, reporter, mut url) = (Arc::clone(&control), printer.reporter(), String::new());
-        let served = Served::connect_with(file, loaded, &reporter, |rollout, file| {
-            if rollout.plugins().seats() > 1 {
-                let message =
-                    format!("a harness plays one seat, and the environment has {}", rollout.plugins().seats());
-                return Err(CliError::user(message).with_hint("choose another environment"));
-            }
-            let settings = section.settings(&file.limits.stop, Duration::from_secs_f64(file.limits.seconds));
-            let public = section.url.as_ref().map(ToString::to_string);
-            let harness = AgentHarness::start_external(settings, args.listen, public, played).user_error()?;
-            harness.url().clone_into(&mut url);
-            Ok(rollout.with_agent(harness))
-        });
-        let served = served.await?;
         let contents = Contents { files: &files, lock: &lock, assets: &assets };
-        let out = (!args.no_records).then_some(args.out.as_path());
-        let (records, recovered) = Records::open(out, &served, &contents)?;
-        say_recovered("gateway", "open session", &recovered, printer);
-        let records = Arc::new(records);
-        if !args.no_records {
-            control.set_journal(Arc::clone(&records) as Arc<dyn SessionJournal>);
+        let key = if args.no_records { RunKey::random("gateway")? } else { RunKey::of_folder(&args.out) };
+        let publish = |path: &Path| records::publish(path, &file, &contents);
+        let front = session_workers::start(&args.front, key, publish, printer).await?;
+        let workers = front.as_ref().map(SessionFront::workers);
+        let done = answer_until_stopped(args, &section, file, workers, &contents, printer).await;
+        if let Some(front) = front {
+            front.close().await;
         }
-        let episodes = GatewayEpisodes::new(&served, section.temperature, Arc::clone(&records), guests.handle());
-        control.set_episodes(Arc::new(episodes.await?));
-        // A client can send a signal as soon as the address is printed.
-        let stop = stop_signal(printer.clone())?;
-        printer.status(format!("the gateway is at {url}"));
-        stop.await;
-        control.drain(LAST_SESSIONS).await;
-        records.commit();
-        match records.take_problem() {
-            None => Ok(()),
-            Some(problem) => Err(CliError::user(format!("some records were not written: {problem}"))
-                .with_hint("free space on the disk of --out")),
-        }
+        done
     })
+}
+
+/// Answers harnesses until a signal comes.
+async fn answer_until_stopped(
+    args: &GatewayArgs,
+    section: &GatewaySection,
+    file: RunFile,
+    workers: Option<Arc<dyn SessionWorkers>>,
+    contents: &Contents<'_>,
+    printer: &Printer,
+) -> CliResult<()> {
+    let guests = GuestThreads::start().internal()?;
+    let control = control(section)?;
+    let loaded = load(&file, contents.files, contents.assets, printer)?;
+    let (played, reporter, mut url) = (Arc::clone(&control), printer.reporter(), String::new());
+    let served = Served::connect_with(file, loaded, &reporter, |rollout, file| {
+        if rollout.plugins().seats() > 1 {
+            let message = format!("a harness plays one seat, and the environment has {}", rollout.plugins().seats());
+            return Err(CliError::user(message).with_hint("choose another environment"));
+        }
+        let settings = section.settings(&file.limits.stop, Duration::from_secs_f64(file.limits.seconds));
+        let public = section.url.as_ref().map(ToString::to_string);
+        let harness = AgentHarness::start_external(settings, args.listen, public, played).user_error()?;
+        harness.url().clone_into(&mut url);
+        let wait = Duration::from_secs_f64(section.wait_seconds);
+        let places = workers.map(|workers| AgentWorkers::new(workers, rollout.plugins(), wait));
+        let places = places.map(|places| Arc::new(places) as Arc<dyn AgentPlaces>);
+        Ok(rollout.with_agent(harness.with_places(places)))
+    });
+    let served = served.await?;
+    let out = (!args.no_records).then_some(args.out.as_path());
+    let (records, recovered) = Records::open(out, &served, contents)?;
+    say_recovered("gateway", "open session", &recovered, printer);
+    let records = Arc::new(records);
+    if !args.no_records {
+        control.set_journal(Arc::clone(&records) as Arc<dyn SessionJournal>);
+    }
+    let episodes = GatewayEpisodes::new(&served, section.temperature, Arc::clone(&records), guests.handle());
+    control.set_episodes(Arc::new(episodes.await?));
+    // A client can send a signal as soon as the address is printed.
+    let stop = stop_signal(printer.clone())?;
+    printer.status(format!("the gateway is at {url}"));
+    stop.await;
+    control.drain(LAST_SESSIONS).await;
+    records.commit();
+    match records.take_problem() {
+        None => Ok(()),
+        Some(problem) => Err(CliError::user(format!("some records were not written: {problem}"))
+            .with_hint("free space on the disk of --out")),
+    }
 }
 
 /// The plugins that are given; a gateway needs none.

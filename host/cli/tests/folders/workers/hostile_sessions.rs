@@ -36,7 +36,7 @@ impl Intruder {
         [&(header.len() as u32).to_le_bytes()[..], header.as_bytes(), &[0], body].concat()
     }
 
-    /// The server's answer to a sign of life with these changes.
+    /// The server's answer to a heartbeat with these changes.
     async fn beat(&self, change: &Json) -> String {
         let files = Digest::of(self.description["files"].to_string().as_bytes());
         let mut beat = json!({
@@ -78,7 +78,7 @@ fn workers_of_other_versions_and_files_are_refused() {
         let intruder = Intruder::enter(&bus).await;
         let mut versions = intruder.description["versions"].clone();
         versions["host"] = json!("9.9.9");
-        // Without an answer: neither is a sign of life.
+        // Without an answer: neither is a heartbeat.
         for nonsense in [&b""[..], b"\xff\xff\xff\xff", b"\x02\0\0\0{}"] {
             intruder.client.publish(intruder.subject("beats"), nonsense.to_vec().into()).await.expect("sent");
         }

@@ -13,10 +13,10 @@ use crate::peer::{Mischief, Peer, write_model};
 use gymkhana_policy_server::Protocol;
 use gymkhana_record::{Ending, EpisodeRecord, Segment, Turn, text_of};
 
-const PLUGINS: &str = "plugins/word-problems.wasm,plugins/calculator.wasm,plugins/answer-match.wasm";
+pub const PLUGINS: &str = "plugins/word-problems.wasm,plugins/calculator.wasm,plugins/answer-match.wasm";
 
 /// A folder with a model, its server, and the file of a gateway with `more` in front of it.
-fn desk(more: &str) -> (Desk, Peer) {
+pub fn desk(more: &str) -> (Desk, Peer) {
     let desk = Desk::new();
     write_model(2, &desk.path("model"));
     let peer = Peer::start(Protocol::Vllm, &desk.path("model"));
@@ -82,7 +82,7 @@ fn a_harness_elsewhere_plays_tasks_and_its_records_are_those_of_a_run() {
 }
 
 /// The reply of the policy to these messages, as a message.
-fn reply(gateway: &Gateway, session: &Session, messages: &[Json]) -> Json {
+pub fn reply(gateway: &Gateway, session: &Session, messages: &[Json]) -> Json {
     let body = json!({"model": "policy", "messages": messages});
     let (status, mut reply) = gateway.ask("POST", &session.chat, &session.key, &body);
     assert_eq!(status, 200, "{reply}");

@@ -2,6 +2,7 @@
 
 mod exports;
 mod gateway;
+mod gateway_workers;
 
 use crate::common::Desk;
 use gymkhana_record::Phase;

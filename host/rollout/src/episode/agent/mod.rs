@@ -4,42 +4,101 @@
 //! A replay starts no program: what the program said and did comes from the record, and the environment and the rewards
 //! are called again.
 
+mod local;
+mod outcome;
 mod tools;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use futures::future::BoxFuture;
-use gymkhana_driver::Reply;
+use gymkhana_chat::Role;
+use gymkhana_driver::{EpisodeData, Reply};
 use gymkhana_gateway::control::SessionOffer;
 use gymkhana_gateway::program::{Launch, ProgramEnd, StartError};
 use gymkhana_gateway::server::OpenSession;
 use gymkhana_gateway::session::{
-    ConversationIds, Outcome, Performed, ProgramTools, SamplingRule, Served, Session, SessionLimits, SessionLog,
-    SessionSettings, SpentLimit, Toolbox,
+    ConversationIds, Performed, ProgramTools, SamplingRule, Session, SessionLimits, SessionLog, SessionSettings,
+    Toolbox,
 };
 use gymkhana_policy::Policy;
-use gymkhana_record::{
-    AgentCall, AgentRun, Boundary, CallSite, Ending, EpisodeRecord, Failure, FailureKind, Part, Turn,
-};
+use gymkhana_record::{AgentCall, AgentRun, Ending, EpisodeRecord, Part, Turn, text_of};
 use serde_json::{Value as Json, json};
 
-use crate::RolloutError;
-use crate::episode::finish::so_far;
-use crate::episode::live_bytes::TURN_WAIT;
-use crate::episode::state::{EpisodeState, hooks};
+use crate::agent_instances::{AgentInstances, InstancesLost, PlaceError};
+use crate::context::Context;
+use crate::episode::finish::{completed, ended, never_started, so_far};
+use crate::episode::live_bytes::{HeldBytes, START_WAIT, TURN_WAIT};
+use crate::episode::state::{EpisodePlan, EpisodeState, PolicyData, SeatPlayer, conversation};
 use crate::harness::AgentHarness;
 use crate::replay::agent_play::AgentPlay;
+use crate::replay::overrides::ReplayOverrides;
+use crate::{Actor, Rollout, RolloutError};
+use local::{LocalInstances, TimedCalls};
+use outcome::concluded;
 use tools::EpisodeTools;
 
-impl EpisodeState<'_> {
+/// An episode that a program plays.
+pub(crate) struct AgentEpisode<'a> {
+    rollout: &'a Rollout,
+    instances: Box<dyn AgentInstances + 'a>,
+    policy: PolicyData,
+    /// Share of the bytes of all live episodes.
+    held: HeldBytes,
+}
+
+impl<'a> From<Box<EpisodeState<'a>>> for AgentEpisode<'a> {
+    fn from(state: Box<EpisodeState<'a>>) -> Self {
+        let EpisodeState { rollout, episode, policy, held } = *state;
+        let instances = Box::new(LocalInstances { episode, hooks: TimedCalls(&rollout.metrics) });
+        Self { rollout, instances, policy, held }
+    }
+}
+
+/// Plays an episode whose plugin instances are somewhere else, if the rollout has a program for it.
+pub(crate) async fn play_elsewhere(
+    rollout: &Rollout,
+    plan: &EpisodePlan,
+    actor: Actor<'_>,
+) -> Option<Result<EpisodeRecord, RolloutError>> {
+    let harness = rollout.agent.as_ref()?;
+    let places = harness.places.as_ref()?;
+    let SeatPlayer::Policy(policy) = actor.player(0) else { return None };
+    rollout.live.room(START_WAIT).await;
+    let begun = Instant::now();
+    let instances = match places.start(plan.task.clone(), plan.seed).await {
+        Ok(instances) => instances,
+        Err(PlaceError::Environment(failed)) => return Some(Ok(never_started(rollout, plan, failed, begun))),
+        Err(PlaceError::NoPlace(why)) => return Some(Err(RolloutError::NoPlace(why))),
+    };
+    let policy_data = PolicyData::new(plan.clone(), ReplayOverrides::default(), begun);
+    let mut episode = AgentEpisode { rollout, instances, policy: policy_data, held: rollout.live.share() };
+    episode.open();
+    Some(episode.play(harness, policy).await)
+}
+
+impl AgentEpisode<'_> {
+    /// The conversation before the program begins, with the observations of an episode that was started elsewhere.
+    fn open(&mut self) {
+        let data = self.instances.data();
+        let (functions, strategy) = (data.functions(0).to_vec(), Arc::clone(&self.rollout.context));
+        let conversation = conversation(self.rollout, &self.policy.plan, 0);
+        let mut context = Context::new(0, conversation, functions, self.rollout.system_of(0), strategy);
+        for turn in &data.turns {
+            if let Turn::Observation { content, .. } = turn {
+                context.hear(Role::User, &text_of(content));
+            }
+        }
+        self.policy.contexts.push(context);
+    }
+
     /// Plays the episode by the program of the run and writes the record.
-    pub(crate) async fn to_end_by_agent(
-        mut self: Box<Self>,
+    pub(crate) async fn play(
+        mut self,
         harness: &AgentHarness,
         policy: &dyn Policy,
     ) -> Result<EpisodeRecord, RolloutError> {
-        self.held.grow_to(self.episode.data.budget.used());
+        self.held.grow_to(self.data().budget.used());
         self.policy.begun += self.rollout.live.room(TURN_WAIT).await;
         let mut open = self.open_session(harness);
         let program = self.program(harness, &open);
@@ -48,34 +107,45 @@ impl EpisodeState<'_> {
         let log = journal.map(|journal| SessionLog::begin(journal, &self.begun()));
         let logged = log.is_some();
         let mut session = Session::new(&rollout.chat, policy, self.session_settings(harness)).logged(log);
-        let tools = &mut EpisodeTools::of(&mut self, logged);
+        let tools = &mut EpisodeTools { instances: &mut *self.instances, most: rollout.limits.calls, logged };
         let tools = ProgramTools { requests: &mut open.tool_requests, toolbox: tools };
         // The process group of the program is gone when this returns.
         let served = session.serve_with(&mut open.requests, tools, program).await;
         // No further request is answered before the environment steps.
         drop(open);
         let outcome = session.into_outcome()?;
-        self.episode.data.timing.policy_ms += outcome.policy_time.as_secs_f64() * 1e3;
+        let data = self.instances.data_mut();
+        data.timing.policy_ms += outcome.policy_time.as_secs_f64() * 1e3;
         let mut play = concluded(outcome, served, harness.settings.time);
-        if let Some(ending) = self.episode.data.ending {
+        if let Some(ending) = data.ending {
             play.ended_by_environment(ending);
         }
-        self.conclude(play).await
+        Ok(self.conclude(play).await)
     }
 
     /// Plays a recorded episode again with what its program contributed. Its calls of tools are performed again.
-    pub(crate) async fn replay_agent(mut self: Box<Self>, mut play: AgentPlay) -> Result<EpisodeRecord, RolloutError> {
+    pub(crate) async fn replay(mut self, mut play: AgentPlay) -> EpisodeRecord {
         let calls: Vec<AgentCall> = play.run.calls.clone();
-        let mut tools = EpisodeTools::of(&mut self, false);
+        let most = self.rollout.limits.calls;
+        let mut tools = EpisodeTools { instances: &mut *self.instances, most, logged: false };
         let mut again = vec![];
         for AgentCall { call, listed, .. } in calls {
             again.push(match tools.perform(call, listed).await {
                 Performed::Answered { turns, .. } => turns,
-                Performed::Refused { .. } => vec![],
+                Performed::Refused { .. } | Performed::Lost { .. } => vec![],
             });
         }
         play.replace_calls(again);
         self.conclude(play).await
+    }
+
+    fn data(&self) -> &EpisodeData {
+        self.instances.data()
+    }
+
+    /// Most turns of the policy.
+    fn turn_limit(&self) -> u32 {
+        self.policy.plan.turns.unwrap_or(self.rollout.limits.turns)
     }
 
     /// The run of the program up to its end: a process of the host, or a harness elsewhere.
@@ -106,7 +176,7 @@ impl EpisodeState<'_> {
 
     /// The record before the program begins.
     fn begun(&self) -> EpisodeRecord {
-        let data = &self.episode.data;
+        let data = self.data();
         EpisodeRecord {
             turn_limit: self.turn_limit(),
             opening: data.opening.clone(),
@@ -114,7 +184,7 @@ impl EpisodeState<'_> {
             environment_rewards: data.rewards.clone(),
             unsandboxed: self.rollout.plugins.unsandboxed(),
             agent: Some(AgentRun { begin: data.turns.len() as u32, ..AgentRun::default() }),
-            ..so_far(self)
+            ..so_far(self.rollout, &self.policy, data)
         }
     }
 
@@ -122,7 +192,7 @@ impl EpisodeState<'_> {
     fn open_session(&self, harness: &AgentHarness) -> OpenSession {
         let models = harness.settings.models.clone();
         if harness.settings.mcp {
-            harness.gateway.open_with_tools(models, self.episode.data.functions(0).to_vec())
+            harness.gateway.open_with_tools(models, self.data().functions(0).to_vec())
         } else {
             harness.gateway.open(models)
         }
@@ -171,9 +241,9 @@ impl EpisodeState<'_> {
     }
 
     /// Adds what the program contributed, gives its answer to the environment, and writes the record.
-    async fn conclude(mut self: Box<Self>, play: AgentPlay) -> Result<EpisodeRecord, RolloutError> {
+    async fn conclude(mut self, play: AgentPlay) -> EpisodeRecord {
         let AgentPlay { mut run, mut transcript, mut policy_turns, segments, failure, ending } = play;
-        let data = &mut self.episode.data;
+        let data = self.instances.data_mut();
         run.begin = data.turns.len() as u32;
         policy_turns.iter_mut().for_each(|turn| turn.transcript += run.begin);
         if let Some(answer) = &run.answer {
@@ -190,104 +260,38 @@ impl EpisodeState<'_> {
         }
         let answer = run.answer.clone();
         self.policy.agent = Some(run);
-        let ending = match (ending, answer) {
-            (Some(ending), _) => ending,
-            (None, answer) => {
-                let reply = Reply { message: answer.unwrap_or_default(), calls: vec![] };
-                let hooks = &mut hooks(self.rollout, &mut self.policy.contexts);
-                let ended = self.episode.take_turn(hooks, reply, self.rollout.limits.calls).await;
-                let fault = self.episode.data.failures.iter().any(|failure| failure.kind.is_hosts());
-                // The program has answered once, and the environment wants another action.
-                if fault { Ending::Dropped } else { ended.unwrap_or(Ending::TurnLimit) }
-            }
+        let ending = match ending {
+            Some(ending) => ending,
+            None => self.give(answer.unwrap_or_default()).await,
         };
         self.finish(ending).await
+    }
+
+    /// Gives the program's answer to the environment.
+    async fn give(&mut self, answer: String) -> Ending {
+        let reply = Reply { message: answer, calls: vec![] };
+        let ended = self.instances.act(reply, self.rollout.limits.calls).await;
+        let fault = self.data().failures.iter().any(|failure| failure.kind.is_hosts());
+        match ended {
+            Ok(ended) if !fault => {
+                // The program has answered once, and the environment wants another action.
+                ended.unwrap_or(Ending::TurnLimit)
+            }
+            Ok(_) | Err(InstancesLost(_)) => Ending::Dropped,
+        }
+    }
+
+    /// Reads the final views and writes the record.
+    async fn finish(self, ending: Ending) -> EpisodeRecord {
+        let turn_limit = self.turn_limit();
+        // The bytes are held until the record is complete.
+        let Self { rollout, instances, policy, held: _held } = self;
+        let record = EpisodeRecord { turn_limit, ..ended(rollout, &policy.plan, ending, vec![]) };
+        let record = instances.finish(ending, policy.begun, record).await;
+        completed(rollout, policy, record)
     }
 }
 
 fn text(answer: &str) -> Vec<Part> {
     vec![Part::Text(answer.to_owned())]
-}
-
-/// The contribution of a program that has ended or was ended.
-fn concluded(outcome: Outcome, served: Served<Result<ProgramEnd, StartError>>, own_time: Duration) -> AgentPlay {
-    let failure = |kind, message: String| Failure { at: Boundary::Agent, kind, call_site: CallSite::Agent, message };
-    let mut run = AgentRun {
-        repeats: outcome.counts.repeats,
-        side_requests: outcome.counts.side,
-        refused: outcome.counts.refused,
-        ..AgentRun::default()
-    };
-    let mut play = (None, None);
-    match served {
-        Served::EpisodeTime => play.1 = Some(Ending::TimeLimit),
-        Served::ProgramTime => {
-            let message = format!("it gave no answer in {} seconds of its own", own_time.as_secs_f64());
-            play.0 = Some(failure(FailureKind::Deadline, message));
-        }
-        Served::Ended(Err(error)) => play.0 = Some(failure(FailureKind::Fault, error.to_string())),
-        Served::Ended(Ok(end)) => {
-            (run.exit, run.stderr) = (end.status, end.stderr.clone());
-            match answer(&outcome, end) {
-                Ok(answer) => run.answer = Some(answer),
-                Err(Unanswered::Limit(ending)) => play.1 = Some(ending),
-                Err(Unanswered::Failed(kind, message)) => play.0 = Some(failure(kind, message)),
-            }
-        }
-    }
-    if let Some(message) = outcome.fault {
-        let call_site = CallSite::Agent;
-        play.0 = Some(Failure { at: Boundary::Model, kind: FailureKind::Fault, call_site, message });
-    }
-    let (failure, mut ending) = play;
-    if let Some(failure) = &failure {
-        run.answer = None;
-        ending = Some(if failure.kind.is_hosts() { Ending::Dropped } else { Ending::AgentFailed });
-    }
-    let Outcome { transcript, policy_turns, segments, calls, .. } = outcome;
-    run.calls = calls;
-    AgentPlay { run, transcript, policy_turns, segments, failure, ending }
-}
-
-/// The reason for which a program that has ended has no answer.
-enum Unanswered {
-    /// A limit of the run refused a request, and the program gave up.
-    Limit(Ending),
-    /// The program failed.
-    Failed(FailureKind, String),
-}
-
-/// The answer of a program: its standard output, or the last reply of the policy if it wrote nothing.
-fn answer(outcome: &Outcome, end: ProgramEnd) -> Result<String, Unanswered> {
-    let failed = |kind, message: String| Err(Unanswered::Failed(kind, message));
-    if let Some(signal) = end.signal {
-        return failed(FailureKind::Trap, format!("signal {signal} ended it{}", last_line(&end.stderr)));
-    }
-    if end.status != Some(0) {
-        match outcome.spent {
-            Some(SpentLimit::Turns) => return Err(Unanswered::Limit(Ending::TurnLimit)),
-            Some(SpentLimit::Context) => return Err(Unanswered::Limit(Ending::ContextLimit)),
-            Some(SpentLimit::Calls) => return Err(Unanswered::Limit(Ending::CallLimit)),
-            None => {}
-        }
-        let status = end.status.unwrap_or_default();
-        return failed(FailureKind::Refused, format!("it exited with status {status}{}", last_line(&end.stderr)));
-    }
-    if end.overflowed {
-        return failed(FailureKind::ResultSize, "its standard output is larger than 1 MiB".to_owned());
-    }
-    if outcome.policy_turns.is_empty() {
-        let message = "it never called the model\nhint: it must use OPENAI_BASE_URL or ANTHROPIC_BASE_URL";
-        return failed(FailureKind::Malformed, message.to_owned());
-    }
-    match String::from_utf8(end.output) {
-        Ok(output) if output.trim().is_empty() => Ok(outcome.last_text.clone().unwrap_or_default()),
-        Ok(output) => Ok(output.trim().to_owned()),
-        Err(_) => failed(FailureKind::Malformed, "its standard output is not UTF-8".to_owned()),
-    }
-}
-
-/// The last line of standard error, where most programs name the error.
-fn last_line(stderr: &str) -> String {
-    stderr.lines().rev().find(|line| !line.trim().is_empty()).map_or_else(String::new, |line| format!(": {line}"))
 }

@@ -1,43 +1,35 @@
 //! The tools and the environment of an episode as its agent program calls them by MCP.
 
 use futures::future::BoxFuture;
-use gymkhana_driver::{CallRefusal, Episode};
+use gymkhana_driver::CallRefusal;
 use gymkhana_gateway::session::{Performed, SpentLimit, ToolAnswer, Toolbox};
 use gymkhana_record::{Call, Turn};
 
-use crate::Rollout;
-use crate::context::Context;
-use crate::episode::state::{EpisodeState, hooks};
+use crate::agent_instances::AgentInstances;
 
 /// Performs the calls of an episode's program.
-pub(crate) struct EpisodeTools<'e> {
-    rollout: &'e Rollout,
-    episode: &'e mut Episode,
-    contexts: &'e mut [Context],
+pub(super) struct EpisodeTools<'e> {
+    pub(super) instances: &'e mut dyn AgentInstances,
+    /// Most calls of the episode.
+    pub(super) most: u32,
     /// Whether the session has a journal.
-    logged: bool,
-}
-
-impl<'e> EpisodeTools<'e> {
-    /// The tools of this episode. `logged` says that its session has a journal.
-    pub(crate) fn of(state: &'e mut EpisodeState<'_>, logged: bool) -> Self {
-        let EpisodeState { rollout, episode, policy, .. } = state;
-        Self { rollout: *rollout, episode, contexts: &mut policy.contexts, logged }
-    }
+    pub(super) logged: bool,
 }
 
 impl Toolbox for EpisodeTools<'_> {
     fn perform(&mut self, call: Call, listed: bool) -> BoxFuture<'_, Performed> {
         Box::pin(async move {
-            let (begin, before) = (self.episode.data.turns.len(), self.episode.data.extent());
+            let (begin, before) = (self.instances.data().turns.len(), self.instances.data().extent());
             let (id, name) = (call.id.clone(), call.name.clone());
-            let hooks = &mut hooks(self.rollout, self.contexts);
-            let limit = self.rollout.limits.calls;
-            if let Err(refusal) = self.episode.answer_call(hooks, call, listed, limit).await {
-                let spent = matches!(refusal, CallRefusal::Calls(_)).then_some(SpentLimit::Calls);
-                return Performed::Refused { reason: refusal.to_string(), spent };
+            match self.instances.call(call, listed, self.most).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(refusal)) => {
+                    let spent = matches!(refusal, CallRefusal::Calls(_)).then_some(SpentLimit::Calls);
+                    return Performed::Refused { reason: refusal.to_string(), spent };
+                }
+                Err(lost) => return Performed::Lost { reason: lost.to_string() },
             }
-            let data = &mut self.episode.data;
+            let data = self.instances.data_mut();
             // The transcript of the program takes them in, between the replies of the policy.
             let turns = data.turns.split_off(begin);
             let added = self.logged.then(|| Box::new(data.since(before).into_owned()));

@@ -1,0 +1,30 @@
+//! Workers that hold the sessions of `host serve` and `host gateway`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use gymkhana_orchestration::RunResult;
+use gymkhana_workers::bus::RunKey;
+use gymkhana_workers::{FrontSettings, SessionFront, WorkerKeys};
+
+use crate::args::FrontArgs;
+use crate::error::CliResult;
+use crate::printer::Printer;
+
+/// Publishes the plugins that `write` puts into a new folder, if there is a bus.
+///
+/// # Errors
+/// If the bus cannot be used, or the keys of the workers cannot be read.
+pub(super) async fn start(
+    args: &FrontArgs,
+    key: RunKey,
+    write: impl FnOnce(&Path) -> RunResult<()>,
+    printer: &Printer,
+) -> CliResult<Option<SessionFront>> {
+    let Some(url) = &args.workers else { return Ok(None) };
+    let keys = args.worker_keys.as_deref().map(WorkerKeys::read).transpose()?.unwrap_or_default();
+    let settings = FrontSettings { bus: args.bus.settings(url), lease: Duration::from_secs(args.lease), keys };
+    let front = SessionFront::start(settings, key, write, printer.reporter()).await?;
+    printer.status(format!("sessions are held by workers of server {}", front.run()));
+    Ok(Some(front))
+}
