@@ -82,6 +82,17 @@ impl AssetFiles {
         Ok(())
     }
 
+    /// Stores the assets that this run file names.
+    pub fn store_of(&self, file: &RunFile, folder: &RunFolder) -> RunResult<()> {
+        for pinned in file.plugins.values().flat_map(|section| section.assets.values()) {
+            let digest = digest(pinned)?;
+            if let Some(content) = self.0.get(&digest) {
+                folder.add_asset(&digest, &mut content.reader())?;
+            }
+        }
+        Ok(())
+    }
+
     fn mount(&self, section: &PluginSection) -> RunResult<Assets> {
         let asset = |(name, pinned): (&String, &String)| {
             let digest = digest(pinned)?;

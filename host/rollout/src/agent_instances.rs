@@ -15,16 +15,11 @@ pub trait AgentInstances: Send {
     fn data_mut(&mut self) -> &mut EpisodeData;
 
     /// Answers a call that the agent makes by MCP. `listed` says that the transcript holds it already; the episode has at
-    /// most `most` calls.
+    /// most `most` calls. Returns the ending if the environment ended the episode with it.
     ///
     /// # Errors
-    /// If the instances are lost. The episode's failures then say so.
-    fn call(
-        &mut self,
-        call: Call,
-        listed: bool,
-        most: u32,
-    ) -> BoxFuture<'_, Result<Result<Option<Ending>, CallRefusal>, InstancesLost>>;
+    /// If the call was not performed, or the instances are lost.
+    fn call(&mut self, call: Call, listed: bool, most: u32) -> BoxFuture<'_, Result<Option<Ending>, CallFailure>>;
 
     /// Takes the turn of the seat to move. Returns the ending if the episode ends with it.
     ///
@@ -44,25 +39,59 @@ pub trait AgentInstances: Send {
         Self: 'i;
 }
 
+/// Reason why a call has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallFailure {
+    /// It was refused.
+    #[error(transparent)]
+    Refused(#[from] CallRefusal),
+    /// It did not reach the plugins, which go on.
+    #[error("{0}")]
+    Unsent(String),
+    /// The instances are lost. The episode's failures say so.
+    #[error(transparent)]
+    Lost(#[from] InstancesLost),
+}
+
 /// Instances that can neither be reached nor restored, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the episode is lost: {0}")]
 pub struct InstancesLost(pub String);
 
-/// Starts the plugin instances of agents' episodes somewhere else.
+/// Places for the plugin instances of agents' episodes somewhere else.
 pub trait AgentPlaces: Send + Sync {
+    /// Waits for a place.
+    ///
+    /// # Errors
+    /// If none becomes free in time.
+    fn place(&self) -> BoxFuture<'_, Result<Box<dyn AgentPlace>, NoPlace>>;
+}
+
+/// A place for one episode.
+pub trait AgentPlace: Send {
     /// Starts an episode, up to the observations before its first turn.
     ///
     /// # Errors
-    /// If the environment does not start, or there is no place for it.
-    fn start(&self, task: TaskRef, seed: Seed) -> BoxFuture<'_, Result<Box<dyn AgentInstances>, PlaceError>>;
+    /// If the environment does not start, or the place is lost and no other is free in time.
+    fn start<'p>(
+        self: Box<Self>,
+        task: TaskRef,
+        seed: Seed,
+    ) -> BoxFuture<'p, Result<Box<dyn AgentInstances>, AgentStartError>>
+    where
+        Self: 'p;
 }
+
+/// No place for an episode, with the reason for its harness.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoPlace(pub String);
 
 /// Reason why an episode did not start.
 #[derive(Debug)]
-pub enum PlaceError {
+pub enum AgentStartError {
     /// The environment did not start.
     Environment(StartFailure),
-    /// There is no place for it, with the reason for its harness.
-    NoPlace(String),
+    /// There is no place for it.
+    NoPlace(NoPlace),
 }

@@ -72,8 +72,8 @@ impl AgentHarness {
 
     /// Starts the plugin instances of its episodes in these places.
     #[must_use]
-    pub fn with_places(mut self, places: Option<Arc<dyn AgentPlaces>>) -> Self {
-        self.places = places;
+    pub fn with_places(mut self, places: Arc<dyn AgentPlaces>) -> Self {
+        self.places = Some(places);
         self
     }
 

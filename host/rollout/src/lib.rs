@@ -27,7 +27,9 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::episode::live_bytes::LiveBytes;
 use crate::reward::EpisodeEnd;
 
-pub use agent_instances::{AgentInstances, AgentPlaces, InstancesLost, PlaceError};
+pub use agent_instances::{
+    AgentInstances, AgentPlace, AgentPlaces, AgentStartError, CallFailure, InstancesLost, NoPlace,
+};
 pub use context::{ContextError, ContextStrategy, Summary, Window};
 pub use episode::early_stop::EarlyStop;
 pub use episode::limits::Limits;
@@ -59,8 +61,8 @@ pub enum RolloutError {
     #[error("the policy's reply is malformed")]
     Segment(#[from] gymkhana_record::SegmentError),
     /// No place is free for the plugin instances of the episode.
-    #[error("{0}")]
-    NoPlace(String),
+    #[error(transparent)]
+    NoPlace(#[from] NoPlace),
 }
 
 /// The plugins, limits and rewards that all episodes of a run share.

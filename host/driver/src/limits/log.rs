@@ -108,6 +108,12 @@ impl EpisodeLog {
         self.entries.clear();
     }
 
+    /// The lines so far.
+    #[must_use]
+    pub fn entries(&self) -> &[LogEntry] {
+        &self.entries
+    }
+
     /// The lines.
     #[must_use]
     pub fn into_entries(self) -> Vec<LogEntry> {

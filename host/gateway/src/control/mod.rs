@@ -157,13 +157,16 @@ impl Control {
         self.state().live
     }
 
-    /// Refuses further sessions, waits until all have ended, and ends those that are open after `grace`.
-    pub async fn drain(&self, grace: Duration) {
+    /// Refuses further sessions, waits until all have ended, and ends those that are open after `grace`. Returns the number
+    /// of those that have not ended after `grace` again.
+    pub async fn drain(&self, grace: Duration) -> usize {
         self.stopping.send_replace(Stopping::Draining);
         if tokio::time::timeout(grace, self.all_stored()).await.is_err() {
             self.stopping.send_replace(Stopping::Now);
-            self.all_stored().await;
+            // Those that are left have no end in sight.
+            let _ = tokio::time::timeout(grace, self.all_stored()).await;
         }
+        self.live()
     }
 
     async fn all_stored(&self) {
@@ -282,6 +285,14 @@ impl ExternalPrograms for Control {
                         }
                     }
                 }
+            }
+        })
+    }
+
+    fn given_up(&self, episode: EpisodeId) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            while self.state().waiting.get(&episode).is_some_and(|waiting| !waiting.is_closed()) {
+                tokio::time::sleep(IDLE_CHECK).await;
             }
         })
     }

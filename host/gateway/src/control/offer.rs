@@ -38,6 +38,9 @@ pub trait ExternalPrograms: Send + Sync {
     /// Offers the session of an episode, and waits for the end of the program.
     fn play(&self, offer: SessionOffer) -> BoxFuture<'_, Result<ProgramEnd, StartError>>;
 
+    /// Completes when the request for the session of this episode is given up before the session is offered.
+    fn given_up(&self, episode: EpisodeId) -> BoxFuture<'_, ()>;
+
     /// The journal of the sessions, if they have one.
     fn journal(&self) -> Option<Arc<dyn SessionJournal>>;
 }

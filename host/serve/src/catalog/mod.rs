@@ -230,6 +230,12 @@ impl Catalog {
         &self.sandbox
     }
 
+    /// Whether episodes are scored by plugins.
+    pub(crate) fn has_rewards(&self) -> bool {
+        let mut all = self.environments.iter().chain(&self.tools_only);
+        all.any(|served| served.rollout().plugins().reward_names().next().is_some())
+    }
+
     /// Number of sandbox places that one episode takes at most.
     pub(crate) fn places_per_episode(&self) -> usize {
         let all = self.environments.iter().chain(&self.tools_only);

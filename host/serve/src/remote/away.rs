@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gymkhana_driver::{CallRefusal, EpisodeData, Reply, StartFailure};
-use gymkhana_record::{Ending, EpisodeRecord, NamedValue, SeatRewards, TaskRef};
+use gymkhana_record::{Boundary, CallCost, CallSite, Ending, EpisodeRecord, NamedValue, SeatRewards, TaskRef};
 use gymkhana_sandbox::Image;
 use gymkhana_store::decode_episodes;
 
@@ -163,12 +163,15 @@ impl AwayEpisode {
     async fn ask(&mut self, request: EpisodeRequest) -> Result<EpisodeOutcome, AskError> {
         let answer = self.place.ask(request.into()).await?;
         if !answer.data.is_empty() {
+            if matches!(answer.outcome, EpisodeOutcome::Called(Err(_))) {
+                return Err(self.place.refuse("it sent a state with a call that it refused").into());
+            }
             self.accept(&answer)?;
         }
         match answer.outcome {
             EpisodeOutcome::Failed(error) => Err(error.into()),
             EpisodeOutcome::Turn(_)
-            | EpisodeOutcome::Called(_)
+            | EpisodeOutcome::Called(Ok(_))
             | EpisodeOutcome::Privileged(_)
             | EpisodeOutcome::Rendered(_)
                 if answer.data.is_empty() =>
@@ -229,8 +232,12 @@ fn refusal_of_state(known: &EpisodeData, sent: &EpisodeData) -> Option<&'static 
     } else if !sent.turns.starts_with(&known.turns)
         || !sent.failures.starts_with(&known.failures)
         || !sent.exchanges.starts_with(&known.exchanges)
+        || !same_calls(&known.costs, &sent.costs)
+        || !sent.logs.entries().starts_with(known.logs.entries())
+        || sent.opening != known.opening
         || sent.steps < known.steps
         || sent.calls < known.calls
+        || (known.ending.is_some() && sent.ending != known.ending)
     {
         Some("it sent an episode that does not continue the known one")
     } else if !continues(&known.rewards, &sent.rewards) {
@@ -246,11 +253,37 @@ fn refusal_of_record(known: &EpisodeData, order: &FinishOrder, record: &EpisodeR
         Some("it sent the record of another episode")
     } else if record.turns != known.turns || !continues(&known.rewards, &record.environment_rewards) {
         Some("it sent a record of other turns")
+    } else if record.opening != known.opening
+        || !record.failures.starts_with(&known.failures)
+        || !record.exchanges.starts_with(&known.exchanges)
+        || !record.logs.starts_with(known.logs.entries())
+        || !same_calls(&known.costs, &record.costs)
+    {
+        Some("it sent a record that does not continue the known episode")
+    } else if !ends_as(order.ending, record) {
+        Some("it sent a record with another ending")
     } else if !record.rewards.iter().all(|reward| reward.is_finite()) {
         Some("it sent a reward that is not finite")
     } else {
         None
     }
+}
+
+/// Whether costs begin with those of the known calls. Numbers may differ in their last digit after they were written.
+fn same_calls(known: &[CallCost], sent: &[CallCost]) -> bool {
+    let calls = |costs: &[CallCost]| -> Vec<(Boundary, CallSite)> {
+        costs.iter().take(known.len()).map(|cost| (cost.at.clone(), cost.call_site.clone())).collect()
+    };
+    calls(known) == calls(sent)
+}
+
+/// Whether a record may end so after this ending: an environment may break its totals at a limit, and a fault of the host
+/// drops the episode.
+fn ends_as(ordered: Ending, record: &EpisodeRecord) -> bool {
+    let fault = record.failures.iter().any(|failure| failure.kind.is_hosts());
+    record.ending == ordered
+        || (record.ending == Ending::EnvironmentFailed && ordered.is_limit())
+        || (record.ending == Ending::Dropped && fault)
 }
 
 /// Whether rewards of each seat begin with the known ones and are finite.
@@ -262,3 +295,6 @@ fn continues(known: &[SeatRewards], sent: &[SeatRewards]) -> bool {
                 && sent.rewards.iter().all(|reward| reward.is_finite())
         })
 }
+
+#[cfg(test)]
+mod tests;

@@ -193,8 +193,11 @@ impl EpisodeHost {
                 with_state(EpisodeOutcome::Turn(ending), hosted).await
             }
             (EpisodeRequest::Call(ProgramCall { call, listed, most }), Some(hosted)) => {
-                let called = hosted.episode.answer_call(&mut NoHooks, call, listed, most).await;
-                with_state(EpisodeOutcome::Called(called), hosted).await
+                match hosted.episode.answer_call(&mut NoHooks, call, listed, most).await {
+                    Ok(ending) => with_state(EpisodeOutcome::Called(Ok(ending)), hosted).await,
+                    // Nothing has changed.
+                    Err(refusal) => EpisodeOutcome::Called(Err(refusal)).into(),
+                }
             }
             (EpisodeRequest::Privileged, Some(hosted)) => {
                 match instances::privileged(&hosted.served, &mut hosted.episode).await {

@@ -18,7 +18,7 @@ use crate::error::{ErrorKind, Owner, ServeError};
 /// Number of live episodes that leaves places of the sandbox for the rewards of those that end.
 pub(crate) fn default_live(catalog: &Catalog, running: usize) -> usize {
     let places = catalog.sandbox().counters().places as usize;
-    let reserved = running.min(places / 2);
+    let reserved = if catalog.has_rewards() { running.min(places / 2) } else { 0 };
     ((places - reserved) / catalog.places_per_episode()).max(1)
 }
 

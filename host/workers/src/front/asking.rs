@@ -15,12 +15,15 @@ use tokio::sync::{Semaphore, watch};
 
 use super::Front;
 use super::roster::{Gone, TakenPlace};
+use crate::objects::PutError;
 use crate::parcel::{Direction, ParcelError, ParcelHeader, Parts};
 
 /// Time after which a request without an answer is sent again.
 const AGAIN: Duration = Duration::from_secs(2);
 /// Time between two tries while the worker has no connection.
 const AWAY: Duration = Duration::from_millis(200);
+/// Further tries to store a large request while the bus is away.
+const TRIES: u32 = 50;
 /// Most MiB of large answers that are read at once: two of the largest.
 const MOST_MIB: u32 = 2 << 10;
 
@@ -60,7 +63,7 @@ impl TakenWorkerPlace {
         Self { address: Arc::new(address), next: AtomicU64::new(0) }
     }
 
-    fn start(&self, request: PlaceRequest) -> tokio::task::JoinHandle<Result<PlaceAnswer, PlaceLost>> {
+    fn start(&self, request: PlaceRequest) -> tokio::task::JoinHandle<Result<PlaceAnswer, NotAsked>> {
         let (address, number) = (Arc::clone(&self.address), self.next.fetch_add(1, Ordering::Relaxed));
         // Threads of plugin calls have no sockets.
         self.address.front.host.spawn(async move { address.ask(number, request).await })
@@ -75,8 +78,16 @@ impl WorkerPlace for TakenWorkerPlace {
     fn ask(&self, request: PlaceRequest) -> PlaceFuture<'_> {
         let asking = self.start(request);
         Box::pin(async move {
-            let answered = asking.await;
-            answered.unwrap_or_else(|error| Err(self.address.lost(&format!("could not be asked: {error}"))))
+            match asking.await {
+                Ok(Ok(answer)) => Ok(answer),
+                Ok(Err(NotAsked::Lost(lost))) => Err(lost),
+                Ok(Err(NotAsked::Unsent(error))) => {
+                    // The worker has not seen the number. Requests of a place come one after the other.
+                    self.next.fetch_sub(1, Ordering::Relaxed);
+                    Ok(EpisodeOutcome::Failed(error).into())
+                }
+                Err(error) => Err(self.address.lost(&format!("could not be asked: {error}"))),
+            }
         })
     }
 
@@ -102,7 +113,7 @@ impl Address {
         PlaceLost { worker: self.name.clone(), why: why.to_owned() }
     }
 
-    async fn ask(&self, number: u64, request: PlaceRequest) -> Result<PlaceAnswer, PlaceLost> {
+    async fn ask(&self, number: u64, request: PlaceRequest) -> Result<PlaceAnswer, NotAsked> {
         let mut gone = self.gone.clone();
         let gone = async {
             let why = gone.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
@@ -110,23 +121,20 @@ impl Address {
         };
         tokio::select! {
             biased;
-            why = gone => Err(self.lost(&why)),
+            why = gone => Err(NotAsked::Lost(self.lost(&why))),
             answer = self.until_answered(number, request) => answer,
         }
     }
 
-    async fn until_answered(&self, number: u64, request: PlaceRequest) -> Result<PlaceAnswer, PlaceLost> {
-        let message = match self.pack(number, request).await {
-            Ok(message) => message,
-            Err(error) => return Ok(EpisodeOutcome::Failed(error).into()),
-        };
+    async fn until_answered(&self, number: u64, request: PlaceRequest) -> Result<PlaceAnswer, NotAsked> {
+        let message = self.pack(number, request).await.map_err(NotAsked::Unsent)?;
         loop {
             match self.send(message.clone()).await {
                 Sent::Answered(answer) => match self.read(number, &answer).await {
                     Ok(answer) => return Ok(answer),
                     Err(ParcelError::Refused(why)) => {
                         self.front.expel(&self.id, &why);
-                        return Err(self.lost(&format!("was refused: {why}")));
+                        return Err(NotAsked::Lost(self.lost(&format!("was refused: {why}"))));
                     }
                     Err(ParcelError::Away(why)) => {
                         tracing::debug!("an answer of worker {} was not read: {why}", self.name);
@@ -148,8 +156,18 @@ impl Address {
         let request = serde_json::to_vec(&request).map_err(|error| failed(&error))?;
         let parts = Parts([request.into(), Bytes::from_owner(data), Bytes::from_owner(plugins)]);
         let address = (&*self.id, self.place, number);
-        let packed = self.front.office.pack(Direction::ToWorker, address, &parts, None).await;
-        packed.map_err(|error| failed(&error))
+        let mut tries = 0;
+        loop {
+            match self.front.office.pack(Direction::ToWorker, address, &parts, None).await {
+                Ok(message) => return Ok(message),
+                Err(PutError::Away(why)) if tries < TRIES => {
+                    tracing::debug!("a request for worker {} was not stored: {why}", self.name);
+                    tries += 1;
+                    tokio::time::sleep(AWAY).await;
+                }
+                Err(error) => return Err(failed(&error)),
+            }
+        }
     }
 
     /// Sends a request once.
@@ -190,6 +208,14 @@ impl Address {
         // The semaphore is never closed.
         self.front.large.mebibytes.acquire_many(wanted).await.ok()
     }
+}
+
+/// Reason why a request has no answer.
+enum NotAsked {
+    /// The worker is lost.
+    Lost(PlaceLost),
+    /// The request was not sent.
+    Unsent(ServeError),
 }
 
 /// What came of a request that was sent once.

@@ -1,7 +1,7 @@
 //! The episodes of a gateway: each session is one, with the next task of the run or the task that its harness names.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
 use gymkhana_orchestration::scheduler::SeatPlayers;
@@ -25,6 +25,8 @@ pub(super) struct GatewayEpisodes {
     seeds: Seed,
     splits: Vec<SplitInfo>,
     tasks: Mutex<TaskOrder>,
+    /// Tasks of sessions that were refused for want of a place; the next sessions have them.
+    returned: Arc<Mutex<Vec<TaskRef>>>,
     next: AtomicU32,
     records: Arc<Records>,
     guests: Handle,
@@ -52,6 +54,7 @@ impl GatewayEpisodes {
             tasks: Mutex::new(
                 TaskOrder::of_sampler(&file.sampler, set, &file.environment.train, Seed(file.seed)).await?,
             ),
+            returned: Arc::default(),
             next: AtomicU32::new(records.first()),
             records,
             guests: guests.clone(),
@@ -73,9 +76,16 @@ impl GatewayEpisodes {
         }
     }
 
+    fn returned(&self) -> MutexGuard<'_, Vec<TaskRef>> {
+        self.returned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn plan(&self, id: EpisodeId, wanted: &Wanted) -> EpisodePlan {
         let position = u64::from(id.group);
         let next = || {
+            if let Some(returned) = self.returned().pop() {
+                return Some(returned);
+            }
             let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
             tasks.take(position, 1).pop()
         };
@@ -102,6 +112,8 @@ impl Episodes for GatewayEpisodes {
     fn play(&self, id: EpisodeId, wanted: Wanted) -> BoxFuture<'static, Result<Ended, ApiError>> {
         let (plan, records) = (self.plan(id, &wanted), Arc::clone(&self.records));
         let (rollout, seats) = (Arc::clone(&self.rollout), self.seats.clone());
+        let (task, returned) = (plan.task.clone(), Arc::clone(&self.returned));
+        let is_next = wanted.task.is_none();
         let playing = self.guests.spawn(async move {
             let players = seats.players();
             rollout.run_group(vec![plan], Actor::Seats(&players)).await
@@ -111,6 +123,9 @@ impl Episodes for GatewayEpisodes {
             let played = playing.await.map_err(|error| failed(error.to_string()))?;
             let record = played.map_err(|error| match error {
                 RolloutError::NoPlace(why) => {
+                    if is_next {
+                        returned.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+                    }
                     ApiError::new(ErrorClass::Unavailable, format!("no session can be opened: {why}"))
                 }
                 error => failed(error.to_string()),

@@ -1,6 +1,7 @@
 //! `host gateway`: a gateway in front of a policy server, for a harness that runs elsewhere.
 
 mod episodes;
+mod published;
 mod records;
 mod run_file;
 
@@ -14,11 +15,10 @@ use gymkhana_orchestration::plugins::{self, PluginFile};
 use gymkhana_orchestration::served::Served;
 use gymkhana_orchestration::tools_only;
 use gymkhana_registry::{Kind, Lock};
+use gymkhana_rollout::AgentHarness;
 use gymkhana_rollout::control::{ClientTokens, Control, ControlLimits, SessionJournal};
-use gymkhana_rollout::{AgentHarness, AgentPlaces};
 use gymkhana_sandbox::{GuestThreads, Plugin};
-use gymkhana_serve::remote::{AgentWorkers, SessionWorkers};
-use gymkhana_workers::SessionFront;
+use gymkhana_serve::remote::AgentWorkers;
 use gymkhana_workers::bus::RunKey;
 
 use super::serve::{say_recovered, stop_signal};
@@ -27,11 +27,14 @@ use crate::args::GatewayArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use crate::registry;
+use crate::units::counted;
 use episodes::GatewayEpisodes;
 use records::{Contents, Records};
 
 /// Time that open sessions get at the end.
 const LAST_SESSIONS: Duration = Duration::from_secs(30);
+/// Time that threads get at the end.
+const LAST_THREADS: Duration = Duration::from_millis(100);
 
 /// Runs the command.
 pub fn gateway(args: &GatewayArgs, printer: &Printer) -> CliResult<()> {
@@ -41,51 +44,47 @@ pub fn gateway(args: &GatewayArgs, printer: &Printer) -> CliResult<()> {
     let (files, lock) = gather(args, printer)?;
     let folder = args.run_file.parent().unwrap_or(Path::new("."));
     let assets = AssetFiles::pin(&mut file, folder, None)?;
-    if args.front.workers.is_some() && files.is_empty() {
-        let message = "workers hold the plugins of sessions, and no plugin is given";
-        return Err(CliError::user(message).with_hint("remove --workers, or name plugins with --plugins"));
+    let contents = Contents { files: &files, lock: &lock, assets: &assets };
+    if args.front.workers.is_some() {
+        published::check(&contents)?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
-    runtime.block_on(async {
-        let contents = Contents { files: &files, lock: &lock, assets: &assets };
-        let key = if args.no_records { RunKey::random("gateway")? } else { RunKey::of_folder(&args.out) };
-        let publish = |path: &Path| records::publish(path, &file, &contents);
-        let front = session_workers::start(&args.front, key, publish, printer).await?;
-        let workers = front.as_ref().map(SessionFront::workers);
-        let done = answer_until_stopped(args, &section, file, workers, &contents, printer).await;
-        if let Some(front) = front {
-            front.close().await;
-        }
-        done
-    })
+    let guests = GuestThreads::start().internal()?;
+    let done = runtime.block_on(serve(args, &section, file, &contents, &guests, printer));
+    // A session that did not end may still hold a thread.
+    runtime.shutdown_timeout(LAST_THREADS);
+    done
 }
 
 /// Answers harnesses until a signal comes.
-async fn answer_until_stopped(
+async fn serve(
     args: &GatewayArgs,
     section: &GatewaySection,
     file: RunFile,
-    workers: Option<Arc<dyn SessionWorkers>>,
     contents: &Contents<'_>,
+    guests: &GuestThreads,
     printer: &Printer,
 ) -> CliResult<()> {
-    let guests = GuestThreads::start().internal()?;
     let control = control(section)?;
     let loaded = load(&file, contents.files, contents.assets, printer)?;
     let (played, reporter, mut url) = (Arc::clone(&control), printer.reporter(), String::new());
+    let mut places = None;
     let served = Served::connect_with(file, loaded, &reporter, |rollout, file| {
         if rollout.plugins().seats() > 1 {
             let message = format!("a harness plays one seat, and the environment has {}", rollout.plugins().seats());
             return Err(CliError::user(message).with_hint("choose another environment"));
         }
-        let settings = section.settings(&file.limits.stop, Duration::from_secs_f64(file.limits.seconds));
+        let time = Duration::from_secs_f64(file.limits.seconds);
         let public = section.url.as_ref().map(ToString::to_string);
+        let settings = section.settings(&file.limits.stop, time);
         let harness = AgentHarness::start_external(settings, args.listen, public, played).user_error()?;
         harness.url().clone_into(&mut url);
+        if args.front.workers.is_none() {
+            return Ok(rollout.with_agent(harness));
+        }
         let wait = Duration::from_secs_f64(section.wait_seconds);
-        let places = workers.map(|workers| AgentWorkers::new(workers, rollout.plugins(), wait));
-        let places = places.map(|places| Arc::new(places) as Arc<dyn AgentPlaces>);
-        Ok(rollout.with_agent(harness.with_places(places)))
+        let workers = places.insert(AgentWorkers::new(rollout.plugins(), wait, time));
+        Ok(rollout.with_agent(harness.with_places(Arc::new(workers.clone()))))
     });
     let served = served.await?;
     let out = (!args.no_records).then_some(args.out.as_path());
@@ -95,13 +94,29 @@ async fn answer_until_stopped(
     if !args.no_records {
         control.set_journal(Arc::clone(&records) as Arc<dyn SessionJournal>);
     }
-    let episodes = GatewayEpisodes::new(&served, section.temperature, Arc::clone(&records), guests.handle());
-    control.set_episodes(Arc::new(episodes.await?));
+    let episodes = GatewayEpisodes::new(&served, section.temperature, Arc::clone(&records), guests.handle()).await?;
     // A client can send a signal as soon as the address is printed.
     let stop = stop_signal(printer.clone())?;
+    // Workers that joined another gateway of this folder leave it, which is over now that the records are open.
+    let key = if args.no_records { RunKey::random("gateway")? } else { RunKey::of_folder(&args.out) };
+    let publish = |path: &Path| published::write(path, &served.file, contents);
+    let front = session_workers::start(&args.front, key, publish, printer).await?;
+    if let (Some(places), Some(front)) = (&places, &front) {
+        places.set_workers(front.workers());
+    }
+    control.set_episodes(Arc::new(episodes));
     printer.status(format!("the gateway is at {url}"));
     stop.await;
-    control.drain(LAST_SESSIONS).await;
+    if let Some(places) = &places {
+        places.end();
+    }
+    let open = control.drain(LAST_SESSIONS).await;
+    if open > 0 {
+        printer.status(format!("{} did not end, and the next start makes its record", counted(open, "session")));
+    }
+    if let Some(front) = front {
+        front.close().await;
+    }
     records.commit();
     match records.take_problem() {
         None => Ok(()),

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use gymkhana_config::RunFile;
 use gymkhana_orchestration::chat::write_chat_files;
 use gymkhana_orchestration::grants::AssetFiles;
 use gymkhana_orchestration::plugins::PluginFile;
@@ -133,27 +132,12 @@ impl SessionJournal for Records {
     }
 }
 
-/// Writes the run file and the plugins into a new folder, for workers.
-///
-/// # Errors
-/// If the folder cannot be written.
-pub(super) fn publish(path: &Path, file: &RunFile, contents: &Contents<'_>) -> CliResult<()> {
-    let folder = with_plugins(path, &file.resolved().internal()?, contents)?;
-    Ok(folder.write_lock(contents.lock)?)
-}
-
-/// A new folder without its lock.
-fn with_plugins(path: &Path, run_text: &str, contents: &Contents<'_>) -> CliResult<RunFolder> {
+fn create(path: &Path, run_text: &str, served: &Served, contents: &Contents<'_>) -> CliResult<RunFolder> {
     let folder = RunFolder::create(path, run_text)?;
     for file in contents.files {
         folder.add_plugin(&file.bytes)?;
     }
     contents.assets.store(&folder)?;
-    Ok(folder)
-}
-
-fn create(path: &Path, run_text: &str, served: &Served, contents: &Contents<'_>) -> CliResult<RunFolder> {
-    let folder = with_plugins(path, run_text, contents)?;
     write_chat_files(path, &served.chat)?;
     // Written last: a folder without it is created again.
     folder.write_lock(contents.lock)?;

@@ -20,10 +20,25 @@ pub(super) fn read(args: &GatewayArgs) -> CliResult<RunFile> {
         return Err(CliError::user("`host gateway` needs a policy server, and policy.server is not set")
             .with_hint("set policy.server = { url = …, protocol = \"vllm\", name = … } and policy.checkpoint"));
     }
+    let excluded = [
+        (file.context != Default::default(), "[context]: a harness decides about its context itself"),
+        (file.probe.is_some(), "[probe]: a harness decides about its requests itself"),
+    ];
+    if let Some((_, what)) = excluded.into_iter().find(|(found, _)| *found) {
+        return Err(CliError::user(format!("`host gateway` excludes {what}")).with_hint("remove the section"));
+    }
     // The harness plays instead of the program, and each session is one attempt.
     file.agent = None;
     file.failures.retries = 0;
     Ok(file)
+}
+
+/// A run file with the defaults alone.
+///
+/// # Errors
+/// Only if they do not fit each other.
+pub(super) fn without_training() -> CliResult<RunFile> {
+    RunFile::parse(&completed(""), "the run file of a gateway's workers", &[]).internal()
 }
 
 /// The text with a success rule and a stage. A text that is malformed stays as it is, for the error to name its lines.

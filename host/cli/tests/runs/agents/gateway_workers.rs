@@ -1,7 +1,7 @@
 //! Sessions of `host gateway` whose plugins workers hold: the same answers and records as without workers, also when a
 //! worker is lost.
 
-use gymkhana_record::{Boundary, Ending, EpisodeRecord};
+use gymkhana_record::{Boundary, Ending, EpisodeRecord, Turn};
 use gymkhana_rollout::Difference;
 use serde_json::{Value as Json, json};
 
@@ -9,7 +9,7 @@ use super::gateway::{PLUGINS, desk, reply};
 use crate::common::bus::Bus;
 use crate::common::gateway::{Gateway, Session};
 use crate::common::killed::Signalled;
-use crate::common::{Desk, episodes};
+use crate::common::{Desk, episodes, files_below};
 
 const LIMITS: &str = "success = \"answer-match.correct\"\nlimits = { turns = 3, calls = 3, reply_tokens = 12 }";
 
@@ -80,6 +80,12 @@ fn assert_same(expected: &[EpisodeRecord], found: &[EpisodeRecord]) {
         assert_eq!((one.id, &one.task, one.seed, one.ending), (other.id, &other.task, other.seed, other.ending));
         assert_eq!((&one.rewards, &one.scores, one.success), (&other.rewards, &other.scores, other.success));
         assert_eq!((&one.opening, &one.turn_limit, &one.agent), (&other.opening, &other.turn_limit, &other.agent));
+        assert_eq!((&one.logs, &one.views, &one.privileged), (&other.logs, &other.views, &other.privileged));
+        assert_eq!((&one.exchanges, &one.extras, &one.hint), (&other.exchanges, &other.extras, &other.hint));
+        let called = |record: &EpisodeRecord| -> Vec<_> {
+            record.costs.iter().map(|cost| (cost.at.clone(), cost.call_site.clone(), cost.cost.fuel)).collect()
+        };
+        assert_eq!(called(one), called(other), "{}", one.id);
         assert_eq!(Difference::between(one, other), None, "{}", one.id);
     }
 }
@@ -183,7 +189,9 @@ fn sessions_without_snapshots_are_reported_as_lost() {
                 assert_eq!(answer["content"][0]["text"], "6");
             }
         }
-        let (status, ended) = gateway.ask("POST", &session.close, "", &json!({"answer": "42"}));
+        // Without an answer, the last reply is the answer.
+        let answer = if number % 2 == 0 { json!({"answer": "42"}) } else { json!({}) };
+        let (status, ended) = gateway.ask("POST", &session.close, "", &answer);
         assert_eq!(status, 200, "{ended}");
         let failures = ended["failures"].to_string();
         assert_eq!(ended["ending"] == "dropped", failures.contains("has no snapshot"), "{ended}");
@@ -200,6 +208,8 @@ fn sessions_without_snapshots_are_reported_as_lost() {
         // What was played is in the record.
         let calls = record.agent.as_ref().expect("a harness played").calls.len();
         assert!(calls >= 1 && record.policy_turns.len() == 1, "{record:?}");
+        let reply = record.policy_turns[0].transcript as usize;
+        assert!(matches!(record.turns.get(reply), Some(Turn::Message { .. })), "{:?}", record.turns);
     }
     let replayed = desk.host(&["replay", "sessions"]).succeeded();
     assert!(replayed.contains("2 episodes replayed, every byte equal: 2"), "{replayed}");
@@ -232,7 +242,10 @@ fn sessions_wait_for_workers_and_are_refused_without_a_place() {
     assert!(text.starts_with(&expected), "{text}");
     // A closed session gives its place back.
     assert_eq!(gateway.ask("POST", &open[0], "", &json!({"answer": "1"})).0, 200);
-    gateway.open(&json!({}));
+    let last = gateway.open(&json!({}));
+    for close in open[1..].iter().chain([&last.close]) {
+        assert_eq!(gateway.ask("POST", close, "", &json!({"answer": "1"})).0, 200);
+    }
     gateway.end();
     leave(only);
     // Refused sessions have no record.
@@ -240,8 +253,153 @@ fn sessions_wait_for_workers_and_are_refused_without_a_place() {
 }
 
 #[test]
-fn workers_without_plugins_are_a_mistake() {
-    let (desk, _peer) = desk("limits = { reply_tokens = 8 }");
-    let text = desk.host(&["gateway", "gateway.toml", "--workers", "nats://127.0.0.1:1"]).mistake("no plugins");
-    assert!(text.contains("no plugin is given") && text.contains("remove --workers"), "{text}");
+fn what_workers_cannot_hold_is_a_mistake() {
+    let (desk, _peer) = desk(LIMITS);
+    let with = |more: &[&str]| {
+        let address = ["gateway", "gateway.toml", "--listen", "127.0.0.1:0", "--out", "sessions"];
+        let bus = ["--workers", "nats://127.0.0.1:1"];
+        desk.host(&[&address[..], &bus, more].concat()).mistake("no environment and no tool")
+    };
+    for plugins in [&[][..], &["--plugins", "plugins/answer-match.wasm"]] {
+        let text = with(plugins);
+        assert!(text.contains("no plugin is one") && text.contains("remove --workers"), "{text}");
+    }
+    let text = with(&["--plugins", PLUGINS]);
+    assert!(text.contains("the bus at nats://127.0.0.1:1 cannot be used"), "{text}");
+    let text = with(&["--plugins", PLUGINS, "--set", "context.strategy=edits"]);
+    assert!(text.contains("`host gateway` excludes [context]"), "{text}");
+}
+
+/// A second gateway with the same folder is refused before it takes the workers of the first.
+#[test]
+fn a_refused_gateway_takes_no_workers() {
+    let (bus, (desk, _peer)) = (Bus::start(), desk("limits = { reply_tokens = 12 }"));
+    let mut gateway = front(&desk, &bus, RECALL, &[]);
+    let only = worker(&desk, &bus, &mut gateway);
+    let session = gateway.open(&json!({}));
+    let url = bus.url();
+    let second = ["gateway", "gateway.toml", "--listen", "127.0.0.1:0", "--out", "sessions", "--plugins", RECALL];
+    let text = desk.host(&[&second[..], &["--workers", &url]].concat()).mistake("the folder is in use");
+    assert!(text.contains("sessions"), "{text}");
+    // Its episode, which has no snapshots, goes on.
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert_eq!(gateway.call(&session, "calculate", &json!({"expression": "6*7"}))["content"][0]["text"], "42");
+    assert_eq!(gateway.ask("POST", &session.close, "", &json!({"answer": "1"})).0, 200);
+    gateway.end();
+    leave(only);
+}
+
+/// Workers get neither the rewards nor the policy's address, and their sessions have the environment's options and wrappers.
+/// A call that ends the episode at another worker is the action.
+#[test]
+fn workers_get_what_episodes_need() {
+    let more = "success = \"answer-match.correct\"\n\
+        environment = { options = { user = \"rules\" }, wrap = [{ plugin = \"turn-cost\", price = 0.25 }] }\n\
+        plugins = { booking = { model = \"guest\" } }\nmodels = { guest = { script = [\"hello\"] } }\n\
+        limits = { reply_tokens = 12 }";
+    let plugins = "plugins/booking.wasm,plugins/turn-cost.wasm,plugins/answer-match.wasm";
+    let play = |gateway: &Gateway, between: &dyn Fn()| {
+        let session = gateway.open(&json!({"task": {"split": "train", "index": 0}, "seed": 3}));
+        reply(gateway, &session, &[user("first")]);
+        let unsound = json!({"day": "someday", "hour": 19, "guests": 2, "area": "bar"});
+        let mut answers = vec![gateway.call(&session, "book", &unsound)];
+        between();
+        answers.push(gateway.call(&session, "book", &json!({"day": "monday", "hour": 19, "guests": 2, "area": "bar"})));
+        assert_eq!(answers[1]["_meta"]["gymkhana/done"], true, "{answers:?}");
+        answers.push(gateway.call(&session, "book", &json!({})));
+        answers.push(gateway.ask("POST", &session.close, "", &json!({"answer": "ignored"})).1);
+        answers
+    };
+    let (local, _first_peer) = desk(more);
+    let gateway = Gateway::start(&local, &["--plugins", plugins]);
+    let expected = play(&gateway, &|| {});
+    gateway.end();
+    let (bus, (desk, peer)) = (Bus::start(), desk(more));
+    let mut gateway = front(&desk, &bus, plugins, &[]);
+    let (one, other) = (worker(&desk, &bus, &mut gateway), worker(&desk, &bus, &mut gateway));
+    assert_eq!(play(&gateway, &|| one.send("KILL")), expected);
+    gateway.end();
+    one.end();
+    leave(other);
+    let found = episodes(&desk.path("sessions"));
+    assert_same(&episodes(&local.path("sessions")), &found);
+    assert_eq!(found[0].environment_rewards[0].rewards.len(), 2, "two steps, each with its price");
+    assert_replays(&desk, 1);
+    let reward = std::fs::read(desk.path("plugins/answer-match.wasm")).expect("a plugin");
+    let mut texts = vec![];
+    for (file, _) in files_below(&desk.path("cache")) {
+        let bytes = std::fs::read(desk.path("cache").join(file)).expect("a file");
+        assert_ne!(bytes, reward, "workers have a reward");
+        texts.extend(String::from_utf8(bytes));
+    }
+    let run_file = texts.iter().find(|text| text.contains("turn-cost")).expect("a run file");
+    assert!(run_file.contains("user = \"rules\"") && !run_file.contains("answer-match"), "{run_file}");
+    assert!(!run_file.contains(&peer.url()), "{run_file}");
+}
+
+#[test]
+fn environments_that_do_not_start_are_reported_as_without_workers() {
+    let more = "environment = { options = { behaviour = \"error-start\" } }\nlimits = { reply_tokens = 12 }";
+    let plugins = "plugins/guest-hostile-environment.wasm";
+    let (local, _first_peer) = desk(more);
+    let gateway = Gateway::start(&local, &["--plugins", plugins]);
+    let expected = gateway.ask("POST", "/sessions", "", &json!({}));
+    assert!(expected.1.to_string().contains("an error, as asked"), "{expected:?}");
+    gateway.end();
+    let (bus, (desk, _peer)) = (Bus::start(), desk(more));
+    let mut gateway = front(&desk, &bus, plugins, &[]);
+    let only = worker(&desk, &bus, &mut gateway);
+    assert_eq!(gateway.ask("POST", "/sessions", "", &json!({})), expected);
+    gateway.end();
+    leave(only);
+    let [record] = &episodes(&desk.path("sessions"))[..] else { panic!("one record") };
+    assert_eq!(record.ending, Ending::EnvironmentFailed);
+}
+
+/// The bus ends and comes back, and the gateway is killed: its journal has the session.
+#[test]
+fn a_lost_bus_and_a_killed_gateway_keep_the_sessions() {
+    let (mut bus, (desk, _peer)) = (Bus::start(), desk(LIMITS));
+    let url = bus.url();
+    let mut gateway = Gateway::start(&desk, &["--plugins", PLUGINS, "--workers", &url, "--lease", "20"]);
+    let only = worker(&desk, &bus, &mut gateway);
+    let sessions = [gateway.open(&json!({})), gateway.open(&json!({}))];
+    for session in &sessions {
+        reply(&gateway, session, &[user("first")]);
+    }
+    bus.kill_and_restart(true);
+    for session in &sessions {
+        assert_eq!(gateway.call(session, "calculate", &json!({"expression": "6*7"}))["content"][0]["text"], "42");
+    }
+    assert_eq!(gateway.ask("POST", &sessions[0].close, "", &json!({"answer": "1"})).1["ending"], "terminated");
+    gateway.kill();
+    let mut gateway = front(&desk, &bus, PLUGINS, &[]);
+    assert!(gateway.notes.contains("the last gateway was killed: 1 open session kept"), "{}", gateway.notes);
+    // The worker holds episodes of the new gateway.
+    gateway.wait_for(" joined: ");
+    let last = gateway.open(&json!({}));
+    assert_eq!(gateway.ask("POST", &last.close, "", &json!({"answer": "1"})).0, 200);
+    gateway.end();
+    leave(only);
+    let found = episodes(&desk.path("sessions"));
+    let endings: Vec<Ending> = found.iter().map(|record| record.ending).collect();
+    assert_eq!(endings, [Ending::Terminated, Ending::Dropped, Ending::AgentFailed]);
+    assert_eq!(found[1].agent.as_ref().expect("a harness played").calls.len(), 1);
+}
+
+/// A gateway that ends does not wait for workers that are gone.
+#[test]
+fn the_end_does_not_wait_for_lost_workers() {
+    let (bus, (desk, _peer)) = (Bus::start(), desk(LIMITS));
+    let mut gateway = front(&desk, &bus, PLUGINS, &["--set", "gateway.wait_seconds=3600"]);
+    let only = worker(&desk, &bus, &mut gateway);
+    let session = gateway.open(&json!({}));
+    only.send("KILL");
+    only.end();
+    gateway.wait_for(" stopped answering");
+    let since = std::time::Instant::now();
+    gateway.end();
+    assert!(since.elapsed().as_secs() < 60, "{:?}", since.elapsed());
+    let [record] = &episodes(&desk.path("sessions"))[..] else { panic!("one record") };
+    assert_eq!((record.id.to_string(), record.ending), (session.episode, Ending::Dropped));
 }

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use futures::future::BoxFuture;
-use gymkhana_driver::{CallRefusal, Episode, EpisodeData, Hooks, Reply, TimedCall};
+use gymkhana_driver::{Episode, EpisodeData, Hooks, Reply, TimedCall};
 use gymkhana_record::{Call, Ending, EpisodeRecord};
 
-use crate::agent_instances::{AgentInstances, InstancesLost};
+use crate::agent_instances::{AgentInstances, CallFailure, InstancesLost};
 use crate::metrics::{RolloutMetrics, Timer};
 
 /// Instances in this process.
@@ -35,13 +35,8 @@ impl AgentInstances for LocalInstances<'_> {
         &mut self.episode.data
     }
 
-    fn call(
-        &mut self,
-        call: Call,
-        listed: bool,
-        most: u32,
-    ) -> BoxFuture<'_, Result<Result<Option<Ending>, CallRefusal>, InstancesLost>> {
-        Box::pin(async move { Ok(self.episode.answer_call(&mut self.hooks, call, listed, most).await) })
+    fn call(&mut self, call: Call, listed: bool, most: u32) -> BoxFuture<'_, Result<Option<Ending>, CallFailure>> {
+        Box::pin(async move { Ok(self.episode.answer_call(&mut self.hooks, call, listed, most).await?) })
     }
 
     fn act(&mut self, reply: Reply, most: u32) -> BoxFuture<'_, Result<Option<Ending>, InstancesLost>> {

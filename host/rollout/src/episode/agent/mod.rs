@@ -25,7 +25,7 @@ use gymkhana_policy::Policy;
 use gymkhana_record::{AgentCall, AgentRun, Ending, EpisodeRecord, Part, Turn, text_of};
 use serde_json::{Value as Json, json};
 
-use crate::agent_instances::{AgentInstances, InstancesLost, PlaceError};
+use crate::agent_instances::{AgentInstances, AgentPlaces, AgentStartError, InstancesLost, NoPlace};
 use crate::context::Context;
 use crate::episode::finish::{completed, ended, never_started, so_far};
 use crate::episode::live_bytes::{HeldBytes, START_WAIT, TURN_WAIT};
@@ -64,17 +64,44 @@ pub(crate) async fn play_elsewhere(
     let harness = rollout.agent.as_ref()?;
     let places = harness.places.as_ref()?;
     let SeatPlayer::Policy(policy) = actor.player(0) else { return None };
-    rollout.live.room(START_WAIT).await;
-    let begun = Instant::now();
-    let instances = match places.start(plan.task.clone(), plan.seed).await {
-        Ok(instances) => instances,
-        Err(PlaceError::Environment(failed)) => return Some(Ok(never_started(rollout, plan, failed, begun))),
-        Err(PlaceError::NoPlace(why)) => return Some(Err(RolloutError::NoPlace(why))),
+    let given_up = async {
+        match &harness.external {
+            Some(external) => external.given_up(plan.id).await,
+            None => std::future::pending().await,
+        }
+    };
+    // Without a harness there is nobody for whom to wait.
+    let started = tokio::select! {
+        biased;
+        () = given_up => return Some(Err(NoPlace("the harness has disconnected".to_owned()).into())),
+        started = start_elsewhere(rollout, &**places, plan) => started,
+    };
+    let (instances, begun) = match started {
+        Ok(started) => started,
+        Err((AgentStartError::Environment(failed), begun)) => {
+            return Some(Ok(never_started(rollout, plan, failed, begun)));
+        }
+        Err((AgentStartError::NoPlace(none), _)) => return Some(Err(none.into())),
     };
     let policy_data = PolicyData::new(plan.clone(), ReplayOverrides::default(), begun);
     let mut episode = AgentEpisode { rollout, instances, policy: policy_data, held: rollout.live.share() };
     episode.open();
     Some(episode.play(harness, policy).await)
+}
+
+/// Starts an episode in one of the places; also returns the moment at which it had the place.
+async fn start_elsewhere(
+    rollout: &Rollout,
+    places: &dyn AgentPlaces,
+    plan: &EpisodePlan,
+) -> Result<(Box<dyn AgentInstances>, Instant), (AgentStartError, Instant)> {
+    rollout.live.room(START_WAIT).await;
+    let place = places.place().await.map_err(|none| (AgentStartError::NoPlace(none), Instant::now()))?;
+    let begun = Instant::now();
+    match place.start(plan.task.clone(), plan.seed).await {
+        Ok(instances) => Ok((instances, begun)),
+        Err(error) => Err((error, begun)),
+    }
 }
 
 impl AgentEpisode<'_> {
@@ -98,7 +125,8 @@ impl AgentEpisode<'_> {
         harness: &AgentHarness,
         policy: &dyn Policy,
     ) -> Result<EpisodeRecord, RolloutError> {
-        self.held.grow_to(self.data().budget.used());
+        // A worker's number is not more than a record may hold.
+        self.held.grow_to(self.data().budget.used().min(self.rollout.limits.episode_bytes));
         self.policy.begun += self.rollout.live.room(TURN_WAIT).await;
         let mut open = self.open_session(harness);
         let program = self.program(harness, &open);
@@ -269,15 +297,16 @@ impl AgentEpisode<'_> {
 
     /// Gives the program's answer to the environment.
     async fn give(&mut self, answer: String) -> Ending {
-        let reply = Reply { message: answer, calls: vec![] };
-        let ended = self.instances.act(reply, self.rollout.limits.calls).await;
-        let fault = self.data().failures.iter().any(|failure| failure.kind.is_hosts());
-        match ended {
-            Ok(ended) if !fault => {
-                // The program has answered once, and the environment wants another action.
-                ended.unwrap_or(Ending::TurnLimit)
+        let reply = Reply { message: answer.clone(), calls: vec![] };
+        match self.instances.act(reply, self.rollout.limits.calls).await {
+            Ok(_) if self.data().failures.iter().any(|failure| failure.kind.is_hosts()) => Ending::Dropped,
+            // The program has answered once, and the environment wants another action.
+            Ok(ended) => ended.unwrap_or(Ending::TurnLimit),
+            Err(InstancesLost(_)) => {
+                let data = self.instances.data_mut();
+                data.turns.push(Turn::Message { seat: data.seat, content: text(&answer) });
+                Ending::Dropped
             }
-            Ok(_) | Err(InstancesLost(_)) => Ending::Dropped,
         }
     }
 

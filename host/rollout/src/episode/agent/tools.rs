@@ -5,7 +5,7 @@ use gymkhana_driver::CallRefusal;
 use gymkhana_gateway::session::{Performed, SpentLimit, ToolAnswer, Toolbox};
 use gymkhana_record::{Call, Turn};
 
-use crate::agent_instances::AgentInstances;
+use crate::agent_instances::{AgentInstances, CallFailure};
 
 /// Performs the calls of an episode's program.
 pub(super) struct EpisodeTools<'e> {
@@ -21,13 +21,17 @@ impl Toolbox for EpisodeTools<'_> {
         Box::pin(async move {
             let (begin, before) = (self.instances.data().turns.len(), self.instances.data().extent());
             let (id, name) = (call.id.clone(), call.name.clone());
-            match self.instances.call(call, listed, self.most).await {
-                Ok(Ok(_)) => {}
-                Ok(Err(refusal)) => {
-                    let spent = matches!(refusal, CallRefusal::Calls(_)).then_some(SpentLimit::Calls);
-                    return Performed::Refused { reason: refusal.to_string(), spent };
-                }
-                Err(lost) => return Performed::Lost { reason: lost.to_string() },
+            if let Err(failure) = self.instances.call(call, listed, self.most).await {
+                let reason = failure.to_string();
+                return match failure {
+                    CallFailure::Refused(CallRefusal::Calls(_)) => {
+                        Performed::Refused { reason, spent: Some(SpentLimit::Calls) }
+                    }
+                    CallFailure::Refused(CallRefusal::Room) | CallFailure::Unsent(_) => {
+                        Performed::Refused { reason, spent: None }
+                    }
+                    CallFailure::Lost(_) => Performed::Lost { reason },
+                };
             }
             let data = self.instances.data_mut();
             // The transcript of the program takes them in, between the replies of the policy.

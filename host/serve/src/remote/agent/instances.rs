@@ -1,0 +1,210 @@
+//! The plugin instances of one agent's episode at a worker, and its moves to other workers.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::future::BoxFuture;
+use gymkhana_driver::{EpisodeData, Reply};
+use gymkhana_record::{Boundary, Call, CallSite, Ending, EpisodeRecord, Failure, FailureKind, Seed};
+use gymkhana_rollout::{AgentInstances, CallFailure, InstancesLost};
+
+use super::{AGAIN, AgentWorkers};
+use crate::remote::away::{AskError, AwayEpisode};
+use crate::remote::messages::{FinishOrder, ProgramCall};
+use crate::remote::places::MOST_LOST;
+
+/// The instances of one episode.
+pub(super) struct WorkerInstances {
+    places: AgentWorkers,
+    seed: Seed,
+    /// The episode as its worker knows it; `None` if it is lost.
+    away: Option<AwayEpisode>,
+    /// The host's part with the transcript and the failures of the agent.
+    data: EpisodeData,
+}
+
+/// Lengths of what a worker's part of an episode only appends to.
+#[derive(Clone, Copy)]
+struct Known {
+    turns: usize,
+    failures: usize,
+}
+
+impl Known {
+    fn of(data: &EpisodeData) -> Self {
+        Self { turns: data.turns.len(), failures: data.failures.len() }
+    }
+}
+
+/// Reason why a request has no result.
+enum NoAnswer {
+    /// It was not performed, and the episode goes on.
+    Unsent(String),
+    Lost(InstancesLost),
+}
+
+impl WorkerInstances {
+    /// Those of an episode that has started.
+    pub(super) fn new(places: AgentWorkers, seed: Seed, away: AwayEpisode) -> Self {
+        let data = away.data.clone();
+        Self { places, seed, away: Some(away), data }
+    }
+
+    /// Asks the worker, and another one with the state before the request if it is lost.
+    ///
+    /// # Errors
+    /// If the request was not performed, or the episode cannot continue.
+    async fn ask<T>(
+        &mut self,
+        mut ask: impl for<'e> FnMut(&'e mut AwayEpisode) -> BoxFuture<'e, Result<T, AskError>> + Send,
+    ) -> Result<T, NoAnswer> {
+        let mut lost_workers = 0;
+        loop {
+            let Some(away) = &mut self.away else {
+                return Err(NoAnswer::Lost(InstancesLost("its plugins are gone".to_owned())));
+            };
+            let known = Known::of(&away.data);
+            match self.places.0.in_time(ask(away)).await {
+                Ok(Ok(answer)) => {
+                    self.adopt(known);
+                    return Ok(answer);
+                }
+                Ok(Err(AskError::Failed(error))) => return Err(NoAnswer::Unsent(error.to_string())),
+                Ok(Err(AskError::Lost(lost))) => {
+                    self.recover(&lost.to_string(), &mut lost_workers).await.map_err(NoAnswer::Lost)?;
+                }
+                Err(late) => return Err(NoAnswer::Lost(self.lose(late))),
+            }
+        }
+    }
+
+    /// As [`WorkerInstances::ask`], for a request without which the episode cannot continue.
+    async fn insist<T>(
+        &mut self,
+        ask: impl for<'e> FnMut(&'e mut AwayEpisode) -> BoxFuture<'e, Result<T, AskError>> + Send,
+    ) -> Result<T, InstancesLost> {
+        match self.ask(ask).await {
+            Ok(answer) => Ok(answer),
+            Err(NoAnswer::Unsent(why)) => Err(self.lose(why)),
+            Err(NoAnswer::Lost(lost)) => Err(lost),
+        }
+    }
+
+    /// Takes over what the worker's last answer added.
+    fn adopt(&mut self, known: Known) {
+        let Some(away) = &self.away else { return };
+        let mut data = away.data.clone();
+        let own = &mut self.data;
+        data.turns = std::mem::take(&mut own.turns).into_iter().chain(data.turns.drain(known.turns..)).collect();
+        let failures = data.failures.drain(known.failures..);
+        data.failures = std::mem::take(&mut own.failures).into_iter().chain(failures).collect();
+        data.timing.policy_ms = own.timing.policy_ms;
+        *own = data;
+    }
+
+    /// Continues the episode of a lost worker at another one. `why` says how it was lost.
+    async fn recover(&mut self, why: &str, lost_workers: &mut u32) -> Result<(), InstancesLost> {
+        let state = self.away.take().and_then(AwayEpisode::into_state);
+        let Some((data, plugins)) = state else {
+            return Err(self.lose(format!("{why}, and the episode has no snapshot")));
+        };
+        tracing::warn!("an episode moves to another worker: {why}");
+        let (places, mut why) = (self.places.clone(), why.to_owned());
+        let deadline = tokio::time::Instant::now() + places.0.wait;
+        loop {
+            *lost_workers += 1;
+            if *lost_workers > MOST_LOST {
+                return Err(self.lose(format!("{why}, after {MOST_LOST} others in the same request")));
+            }
+            let Some(place) = places.0.place_until(deadline).await else {
+                return Err(self.lose(format!("{why}, and {}", places.0.full())));
+            };
+            let (data, plugins) = (data.clone(), Arc::clone(&plugins));
+            let restoring = AwayEpisode::restore(place, places.0.origin(self.seed), data, plugins);
+            match places.0.in_time(restoring).await {
+                Ok(Ok(away)) => {
+                    self.away = Some(away);
+                    return Ok(());
+                }
+                Ok(Err(AskError::Failed(error))) => {
+                    why = error.to_string();
+                    tokio::time::sleep(AGAIN).await;
+                }
+                Ok(Err(AskError::Lost(next))) => why = next.to_string(),
+                Err(late) => why = late,
+            }
+        }
+    }
+
+    /// Gives the episode up, with a failure of the host that says why.
+    fn lose(&mut self, why: String) -> InstancesLost {
+        tracing::warn!("an episode is lost: {why}");
+        self.away = None;
+        self.data.failures.push(Failure {
+            at: Boundary::Host,
+            kind: FailureKind::Fault,
+            call_site: CallSite::Step(self.data.steps),
+            message: why.clone(),
+        });
+        InstancesLost(why)
+    }
+
+    /// Reads the final views; the record has everything that the host knows of the episode.
+    async fn record(mut self, ending: Ending, begun: Instant, record: EpisodeRecord) -> EpisodeRecord {
+        let order = FinishOrder {
+            record: record.id,
+            task: record.task.clone(),
+            seed: record.seed,
+            ending,
+            age_ms: begun.elapsed().as_secs_f64() * 1e3,
+            scored: false,
+        };
+        let known = self.away.as_ref().map(|away| Known::of(&away.data));
+        let viewed = self.insist(|away| Box::pin(away.finish(order.clone()))).await;
+        let (Ok(mut viewed), Some(known)) = (viewed, known) else {
+            return self.data.into_record(Ending::Dropped, begun, record);
+        };
+        self.data.failures.extend(viewed.failures.drain(known.failures.min(viewed.failures.len())..));
+        let EpisodeRecord { ending, privileged, views, hint, costs, exchanges, logs, .. } = *viewed;
+        let record = self.data.into_record(ending, begun, EpisodeRecord { privileged, views, hint, ..record });
+        EpisodeRecord { costs, exchanges, logs, ..record }
+    }
+}
+
+impl AgentInstances for WorkerInstances {
+    fn data(&self) -> &EpisodeData {
+        &self.data
+    }
+
+    fn data_mut(&mut self) -> &mut EpisodeData {
+        &mut self.data
+    }
+
+    fn call(&mut self, call: Call, listed: bool, most: u32) -> BoxFuture<'_, Result<Option<Ending>, CallFailure>> {
+        let call = ProgramCall { call, listed, most };
+        Box::pin(async move {
+            match self.ask(|away| Box::pin(away.call(call.clone()))).await {
+                Ok(Ok(ending)) => Ok(ending),
+                Ok(Err(refusal)) => Err(refusal.into()),
+                Err(NoAnswer::Unsent(why)) => Err(CallFailure::Unsent(why)),
+                Err(NoAnswer::Lost(lost)) => Err(lost.into()),
+            }
+        })
+    }
+
+    fn act(&mut self, reply: Reply, _most: u32) -> BoxFuture<'_, Result<Option<Ending>, InstancesLost>> {
+        Box::pin(async move { self.insist(|away| Box::pin(away.turn(reply.clone()))).await })
+    }
+
+    fn finish<'i>(
+        self: Box<Self>,
+        ending: Ending,
+        begun: Instant,
+        record: EpisodeRecord,
+    ) -> BoxFuture<'i, EpisodeRecord>
+    where
+        Self: 'i,
+    {
+        Box::pin(self.record(ending, begun, record))
+    }
+}
