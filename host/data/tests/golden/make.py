@@ -27,6 +27,15 @@ held_out = Dataset.from_dict({"question": ["3 + 3?"], "answer": ["Sum.\n#### 6"]
 shutil.rmtree(HERE / "saved", ignore_errors=True)
 DatasetDict({"train": questions, "test": held_out}).save_to_disk(HERE / "saved")
 
+asked = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Say it."}]
+answered = lambda text: [*asked, {"role": "assistant", "content": text}]
+pairs = [{"chosen": answered(f"yes {number}"), "rejected": answered("no")} for number in range(4)]
+Dataset.from_list(pairs).to_parquet(HERE / "pairs.parquet")
+
+labels = {"prompt": ["Say it."] * 4, "completion": ["yes", "no", "yes 2", "no 2"], "label": [True, False] * 2}
+shutil.rmtree(HERE / "labels", ignore_errors=True)
+Dataset.from_dict(labels).save_to_disk(HERE / "labels")
+
 table = pa.table(
     {
         "prompt": pa.array(["a", "b"], pa.large_string()),

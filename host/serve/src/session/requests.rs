@@ -315,9 +315,11 @@ impl Session {
             let result = async {
                 match instances {
                     Instances::None => {}
-                    Instances::Present | Instances::New => state.unpark(&shared).await?,
+                    // Most requests find a live episode, and their futures stay small.
+                    _ if !state.is_parked() => {}
+                    Instances::Present | Instances::New => Box::pin(state.unpark(&shared)).await?,
                     // Without instances, the record is what the host knows.
-                    Instances::Last => drop(state.unpark(&shared).await),
+                    Instances::Last => drop(Box::pin(state.unpark(&shared)).await),
                 }
                 work(&shared, &mut state).await
             };

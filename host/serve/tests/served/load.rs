@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 use gymkhana_serve::client::Client;
 use gymkhana_serve::doors::Door;
 use gymkhana_serve::session::{Action, Begin, OpenSession};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::common::{serve, verltool_body};
+use crate::common::serve;
 
 /// Sessions of the first figure.
 const SESSIONS: u64 = 100_000;
 /// Memory that they may take, in MiB.
 const MAX_MIB: f64 = 2048.0;
-/// Connections of the second figure, each with a trajectory and one request at a time.
-const CONNECTIONS: usize = 64;
+/// Trajectories of the second figure, each with one action at a time.
+const TRAJECTORIES: usize = 64;
 /// Time of the measurement.
 const TIME: Duration = Duration::from_secs(5);
 
@@ -65,13 +65,15 @@ async fn load_of_idle_sessions() {
     served.stop().await;
 }
 
-/// Sends the same action again and again on one connection; returns the number of answers.
-async fn client(address: std::net::SocketAddr, number: usize) -> u64 {
-    let body = verltool_body(&format!("t{number}"), "<calculator>12+30</calculator>", json!({}));
+/// Sends an action of each of these trajectories again and again in one request on one connection; returns the number of
+/// actions.
+async fn client(address: std::net::SocketAddr, trajectories: std::ops::Range<usize>) -> u64 {
+    let actions = trajectories.len();
+    let body = batch(trajectories);
     let head = format!("POST /get_observation HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", body.len());
     let request = [head.as_bytes(), body.as_bytes()].concat();
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let (mut buffer, mut count) = (vec![0; 4096], 0);
+    let (mut buffer, mut count) = (vec![0; 16 << 10], 0);
     let since = Instant::now();
     while since.elapsed() < TIME {
         stream.write_all(&request).await.unwrap();
@@ -82,27 +84,43 @@ async fn client(address: std::net::SocketAddr, number: usize) -> u64 {
                 break;
             }
         }
-        count += 1;
+        count += actions as u64;
     }
-    assert!(String::from_utf8_lossy(&buffer).contains("\"observations\":[\"42\"]"));
+    let answers = vec!["\"42\""; actions].join(",");
+    assert!(String::from_utf8_lossy(&buffer).contains(&format!("\"observations\":[{answers}]")));
     count
+}
+
+/// A request with an action of each trajectory.
+fn batch(trajectories: std::ops::Range<usize>) -> String {
+    let ids: Vec<String> = trajectories.map(|number| format!("t{number}")).collect();
+    let each = |value: Json| vec![value; ids.len()];
+    json!({
+        "actions": each(json!("<calculator>12+30</calculator>")), "finish": each(json!(false)),
+        "is_last_step": each(json!(false)), "extra_fields": each(json!({})), "trajectory_ids": ids,
+    })
+    .to_string()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement"]
 async fn load_of_actions() {
-    // With fewer places than trajectories, each action would park one and bring another back.
-    let served = serve(&["calculator"], "[sandbox]\ninstances = 160\n").await;
-    let (since, before) = (Instant::now(), cpu_seconds());
-    let clients = (0..CONNECTIONS).map(|number| tokio::spawn(client(served.address, number)));
-    let mut actions = 0;
-    for client in clients.collect::<Vec<_>>() {
-        actions += client.await.unwrap();
+    for each in [1, 8, 32] {
+        // With fewer places than trajectories, each action would park one and bring another back.
+        let served = serve(&["calculator"], "[sandbox]\ninstances = 160\n").await;
+        let (since, before) = (Instant::now(), cpu_seconds());
+        let first = (0..TRAJECTORIES).step_by(each);
+        let clients = first.map(|first| tokio::spawn(client(served.address, first..first + each)));
+        let mut actions = 0;
+        for client in clients.collect::<Vec<_>>() {
+            actions += client.await.unwrap();
+        }
+        let rate = actions as f64 / since.elapsed().as_secs_f64();
+        let cpu = (cpu_seconds() - before) * 1e6 / actions as f64;
+        println!(
+            "{rate:.0} actions per second of {TRAJECTORIES} trajectories with {each} in a request; {cpu:.1} µs of CPU \
+             per action, client included"
+        );
+        served.stop().await;
     }
-    let rate = actions as f64 / since.elapsed().as_secs_f64();
-    let cpu = (cpu_seconds() - before) * 1e6 / actions as f64;
-    println!(
-        "{rate:.0} actions per second with {CONNECTIONS} connections; {cpu:.1} µs of CPU per action, client included"
-    );
-    served.stop().await;
 }

@@ -95,6 +95,22 @@ fn recorded_episodes_train_an_unpaired_preference_stage() {
     assert!(message.contains("recorded.margin has no effect"), "{message}");
 }
 
+/// Files that Hugging Face's library wrote: pairs of conversations in Parquet, and labels in a data set's folder.
+#[test]
+fn answers_of_parquet_and_of_a_data_set_train_preference_stages() {
+    let desk = Desk::with_run_file(SMALL_RUN);
+    let golden = gymkhana_tests::root().join("host/data/tests/golden");
+    let files = |file: &str| format!("files = [\"{}\"]", golden.join(file).display());
+    learn(&desk, "pairs", &stage("dpo", 4, &files("pairs.parquet"))).succeeded();
+    let measured = steps(&desk, "pairs");
+    assert_eq!(sum(&measured, "episodes"), 24.0);
+    assert!(value(&measured, 2, "loss") < value(&measured, 0, "loss"), "{measured:?}");
+    assert_eq!(value(&measured, 2, "preference_accuracy"), 1.0, "{measured:?}");
+    learn(&desk, "labels", &stage("kto", 4, &files("labels"))).succeeded();
+    let measured = steps(&desk, "labels");
+    assert_eq!((sum(&measured, "episodes"), value(&measured, 0, "success")), (12.0, 0.5));
+}
+
 /// Rows with two answers, and rows with labels: the first kind trains both stages.
 #[test]
 fn answers_of_files_train_preference_stages() {
