@@ -20,7 +20,10 @@ pub struct Gateway {
 
 impl Gateway {
     pub fn start(desk: &Desk, more: &[&str]) -> Self {
-        let mut arguments = vec!["gateway", "gateway.toml", "--listen", "127.0.0.1:0", "--out", "sessions"];
+        let mut arguments = vec!["gateway", "gateway.toml", "--listen", "127.0.0.1:0"];
+        if !more.contains(&"--no-records") {
+            arguments.extend(["--out", "sessions"]);
+        }
         arguments.extend(more);
         let mut command = desk.command(&arguments);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the host can be started");

@@ -157,14 +157,14 @@ impl Control {
         self.state().live
     }
 
-    /// Refuses further sessions, waits until all have ended, and ends those that are open after `grace`. Returns the number
-    /// of those that have not ended after `grace` again.
-    pub async fn drain(&self, grace: Duration) -> usize {
+    /// Refuses further sessions, waits until all have ended, and ends those that are open after `grace`. Their last calls
+    /// and scores may take as long as `most`. Returns the number of those that have not ended then.
+    pub async fn drain(&self, grace: Duration, most: Duration) -> usize {
         self.stopping.send_replace(Stopping::Draining);
         if tokio::time::timeout(grace, self.all_stored()).await.is_err() {
             self.stopping.send_replace(Stopping::Now);
-            // Those that are left have no end in sight.
-            let _ = tokio::time::timeout(grace, self.all_stored()).await;
+            // The number of those that are left is the result.
+            let _ = tokio::time::timeout(most, self.all_stored()).await;
         }
         self.live()
     }

@@ -96,7 +96,7 @@ async fn sessions_are_bounded_and_idle_ones_end() {
 async fn the_end_of_the_gateway_ends_open_sessions() {
     let (control, _gateway) = control(4, 60.0);
     let offer = control.open(anyone(), Wanted::default()).await.unwrap();
-    control.drain(Duration::from_millis(20)).await;
+    assert_eq!(control.drain(Duration::from_millis(20), Duration::from_secs(60)).await, 0);
     let ended = control.result(&anyone(), &offer.session).unwrap().unwrap().unwrap();
     assert_eq!((ended.ending.as_str(), &ended.failures[..]), ("dropped", &["the gateway has ended".to_owned()][..]));
     assert_eq!(control.open(anyone(), Wanted::default()).await.unwrap_err().class, ErrorClass::Unavailable);

@@ -230,10 +230,16 @@ impl Catalog {
         &self.sandbox
     }
 
-    /// Whether episodes are scored by plugins.
-    pub(crate) fn has_rewards(&self) -> bool {
+    /// Number of sandbox places that are in use beside those of live episodes, with this number of calls at a time.
+    pub(crate) fn spare_places(&self, running: usize) -> usize {
         let mut all = self.environments.iter().chain(&self.tools_only);
-        all.any(|served| served.rollout().plugins().reward_names().next().is_some())
+        if all.any(|served| served.rollout().plugins().reward_names().next().is_some()) {
+            running
+        } else if self.config.is_some() {
+            self.places_per_episode()
+        } else {
+            0
+        }
     }
 
     /// Number of sandbox places that one episode takes at most.

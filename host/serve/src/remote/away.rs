@@ -161,12 +161,19 @@ impl AwayEpisode {
 
     /// Asks for something that changes the episode.
     async fn ask(&mut self, request: EpisodeRequest) -> Result<EpisodeOutcome, AskError> {
+        let plays = matches!(request, EpisodeRequest::Turn(_) | EpisodeRequest::Call(_));
         let answer = self.place.ask(request.into()).await?;
         if !answer.data.is_empty() {
-            if matches!(answer.outcome, EpisodeOutcome::Called(Err(_))) {
-                return Err(self.place.refuse("it sent a state with a call that it refused").into());
+            let unplayed = matches!(answer.outcome, EpisodeOutcome::Called(Err(_)) | EpisodeOutcome::Failed(_));
+            if plays && unplayed {
+                return Err(self.place.refuse("it sent a state with a request that it did not perform").into());
             }
             self.accept(&answer)?;
+        }
+        if let EpisodeOutcome::Turn(ending) | EpisodeOutcome::Called(Ok(ending)) = &answer.outcome
+            && !self.is_ended_by_environment(*ending)
+        {
+            return Err(self.place.refuse("it sent another ending than that of its state").into());
         }
         match answer.outcome {
             EpisodeOutcome::Failed(error) => Err(error.into()),
@@ -180,6 +187,12 @@ impl AwayEpisode {
             }
             outcome => Ok(outcome),
         }
+    }
+
+    /// Whether the state has this ending, and an environment may give it.
+    fn is_ended_by_environment(&self, ending: Option<Ending>) -> bool {
+        let may = [Ending::Terminated, Ending::Truncated, Ending::EnvironmentFailed];
+        self.data.ending == ending && ending.is_none_or(|ending| may.contains(&ending))
     }
 
     /// Takes the state of an answer.

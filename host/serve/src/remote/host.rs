@@ -121,7 +121,7 @@ impl EpisodeHost {
         let answered = |outcome| Admitted::Answered(Box::new(outcome));
         let mut held = self.lock();
         if request.request == EpisodeRequest::Release {
-            held.ledger.forget(place);
+            held.ledger.release(place);
             self.end(held.slots.remove(&place));
             return answered(EpisodeOutcome::Released);
         }

@@ -15,10 +15,11 @@ use crate::catalog::{Catalog, ServedEnvironment};
 use crate::config::EpisodeLimits;
 use crate::error::{ErrorKind, Owner, ServeError};
 
-/// Number of live episodes that leaves places of the sandbox for the rewards of those that end.
+/// Number of live episodes that leaves places of the sandbox for the rewards of those that end, and for descriptions of
+/// environments with other options.
 pub(crate) fn default_live(catalog: &Catalog, running: usize) -> usize {
     let places = catalog.sandbox().counters().places as usize;
-    let reserved = if catalog.has_rewards() { running.min(places / 2) } else { 0 };
+    let reserved = catalog.spare_places(running).min(places / 2);
     ((places - reserved) / catalog.places_per_episode()).max(1)
 }
 

@@ -1,8 +1,11 @@
 //! Numbers of the requests of each place at a worker: each is performed once, and a repeated one gets the first answer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use super::messages::PlaceId;
+
+/// Most released places that are kept, so that a late copy of a request opens none of them again.
+const MOST_RELEASED: usize = 4096;
 
 /// What a worker does with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub(crate) enum Verdict {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     last: HashMap<PlaceId, u64>,
+    /// Places that were released, the oldest first.
+    released: VecDeque<PlaceId>,
 }
 
 impl Ledger {
@@ -36,6 +41,7 @@ impl Ledger {
                 *last = number;
                 Verdict::Perform
             }
+            None if self.released.contains(&place) => Verdict::Unknown,
             None if opens && known >= places => Verdict::Full,
             None if opens => {
                 self.last.insert(place, number);
@@ -50,9 +56,15 @@ impl Ledger {
         self.last.get(&place) == Some(&number)
     }
 
-    /// Forgets a place.
-    pub(crate) fn forget(&mut self, place: PlaceId) {
+    /// Releases a place for good.
+    pub(crate) fn release(&mut self, place: PlaceId) {
         self.last.remove(&place);
+        if !self.released.contains(&place) {
+            self.released.push_back(place);
+        }
+        if self.released.len() > MOST_RELEASED {
+            self.released.pop_front();
+        }
     }
 
     /// Number of known places.
@@ -78,8 +90,9 @@ mod tests {
         assert_eq!(ledger.judge(place, 6, false, 1), Verdict::Perform);
         assert_eq!(ledger.judge(place, 5, true, 1), Verdict::Old);
         assert_eq!(ledger.judge(place, 8, false, 1), Verdict::Unknown, "request 7 is missing");
-        ledger.forget(place);
+        ledger.release(place);
         assert_eq!(ledger.len(), 0);
+        assert_eq!(ledger.judge(place, 5, true, 1), Verdict::Unknown, "a late copy of the first request");
         assert_eq!(ledger.judge(other, 1, true, 1), Verdict::Perform);
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::{Message, StatusCode};
 use bytes::Bytes;
@@ -22,8 +22,8 @@ use crate::parcel::{Direction, ParcelError, ParcelHeader, Parts};
 const AGAIN: Duration = Duration::from_secs(2);
 /// Time between two tries while the worker has no connection.
 const AWAY: Duration = Duration::from_millis(200);
-/// Further tries to store a large request while the bus is away.
-const TRIES: u32 = 50;
+/// Time after which a large request is given up that the bus does not store.
+const STORING: Duration = Duration::from_secs(10);
 /// Most MiB of large answers that are read at once: two of the largest.
 const MOST_MIB: u32 = 2 << 10;
 
@@ -76,9 +76,9 @@ impl WorkerPlace for TakenWorkerPlace {
     }
 
     fn ask(&self, request: PlaceRequest) -> PlaceFuture<'_> {
-        let asking = self.start(request);
+        let mut asking = AbortedOnDrop(self.start(request));
         Box::pin(async move {
-            match asking.await {
+            match (&mut asking.0).await {
                 Ok(Ok(answer)) => Ok(answer),
                 Ok(Err(NotAsked::Lost(lost))) => Err(lost),
                 Ok(Err(NotAsked::Unsent(error))) => {
@@ -156,13 +156,12 @@ impl Address {
         let request = serde_json::to_vec(&request).map_err(|error| failed(&error))?;
         let parts = Parts([request.into(), Bytes::from_owner(data), Bytes::from_owner(plugins)]);
         let address = (&*self.id, self.place, number);
-        let mut tries = 0;
+        let deadline = Instant::now() + STORING;
         loop {
             match self.front.office.pack(Direction::ToWorker, address, &parts, None).await {
                 Ok(message) => return Ok(message),
-                Err(PutError::Away(why)) if tries < TRIES => {
+                Err(PutError::Away(why)) if Instant::now() < deadline => {
                     tracing::debug!("a request for worker {} was not stored: {why}", self.name);
-                    tries += 1;
                     tokio::time::sleep(AWAY).await;
                 }
                 Err(error) => return Err(failed(&error)),
@@ -207,6 +206,15 @@ impl Address {
         let wanted = u32::try_from(header.bytes().div_ceil(1 << 20)).unwrap_or(MOST_MIB).clamp(1, MOST_MIB);
         // The semaphore is never closed.
         self.front.large.mebibytes.acquire_many(wanted).await.ok()
+    }
+}
+
+/// A request that ends when its caller stops waiting.
+struct AbortedOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortedOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -1,7 +1,7 @@
 //! The episodes of a gateway: each session is one, with the next task of the run or the task that its harness names.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use gymkhana_orchestration::scheduler::SeatPlayers;
@@ -17,6 +17,25 @@ use tokio::runtime::Handle;
 use super::records::Records;
 use crate::error::{Classify, CliResult};
 
+/// The tasks of sessions that name none.
+struct Tasks {
+    order: TaskOrder,
+    /// Position of the next one in the order.
+    next: u64,
+    /// Tasks of sessions that were refused for want of a place; the next sessions have them.
+    returned: Vec<TaskRef>,
+}
+
+impl Tasks {
+    /// The task of the next session.
+    fn take(&mut self) -> Option<TaskRef> {
+        self.returned.pop().or_else(|| {
+            self.next += 1;
+            self.order.take(self.next - 1, 1).pop()
+        })
+    }
+}
+
 /// The episodes of a gateway.
 pub(super) struct GatewayEpisodes {
     rollout: Arc<Rollout>,
@@ -24,9 +43,7 @@ pub(super) struct GatewayEpisodes {
     sampling: Sampling,
     seeds: Seed,
     splits: Vec<SplitInfo>,
-    tasks: Mutex<TaskOrder>,
-    /// Tasks of sessions that were refused for want of a place; the next sessions have them.
-    returned: Arc<Mutex<Vec<TaskRef>>>,
+    tasks: Arc<Mutex<Tasks>>,
     next: AtomicU32,
     records: Arc<Records>,
     guests: Handle,
@@ -51,10 +68,11 @@ impl GatewayEpisodes {
             sampling: if temperature == 0.0 { Sampling::GREEDY } else { Sampling::at(temperature) },
             seeds: Seed(file.seed).child("episode"),
             splits: environment.plugin.splits(&environment.options).await.user_error()?,
-            tasks: Mutex::new(
-                TaskOrder::of_sampler(&file.sampler, set, &file.environment.train, Seed(file.seed)).await?,
-            ),
-            returned: Arc::default(),
+            tasks: Arc::new(Mutex::new(Tasks {
+                order: TaskOrder::of_sampler(&file.sampler, set, &file.environment.train, Seed(file.seed)).await?,
+                next: records.first().into(),
+                returned: vec![],
+            })),
             next: AtomicU32::new(records.first()),
             records,
             guests: guests.clone(),
@@ -76,23 +94,12 @@ impl GatewayEpisodes {
         }
     }
 
-    fn returned(&self) -> MutexGuard<'_, Vec<TaskRef>> {
-        self.returned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn plan(&self, id: EpisodeId, wanted: &Wanted) -> EpisodePlan {
-        let position = u64::from(id.group);
-        let next = || {
-            if let Some(returned) = self.returned().pop() {
-                return Some(returned);
-            }
-            let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-            tasks.take(position, 1).pop()
-        };
+        let next = || self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
         let task = wanted.task.clone().or_else(next);
         EpisodePlan {
             id,
-            task: task.unwrap_or_else(|| TaskRef { split: String::new(), index: position }),
+            task: task.unwrap_or_else(|| TaskRef { split: String::new(), index: u64::from(id.group) }),
             seed: wanted.seed.map_or_else(|| self.seeds.child(id.group), Seed),
             sampling: self.sampling,
             place: id.group,
@@ -112,7 +119,7 @@ impl Episodes for GatewayEpisodes {
     fn play(&self, id: EpisodeId, wanted: Wanted) -> BoxFuture<'static, Result<Ended, ApiError>> {
         let (plan, records) = (self.plan(id, &wanted), Arc::clone(&self.records));
         let (rollout, seats) = (Arc::clone(&self.rollout), self.seats.clone());
-        let (task, returned) = (plan.task.clone(), Arc::clone(&self.returned));
+        let (task, tasks) = (plan.task.clone(), Arc::clone(&self.tasks));
         let is_next = wanted.task.is_none();
         let playing = self.guests.spawn(async move {
             let players = seats.players();
@@ -124,7 +131,7 @@ impl Episodes for GatewayEpisodes {
             let record = played.map_err(|error| match error {
                 RolloutError::NoPlace(why) => {
                     if is_next {
-                        returned.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+                        tasks.lock().unwrap_or_else(PoisonError::into_inner).returned.push(task);
                     }
                     ApiError::new(ErrorClass::Unavailable, format!("no session can be opened: {why}"))
                 }

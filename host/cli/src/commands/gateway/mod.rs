@@ -33,6 +33,8 @@ use records::{Contents, Records};
 
 /// Time that open sessions get at the end.
 const LAST_SESSIONS: Duration = Duration::from_secs(30);
+/// Time that the last calls and scores get after that.
+const LAST_CALLS: Duration = Duration::from_secs(900);
 /// Time that threads get at the end.
 const LAST_THREADS: Duration = Duration::from_millis(100);
 
@@ -46,7 +48,7 @@ pub fn gateway(args: &GatewayArgs, printer: &Printer) -> CliResult<()> {
     let assets = AssetFiles::pin(&mut file, folder, None)?;
     let contents = Contents { files: &files, lock: &lock, assets: &assets };
     if args.front.workers.is_some() {
-        published::check(&contents)?;
+        published::check(&file, &contents)?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     let guests = GuestThreads::start().internal()?;
@@ -82,8 +84,8 @@ async fn serve(
         if args.front.workers.is_none() {
             return Ok(rollout.with_agent(harness));
         }
-        let wait = Duration::from_secs_f64(section.wait_seconds);
-        let workers = places.insert(AgentWorkers::new(rollout.plugins(), wait, time));
+        let [wait, most] = [section.wait_seconds, section.answer_seconds].map(Duration::from_secs_f64);
+        let workers = places.insert(AgentWorkers::new(rollout.plugins(), wait, most));
         Ok(rollout.with_agent(harness.with_places(Arc::new(workers.clone()))))
     });
     let served = served.await?;
@@ -110,14 +112,17 @@ async fn serve(
     if let Some(places) = &places {
         places.end();
     }
-    let open = control.drain(LAST_SESSIONS).await;
-    if open > 0 {
-        printer.status(format!("{} did not end, and the next start makes its record", counted(open, "session")));
-    }
+    let open = control.drain(LAST_SESSIONS, LAST_CALLS).await;
     if let Some(front) = front {
         front.close().await;
     }
     records.commit();
+    if open > 0 {
+        let message = format!("{} did not end in {} s", counted(open, "session"), LAST_CALLS.as_secs());
+        return Err(
+            CliError::user(message).with_hint("start the gateway again with its folder, to store what they did")
+        );
+    }
     match records.take_problem() {
         None => Ok(()),
         Some(problem) => Err(CliError::user(format!("some records were not written: {problem}"))

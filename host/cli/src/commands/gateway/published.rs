@@ -12,11 +12,17 @@ use super::records::Contents;
 use super::run_file;
 use crate::error::{Classify, CliError, CliResult};
 
-/// Rejects plugins of which workers would hold none.
+/// Rejects plugins of which workers would hold none, and sections that belong to the start of an episode.
 ///
 /// # Errors
-/// If none is an environment or a tool.
-pub(super) fn check(contents: &Contents<'_>) -> CliResult<()> {
+/// If no plugin is an environment or a tool, or there is such a section.
+pub(super) fn check(file: &RunFile, contents: &Contents<'_>) -> CliResult<()> {
+    for (is_set, section) in [(file.context != Default::default(), "[context]"), (file.probe.is_some(), "[probe]")] {
+        if is_set {
+            let message = format!("--workers excludes {section}, because a harness decides about its conversation");
+            return Err(CliError::user(message).with_hint("remove the section"));
+        }
+    }
     if contents.lock.entries().iter().any(is_played) {
         return Ok(());
     }

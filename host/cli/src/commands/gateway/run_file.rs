@@ -20,13 +20,6 @@ pub(super) fn read(args: &GatewayArgs) -> CliResult<RunFile> {
         return Err(CliError::user("`host gateway` needs a policy server, and policy.server is not set")
             .with_hint("set policy.server = { url = …, protocol = \"vllm\", name = … } and policy.checkpoint"));
     }
-    let excluded = [
-        (file.context != Default::default(), "[context]: a harness decides about its context itself"),
-        (file.probe.is_some(), "[probe]: a harness decides about its requests itself"),
-    ];
-    if let Some((_, what)) = excluded.into_iter().find(|(found, _)| *found) {
-        return Err(CliError::user(format!("`host gateway` excludes {what}")).with_hint("remove the section"));
-    }
     // The harness plays instead of the program, and each session is one attempt.
     file.agent = None;
     file.failures.retries = 0;

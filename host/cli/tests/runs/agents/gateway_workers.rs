@@ -231,10 +231,12 @@ fn sessions_wait_for_workers_and_are_refused_without_a_place() {
     let mut open = vec![];
     let text = loop {
         let (status, answer) = gateway.ask("POST", "/sessions", "", &json!({}));
-        match status {
-            201 => open.push(format!("/sessions/{}/close", answer["id"].as_str().expect("an id"))),
-            _ => break refusal(&gateway),
+        if status != 201 {
+            break refusal(&gateway);
         }
+        // The task of a refused session goes to the next.
+        assert_eq!(answer["task"]["task"]["index"], open.len(), "{answer}");
+        open.push(format!("/sessions/{}/close", answer["id"].as_str().expect("an id")));
         assert!(open.len() < 8, "no limit");
     };
     assert!(!open.is_empty());
@@ -242,14 +244,38 @@ fn sessions_wait_for_workers_and_are_refused_without_a_place() {
     assert!(text.starts_with(&expected), "{text}");
     // A closed session gives its place back.
     assert_eq!(gateway.ask("POST", &open[0], "", &json!({"answer": "1"})).0, 200);
-    let last = gateway.open(&json!({}));
-    for close in open[1..].iter().chain([&last.close]) {
+    let (_, last) = gateway.ask("POST", "/sessions", "", &json!({}));
+    assert_eq!(last["task"]["task"]["index"], open.len(), "{last}");
+    let last = format!("/sessions/{}/close", last["id"].as_str().expect("an id"));
+    for close in open[1..].iter().chain([&last]) {
         assert_eq!(gateway.ask("POST", close, "", &json!({"answer": "1"})).0, 200);
     }
     gateway.end();
     leave(only);
     // Refused sessions have no record.
     assert_eq!(episodes(&desk.path("sessions")).len(), open.len() + 1);
+}
+
+/// A harness that leaves while it waits for a place does not keep its session.
+#[test]
+fn harnesses_that_leave_wait_for_nothing() {
+    let (bus, (desk, _peer)) = (Bus::start(), desk(LIMITS));
+    let gateway = front(&desk, &bus, PLUGINS, &["--set", "gateway.wait_seconds=600", "--no-records"]);
+    let open = || gateway.ask("GET", "/health", "", &json!({})).1["sessions"].as_u64().expect("a number");
+    let mut harness = std::net::TcpStream::connect(&gateway.address).expect("the gateway listens");
+    let head =
+        "POST /sessions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+    std::io::Write::write_all(&mut harness, head.as_bytes()).expect("a request");
+    while open() == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    drop(harness);
+    let since = std::time::Instant::now();
+    while open() > 0 {
+        assert!(since.elapsed().as_secs() < 60, "it still waits");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    gateway.end();
 }
 
 #[test]
@@ -267,7 +293,7 @@ fn what_workers_cannot_hold_is_a_mistake() {
     let text = with(&["--plugins", PLUGINS]);
     assert!(text.contains("the bus at nats://127.0.0.1:1 cannot be used"), "{text}");
     let text = with(&["--plugins", PLUGINS, "--set", "context.strategy=edits"]);
-    assert!(text.contains("`host gateway` excludes [context]"), "{text}");
+    assert!(text.contains("--workers excludes [context]"), "{text}");
 }
 
 /// A second gateway with the same folder is refused before it takes the workers of the first.

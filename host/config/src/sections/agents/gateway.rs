@@ -35,6 +35,9 @@ pub struct GatewaySection {
     /// Seconds for which a session waits for a place at a worker, with `--workers`.
     #[schemars(range(min = 0, max = 3600))]
     pub wait_seconds: f64,
+    /// Seconds for which a call waits for the answer of a worker, moves to others included, with `--workers`.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub answer_seconds: f64,
     /// Who decides about the sampling of replies.
     pub sampling: GatewaySampling,
     /// Sampling temperature where no request decides. 0 is greedy.
@@ -75,6 +78,7 @@ impl Default for GatewaySection {
             sessions: 1024,
             idle_seconds: 600.0,
             wait_seconds: 30.0,
+            answer_seconds: 300.0,
             sampling: GatewaySampling::Requested,
             temperature: 1.0,
             models: vec!["policy".to_owned()],
@@ -93,6 +97,7 @@ impl GatewaySection {
         check_range("gateway.sessions", self.sessions, 1..=100_000, "1 to 100000")?;
         check_range("gateway.idle_seconds", self.idle_seconds, 0.1..=1e6, "0.1 to 1000000 seconds")?;
         check_range("gateway.wait_seconds", self.wait_seconds, 0.0..=3600.0, "0 to 3600 seconds")?;
+        check_range("gateway.answer_seconds", self.answer_seconds, 1.0..=1e6, "1 to 1000000 seconds")?;
         check_range("gateway.temperature", self.temperature, 0.0..=100.0, "0 to 100")?;
         check_range("gateway.retry_seconds", self.retry_seconds, 0.0..=3600.0, "0 to 3600 seconds")
     }

@@ -58,20 +58,20 @@ impl WorkerInstances {
         &mut self,
         mut ask: impl for<'e> FnMut(&'e mut AwayEpisode) -> BoxFuture<'e, Result<T, AskError>> + Send,
     ) -> Result<T, NoAnswer> {
-        let mut lost_workers = 0;
+        let (mut lost_workers, deadline) = (0, self.places.0.deadline());
         loop {
             let Some(away) = &mut self.away else {
                 return Err(NoAnswer::Lost(InstancesLost("its plugins are gone".to_owned())));
             };
             let known = Known::of(&away.data);
-            match self.places.0.in_time(ask(away)).await {
+            match self.places.0.in_time(deadline, ask(away)).await {
                 Ok(Ok(answer)) => {
                     self.adopt(known);
                     return Ok(answer);
                 }
                 Ok(Err(AskError::Failed(error))) => return Err(NoAnswer::Unsent(error.to_string())),
                 Ok(Err(AskError::Lost(lost))) => {
-                    self.recover(&lost.to_string(), &mut lost_workers).await.map_err(NoAnswer::Lost)?;
+                    self.recover(&lost.to_string(), &mut lost_workers, deadline).await.map_err(NoAnswer::Lost)?;
                 }
                 Err(late) => return Err(NoAnswer::Lost(self.lose(late))),
             }
@@ -102,26 +102,31 @@ impl WorkerInstances {
         *own = data;
     }
 
-    /// Continues the episode of a lost worker at another one. `why` says how it was lost.
-    async fn recover(&mut self, why: &str, lost_workers: &mut u32) -> Result<(), InstancesLost> {
+    /// Continues the episode of a lost worker at another one before the deadline. `why` says how it was lost.
+    async fn recover(
+        &mut self,
+        why: &str,
+        lost_workers: &mut u32,
+        deadline: tokio::time::Instant,
+    ) -> Result<(), InstancesLost> {
         let state = self.away.take().and_then(AwayEpisode::into_state);
         let Some((data, plugins)) = state else {
             return Err(self.lose(format!("{why}, and the episode has no snapshot")));
         };
         tracing::warn!("an episode moves to another worker: {why}");
         let (places, mut why) = (self.places.clone(), why.to_owned());
-        let deadline = tokio::time::Instant::now() + places.0.wait;
+        let for_place = deadline.min(tokio::time::Instant::now() + places.0.wait);
         loop {
             *lost_workers += 1;
             if *lost_workers > MOST_LOST {
                 return Err(self.lose(format!("{why}, after {MOST_LOST} others in the same request")));
             }
-            let Some(place) = places.0.place_until(deadline).await else {
+            let Some(place) = places.0.place_until(for_place).await else {
                 return Err(self.lose(format!("{why}, and {}", places.0.full())));
             };
             let (data, plugins) = (data.clone(), Arc::clone(&plugins));
             let restoring = AwayEpisode::restore(place, places.0.origin(self.seed), data, plugins);
-            match places.0.in_time(restoring).await {
+            match places.0.in_time(deadline, restoring).await {
                 Ok(Ok(away)) => {
                     self.away = Some(away);
                     return Ok(());
@@ -131,7 +136,7 @@ impl WorkerInstances {
                     tokio::time::sleep(AGAIN).await;
                 }
                 Ok(Err(AskError::Lost(next))) => why = next.to_string(),
-                Err(late) => why = late,
+                Err(late) => return Err(self.lose(late)),
             }
         }
     }

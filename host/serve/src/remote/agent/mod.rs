@@ -45,7 +45,7 @@ struct Inner {
 
 impl AgentWorkers {
     /// Places for episodes of the environment of these plugins, or of the tools if they have none. An episode waits for a
-    /// place as long as `wait`, and for an answer as long as `most`.
+    /// place as long as `wait`, and for an answer as long as `most`, moves to other workers included.
     #[must_use]
     pub fn new(plugins: &PluginSet, wait: Duration, most: Duration) -> Self {
         let plugin = plugins.environment().plugin.innermost();
@@ -107,10 +107,15 @@ impl Inner {
         }
     }
 
+    /// The moment until which a request that begins now waits.
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.most
+    }
+
     /// The answer to a request, or the reason why it did not come in time.
-    async fn in_time<T>(&self, answer: impl Future<Output = T>) -> Result<T, String> {
+    async fn in_time<T>(&self, deadline: Instant, answer: impl Future<Output = T>) -> Result<T, String> {
         let late = |_| format!("its worker gave no answer for {} s", self.most.as_secs_f64());
-        tokio::time::timeout(self.most, answer).await.map_err(late)
+        timeout_at(deadline, answer).await.map_err(late)
     }
 }
 
@@ -133,9 +138,10 @@ impl TakenPlace {
     async fn started(self, task: TaskRef, seed: Seed) -> Result<Box<dyn AgentInstances>, AgentStartError> {
         let Self { places, mut place } = self;
         let none = |why: String| AgentStartError::NoPlace(NoPlace(why));
+        let deadline = places.0.deadline();
         for _ in 0..=MOST_LOST {
             let starting = AwayEpisode::start(place, places.0.origin(seed), 1, task.clone());
-            match places.0.in_time(starting).await.map_err(none)? {
+            match places.0.in_time(deadline, starting).await.map_err(none)? {
                 Ok(away) => return Ok(Box::new(WorkerInstances::new(places, seed, away))),
                 Err(StartError::Environment(failed)) => return Err(AgentStartError::Environment(failed)),
                 Err(StartError::Failed(error)) => return Err(none(error.to_string())),
