@@ -12,3 +12,7 @@ mod records;
 mod same_bytes;
 mod tls;
 mod verltool;
+
+/// The allocator of the program `host`, so that measured loads are those of a server.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
