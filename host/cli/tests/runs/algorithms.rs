@@ -123,6 +123,9 @@ fn presets_go_through_whole_runs() {
         assert!(of_stage(&losses).iter().all(|loss| loss.is_finite()), "{name}: a loss is not finite");
     }
     assert_eq!(figures(&desk, "value_loss").len(), 2 * 2, "the two presets with a critic");
+    // A step whose returns are all equal has no share.
+    let explained = figures(&desk, "explained_variance");
+    assert!((1..=4).contains(&explained.len()) && explained.iter().all(|share| *share <= 1.0), "{explained:?}");
     assert_eq!(figures(&desk, "replayed").len(), 2, "the preset with a replay buffer");
     assert!(desk.host(&["replay", "out"]).succeeded().contains("every byte equal"));
 }
