@@ -23,7 +23,7 @@ static RUN: LazyLock<PathBuf> = LazyLock::new(|| {
     path
 });
 
-/// The first byte selects the file, and whether the text gets a digest that fits.
+// The first byte selects the file, and whether the text gets a digest that fits.
 fuzz_target!(|data: &[u8]| {
     let Some((form, text)) = data.split_first() else { return };
     let name = FILES[usize::from(form % 5)];
