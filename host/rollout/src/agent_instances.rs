@@ -21,11 +21,11 @@ pub trait AgentInstances: Send {
     /// If the call was not performed, or the instances are lost.
     fn call(&mut self, call: Call, listed: bool, most: u32) -> BoxFuture<'_, Result<Option<Ending>, CallFailure>>;
 
-    /// Takes the turn of the seat to move. Returns the ending if the episode ends with it.
+    /// Takes the turn of the seat to move, which has no calls. Returns the ending if the episode ends with it.
     ///
     /// # Errors
     /// If the instances are lost. The episode's failures then say so.
-    fn act(&mut self, reply: Reply, most: u32) -> BoxFuture<'_, Result<Option<Ending>, InstancesLost>>;
+    fn act(&mut self, reply: Reply) -> BoxFuture<'_, Result<Option<Ending>, InstancesLost>>;
 
     /// Reads the final views and completes a record that has the episode's id, task and seed. `begun` is the episode's
     /// start.
@@ -92,6 +92,6 @@ pub struct NoPlace(pub String);
 pub enum AgentStartError {
     /// The environment did not start.
     Environment(StartFailure),
-    /// There is no place for it.
+    /// No place is free for it.
     NoPlace(NoPlace),
 }

@@ -90,6 +90,14 @@ impl Signalled {
         self.end()
     }
 
+    /// Ends a worker in order; returns what it said.
+    pub fn leave(self) -> String {
+        self.send("TERM");
+        let outcome = self.end_soon();
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        outcome.talk
+    }
+
     /// Waits for the end of the run.
     pub fn end(self) -> Outcome {
         outcome(self.0.wait_with_output().expect("the process can be waited for"))

@@ -65,7 +65,7 @@ impl Conversation {
                     add_turn(turn, &mut messages).map_err(|why| format!("turn {number}: {why}"))?;
                 }
             }
-            _ => return Err("there is no list `messages` or `conversations`, nor a `completion`".to_owned()),
+            _ => return Err("the row lacks a list `messages` or `conversations`, or a text `completion`".to_owned()),
         }
         if !messages.iter().any(|message| matches!(message, ChatMessage::Assistant { .. })) {
             return Err("the conversation has no message of the assistant".to_owned());
@@ -232,7 +232,7 @@ mod tests {
         let user = json!({"role": "user", "content": "?"});
         let reply = |calls: Json| json!({"role": "assistant", "content": null, "tool_calls": calls});
         for (row, why) in [
-            (json!({"text": "x"}), "there is no list `messages` or `conversations`"),
+            (json!({"text": "x"}), "the row lacks a list `messages` or `conversations`"),
             (json!({"messages": [user]}), "no message of the assistant"),
             (
                 json!({"messages": [user, {"role": "asistant", "content": "x"}]}),

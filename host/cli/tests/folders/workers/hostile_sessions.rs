@@ -5,7 +5,7 @@ use gymkhana_registry::Digest;
 use serde_json::{Value as Json, json};
 use tokio::runtime::Runtime;
 
-use super::sessions::{LAKE, LAKE_FILE, front, leave, stop, turn, wait_for, worker};
+use super::sessions::{LAKE, LAKE_FILE, front, stop, turn, wait_for, worker};
 use crate::common::Desk;
 use crate::common::bus::Bus;
 
@@ -154,5 +154,5 @@ fn answers_of_a_hostile_worker_are_refused() {
     for (_, _, _, reason) in cases {
         assert!(talk.contains(&format!("worker intruder was refused: it sent {reason}")), "{reason}: {talk}");
     }
-    leave(sound);
+    sound.leave();
 }

@@ -95,14 +95,6 @@ pub fn stop(mut server: Server) -> String {
     rest
 }
 
-/// Ends a worker in order; returns what it said.
-pub fn leave(worker: Signalled) -> String {
-    worker.send("TERM");
-    let outcome = worker.end_soon();
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    outcome.talk
-}
-
 fn records(desk: &Desk, folder: &str) -> Vec<EpisodeRecord> {
     episodes(&desk.path(&format!("served/{folder}")))
 }
@@ -181,8 +173,8 @@ fn sessions_of_a_killed_worker_continue_at_another() {
     assert_eq!(figure(&server, "episodes_lost_total"), 0);
     let talk = stop(server);
     assert!(talk.contains(" stopped answering; "), "{talk}");
-    leave(stays);
-    leave(late);
+    stays.leave();
+    late.leave();
     let found = records(&desk, "word-problems");
     assert_same(&expected_records, &found);
     assert_replays(&desk, "word-problems", found.len());
@@ -205,7 +197,7 @@ fn large_states_move_between_workers() {
     assert_eq!(answers, expected);
     assert!(figure(&server, "episodes_moved_total") >= 2);
     stop(server);
-    leave(stays);
+    stays.leave();
     assert_same(&expected_records, &records(&desk, "word-problems"));
 }
 
@@ -234,7 +226,7 @@ fn sessions_of_tools_move_with_their_state() {
     assert_eq!(answers, expected);
     assert!(figure(&server, "episodes_moved_total") >= 2);
     stop(server);
-    leave(stays);
+    stays.leave();
     let found = records(&desk, "tools-only");
     assert_same(&expected_records, &found);
     assert_replays(&desk, "tools-only", found.len());
@@ -255,7 +247,7 @@ fn parked_sessions_give_their_places_to_others() {
     assert!(figure(&server, "sessions_live") <= 2);
     stop(server);
     for worker in workers {
-        leave(worker);
+        worker.leave();
     }
     assert_same(&expected_records, &records(&desk, "frozen-lake"));
 }
@@ -283,9 +275,9 @@ fn a_stopped_worker_is_left_and_joins_again() {
     assert_eq!(answers, expected);
     assert_eq!(figure(&server, "episodes_lost_total"), 0);
     stop(server);
-    let talk = leave(stopped);
+    let talk = stopped.leave();
     assert!(talk.contains("the server had lost this worker"), "{talk}");
-    leave(stays);
+    stays.leave();
     let found = records(&desk, "frozen-lake");
     assert_same(&expected_records, &found);
     assert_replays(&desk, "frozen-lake", found.len());
@@ -324,7 +316,7 @@ fn sessions_without_snapshots_are_reported_as_lost() {
     }
     assert_eq!(figure(&server, "episodes_lost_total"), lost.len() as u64);
     stop(server);
-    leave(stays);
+    stays.leave();
     let found = records(&desk, "guest-recall");
     assert_eq!(found.len(), 5);
     let dropped: Vec<&EpisodeRecord> = found.iter().filter(|record| record.ending == Ending::Dropped).collect();
@@ -355,7 +347,7 @@ fn requests_wait_for_a_worker_and_then_say_that_none_came() {
     let answer = turn(&server, "a", "down");
     assert_eq!(answer["valids"], json!([true]), "{answer}");
     // Without a worker at the end, the record is what the server knows.
-    leave(late);
+    late.leave();
     let talk = stop(server);
     assert!(talk.contains(" has left; 1 of its episodes"), "{talk}");
     let found = records(&desk, "frozen-lake");
@@ -381,8 +373,8 @@ fn a_bus_without_its_disk_gets_the_catalog_again() {
     wait_for(&server, "workers", 2);
     let talk = stop(server);
     assert!(talk.contains("the bus had lost the served catalog"), "{talk}");
-    leave(first);
-    leave(second);
+    first.leave();
+    second.leave();
     assert_same(&expected_records, &records(&desk, "frozen-lake"));
 }
 
@@ -400,5 +392,5 @@ fn only_workers_of_known_keys_hold_sessions() {
     assert_eq!(turn(&server, "a", "down")["valids"], json!([true]));
     let talk = stop(server);
     assert!(talk.contains("was refused: it is not signed"), "{talk}");
-    leave(known);
+    known.leave();
 }

@@ -102,9 +102,7 @@ fn a_killed_gateway_loses_no_finished_turn_of_its_open_sessions() {
     drop(peer.answers());
     let mut messages = vec![user("second")];
     messages.push(reply(&gateway, &open, &messages));
-    let params = json!({"name": "calculate", "arguments": {"expression": "6*7"}});
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-    assert_eq!(gateway.ask("POST", &open.mcp, "", &call).1["result"]["content"][0]["text"], "42");
+    assert_eq!(gateway.call(&open, "calculate", &json!({"expression": "6*7"}))["content"][0]["text"], "42");
     messages.push(user("third"));
     messages.push(reply(&gateway, &open, &messages));
     // What the server sampled, by its own account.

@@ -29,14 +29,6 @@ fn worker(desk: &Desk, bus: &Bus, gateway: &mut Gateway) -> Signalled {
     worker
 }
 
-/// Ends a worker in order; returns what it said.
-fn leave(worker: Signalled) -> String {
-    worker.send("TERM");
-    let outcome = worker.end_soon();
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    outcome.talk
-}
-
 fn user(text: &str) -> Json {
     json!({"role": "user", "content": text})
 }
@@ -107,7 +99,7 @@ fn sessions_at_workers_are_those_of_a_gateway_alone() {
     assert_eq!(answers, expected);
     gateway.end();
     for worker in workers {
-        let talk = leave(worker);
+        let talk = worker.leave();
         assert!(talk.contains("held 2 episodes"), "{talk}");
     }
     let found = episodes(&desk.path("sessions"));
@@ -132,7 +124,7 @@ fn sessions_of_a_lost_worker_continue_at_another() {
             lost.send("KILL");
         }
         lost.end();
-        leave(stays);
+        stays.leave();
         let found = episodes(&desk.path("sessions"));
         assert_same(&expected_records, &found);
         assert_replays(&desk, found.len());
@@ -156,7 +148,7 @@ fn sessions_of_tools_move_with_their_state() {
     assert!(found.to_string().contains("under the stone"), "{found}");
     assert_eq!(gateway.ask("POST", &session.close, "", &json!({})).1["ending"], "terminated");
     gateway.end();
-    leave(stays);
+    stays.leave();
     assert_replays(&desk, 1);
 }
 
@@ -199,7 +191,7 @@ fn sessions_without_snapshots_are_reported_as_lost() {
     }
     assert_eq!(endings.iter().filter(|ending| *ending == "dropped").count(), 2, "{endings:?}");
     gateway.end();
-    leave(stays);
+    stays.leave();
     let found = episodes(&desk.path("sessions"));
     for (record, ending) in found.iter().zip(&endings) {
         assert_eq!(record.ending.to_string(), *ending);
@@ -251,7 +243,7 @@ fn sessions_wait_for_workers_and_are_refused_without_a_place() {
         assert_eq!(gateway.ask("POST", close, "", &json!({"answer": "1"})).0, 200);
     }
     gateway.end();
-    leave(only);
+    only.leave();
     // Refused sessions have no record.
     assert_eq!(episodes(&desk.path("sessions")).len(), open.len() + 1);
 }
@@ -312,7 +304,7 @@ fn a_refused_gateway_takes_no_workers() {
     assert_eq!(gateway.call(&session, "calculate", &json!({"expression": "6*7"}))["content"][0]["text"], "42");
     assert_eq!(gateway.ask("POST", &session.close, "", &json!({"answer": "1"})).0, 200);
     gateway.end();
-    leave(only);
+    only.leave();
 }
 
 /// Workers get neither the rewards nor the policy's address, and their sessions have the environment's options and wrappers.
@@ -346,7 +338,7 @@ fn workers_get_what_episodes_need() {
     assert_eq!(play(&gateway, &|| one.send("KILL")), expected);
     gateway.end();
     one.end();
-    leave(other);
+    other.leave();
     let found = episodes(&desk.path("sessions"));
     assert_same(&episodes(&local.path("sessions")), &found);
     assert_eq!(found[0].environment_rewards[0].rewards.len(), 2, "two steps, each with its price");
@@ -377,7 +369,7 @@ fn environments_that_do_not_start_are_reported_as_without_workers() {
     let only = worker(&desk, &bus, &mut gateway);
     assert_eq!(gateway.ask("POST", "/sessions", "", &json!({})), expected);
     gateway.end();
-    leave(only);
+    only.leave();
     let [record] = &episodes(&desk.path("sessions"))[..] else { panic!("one record") };
     assert_eq!(record.ending, Ending::EnvironmentFailed);
 }
@@ -406,7 +398,7 @@ fn a_lost_bus_and_a_killed_gateway_keep_the_sessions() {
     let last = gateway.open(&json!({}));
     assert_eq!(gateway.ask("POST", &last.close, "", &json!({"answer": "1"})).0, 200);
     gateway.end();
-    leave(only);
+    only.leave();
     let found = episodes(&desk.path("sessions"));
     let endings: Vec<Ending> = found.iter().map(|record| record.ending).collect();
     assert_eq!(endings, [Ending::Terminated, Ending::Dropped, Ending::AgentFailed]);

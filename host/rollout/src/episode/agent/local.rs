@@ -39,8 +39,8 @@ impl AgentInstances for LocalInstances<'_> {
         Box::pin(async move { Ok(self.episode.answer_call(&mut self.hooks, call, listed, most).await?) })
     }
 
-    fn act(&mut self, reply: Reply, most: u32) -> BoxFuture<'_, Result<Option<Ending>, InstancesLost>> {
-        Box::pin(async move { Ok(self.episode.take_turn(&mut self.hooks, reply, most).await) })
+    fn act(&mut self, reply: Reply) -> BoxFuture<'_, Result<Option<Ending>, InstancesLost>> {
+        Box::pin(async move { Ok(self.episode.take_turn(&mut self.hooks, reply, u32::MAX).await) })
     }
 
     fn finish<'i>(

@@ -70,7 +70,7 @@ pub(crate) async fn play_elsewhere(
             None => std::future::pending().await,
         }
     };
-    // Without a harness there is nobody for whom to wait.
+    // A harness that has disconnected plays no session.
     let started = tokio::select! {
         biased;
         () = given_up => return Some(Err(NoPlace("the harness has disconnected".to_owned()).into())),
@@ -298,7 +298,7 @@ impl AgentEpisode<'_> {
     /// Gives the program's answer to the environment.
     async fn give(&mut self, answer: String) -> Ending {
         let reply = Reply { message: answer.clone(), calls: vec![] };
-        match self.instances.act(reply, self.rollout.limits.calls).await {
+        match self.instances.act(reply).await {
             Ok(_) if self.data().failures.iter().any(|failure| failure.kind.is_hosts()) => Ending::Dropped,
             // The program has answered once, and the environment wants another action.
             Ok(ended) => ended.unwrap_or(Ending::TurnLimit),

@@ -166,11 +166,11 @@ impl WorkerInstances {
         };
         let known = self.away.as_ref().map(|away| Known::of(&away.data));
         let viewed = self.insist(|away| Box::pin(away.finish(order.clone()))).await;
-        let (Ok(mut viewed), Some(known)) = (viewed, known) else {
+        let (Ok(viewed), Some(known)) = (viewed, known) else {
             return self.data.into_record(Ending::Dropped, begun, record);
         };
-        self.data.failures.extend(viewed.failures.drain(known.failures.min(viewed.failures.len())..));
-        let EpisodeRecord { ending, privileged, views, hint, costs, exchanges, logs, .. } = *viewed;
+        let EpisodeRecord { ending, privileged, views, hint, failures, costs, exchanges, logs, .. } = *viewed;
+        self.data.failures.extend(failures.into_iter().skip(known.failures));
         let record = self.data.into_record(ending, begun, EpisodeRecord { privileged, views, hint, ..record });
         EpisodeRecord { costs, exchanges, logs, ..record }
     }
@@ -197,7 +197,7 @@ impl AgentInstances for WorkerInstances {
         })
     }
 
-    fn act(&mut self, reply: Reply, _most: u32) -> BoxFuture<'_, Result<Option<Ending>, InstancesLost>> {
+    fn act(&mut self, reply: Reply) -> BoxFuture<'_, Result<Option<Ending>, InstancesLost>> {
         Box::pin(async move { self.insist(|away| Box::pin(away.turn(reply.clone()))).await })
     }
 
