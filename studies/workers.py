@@ -114,9 +114,9 @@ def start_bus(folder: pathlib.Path) -> tuple[subprocess.Popen[bytes], str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    program = shutil.which("nats-server", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    program = shutil.which("nats-server", path=f".tools/servers:{os.environ.get('PATH', '')}")
     if program is None:
-        sys.exit("nats-server is missing: it is not in PATH\nhint: install it with `apt-get install nats-server`")
+        sys.exit("nats-server is missing\nhint: run `cargo xtask setup`, which fetches it, and start in the repository")
     say(f"$ nats-server --jetstream --addr 127.0.0.1 --port {port} --store_dir bus")
     arguments = ["--jetstream", "--addr", "127.0.0.1", "--port", str(port), "--store_dir", str(folder / "bus")]
     bus = subprocess.Popen([program, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,7 +1,7 @@
 //! Paths of the components that the tests load, and measurements of a whole process.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// The repository's root.
 #[must_use]
@@ -19,6 +19,25 @@ pub fn component(name: &str) -> PathBuf {
     let path = root().join("target/plugins").join(format!("{name}.wasm"));
     assert!(path.exists(), "{} is missing: run `cargo xtask plugins`", path.display());
     path
+}
+
+/// The command that starts a server for tests, such as `nats-server`: the one that set-up fetched, or the system's.
+#[must_use]
+pub fn server(name: &str) -> Command {
+    let fetched = std::env::var_os("GYMKHANA_SERVERS").map(|folder| Path::new(&folder).join(name));
+    Command::new(fetched.filter(|program| program.exists()).unwrap_or_else(|| name.into()))
+}
+
+/// Starts a server of [`server`].
+///
+/// # Panics
+/// If it does not start.
+#[must_use]
+pub fn start_server(mut command: Command) -> Child {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap_or_else(|error| {
+        panic!("{:?} does not start: {error}\nhint: run `cargo xtask setup`, which fetches it", command.get_program())
+    })
 }
 
 /// Runs the ignored test of this name in a process of its own, where what it measures is not changed by other tests.

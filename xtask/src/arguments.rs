@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::ci::Part;
 use crate::measure::{Bench, StudyName};
 use crate::reference::Reference;
 
@@ -32,12 +33,27 @@ pub enum Command {
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
     },
-    /// Set up, then run all checks and tests
+    /// Set up, then run the tests
     Test {
+        /// Crates that changed: only their tests and those of crates that use them
+        #[arg(value_name = "CRATE", conflicts_with = "reference")]
+        crates: Vec<String>,
         /// Also compare with other programs; a name runs that comparison only
         #[arg(long, value_name = "NAME", num_args = 0..=1)]
         reference: Option<Option<Reference>>,
-        /// Leave out fuzzing, packages, studies, benches and the GPU pack from then on
+        /// Repeat test programs that passed and have not changed
+        #[arg(long)]
+        again: bool,
+    },
+    /// Run the tests and all other checks, the cheap ones first
+    Ci {
+        /// Run one part; `rest` uses what `test` has built
+        #[arg(long, value_name = "PART")]
+        part: Option<Part>,
+        /// Repeat checks whose inputs have not changed
+        #[arg(long)]
+        full: bool,
+        /// Start no check after this time, and name those left out
         #[arg(long, value_name = "N")]
         minutes: Option<u64>,
     },
@@ -139,12 +155,16 @@ mod tests {
     #[test]
     fn commands_are_parsed() {
         assert_eq!(parsed("setup").unwrap(), Command::Setup);
-        let test = |reference| Command::Test { reference, minutes: None };
+        let test = |reference| Command::Test { crates: vec![], reference, again: false };
         assert_eq!(parsed("test").unwrap(), test(None));
         assert_eq!(parsed("test --reference").unwrap(), test(Some(None)));
         assert_eq!(parsed("test --reference vllm").unwrap(), test(Some(Some(Reference::Vllm))));
         assert_eq!(parsed("test --reference python").unwrap(), test(Some(Some(Reference::Python))));
-        assert_eq!(parsed("test --minutes 60").unwrap(), Command::Test { reference: None, minutes: Some(60) });
+        let crates = vec!["rollout".to_owned(), "store".to_owned()];
+        assert_eq!(parsed("test rollout store").unwrap(), Command::Test { crates, reference: None, again: false });
+        assert_eq!(parsed("ci").unwrap(), Command::Ci { part: None, full: false, minutes: None });
+        let rest = Command::Ci { part: Some(Part::Rest), full: true, minutes: Some(20) };
+        assert_eq!(parsed("ci --part rest --minutes 20 --full").unwrap(), rest);
         assert_eq!(parsed("wheel").unwrap(), Command::Wheel { portable: false, target: None });
         let target = Some("aarch64-unknown-linux-gnu".to_owned());
         let line = "wheel --portable --target aarch64-unknown-linux-gnu";
@@ -183,6 +203,7 @@ mod tests {
         for (line, message) in [
             ("setpu", "'setup'"),
             ("test --referense", "'--reference'"),
+            ("ci --part tests", "quick, rest"),
             ("bench genrate", "'generate'"),
             ("study khun", "'kuhn'"),
             ("study", "NAME"),

@@ -8,12 +8,16 @@
 
 mod arguments;
 mod checks;
+mod ci;
 mod docs;
 mod foreign;
 mod fuzz;
+mod inputs;
 mod measure;
+mod processor;
 mod publish;
 mod python_package;
+mod pythons;
 mod reference;
 mod setup;
 mod step;
@@ -44,7 +48,10 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Setup => setup::run(&workspace),
         Command::Plugins => setup::plugins::build(&workspace).and_then(|()| foreign::build(&workspace)),
         Command::Demo { out, seed } => measure::demo::run(&workspace, out.as_deref(), seed),
-        Command::Test { reference, minutes } => test::run(&workspace, reference, test::TimeLimit::new(minutes)),
+        Command::Test { crates, reference, again } => {
+            test::run(&workspace, &test::Request { crates, again, reference })
+        }
+        Command::Ci { part, full, minutes } => ci::run(&workspace, ci::Request { part, full, minutes }),
         Command::Bench { names, smoke, baselines } => {
             measure::bench::run(&workspace, &names, smoke, baselines.as_deref())
         }

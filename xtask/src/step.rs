@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
+use crate::processor;
+
 /// A mistake of the user or a gap of the machine, with a hint; the program exits with 2.
 #[derive(Debug)]
 pub struct UserError(pub String);
@@ -65,6 +67,17 @@ pub fn both(
     first.and(second.unwrap_or_else(|panic| resume_unwind(panic)))
 }
 
+/// Adds a line to the summary.
+pub fn note(text: &str) {
+    eprintln!("    {text}");
+    add_line(None, text);
+}
+
+/// A number with a noun, in the plural unless it is one.
+pub fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Reports a skipped check, at once and in the summary.
 pub fn skip(what: &str, why: &str) {
     eprintln!("    {SKIPPED} {what}: {why}");
@@ -85,6 +98,7 @@ pub fn print_summary(since: Instant) {
         eprintln!("{seconds:>10}  {text}");
     }
     eprintln!("{:>10.1}  total", since.elapsed().as_secs_f64());
+    eprintln!("{:>10.1}  total of processor time", processor::of_children().as_secs_f64());
     match skipped() {
         0 => {}
         count => eprintln!("{count:>10}  {SKIPPED}, named above"),

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use crate::pythons;
 use crate::step::{UserError, cargo, execute, output_of};
 
 /// Folder in `.tools/` of the packages that check and document the JavaScript SDK.
@@ -63,17 +64,17 @@ pub fn ensure_python_of_any_version(root: &Path, name: &str, requirements: &str)
     environment(root, name, requirements, &["--no-deps", "--ignore-requires-python"])
 }
 
-/// As `ensure_python_as_listed`, with Python 3.12, which must be installed as `python3.12`.
+/// As `ensure_python_as_listed`, with Python 3.12, of the system, pyenv or uv.
 pub fn ensure_python_3_12(root: &Path, name: &str, requirements: &str) -> anyhow::Result<PathBuf> {
-    environment_of("python3.12", root, name, requirements, &["--no-deps"])
+    environment_of(&pythons::find("3.12")?, root, name, requirements, &["--no-deps"])
 }
 
 fn environment(root: &Path, name: &str, requirements: &str, options: &[&str]) -> anyhow::Result<PathBuf> {
-    environment_of("python3", root, name, requirements, options)
+    environment_of(Path::new("python3"), root, name, requirements, options)
 }
 
 fn environment_of(
-    program: &str,
+    program: &Path,
     root: &Path,
     name: &str,
     requirements: &str,
@@ -87,8 +88,9 @@ fn environment_of(
     }
     if output_of(Command::new(program).args(["-c", "import venv, ensurepip"])).is_none() {
         return Err(UserError(format!(
-            "cannot create a Python environment: `{program}` or its module `venv` is missing\nhint: on Debian or Ubuntu run \
-             `apt-get install {program}-venv`"
+            "cannot create a Python environment: `{0}` or its module `venv` is missing\nhint: on Debian or Ubuntu run \
+             `apt-get install python3-venv`",
+            program.display()
         ))
         .into());
     }

@@ -28,6 +28,8 @@ pub struct Package {
     pub folder: PathBuf,
     /// Names of its normal dependencies, sorted: neither for tests nor for build scripts.
     pub dependencies: Vec<String>,
+    /// Names of all its dependencies, those of tests and build scripts included, sorted.
+    pub all_dependencies: Vec<String>,
     /// Whether its manifest allows publishing.
     pub publish: bool,
 }
@@ -35,14 +37,20 @@ pub struct Package {
 impl Package {
     fn from_metadata(package: &Value, root: &Path) -> Option<Self> {
         let folder = Path::new(package["manifest_path"].as_str()?).parent()?.strip_prefix(root).ok()?.to_owned();
-        let normal = package["dependencies"].as_array()?.iter().filter(|dependency| dependency["kind"].is_null());
-        let mut dependencies: Vec<String> =
-            normal.map(|dependency| Some(dependency["name"].as_str()?.to_owned())).collect::<Option<_>>()?;
-        dependencies.sort();
-        dependencies.dedup();
+        let listed = package["dependencies"].as_array()?;
+        let names = |is_wanted: fn(&Value) -> bool| {
+            let wanted = listed.iter().filter(|dependency| is_wanted(&dependency["kind"]));
+            let mut names: Vec<String> =
+                wanted.map(|dependency| Some(dependency["name"].as_str()?.to_owned())).collect::<Option<_>>()?;
+            names.sort();
+            names.dedup();
+            Some(names)
+        };
+        let (dependencies, all_dependencies) = (names(Value::is_null)?, names(|_| true)?);
         // An empty list of registries is `publish = false`.
         let publish = package["publish"].as_array().is_none_or(|registries| !registries.is_empty());
-        Some(Self { name: package["name"].as_str()?.to_owned(), folder, dependencies, publish })
+        let name = package["name"].as_str()?.to_owned();
+        Some(Self { name, folder, dependencies, all_dependencies, publish })
     }
 }
 
@@ -130,6 +138,7 @@ mod tests {
         assert_eq!(workspace.plugin_packages(), ["calculator", "guest-echo"]);
         assert_eq!(workspace.component("calculator"), Path::new("/r/target/plugins/calculator.wasm"));
         assert_eq!(workspace.packages[0].dependencies, ["serde"]);
+        assert_eq!(workspace.packages[0].all_dependencies, ["cc", "insta", "serde"]);
         assert!(!workspace.packages[0].publish);
     }
 }

@@ -13,8 +13,8 @@ import pytest
 from conftest import PLUGINS
 
 HOST = os.environ.get("GYMKHANA_HOST", "")
-# Debian installs it where only root's PATH looks.
-NATS = shutil.which("nats-server", path=os.environ.get("PATH", "") + ":/usr/sbin")
+# `cargo xtask` fetches it.
+NATS = shutil.which("nats-server", path=os.pathsep.join([os.environ.get("GYMKHANA_SERVERS", ""), os.environ["PATH"]]))
 
 RUN = """
 success = "environment.success"

@@ -166,6 +166,7 @@ const ALLOWED: [Allowed; 45] = [
     ("ranking", &[]),
     ("sqlite", &["sdk"]),
     ("scaling", &["record"]),
+    ("tests", &[]),
     (
         "benches",
         &[
@@ -185,6 +186,7 @@ const ALLOWED: [Allowed; 45] = [
             "registry-server",
             "scaling",
             "sdk",
+            "tests",
         ],
     ),
     ("studies", &["benches", "record", "policy", "chat", "sandbox", "rollout", "trainer", "config", "orchestration"]),
@@ -209,7 +211,7 @@ const ALLOWED: [Allowed; 45] = [
         ],
     ),
     ("loopback", &[]),
-    ("tests", &[]),
+    ("xtask-start", &[]),
     ("xtask", &[]),
 ];
 
@@ -319,7 +321,7 @@ mod tests {
 
     fn package(name: &str, folder: &str, dependencies: &[&str]) -> Package {
         let dependencies = dependencies.iter().map(|name| (*name).to_owned()).collect();
-        Package { name: name.to_owned(), folder: folder.into(), dependencies, publish: false }
+        Package { name: name.to_owned(), folder: folder.into(), all_dependencies: vec![], dependencies, publish: false }
     }
 
     #[test]

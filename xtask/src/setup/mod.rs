@@ -4,6 +4,7 @@ pub mod compiler;
 pub mod libtorch;
 pub mod plugins;
 pub mod registry;
+pub mod servers;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,8 +19,8 @@ use crate::workspace::Workspace;
 
 const TARGET: &str = "wasm32-wasip2";
 
-/// Selection of the host's programs: the launcher and the program that it starts.
-pub const HOST: [&str; 4] = ["--bin", "host", "--bin", "gymkhana-train"];
+/// The host's programs: the launcher and the program that it starts.
+pub const PROGRAMS: [&str; 2] = ["host", "gymkhana-train"];
 
 /// The launcher.
 const PROGRAM: &str = "host";
@@ -27,20 +28,7 @@ const PROGRAM: &str = "host";
 /// Second name of the program: many systems have a DNS tool called `host`.
 const SECOND_NAME: &str = "gymkhana";
 
-/// Checks the platform and the C++ compiler; adds Rust's WebAssembly target.
-fn check_tools() -> anyhow::Result<()> {
-    if std::env::consts::OS != "linux" || std::env::consts::ARCH != "x86_64" {
-        let message = "unsupported platform: Gymkhana runs on Linux on x86-64\nhint: use such a machine or container";
-        return Err(UserError(message.to_owned()).into());
-    }
-    if std::env::var_os("CXX").is_none() && output_of(Command::new("c++").arg("--version")).is_none() {
-        let message = "no C++ compiler (`c++`) found: libtorch's binding needs one\nhint: on Debian or Ubuntu run \
-                       `apt-get install g++`, on Fedora `dnf install gcc-c++`";
-        return Err(UserError(message.to_owned()).into());
-    }
-    add_wasm_target()
-}
-
+/// Adds Rust's WebAssembly target. `xtask/start` has checked the other programs that the machine must have.
 fn add_wasm_target() -> anyhow::Result<()> {
     let installed = || {
         let folder = output_of(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]));
@@ -63,21 +51,23 @@ fn add_wasm_target() -> anyhow::Result<()> {
     })
 }
 
-/// Checks the tools, fetches libtorch, builds the plugins and the host, and publishes the plugins in a local registry.
+/// Fetches libtorch and servers, builds the plugins and the host, and publishes the plugins in a local registry.
 pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
     build(workspace)?;
+    step("servers", || servers::ensure(&workspace.root))?;
     registry::run(workspace, registry::Refusal::LeavesOut)
 }
 
-/// As [`run`], without the registry.
+/// As [`run`], without servers and registry.
 pub fn build(workspace: &Workspace) -> anyhow::Result<()> {
-    step("tools", check_tools)?;
+    step("WebAssembly target", add_wasm_target)?;
     step("libtorch", || libtorch::ensure(&workspace.root))?;
     plugins::build(workspace)?;
     // The whole workspace is selected because cargo unites the features of packages built together: `cargo test
     // --workspace` then reuses libtorch's binding and wasmtime.
     step("host", || {
-        run_cargo(workspace, &[&["build", "--release", "--workspace", "--exclude", "xtask"], &HOST[..]].concat())?;
+        let programs = PROGRAMS.map(|name| ["--bin", name]);
+        run_cargo(workspace, &[&["build", "--release", "--workspace", "--exclude", "xtask"], programs.as_flattened()].concat())?;
         link_second_name(&workspace.target.join("release"))
     })
 }

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::ops::Sub;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -49,15 +49,10 @@ impl Bus {
     pub fn start() -> Result<Self> {
         let disk = tempfile::tempdir()?;
         let (port, monitor) = (free_port()?, free_port()?);
-        // Debian installs it where only root's PATH looks.
-        let started = ["nats-server", "/usr/sbin/nats-server"].into_iter().find_map(|program| {
-            let mut command = Command::new(program);
-            command.args(["--jetstream", "--addr", "127.0.0.1", "--port", &port.to_string()]);
-            command.args(["--http_port", &monitor.to_string(), "--store_dir"]).arg(disk.path());
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
-        });
-        let server =
-            started.context("`nats-server` cannot be started\nhint: install it with `apt-get install nats-server`")?;
+        let mut command = gymkhana_tests::server("nats-server");
+        command.args(["--jetstream", "--addr", "127.0.0.1", "--port", &port.to_string()]);
+        command.args(["--http_port", &monitor.to_string(), "--store_dir"]).arg(disk.path());
+        let server = gymkhana_tests::start_server(command);
         let bus = Self { port, monitor, server, _disk: disk };
         let since = Instant::now();
         while [port, monitor].iter().any(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()) {

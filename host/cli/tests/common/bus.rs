@@ -148,13 +148,9 @@ fn serve((host, port): (&str, u16), disk: &Disk, limits: Limits) -> Child {
         folder.display()
     );
     std::fs::write(&settings, text).expect("settings can be written");
-    // Debian installs it where only root's PATH looks.
-    let started = ["nats-server", "/usr/sbin/nats-server"].into_iter().find_map(|program| {
-        let mut command = Command::new(program);
-        command.arg("-c").arg(&settings).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
-    });
-    let server = started
-        .unwrap_or_else(|| panic!("`nats-server` cannot be started; install it with `apt-get install nats-server`"));
+    let mut command = gymkhana_tests::server("nats-server");
+    command.arg("-c").arg(&settings);
+    let server = gymkhana_tests::start_server(command);
     let since = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(since.elapsed() < PATIENCE, "`nats-server` does not answer");

@@ -1,6 +1,6 @@
-//! Plugins in a real OCI registry, Debian's `docker-registry`, in the layout of `wkg`.
+//! Plugins in a real OCI registry, `docker-registry`, in the layout of `wkg`.
 
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
 use crate::common::tricks::{Trick, serve};
 use crate::common::{Made, User, acme, get, key, name, resolve, said};
@@ -35,11 +35,9 @@ impl Docker {
             data.display()
         );
         std::fs::write(&config, text).expect("written");
-        let mut command = Command::new("docker-registry");
-        command.arg("serve").arg(&config).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = command.spawn().unwrap_or_else(|error| {
-            panic!("`docker-registry` cannot be started ({error}); install it with `apt-get install docker-registry`")
-        });
+        let mut command = gymkhana_tests::server("docker-registry");
+        command.arg("serve").arg(&config);
+        let process = gymkhana_tests::start_server(command);
         let docker = Self { process, port, _folder: folder };
         for _ in 0..600 {
             if client().get(docker.url("v2/")).send().await.is_ok() {
