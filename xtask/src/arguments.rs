@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::ci::Part;
+use crate::measure::first_run::Until;
 use crate::measure::{Bench, StudyName};
 use crate::reference::Reference;
 
@@ -57,6 +58,9 @@ pub enum Command {
         #[arg(long, value_name = "N")]
         minutes: Option<u64>,
     },
+    /// Measure what this repository costs its users and developers
+    #[command(subcommand)]
+    Measure(Measure),
     /// Set up, then measure; one JSON line per result
     Bench {
         /// Benches to run; all by default
@@ -126,6 +130,22 @@ pub enum Command {
     },
 }
 
+/// What to measure.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub enum Measure {
+    /// README's commands in an empty clone of the last commit
+    FirstRun {
+        /// Last thing to measure
+        #[arg(long, value_name = "WHAT", default_value = "change")]
+        until: Until,
+        /// Folder for the clone, which is kept; by default a temporary one
+        #[arg(long, value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
+    /// The 50 slowest tests, each in a process of its own
+    Tests,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +195,10 @@ mod tests {
                 .to_string()
                 .contains("programs, training, mcp, vllm, tinker, clients, traces, python, doors")
         );
+        let first_run = |until, folder| Command::Measure(Measure::FirstRun { until, folder });
+        assert_eq!(parsed("measure first-run").unwrap(), first_run(Until::Change, None));
+        assert_eq!(parsed("measure first-run --until demo --folder x").unwrap(), first_run(Until::Demo, Some("x".into())));
+        assert_eq!(parsed("measure tests").unwrap(), Command::Measure(Measure::Tests));
         let bench = |names: &[Bench], smoke, baselines: Option<&str>| Command::Bench {
             names: names.to_vec(),
             smoke,

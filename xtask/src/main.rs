@@ -27,7 +27,7 @@ mod workspace;
 
 use std::process::ExitCode;
 
-use arguments::{Arguments, Command};
+use arguments::{Arguments, Command, Measure};
 use clap::Parser as _;
 use step::UserError;
 use workspace::Workspace;
@@ -55,6 +55,10 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Bench { names, smoke, baselines } => {
             measure::bench::run(&workspace, &names, smoke, baselines.as_deref())
         }
+        Command::Measure(Measure::FirstRun { until, folder }) => {
+            measure::first_run::run(&workspace, until, folder.as_deref())
+        }
+        Command::Measure(Measure::Tests) => measure::slowest::run(&workspace),
         Command::GpuPack => measure::gpu_pack::run(&workspace),
         Command::Study { name, seeds, smoke } => measure::study::run(&workspace, name, seeds, smoke),
         Command::LintProse => checks::prose::run(&workspace),

@@ -41,12 +41,14 @@ fn add_line(seconds: Option<f64>, text: &str) {
 /// Runs one step between two lines on standard error and records its duration.
 pub fn step<T>(name: &str, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     eprintln!("==> {name}");
-    let start = Instant::now();
+    let (start, before) = (Instant::now(), processor::of_children());
     let done = work();
     let seconds = start.elapsed().as_secs_f64();
+    // Of a step beside others, theirs are included.
+    let processor = (processor::of_children() - before).as_secs_f64();
     match &done {
         Ok(_) => {
-            eprintln!("    {name}: {seconds:.1} s");
+            eprintln!("    {name}: {seconds:.1} s, {processor:.1} s of processor time");
             add_line(Some(seconds), name);
         }
         Err(_) => add_line(Some(seconds), &format!("{name}: FAILED")),

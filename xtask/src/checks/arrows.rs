@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 45] = [
+const ALLOWED: [Allowed; 46] = [
     ("nearest", &[]),
     ("rows", &[]),
     ("registry", &["nearest"]),

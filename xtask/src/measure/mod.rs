@@ -3,7 +3,9 @@
 pub mod baselines;
 pub mod bench;
 pub mod demo;
+pub mod first_run;
 pub mod gpu_pack;
+pub mod slowest;
 pub mod study;
 
 #[path = "../../../benches/src/name.rs"]
