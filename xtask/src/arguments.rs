@@ -197,7 +197,10 @@ mod tests {
         );
         let first_run = |until, folder| Command::Measure(Measure::FirstRun { until, folder });
         assert_eq!(parsed("measure first-run").unwrap(), first_run(Until::Change, None));
-        assert_eq!(parsed("measure first-run --until demo --folder x").unwrap(), first_run(Until::Demo, Some("x".into())));
+        assert_eq!(
+            parsed("measure first-run --until demo --folder x").unwrap(),
+            first_run(Until::Demo, Some("x".into()))
+        );
         assert_eq!(parsed("measure tests").unwrap(), Command::Measure(Measure::Tests));
         let bench = |names: &[Bench], smoke, baselines: Option<&str>| Command::Bench {
             names: names.to_vec(),

@@ -11,6 +11,7 @@ use clap::ValueEnum;
 use crate::checks::{arrows, cycles, deny, features, layout, locks, manifests, prose};
 use crate::measure::{bench, gpu_pack, study};
 use crate::publish::package;
+use crate::setup::registry::{self, Refusal};
 use crate::setup::run_cargo;
 use crate::step::{print_summary, skip, step};
 use crate::workspace::Workspace;
@@ -54,7 +55,9 @@ pub fn run(workspace: &Workspace, request: Request) -> anyhow::Result<()> {
             .and_then(|()| Rest::new(workspace, request, start)?.run()),
     };
     print_summary(start);
-    eprintln!("    a larger feature may add {BUDGET} s of processor time to the tests and checks that always run; what takes");
+    eprintln!(
+        "    a larger feature may add {BUDGET} s of processor time to the tests and checks that always run; what takes"
+    );
     eprintln!("    more runs with `--reference`, or when its inputs change (CONTRIBUTING.md)");
     done
 }
@@ -96,6 +99,9 @@ impl<'a> Rest<'a> {
         self.always("dependencies", || deny::run(workspace))?;
         self.always("manifests", || manifests::run(workspace))?;
         self.always("docs", || docs::run_built(workspace))?;
+        let conformance =
+            ["Cargo.lock", "Cargo.toml", "host/conformance", "host/driver", "host/sandbox", "plugins", "sdk", "wit"];
+        self.on_change("conformance", &conformance, || registry::run(workspace, Refusal::Fails))?;
         let with = |more: &[&'static str]| [&ENGINE, more].concat();
         self.on_change("packages", &["Cargo.lock", "sdk", "wit", "host/python"], || package::run(workspace))?;
         self.on_change("fuzz", &with(&["fuzz"]), || {

@@ -16,7 +16,8 @@ pub fn find(version: &str) -> anyhow::Result<PathBuf> {
 /// The one on the path, or else the newest in these folders of installed versions.
 fn find_among(version: &str, folders: &[PathBuf]) -> anyhow::Result<PathBuf> {
     let name = format!("python{version}");
-    let installed = folders.iter().flat_map(|folder| installed(folder, version)).map(|home| home.join("bin").join(&name));
+    let installed =
+        folders.iter().flat_map(|folder| installed(folder, version)).map(|home| home.join("bin").join(&name));
     let mut candidates = std::iter::once(PathBuf::from(&name)).chain(installed);
     // pyenv has a program of this name on the path that fails unless the version is selected.
     candidates.find(|program| output_of(Command::new(program).arg("--version")).is_some()).ok_or_else(|| {

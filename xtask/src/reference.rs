@@ -95,15 +95,16 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
     }
 }
 
-/// Runs ignored tests of these test programs with a Python named in an environment variable.
-fn ignored_tests(workspace: &Workspace, programs: &[&str], python: (&str, &Path)) -> anyhow::Result<()> {
+/// Runs the ignored tests of these test programs whose names contain a text, with a Python named in an environment
+/// variable.
+fn ignored_tests(workspace: &Workspace, programs: &[&str], names: &str, python: (&str, &Path)) -> anyhow::Result<()> {
     let mut command = cargo();
     command.args(["test", "--release", "--workspace"]);
     for program in programs {
         command.args(["--test", program]);
     }
     // One server at a time, whose figures are shown.
-    command.args(["--", "--ignored", "--nocapture", "--test-threads=1"]);
+    command.args(["--", names, "--ignored", "--nocapture", "--test-threads=1"]);
     execute(command.env(python.0, python.1).current_dir(&workspace.root))
 }
 
@@ -111,7 +112,7 @@ fn ignored_tests(workspace: &Workspace, programs: &[&str], python: (&str, &Path)
 fn vllm(workspace: &Workspace) -> anyhow::Result<()> {
     // The wheel asks for a build of torch that the index lacks; any build of that version serves it.
     let python = step("vllm: Python", || ensure_python_as_listed(&workspace.root, "vllm", VLLM))?;
-    step("vllm: tests", || ignored_tests(workspace, &["vllm"], ("GYMKHANA_VLLM_PYTHON", &python)))
+    step("vllm: tests", || ignored_tests(workspace, &["vllm"], "", ("GYMKHANA_VLLM_PYTHON", &python)))
 }
 
 /// Starts real Tinker servers, and runs that they sample and train.
@@ -146,7 +147,7 @@ fn clients(workspace: &Workspace) -> anyhow::Result<()> {
 /// Exports the episodes of an agent program, and reads them with the official readers.
 fn traces(workspace: &Workspace) -> anyhow::Result<()> {
     let python = step("traces: Python", || ensure_python_of_any_version(&workspace.root, "traces", TRACES))?;
-    step("traces: tests", || ignored_tests(workspace, &["runs"], ("GYMKHANA_TRACES_PYTHON", &python)))
+    step("traces: tests", || ignored_tests(workspace, &["runs"], "exports", ("GYMKHANA_TRACES_PYTHON", &python)))
 }
 
 /// Runs the tests of `tests/reference/doors` against `host serve`.
@@ -236,6 +237,6 @@ fn programs(workspace: &Workspace) -> anyhow::Result<()> {
         execute(Command::new(&python).args([PROGRAM, "--repo", "."]).current_dir(&workspace.root))
     })?;
     step("reference: tests", || {
-        ignored_tests(workspace, &["reference", "folders"], ("GYMKHANA_REFERENCE_PYTHON", &python))
+        ignored_tests(workspace, &["store", "folders"], "reference::", ("GYMKHANA_REFERENCE_PYTHON", &python))
     })
 }

@@ -98,7 +98,7 @@ class ManifestTest(unittest.TestCase):
                 project("namespace = 'a'\ntool = 'm:C'", version=version)
 
 
-# The host's parser accepts the first list and rejects the second: registry/tests/manifest.rs.
+# The host's parser accepts the first list and rejects the second: registry/tests/registry/manifest.rs.
 VERSIONS = [
     "0.1.0",
     "1.2.3-rc.1",

@@ -8,6 +8,7 @@ mod common;
 mod conformance;
 mod dataset;
 mod games;
+mod guests;
 mod long_reader;
 #[path = "../common/model.rs"]
 mod model;

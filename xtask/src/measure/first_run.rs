@@ -46,7 +46,8 @@ struct Row {
 
 /// Clones the last commit into `folder`, measures and prints a table in Markdown.
 pub fn run(workspace: &Workspace, until: Until, folder: Option<&Path>) -> anyhow::Result<()> {
-    let clone = folder.map_or_else(|| std::env::temp_dir().join(format!("first-run-{}", std::process::id())), Path::to_owned);
+    let clone =
+        folder.map_or_else(|| std::env::temp_dir().join(format!("first-run-{}", std::process::id())), Path::to_owned);
     if clone.exists() {
         bail!("`{}` exists\nhint: name a new folder", clone.display());
     }
@@ -138,9 +139,9 @@ fn first_point(run: &Path) -> anyhow::Result<Duration> {
         .filter(|line| line["stage"].as_u64() == Some(last))
         .filter_map(|line| Some((line["time"].as_f64()?, line["values"]["success"].as_f64()?)))
         .collect();
-    let above = points.windows(SMOOTH).find(|window| {
-        window.iter().map(|(_, success)| success).sum::<f64>() / SMOOTH as f64 > baseline
-    });
+    let above = points
+        .windows(SMOOTH)
+        .find(|window| window.iter().map(|(_, success)| success).sum::<f64>() / SMOOTH as f64 > baseline);
     let (time, _) = above.and_then(|window| window.last()).context("no point of the curve is above the baseline")?;
     Ok(Duration::from_secs_f64(*time))
 }

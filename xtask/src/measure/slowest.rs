@@ -54,8 +54,12 @@ fn measure(program: &TestProgram, test: &str) -> anyhow::Result<Measured> {
     command.args([test, "--exact"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let status = command.status().with_context(|| format!("`{}` does not start", program.executable.display()))?;
     let test = format!("{} {test}", program.name());
-    let measured =
-        Measured { test, passed: status.success(), wall: since.elapsed(), processor: processor::of_children() - before };
+    let measured = Measured {
+        test,
+        passed: status.success(),
+        wall: since.elapsed(),
+        processor: processor::of_children() - before,
+    };
     if measured.wall > Duration::from_secs(5) || !measured.passed {
         eprintln!("{}", line(&measured));
     }
@@ -67,7 +71,12 @@ fn line(measured: &Measured) -> String {
     let Measured { test, passed, wall, processor } = measured;
     let waited = wall.saturating_sub(*processor);
     let failed = if *passed { "" } else { " (failed)" };
-    format!("| {:.1} | {:.1} | {:.1} | {test}{failed} |", wall.as_secs_f64(), processor.as_secs_f64(), waited.as_secs_f64())
+    format!(
+        "| {:.1} | {:.1} | {:.1} | {test}{failed} |",
+        wall.as_secs_f64(),
+        processor.as_secs_f64(),
+        waited.as_secs_f64()
+    )
 }
 
 fn table(measured: &[Measured]) -> String {

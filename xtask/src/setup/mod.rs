@@ -1,6 +1,7 @@
 //! Set-up of a fresh clone: tools, libtorch, plugins, the host and a local registry.
 
 pub mod compiler;
+pub mod disk;
 pub mod libtorch;
 pub mod plugins;
 pub mod registry;
@@ -25,11 +26,14 @@ pub const PROGRAMS: [&str; 2] = ["host", "gymkhana-train"];
 /// The launcher.
 const PROGRAM: &str = "host";
 
+/// File in cargo's output that exists if the host was built with all commands.
+const ALL_COMMANDS: &str = "release/host-with-all-commands";
+
 /// Second name of the program: many systems have a DNS tool called `host`.
 const SECOND_NAME: &str = "gymkhana";
 
 /// Adds Rust's WebAssembly target. `xtask/start` has checked the other programs that the machine must have.
-fn add_wasm_target() -> anyhow::Result<()> {
+pub fn add_wasm_target() -> anyhow::Result<()> {
     let installed = || {
         let folder = output_of(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]));
         folder.is_some_and(|folder| Path::new(&folder).is_dir())
@@ -67,7 +71,30 @@ pub fn build(workspace: &Workspace) -> anyhow::Result<()> {
     // --workspace` then reuses libtorch's binding and wasmtime.
     step("host", || {
         let programs = PROGRAMS.map(|name| ["--bin", name]);
-        run_cargo(workspace, &[&["build", "--release", "--workspace", "--exclude", "xtask"], programs.as_flattened()].concat())?;
+        run_cargo(
+            workspace,
+            &[&["build", "--release", "--workspace", "--exclude", "xtask"], programs.as_flattened()].concat(),
+        )?;
+        link_second_name(&workspace.target.join("release"))?;
+        fs::write(workspace.target.join(ALL_COMMANDS), "").context("cannot note that the host is built")
+    })
+}
+
+/// Whether the host was built with all commands.
+pub fn is_built(workspace: &Workspace) -> bool {
+    workspace.target.join(ALL_COMMANDS).exists()
+}
+
+/// Builds the host's programs for the demo: without the commands that it does not need, unless they were built before.
+pub fn build_for_demo(workspace: &Workspace) -> anyhow::Result<()> {
+    if is_built(workspace) {
+        return build(workspace);
+    }
+    step("host for the demo", || {
+        let programs = PROGRAMS.map(|name| ["--bin", name]);
+        let package =
+            ["build", "--release", "--package", "gymkhana-cli", "--no-default-features", "--features", "train"];
+        run_cargo(workspace, &[&package[..], programs.as_flattened()].concat())?;
         link_second_name(&workspace.target.join("release"))
     })
 }

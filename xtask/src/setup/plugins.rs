@@ -11,8 +11,12 @@ use crate::workspace::Workspace;
 /// Builds every plugin package to a component named after the package.
 pub fn build(workspace: &Workspace) -> anyhow::Result<()> {
     compiler::ensure(&workspace.root)?;
+    build_some(workspace, &workspace.plugin_packages())
+}
+
+/// As [`build`], for packages that contain no C.
+pub fn build_some(workspace: &Workspace, packages: &[&str]) -> anyhow::Result<()> {
     step("plugins", || {
-        let packages = workspace.plugin_packages();
         let mut command = cargo();
         command.args(["build", "--release", "--target", "wasm32-wasip2"]).current_dir(&workspace.root);
         packages.iter().for_each(|package| {
@@ -20,7 +24,7 @@ pub fn build(workspace: &Workspace) -> anyhow::Result<()> {
         });
         execute(&mut command)?;
         fs::create_dir_all(workspace.target.join("plugins"))?;
-        packages.into_iter().try_for_each(|package| copy(workspace, package))
+        packages.iter().try_for_each(|package| copy(workspace, package))
     })
 }
 

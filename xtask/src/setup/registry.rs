@@ -39,6 +39,9 @@ const ARGUMENTS: [(&str, &str, &str, &str); 10] = [
     ("roles", "--with", "", "word-problems"),
 ];
 
+/// The plugin that README adds to a project, which a test repeats.
+const OF_TESTS: &str = "calculator";
+
 /// What follows from a plugin that the conformance suite refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
@@ -50,19 +53,26 @@ pub enum Refusal {
 
 /// Creates the registry, publishes the plugins that changed after the whole conformance suite, and maps the namespace.
 pub fn run(workspace: &Workspace, refusal: Refusal) -> anyhow::Result<()> {
-    step("registry", || {
-        let registry = LocalRegistry { workspace, refusal, home: workspace.root.join(".registry") };
-        if !registry.is_complete() {
-            registry.create()?;
-        }
-        if registry.publish_changed()? == Published::NeedsNewRegistry {
-            eprintln!("    a plugin changed and kept its version: the local registry begins again with new keys");
-            registry.create()?;
-            registry.publish_changed()?;
-        }
-        let root = fs::read_to_string(registry.path("root.pub"))?;
-        write_mapping(&workspace.root, root.trim())
-    })
+    step("registry", || publish(workspace, refusal, |_| true))
+}
+
+/// As [`run`], with the one plugin of the registry that tests use.
+pub fn run_for_tests(workspace: &Workspace) -> anyhow::Result<()> {
+    step("registry of one plugin", || publish(workspace, Refusal::Fails, |package| package == OF_TESTS))
+}
+
+fn publish(workspace: &Workspace, refusal: Refusal, is_wanted: fn(&str) -> bool) -> anyhow::Result<()> {
+    let registry = LocalRegistry { workspace, refusal, is_wanted, home: workspace.root.join(".registry") };
+    if !registry.is_complete() {
+        registry.create()?;
+    }
+    if registry.publish_changed()? == Published::NeedsNewRegistry {
+        eprintln!("    a plugin changed and kept its version: the local registry begins again with new keys");
+        registry.create()?;
+        registry.publish_changed()?;
+    }
+    let root = fs::read_to_string(registry.path("root.pub"))?;
+    write_mapping(&workspace.root, root.trim())
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -75,6 +85,8 @@ enum Published {
 struct LocalRegistry<'a> {
     workspace: &'a Workspace,
     refusal: Refusal,
+    /// Whether the plugin of a package is published.
+    is_wanted: fn(&str) -> bool,
     home: PathBuf,
 }
 
@@ -121,7 +133,7 @@ impl LocalRegistry<'_> {
 
     fn publish_changed(&self) -> anyhow::Result<Published> {
         let packages = self.workspace.packages.iter().filter(|package| is_first_party(&package.folder));
-        for package in packages {
+        for package in packages.filter(|package| (self.is_wanted)(&package.name)) {
             let (component, name) = (self.workspace.component(&package.name), package.name.as_str());
             let bytes = fs::read(&component).with_context(|| format!("cannot read `{}`", component.display()))?;
             let published = self.path("published").join(format!("{name}.wasm"));

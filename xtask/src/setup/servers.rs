@@ -37,7 +37,9 @@ pub fn ensure(root: &Path) -> anyhow::Result<()> {
     let docker = || {
         let file = root.join(".tools").join(format!("docker-registry-{}", &DOCKER[1][..8]));
         if !file.exists() {
-            execute(Command::new("python3").args(["-c", FETCH]).args(DOCKER).arg("usr/bin/docker-registry").arg(&file))?;
+            execute(
+                Command::new("python3").args(["-c", FETCH]).args(DOCKER).arg("usr/bin/docker-registry").arg(&file),
+            )?;
         }
         Ok(file)
     };

@@ -17,9 +17,10 @@ pub fn packages(workspace: &Workspace, crates: &[String]) -> anyhow::Result<Vec<
         affected.insert(package.name.as_str());
     }
     loop {
-        let users = workspace.packages.iter().filter(|package| {
-            package.all_dependencies.iter().any(|dependency| affected.contains(dependency.as_str()))
-        });
+        let users = workspace
+            .packages
+            .iter()
+            .filter(|package| package.all_dependencies.iter().any(|dependency| affected.contains(dependency.as_str())));
         let more: BTreeSet<&str> = users.map(|package| package.name.as_str()).collect();
         if more.is_subset(&affected) {
             break;

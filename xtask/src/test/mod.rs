@@ -13,7 +13,6 @@ use anyhow::Context as _;
 
 use crate::inputs::digest_of_files;
 use crate::reference::{self, Reference};
-use crate::setup::registry::Refusal;
 use crate::setup::{run_cargo, servers};
 use crate::step::{both, print_summary, step};
 use crate::workspace::Workspace;
@@ -66,7 +65,7 @@ fn all(workspace: &Workspace, again: bool) -> anyhow::Result<()> {
         },
     )?;
     let build = || step("tests: build", || programs::build(workspace, &[]).map(drop));
-    both(build, || setup::registry::run(workspace, Refusal::Fails))?;
+    both(build, || setup::registry::run_for_tests(workspace))?;
     // Every part runs, so that the summary names everything that fails.
     let rust = run_programs(workspace, &[], again);
     let documented = step("tests in documentation", || run_documented(workspace));

@@ -46,12 +46,15 @@ pub fn build(workspace: &Workspace, packages: &[&str]) -> anyhow::Result<Vec<Tes
         _ => command.args(packages.iter().flat_map(|package| ["--package", package])),
     };
     // Plugins and guests are components; their logic is tested natively.
-    let output = command.current_dir(&workspace.root).stderr(Stdio::inherit()).output().context("cannot start cargo")?;
+    let output =
+        command.current_dir(&workspace.root).stderr(Stdio::inherit()).output().context("cannot start cargo")?;
     if !output.status.success() {
         bail!("the tests cannot be built ({}); see the output above", output.status);
     }
-    let mut programs: Vec<TestProgram> =
-        String::from_utf8_lossy(&output.stdout).lines().filter_map(|line| program(&serde_json::from_str(line).ok()?)).collect();
+    let mut programs: Vec<TestProgram> = String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| program(&serde_json::from_str(line).ok()?))
+        .collect();
     programs.sort();
     programs.dedup();
     Ok(programs)

@@ -116,7 +116,8 @@ fn execute(program: &TestProgram, log: &Path) -> anyhow::Result<Finished> {
         (!report.is_complete).then(|| "ended before its tests".to_owned())
     };
     if failure.is_some() {
-        fs::write(log, [output, read(&errors)?].concat()).with_context(|| format!("cannot write `{}`", log.display()))?;
+        fs::write(log, [output, read(&errors)?].concat())
+            .with_context(|| format!("cannot write `{}`", log.display()))?;
     }
     Ok(Finished { report, failure, wall: since.elapsed(), processor: end.processor })
 }

@@ -1,0 +1,4 @@
+//! Outbound calls of plugins, with servers on loopback.
+
+mod http;
+mod model;

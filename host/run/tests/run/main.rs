@@ -1,0 +1,4 @@
+//! The training library: damaged folders, and its example.
+
+mod damage;
+mod example;

@@ -1,0 +1,154 @@
+//! Whole training steps, from records to the parameters after the optimiser, against `tests/reference/make_step_goldens.py`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::common::{episode, segment, written};
+use gymkhana_record::{Ending, EpisodeRecord, Fork, PolicyTurn, Sampled, Seed, Segment};
+use gymkhana_trainer::{
+    Algorithm, Demonstrations, Optimizer, Preset, RlData, RlSettings, Settings, StageModels, Trainer,
+};
+use serde::Deserialize;
+use serde_json::Value;
+use tch::{Kind, Tensor};
+
+fn golden(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().expect("a list")
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    list(value).iter().map(|number| number.as_f64().expect("a number")).collect()
+}
+
+fn tokens(value: &Value) -> Vec<u32> {
+    numbers(value).into_iter().map(|token| token as u32).collect()
+}
+
+/// The tokens of a record.
+fn segment_of(value: &Value) -> Segment {
+    let mut own = segment(&[], &written(&[]));
+    for piece in list(&value["pieces"]) {
+        let turn = piece["turn"].as_u64().expect("a number") as u32;
+        if piece["sampled"].is_null() {
+            own.append_given(&tokens(&piece["given"]), turn);
+        } else {
+            let log_probs: Vec<f32> = numbers(&piece["log_probs"]).into_iter().map(|number| number as f32).collect();
+            let sampled = Sampled { log_probs, ..written(&tokens(&piece["sampled"])) };
+            own.append_sampled(&sampled, turn).expect("equal columns");
+        }
+    }
+    own
+}
+
+/// A record of the golden file as an episode of one seat.
+fn record(value: &Value, group: u32, member: u32) -> EpisodeRecord {
+    let own = segment_of(value);
+    let turns = list(&value["turns"]);
+    let mut record = episode(group, member, own, value["reward"].as_f64().expect("a number"));
+    record.ending = Ending::deserialize(&value["ending"]).expect("an ending");
+    record.turn_rewards = vec![turns.iter().map(|turn| turn["reward"].as_f64().expect("a number")).collect()];
+    record.policy_turns = (0..).zip(turns).map(policy_turn).collect();
+    if let Some(shared) = value["shares"]["turns"].as_u64() {
+        let parent = episode(group, 0, segment(&[], &written(&[])), 0.0).id;
+        record.forks.push(Fork { parent, turns: vec![shared as u32], seed: Seed(0) });
+    }
+    record
+}
+
+fn policy_turn((turn, value): (u32, &Value)) -> PolicyTurn {
+    let state = value["state"].as_str().map(str::to_owned);
+    PolicyTurn { seat: 0, turn, transcript: 0, steps: turn, state, probe_score: None, note: None }
+}
+
+fn algorithm(case: &Value, epochs: &Value) -> Algorithm {
+    let mut flags = Preset::named(case["preset"].as_str().expect("a name")).expect("a preset").flags().clone();
+    let overrides: toml::Table = serde_json::from_value(case["overrides"].clone()).expect("a table");
+    flags.extend(overrides);
+    flags.retain(|_, flag| flag.as_str() != Some("off"));
+    flags.insert("epochs".to_owned(), toml::Value::Integer(epochs.as_i64().expect("a number")));
+    flags.try_into().expect("flags")
+}
+
+type Tensors = BTreeMap<String, Tensor>;
+
+/// The model's tensors and their moving average, if there is one, read from a checkpoint.
+async fn weights(trainer: &Trainer) -> (Tensors, Option<Tensors>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    trainer.save(&folder.path().join("saved"), &Value::Null).await.expect("saved");
+    let read = |name: &str| {
+        let path = folder.path().join("saved").join(name);
+        path.exists().then(|| Tensor::read_safetensors(path).expect("weights").into_iter().collect())
+    };
+    (read("model.safetensors").expect("a model"), read("average/model.safetensors"))
+}
+
+/// The settings of a case, and the models that its stage needs.
+fn settings(case: &Value, steps: &Value) -> (RlSettings, StageModels) {
+    let of_case = if case["optimizer"].is_null() { &steps["optimizer"] } else { &case["optimizer"] };
+    let optimizer: Optimizer = serde_json::from_value(of_case.clone()).expect("settings");
+    let shown = case["demonstrations"]["settings"].clone();
+    let demonstrations: Option<Demonstrations> = serde_json::from_value(shown).expect("settings");
+    let algorithm = algorithm(case, &steps["epochs"]);
+    let teacher = case["teacher"].as_str().map(golden);
+    let models = StageModels { teacher, ..algorithm.stage_models() };
+    let settings = RlSettings { optimizer, algorithm, demonstrations, ..RlSettings::default() };
+    settings.check().expect("settings that make sense");
+    (settings, models)
+}
+
+/// Compares the changes of tensors with the golden ones, relative to the norm of each change: products may be near 0.
+#[track_caller]
+fn compare(before: &Tensors, after: &Tensors, expected: &Value, what: &str) {
+    assert_eq!(after.len(), expected.as_object().expect("an object").len());
+    for (name, before) in before {
+        let expected = numbers(&expected[name]);
+        for (found, number) in numbers_of(&(&after[name] - before)).into_iter().zip(&expected) {
+            assert!((found - number).abs() <= 1e-4 * expected[0], "{what}, {name}: {found} is not {number}");
+        }
+    }
+}
+
+/// The norm of a change, and its products with two waves.
+fn numbers_of(change: &Tensor) -> [f64; 3] {
+    let change = change.to_kind(Kind::Double).flatten(0, -1);
+    let places = Tensor::arange(change.numel() as i64, (Kind::Double, change.device()));
+    let product = |wave: Tensor| (&change * wave).sum(Kind::Double).double_value(&[]);
+    [change.norm().double_value(&[]), product(places.cos()), product((places * 0.7).sin())]
+}
+
+#[tokio::test]
+async fn steps_from_records_to_parameters_equal_those_of_pytorch() {
+    let steps: Value =
+        serde_json::from_str(&std::fs::read_to_string(golden("steps.json")).expect("a file")).expect("JSON");
+    let model = golden(steps["model"].as_str().expect("a name"));
+    for case in list(&steps["cases"]) {
+        let (settings, models) = settings(case, &steps);
+        let groups: Vec<Vec<EpisodeRecord>> = (0..)
+            .zip(list(&case["groups"]))
+            .map(|(group, records)| {
+                (0..).zip(list(records)).map(|(member, value)| record(value, group, member)).collect()
+            })
+            .collect();
+        let trainer = Trainer::open(&model, &Settings::default()).expect("a model");
+        let (before, _) = weights(&trainer).await;
+        trainer.begin_stage(models).await.expect("a stage");
+        let shown = case["demonstrations"]["records"].as_array();
+        let shown: Vec<Segment> = shown.into_iter().flatten().map(segment_of).collect();
+        let data = RlData { demonstrations: &shown, ..RlData::from(&groups[..]) };
+        let count = case["steps"].as_u64().or(steps["steps"].as_u64()).expect("a number");
+        for _ in 0..count {
+            trainer.rl_step_on(data, &settings).await.expect("a step");
+        }
+        let (after, average) = weights(&trainer).await;
+        let what = format!("{} {} {}", case["preset"], case["overrides"], case["optimizer"]);
+        compare(&before, &after, &case["updates"], &what);
+        assert_eq!(average.is_some(), !case["average"].is_null(), "{what}");
+        if let Some(average) = average {
+            compare(&before, &average, &case["average"], &format!("{what}, average"));
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The SDK for authors: its rules, bindings and package.
+
+mod bindings;
+mod component;
+mod package;
+mod rules;
