@@ -82,14 +82,6 @@ const ALLOWED: [Allowed; 45] = [
     ),
     ("data", &["rows"]),
     (
-        "serve",
-        &["record", "chat", "sandbox", "driver", "rollout", "store", "config", "orchestration", "registry", "nearest"],
-    ),
-    (
-        "workers",
-        &["record", "policy", "chat", "sandbox", "rollout", "store", "config", "orchestration", "registry", "serve"],
-    ),
-    (
         "run",
         &[
             "record",
@@ -107,9 +99,16 @@ const ALLOWED: [Allowed; 45] = [
             "registry",
             "filter",
             "data",
-            "workers",
             "nearest",
         ],
+    ),
+    (
+        "serve",
+        &["record", "chat", "sandbox", "driver", "rollout", "store", "config", "orchestration", "registry", "nearest"],
+    ),
+    (
+        "workers",
+        &["record", "policy", "chat", "sandbox", "rollout", "store", "config", "orchestration", "registry", "serve"],
     ),
     (
         "cli",

@@ -19,7 +19,7 @@ use gymkhana_rollout::AgentHarness;
 use gymkhana_rollout::control::{ClientTokens, Control, ControlLimits, SessionJournal};
 use gymkhana_sandbox::{GuestThreads, Plugin};
 use gymkhana_serve::remote::AgentWorkers;
-use gymkhana_workers::bus::RunKey;
+use gymkhana_workers::bus::{RunKey, random_key};
 
 use super::serve::{say_recovered, stop_signal};
 use super::session_workers;
@@ -100,7 +100,7 @@ async fn serve(
     // A client can send a signal as soon as the address is printed.
     let stop = stop_signal(printer.clone())?;
     // Workers that joined another gateway of this folder leave it, which is over now that the records are open.
-    let key = if args.no_records { RunKey::random("gateway")? } else { RunKey::of_folder(&args.out) };
+    let key = if args.no_records { random_key("gateway")? } else { RunKey::of_folder(&args.out) };
     let publish = |path: &Path| published::write(path, &served.file, contents);
     let front = session_workers::start(&args.front, key, publish, printer).await?;
     if let (Some(places), Some(front)) = (&places, &front) {
