@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use futures::future::BoxFuture;
 use gymkhana_driver::{CallRefusal, EpisodeData, Reply, StartFailure};
-use gymkhana_record::{Call, Ending, EpisodeRecord, Seed, TaskRef};
+use gymkhana_record::{Call, Ending, EpisodeRecord, Seed, TaskRef, Turn};
 
 /// Plugin instances that play one episode.
 pub trait AgentInstances: Send {
@@ -37,6 +37,22 @@ pub trait AgentInstances: Send {
     ) -> BoxFuture<'i, EpisodeRecord>
     where
         Self: 'i;
+}
+
+/// Performs a call of a program, as [`AgentInstances::call`] does. Returns the turns that it added: the transcript of the
+/// program takes them in, between the replies of the policy.
+///
+/// # Errors
+/// If the call was not performed, or the instances are lost.
+pub async fn perform(
+    instances: &mut dyn AgentInstances,
+    call: Call,
+    listed: bool,
+    most: u32,
+) -> Result<Vec<Turn>, CallFailure> {
+    let begin = instances.data().turns.len();
+    instances.call(call, listed, most).await?;
+    Ok(instances.data_mut().turns.split_off(begin))
 }
 
 /// Reason why a call has no answer.

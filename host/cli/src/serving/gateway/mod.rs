@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gymkhana_config::{GatewaySection, RunFile};
+use gymkhana_gateway::AgentHarness;
+use gymkhana_gateway::control::{ClientTokens, Control, ControlLimits, SessionJournal};
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
 use gymkhana_orchestration::plugins::{self, PluginFile};
 use gymkhana_orchestration::served::Served;
 use gymkhana_orchestration::tools_only;
 use gymkhana_registry::{Kind, Lock};
-use gymkhana_rollout::AgentHarness;
-use gymkhana_rollout::control::{ClientTokens, Control, ControlLimits, SessionJournal};
 use gymkhana_sandbox::{GuestThreads, Plugin};
 use gymkhana_serve::remote::AgentWorkers;
 use gymkhana_workers::bus::{RunKey, random_key};
