@@ -16,8 +16,9 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 45] = [
+const ALLOWED: [Allowed; 46] = [
     ("nearest", &[]),
+    ("unified", &[]),
     ("rows", &[]),
     ("registry", &["nearest"]),
     ("net", &[]),
@@ -100,6 +101,7 @@ const ALLOWED: [Allowed; 45] = [
             "registry",
             "filter",
             "data",
+            "unified",
             "nearest",
         ],
     ),
