@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use gymkhana_chat::ChatFormat;
+use gymkhana_driver::{EpisodeBackend, PlacedEpisode};
 use gymkhana_policy::Policy;
 use gymkhana_record::{EpisodeId, EpisodeRecord, SegmentError};
 use serde_json::Value as Json;
 
-use crate::agent_instances::{AgentInstances, AgentPlaces};
 use crate::episode::limits::Limits;
 use crate::episode::state::EpisodePlan;
 use crate::replay::agent_play::AgentPlay;
@@ -57,8 +57,8 @@ pub struct AgentTask<'e> {
     pub conversations: &'e Arc<AtomicU64>,
     /// The record so far, for a journal; absent without one.
     pub begun: Option<EpisodeRecord>,
-    /// The plugins of the episode, for calls of tools.
-    pub instances: &'e mut dyn AgentInstances,
+    /// The episode, for calls of tools.
+    pub episode: &'e mut dyn PlacedEpisode,
 }
 
 /// What a program contributed, and the time for which it waited.
@@ -72,8 +72,8 @@ pub struct AgentPlayed {
 
 /// A program that plays the policy's episodes instead of the host.
 pub trait AgentPlayer: Send + Sync {
-    /// Where the plugin instances of its episodes are; `None` if they are in this process.
-    fn places(&self) -> Option<&dyn AgentPlaces>;
+    /// Where its episodes run; `None` for this process.
+    fn backend(&self) -> Option<&dyn EpisodeBackend>;
 
     /// Whether turns are written to a journal.
     fn keeps_journal(&self) -> bool;

@@ -3,7 +3,6 @@
 //! An episode is a state machine that advances independently of the others in a batch. The policy is a trait, so that
 //! this crate does not depend on libtorch.
 
-mod agent_instances;
 mod agent_player;
 mod context;
 mod episode;
@@ -27,9 +26,6 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::episode::live_bytes::LiveBytes;
 use crate::reward::EpisodeEnd;
 
-pub use agent_instances::{
-    AgentInstances, AgentPlace, AgentPlaces, AgentStartError, CallFailure, InstancesLost, NoPlace, perform,
-};
 pub use agent_player::{AgentPlayed, AgentPlayer, AgentSettings, AgentTask};
 pub use context::{ContextError, ContextStrategy, Summary, Window};
 pub use episode::early_stop::EarlyStop;
@@ -59,9 +55,9 @@ pub enum RolloutError {
     /// A policy's reply has columns of different length.
     #[error("the policy's reply is malformed")]
     Segment(#[from] gymkhana_record::SegmentError),
-    /// No place is free for the plugin instances of the episode.
-    #[error(transparent)]
-    NoPlace(#[from] NoPlace),
+    /// No place is free for the episode, with the reason for its harness.
+    #[error("{0}")]
+    NoPlace(String),
 }
 
 /// The plugins, limits and rewards that all episodes of a run share.

@@ -7,8 +7,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use gymkhana_driver::EpisodeBackend;
 use gymkhana_record::{EpisodeId, SegmentError};
-use gymkhana_rollout::{AgentPlaces, AgentPlayed, AgentPlayer, AgentSettings, AgentTask, EpisodePlan};
+use gymkhana_rollout::{AgentPlayed, AgentPlayer, AgentSettings, AgentTask, EpisodePlan};
 use serde_json::Value as Json;
 
 use crate::control::{Control, ExternalPrograms, SessionOffer};
@@ -24,8 +25,8 @@ use tools::EpisodeTools;
 pub struct AgentHarness {
     /// Programs that the host does not start; by default it starts one for each episode.
     external: Option<Arc<dyn ExternalPrograms>>,
-    /// Where the plugin instances of its episodes are; by default in this process.
-    places: Option<Arc<dyn AgentPlaces>>,
+    /// Where its episodes run; by default in this process.
+    backend: Option<Arc<dyn EpisodeBackend>>,
     gateway: Gateway,
     settings: AgentSettings,
     stop_cache: Arc<StopCache>,
@@ -38,7 +39,7 @@ impl AgentHarness {
     /// If the system has no free port or no further threads.
     pub fn start(settings: AgentSettings) -> Result<Self, GatewayError> {
         let gateway = Gateway::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
-        Ok(Self { external: None, places: None, gateway, settings, stop_cache: Arc::default() })
+        Ok(Self { external: None, backend: None, gateway, settings, stop_cache: Arc::default() })
     }
 
     /// Starts a gateway at which harnesses open sessions. `url` is its address as they see it, by default the bound one.
@@ -52,13 +53,13 @@ impl AgentHarness {
         control: Arc<Control>,
     ) -> Result<Self, GatewayError> {
         let gateway = Gateway::start_with(address, url, Arc::clone(&control))?;
-        Ok(Self { external: Some(control), places: None, gateway, settings, stop_cache: Arc::default() })
+        Ok(Self { external: Some(control), backend: None, gateway, settings, stop_cache: Arc::default() })
     }
 
-    /// Starts the plugin instances of its episodes in these places.
+    /// Runs its episodes there.
     #[must_use]
-    pub fn with_places(mut self, places: Arc<dyn AgentPlaces>) -> Self {
-        self.places = Some(places);
+    pub fn with_backend(mut self, backend: Arc<dyn EpisodeBackend>) -> Self {
+        self.backend = Some(backend);
         self
     }
 
@@ -72,7 +73,7 @@ impl AgentHarness {
     fn open_session(&self, task: &AgentTask<'_>) -> OpenSession {
         let models = self.settings.models.clone();
         if self.settings.mcp {
-            self.gateway.open_with_tools(models, task.instances.data().functions(0).to_vec())
+            self.gateway.open_with_tools(models, task.episode.data().functions(0).to_vec())
         } else {
             self.gateway.open(models)
         }
@@ -134,11 +135,11 @@ impl AgentHarness {
     async fn play_episode(&self, task: AgentTask<'_>) -> Result<AgentPlayed, SegmentError> {
         let mut open = self.open_session(&task);
         let settings = self.session_settings(&task);
-        let AgentTask { plan, text, limits, chat, policy, begun, instances, .. } = task;
+        let AgentTask { plan, text, limits, chat, policy, begun, episode, .. } = task;
         let program = self.program(plan, text, &open);
         let journal = self.external.as_ref().and_then(|external| external.journal());
         let log = journal.zip(begun).map(|(journal, begun)| SessionLog::begin(journal, &begun));
-        let tools = &mut EpisodeTools { instances, most: limits.calls, logged: log.is_some() };
+        let tools = &mut EpisodeTools { episode, most: limits.calls, logged: log.is_some() };
         let mut session = Session::new(chat, policy, settings).logged(log);
         let tools = ProgramTools { requests: &mut open.tool_requests, toolbox: tools };
         // The process group of the program is gone when this returns.
@@ -152,8 +153,8 @@ impl AgentHarness {
 }
 
 impl AgentPlayer for AgentHarness {
-    fn places(&self) -> Option<&dyn AgentPlaces> {
-        self.places.as_deref()
+    fn backend(&self) -> Option<&dyn EpisodeBackend> {
+        self.backend.as_deref()
     }
 
     fn keeps_journal(&self) -> bool {

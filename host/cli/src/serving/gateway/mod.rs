@@ -86,7 +86,7 @@ async fn serve(
         }
         let [wait, most] = [section.wait_seconds, section.answer_seconds].map(Duration::from_secs_f64);
         let workers = places.insert(AgentWorkers::new(rollout.plugins(), wait, most));
-        Ok(rollout.with_agent(harness.with_places(Arc::new(workers.clone()))))
+        Ok(rollout.with_agent(harness.with_backend(Arc::new(workers.clone()))))
     });
     let served = served.await?;
     let out = (!args.no_records).then_some(args.out.as_path());

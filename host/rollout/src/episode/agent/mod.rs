@@ -10,12 +10,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gymkhana_chat::Role;
-use gymkhana_driver::{EpisodeData, Reply};
+use gymkhana_driver::{BackendError, EpisodeBackend, EpisodeData, PlacedEpisode, Reply, perform};
 use gymkhana_policy::Policy;
 use gymkhana_record::{AgentCall, AgentRun, Ending, EpisodeRecord, Part, Turn, text_of};
 use serde_json::{Value as Json, json};
 
-use crate::agent_instances::{AgentInstances, AgentPlaces, AgentStartError, InstancesLost, NoPlace, perform};
 use crate::agent_player::{AgentPlayed, AgentPlayer, AgentTask};
 use crate::context::Context;
 use crate::episode::finish::{completed, ended, never_started, so_far};
@@ -29,7 +28,7 @@ use local::{LocalInstances, TimedCalls};
 /// An episode that a program plays.
 pub(crate) struct AgentEpisode<'a> {
     rollout: &'a Rollout,
-    instances: Box<dyn AgentInstances + 'a>,
+    instances: Box<dyn PlacedEpisode + 'a>,
     policy: PolicyData,
     /// Share of the bytes of all live episodes.
     held: HeldBytes,
@@ -50,20 +49,20 @@ pub(crate) async fn play_elsewhere(
     actor: Actor<'_>,
 ) -> Option<Result<EpisodeRecord, RolloutError>> {
     let agent = rollout.agent.as_ref()?;
-    let places = agent.places()?;
+    let backend = agent.backend()?;
     let SeatPlayer::Policy(policy) = actor.player(0) else { return None };
     // A harness that has disconnected plays no session.
     let started = tokio::select! {
         biased;
-        () = agent.given_up(plan.id) => return Some(Err(NoPlace("the harness has disconnected".to_owned()).into())),
-        started = start_elsewhere(rollout, places, plan) => started,
+        () = agent.given_up(plan.id) => return Some(Err(RolloutError::NoPlace("the harness has disconnected".to_owned()))),
+        started = start_elsewhere(rollout, backend, plan) => started,
     };
     let (instances, begun) = match started {
         Ok(started) => started,
-        Err((AgentStartError::Environment(failed), begun)) => {
+        Err((BackendError::NotStarted(failed), begun)) => {
             return Some(Ok(never_started(rollout, plan, failed, begun)));
         }
-        Err((AgentStartError::NoPlace(none), _)) => return Some(Err(none.into())),
+        Err((error, _)) => return Some(Err(RolloutError::NoPlace(error.to_string()))),
     };
     let policy_data = PolicyData::new(plan.clone(), ReplayOverrides::default(), begun);
     let mut episode = AgentEpisode { rollout, instances, policy: policy_data, held: rollout.live.share() };
@@ -74,11 +73,11 @@ pub(crate) async fn play_elsewhere(
 /// Starts an episode in one of the places; also returns the moment at which it had the place.
 async fn start_elsewhere(
     rollout: &Rollout,
-    places: &dyn AgentPlaces,
+    backend: &dyn EpisodeBackend,
     plan: &EpisodePlan,
-) -> Result<(Box<dyn AgentInstances>, Instant), (AgentStartError, Instant)> {
+) -> Result<(Box<dyn PlacedEpisode>, Instant), (BackendError, Instant)> {
     rollout.live.room(START_WAIT).await;
-    let place = places.place().await.map_err(|none| (AgentStartError::NoPlace(none), Instant::now()))?;
+    let place = backend.place().await.map_err(|error| (error, Instant::now()))?;
     let begun = Instant::now();
     match place.start(plan.task.clone(), plan.seed).await {
         Ok(instances) => Ok((instances, begun)),
@@ -120,7 +119,7 @@ impl AgentEpisode<'_> {
             chat: &rollout.chat,
             policy,
             conversations: &rollout.conversations,
-            instances: &mut *self.instances,
+            episode: &mut *self.instances,
         };
         let AgentPlayed { mut play, policy_time } = agent.play(task).await?;
         let data = self.instances.data_mut();
@@ -216,7 +215,7 @@ impl AgentEpisode<'_> {
             Ok(_) if self.data().failures.iter().any(|failure| failure.kind.is_hosts()) => Ending::Dropped,
             // The program has answered once, and the environment wants another action.
             Ok(ended) => ended.unwrap_or(Ending::TurnLimit),
-            Err(InstancesLost(_)) => {
+            Err(_) => {
                 let data = self.instances.data_mut();
                 data.turns.push(Turn::Message { seat: data.seat, content: text(&answer) });
                 Ending::Dropped
