@@ -1,18 +1,30 @@
 //! The command line: plugins, registries, and recorded runs. Commands that need a model are in the program
 //! `gymkhana-train`, which is linked with libtorch and which [`main`] starts.
 
+// The commands that use the rest are in the full build.
+#![cfg_attr(not(feature = "full"), allow(dead_code))]
+
 pub mod args;
 pub mod columns;
 mod commands;
+#[cfg(feature = "full")]
 mod data;
+#[cfg(feature = "full")]
+mod doctor;
 pub mod error;
 mod escape;
 mod launch;
 mod libtorch;
 mod parse;
+#[cfg(feature = "full")]
 mod plugin;
+#[cfg(not(feature = "full"))]
+mod plugin_files;
 pub mod printer;
+#[cfg(feature = "full")]
 pub mod registry;
+#[cfg(feature = "full")]
+mod serving;
 pub mod units;
 
 use std::ffi::OsString;
@@ -26,6 +38,8 @@ use crate::error::CliResult;
 use crate::printer::Printer;
 
 pub use crate::commands::page::bind as bind_page;
+#[cfg(not(feature = "full"))]
+pub use crate::plugin_files as registry;
 
 /// The program `host`.
 #[must_use]
@@ -72,18 +86,11 @@ pub fn finish(printer: &Printer, command: impl FnOnce(&Printer) -> CliResult<u8>
 fn dispatch(command: Command, printer: &Printer) -> CliResult<u8> {
     let done = match command {
         Command::Model(_) => return Err(launch::trainer()),
-        Command::Doctor(args) => return Ok(commands::doctor::doctor(&args, printer)),
         Command::Replay(args) => commands::replay::replay(&args, printer),
         Command::Show(args) => commands::show::show(&args, printer),
         Command::Page(args) => commands::page::page(&args, printer),
         Command::Rescore(args) => commands::rescore::score(&args, printer),
-        Command::Serve(args) => commands::serve::serve(&args, printer),
-        Command::Data(command) => data::run(&command, printer),
-        Command::Gateway(args) => commands::gateway::gateway(&args, printer),
-        Command::Worker(args) => commands::worker::worker(&args, printer),
         Command::Reward(RewardCommand::Diff(args)) => commands::rescore::diff(&args, printer),
-        Command::Plugin(command) => plugin::run(&command, printer),
-        Command::Registry(command) => registry::run(command, printer),
         Command::Cache(command) => commands::cache::cache(&command, printer),
         Command::Completions(args) => {
             commands::completions::completions(&args, printer);
@@ -92,6 +99,25 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<u8> {
         Command::Version(args) => {
             commands::version::version(&args, printer);
             Ok(())
+        }
+        #[cfg(feature = "full")]
+        Command::Data(command) => data::run(&command, printer),
+        #[cfg(feature = "full")]
+        Command::Doctor(args) => return Ok(doctor::doctor(&args, printer)),
+        #[cfg(feature = "full")]
+        Command::Gateway(args) => serving::gateway::gateway(&args, printer),
+        #[cfg(feature = "full")]
+        Command::Plugin(command) => plugin::run(&command, printer),
+        #[cfg(feature = "full")]
+        Command::Registry(command) => registry::run(command, printer),
+        #[cfg(feature = "full")]
+        Command::Serve(args) => serving::serve::serve(&args, printer),
+        #[cfg(feature = "full")]
+        Command::Worker(args) => serving::worker::worker(&args, printer),
+        #[cfg(not(feature = "full"))]
+        _ => {
+            let typed = std::env::args().nth(1).unwrap_or_default();
+            Err(error::CliError::left_out(format!("`host {typed}` cannot run"), "the command"))
         }
     };
     done.map(|()| 0)

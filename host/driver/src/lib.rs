@@ -4,6 +4,7 @@
 //! Rollouts add policies, contexts and limits on top of it. The conformance suite and `host plugin play` use it
 //! directly, so that a plugin is tested by the code that later runs it.
 
+mod backend;
 mod chain;
 mod data;
 mod episode;
@@ -20,6 +21,7 @@ mod tool_set;
 mod toolbox;
 mod turn;
 
+pub use backend::{BackendError, EpisodeBackend, EpisodePlace, PlacedEpisode, perform};
 pub use data::{EpisodeData, Extent};
 pub use episode::{Episode, EpisodeSeeds, EpisodeSetup, StartFailure};
 pub use hooks::{Hooks, NoHooks, TimedCall};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use gymkhana_net::http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use gymkhana_net::http::{Client, Error, Method, Response, StatusCode};
 use gymkhana_net::{ClientError, Forbidden, check_literal, checked_client};
 use gymkhana_record::{HttpRequest, HttpResponse, Refused, Reply};
-use reqwest::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::{Client, Method, Response, StatusCode};
 use url::Url;
 
 use crate::rule::Rule;
@@ -205,7 +205,7 @@ impl PendingRequest {
             Self { url, method: self.method.clone(), headers: self.headers.clone(), body: self.body.clone() };
         if becomes_get && next.method != Method::HEAD {
             (next.method, next.body) = (Method::GET, vec![]);
-            next.headers.remove(reqwest::header::CONTENT_TYPE);
+            next.headers.remove(CONTENT_TYPE);
         }
         if next.url.origin() != self.url.origin() {
             GUEST_CREDENTIALS.iter().for_each(|name| drop(next.headers.remove(*name)));
@@ -222,7 +222,7 @@ fn size_of_headers(headers: &HeaderMap) -> usize {
 }
 
 /// Converts the failure of a request into a refusal.
-fn failed(error: &reqwest::Error) -> Refused {
+fn failed(error: &Error) -> Refused {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     let mut last = String::new();
     while let Some(error) = cause {

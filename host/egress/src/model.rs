@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use gymkhana_net::http::{Client, StatusCode};
 use gymkhana_net::{
     ClientError, Failed, Forbidden, GaveUp, Retry, Secret, check_literal, checked_client, reachable, root_cause,
 };
 use gymkhana_record::{ModelReply, ModelRequest, ModelRole, Part, Refused, Reply, text_of};
 use gymkhana_sandbox::OutboundError;
-use reqwest::{Client, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::Url;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use gymkhana_net::http::Method;
+use gymkhana_net::http::header::{HeaderName, HeaderValue};
 use gymkhana_net::{Reachable, Secret};
-use reqwest::Method;
-use reqwest::header::{HeaderName, HeaderValue};
 use url::{Host, Url};
 
 /// Header that the host adds and guests do not see.

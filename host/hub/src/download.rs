@@ -5,9 +5,9 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::Duration;
 
+use gymkhana_net::http::header::{ACCEPT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, LOCATION, RANGE};
+use gymkhana_net::http::{Method, Response, StatusCode};
 use gymkhana_net::{Failed, Retry, root_cause};
-use reqwest::header::{ACCEPT_ENCODING, CONTENT_RANGE, ETAG, HeaderMap, LOCATION, RANGE};
-use reqwest::{Method, Response, StatusCode};
 use sha2::{Digest, Sha256};
 use url::Url;
 

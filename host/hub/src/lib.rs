@@ -13,8 +13,8 @@ mod name;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gymkhana_net::http::{Client, Method};
 use gymkhana_net::{ClientError, Secret, fetching_client};
-use reqwest::{Client, Method};
 use url::{Host, Url};
 
 use cache::Cache;

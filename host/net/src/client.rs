@@ -1,49 +1,12 @@
-//! HTTP clients that do not follow redirects; those for plugins ignore proxies and connect only to checked addresses.
+//! Checks of the addresses that a request may reach, and causes of its failures.
 
-use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::net::IpAddr;
 
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::{Client, ClientBuilder, redirect};
 use url::{Host, Url};
 
 use crate::address::{Reach, metadata_service, reach};
+use crate::http::Error;
 use crate::secret::Secret;
-
-/// Timeout for connecting.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout between two reads of a download.
-const READ_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// The client cannot be set up, for example because the root certificates cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot set up an HTTP client\nhint: install the system's root certificates (package ca-certificates)")]
-pub struct ClientError(#[from] reqwest::Error);
-
-/// Common settings of all clients.
-fn builder() -> ClientBuilder {
-    // This fails if a provider is already installed, which suffices.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder().redirect(redirect::Policy::none()).connect_timeout(CONNECT_TIMEOUT)
-}
-
-/// Creates a client for downloads that the user requests. It uses the proxies of the environment, except for servers on
-/// this machine (`here`).
-///
-/// # Errors
-/// If the client cannot be set up.
-pub fn fetching_client(here: bool) -> Result<Client, ClientError> {
-    let builder = builder().read_timeout(READ_TIMEOUT);
-    Ok(if here { builder.no_proxy() } else { builder }.build()?)
-}
-
-/// Creates a client that connects only to checked addresses.
-///
-/// # Errors
-/// If the client cannot be set up.
-pub fn checked_client(reachable: Reachable) -> Result<Client, ClientError> {
-    Ok(builder().no_proxy().dns_resolver(Checked(reachable)).build()?)
-}
 
 /// Classes of addresses that a request may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,24 +75,8 @@ pub fn check_literal(url: &Url, reachable: Reachable) -> Result<(), Forbidden> {
     check(address, reachable, &address.to_string())
 }
 
-/// Resolver that checks every address of a name; the client connects to the checked addresses without resolving again.
-struct Checked(Reachable);
-
-impl Resolve for Checked {
-    fn resolve(&self, name: Name) -> Resolving {
-        let reachable = self.0;
-        Box::pin(async move {
-            let addresses: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            for address in &addresses {
-                check(address.ip(), reachable, name.as_str())?;
-            }
-            Ok(Box::new(addresses.into_iter()) as Addrs)
-        })
-    }
-}
-
 /// Returns the innermost cause of an error.
-pub fn root_cause(error: &reqwest::Error) -> String {
+pub fn root_cause(error: &Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;

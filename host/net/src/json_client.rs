@@ -6,11 +6,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use reqwest::{Client, RequestBuilder, StatusCode};
 use serde_json::Value;
 use url::Url;
 
-use crate::client::{self, ClientError, reachable, root_cause};
+use crate::client::{check_literal, reachable, root_cause};
+use crate::http::{Client, ClientError, RequestBuilder, StatusCode, checked_client};
 use crate::retry::{Failed, GaveUp, Retry};
 use crate::secret::Secret;
 
@@ -110,7 +110,7 @@ impl JsonClient {
     /// # Errors
     /// If the client cannot be set up.
     pub fn new(url: Url, key: Option<Secret>, on_status: StatusSink) -> Result<Self, ClientError> {
-        let client = client::checked_client(reachable(&url, key.as_ref()))?;
+        let client = checked_client(reachable(&url, key.as_ref()))?;
         Ok(Self { url, key, client, on_status, down: AtomicBool::new(false) })
     }
 
@@ -171,7 +171,7 @@ impl JsonClient {
         read: impl Fn(&Received) -> Result<T, String>,
     ) -> Result<T, JsonClientError> {
         // A literal address in the URL is never resolved, so it is checked here.
-        client::check_literal(&self.url, reachable(&self.url, self.key.as_ref()))
+        check_literal(&self.url, reachable(&self.url, self.key.as_ref()))
             .map_err(|forbidden| JsonClientError::Address(forbidden.to_string()))?;
         let url = format!("{}{path}", self.url.as_str().trim_end_matches('/'));
         let attempt = || async {

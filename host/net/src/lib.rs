@@ -7,15 +7,15 @@
 
 mod address;
 mod client;
+pub mod http;
 mod json_client;
 mod retry;
 mod secret;
 mod spellings;
 
 pub use address::{Reach, reach};
-pub use client::{
-    ClientError, Forbidden, Reachable, check_literal, checked_client, fetching_client, reachable, root_cause,
-};
+pub use client::{Forbidden, Reachable, check_literal, reachable, root_cause};
+pub use http::{ClientError, checked_client, fetching_client};
 pub use json_client::{Body, JsonClient, JsonClientError, Received, RequestPolicy, StatusSink};
 pub use retry::{Failed, GaveUp, Retry};
 pub use secret::Secret;

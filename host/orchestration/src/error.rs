@@ -38,6 +38,12 @@ impl RunError {
         Self { kind: ErrorKind::Internal, error: anyhow::anyhow!("{message}"), hint: None }
     }
 
+    /// An error of a smaller build: `what` needs `part`, which its features leave out.
+    pub fn left_out(what: impl Display, part: impl Display) -> Self {
+        Self::user(format!("{what}: this build of the host leaves out {part}"))
+            .with_hint("run `cargo xtask setup`, which builds everything")
+    }
+
     /// The same error with this hint, which replaces hints of its messages.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Display) -> Self {

@@ -2,7 +2,7 @@
 
 use gymkhana_chat::ChatFormat;
 use gymkhana_config::RunFile;
-use gymkhana_rollout::{AgentHarness, PluginSet, RewardSum, Rollout};
+use gymkhana_rollout::{AgentSettings, PluginSet, RewardSum, Rollout};
 
 use crate::error::{Classify, RunError, RunResult};
 use crate::seats::bindings;
@@ -42,8 +42,22 @@ pub fn rollout(
 /// If the program does not exist, or the gateway cannot start.
 pub fn with_agent(rollout: Rollout, file: &RunFile) -> RunResult<Rollout> {
     let Some(agent) = &file.agent else { return Ok(rollout) };
-    let harness = AgentHarness::start(agent.settings(&file.limits.stop)).user_error()?;
-    Ok(rollout.with_agent(harness))
+    played_by(rollout, agent.settings(&file.limits.stop))
+}
+
+#[cfg(feature = "agents")]
+fn played_by(rollout: Rollout, settings: AgentSettings) -> RunResult<Rollout> {
+    Ok(rollout.with_agent(gymkhana_gateway::AgentHarness::start(settings).user_error()?))
+}
+
+#[cfg(not(feature = "agents"))]
+fn played_by(_rollout: Rollout, settings: AgentSettings) -> RunResult<Rollout> {
+    Err(left_out(&settings))
+}
+
+fn left_out(settings: &AgentSettings) -> RunError {
+    let program = settings.command.first().map_or("", String::as_str);
+    RunError::left_out(format!("[agent] names the program `{program}`"), "agent programs")
 }
 
 /// Rejects a run whose plugins an agent program cannot play: it plays one seat, calls tools of the run by MCP alone, and
@@ -53,6 +67,9 @@ pub fn with_agent(rollout: Rollout, file: &RunFile) -> RunResult<Rollout> {
 /// The first problem.
 pub fn check_agent(file: &RunFile, set: &PluginSet) -> RunResult<()> {
     let Some(agent) = &file.agent else { return Ok(()) };
+    if cfg!(not(feature = "agents")) {
+        return Err(left_out(&agent.settings(&file.limits.stop)));
+    }
     let environment = set.environment().plugin.name();
     if set.seats() > 1 {
         let message = format!("[agent] plays one seat, and environment `{environment}` has {}", set.seats());

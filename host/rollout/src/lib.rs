@@ -3,11 +3,10 @@
 //! An episode is a state machine that advances independently of the others in a batch. The policy is a trait, so that
 //! this crate does not depend on libtorch.
 
-mod agent_instances;
+mod agent_player;
 mod context;
 mod episode;
 mod group_plan;
-mod harness;
 mod listing;
 mod metrics;
 mod plugins;
@@ -27,9 +26,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::episode::live_bytes::LiveBytes;
 use crate::reward::EpisodeEnd;
 
-pub use agent_instances::{
-    AgentInstances, AgentPlace, AgentPlaces, AgentStartError, CallFailure, InstancesLost, NoPlace,
-};
+pub use agent_player::{AgentPlayed, AgentPlayer, AgentSettings, AgentTask};
 pub use context::{ContextError, ContextStrategy, Summary, Window};
 pub use episode::early_stop::EarlyStop;
 pub use episode::limits::Limits;
@@ -39,11 +36,9 @@ pub use episode::seat_rules::SeatRules;
 pub use episode::state::{Actor, EpisodePlan, SeatPlayer};
 pub use group_plan::{Branch, GroupPlan, Guided, Oversample, PlanError, Prefixes, Probe, SamplingPlan, Selection};
 pub use gymkhana_driver::{BoundPlugin, DEFAULT_EPISODE_BYTES, UnknownTool};
-pub use gymkhana_gateway::control;
-pub use gymkhana_gateway::server::GatewayError;
-pub use harness::{AgentHarness, AgentSettings};
 pub use metrics::{Buckets, RolloutMetrics, Timer, WaitKind};
 pub use plugins::{BoundReward, PluginSet, PluginSetError, RefusedOption};
+pub use replay::agent_play::AgentPlay;
 pub use replay::compare::Difference;
 pub use replay::fork::{FailedForks, ForkCheck, ForkError};
 pub use reward::{
@@ -60,9 +55,9 @@ pub enum RolloutError {
     /// A policy's reply has columns of different length.
     #[error("the policy's reply is malformed")]
     Segment(#[from] gymkhana_record::SegmentError),
-    /// No place is free for the plugin instances of the episode.
-    #[error(transparent)]
-    NoPlace(#[from] NoPlace),
+    /// No place is free for the episode, with the reason for its harness.
+    #[error("{0}")]
+    NoPlace(String),
 }
 
 /// The plugins, limits and rewards that all episodes of a run share.
@@ -90,7 +85,7 @@ pub struct Rollout {
     /// The id of the next conversation: no two conversations of a rollout share a cache.
     pub(crate) conversations: Arc<AtomicU64>,
     /// The program that plays the policy's episodes; absent if the host does.
-    pub(crate) agent: Option<AgentHarness>,
+    pub(crate) agent: Option<Arc<dyn AgentPlayer>>,
 }
 
 impl Rollout {
@@ -170,8 +165,8 @@ impl Rollout {
 
     /// Lets an agent program play the episodes of the policy. Oracles play as without it.
     #[must_use]
-    pub fn with_agent(mut self, agent: AgentHarness) -> Self {
-        self.agent = Some(agent);
+    pub fn with_agent(mut self, agent: impl AgentPlayer + 'static) -> Self {
+        self.agent = Some(Arc::new(agent));
         self
     }
 

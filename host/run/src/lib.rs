@@ -40,6 +40,7 @@ pub use gymkhana_orchestration::{
 };
 pub use gymkhana_store::StageSummary;
 
+#[cfg(feature = "metrics")]
 pub use metrics::metrics_page;
 pub use plan::{FirstPrompt, RunPlan};
 pub use stages::run::{Finished, Outcome};

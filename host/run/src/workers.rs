@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use gymkhana_orchestration::remote::RunPosition;
-use gymkhana_orchestration::{Reporter, RunResult};
-use gymkhana_workers::{Dispatched, Dispatcher, RunOnBus, TrainersBus};
+use gymkhana_orchestration::RunResult;
+use gymkhana_orchestration::remote::{RemoteRun, RunPosition, RunWorkers};
 
 use crate::session::Session;
 use crate::stages::batch::deterministic_places;
@@ -13,23 +12,21 @@ impl Session {
     /// Lets workers play the episodes from here on.
     ///
     /// # Errors
-    /// If the bus does not keep the run.
-    pub(crate) async fn give_out(&mut self, bus: TrainersBus) -> RunResult<Dispatcher> {
+    /// If the run cannot be given to them.
+    pub(crate) async fn give_out(&mut self, workers: &mut dyn RunWorkers) -> RunResult<()> {
         let plugins = self.environments.first().rollout.plugins();
-        let run = RunOnBus {
+        let run = RemoteRun {
             folder: self.folder.reader().path().to_owned(),
             rollouts: self.environments.rollouts(),
-            seats: self.seats.clone(),
+            seats: Arc::new(self.seats.clone()),
             places: deterministic_places(&self.file, plugins)?,
             reporter: Arc::clone(&self.reporter),
         };
-        let dispatcher = Dispatcher::start(bus, run).await?;
-        self.reporter.status(&format!("workers play run {} of the bus", dispatcher.run()));
-        self.remote = Some(dispatcher.players());
-        Ok(dispatcher)
+        self.remote = Some(workers.begin(run).await?);
+        Ok(())
     }
 
-    /// Shows the position on the bus, if workers play.
+    /// Shows the position to the workers' operators, if workers play.
     pub(crate) fn show_position(&self) {
         let (Some(remote), Some(stage)) = (&self.remote, self.file.stages.get(self.progress.stage)) else { return };
         remote.show(RunPosition {
@@ -39,14 +36,4 @@ impl Session {
             weight_version: self.seats.policy().weight_version(),
         });
     }
-}
-
-/// Reports what workers did.
-pub(crate) fn report(dispatched: &Dispatched, reporter: &dyn Reporter) {
-    let Dispatched { groups, delivered_again, not_wanted, refused, failed, workers } = dispatched;
-    reporter.status(&format!(
-        "workers: {}; groups: {groups}, delivered again: {delivered_again}, results not wanted: {not_wanted}, refused: \
-         {refused}, failed: {failed}",
-        workers.len()
-    ));
 }

@@ -39,5 +39,5 @@ mod worker;
 
 pub use front::{FrontSettings, SessionFront};
 pub use signature::{Signer, WorkerKeys};
-pub use trainer::{Dispatched, Dispatcher, DispatcherSettings, RunOnBus, TrainersBus};
+pub use trainer::{BusWorkers, DispatcherSettings};
 pub use worker::{Worked, Worker, WorkerSettings};

@@ -16,15 +16,15 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 46] = [
+const ALLOWED: [Allowed; 47] = [
     ("nearest", &[]),
+    ("unified", &[]),
     ("rows", &[]),
     ("registry", &["nearest"]),
     ("net", &[]),
     ("record", &[]),
     ("policy", &["record"]),
     ("chat", &["record", "policy"]),
-    ("gateway", &["record", "policy", "chat"]),
     ("traces", &["record"]),
     ("filter", &["nearest", "record"]),
     ("sandbox", &["record", "registry", "nearest"]),
@@ -34,7 +34,8 @@ const ALLOWED: [Allowed; 46] = [
     ("driver", &["record", "registry", "sandbox"]),
     ("conformance", &["record", "registry", "sandbox", "driver"]),
     ("algorithm", &[]),
-    ("rollout", &["record", "registry", "sandbox", "driver", "policy", "chat", "gateway", "nearest", "algorithm"]),
+    ("rollout", &["record", "registry", "sandbox", "driver", "policy", "chat", "nearest", "algorithm"]),
+    ("gateway", &["record", "policy", "chat", "driver", "rollout"]),
     ("trainer", &["algorithm", "record", "policy"]),
     ("policy-server", &["record", "policy", "chat", "net"]),
     ("tinker", &["record", "policy", "algorithm", "net"]),
@@ -68,6 +69,7 @@ const ALLOWED: [Allowed; 46] = [
             "net",
             "hub",
             "egress",
+            "gateway",
             "mcp",
             "sandbox",
             "rollout",
@@ -81,14 +83,6 @@ const ALLOWED: [Allowed; 46] = [
         ],
     ),
     ("data", &["rows"]),
-    (
-        "serve",
-        &["record", "chat", "sandbox", "driver", "rollout", "store", "config", "orchestration", "registry", "nearest"],
-    ),
-    (
-        "workers",
-        &["record", "policy", "chat", "sandbox", "rollout", "store", "config", "orchestration", "registry", "serve"],
-    ),
     (
         "run",
         &[
@@ -107,9 +101,17 @@ const ALLOWED: [Allowed; 46] = [
             "registry",
             "filter",
             "data",
-            "workers",
+            "unified",
             "nearest",
         ],
+    ),
+    (
+        "serve",
+        &["record", "chat", "sandbox", "driver", "rollout", "store", "config", "orchestration", "registry", "nearest"],
+    ),
+    (
+        "workers",
+        &["record", "policy", "chat", "sandbox", "rollout", "store", "config", "orchestration", "registry", "serve"],
     ),
     (
         "cli",
@@ -130,6 +132,7 @@ const ALLOWED: [Allowed; 46] = [
             "algorithm",
             "config",
             "orchestration",
+            "gateway",
             "serve",
             "data",
             "workers",
@@ -189,7 +192,10 @@ const ALLOWED: [Allowed; 46] = [
             "tests",
         ],
     ),
-    ("studies", &["benches", "record", "policy", "chat", "sandbox", "rollout", "trainer", "config", "orchestration"]),
+    (
+        "studies",
+        &["benches", "record", "policy", "chat", "gateway", "sandbox", "rollout", "trainer", "config", "orchestration"],
+    ),
     (
         "fuzz",
         &[

@@ -1,5 +1,8 @@
 //! Arguments of the command line.
 
+pub mod data;
+pub mod plugin;
+pub mod registry;
 mod serving;
 mod workers;
 
@@ -13,12 +16,12 @@ use gymkhana_algorithm::Accelerator;
 use gymkhana_policy::Sampling;
 use gymkhana_record::EpisodeId;
 
-use crate::data::args::{DataCommand, Purpose};
 use crate::error::{CliError, CliResult};
-use crate::plugin::PluginCommand;
-use crate::registry::args::{FetchArgs, RegistryCommand};
 use crate::units::parse_age;
 
+use data::{DataCommand, Purpose};
+use plugin::PluginCommand;
+use registry::{FetchArgs, RegistryCommand};
 use serving::PAGE_ADDRESS;
 pub use serving::{FrontArgs, GatewayArgs, PageArgs, ServeArgs, ServeCommand, ServeExportArgs, StdioTools};
 pub use workers::{BusArgs, WorkerArgs};

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::registry::FetchArgs;
 use super::workers::BusArgs;
-use crate::registry::args::FetchArgs;
 
 /// `host serve`.
 #[derive(Debug, Args)]

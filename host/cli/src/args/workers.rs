@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use gymkhana_workers::bus::{BusSettings, RunKey};
+use gymkhana_orchestration::RunKey;
 
 /// Access to the bus.
 #[derive(Debug, Args)]
@@ -17,20 +17,6 @@ pub struct BusArgs {
     /// Certificates of authorities for the bus
     #[arg(long, value_name = "FILE")]
     pub bus_ca: Option<PathBuf>,
-}
-
-impl BusArgs {
-    /// The bus at this address.
-    #[must_use]
-    pub fn settings(&self, url: &str) -> BusSettings {
-        let Self { bus_credentials, bus_nkey, bus_ca } = self;
-        BusSettings {
-            url: url.to_owned(),
-            credentials: bus_credentials.clone(),
-            nkey: bus_nkey.clone(),
-            ca: bus_ca.clone(),
-        }
-    }
 }
 
 /// `host worker`.

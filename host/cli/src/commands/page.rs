@@ -73,7 +73,7 @@ fn page_error(error: PageError) -> CliError {
 }
 
 /// Waits for the first signal.
-pub(super) fn stop_signal() -> CliResult<impl Future<Output = ()>> {
+pub fn stop_signal() -> CliResult<impl Future<Output = ()>> {
     let mut interrupt = signal(SignalKind::interrupt()).internal()?;
     let mut terminate = signal(SignalKind::terminate()).internal()?;
     Ok(async move {

@@ -10,7 +10,7 @@ use gymkhana_orchestration::recorded_runs::{RecordedRun, count_matches};
 use gymkhana_record::EpisodeRecord;
 use gymkhana_traces::{About, TraceFormat, WANDB_COLUMNS, traces};
 
-use super::args::{DataExportArgs, DataFormat};
+use crate::args::data::{DataExportArgs, DataFormat};
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use crate::units::counted;

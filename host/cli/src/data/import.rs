@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use gymkhana_data::Imported;
 
-use super::args::ImportArgs;
 use super::{options, told};
+use crate::args::data::ImportArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::escape::escape_line;
 use crate::printer::Printer;

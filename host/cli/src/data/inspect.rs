@@ -7,8 +7,8 @@ use gymkhana_data::{Inspection, Lengths};
 use gymkhana_orchestration::chat::model_chat_files;
 use serde_json::json;
 
-use super::args::InspectDataArgs;
 use super::{options, told};
+use crate::args::data::InspectDataArgs;
 use crate::error::{Classify, CliResult};
 use crate::escape::escape_line;
 use crate::printer::Printer;

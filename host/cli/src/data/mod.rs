@@ -1,15 +1,14 @@
 //! `host data`: tasks from files of users, and recorded episodes for other programs.
 
-pub mod args;
 mod export;
 mod import;
 mod inspect;
 
 use gymkhana_data::{ImportOptions, Mapping};
 
+use crate::args::data::{DataCommand, SourceArgs};
 use crate::error::{CliError, CliResult};
 use crate::printer::Printer;
-use args::{DataCommand, SourceArgs};
 
 /// Rows between two lines about the progress.
 const PROGRESS: u64 = 1_000_000;

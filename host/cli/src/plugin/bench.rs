@@ -6,8 +6,8 @@ use gymkhana_conformance::{Measured, Settings, measure};
 use gymkhana_sandbox::CompilerEffort;
 use serde_json::json;
 
+use crate::args::plugin::BenchArgs;
 use crate::error::{Classify, CliResult};
-use crate::plugin::args::BenchArgs;
 use crate::plugin::build::BuildMode;
 use crate::plugin::find::find;
 use crate::plugin::plugin_inputs::{self, PluginInputs};

@@ -8,9 +8,10 @@ use gymkhana_registry::{
 };
 use gymkhana_sandbox::{CompilerEffort, Inspection, SandboxConfig};
 
+use crate::args::plugin::{GivenInputs, InspectArgs};
+use crate::args::registry::InfoArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::escape::escape_line;
-use crate::plugin::args::{GivenInputs, InspectArgs};
 use crate::plugin::build;
 use crate::plugin::companions::Companions;
 use crate::plugin::describe::{self, Rows};
@@ -19,7 +20,6 @@ use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::plugin::test::suite_config;
 use crate::printer::Printer;
 use crate::registry;
-use crate::registry::args::InfoArgs;
 use crate::units::counted;
 
 /// Runs the command. A path that exists is a file or a folder; another text without `.wasm` is a name.

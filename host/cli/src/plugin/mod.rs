@@ -1,6 +1,5 @@
 //! `host plugin`: commands for plugin authors.
 
-mod args;
 mod bench;
 pub mod build;
 mod companions;
@@ -16,13 +15,13 @@ mod project;
 mod sdk;
 mod test;
 
-pub use args::{GivenInputs, PluginCommand};
 pub use build::{BuildMode, build_folder};
 pub use inspect::{PluginPage, describe_component, list, one_line, print_rows};
 pub use new::is_template_description;
 pub use project::Project;
 pub use test::{report_for_publishing, report_of};
 
+use crate::args::plugin::PluginCommand;
 use crate::error::CliResult;
 use crate::printer::Printer;
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use gymkhana_registry::PluginName;
 
+use crate::args::plugin::{KindArg, Language, NewArgs};
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::args::{KindArg, Language, NewArgs};
 use crate::plugin::build::tools::{JS_SETUP, PYTHON_SETUP};
 use crate::plugin::sdk::{self, Sdk};
 use crate::printer::Printer;

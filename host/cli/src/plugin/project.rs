@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::args::plugin::Language;
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::args::Language;
 
 /// A plugin's folder.
 pub struct Project<'a> {

@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 
 use url::Url;
 
+use crate::args::plugin::Language;
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::args::Language;
 use crate::plugin::project::description_file;
 
 /// Checkout that built this host.

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_conformance::{FinishedEpisode, Settings, check_plugin, limits};
+use gymkhana_conformance::{FinishedEpisode, MOST_MEMORY, Settings, check_plugin, limits};
 use gymkhana_registry::{Check, CheckOutcome, Report, write_atomically};
 use gymkhana_sandbox::{CompilerEffort, Sandbox, SandboxConfig};
 use gymkhana_store::RunReader;
 
+use crate::args::plugin::{MOST_MEMORY_MIB, TestArgs};
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::args::TestArgs;
 use crate::plugin::build::{
     self,
     BuildMode::{Quick, Whole},
@@ -18,6 +18,8 @@ use crate::plugin::log;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::printer::Printer;
 use gymkhana_orchestration::groups;
+
+const _: () = assert!(MOST_MEMORY == MOST_MEMORY_MIB << 20, "--most-memory has the suite's default");
 
 /// Runs the command.
 pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {

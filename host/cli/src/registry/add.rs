@@ -8,9 +8,9 @@ use gymkhana_registry_client::Unpinned;
 use semver::{Comparator, Op, VersionReq};
 
 use super::RegistrySession;
-use super::args::AddArgs;
 use super::project::{Project, ProjectDependency, listed, root_or_here, wants_consent};
 use super::project_lock::ProjectLock;
+use crate::args::registry::AddArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::escape::escape_terminal;
 use crate::printer::Printer;

@@ -6,9 +6,10 @@ use gymkhana_sandbox::CompilerEffort;
 use serde_json::json;
 
 use super::RegistrySession;
-use super::args::InfoArgs;
+use crate::args::plugin::GivenInputs;
+use crate::args::registry::InfoArgs;
 use crate::error::{CliError, CliResult};
-use crate::plugin::{GivenInputs, PluginPage, list, print_rows};
+use crate::plugin::{PluginPage, list, print_rows};
 use crate::printer::Printer;
 
 /// Runs `host info`. A signed release that describes the plugin suffices; otherwise, and to describe it with given

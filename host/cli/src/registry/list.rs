@@ -7,8 +7,8 @@ use semver::{Version, VersionReq};
 use serde::Serialize;
 
 use super::RegistrySession;
-use super::args::ListArgs;
 use super::project::Project;
+use crate::args::registry::ListArgs;
 use crate::error::CliResult;
 use crate::plugin::list as joined;
 use crate::printer::Printer;

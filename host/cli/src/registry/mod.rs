@@ -4,7 +4,6 @@
 //! consent, and print.
 
 mod add;
-pub mod args;
 mod contact;
 mod info;
 mod list;
@@ -22,10 +21,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use gymkhana_registry_client::RegistryClient;
 
+use crate::args::plugin::GivenInputs;
+use crate::args::registry::{RegistryCommand, ServingCommand};
 use crate::error::{Classify, CliResult};
-use crate::plugin::GivenInputs;
 use crate::printer::Printer;
-use args::{RegistryCommand, ServingCommand};
 
 pub use contact::{configured, contact_all};
 pub use info::info;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, Requirement, without_consent};
 use gymkhana_registry_client::Unpinned;
 
-use super::args::FetchArgs;
 use super::project::{Project, project_lock_in, root_or_here, wants_consent};
 use super::project_lock::ProjectLock;
 use super::{RegistrySession, lock_in};
+use crate::args::registry::FetchArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use gymkhana_orchestration::plugins::{PluginFile, pin, read_file};

@@ -11,8 +11,8 @@ use gymkhana_registry::{
 };
 use gymkhana_registry_client::{PublishRequest, Secrets};
 
-use super::args::{KeyArgs, KeygenArgs, PublishArgs, YankArgs};
 use super::{RegistrySession, days};
+use crate::args::registry::{KeyArgs, KeygenArgs, PublishArgs, YankArgs};
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::{
     BuildMode, Project, build_folder, describe_component, is_template_description, one_line, report_for_publishing,

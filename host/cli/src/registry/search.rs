@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::RegistrySession;
-use super::args::FetchArgs;
+use crate::args::registry::FetchArgs;
 use crate::error::CliResult;
 use crate::escape::escape_line;
 use crate::printer::Printer;

@@ -7,11 +7,11 @@ use std::path::Path;
 use gymkhana_registry::{Authority, RegistryFolder, Rotation, SecretKey, SignedText};
 use gymkhana_registry_server::{PublishTokens, RegistryServer, ServerLimits};
 
-use super::args::{InitArgs, ServingCommand, SigningArgs};
 use super::project::listed;
 use super::{RegistrySession, days, info, now};
+use crate::args::plugin::GivenInputs;
+use crate::args::registry::{InitArgs, ServingCommand, SigningArgs};
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::GivenInputs;
 use crate::printer::Printer;
 use crate::units::counted;
 

@@ -4,8 +4,8 @@ use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, PluginName, RequirementName}
 use gymkhana_registry_client::{PROJECT_FILE, Unpinned};
 
 use super::RegistrySession;
-use super::args::FetchArgs;
 use super::project::Project;
+use crate::args::registry::FetchArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 

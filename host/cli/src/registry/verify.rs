@@ -4,9 +4,9 @@ use std::path::Path;
 
 use gymkhana_registry::LOCK_FILE;
 
-use super::args::FetchArgs;
 use super::project::root_or_here;
 use super::{RegistrySession, lock_in};
+use crate::args::registry::FetchArgs;
 use crate::error::{CliError, CliResult};
 use crate::printer::Printer;
 

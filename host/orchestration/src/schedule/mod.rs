@@ -3,5 +3,6 @@
 pub mod mixture;
 pub mod places;
 pub mod remote;
+pub mod run_key;
 pub mod scheduler;
 pub mod tasks;

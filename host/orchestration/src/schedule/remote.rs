@@ -1,13 +1,17 @@
 //! Groups that other processes play.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use gymkhana_record::EpisodeRecord;
-use gymkhana_rollout::{GroupPlan, SamplingPlan};
+use gymkhana_rollout::{GroupPlan, Rollout, SamplingPlan};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunResult;
+use crate::report::Reporter;
+use crate::schedule::scheduler::SeatPlayers;
 
 /// A group to play.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -48,4 +52,39 @@ pub trait RemotePlayers: Send + Sync {
 
     /// Shows the position of the run to its operators.
     fn show(&self, position: RunPosition);
+}
+
+/// A run whose groups other processes play.
+pub struct RemoteRun {
+    /// Folder of the run, which holds its files.
+    pub folder: PathBuf,
+    /// Its environments, in the order of the run file.
+    pub rollouts: Vec<Arc<Rollout>>,
+    /// Policies of its seats.
+    pub seats: Arc<dyn SeatPlayers>,
+    /// Number of places of a deterministic run.
+    pub places: Option<usize>,
+    /// Receives what the user should know.
+    pub reporter: Arc<dyn Reporter>,
+}
+
+/// Something that a run waits for.
+pub type Pending<'w, T> = Pin<Box<dyn Future<Output = T> + Send + 'w>>;
+
+/// Processes that play the groups of one run: connected before the run writes anything, begun once, then ended.
+pub trait RunWorkers: Send + Sync {
+    /// Connects to what leads to the workers. Nothing changes there yet.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    fn connect(&mut self) -> Pending<'_, RunResult<()>>;
+
+    /// Gives the run to the workers, which may come and go from then on.
+    ///
+    /// # Errors
+    /// If the run cannot be kept for them, or there is no connection.
+    fn begin(&mut self, run: RemoteRun) -> Pending<'_, RunResult<Arc<dyn RemotePlayers>>>;
+
+    /// Takes the run away, so that the workers leave it, and reports what they did.
+    fn end<'w>(self: Box<Self>, reporter: &'w dyn Reporter) -> Pending<'w, ()>;
 }

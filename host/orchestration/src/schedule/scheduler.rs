@@ -14,7 +14,7 @@ use crate::error::{Classify, RunResult};
 use crate::schedule::remote::{GroupJob, RemotePlayers};
 
 /// Policies of the seats, shared by all episodes in flight.
-pub trait SeatPlayers: Clone + Send + Sync + 'static {
+pub trait SeatPlayers: Send + Sync + 'static {
     /// Player of each seat.
     fn players(&self) -> Vec<SeatPlayer<'_>>;
 }
@@ -115,7 +115,7 @@ pub struct InFlight {
     handles: Vec<AbortHandle>,
 }
 
-impl<S: SeatPlayers> Scheduler<S> {
+impl<S: SeatPlayers + Clone> Scheduler<S> {
     /// A scheduler without groups.
     #[must_use]
     pub fn new(runner: GroupRunner<S>) -> Self {

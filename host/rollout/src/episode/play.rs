@@ -122,10 +122,10 @@ impl<'a> EpisodeState<'a> {
         if let Some(play) = self.policy.overrides.agent.clone() {
             return Ok(AgentEpisode::from(self).replay(play).await);
         }
-        if let (Some(harness), SeatPlayer::Policy(policy)) = (&self.rollout.agent, actor.player(0))
+        if let (Some(agent), SeatPlayer::Policy(policy)) = (&self.rollout.agent, actor.player(0))
             && !self.policy.overrides.is_replay()
         {
-            return AgentEpisode::from(self).play(harness, policy).await;
+            return AgentEpisode::from(self).play(&**agent, policy).await;
         }
         let ending = loop {
             if let Some(ending) = self.advance(actor).await? {

@@ -4,16 +4,19 @@ use gymkhana_record::{AgentRun, CallSite, Ending, EpisodeRecord, Failure, Policy
 
 /// What a program contributed to an episode.
 #[derive(Debug, Clone)]
-pub(crate) struct AgentPlay {
-    pub(crate) run: AgentRun,
-    pub(crate) transcript: Vec<Turn>,
+pub struct AgentPlay {
+    /// The run of the program.
+    pub run: AgentRun,
+    /// Messages, calls and answers, in their order.
+    pub transcript: Vec<Turn>,
     /// The turns of the policy, with positions in `transcript`.
-    pub(crate) policy_turns: Vec<PolicyTurn>,
-    pub(crate) segments: Vec<Segment>,
+    pub policy_turns: Vec<PolicyTurn>,
+    /// The tokens of the policy.
+    pub segments: Vec<Segment>,
     /// The failure that ended the episode.
-    pub(crate) failure: Option<Failure>,
+    pub failure: Option<Failure>,
     /// The ending, if the program has no answer.
-    pub(crate) ending: Option<Ending>,
+    pub ending: Option<Ending>,
 }
 
 impl AgentPlay {

@@ -1,16 +1,15 @@
 //! State of a run as OpenMetrics text.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use gymkhana_rollout::{Buckets, RolloutMetrics, WaitKind};
-use gymkhana_sandbox::Counters;
+use gymkhana_rollout::{Buckets, WaitKind};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
+use super::RunState;
 use super::families::{self, Family};
 
 /// HTTP content type of the text.
@@ -18,17 +17,6 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 
 /// Nanoseconds per second.
 pub const SECOND: f64 = 1e9;
-
-/// State of a run at a scrape.
-#[derive(Debug)]
-pub struct RunState {
-    /// Counters and histograms of the rollouts.
-    pub rollout: Arc<RolloutMetrics>,
-    /// Capacity of the sandbox.
-    pub sandbox: Counters,
-    /// Idle time of each model, by name.
-    pub idle: Vec<(String, Duration)>,
-}
 
 impl RunState {
     /// The whole page.

@@ -7,7 +7,7 @@ use gymkhana_orchestration::{Classify, RunResult};
 use gymkhana_trainer::RemoteState;
 use serde::{Deserialize, Serialize};
 
-use super::Progress;
+use super::progress::Progress;
 
 /// Name of the file.
 pub(super) const FILE: &str = "tinker.json";

@@ -23,22 +23,21 @@ use crate::resume::taken;
 use crate::session::Session;
 use crate::setup::chat::chat_files;
 use crate::stages::run::Outcome;
-use crate::workers;
 use checks::pass;
 use gymkhana_orchestration::chat::write_chat_files;
 use gymkhana_orchestration::places;
 use gymkhana_orchestration::plugins::PluginFile;
 use gymkhana_orchestration::trace::Trace;
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
-use gymkhana_workers::TrainersBus;
 use phases::{Opened, Resolved};
 
 /// Runs all checks, from the run file to the models.
 ///
 /// # Errors
 /// The first failed check, in the order of the phases. Nothing has been written to `request.out`.
-pub async fn prepare(request: RunRequest, reporter: Arc<dyn Reporter>) -> RunResult<Prepared> {
+pub async fn prepare(mut request: RunRequest, reporter: Arc<dyn Reporter>) -> RunResult<Prepared> {
     pass(&request, &checks::REQUESTED).await?;
+    let mut workers = request.workers.take();
     let resolved = phases::resolve(request)?;
     pass(&resolved, &checks::RESOLVED).await?;
     let Resolved { request, assets } = resolved;
@@ -63,13 +62,12 @@ pub async fn prepare(request: RunRequest, reporter: Arc<dyn Reporter>) -> RunRes
     pass(&seated, &checks::SEATED).await?;
     let opened = phases::open(seated, &reporter)?;
     pass(&opened, &checks::OPENED).await?;
-    let bus = match &request.workers {
-        Some(settings) => Some(TrainersBus::connect(settings).await?),
-        None => None,
-    };
+    if let Some(workers) = &mut workers {
+        workers.connect().await?;
+    }
     let trace = Trace::open(request.trace.as_deref())?;
     let RunRequest { out, overwrite, plugins, lock, stop, .. } = request;
-    Ok(Prepared { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop, bus })
+    Ok(Prepared { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop, workers })
 }
 
 impl Prepared {
@@ -100,7 +98,8 @@ impl Prepared {
     pub async fn train(self) -> RunResult<Outcome> {
         pass(&self, &checks::PREPARED).await?;
         let banner = self.banner();
-        let Self { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop, bus } = self;
+        let Self { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop, mut workers } =
+            self;
         let Opened { file, environments, seats, folder, state, sources, reporter } = opened;
         trace.start()?;
         let folder = match folder {
@@ -116,16 +115,12 @@ impl Prepared {
         let _page = listener.map(|listener| session.serve_metrics(listener, sandbox.clone()));
         let metrics = Arc::clone(session.metrics_of_rollouts());
         let _meter = ProgressMeter::start(metrics, move || sandbox.counters(), Arc::clone(&reporter))?;
-        let dispatcher = match bus {
-            Some(bus) => Some(session.give_out(bus).await?),
-            None => None,
-        };
+        if let Some(workers) = &mut workers {
+            session.give_out(&mut **workers).await?;
+        }
         let outcome = session.run().await;
-        if let Some(dispatcher) = dispatcher {
-            match dispatcher.close().await {
-                Ok(dispatched) => workers::report(&dispatched, reporter.as_ref()),
-                Err(error) => reporter.warn(&format!("the run is still on the bus: {error}")),
-            }
+        if let Some(workers) = workers {
+            workers.end(reporter.as_ref()).await;
         }
         let traced = trace.finish(reporter.as_ref()).await;
         let outcome = outcome?;

@@ -24,9 +24,9 @@ use crate::stop::StopRequest;
 use gymkhana_orchestration::environments::{self, BoundEnvironment, Environments};
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
 use gymkhana_orchestration::plugins::{self, PluginFile};
+use gymkhana_orchestration::remote::RunWorkers;
 use gymkhana_orchestration::trace::Trace;
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
-use gymkhana_workers::TrainersBus;
 
 /// A request whose assets are pinned.
 pub(crate) struct Resolved {
@@ -98,7 +98,8 @@ pub struct Prepared {
     pub(crate) listener: Option<Listener>,
     pub(crate) trace: Trace,
     pub(crate) stop: StopRequest,
-    pub(crate) bus: Option<TrainersBus>,
+    /// Connected workers.
+    pub(crate) workers: Option<Box<dyn RunWorkers>>,
 }
 
 /// Pins the assets of the run file, and makes the paths of recorded data absolute.

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use gymkhana_config::RunFile;
 use gymkhana_orchestration::RunResult;
 use gymkhana_orchestration::plugins::{self, PluginFile};
+use gymkhana_orchestration::remote::RunWorkers;
 use gymkhana_registry::Lock;
 
 use crate::stop::StopRequest;
-use gymkhana_workers::DispatcherSettings;
 
 /// Input of a run.
 pub struct RunRequest {
@@ -33,8 +33,8 @@ pub struct RunRequest {
     pub trace: Option<PathBuf>,
     /// Handle by which a program stops the run early.
     pub stop: StopRequest,
-    /// Bus whose workers play the episodes; absent if this process does.
-    pub workers: Option<DispatcherSettings>,
+    /// Workers that play the episodes; absent if this process does.
+    pub workers: Option<Box<dyn RunWorkers>>,
 }
 
 impl RunRequest {

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use async_nats::{Message, Subject};
 use bytes::Bytes;
 use futures::StreamExt;
-use gymkhana_orchestration::remote::{GroupJob, RunPosition};
-use gymkhana_orchestration::scheduler::SeatPlayers;
+use gymkhana_orchestration::remote::{GroupJob, RemoteRun, RunPosition};
 use gymkhana_orchestration::{Reporter, RunError, RunResult};
 use gymkhana_record::EpisodeRecord;
 use gymkhana_registry::{Digest, LOCK_FILE};
@@ -16,7 +15,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::RunOnBus;
 use super::inbox::Inbox;
 use super::ledger::{Dispatched, Ledger, Standing};
 use super::liveness::{Liveness, SILENCE};
@@ -71,14 +69,14 @@ impl Made {
 }
 
 /// State of the trainer's side.
-pub(crate) struct DispatchLoop<S> {
+pub(crate) struct DispatchLoop {
     pub(super) streams: Streams,
     pub(super) rollouts: Vec<Arc<Rollout>>,
     pub(super) reporter: Arc<dyn Reporter>,
     pub(super) lock: Digest,
     pub(super) keys: WorkerKeys,
     pub(super) ledger: Ledger<Answer>,
-    pub(super) policies: PolicyCalls<S>,
+    pub(super) policies: PolicyCalls,
     inbox: Inbox,
     pub(super) reading: Reading,
     events: UnboundedReceiver<Event>,
@@ -96,9 +94,9 @@ pub(crate) struct DispatchLoop<S> {
     is_showing: bool,
 }
 
-impl<S: SeatPlayers> DispatchLoop<S> {
+impl DispatchLoop {
     /// Subscribes to the messages of workers.
-    pub async fn open(streams: Streams, run: RunOnBus<S>, keys: WorkerKeys) -> RunResult<Self> {
+    pub async fn open(streams: Streams, run: RemoteRun, keys: WorkerKeys) -> RunResult<Self> {
         let inbox = Inbox::open(&streams).await?;
         let (report, events) = unbounded_channel();
         let (finished, answered) = unbounded_channel();

@@ -7,20 +7,20 @@ mod liveness;
 mod policies;
 mod reading;
 mod results;
+mod run_workers;
 mod streams;
 mod verdicts;
 
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use gymkhana_orchestration::remote::{GroupJob, PlayedGroup, RemotePlayers, RunPosition};
+use gymkhana_orchestration::remote::{GroupJob, PlayedGroup, RemotePlayers, RemoteRun, RunPosition};
 use gymkhana_orchestration::scheduler::SeatPlayers;
-use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
+use gymkhana_orchestration::{Classify, RunError, RunResult};
 use gymkhana_record::EpisodeRecord;
-use gymkhana_rollout::{Rollout, SeatPlayer};
+use gymkhana_rollout::SeatPlayer;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -30,7 +30,8 @@ use crate::files;
 use crate::publication::{Publication, new_epoch};
 use crate::signature::WorkerKeys;
 use dispatch::{Command, DispatchLoop};
-pub use ledger::Dispatched;
+use ledger::Dispatched;
+pub use run_workers::BusWorkers;
 use streams::Streams;
 
 /// How groups are given out.
@@ -45,7 +46,7 @@ pub struct DispatcherSettings {
 }
 
 /// A connection to the bus whose workers are to play.
-pub struct TrainersBus {
+struct TrainersBus {
     bus: Bus,
     lease: Duration,
     keys: WorkerKeys,
@@ -62,22 +63,8 @@ impl TrainersBus {
     }
 }
 
-/// A run that its workers play.
-pub struct RunOnBus<S> {
-    /// Folder of the run, which holds its files.
-    pub folder: PathBuf,
-    /// Its environments, in the order of the run file.
-    pub rollouts: Vec<Arc<Rollout>>,
-    /// Policies of its seats.
-    pub seats: S,
-    /// Number of places of a deterministic run.
-    pub places: Option<usize>,
-    /// Receives what the user should know.
-    pub reporter: Arc<dyn Reporter>,
-}
-
 /// Gives out groups to workers. Ends with [`Dispatcher::close`].
-pub struct Dispatcher {
+struct Dispatcher {
     commands: mpsc::UnboundedSender<Command>,
     next: Arc<AtomicU64>,
     /// Whether a worker was heard within the lease.
@@ -91,7 +78,7 @@ impl Dispatcher {
     ///
     /// # Errors
     /// If the bus does not keep the run.
-    pub async fn start<S: SeatPlayers>(bus: TrainersBus, run: RunOnBus<S>) -> RunResult<Self> {
+    pub async fn start(bus: TrainersBus, run: RemoteRun) -> RunResult<Self> {
         let key = RunKey::of_folder(&run.folder);
         let TrainersBus { bus, lease, keys } = bus;
         let epoch = new_epoch()?;
@@ -100,7 +87,7 @@ impl Dispatcher {
             versions: Versions::own(),
             epoch: epoch.clone(),
             files: files::list(&run.folder)?,
-            seats: seats(&run.seats),
+            seats: seats(&*run.seats),
             places: run.places,
             lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
         };
@@ -146,7 +133,7 @@ impl Dispatcher {
     }
 }
 
-fn seats(players: &impl SeatPlayers) -> Vec<SeatKind> {
+fn seats(players: &dyn SeatPlayers) -> Vec<SeatKind> {
     let kind = |player: SeatPlayer<'_>| match player {
         SeatPlayer::Oracle => SeatKind::Oracle,
         SeatPlayer::Policy(policy) => SeatKind::Model { context: policy.context(), can_score: policy.can_score() },

@@ -68,17 +68,17 @@ impl Last {
 }
 
 /// Releases the conversation of an ended call when the call's task is gone.
-struct TaskEnd<S: SeatPlayers> {
-    seats: S,
+struct TaskEnd {
+    seats: Arc<dyn SeatPlayers>,
     seat: u32,
     conversation: Conversation,
     last: Arc<Last>,
 }
 
-impl<S: SeatPlayers> Drop for TaskEnd<S> {
+impl Drop for TaskEnd {
     fn drop(&mut self) {
         if self.last.is_second() {
-            release(&self.seats, self.seat, self.conversation);
+            release(&*self.seats, self.seat, self.conversation);
         }
     }
 }
@@ -91,8 +91,8 @@ struct Mapped {
 }
 
 /// Calls in progress, and the conversations of workers in the run's models.
-pub(crate) struct PolicyCalls<S> {
-    seats: S,
+pub(crate) struct PolicyCalls {
+    seats: Arc<dyn SeatPlayers>,
     /// An environment of the run, for its chat format.
     rollout: Arc<Rollout>,
     client: Client,
@@ -104,8 +104,13 @@ pub(crate) struct PolicyCalls<S> {
     tasks: JoinSet<()>,
 }
 
-impl<S: SeatPlayers> PolicyCalls<S> {
-    pub fn new(seats: S, rollout: Arc<Rollout>, client: Client, finished: UnboundedSender<Answered>) -> Self {
+impl PolicyCalls {
+    pub fn new(
+        seats: Arc<dyn SeatPlayers>,
+        rollout: Arc<Rollout>,
+        client: Client,
+        finished: UnboundedSender<Answered>,
+    ) -> Self {
         Self {
             seats,
             rollout,
@@ -131,7 +136,7 @@ impl<S: SeatPlayers> PolicyCalls<S> {
             }
             return;
         }
-        let seats = self.seats.clone();
+        let seats = Arc::clone(&self.seats);
         let (finished, answered) = (self.finished.clone(), id.clone());
         let report = move |answer: PolicyAnswer| {
             let versions = match &answer {
@@ -161,7 +166,7 @@ impl<S: SeatPlayers> PolicyCalls<S> {
                 let conversation_id = (worker, conversation);
                 let conversation = self.conversation(conversation_id.clone(), job, delivery, seat, place);
                 let last = Arc::new(Last::default());
-                let end = TaskEnd { seats: seats.clone(), seat, conversation, last: Arc::clone(&last) };
+                let end = TaskEnd { seats: Arc::clone(&seats), seat, conversation, last: Arc::clone(&last) };
                 continues = Some((conversation_id, last));
                 let request = GenerateRequest {
                     conversation,
@@ -244,7 +249,7 @@ impl<S: SeatPlayers> PolicyCalls<S> {
             !last.is_second()
         });
         if left.count() == 0 {
-            release(&self.seats, mapped.seat, mapped.conversation);
+            release(&*self.seats, mapped.seat, mapped.conversation);
         }
     }
 
@@ -274,7 +279,7 @@ impl<S: SeatPlayers> PolicyCalls<S> {
     }
 }
 
-fn release(seats: &impl SeatPlayers, seat: u32, conversation: Conversation) {
+fn release(seats: &dyn SeatPlayers, seat: u32, conversation: Conversation) {
     if let Some(SeatPlayer::Policy(policy)) = seats.players().get(seat as usize) {
         policy.release(conversation);
     }

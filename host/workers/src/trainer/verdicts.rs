@@ -2,7 +2,6 @@
 
 use async_nats::{Message, Subject};
 use gymkhana_orchestration::RunError;
-use gymkhana_orchestration::scheduler::SeatPlayers;
 use gymkhana_record::EpisodeRecord;
 use gymkhana_rollout::FailedForks;
 
@@ -12,7 +11,7 @@ use crate::limits::{HeaderRefusal, check_header};
 use crate::messages::{JobEnd, ResultHeader, Verdict};
 use crate::signed::{SignedMessage, decode_signed};
 
-impl<S: SeatPlayers> DispatchLoop<S> {
+impl DispatchLoop {
     /// Reads a result in a task, since it may be large, if its header belongs to a job that waits.
     pub(super) fn read(&mut self, message: Message) {
         let Some(SignedMessage { header, text, signature, body: inline }) = decode_signed(&message.payload) else {

@@ -11,11 +11,12 @@ use futures::future::try_join_all;
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::{load, root};
 use gymkhana_chat::{ChatFiles, ChatFormat};
+use gymkhana_gateway::AgentHarness;
 use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Segment, TaskRef, Value};
 use gymkhana_rollout::{
-    Actor, AgentHarness, AgentSettings, BoundPlugin, BoundReward, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop,
-    EpisodePlan, Limits, PluginSet, RewardSum, Rollout,
+    Actor, AgentSettings, BoundPlugin, BoundReward, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, EpisodePlan,
+    Limits, PluginSet, RewardSum, Rollout,
 };
 use gymkhana_sandbox::{Sandbox, SandboxConfig};
 use gymkhana_trainer::{Optimizer, Schedule, Settings, SftSettings, TinyModel, Trainer};

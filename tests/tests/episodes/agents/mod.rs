@@ -10,8 +10,9 @@ mod tools;
 use std::time::Duration;
 
 use crate::common::{FAILURE_REWARD, Table, limits, play, rollout};
+use gymkhana_gateway::AgentHarness;
 use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind, Turn, text_of};
-use gymkhana_rollout::{AgentHarness, AgentSettings, Difference, Limits, Rollout};
+use gymkhana_rollout::{AgentSettings, Difference, Limits, Rollout};
 
 /// A program in Python's own library: asks twice, with a history that grows, and prints the second reply.
 const ASKS_TWICE: &str = r#"

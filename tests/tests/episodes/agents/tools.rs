@@ -9,8 +9,9 @@
 use std::time::Duration;
 
 use crate::common::{Table, answers, call, limits, play, rollout};
+use gymkhana_gateway::AgentHarness;
 use gymkhana_record::{Boundary, CallSite, Ending, EpisodeRecord, Turn, Value};
-use gymkhana_rollout::{AgentHarness, AgentSettings, Difference, Limits, Rollout};
+use gymkhana_rollout::{AgentSettings, Difference, Limits, Rollout};
 
 /// A client of the model and one of MCP, in Python's own library.
 const CLIENTS: &str = r#"

@@ -4,14 +4,18 @@ mod eval;
 mod export;
 mod generate;
 mod page;
+#[cfg(feature = "full")]
 mod reference;
 mod run;
 mod signals;
+mod workers;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use gymkhana_cli::args::ModelCommand;
+#[cfg(not(feature = "full"))]
+use gymkhana_cli::error::CliError;
 use gymkhana_cli::finish;
 use gymkhana_cli::printer::Printer;
 
@@ -37,7 +41,10 @@ fn main() -> ExitCode {
             ModelCommand::Generate(args) => generate::generate(&args, printer),
             ModelCommand::Eval(args) => eval::eval(&args, printer),
             ModelCommand::Export(args) => export::export(&args, printer),
+            #[cfg(feature = "full")]
             ModelCommand::Reference(args) => reference::reference(&args, printer),
+            #[cfg(not(feature = "full"))]
+            ModelCommand::Reference(_) => Err(CliError::left_out("the pages cannot be written", "the command")),
         };
         done.map(|()| 0)
     });

@@ -1,17 +1,16 @@
 //! `host run`: trains as a run file says and prints the results.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use gymkhana_config::RunFile;
 use gymkhana_orchestration::pinned_servers::with_servers;
 use gymkhana_orchestration::plugins::recorded;
 use gymkhana_run::{FailureTally, Finished, Outcome, RunRequest, StopRequest, Stopped, prepare};
 use gymkhana_store::RunReader;
-use gymkhana_workers::{DispatcherSettings, WorkerKeys};
 
 use crate::page;
 use crate::signals::{StopSignal, Stopping};
+use crate::workers::workers;
 use gymkhana_cli::args::RunArgs;
 use gymkhana_cli::bind_page;
 use gymkhana_cli::error::{Classify, CliError, CliResult};
@@ -104,13 +103,6 @@ fn start(args: &RunArgs, stop: StopRequest, printer: &Printer) -> CliResult<RunR
         stop,
         workers: workers(args)?,
     })
-}
-
-/// The bus whose workers play the run.
-fn workers(args: &RunArgs) -> CliResult<Option<DispatcherSettings>> {
-    let Some(url) = &args.workers else { return Ok(None) };
-    let keys = args.worker_keys.as_deref().map(WorkerKeys::read).transpose()?.unwrap_or_default();
-    Ok(Some(DispatcherSettings { bus: args.bus.settings(url), lease: Duration::from_secs(args.lease), keys }))
 }
 
 /// A resumed run. The folder holds its run file and its plugins; the command line may give either again.

@@ -10,8 +10,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use gymkhana_registry::write_atomically;
 use gymkhana_sandbox::CompilerEffort;
 
+use crate::args::plugin::{BuildArgs, Language};
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::args::{BuildArgs, Language};
 use crate::plugin::plugin_inputs::PluginInputs;
 use crate::plugin::project::Project;
 use crate::printer::Printer;

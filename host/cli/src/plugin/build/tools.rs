@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use gymkhana_orchestration::code_cache;
 
 use super::BuildMode;
+use crate::args::plugin::Language;
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::args::Language;
 use crate::plugin::project::Project;
 
 /// Installs Python's SDK and compiler into a plugin's folder.

@@ -17,8 +17,8 @@ use gymkhana_sandbox::{
 
 use super::lines::{Lines, Typed};
 use super::scores;
+use crate::args::plugin::PlayArgs;
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::args::PlayArgs;
 use crate::plugin::companions::Companions;
 use crate::units::size;
 

@@ -12,8 +12,8 @@ use gymkhana_record::Seed;
 use gymkhana_registry::{Capability, Kind};
 use gymkhana_sandbox::Sandbox;
 
+use crate::args::plugin::PlayArgs;
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::args::PlayArgs;
 use crate::plugin::build::{self, BuildMode};
 use crate::plugin::companions::Companions;
 use crate::plugin::find::find;

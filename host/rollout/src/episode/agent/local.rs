@@ -3,10 +3,9 @@
 use std::time::Instant;
 
 use futures::future::BoxFuture;
-use gymkhana_driver::{Episode, EpisodeData, Hooks, Reply, TimedCall};
+use gymkhana_driver::{BackendError, Episode, EpisodeData, Hooks, PlacedEpisode, Reply, TimedCall};
 use gymkhana_record::{Call, Ending, EpisodeRecord};
 
-use crate::agent_instances::{AgentInstances, CallFailure, InstancesLost};
 use crate::metrics::{RolloutMetrics, Timer};
 
 /// Instances in this process.
@@ -26,7 +25,7 @@ impl<'r> Hooks for TimedCalls<'r> {
     }
 }
 
-impl AgentInstances for LocalInstances<'_> {
+impl PlacedEpisode for LocalInstances<'_> {
     fn data(&self) -> &EpisodeData {
         &self.episode.data
     }
@@ -35,11 +34,11 @@ impl AgentInstances for LocalInstances<'_> {
         &mut self.episode.data
     }
 
-    fn call(&mut self, call: Call, listed: bool, most: u32) -> BoxFuture<'_, Result<Option<Ending>, CallFailure>> {
+    fn call(&mut self, call: Call, listed: bool, most: u32) -> BoxFuture<'_, Result<Option<Ending>, BackendError>> {
         Box::pin(async move { Ok(self.episode.answer_call(&mut self.hooks, call, listed, most).await?) })
     }
 
-    fn act(&mut self, reply: Reply) -> BoxFuture<'_, Result<Option<Ending>, InstancesLost>> {
+    fn act(&mut self, reply: Reply) -> BoxFuture<'_, Result<Option<Ending>, BackendError>> {
         Box::pin(async move { Ok(self.episode.take_turn(&mut self.hooks, reply, u32::MAX).await) })
     }
 

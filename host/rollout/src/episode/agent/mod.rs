@@ -5,43 +5,30 @@
 //! are called again.
 
 mod local;
-mod outcome;
-mod tools;
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures::future::BoxFuture;
 use gymkhana_chat::Role;
-use gymkhana_driver::{EpisodeData, Reply};
-use gymkhana_gateway::control::SessionOffer;
-use gymkhana_gateway::program::{Launch, ProgramEnd, StartError};
-use gymkhana_gateway::server::OpenSession;
-use gymkhana_gateway::session::{
-    ConversationIds, Performed, ProgramTools, SamplingRule, Session, SessionLimits, SessionLog, SessionSettings,
-    Toolbox,
-};
+use gymkhana_driver::{BackendError, EpisodeBackend, EpisodeData, PlacedEpisode, Reply, perform};
 use gymkhana_policy::Policy;
 use gymkhana_record::{AgentCall, AgentRun, Ending, EpisodeRecord, Part, Turn, text_of};
 use serde_json::{Value as Json, json};
 
-use crate::agent_instances::{AgentInstances, AgentPlaces, AgentStartError, InstancesLost, NoPlace};
+use crate::agent_player::{AgentPlayed, AgentPlayer, AgentTask};
 use crate::context::Context;
 use crate::episode::finish::{completed, ended, never_started, so_far};
 use crate::episode::live_bytes::{HeldBytes, START_WAIT, TURN_WAIT};
 use crate::episode::state::{EpisodePlan, EpisodeState, PolicyData, SeatPlayer, conversation};
-use crate::harness::AgentHarness;
 use crate::replay::agent_play::AgentPlay;
 use crate::replay::overrides::ReplayOverrides;
 use crate::{Actor, Rollout, RolloutError};
 use local::{LocalInstances, TimedCalls};
-use outcome::concluded;
-use tools::EpisodeTools;
 
 /// An episode that a program plays.
 pub(crate) struct AgentEpisode<'a> {
     rollout: &'a Rollout,
-    instances: Box<dyn AgentInstances + 'a>,
+    instances: Box<dyn PlacedEpisode + 'a>,
     policy: PolicyData,
     /// Share of the bytes of all live episodes.
     held: HeldBytes,
@@ -61,42 +48,36 @@ pub(crate) async fn play_elsewhere(
     plan: &EpisodePlan,
     actor: Actor<'_>,
 ) -> Option<Result<EpisodeRecord, RolloutError>> {
-    let harness = rollout.agent.as_ref()?;
-    let places = harness.places.as_ref()?;
+    let agent = rollout.agent.as_ref()?;
+    let backend = agent.backend()?;
     let SeatPlayer::Policy(policy) = actor.player(0) else { return None };
-    let given_up = async {
-        match &harness.external {
-            Some(external) => external.given_up(plan.id).await,
-            None => std::future::pending().await,
-        }
-    };
     // A harness that has disconnected plays no session.
     let started = tokio::select! {
         biased;
-        () = given_up => return Some(Err(NoPlace("the harness has disconnected".to_owned()).into())),
-        started = start_elsewhere(rollout, &**places, plan) => started,
+        () = agent.given_up(plan.id) => return Some(Err(RolloutError::NoPlace("the harness has disconnected".to_owned()))),
+        started = start_elsewhere(rollout, backend, plan) => started,
     };
     let (instances, begun) = match started {
         Ok(started) => started,
-        Err((AgentStartError::Environment(failed), begun)) => {
+        Err((BackendError::NotStarted(failed), begun)) => {
             return Some(Ok(never_started(rollout, plan, failed, begun)));
         }
-        Err((AgentStartError::NoPlace(none), _)) => return Some(Err(none.into())),
+        Err((error, _)) => return Some(Err(RolloutError::NoPlace(error.to_string()))),
     };
     let policy_data = PolicyData::new(plan.clone(), ReplayOverrides::default(), begun);
     let mut episode = AgentEpisode { rollout, instances, policy: policy_data, held: rollout.live.share() };
     episode.open();
-    Some(episode.play(harness, policy).await)
+    Some(episode.play(&**agent, policy).await)
 }
 
 /// Starts an episode in one of the places; also returns the moment at which it had the place.
 async fn start_elsewhere(
     rollout: &Rollout,
-    places: &dyn AgentPlaces,
+    backend: &dyn EpisodeBackend,
     plan: &EpisodePlan,
-) -> Result<(Box<dyn AgentInstances>, Instant), (AgentStartError, Instant)> {
+) -> Result<(Box<dyn PlacedEpisode>, Instant), (BackendError, Instant)> {
     rollout.live.room(START_WAIT).await;
-    let place = places.place().await.map_err(|none| (AgentStartError::NoPlace(none), Instant::now()))?;
+    let place = backend.place().await.map_err(|error| (error, Instant::now()))?;
     let begun = Instant::now();
     match place.start(plan.task.clone(), plan.seed).await {
         Ok(instances) => Ok((instances, begun)),
@@ -122,29 +103,27 @@ impl AgentEpisode<'_> {
     /// Plays the episode by the program of the run and writes the record.
     pub(crate) async fn play(
         mut self,
-        harness: &AgentHarness,
+        agent: &dyn AgentPlayer,
         policy: &dyn Policy,
     ) -> Result<EpisodeRecord, RolloutError> {
         // A worker's number is not more than a record may hold.
         self.held.grow_to(self.data().budget.used().min(self.rollout.limits.episode_bytes));
         self.policy.begun += self.rollout.live.room(TURN_WAIT).await;
-        let mut open = self.open_session(harness);
-        let program = self.program(harness, &open);
         let rollout = self.rollout;
-        let journal = harness.external.as_ref().and_then(|external| external.journal());
-        let log = journal.map(|journal| SessionLog::begin(journal, &self.begun()));
-        let logged = log.is_some();
-        let mut session = Session::new(&rollout.chat, policy, self.session_settings(harness)).logged(log);
-        let tools = &mut EpisodeTools { instances: &mut *self.instances, most: rollout.limits.calls, logged };
-        let tools = ProgramTools { requests: &mut open.tool_requests, toolbox: tools };
-        // The process group of the program is gone when this returns.
-        let served = session.serve_with(&mut open.requests, tools, program).await;
-        // No further request is answered before the environment steps.
-        drop(open);
-        let outcome = session.into_outcome()?;
+        let task = AgentTask {
+            text: self.task(),
+            turns: self.turn_limit(),
+            begun: agent.keeps_journal().then(|| self.begun()),
+            plan: &self.policy.plan,
+            limits: &rollout.limits,
+            chat: &rollout.chat,
+            policy,
+            conversations: &rollout.conversations,
+            episode: &mut *self.instances,
+        };
+        let AgentPlayed { mut play, policy_time } = agent.play(task).await?;
         let data = self.instances.data_mut();
-        data.timing.policy_ms += outcome.policy_time.as_secs_f64() * 1e3;
-        let mut play = concluded(outcome, served, harness.settings.time);
+        data.timing.policy_ms += policy_time.as_secs_f64() * 1e3;
         if let Some(ending) = data.ending {
             play.ended_by_environment(ending);
         }
@@ -155,13 +134,10 @@ impl AgentEpisode<'_> {
     pub(crate) async fn replay(mut self, mut play: AgentPlay) -> EpisodeRecord {
         let calls: Vec<AgentCall> = play.run.calls.clone();
         let most = self.rollout.limits.calls;
-        let mut tools = EpisodeTools { instances: &mut *self.instances, most, logged: false };
         let mut again = vec![];
         for AgentCall { call, listed, .. } in calls {
-            again.push(match tools.perform(call, listed).await {
-                Performed::Answered { turns, .. } => turns,
-                Performed::Refused { .. } | Performed::Lost { .. } => vec![],
-            });
+            // A call without an answer adds nothing.
+            again.push(perform(&mut *self.instances, call, listed, most).await.unwrap_or_default());
         }
         play.replace_calls(again);
         self.conclude(play).await
@@ -174,32 +150,6 @@ impl AgentEpisode<'_> {
     /// Most turns of the policy.
     fn turn_limit(&self) -> u32 {
         self.policy.plan.turns.unwrap_or(self.rollout.limits.turns)
-    }
-
-    /// The run of the program up to its end: a process of the host, or a harness elsewhere.
-    fn program<'h>(
-        &self,
-        harness: &'h AgentHarness,
-        open: &OpenSession,
-    ) -> BoxFuture<'h, Result<ProgramEnd, StartError>> {
-        let model = harness.settings.models.first().map_or("policy", String::as_str);
-        let task = self.task();
-        if let Some(external) = &harness.external {
-            return external.play(SessionOffer {
-                episode: self.policy.plan.id,
-                session: open.id().to_owned(),
-                openai_url: open.openai_url(),
-                anthropic_url: open.anthropic_url(),
-                mcp_url: open.mcp_url(),
-                key: open.key().to_owned(),
-                model: model.to_owned(),
-                task,
-                activity: open.activity(),
-            });
-        }
-        let launch = Launch { variables: open.variables(model), task: task.to_string() };
-        let mut program = harness.gateway.launch(harness.program(), launch);
-        Box::pin(async move { program.ended().await })
     }
 
     /// The record before the program begins.
@@ -216,16 +166,6 @@ impl AgentEpisode<'_> {
         }
     }
 
-    /// A session of the gateway, with the functions of the run if the program may call them.
-    fn open_session(&self, harness: &AgentHarness) -> OpenSession {
-        let models = harness.settings.models.clone();
-        if harness.settings.mcp {
-            harness.gateway.open_with_tools(models, self.data().functions(0).to_vec())
-        } else {
-            harness.gateway.open(models)
-        }
-    }
-
     /// The task as the program gets it.
     fn task(&self) -> Json {
         let plan = &self.policy.plan;
@@ -239,33 +179,6 @@ impl AgentEpisode<'_> {
             "episode": plan.id.to_string(), "task": {"split": plan.task.split, "index": plan.task.index},
             "prompt": prompt.join("\n\n"), "messages": messages,
         })
-    }
-
-    fn session_settings(&self, harness: &AgentHarness) -> SessionSettings {
-        let limits = &self.rollout.limits;
-        let place = self.policy.plan.place;
-        SessionSettings {
-            sampling: if harness.settings.requested_sampling {
-                SamplingRule::Requested(self.policy.plan.sampling)
-            } else {
-                SamplingRule::Fixed(self.policy.plan.sampling)
-            },
-            seed: self.policy.plan.seed.child("policy").child(0),
-            limits: SessionLimits {
-                turns: self.turn_limit(),
-                context_tokens: limits.context_tokens,
-                reply_tokens: limits.reply_tokens,
-                bytes: limits.episode_bytes,
-                program_time: harness.settings.time,
-                episode_time: limits.time,
-            },
-            models: harness.settings.models.clone(),
-            side_models: harness.settings.side_models.clone(),
-            retry_window: harness.settings.retry_window,
-            stop_texts: harness.settings.stop_texts.clone(),
-            stop_cache: Arc::clone(&harness.stop_cache),
-            conversations: ConversationIds::new(Arc::clone(&self.rollout.conversations), place),
-        }
     }
 
     /// Adds what the program contributed, gives its answer to the environment, and writes the record.
@@ -302,7 +215,7 @@ impl AgentEpisode<'_> {
             Ok(_) if self.data().failures.iter().any(|failure| failure.kind.is_hosts()) => Ending::Dropped,
             // The program has answered once, and the environment wants another action.
             Ok(ended) => ended.unwrap_or(Ending::TurnLimit),
-            Err(InstancesLost(_)) => {
+            Err(_) => {
                 let data = self.instances.data_mut();
                 data.turns.push(Turn::Message { seat: data.seat, content: text(&answer) });
                 Ending::Dropped

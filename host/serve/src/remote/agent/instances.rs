@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::future::BoxFuture;
-use gymkhana_driver::{EpisodeData, Reply};
+use gymkhana_driver::{BackendError, EpisodeData, PlacedEpisode, Reply};
 use gymkhana_record::{Boundary, Call, CallSite, Ending, EpisodeRecord, Failure, FailureKind, Seed};
-use gymkhana_rollout::{AgentInstances, CallFailure, InstancesLost};
 
 use super::{AGAIN, AgentWorkers};
 use crate::remote::away::{AskError, AwayEpisode};
@@ -36,13 +35,6 @@ impl Known {
     }
 }
 
-/// Reason why a request has no result.
-enum NoAnswer {
-    /// It was not performed, and the episode goes on.
-    Unsent(String),
-    Lost(InstancesLost),
-}
-
 impl WorkerInstances {
     /// Those of an episode that has started.
     pub(super) fn new(places: AgentWorkers, seed: Seed, away: AwayEpisode) -> Self {
@@ -57,11 +49,11 @@ impl WorkerInstances {
     async fn ask<T>(
         &mut self,
         mut ask: impl for<'e> FnMut(&'e mut AwayEpisode) -> BoxFuture<'e, Result<T, AskError>> + Send,
-    ) -> Result<T, NoAnswer> {
+    ) -> Result<T, BackendError> {
         let (mut lost_workers, deadline) = (0, self.places.0.deadline());
         loop {
             let Some(away) = &mut self.away else {
-                return Err(NoAnswer::Lost(InstancesLost("its plugins are gone".to_owned())));
+                return Err(BackendError::Lost("its plugins are gone".to_owned()));
             };
             let known = Known::of(&away.data);
             match self.places.0.in_time(deadline, ask(away)).await {
@@ -69,11 +61,11 @@ impl WorkerInstances {
                     self.adopt(known);
                     return Ok(answer);
                 }
-                Ok(Err(AskError::Failed(error))) => return Err(NoAnswer::Unsent(error.to_string())),
+                Ok(Err(AskError::Failed(error))) => return Err(BackendError::Unsent(error.to_string())),
                 Ok(Err(AskError::Lost(lost))) => {
-                    self.recover(&lost.to_string(), &mut lost_workers, deadline).await.map_err(NoAnswer::Lost)?;
+                    self.recover(&lost.to_string(), &mut lost_workers, deadline).await?;
                 }
-                Err(late) => return Err(NoAnswer::Lost(self.lose(late))),
+                Err(late) => return Err(self.lose(late)),
             }
         }
     }
@@ -82,11 +74,10 @@ impl WorkerInstances {
     async fn insist<T>(
         &mut self,
         ask: impl for<'e> FnMut(&'e mut AwayEpisode) -> BoxFuture<'e, Result<T, AskError>> + Send,
-    ) -> Result<T, InstancesLost> {
+    ) -> Result<T, BackendError> {
         match self.ask(ask).await {
-            Ok(answer) => Ok(answer),
-            Err(NoAnswer::Unsent(why)) => Err(self.lose(why)),
-            Err(NoAnswer::Lost(lost)) => Err(lost),
+            Err(BackendError::Unsent(why)) => Err(self.lose(why)),
+            answered => answered,
         }
     }
 
@@ -108,7 +99,7 @@ impl WorkerInstances {
         why: &str,
         lost_workers: &mut u32,
         deadline: tokio::time::Instant,
-    ) -> Result<(), InstancesLost> {
+    ) -> Result<(), BackendError> {
         let state = self.away.take().and_then(AwayEpisode::into_state);
         let Some((data, plugins)) = state else {
             return Err(self.lose(format!("{why}, and the episode has no snapshot")));
@@ -142,7 +133,7 @@ impl WorkerInstances {
     }
 
     /// Gives the episode up, with a failure of the host that says why.
-    fn lose(&mut self, why: String) -> InstancesLost {
+    fn lose(&mut self, why: String) -> BackendError {
         tracing::warn!("an episode is lost: {why}");
         self.away = None;
         self.data.failures.push(Failure {
@@ -151,7 +142,7 @@ impl WorkerInstances {
             call_site: CallSite::Step(self.data.steps),
             message: why.clone(),
         });
-        InstancesLost(why)
+        BackendError::Lost(why)
     }
 
     /// Reads the final views; the record has everything that the host knows of the episode.
@@ -176,7 +167,7 @@ impl WorkerInstances {
     }
 }
 
-impl AgentInstances for WorkerInstances {
+impl PlacedEpisode for WorkerInstances {
     fn data(&self) -> &EpisodeData {
         &self.data
     }
@@ -185,19 +176,17 @@ impl AgentInstances for WorkerInstances {
         &mut self.data
     }
 
-    fn call(&mut self, call: Call, listed: bool, most: u32) -> BoxFuture<'_, Result<Option<Ending>, CallFailure>> {
+    fn call(&mut self, call: Call, listed: bool, most: u32) -> BoxFuture<'_, Result<Option<Ending>, BackendError>> {
         let call = ProgramCall { call, listed, most };
         Box::pin(async move {
             match self.ask(|away| Box::pin(away.call(call.clone()))).await {
-                Ok(Ok(ending)) => Ok(ending),
-                Ok(Err(refusal)) => Err(refusal.into()),
-                Err(NoAnswer::Unsent(why)) => Err(CallFailure::Unsent(why)),
-                Err(NoAnswer::Lost(lost)) => Err(lost.into()),
+                Ok(called) => Ok(called?),
+                Err(error) => Err(error),
             }
         })
     }
 
-    fn act(&mut self, reply: Reply) -> BoxFuture<'_, Result<Option<Ending>, InstancesLost>> {
+    fn act(&mut self, reply: Reply) -> BoxFuture<'_, Result<Option<Ending>, BackendError>> {
         Box::pin(async move { self.insist(|away| Box::pin(away.turn(reply.clone()))).await })
     }
 

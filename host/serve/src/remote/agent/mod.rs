@@ -10,9 +10,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use gymkhana_driver::{BackendError, EpisodeBackend, EpisodePlace, PlacedEpisode};
 use gymkhana_orchestration::is_tools_only;
 use gymkhana_record::{Seed, TaskRef};
-use gymkhana_rollout::{AgentInstances, AgentPlace, AgentPlaces, AgentStartError, NoPlace, PluginSet};
+use gymkhana_rollout::PluginSet;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
@@ -119,11 +120,11 @@ impl Inner {
     }
 }
 
-impl AgentPlaces for AgentWorkers {
-    fn place(&self) -> BoxFuture<'_, Result<Box<dyn AgentPlace>, NoPlace>> {
+impl EpisodeBackend for AgentWorkers {
+    fn place(&self) -> BoxFuture<'_, Result<Box<dyn EpisodePlace>, BackendError>> {
         Box::pin(async move {
-            let place = self.0.place_in_turn().await.ok_or_else(|| NoPlace(self.0.full()))?;
-            Ok(Box::new(TakenPlace { places: self.clone(), place }) as Box<dyn AgentPlace>)
+            let place = self.0.place_in_turn().await.ok_or_else(|| BackendError::NoPlace(self.0.full()))?;
+            Ok(Box::new(TakenPlace { places: self.clone(), place }) as Box<dyn EpisodePlace>)
         })
     }
 }
@@ -135,15 +136,15 @@ struct TakenPlace {
 }
 
 impl TakenPlace {
-    async fn started(self, task: TaskRef, seed: Seed) -> Result<Box<dyn AgentInstances>, AgentStartError> {
+    async fn started(self, task: TaskRef, seed: Seed) -> Result<Box<dyn PlacedEpisode>, BackendError> {
         let Self { places, mut place } = self;
-        let none = |why: String| AgentStartError::NoPlace(NoPlace(why));
+        let none = BackendError::NoPlace;
         let deadline = places.0.deadline();
         for _ in 0..=MOST_LOST {
             let starting = AwayEpisode::start(place, places.0.origin(seed), 1, task.clone());
             match places.0.in_time(deadline, starting).await.map_err(none)? {
                 Ok(away) => return Ok(Box::new(WorkerInstances::new(places, seed, away))),
-                Err(StartError::Environment(failed)) => return Err(AgentStartError::Environment(failed)),
+                Err(StartError::Environment(failed)) => return Err(BackendError::NotStarted(failed)),
                 Err(StartError::Failed(error)) => return Err(none(error.to_string())),
                 Err(StartError::Lost(lost)) => tracing::warn!("an episode starts at another worker: {lost}"),
             }
@@ -153,12 +154,12 @@ impl TakenPlace {
     }
 }
 
-impl AgentPlace for TakenPlace {
+impl EpisodePlace for TakenPlace {
     fn start<'p>(
         self: Box<Self>,
         task: TaskRef,
         seed: Seed,
-    ) -> BoxFuture<'p, Result<Box<dyn AgentInstances>, AgentStartError>>
+    ) -> BoxFuture<'p, Result<Box<dyn PlacedEpisode>, BackendError>>
     where
         Self: 'p,
     {

@@ -4,8 +4,8 @@ use gymkhana_config::{McpSection, RunFile};
 use gymkhana_mcp::{McpError, ToolList, tools_of};
 use gymkhana_registry::Lock;
 
+use super::servers::{failed, server, servers};
 use crate::error::{RunError, RunResult};
-use crate::mcp::{failed, server, servers};
 use crate::plugins::{PluginFile, pin};
 use crate::report::Reporter;
 

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use gymkhana_gateway::control::SessionJournal;
 use gymkhana_orchestration::chat::write_chat_files;
 use gymkhana_orchestration::grants::AssetFiles;
 use gymkhana_orchestration::plugins::PluginFile;
 use gymkhana_orchestration::served::Served;
 use gymkhana_record::{Added, EpisodeId, EpisodeRecord};
 use gymkhana_registry::Lock;
-use gymkhana_rollout::control::SessionJournal;
 use gymkhana_store::{EpisodeStore, LiveJournal, Recovered, RunFolder, StoreError, recover};
 
 use crate::error::{Classify, CliError, CliResult};

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
+use gymkhana_gateway::control::{ApiError, Ended, Episodes, ErrorClass, Wanted};
 use gymkhana_orchestration::scheduler::SeatPlayers;
 use gymkhana_orchestration::served::{Served, ServedSeats};
 use gymkhana_orchestration::tasks::TaskOrder;
 use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
-use gymkhana_rollout::control::{ApiError, Ended, Episodes, ErrorClass, Wanted};
 use gymkhana_rollout::{Actor, EpisodePlan, Rollout, RolloutError};
 use gymkhana_sandbox::SplitInfo;
 use tokio::runtime::Handle;

@@ -12,7 +12,7 @@ const CHECK: &str = "python";
 const OLDEST: (u32, u32) = (3, 11);
 
 /// Description of the SDK, which pins its compiler.
-const SDK: &str = include_str!("../../../../../sdk/python/pyproject.toml");
+const SDK: &str = include_str!("../../../../sdk/python/pyproject.toml");
 
 /// State of Python.
 pub struct Facts {

@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use gymkhana_orchestration::RunResult;
-use gymkhana_workers::bus::RunKey;
+use gymkhana_orchestration::{RunKey, RunResult};
 use gymkhana_workers::{FrontSettings, SessionFront, WorkerKeys};
 
 use crate::args::FrontArgs;

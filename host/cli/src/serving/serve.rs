@@ -12,10 +12,10 @@ use gymkhana_serve::doors::mcp;
 use gymkhana_serve::records::{Records, Recovered};
 use gymkhana_serve::server::Server;
 use gymkhana_serve::session::SessionTable;
-use gymkhana_workers::bus::RunKey;
+use gymkhana_workers::bus::{RunKey, random_key};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{serve_export, session_workers};
+use super::{export, session_workers};
 use crate::args::{ServeArgs, ServeCommand, StdioTools};
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
@@ -28,7 +28,7 @@ const LAST_READ: Duration = Duration::from_millis(100);
 /// Runs the command.
 pub fn serve(args: &ServeArgs, printer: &Printer) -> CliResult<()> {
     if let Some(ServeCommand::Export(args)) = &args.command {
-        return serve_export::export(args, printer);
+        return export::export(args, printer);
     }
     let config = args.config.as_deref().map(ServeFile::read).transpose()?.unwrap_or_default();
     let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
@@ -45,7 +45,7 @@ pub fn serve(args: &ServeArgs, printer: &Printer) -> CliResult<()> {
             counted(catalog.environments().len(), "environment"),
             counted(catalog.tools().tools().len(), "tool")
         );
-        let key = if args.no_records { RunKey::random("serve")? } else { RunKey::of_folder(&args.out) };
+        let key = if args.no_records { random_key("serve")? } else { RunKey::of_folder(&args.out) };
         let front = session_workers::start(&args.front, key, |path| catalog.publish(path), printer).await?;
         let (plugin_calls, kept) = (guests.handle().clone(), Arc::clone(&records));
         let sessions = match &front {

@@ -1,15 +1,14 @@
 //! The tools and the environment of an episode as its agent program calls them by MCP.
 
 use futures::future::BoxFuture;
-use gymkhana_driver::CallRefusal;
-use gymkhana_gateway::session::{Performed, SpentLimit, ToolAnswer, Toolbox};
+use gymkhana_driver::{BackendError, CallRefusal, PlacedEpisode, perform};
 use gymkhana_record::{Call, Turn};
 
-use crate::agent_instances::{AgentInstances, CallFailure};
+use crate::session::{Performed, SpentLimit, ToolAnswer, Toolbox};
 
 /// Performs the calls of an episode's program.
 pub(super) struct EpisodeTools<'e> {
-    pub(super) instances: &'e mut dyn AgentInstances,
+    pub(super) episode: &'e mut dyn PlacedEpisode,
     /// Most calls of the episode.
     pub(super) most: u32,
     /// Whether the session has a journal.
@@ -19,29 +18,29 @@ pub(super) struct EpisodeTools<'e> {
 impl Toolbox for EpisodeTools<'_> {
     fn perform(&mut self, call: Call, listed: bool) -> BoxFuture<'_, Performed> {
         Box::pin(async move {
-            let (begin, before) = (self.instances.data().turns.len(), self.instances.data().extent());
+            let before = self.episode.data().extent();
             let (id, name) = (call.id.clone(), call.name.clone());
-            if let Err(failure) = self.instances.call(call, listed, self.most).await {
-                let reason = failure.to_string();
-                return match failure {
-                    CallFailure::Refused(CallRefusal::Calls(_)) => {
-                        Performed::Refused { reason, spent: Some(SpentLimit::Calls) }
-                    }
-                    CallFailure::Refused(CallRefusal::Room) | CallFailure::Unsent(_) => {
-                        Performed::Refused { reason, spent: None }
-                    }
-                    CallFailure::Lost(_) => Performed::Lost { reason },
-                };
-            }
-            let data = self.instances.data_mut();
-            // The transcript of the program takes them in, between the replies of the policy.
-            let turns = data.turns.split_off(begin);
+            let turns = match perform(self.episode, call, listed, self.most).await {
+                Ok(turns) => turns,
+                Err(failure) => return refused(&failure),
+            };
+            let data = self.episode.data();
             let added = self.logged.then(|| Box::new(data.since(before).into_owned()));
             let answer = answer(&turns, &id, data.ending.is_some());
             let function = data.functions(data.seat).iter().find(|function| function.name == name);
             let cost = function.map_or(0.0, |function| function.cost);
             Performed::Answered { turns, cost, steps: data.steps, added, answer }
         })
+    }
+}
+
+/// A call without an answer.
+fn refused(failure: &BackendError) -> Performed {
+    let reason = failure.to_string();
+    match failure {
+        BackendError::Refused(CallRefusal::Calls(_)) => Performed::Refused { reason, spent: Some(SpentLimit::Calls) },
+        BackendError::Lost(_) => Performed::Lost { reason },
+        _ => Performed::Refused { reason, spent: None },
     }
 }
 

@@ -7,6 +7,7 @@ use gymkhana_sandbox::Counters;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+use crate::metrics::RunState;
 use gymkhana_orchestration::ErrorKind;
 
 /// A state with seven finished episodes.

@@ -5,8 +5,8 @@ use std::time::Duration;
 use gymkhana_orchestration::code_cache;
 use gymkhana_workers::{Signer, Worked, Worker, WorkerSettings};
 
-use super::page::stop_signal;
 use crate::args::WorkerArgs;
+use crate::commands::page::stop_signal;
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use crate::units::counted;

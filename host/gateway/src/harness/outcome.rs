@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use gymkhana_gateway::program::{ProgramEnd, StartError};
-use gymkhana_gateway::session::{Outcome, Served, SpentLimit};
 use gymkhana_record::{AgentRun, Boundary, CallSite, Ending, Failure, FailureKind};
+use gymkhana_rollout::AgentPlay;
 
-use crate::replay::agent_play::AgentPlay;
+use crate::program::{ProgramEnd, StartError};
+use crate::session::{Outcome, Served, SpentLimit};
 
 /// The contribution of a program that has ended or was ended.
 pub(super) fn concluded(

@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gymkhana_config::{GatewaySection, RunFile};
+use gymkhana_gateway::AgentHarness;
+use gymkhana_gateway::control::{ClientTokens, Control, ControlLimits, SessionJournal};
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
 use gymkhana_orchestration::plugins::{self, PluginFile};
 use gymkhana_orchestration::served::Served;
 use gymkhana_orchestration::tools_only;
 use gymkhana_registry::{Kind, Lock};
-use gymkhana_rollout::AgentHarness;
-use gymkhana_rollout::control::{ClientTokens, Control, ControlLimits, SessionJournal};
 use gymkhana_sandbox::{GuestThreads, Plugin};
 use gymkhana_serve::remote::AgentWorkers;
-use gymkhana_workers::bus::RunKey;
+use gymkhana_workers::bus::{RunKey, random_key};
 
 use super::serve::{say_recovered, stop_signal};
 use super::session_workers;
@@ -86,7 +86,7 @@ async fn serve(
         }
         let [wait, most] = [section.wait_seconds, section.answer_seconds].map(Duration::from_secs_f64);
         let workers = places.insert(AgentWorkers::new(rollout.plugins(), wait, most));
-        Ok(rollout.with_agent(harness.with_places(Arc::new(workers.clone()))))
+        Ok(rollout.with_agent(harness.with_backend(Arc::new(workers.clone()))))
     });
     let served = served.await?;
     let out = (!args.no_records).then_some(args.out.as_path());
@@ -100,7 +100,7 @@ async fn serve(
     // A client can send a signal as soon as the address is printed.
     let stop = stop_signal(printer.clone())?;
     // Workers that joined another gateway of this folder leave it, which is over now that the records are open.
-    let key = if args.no_records { RunKey::random("gateway")? } else { RunKey::of_folder(&args.out) };
+    let key = if args.no_records { random_key("gateway")? } else { RunKey::of_folder(&args.out) };
     let publish = |path: &Path| published::write(path, &served.file, contents);
     let front = session_workers::start(&args.front, key, publish, printer).await?;
     if let (Some(places), Some(front)) = (&places, &front) {

@@ -1,0 +1,3 @@
+//! Exists so that the dependencies of build scripts are selected.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! No code: the manifest names features of dependencies that all builds of the programs share.
