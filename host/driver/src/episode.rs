@@ -16,8 +16,8 @@ use crate::hooks::{Hooks, TimedCall};
 use crate::limits::budget::ByteBudget;
 use crate::limits::log::EpisodeLog;
 use crate::overrides::CallOverrides;
-use crate::tool_set::{BoundPlugin, ToolSet};
-use crate::toolbox::Toolbox;
+use crate::tools::tool_set::{BoundPlugin, ToolSet};
+use crate::tools::toolbox::Toolbox;
 
 /// Seeds of the plugins of an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use crate::limits::log::LogRecorder;
 use crate::overrides::{CallOverrides, RecordedAnswer};
 use crate::recorder::{ExchangeRecorder, with_recorder};
 use crate::saved::session::{NotSaved, SavedSession};
-use crate::tool_set::Tool;
+use crate::tools::tool_set::Tool;
 
 /// Reason of a failed call whose answer the record has no room for.
 const EPISODE_IS_FULL: &str = "the episode has no room for its answer";

@@ -6,8 +6,8 @@ use gymkhana_sandbox::{EnvironmentEpisode, OptionalInterface, Snapshot};
 use crate::chain::{Chain, ChainRecorders};
 use crate::data::EpisodeData;
 use crate::episode::{Episode, EpisodeSeeds};
-use crate::tool_set::BoundPlugin;
-use crate::toolbox::{Toolbox, ToolboxSnapshot};
+use crate::tools::tool_set::BoundPlugin;
+use crate::tools::toolbox::{Toolbox, ToolboxSnapshot};
 
 /// State of the plugins of an episode. With a clone of [`EpisodeData`] it is the whole episode.
 #[derive(Clone)]

@@ -31,6 +31,6 @@ pub use recorded::groups::groups;
 pub use recorded::runs as recorded_runs;
 pub use report::{Later, Progress, ProgressFigures, Reporter, Silent, SuccessRate, Work, describe};
 pub use schedule::run_key::RunKey;
-pub use schedule::{mixture, places, remote, scheduler, tasks};
+pub use schedule::{mixture, places, remote, scheduler, seat_players, tasks};
 pub use served::server;
 pub use tools_only::{TOOLS_ONLY, TOOLS_ONLY_SPLIT, is_tools_only, tools_only};

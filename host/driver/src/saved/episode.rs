@@ -11,8 +11,8 @@ use crate::limits::quota::Usage;
 use crate::recorder::ExchangeRecorder;
 use crate::saved::session::{NotSaved, SavedSession};
 use crate::snapshot::EpisodeSnapshot;
-use crate::tool_set::{BoundPlugin, ToolSet};
-use crate::toolbox::ToolboxSnapshot;
+use crate::tools::tool_set::{BoundPlugin, ToolSet};
+use crate::tools::toolbox::ToolboxSnapshot;
 
 /// A whole episode without its plugins.
 #[derive(Debug, Serialize, Deserialize)]

@@ -5,4 +5,5 @@ pub mod places;
 pub mod remote;
 pub mod run_key;
 pub mod scheduler;
+pub mod seat_players;
 pub mod tasks;

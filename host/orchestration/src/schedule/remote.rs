@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunResult;
 use crate::report::Reporter;
-use crate::schedule::scheduler::SeatPlayers;
+use crate::schedule::seat_players::SeatPlayers;
 
 /// A group to play.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gymkhana_policy::Sampling;
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
-use gymkhana_rollout::{Actor, GroupPlan, Rollout, SamplingPlan, SeatPlayer, WaitKind};
+use gymkhana_rollout::{Actor, GroupPlan, Rollout, SamplingPlan, WaitKind};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -12,12 +12,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::error::{Classify, RunResult};
 use crate::schedule::remote::{GroupJob, RemotePlayers};
-
-/// Policies of the seats, shared by all episodes in flight.
-pub trait SeatPlayers: Send + Sync + 'static {
-    /// Player of each seat.
-    fn players(&self) -> Vec<SeatPlayer<'_>>;
-}
+use crate::schedule::seat_players::SeatPlayers;
 
 /// The task of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ use self::model::ModelFacts;
 use crate::error::{Classify, RunError, RunResult};
 use crate::host_io::OnHost;
 use crate::report::Reporter;
-use crate::schedule::scheduler::SeatPlayers;
+use crate::schedule::seat_players::SeatPlayers;
 use crate::seats::{self, bindings};
 use crate::{plugins, rewards, rollout};
 

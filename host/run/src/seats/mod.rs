@@ -20,7 +20,7 @@ use crate::setup::models::Models;
 use frozen::Frozen;
 use gymkhana_config::{Checkpoint, RunFile, SeatBinding};
 use gymkhana_orchestration::OnHost;
-use gymkhana_orchestration::scheduler::SeatPlayers;
+use gymkhana_orchestration::seat_players::SeatPlayers;
 use gymkhana_orchestration::seats::{Binding, bindings};
 use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
 use learner::Learner;

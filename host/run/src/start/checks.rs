@@ -20,7 +20,7 @@ use crate::seats::weight_sync;
 use crate::stages::{batch, tasks};
 use gymkhana_orchestration::environments::RunEnvironment;
 use gymkhana_orchestration::rollout;
-use gymkhana_orchestration::scheduler::SeatPlayers;
+use gymkhana_orchestration::seat_players::SeatPlayers;
 use gymkhana_orchestration::seats;
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use gymkhana_orchestration::remote::{GroupJob, PlayedGroup, RemotePlayers, RemoteRun, RunPosition};
-use gymkhana_orchestration::scheduler::SeatPlayers;
+use gymkhana_orchestration::seat_players::SeatPlayers;
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 use gymkhana_record::EpisodeRecord;
 use gymkhana_rollout::SeatPlayer;

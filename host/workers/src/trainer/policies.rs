@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_nats::{Client, Subject};
 use bytes::Bytes;
 use gymkhana_chat::StopTexts;
-use gymkhana_orchestration::scheduler::SeatPlayers;
+use gymkhana_orchestration::seat_players::SeatPlayers;
 use gymkhana_policy::{Conversation, GenerateRequest, PolicyError, ScoreRequest, StopCondition};
 use gymkhana_rollout::{Rollout, SeatPlayer};
 use tokio::sync::mpsc::UnboundedSender;

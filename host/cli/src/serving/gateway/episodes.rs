@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use gymkhana_gateway::control::{ApiError, Ended, Episodes, ErrorClass, Wanted};
-use gymkhana_orchestration::scheduler::SeatPlayers;
+use gymkhana_orchestration::seat_players::SeatPlayers;
 use gymkhana_orchestration::served::{Served, ServedSeats};
 use gymkhana_orchestration::tasks::TaskOrder;
 use gymkhana_policy::Sampling;

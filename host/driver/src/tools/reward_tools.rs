@@ -10,7 +10,7 @@ use gymkhana_sandbox::{OutboundError, OutboundFuture};
 use crate::overrides::CallOverrides;
 use crate::recorder::ToolCaller;
 use crate::session::Session;
-use crate::tool_set::ToolSet;
+use crate::tools::tool_set::ToolSet;
 
 /// Tool sessions of one scoring, which open at their first call.
 pub struct RewardTools {

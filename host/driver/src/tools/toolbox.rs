@@ -12,7 +12,7 @@ use crate::hooks::{Hooks, TimedCall};
 use crate::overrides::CallOverrides;
 use crate::saved::session::{NotSaved, SavedSession};
 use crate::session::{Session, SessionSnapshot, ToolAnswer};
-use crate::tool_set::ToolSet;
+use crate::tools::tool_set::ToolSet;
 
 /// The tool sessions of one episode.
 pub(crate) struct Toolbox {

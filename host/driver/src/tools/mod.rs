@@ -1,0 +1,5 @@
+//! Tools of an episode: the set that it may call, their sessions, and those of rewards.
+
+pub mod reward_tools;
+pub mod tool_set;
+pub mod toolbox;
