@@ -10,7 +10,7 @@ use crate::plugins::PluginFile;
 use crate::report::Reporter;
 
 /// No plugin file is the list of a server, unless the run file says so.
-pub(super) fn plugin(file: &RunFile, name: &str, _bytes: &[u8], _mode: OutboundMode) -> RunResult<Option<Plugin>> {
+pub(crate) fn plugin(file: &RunFile, name: &str, _bytes: &[u8], _mode: OutboundMode) -> RunResult<Option<Plugin>> {
     match file.tools.get(name) {
         Some(tool) if tool.mcp.is_some() => Err(refused(name)),
         _ => Ok(None),
