@@ -91,7 +91,7 @@ fn confusable_names_are_rejected() {
     assert!(matches!(granted("otters"), Err(FolderError::Confusable { .. })));
     let publish = |made: &Made| {
         let file = made.release().sign(Some(&key(3))).expect("JSON");
-        common::add_file(&registry, &file, &made.component(), by(&root))
+        crate::common::add_file(&registry, &file, &made.component(), by(&root))
     };
     let error = publish(&Made::of("others/calculater", "1.0.0")).expect_err("a confusable name");
     let FolderError::Rule(violation) = error else { panic!("{error}") };

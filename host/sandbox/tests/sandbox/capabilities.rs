@@ -26,7 +26,7 @@ fn guest(sandbox: &Sandbox) -> Plugin {
 /// One for all tests, so that each component is compiled once.
 fn sandbox() -> Sandbox {
     static SHARED: OnceLock<Sandbox> = OnceLock::new();
-    SHARED.get_or_init(common::sandbox).clone()
+    SHARED.get_or_init(crate::common::sandbox).clone()
 }
 
 async fn answer(plugin: &Plugin, call: &Call) -> Result<Answer, CallError> {

@@ -241,7 +241,7 @@ async fn quickly_compiled_code_computes_the_same() {
     let limits = Limits { budget: Duration::from_secs(5), memory_bytes: 128 << 20, ..config().limits };
     let quick = SandboxConfig { effort: CompilerEffort::Quick, limits, ..config() };
     let sandbox = Sandbox::new(&quick).expect("a sandbox");
-    let python = common::load(&sandbox, "python");
+    let python = crate::common::load(&sandbox, "python");
     let mut session = ToolSession::open(&python, None, &[], Seed(1)).await.expect("a session");
     let code = r#"{"code": "sorted(x * x % 7 for x in range(10)), sum(x / 4 for x in range(9))"}"#;
     let answer = session.call(&call("python", code)).await.expect("a result");

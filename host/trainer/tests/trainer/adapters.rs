@@ -105,7 +105,7 @@ async fn recomputed_layers_give_the_same_gradients() {
             let algorithm = Algorithm { kl: Some(penalty(0.1)), entropy_bonus: 0.01, ..Algorithm::default() };
             trainer.begin_stage(algorithm.stage_models()).await.expect("a stage");
             let reply = scored(&trainer).await;
-            let member = |member: u32| common::episode(0, member, segment(&PROMPT, &reply), f64::from(member % 2));
+            let member = |member: u32| crate::common::episode(0, member, segment(&PROMPT, &reply), f64::from(member % 2));
             let groups = [(0..4).map(member).collect()];
             let settings = RlSettings { algorithm, activation_checkpointing, ..RlSettings::default() };
             let metrics = trainer.rl_step(&groups, &settings).await.expect("a step");
@@ -129,7 +129,7 @@ async fn sixteen_bits_give_nearly_the_same_numbers_and_learn() {
     let [expected, found] = [scored(&full).await, scored(&half).await];
     assert_ne!(found.log_probs, expected.log_probs, "nothing was computed in 16 bits");
     near(&found.log_probs, &expected.log_probs, 0.05);
-    let generated = common::converse(&half, 0).await;
+    let generated = crate::common::converse(&half, 0).await;
     for (tokens, reply) in generated {
         near(&score(&half, &tokens, &reply.tokens).await.log_probs, &reply.log_probs, 0.05);
     }

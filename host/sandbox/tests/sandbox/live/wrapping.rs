@@ -10,12 +10,12 @@ use gymkhana_sandbox::{
     WrapError,
 };
 
-use super::common::{self, component, config, load, option, plugin, text, train};
+use crate::common::{self, component, config, load, option, plugin, text, train};
 
 /// One for most tests, so that each component is compiled once.
 fn sandbox() -> Sandbox {
     static SHARED: OnceLock<Sandbox> = OnceLock::new();
-    SHARED.get_or_init(common::sandbox).clone()
+    SHARED.get_or_init(crate::common::sandbox).clone()
 }
 
 fn wrapper(sandbox: &Sandbox, name: &str) -> Plugin {
