@@ -15,6 +15,7 @@ import { bundle, linkedHost } from "./bundle.mjs";
 import { FOLDER, files, world } from "./contract.mjs";
 import { authorLines, nodeFrames } from "./lines.mjs";
 import { BuildError, FREE, manifestOf, readProject, stamp } from "./manifest.mjs";
+import { packagesOf } from "./packages.mjs";
 import { quickComponent } from "./quick.mjs";
 import { uncaught } from "./src/component/uncaught.mjs";
 import { Environment, Reward, Tool, interfacesOf, lacking, offers } from "./src/kinds.mjs";
@@ -32,11 +33,13 @@ export async function build(folder, out, bases) {
   const esbuild = await find("esbuild", folder);
   const made = mkdtempSync(join(tmpdir(), "gymkhana-"));
   try {
-    const { interfaces, range } = await abilities(project, folder, esbuild, made);
+    const { interfaces, range, inputs } = await abilities(project, folder, esbuild, made);
     const manifest = manifestOf(project, range);
     const capabilities = [...FREE, ...project.capabilities];
     const bundled = (sourcePath) => componentOf(sourcePath, interfaces, capabilities, folder, made);
-    const source = { entry: entryOf(project, interfaces), kinds: Object.keys(project.classes), interfaces, capabilities };
+    const packages = bases ? packagesOf(inputs, realpathSync(folder)) : undefined;
+    const kinds = Object.keys(project.classes);
+    const source = { entry: entryOf(project, interfaces), kinds, interfaces, capabilities, packages };
     const quickly = { esbuild, folder, made, bases, linesOf: (path) => linesOf(path, folder) };
     const quick = bases ? await quickComponent(source, quickly, bundled) : undefined;
     const component = quick ?? (await whole());
@@ -85,14 +88,19 @@ async function find(name, folder) {
   throw new BuildError(`the package \`${name}\`, which builds plugins, is missing; run \`npm install\` in \`${folder}\``);
 }
 
-/** Interfaces that the classes export together, and the reward's range, found by importing the classes in Node.js. */
+/**
+ * Interfaces that the classes export together, and the reward's range, found by importing the classes in Node.js; and
+ * esbuild's description of the plugin's files.
+ */
 async function abilities(project, folder, esbuild, made) {
   const interfaces = [];
+  const inputs = {};
   let range;
   for (const [kind, place] of Object.entries(project.classes)) {
     const [file, name] = place.split("#");
     const path = join(made, `${kind}.mjs`);
-    await bundle(esbuild, folder, `export * from ${JSON.stringify(file)}; export { ${BASES[kind].name} as Base } from "@gymkhana/sdk";`, path);
+    const entry = `export * from ${JSON.stringify(file)}; export { ${BASES[kind].name} as Base } from "@gymkhana/sdk";`;
+    Object.assign(inputs, (await bundle(esbuild, folder, entry, path)).inputs);
     const module = await load(path, folder);
     const found = module[name];
     if (!found) throw new BuildError(`\`${file}\` does not export \`${name}\`, named by "${kind}" in "gymkhana": export it or correct the name`);
@@ -107,7 +115,7 @@ async function abilities(project, folder, esbuild, made) {
     interfaces.push(...interfacesOf(kind, found));
     if (kind === "reward") range = found.range;
   }
-  return { interfaces, range };
+  return { interfaces, range, inputs };
 }
 
 /** Imports a bundle in Node.js. An exception of the author's code becomes a `BuildError` with the author's frames. */

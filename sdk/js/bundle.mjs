@@ -5,14 +5,16 @@ import { fileURLToPath } from "node:url";
 
 import { VERSION } from "./contract.mjs";
 import { BuildError } from "./manifest.mjs";
+import { packagesOfBase } from "./packages.mjs";
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 
 /**
- * Bundles an entry with its imports into one file. `host` is the source that replaces `src/host.mjs`; `format` and
- * `globalName` are esbuild's. Returns esbuild's description of the inputs.
+ * Bundles an entry with its imports into one file. `host` is the source that replaces `src/host.mjs`; `packages` are
+ * those of the base that the bundle is for; `format` and `globalName` are esbuild's. Returns esbuild's description of the
+ * inputs.
  */
-export async function bundle(esbuild, folder, contents, outfile, { host, format = "esm", globalName } = {}) {
+export async function bundle(esbuild, folder, contents, outfile, { host, packages, format = "esm", globalName } = {}) {
   const source = join(HERE, "src");
   const sdk = {
     name: "gymkhana-sdk",
@@ -41,7 +43,7 @@ export async function bundle(esbuild, folder, contents, outfile, { host, format 
       sourcemap: "external",
       sourcesContent: false,
       logLevel: "silent",
-      plugins: [sdk],
+      plugins: packages ? [sdk, packagesOfBase(packages)] : [sdk],
       outfile,
     });
     return metafile;

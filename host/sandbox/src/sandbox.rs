@@ -9,6 +9,7 @@ use std::time::Duration;
 use gymkhana_registry::Digest;
 use wasmtime::component::{Component, InstancePre};
 
+use crate::cache::{CodeCache, QuickBuild};
 use crate::compiler::CompileError;
 use crate::engine::{CodeForm, Profile, Weight};
 use crate::instance::pool::{InstancePool, max_map_count, places_for};
@@ -194,22 +195,30 @@ impl Sandbox {
             return Ok(component.clone());
         }
         let weight = Weight::of(bytes);
+        let is_quick = weight == Weight::Heavy && shared.effort == CompilerEffort::Quick;
+        let quick_build = if is_quick { QuickBuild::find(bytes) } else { None };
         let component = self.with_profile(weight, |profile| {
-            if let Some(component) = profile.cache.as_ref().and_then(|cache| cache.get(&profile.engine, digest)) {
+            let cached = |cache: &CodeCache| {
+                let filled = quick_build.and_then(|build| cache.get_quick_build(&profile.engine, &build));
+                filled.or_else(|| cache.get(&profile.engine, digest))
+            };
+            if let Some(component) = profile.cache.as_ref().and_then(cached) {
                 shared.cache_hits.fetch_add(1, Ordering::Relaxed);
                 return Ok(component);
             }
             if let Some(hook) = &self.on_compile {
                 hook(plugin, bytes.len());
             }
-            let code = shared.compiler.compile(&profile.engine, self.form(weight), bytes)?;
+            let mut code = shared.compiler.compile(&profile.engine, self.form(weight), bytes)?;
             // SAFETY: the bytes are the output of this host's compiler, in this process or in one that this process
             // started; in the second case their digest has been checked. The engine itself rejects code of another
             // engine.
             let component = unsafe { Component::deserialize(&profile.engine, &code) }?;
             shared.compiled.fetch_add(1, Ordering::Relaxed);
             if let Some(cache) = &profile.cache {
-                cache.put(digest, plugin, &code)?;
+                // The same bytes again, to find out whether the code can serve other builds.
+                let key = quick_build.filter(|build| build.fill(&mut code)).map_or(digest, |build| build.base());
+                cache.put(key, plugin, &code)?;
             }
             Ok(component)
         })?;

@@ -26,11 +26,18 @@ class Notes(Tool):
 """
 
 
-def described(source, classes="tool=plugin:Notes"):
-    """Exit code, standard output and standard error for a folder with this `plugin.py`."""
+def described(source, classes="tool=plugin:Notes", packages=None):
+    """Exit code, standard output and standard error for a folder with this `plugin.py`.
+
+    `packages` are files of installed packages by path.
+    """
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "plugin.py").write_text(textwrap.dedent(source))
-        path = os.pathsep.join([folder, str(SDK)])
+        for name, text in (packages or {}).items():
+            file = Path(folder, ".venv", name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        path = os.pathsep.join([folder, str(Path(folder, ".venv")), str(SDK)])
         result = subprocess.run(
             [sys.executable, "-B", "-m", "gymkhana_sdk.abilities", folder, *classes.split()],
             capture_output=True,
@@ -63,6 +70,38 @@ class AbilitiesTest(unittest.TestCase):
         )
         self.assertEqual(code, 0)
         self.assertEqual([Path(path).name for path in json.loads(found)["modules"]["other"]], ["a.txt"])
+
+    def test_packages_are_told_from_the_plugins_modules(self):
+        packages = {
+            "pack/__init__.py": "from . import part\nopen(__file__.replace('__init__.py', 'words.txt')).close()\n",
+            "pack/part.py": "",
+            "pack/words.txt": "",
+            "single.py": "",
+        }
+        code, found, said = described("import pack, single\n" + TOOL, packages=packages)
+        self.assertEqual((code, said), (0, ""))
+        modules = json.loads(found)["modules"]
+        self.assertEqual(list(modules["sources"]), ["plugin"])
+        self.assertEqual(modules["packages"], [["pack", True], ["pack.part", True], ["single", True]])
+        roots = [(name, Path(root).name) for name, root in modules["roots"]]
+        self.assertEqual(roots, [("pack", "pack"), ("single", "single.py")])
+        # A base imports the package too, which may open its own files.
+        self.assertEqual(modules["other"], [])
+
+    def test_a_package_file_that_the_plugin_opens_is_noted(self):
+        packages = {
+            "pack/__init__.py": "def words():\n    open(__file__.replace('__init__.py', 'words.txt')).close()\n",
+            "pack/words.txt": "",
+        }
+        _, found, _ = described("import pack\npack.words()\n" + TOOL, packages=packages)
+        self.assertEqual([Path(path).name for path in json.loads(found)["modules"]["other"]], ["words.txt"])
+
+    def test_the_time_of_an_import_is_that_of_the_plugin_alone(self):
+        busy = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end:\n    pass\n"
+        _, found, _ = described("import pack\n" + TOOL, packages={"pack.py": busy})
+        slow = json.loads(described(busy + TOOL)[1])["modules"]["seconds"]
+        self.assertGreaterEqual(slow, 0.3)
+        self.assertLess(json.loads(found)["modules"]["seconds"], slow)
 
     def test_a_syntax_error_shows_the_authors_line_only(self):
         code, _, said = described("def f(:\n    pass\n")

@@ -8,7 +8,8 @@ import unittest
 from pathlib import Path
 
 from gymkhana_sdk._component import late
-from gymkhana_sdk.quick_build import base, slot
+from gymkhana_sdk.manifest import BuildError
+from gymkhana_sdk.quick_build import base, packages, slot
 from gymkhana_sdk.quick_build.modules import Modules
 
 BASE = base.Base(("tool",), ("tool",), (), ())
@@ -51,6 +52,86 @@ class QuickTest(unittest.TestCase):
                 needed = base.Base(("tool",), ("tool",), (), (f"module{number}",))
                 base.component(Path(folder), needed, Modules({}), lambda _: slot.empty())
             self.assertEqual(len(list(Path(folder).iterdir())), base.MOST_BASES)
+
+    def test_an_edit_with_packages_is_not_bundled_again(self):
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as bases:
+            Path(folder, "pack").mkdir()
+            Path(folder, "pack", "__init__.py").write_text("a = 1\n")
+            Path(folder, "pack", "words.txt").write_text("one")
+            entries = []
+
+            def bundle(entry):
+                entries.append(entry)
+                return slot.empty()
+
+            def bundles(text, imported=("pack",)):
+                """Number of bundles that a build with this text of the author's module needs."""
+                entries.clear()
+                modules = Modules({"tool": "m:C"}, {"m": ("m.py", False, text)})
+                modules.packages = [(name, True) for name in imported]
+                modules.roots = [("pack", str(Path(folder, "pack")))]
+                needed = base.Base.of(modules, ["tool"], [])
+                self.assertIn(text.encode(), base.component(Path(bases), needed, modules, bundle))
+                return len(entries)
+
+            self.assertEqual([bundles("a = 1"), bundles("a = 2"), bundles("a = 1")], [1, 0, 0])
+            # Another module of the package, an edit in place without another size, a data file, a removed file.
+            self.assertEqual(bundles("a = 2", ("pack", "pack.part")), 1)
+            Path(folder, "pack", "__init__.py").write_text("a = 2\n")
+            self.assertEqual([bundles("a = 2"), bundles("a = 3")], [1, 0])
+            Path(folder, "pack", "words.txt").write_text("two")
+            self.assertEqual([bundles("a = 2"), bundles("a = 3")], [1, 0])
+            Path(folder, "pack", "words.txt").unlink()
+            self.assertEqual([bundles("a = 2"), bundles("a = 3")], [1, 0])
+
+    def test_an_upgrade_of_any_package_changes_the_digest(self):
+        with tempfile.TemporaryDirectory() as folder:
+            sys.path.append(folder)
+            try:
+                digests = [packages.digest([])]
+                Path(folder, "pack-1.0.dist-info").mkdir()
+                digests += [packages.digest([]), packages.digest([])]
+                Path(folder, "pack-1.0.dist-info").rename(Path(folder, "pack-1.1.dist-info"))
+                digests.append(packages.digest([]))
+            finally:
+                sys.path.remove(folder)
+        self.assertEqual([digests.index(each) for each in digests], [0, 1, 1, 3])
+
+    def test_packages_that_a_base_cannot_import_are_bundled_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            modules = Modules({"tool": "m:C"}, {"m": ("m.py", False, "")}, packages=[("pack", True)])
+            needed = base.Base(("tool",), ("tool",), (), (), (("pack", True),))
+            bundles = []
+
+            def lacks(entry):
+                bundles.append(entry)
+                raise BuildError(f"rejected: ImportError: {base.LACKS} pack: no ctypes")
+
+            for _ in range(2):
+                self.assertEqual(base.component(Path(folder), needed, modules, lacks), None)
+            self.assertEqual(len(bundles), 1)
+
+            def broken(entry):
+                raise BuildError("no space")
+
+            with self.assertRaisesRegex(BuildError, "no space"):
+                base.component(Path(folder), BASE, modules, broken)
+
+    def test_a_base_reports_the_modules_that_it_cannot_import(self):
+        def run(*installed):
+            lines = base.Base((), (), (), (), installed).entry().split("from gymkhana_sdk")[0]
+            exec(lines, {})
+
+        run(("json", True), ("native_module_of_a_package", False))
+        with self.assertRaisesRegex(ImportError, f"{base.LACKS} no_such_package: ModuleNotFoundError"):
+            run(("json", True), ("no_such_package", True))
+
+    def test_a_plugin_that_calls_packages_a_lot_at_import_is_bundled_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            slow = Modules({}, seconds=base.MOST_SECONDS * 2)
+            self.assertIsNotNone(self.build(folder, slow)[0])
+            needed = base.Base((), (), (), (), (("pack", True),))
+            self.assertIsNone(base.component(Path(folder), needed, slow, lambda _: slot.empty()))
 
     def test_modules_are_imported_as_from_files(self):
         sources = {

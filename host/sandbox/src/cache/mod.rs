@@ -6,6 +6,7 @@
 //! the folder exceeds its size limit.
 
 mod folder;
+mod quick_build;
 
 use std::fs::{DirBuilder, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -21,6 +22,7 @@ use wasmtime::component::Component;
 
 use folder::{CODE, Checksum, STAMP, Stamp};
 pub use folder::{CacheEntry, CacheFolder};
+pub(crate) use quick_build::QuickBuild;
 
 /// The folder of compiled plugins cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +71,28 @@ impl CodeCache {
 
     /// Returns the compiled form of the component with this digest, if it is present and undamaged.
     pub fn get(&self, engine: &Engine, component: Digest) -> Option<Component> {
+        let (file, _) = self.read(component)?;
+        // The open file, whatever its name refers to by now.
+        let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
+        // SAFETY: only this user can write into the folder, only `put` creates files there, and the checksum shows that
+        // this file is byte for byte the output of `put`. The mapped file is the one that was read. Files are replaced
+        // by renaming and never changed in place, so the mapping keeps the checked bytes. The engine itself rejects code
+        // of another engine.
+        unsafe { Component::deserialize_file(engine, opened) }.ok()
+    }
+
+    /// Returns the compiled form of a quick build from that of an earlier build on the same base.
+    pub fn get_quick_build(&self, engine: &Engine, build: &QuickBuild<'_>) -> Option<Component> {
+        let (_, mut code) = self.read(build.base())?;
+        if !build.fill(&mut code) {
+            return None;
+        }
+        // SAFETY: as in `get`; since then only data of the component's memory were changed, which may be any bytes.
+        unsafe { Component::deserialize(engine, &code) }.ok()
+    }
+
+    /// Code of a component, if it is present and undamaged, and its file.
+    fn read(&self, component: Digest) -> Option<(File, Vec<u8>)> {
         let (code, stamp) = self.files(component);
         let expected = Stamp::read(&stamp)?.checksum;
         let mut file = File::open(code).ok()?;
@@ -79,13 +103,7 @@ impl CodeCache {
         }
         // The time orders entries for removal. Without it the entry is removed earlier, which costs time only.
         let _ = file.set_modified(SystemTime::now());
-        // The open file, whatever its name refers to by now.
-        let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
-        // SAFETY: only this user can write into the folder, only `put` creates files there, and the checksum shows that
-        // this file is byte for byte the output of `put`. The mapped file is the one that was read. Files are replaced
-        // by renaming and never changed in place, so the mapping keeps the checked bytes. The engine itself rejects code
-        // of another engine.
-        unsafe { Component::deserialize_file(engine, opened) }.ok()
+        Some((file, bytes))
     }
 
     /// Stores the compiled form of a component, then removes the entries that were not used for the longest time until

@@ -20,9 +20,14 @@ export function emptySlot(length) {
   return slot;
 }
 
+/** Whether content fits into a slot. */
+export function fits(content) {
+  return START + content.length <= SLOT_BYTES;
+}
+
 /** Writes content into the slot at `place` in a component; false if the slot is too small. */
 export function fill(component, place, content) {
-  if (START + content.length > SLOT_BYTES) return false;
+  if (!fits(content)) return false;
   const view = new DataView(component.buffer, component.byteOffset + place);
   view.setUint32(MARK.length, content.length, true);
   component.set(content, place + START);

@@ -62,7 +62,7 @@ def _quick(project: Project, interfaces: list[str], modules: Modules, bases: Pat
     """Component of a quick build, or None if the plugin needs to be bundled whole."""
     if modules.other:
         return None
-    needed = base.Base(tuple(project.classes), tuple(interfaces), tuple(project.capabilities), tuple(modules.standard))
+    needed = base.Base.of(modules, interfaces, list(project.capabilities))
     return base.component(bases, needed, modules, lambda entry: _componentize(project, interfaces, entry, []))
 
 
@@ -98,7 +98,9 @@ def _componentize(project: Project, interfaces: list[str], entry: str, places: l
             arguments += ["-p", path]
         run = "import sys; from componentize_py import script; sys.argv[0] = 'componentize-py'; script()"
         command = [sys.executable, "-c", run, *arguments, _ENTRY, "-o", str(component)]
-        result = subprocess.run(command, capture_output=True, text=True)
+        # The compiler takes packages from there, else from the Python that the shell would start.
+        environment = {"VIRTUAL_ENV": sys.prefix} if sys.prefix != sys.base_prefix else {}
+        result = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
         if result.returncode != 0 or not component.is_file():
             # The rest is componentize-py's own backtrace.
             said = (result.stderr + result.stdout).split("\n\nCaused by:")[0].strip()

@@ -10,11 +10,22 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from ..manifest import BuildError
+from . import packages
 from .modules import Modules
 from .slot import FILLING, MARK, SLOT_BYTES, filled
 
 MOST_BASES = 8
 """Bases that a folder keeps, of 20 to 40 MB each; the one unused for longest is removed."""
+
+LACKS = "gymkhana: a base cannot import"
+"""Begin of the message of a base that cannot import a package before the author's modules."""
+
+MOST_SECONDS = 0.1
+"""Most processor time that importing the author's modules takes, in seconds, if there are packages.
+
+Each instance of a quick build imports them, several times slower. A module that calls packages a lot is bundled whole.
+"""
 
 _EMPTY = MARK.ljust(256, FILLING)
 """Begin of an empty slot. The mark alone is also a constant of the component's code."""
@@ -29,12 +40,36 @@ class Base:
     capabilities: tuple[str, ...]
     standard: tuple[str, ...]
     """Modules of the standard library to import."""
+    packages: tuple[tuple[str, bool], ...] = ()
+    """Modules of installed packages to import, and whether each has to be importable."""
+    content: str = ""
+    """Digest of the packages' files."""
+
+    @classmethod
+    def of(cls, modules: Modules, interfaces: list[str], capabilities: list[str]) -> Base:
+        """Base that the modules of a plugin need."""
+        content = packages.digest(modules.roots) if modules.packages else ""
+        installed = tuple((name, is_text) for name, is_text in modules.packages)
+        standard = tuple(modules.standard)
+        return cls(tuple(modules.classes), tuple(interfaces), tuple(capabilities), standard, installed, content)
 
     def entry(self) -> str:
         """Source of the module that componentize-py exports."""
         lines = ["from contextlib import suppress"]
         # Some modules of the author's Python do not exist in the component's.
         lines += [f"with suppress(Exception):\n    import {name}" for name in self.standard]
+        if self.packages:
+            lines += [
+                "from importlib import import_module",
+                "lacks = []",
+                f"for name, is_text in {list(self.packages)!r}:",
+                "    try:",
+                "        import_module(name)",
+                "    except Exception as error:",
+                # Native code is missing in every component; packages know that.
+                "        lacks += [f'{name}: {error!r}'] if is_text else []",
+                f"if lacks:\n    raise ImportError({LACKS!r} + ' ' + '; '.join(lacks))",
+            ]
         lines += [f"import gymkhana_sdk._component.{kind}" for kind in self.kinds]
         lines.append("from gymkhana_sdk._component import late")
         lines.append(f"globals().update(late.exports({self.interfaces!r}))")
@@ -52,16 +87,26 @@ class Base:
 def component(folder: Path, base: Base, modules: Modules, bundle: Callable[[str], bytes]) -> bytes | None:
     """Component with the author's modules. `bundle` makes a component from the source of its entry.
 
-    Returns None if the modules do not fit into the slot, or if a base cannot hold them.
+    Returns None if the modules do not fit into the slot, or if a base cannot hold them. An error of `bundle` is raised
+    again unless it says that a package cannot be imported before the author's modules.
     """
+    if base.packages and modules.seconds > MOST_SECONDS:
+        return None
     content = json.dumps({"classes": modules.classes, "modules": modules.sources}, separators=(",", ":")).encode()
     patch = filled(content)
     if patch is None:
         return None
-    made = _read(folder / f"{base.digest()}.wasm")
+    path = folder / f"{base.digest()}.wasm"
+    made = _read(path)
     if made is None:
-        made = bundle(base.entry())
-        _keep(folder / f"{base.digest()}.wasm", made)
+        try:
+            made = bundle(base.entry())
+        except BuildError as error:
+            if LACKS not in str(error):
+                raise
+            # The author's modules may prepare the import. The empty file says that no base holds these packages.
+            made = b""
+        _keep(path, made)
     place = made.find(_EMPTY)
     slot = made[place : place + SLOT_BYTES]
     if place < 0 or slot != MARK.ljust(SLOT_BYTES, FILLING) or made.find(_EMPTY, place + SLOT_BYTES) >= 0:
