@@ -117,6 +117,11 @@ impl Page<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use gymkhana_rollout::RolloutMetrics;
+    use gymkhana_sandbox::Counters;
+
     use super::*;
 
     fn state(rollout: &Arc<RolloutMetrics>) -> RunState {

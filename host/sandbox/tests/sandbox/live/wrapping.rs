@@ -10,7 +10,7 @@ use gymkhana_sandbox::{
     WrapError,
 };
 
-use crate::common::{self, component, config, load, option, plugin, text, train};
+use crate::common::{component, config, load, option, plugin, text, train};
 
 /// One for most tests, so that each component is compiled once.
 fn sandbox() -> Sandbox {
