@@ -178,6 +178,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_build_leaves_out_hints_at_the_set_up() {
+        let error = RunError::left_out("the tool `x` is an MCP server", "MCP");
+        assert_eq!(
+            error.to_string(),
+            "the tool `x` is an MCP server: this build of the host leaves out MCP\nhint: run `cargo xtask setup`, which \
+             builds everything"
+        );
+        assert_eq!(error.kind(), ErrorKind::User);
+    }
+
+    #[test]
     fn errors_without_a_hint_end_with_their_causes() {
         assert_eq!(RunError::internal("step 3 is missing").to_string(), "step 3 is missing");
         assert_eq!(RunError::user("a\nhint: b\nc").to_string(), "a\nc\nhint: b");

@@ -9,9 +9,11 @@ use super::report;
 use crate::step::{cargo, output_of, step};
 use crate::workspace::Workspace;
 
-/// Kinds of dependencies in a build of the programs, and in one of the tests.
+/// Kinds of dependencies in a build of the programs, in one of the tests, and of the programs without macros, which are
+/// compiled for the compiler with features of their own.
 const PROGRAMS: &str = "normal,build";
 const TESTS: &str = "normal,build,dev";
+const LINKED: &str = "normal,no-proc-macro";
 
 /// Features by package. A package that is compiled for two purposes has several lists.
 type Features = BTreeMap<String, Vec<String>>;
@@ -36,9 +38,14 @@ pub fn run(workspace: &Workspace) -> anyhow::Result<()> {
         let programs = features(workspace, &WORKSPACE, PROGRAMS)?;
         let tests = features(workspace, &WORKSPACE, TESTS)?;
         let mut findings = differences(&programs, &tests, ["the programs", "the tests"]);
-        let lean = external(features(workspace, &LEAN, PROGRAMS)?, workspace);
-        let names = ["the lean programs", "all programs"];
-        findings.extend(differences(&lean, &programs, names).into_iter().filter(|found| !is_named(found)));
+        for kinds in [PROGRAMS, LINKED] {
+            let lean = external(features(workspace, &LEAN, kinds)?, workspace);
+            let all = features(workspace, &WORKSPACE, kinds)?;
+            let found = differences(&lean, &all, ["the lean programs", "all programs"]);
+            findings.extend(found.into_iter().filter(|finding| !is_named(finding)));
+        }
+        findings.sort();
+        findings.dedup();
         report(&findings, "features", "name the feature in `[dependencies]`, too")
     })
 }

@@ -27,8 +27,9 @@ pub use server::Listener;
 /// Reads the state of the run; called for every request.
 pub type ReadState = Arc<dyn Fn() -> RunState + Send + Sync>;
 
-/// State of a run at a scrape.
+/// State of a run at a scrape. Without the feature `metrics`, nothing reads it.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "metrics"), allow(dead_code))]
 pub struct RunState {
     /// Counters and histograms of the rollouts.
     pub rollout: Arc<RolloutMetrics>,
