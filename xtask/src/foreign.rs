@@ -69,6 +69,7 @@ pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
         let root = &workspace.root;
         let python_sdk = root.join(PYTHON_SDK).join("src");
         python_tests(&tools, &root.join(PYTHON_SDK).join("tests"), &[&python_sdk])?;
+        link_modules(&tools, &root.join(JS_SDK))?;
         execute(node(&tools.python, "node")?.arg("--test").current_dir(root.join(JS_SDK)))?;
         for source in sources(workspace)?.into_iter().filter(|source| !source.quick) {
             match source.language {
