@@ -17,6 +17,10 @@ pub const PACKAGE: &str = "host/python";
 /// Locked requirements of its tests.
 pub const REQUIREMENTS: &str = include_str!("../requirements/python.txt");
 
+/// The native module, and packages whose default features a build of the workspace has: nothing is compiled twice.
+const BUILT_TOGETHER: [&str; 5] =
+    ["gymkhana-python", "gymkhana-cli", "gymkhana-net", "gymkhana-orchestration", "gymkhana-run"];
+
 /// Assembles the package and runs its tests. Those of frameworks that are not installed are skipped.
 pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
     let python = make_environment(workspace, "python", REQUIREMENTS)?;
@@ -31,9 +35,9 @@ pub fn test(workspace: &Workspace) -> anyhow::Result<()> {
 
 /// Builds the package's library.
 pub fn build(workspace: &Workspace) -> anyhow::Result<()> {
-    // Selected from the whole workspace, so that nothing is compiled twice.
     step("python package: build", || {
-        run_cargo(workspace, &["build", "--release", "--workspace", "--exclude", "xtask", "--exclude", "guest-*"])
+        let packages = BUILT_TOGETHER.map(|package| ["--package", package]);
+        run_cargo(workspace, &[&["build", "--release", "--lib"], packages.as_flattened()].concat())
     })
 }
 

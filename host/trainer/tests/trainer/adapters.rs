@@ -105,7 +105,8 @@ async fn recomputed_layers_give_the_same_gradients() {
             let algorithm = Algorithm { kl: Some(penalty(0.1)), entropy_bonus: 0.01, ..Algorithm::default() };
             trainer.begin_stage(algorithm.stage_models()).await.expect("a stage");
             let reply = scored(&trainer).await;
-            let member = |member: u32| crate::common::episode(0, member, segment(&PROMPT, &reply), f64::from(member % 2));
+            let member =
+                |member: u32| crate::common::episode(0, member, segment(&PROMPT, &reply), f64::from(member % 2));
             let groups = [(0..4).map(member).collect()];
             let settings = RlSettings { algorithm, activation_checkpointing, ..RlSettings::default() };
             let metrics = trainer.rl_step(&groups, &settings).await.expect("a step");
