@@ -18,10 +18,12 @@ mod libtorch;
 mod parse;
 #[cfg(feature = "full")]
 mod plugin;
-#[cfg(not(feature = "full"))]
-mod plugin_files;
 pub mod printer;
 #[cfg(feature = "full")]
+pub mod registry;
+// Files instead of names in registries.
+#[cfg(not(feature = "full"))]
+#[path = "plugin_files.rs"]
 pub mod registry;
 #[cfg(feature = "full")]
 mod serving;
@@ -38,8 +40,6 @@ use crate::error::CliResult;
 use crate::printer::Printer;
 
 pub use crate::commands::page::bind as bind_page;
-#[cfg(not(feature = "full"))]
-pub use crate::plugin_files as registry;
 
 /// The program `host`.
 #[must_use]
