@@ -51,6 +51,7 @@ fn played_by(rollout: Rollout, settings: AgentSettings) -> RunResult<Rollout> {
 }
 
 #[cfg(not(feature = "agents"))]
+#[allow(clippy::needless_pass_by_value, reason = "the signature of the build that starts programs")]
 fn played_by(_rollout: Rollout, settings: AgentSettings) -> RunResult<Rollout> {
     Err(left_out(&settings))
 }
