@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Proves that README's two commands do all set-up: in a new Debian with an empty home, as a user without rights.
+# Checks that README's two commands do all set-up: in a new Debian with an empty home, as a user without rights.
 #
 #   sudo xtask/fresh-machine.sh DIR [demo|test]...     # 'demo' and 'test' by default
 #
@@ -25,7 +25,7 @@ finish() {
 }
 trap finish EXIT
 
-say "Debian 12 without any package for development"
+say "Debian 12 with a linker and without any other package for development"
 debootstrap --variant=minbase --include=ca-certificates,libc6-dev,gcc bookworm "$root" >"$root.log" 2>&1 ||
     { tail "$root.log" >&2; exit 1; }
 rm -f "$root.log"

@@ -3,12 +3,12 @@
 //! The templates of `host plugin new` are guests of the tests: each is built and played.
 
 use std::fs;
-use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
 
+use crate::inputs::digest_of_files;
 use crate::step::{execute, step};
 use crate::tools::{ensure_npm, ensure_python, node};
 use crate::workspace::Workspace;
@@ -216,16 +216,10 @@ fn build_one(workspace: &Workspace, tools: &Tools, source: &Source) -> anyhow::R
     Ok(())
 }
 
-/// Hash of the text of all files in these places.
+/// Digest of all files in these places.
 fn digest(places: &[PathBuf]) -> anyhow::Result<String> {
-    let mut hasher = DefaultHasher::new();
-    for place in places {
-        for file in files(place)? {
-            hasher.write(file.as_os_str().as_encoded_bytes());
-            hasher.write(&fs::read(&file)?);
-        }
-    }
-    Ok(format!("{:016x}", hasher.finish()))
+    let listed: Vec<Vec<PathBuf>> = places.iter().map(|place| files(place)).collect::<anyhow::Result<_>>()?;
+    digest_of_files(Path::new("/"), &listed.concat())
 }
 
 /// Whether tools generate a file or folder of this name: caches, packages and their descriptions.

@@ -88,7 +88,7 @@ pub enum BackendError {
     /// The environment did not start.
     #[error("the environment did not start: {}", .0.failure)]
     NotStarted(StartFailure),
-    /// No place is free, with the reason for whoever asked for the episode.
+    /// No place is free; holds the reason.
     #[error("{0}")]
     NoPlace(String),
     /// A call was refused.

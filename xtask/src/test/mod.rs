@@ -76,9 +76,10 @@ fn all(workspace: &Workspace, again: bool) -> anyhow::Result<()> {
 /// Builds and runs the test programs of these packages, or all.
 fn run_programs(workspace: &Workspace, packages: &[&str], again: bool) -> anyhow::Result<()> {
     let programs = programs::build(workspace, packages)?;
-    let passed = match again {
-        true => Passed::none(),
-        false => Passed::in_file(workspace.target.join("passed-tests.json"), inputs(workspace)?),
+    let passed = if again {
+        Passed::none()
+    } else {
+        Passed::in_file(workspace.target.join("passed-tests.json"), inputs(workspace)?)
     };
     step("tests", || runner::run(programs, &workspace.target.join("test-logs"), &passed))
 }

@@ -45,7 +45,6 @@ pub fn build(workspace: &Workspace, packages: &[&str]) -> anyhow::Result<Vec<Tes
         [] => command.arg("--workspace"),
         _ => command.args(packages.iter().flat_map(|package| ["--package", package])),
     };
-    // Plugins and guests are components; their logic is tested natively.
     let output =
         command.current_dir(&workspace.root).stderr(Stdio::inherit()).output().context("cannot start cargo")?;
     if !output.status.success() {
