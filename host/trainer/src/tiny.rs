@@ -40,7 +40,7 @@ pub(crate) fn config(tiny: &TinyModel) -> Result<ModelConfig, TrainerError> {
         "num_key_value_heads": tiny.kv_heads,
         "hidden_act": "silu",
         "rms_norm_eps": 1e-6,
-        "rope_theta": 10000.0,
+        "rope_theta": rope_theta(tiny.context),
         "tie_word_embeddings": true,
         "vocab_size": VOCABULARY,
         "max_position_embeddings": tiny.context,
@@ -54,6 +54,13 @@ pub(crate) fn config(tiny: &TinyModel) -> Result<ModelConfig, TrainerError> {
     });
     let Value::Object(source) = source else { unreachable!("an object was written above") };
     ModelConfig::from_source(source, Path::new("config.json"))
+}
+
+/// Base of the rotary positions: the slowest pair of a head turns by two radians within the context. The usual 10,000
+/// suits contexts of thousands. Here half of the pairs would hardly turn, and a model would need more steps to learn to copy
+/// (studies/demo.md).
+fn rope_theta(context: u32) -> f64 {
+    (f64::from(context) / 2.0).clamp(2.0, 10_000.0)
 }
 
 /// Tokenizer, chat template and generation defaults.

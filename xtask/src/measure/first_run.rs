@@ -121,7 +121,8 @@ fn row(line: &str) -> Option<Row> {
     Some(Row { name: name.to_owned(), wall: seconds(wall)?, processor: seconds(processor)? })
 }
 
-/// The moment at which the smoothed success of training first exceeded the success on held-out tasks before RL.
+/// The moment at which the smoothed success of training first exceeded the success on held-out tasks before RL. Both are
+/// of sampled decoding.
 fn first_point(run: &Path) -> anyhow::Result<Duration> {
     let read = |name: &str| {
         let path = run.join(name);
@@ -129,7 +130,7 @@ fn first_point(run: &Path) -> anyhow::Result<Duration> {
     };
     let summary: Value = serde_json::from_str(&read("summary.json")?)?;
     let stages = summary["stages"].as_array().context("the summary has no stages")?;
-    let baseline = stages.last().and_then(|stage| stage["success_before"].as_f64());
+    let baseline = stages.last().and_then(|stage| stage["success_before_sampled"].as_f64());
     let baseline = baseline.context("the summary has no success before the last stage")?;
     let metrics = read("metrics.jsonl")?;
     let lines: Vec<Value> = metrics.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
@@ -167,7 +168,7 @@ mod tests {
     #[test]
     fn the_first_point_is_the_end_of_the_first_window_above_the_baseline() {
         let run = tempfile::tempdir().expect("a folder");
-        let summary = r#"{"stages": [{"success_before": null}, {"success_before": 0.4}]}"#;
+        let summary = r#"{"stages": [{"success_before_sampled": null}, {"success_before_sampled": 0.4}]}"#;
         fs::write(run.path().join("summary.json"), summary).expect("written");
         let point = |stage: u64, time: u64, success: f64| {
             format!("{{\"stage\": {stage}, \"time\": {time}, \"values\": {{\"success\": {success}}}}}\n")
