@@ -56,11 +56,12 @@ pub(crate) fn config(tiny: &TinyModel) -> Result<ModelConfig, TrainerError> {
     ModelConfig::from_source(source, Path::new("config.json"))
 }
 
-/// Base of the rotary positions: the slowest pair of a head turns by two radians within the context. The usual 10,000
-/// suits contexts of thousands. Here half of the pairs would hardly turn, and a model would need more steps to learn to copy
-/// (studies/demo.md).
+/// Base of the rotary positions. The usual 10,000 suits contexts of thousands. In a short context half of the pairs of a head
+/// would hardly turn, and a model would need more steps to learn to copy (studies/demo.md): there, the slowest pair turns by
+/// about two radians.
 fn rope_theta(context: u32) -> f64 {
-    (f64::from(context) / 2.0).clamp(2.0, 10_000.0)
+    const SHORT: u32 = 256;
+    if context <= SHORT { (f64::from(context) / 2.0).max(2.0) } else { 10_000.0 }
 }
 
 /// Tokenizer, chat template and generation defaults.

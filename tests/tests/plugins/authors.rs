@@ -21,7 +21,9 @@ const LANGUAGES: [&str; 2] = ["python", "js"];
 fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     let effort = CompilerEffort::Quick;
-    let config = SandboxConfig { max_instances: Some(64), effort, ..SandboxConfig::default() };
+    // The tests of conformance compile the same components.
+    let cache = Some(concat!(env!("CARGO_TARGET_TMPDIR"), "/conformance").into());
+    let config = SandboxConfig { cache, max_instances: Some(64), effort, ..SandboxConfig::default() };
     SANDBOX.get_or_init(|| Sandbox::new(&config).expect("a sandbox"))
 }
 

@@ -75,6 +75,9 @@ fn a_harness_elsewhere_plays_tasks_and_its_records_are_those_of_a_run() {
     let gateway = Gateway::start(&desk, &["--plugins", PLUGINS]);
     let (_, third) = gateway.ask("POST", "/sessions", "", &json!({}));
     assert_eq!(third["episode"], "0.served.0.2.0.0");
+    // The end would wait for it.
+    let path = format!("/sessions/{}", third["id"].as_str().expect("an id"));
+    assert_eq!(gateway.ask("DELETE", &path, "", &json!({})).1["ending"], "agent-failed");
     gateway.end();
     let other = ["gateway", "gateway.toml", "--out", "sessions", "--set", "limits.turns=9", "--plugins", PLUGINS];
     let text = desk.host(&other).mistake("other settings");
