@@ -10,6 +10,13 @@ pub fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
+/// Folder of compiled components, which test programs and the commands that they start share: each component is compiled
+/// once.
+#[must_use]
+pub fn compiled() -> PathBuf {
+    root().join("target/tmp/caches/gymkhana/compiled")
+}
+
 /// Path of the component of a first-party plugin or a guest, such as `calculator` or `guest-echo`.
 ///
 /// # Panics

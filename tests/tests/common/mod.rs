@@ -112,7 +112,8 @@ pub fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     SANDBOX.get_or_init(|| {
         let limits = gymkhana_sandbox::Limits { budget: Duration::from_secs(1), ..Default::default() };
-        let config = SandboxConfig { max_instances: Some(64), limits, ..SandboxConfig::default() };
+        let cache = Some(gymkhana_tests::compiled());
+        let config = SandboxConfig { cache, max_instances: Some(64), limits, ..SandboxConfig::default() };
         Sandbox::new(&config).expect("a sandbox")
     })
 }

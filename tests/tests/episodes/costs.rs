@@ -13,7 +13,7 @@ use gymkhana_sandbox::{Grants, Limits, Plugin, Sandbox, SandboxConfig, ToolSessi
 use gymkhana_tests::component;
 
 fn sandbox(limits: Limits) -> Sandbox {
-    let cache = Some(concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled").into());
+    let cache = Some(gymkhana_tests::compiled());
     Sandbox::new(&SandboxConfig { cache, max_instances: Some(16), limits, ..SandboxConfig::default() }).unwrap()
 }
 

@@ -14,7 +14,7 @@ use gymkhana_sandbox::{EnvironmentEpisode, Plugin, Sandbox, SandboxConfig};
 const WAIT: Duration = Duration::from_millis(100);
 
 fn sandbox(places: u32) -> Sandbox {
-    let cache = Some(concat!(env!("CARGO_TARGET_TMPDIR"), "/compiled").into());
+    let cache = Some(gymkhana_tests::compiled());
     Sandbox::new(&SandboxConfig { cache, max_instances: Some(places), wait: WAIT, ..SandboxConfig::default() }).unwrap()
 }
 

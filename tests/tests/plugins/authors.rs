@@ -11,7 +11,7 @@ use gymkhana_sandbox::{
     Action, Advice, Assets, CompilerEffort, EnvironmentEpisode, Grants, LoadError, LogLine, LogSink, OptionalInterface,
     Outbound, OutboundFuture, Plugin, Quota, Sandbox, SandboxConfig, ToolSession, Trajectory, score,
 };
-use gymkhana_tests::component;
+use gymkhana_tests::{compiled, component};
 use serde_json::json;
 
 /// Languages of the templates, built as `guest-python-tool` and so on.
@@ -21,8 +21,7 @@ const LANGUAGES: [&str; 2] = ["python", "js"];
 fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     let effort = CompilerEffort::Quick;
-    // The tests of conformance compile the same components.
-    let cache = Some(concat!(env!("CARGO_TARGET_TMPDIR"), "/conformance").into());
+    let cache = Some(compiled());
     let config = SandboxConfig { cache, max_instances: Some(64), effort, ..SandboxConfig::default() };
     SANDBOX.get_or_init(|| Sandbox::new(&config).expect("a sandbox"))
 }

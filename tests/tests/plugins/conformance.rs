@@ -8,7 +8,7 @@ use gymkhana_conformance::{Settings, all_checks, check_plugin, limits};
 use gymkhana_record::{NamedValue, Value};
 use gymkhana_registry::{Capability, Check, CheckOutcome, Report, read_manifest, suite_checks};
 use gymkhana_sandbox::{AssetContent, Assets, CompilerEffort, Grants, Plugin, Sandbox, SandboxConfig};
-use gymkhana_tests::{component, root};
+use gymkhana_tests::{compiled, component, root};
 
 /// Settings with limits so low that small defects exceed them.
 fn narrow() -> Settings {
@@ -21,7 +21,7 @@ fn sandbox(settings: &Settings) -> Sandbox {
 
 fn sandbox_of(settings: &Settings, effort: CompilerEffort) -> Sandbox {
     // Guests are compiled once for all runs of these tests, because their fuel is counted.
-    let cache = Some(std::path::PathBuf::from(concat!(env!("CARGO_TARGET_TMPDIR"), "/conformance")));
+    let cache = Some(compiled());
     let limits = limits(settings);
     let config = SandboxConfig { cache, max_instances: Some(32), limits, effort, ..SandboxConfig::default() };
     Sandbox::new(&config).expect("a sandbox")
@@ -64,7 +64,7 @@ fn forged(name: &str, text: &str, other: &str) -> Vec<u8> {
 /// messages, and two seats.
 #[tokio::test(flavor = "multi_thread")]
 async fn wrappers_pass_around_environments_of_each_kind() {
-    let settings = Settings { steps: 25, most_settings: 0, ..Settings::default() };
+    let settings = Settings { steps: 60, most_settings: 0, ..Settings::default() };
     let sandbox = sandbox(&settings);
     let inside = ["frozen-lake", "word-problems", "tic-tac-toe"];
     let inside = inside.map(|name| Plugin::load(&sandbox, &component(name), &Grants::default()).expect("a plugin"));
@@ -97,7 +97,7 @@ fn wrappers() -> Vec<String> {
 /// The templates of `host plugin new` in Rust are checked through the command itself.
 #[tokio::test(flavor = "multi_thread")]
 async fn templates_in_other_languages_pass_as_they_are_written() {
-    let settings = Settings { steps: 50, most_settings: 4, thin_costly: true, ..Settings::default() };
+    let settings = Settings { steps: 100, most_settings: 4, thin_costly: true, ..Settings::default() };
     // As `host plugin test DIR` compiles them.
     let sandbox = sandbox_of(&settings, CompilerEffort::Quick);
     for language in ["python", "js"] {

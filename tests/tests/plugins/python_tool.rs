@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::{Table, answers, limits, play, rollout_in};
 use gymkhana_record::{Call, FailureKind, NamedValue, Seed, Value, text_of};
 use gymkhana_sandbox::{CallError, Grants, Limits, Plugin, Sandbox, SandboxConfig, ToolSession};
-use gymkhana_tests::{component, memory_mappings, run_alone};
+use gymkhana_tests::{compiled, component, memory_mappings, run_alone};
 use serde_json::json;
 
 /// CPython with SymPy begins with 72 MiB.
@@ -18,7 +18,8 @@ fn sandbox() -> &'static Sandbox {
     static SANDBOX: OnceLock<Sandbox> = OnceLock::new();
     SANDBOX.get_or_init(|| {
         let limits = Limits { budget: Duration::from_millis(1500), memory_bytes: MEMORY, ..Limits::default() };
-        let config = SandboxConfig { max_instances: Some(64), limits, ..SandboxConfig::default() };
+        let cache = Some(compiled());
+        let config = SandboxConfig { cache, max_instances: Some(64), limits, ..SandboxConfig::default() };
         Sandbox::new(&config).expect("a sandbox")
     })
 }

@@ -18,7 +18,7 @@ const DISK: u64 = 2_500_000_000;
 pub fn run(workspace: &Workspace, out: Option<&Path>, seed: Option<u64>) -> anyhow::Result<()> {
     let out = out.map_or_else(|| fresh_folder(&workspace.root.join("out")), Path::to_owned);
     eprintln!(
-        "    On two cores, the demo takes about 10 minutes in an empty clone and 3 minutes after that; its downloads and"
+        "    On two cores, the demo takes about 12 minutes in an empty clone and 4 minutes after that; its downloads and"
     );
     eprintln!("    its build take {:.1} GB of disk.", DISK as f64 / 1e9);
     if !setup::is_built(workspace) {
