@@ -22,10 +22,10 @@ const PROGRAMS: [&str; 2] = ["host", "gymkhana-train"];
 /// Archive of the programs and plugins.
 const ARCHIVE: &str = "programs.tar.xz";
 
-/// Packs the members into the archive. The dictionary holds all programs, which share most of their code; the fastest
-/// search then takes 20 s.
+/// Packs the members into the archive. The dictionary holds all programs, which share most of their code; the second
+/// fastest search then takes 35 s, and its result is 9 % smaller than that of the fastest, which takes 26 s.
 const PACK: &str = "import lzma, sys, tarfile
-filters = [{'id': lzma.FILTER_X86}, {'id': lzma.FILTER_LZMA2, 'preset': 0, 'dict_size': 192 << 20}]
+filters = [{'id': lzma.FILTER_X86}, {'id': lzma.FILTER_LZMA2, 'preset': 1, 'dict_size': 192 << 20}]
 with lzma.open(sys.argv[1], 'wb', filters=filters) as file, tarfile.open(fileobj=file, mode='w') as archive:
     for member in sys.argv[2:]:
         archive.add(member)
