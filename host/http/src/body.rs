@@ -1,0 +1,66 @@
+//! Bodies of requests, read whole within limits of size and time.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body as _;
+use tokio::time::timeout;
+
+/// Limits of a request's body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BodyLimits {
+    /// Size in bytes.
+    pub bytes: usize,
+    /// Time from the head of the request to the end of its body.
+    pub time: Duration,
+}
+
+/// A body cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// It is larger than the limit.
+    #[error("the request is larger than {0} bytes")]
+    TooLarge(usize),
+    /// It did not arrive in time.
+    #[error("the body did not arrive within {} s", .0.as_secs_f64())]
+    TooSlow(Duration),
+    /// The connection ended in it, or it is malformed.
+    #[error("the body broke off: {0}")]
+    BrokeOff(String),
+}
+
+/// Reads a body. A declared length above the limit is refused before anything is read.
+///
+/// # Errors
+/// If it is too large, too slow or broken off.
+pub async fn read_body(body: Body, limits: BodyLimits) -> Result<Bytes, BodyError> {
+    if body.size_hint().lower() > limits.bytes as u64 {
+        return Err(BodyError::TooLarge(limits.bytes));
+    }
+    match timeout(limits.time, Limited::new(body, limits.bytes).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(BodyError::TooLarge(limits.bytes)),
+        Ok(Err(error)) => Err(BodyError::BrokeOff(error.to_string())),
+        Err(_) => Err(BodyError::TooSlow(limits.time)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_is_read_up_to_its_limit() {
+        let limits = BodyLimits { bytes: 4, time: Duration::from_millis(50) };
+        assert_eq!(read_body(Body::from("1234"), limits).await.unwrap(), "1234");
+        assert_eq!(read_body(Body::from("12345"), limits).await, Err(BodyError::TooLarge(4)));
+        // A body without a declared length.
+        let pieces = [Ok::<_, std::io::Error>(Bytes::from("123")), Ok(Bytes::from("45"))];
+        let streamed = Body::from_stream(futures::stream::iter(pieces));
+        assert_eq!(read_body(streamed, limits).await, Err(BodyError::TooLarge(4)));
+        let broken = Body::from_stream(futures::stream::iter([Err::<Bytes, _>(std::io::Error::other("gone"))]));
+        assert!(matches!(read_body(broken, limits).await, Err(BodyError::BrokeOff(_))));
+    }
+}

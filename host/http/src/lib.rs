@@ -1,0 +1,36 @@
+//! Listener of the HTTP servers: `host serve`, `host gateway`, the registry, the run page and the metrics.
+//!
+//! The rules that protect a server from its clients are here once. A connection that waits for a request head never keeps
+//! another client waiting: when all places are taken, the one that has waited longest is closed. A listener uses a
+//! bounded share of the process's file handles, so that what runs beside it can open files. Heads, bodies, handshakes and
+//! stalled answers have deadlines.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod address;
+mod body;
+mod connection;
+mod handles;
+mod host_name;
+mod kept;
+mod limits;
+mod listener;
+mod permits;
+mod places;
+mod stall;
+#[cfg(feature = "tls")]
+mod tls;
+mod tokens;
+
+pub use address::{Peer, forwarded_for, network_of};
+pub use body::{BodyError, BodyLimits, read_body};
+pub use handles::{HandleShare, handles_for};
+pub use host_name::{HostNames, is_loopback, without_port};
+pub use kept::{Kept, KeptBytes};
+pub use limits::ConnectionLimits;
+pub use listener::{ListenError, Listener, Refuse, Server};
+pub use permits::{Permit, Permits};
+pub use stall::StallBudget;
+#[cfg(feature = "tls")]
+pub use tls::{Tls, TlsError};
+pub use tokens::{Client, ClientTokens, MIN_TOKEN, TokenDigest, TokenError, bearer, is_same};
