@@ -14,6 +14,7 @@ mod folder;
 mod hex;
 mod index;
 mod lock;
+mod misleading;
 mod plugin;
 mod publish;
 mod report;
@@ -32,6 +33,7 @@ pub use index::{
     check_append_only, read_catalogue, read_index, write_catalogue, write_index,
 };
 pub use lock::{LOCK_FILE, LOCK_SCHEMA, Lock, LockEntry, LockError};
+pub use misleading::misleads;
 pub use plugin::{
     Answered, Capability, ComponentDescription, ComponentError, ContractError, ContractStamp, EnvironmentDescription,
     ExampleEntry, FirstTask, FunctionDescription, Kind, MANIFEST_MAGIC, MANIFEST_SCHEMA, MANIFEST_SECTION,

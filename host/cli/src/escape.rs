@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-/// Escapes characters that move the cursor, change colours or reverse the reading direction. Line ends and tabs stay.
+use gymkhana_registry::misleads;
+
+/// Escapes characters that move the cursor, change colours, reverse the reading direction or are invisible. Line ends and
+/// tabs stay.
 pub fn escape_terminal(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {
         return Cow::Borrowed(text);
@@ -49,9 +52,7 @@ pub fn escape_json(text: &str) -> Cow<'_, str> {
 }
 
 fn is_harmful(character: char) -> bool {
-    let directs =
-        matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    directs || (character.is_control() && !matches!(character, '\n' | '\t'))
+    misleads(character) && !matches!(character, '\n' | '\t')
 }
 
 #[cfg(test)]
@@ -65,8 +66,11 @@ mod tests {
     }
 
     #[test]
-    fn every_mark_of_direction_is_escaped() {
-        let marks = ['\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}'];
+    fn every_mark_that_misleads_is_escaped() {
+        let marks = [
+            '\u{61c}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}', '\u{180e}', '\u{2028}',
+            '\u{fff9}',
+        ];
         for mark in marks {
             assert_eq!(escape_terminal(&format!("a{mark}b")), format!("a{}b", mark.escape_default()));
         }

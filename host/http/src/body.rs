@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use tokio::time::timeout;
 
@@ -31,20 +31,33 @@ pub enum BodyError {
     BrokeOff(String),
 }
 
-/// Reads a body. A declared length above the limit is refused before anything is read.
+/// Reads a body. What exceeds the limit is not kept, and as many bytes again are read and dropped, so that a client which
+/// sends all before it reads gets the answer.
 ///
 /// # Errors
 /// If it is too large, too slow or broken off.
 pub async fn read_body(body: Body, limits: BodyLimits) -> Result<Bytes, BodyError> {
-    if body.size_hint().lower() > limits.bytes as u64 {
-        return Err(BodyError::TooLarge(limits.bytes));
+    timeout(limits.time, read(body, limits.bytes)).await.unwrap_or(Err(BodyError::TooSlow(limits.time)))
+}
+
+async fn read(mut body: Body, max: usize) -> Result<Bytes, BodyError> {
+    let mut is_too_large = body.size_hint().lower() > max as u64;
+    let (mut kept, mut dropped) = (BytesMut::new(), 0_usize);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| BodyError::BrokeOff(error.to_string()))?;
+        // Trailers are ignored.
+        let Ok(data) = frame.into_data() else { continue };
+        is_too_large |= kept.len() + data.len() > max;
+        if !is_too_large {
+            kept.extend_from_slice(&data);
+            continue;
+        }
+        dropped += std::mem::take(&mut kept).len() + data.len();
+        if dropped > max.saturating_mul(2) {
+            break;
+        }
     }
-    match timeout(limits.time, Limited::new(body, limits.bytes).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(BodyError::TooLarge(limits.bytes)),
-        Ok(Err(error)) => Err(BodyError::BrokeOff(error.to_string())),
-        Err(_) => Err(BodyError::TooSlow(limits.time)),
-    }
+    if is_too_large { Err(BodyError::TooLarge(max)) } else { Ok(kept.freeze()) }
 }
 
 #[cfg(test)]

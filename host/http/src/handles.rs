@@ -7,7 +7,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub enum HandleShare {
     /// Half: the process exists to serve.
     Half,
-    /// An eighth: the listener is beside a run, or beside another listener.
+    /// A quarter: agents of a run use the listener.
+    Quarter,
+    /// An eighth: the listener shows a run.
     Eighth,
 }
 
@@ -15,6 +17,7 @@ impl HandleShare {
     fn divisor(self) -> u64 {
         match self {
             Self::Half => 2,
+            Self::Quarter => 4,
             Self::Eighth => 8,
         }
     }

@@ -9,6 +9,7 @@
 
 mod address;
 mod body;
+mod client;
 mod connection;
 mod handles;
 mod host_name;
@@ -24,6 +25,7 @@ mod tokens;
 
 pub use address::{Peer, forwarded_for, network_of};
 pub use body::{BodyError, BodyLimits, read_body};
+pub use client::Client;
 pub use handles::{HandleShare, handles_for};
 pub use host_name::{HostNames, is_loopback, without_port};
 pub use kept::{Kept, KeptBytes};
@@ -33,4 +35,4 @@ pub use permits::{Permit, Permits};
 pub use stall::StallBudget;
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};
-pub use tokens::{Client, ClientTokens, MIN_TOKEN, TokenDigest, TokenError, bearer, is_same};
+pub use tokens::{ClientTokens, MIN_TOKEN, TokenDigest, TokenError, bearer, is_same};

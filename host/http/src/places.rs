@@ -2,7 +2,8 @@
 //!
 //! A connection that waits for a request is closed for a new one when a limit is reached: first those that have sent
 //! nothing for a second, then those that have waited longest since their last request. Silent connections can therefore
-//! not keep others waiting, and only requests in progress can fill a server.
+//! not keep others waiting, and only requests in progress can fill a server. While few connections wait, none is closed
+//! in its first second, so that clients which reconnect at once do not take a place before its request arrives.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -23,6 +24,10 @@ const LEAVING: u64 = u64::MAX - 1;
 const HAS_ASKED: u64 = 1 << 62;
 /// Time in which a connection should send its first request.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
+/// Time between two looks for a connection that can be closed.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Share of the connections that are few.
+const FEW: usize = 8;
 
 /// The places of a listener.
 pub(crate) struct Places {
@@ -55,14 +60,14 @@ pub(crate) struct Occupied {
     place: Arc<Place>,
 }
 
-/// Every connection of the network has a request in progress.
+/// The network has its connections, and none that can be closed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NetworkIsFull;
 
 /// What a look for a place found.
 enum Found {
     Free(Occupied),
-    /// A place becomes free soon, or when a request ends.
+    /// A place becomes free soon, when a request ends, or when a connection has waited for a second.
     Wait,
 }
 
@@ -83,7 +88,8 @@ impl Places {
         loop {
             match self.look(network)? {
                 Found::Free(place) => return Ok(place),
-                Found::Wait => self.freed.notified().await,
+                // The time is over, or something has changed: both are a reason to look again.
+                Found::Wait => drop(tokio::time::timeout(LOOK_AGAIN, self.freed.notified()).await),
             }
         }
     }
@@ -125,19 +131,24 @@ impl State {
         self.by_network.get(&network).copied().unwrap_or(0)
     }
 
-    /// Has a waiting connection closed, of one network or of any, unless one is being closed already. `None` if all have
-    /// a request in progress.
+    /// Has a waiting connection closed, of one network or of any, unless one is being closed already. `None` if none can
+    /// be.
     fn make_room(&self, only: Option<IpAddr>, now: u64) -> Option<()> {
+        // Connections are silent if they began to wait before this time.
         let silent = now.saturating_sub(FIRST_REQUEST.as_micros() as u64);
-        let order = |state: u64, id: u64| (state >= silent, state & !HAS_ASKED, id);
+        let order = |state: u64, id: u64| (state > silent, state & !HAS_ASKED, id);
         loop {
             let places = self.open.iter().filter(|(_, (network, _))| only.is_none_or(|only| only == *network));
             let states = places.map(|(id, (_, place))| (place.state.load(Ordering::Acquire), *id, place));
             let candidates: Vec<_> = states.filter(|(state, ..)| *state != BUSY).collect();
+            let (waiting, all) = (candidates.len(), only.map_or(self.open.len(), |only| self.of(only)));
             if candidates.iter().any(|(state, ..)| *state == LEAVING) {
                 return Some(());
             }
             let (state, _, place) = candidates.into_iter().min_by_key(|(state, id, _)| order(*state, *id))?;
+            if waiting <= all / FEW + 1 && state & !HAS_ASKED > silent {
+                return None;
+            }
             if place.state.compare_exchange(state, LEAVING, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 place.leaves.notify_one();
                 return Some(());
@@ -254,6 +265,7 @@ mod tests {
         let waits = tokio::time::timeout(Duration::from_secs(9), places.take(network(3))).await;
         assert!(waits.is_err(), "a new connection waits");
         held[0].place().end();
+        tokio::time::advance(FIRST_REQUEST).await;
         take(&places, network(3), &mut held).await.unwrap();
         assert_eq!(ids(&held), [1, 2]);
     }
@@ -272,6 +284,23 @@ mod tests {
         held.clear();
         let state = places.lock();
         assert!(state.open.is_empty() && state.by_network.is_empty(), "nothing stays");
+    }
+
+    /// All but one have a request in progress: the next connection does not push out the one that has just come.
+    #[tokio::test(start_paused = true)]
+    async fn a_new_connection_has_time_for_its_request() {
+        let (places, mut held) = (places(16, 16), vec![]);
+        tokio::time::advance(FIRST_REQUEST).await;
+        for _ in 0..16 {
+            take(&places, network(1), &mut held).await.unwrap();
+        }
+        assert!(held[1..].iter().all(|place| place.place().begin()));
+        assert!(matches!(places.look(network(2)), Ok(Found::Wait)));
+        assert!(matches!(places.look(network(1)), Err(NetworkIsFull)));
+        assert_eq!(held[0].place().state.load(Ordering::Acquire) & LEAVING, 1_000_000, "it stays");
+        tokio::time::advance(FIRST_REQUEST).await;
+        take(&places, network(2), &mut held).await.unwrap();
+        assert_eq!(held[0].id, 1, "it had its time");
     }
 
     #[tokio::test]

@@ -26,8 +26,9 @@ pub struct StallBudget {
 impl StallBudget {
     /// Full budget with a minimum rate in bytes per second.
     #[must_use]
-    pub fn new(budget: Duration, min_bytes_per_second: u64) -> Self {
-        Self { budget, bytes_per_second: min_bytes_per_second.max(1) as f64, remaining: budget }
+    pub const fn new(budget: Duration, min_bytes_per_second: u64) -> Self {
+        let bytes_per_second = if min_bytes_per_second == 0 { 1.0 } else { min_bytes_per_second as f64 };
+        Self { budget, bytes_per_second, remaining: budget }
     }
 
     /// Remaining time until the next bytes.

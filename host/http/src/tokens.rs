@@ -1,42 +1,16 @@
 //! Tokens of clients: read from the environment at the start, kept as digests, compared in constant time.
 
 use std::fmt;
-use std::sync::Arc;
 
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::client::Client;
+
 /// Shortest token in characters.
 pub const MIN_TOKEN: usize = 16;
-
-/// Name of the client of a server without tokens.
-const ANYONE: &str = "anyone";
-
-/// A client: the name of its token, or `anyone` on a server without tokens.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Client(Arc<str>);
-
-impl Client {
-    /// The client of this token's name.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
-        Self(name.into())
-    }
-
-    /// The client of a server without tokens.
-    #[must_use]
-    pub fn anyone() -> Self {
-        Self::new(ANYONE)
-    }
-
-    /// Its name, in logs and metrics.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.0
-    }
-}
 
 /// SHA-256 of a token without the white space around it.
 #[derive(Clone)]

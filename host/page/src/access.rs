@@ -1,23 +1,19 @@
-//! Admission of requests: the name of the server, the token, and the headers that keep a browser from running content.
+//! Admission of requests: the token, and the headers that keep a browser from running content.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HOST, HeaderName, LOCATION, REFERRER_POLICY,
-    SET_COOKIE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, HeaderName, LOCATION, REFERRER_POLICY, SET_COOKIE,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use gymkhana_registry::Digest;
-use subtle::ConstantTimeEq;
+use gymkhana_http::{MIN_TOKEN, TokenDigest, bearer};
 
 use crate::query::Query;
-
-/// Shortest token in characters.
-const MIN_TOKEN: usize = 16;
 
 /// Content that a browser may load: the page's own style sheet and script, and images inside of the page. Inline scripts,
 /// inline styles, plugins, frames and other servers are refused.
@@ -26,7 +22,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// A token that gives access, kept as its digest.
 #[derive(Clone)]
-pub struct Token(Digest);
+pub struct Token(TokenDigest);
 
 impl Token {
     /// A token of this text.
@@ -40,7 +36,7 @@ impl Token {
         } else if !is_plain {
             Err(AccessError::TokenCharacters)
         } else {
-            Ok(Self(Digest::of(text.as_bytes())))
+            Ok(Self(TokenDigest::of(text)))
         }
     }
 
@@ -52,12 +48,6 @@ impl Token {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(|_| AccessError::NoRandomNumbers)?;
         Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-    }
-
-    /// Whether a text is the token, in a time that does not depend on the text's content.
-    fn is(&self, text: &str) -> bool {
-        let given = Digest::of(text.as_bytes()).to_string();
-        self.0.to_string().as_bytes().ct_eq(given.as_bytes()).into()
     }
 }
 
@@ -82,8 +72,6 @@ pub enum AccessError {
 #[derive(Clone)]
 pub struct Access {
     token: Option<Token>,
-    /// Whether requests must name this machine, so that a foreign name which leads to it is refused.
-    only_local_names: bool,
     cookie: String,
 }
 
@@ -93,37 +81,27 @@ impl Access {
     /// # Errors
     /// If others can reach the address and there is no token.
     pub fn new(address: SocketAddr, token: Option<Token>) -> Result<Self, AccessError> {
-        let is_local = address.ip().is_loopback();
-        if !is_local && token.is_none() {
+        if !address.ip().is_loopback() && token.is_none() {
             return Err(AccessError::NeedsToken(address));
         }
         // Cookies of one host are shared by all ports.
-        Ok(Self { token, only_local_names: is_local, cookie: format!("gymkhana-page-{}", address.port()) })
-    }
-
-    fn allows_host(&self, headers: &HeaderMap) -> bool {
-        if !self.only_local_names {
-            return true;
-        }
-        headers.get(HOST).and_then(|host| host.to_str().ok()).is_some_and(|host| is_loopback(without_port(host)))
+        Ok(Self { token, cookie: format!("gymkhana-page-{}", address.port()) })
     }
 
     /// Decides about a request.
     fn decide(&self, request: &Request) -> Decision {
         let Some(token) = &self.token else { return Decision::Allow };
         let mut query = Query::parse(request.uri().query().unwrap_or_default());
-        if let Some(given) = query.get("token").filter(|given| token.is(given)) {
+        if let Some(given) = query.get("token").filter(|given| token.0.is_of(given)) {
             let cookie = format!("{}={given}; HttpOnly; SameSite=Strict; Path=/", self.cookie);
             query.remove("token");
             return Decision::Remember { cookie, target: query.link(request.uri().path()) };
         }
         let headers = request.headers();
-        let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let bearer = header.and_then(|header| header.strip_prefix("Bearer "));
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let cookies = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-        let mut own = cookies.filter(|(name, _)| *name == self.cookie).map(|(_, value)| value);
-        if bearer.is_some_and(|given| token.is(given)) || own.any(|given| token.is(given)) {
+        let own = cookies.filter(|(name, _)| *name == self.cookie).map(|(_, value)| value);
+        if bearer(headers).into_iter().chain(own).any(|given| token.0.is_of(given)) {
             Decision::Allow
         } else {
             Decision::Refuse
@@ -142,31 +120,14 @@ enum Decision {
     Refuse,
 }
 
-/// The host of a host and port.
-fn without_port(authority: &str) -> &str {
-    match authority.strip_prefix('[') {
-        Some(v6) => v6.split(']').next().unwrap_or_default(),
-        None => authority.split(':').next().unwrap_or_default(),
-    }
-}
-
-fn is_loopback(host: &str) -> bool {
-    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 /// Admits a request or refuses it, and adds the headers of every answer.
 pub(crate) async fn admit(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
-    let mut response = if !access.allows_host(request.headers()) {
-        let message = "the request's `Host` is not this machine\nhint: open the address that `host page` printed\n";
-        (StatusCode::FORBIDDEN, message).into_response()
-    } else {
-        match access.decide(&request) {
-            Decision::Allow => next.run(request).await,
-            Decision::Remember { cookie, target } => remember(&cookie, &target),
-            Decision::Refuse => {
-                let message = "the request has no valid token\nhint: open the address that `host page` printed\n";
-                (StatusCode::UNAUTHORIZED, message).into_response()
-            }
+    let mut response = match access.decide(&request) {
+        Decision::Allow => next.run(request).await,
+        Decision::Remember { cookie, target } => remember(&cookie, &target),
+        Decision::Refuse => {
+            let message = "the request has no valid token\nhint: open the address that `host page` printed\n";
+            (StatusCode::UNAUTHORIZED, message).into_response()
         }
     };
     // Without any referrer a browser would not name the origin of the page's own forms either.

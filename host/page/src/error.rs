@@ -1,11 +1,11 @@
 //! Errors of the page: those that keep it from starting, and those that one request gets as its answer.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use axum::http::StatusCode;
 use gymkhana_filter::FilterError;
+use gymkhana_http::ListenError;
 use gymkhana_store::StoreError;
 
 use crate::access::AccessError;
@@ -24,21 +24,13 @@ pub enum PageError {
     #[error(transparent)]
     Access(#[from] AccessError),
     /// The address cannot be bound.
-    #[error("cannot listen on {address}: {source}\nhint: choose an address of this machine and a free port")]
-    Listen {
-        /// Address.
-        address: SocketAddr,
-        /// I/O error.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     /// Other machines could start replays.
     #[error(
         "cannot replay at {0}: other machines can reach it\nhint: leave --allow-replay out, or listen on 127.0.0.1"
     )]
     ReplayFromElsewhere(SocketAddr),
-    /// Serving failed.
-    #[error("the page cannot be served: {0}")]
-    Serve(#[from] io::Error),
 }
 
 /// A request that gets no page.

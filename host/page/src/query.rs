@@ -1,5 +1,6 @@
 //! A query string as pairs, for reading options and for links that change one of them.
 
+use crate::words::visible;
 use url::form_urlencoded::{self, Serializer};
 
 /// Pairs of a query string, in order. Pairs with an empty value are left out, because a form sends its empty fields.
@@ -16,10 +17,11 @@ pub(crate) struct WrongOption {
 }
 
 impl Query {
-    /// Parses a query string without its question mark.
+    /// Parses a query string without its question mark. Characters that mislead are written as escapes, since the page
+    /// shows the query in its fields.
     pub fn parse(text: &str) -> Self {
         let pairs = form_urlencoded::parse(text.as_bytes()).filter(|(_, value)| !value.is_empty());
-        Self(pairs.map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
+        Self(pairs.map(|(key, value)| (visible(&key), visible(&value))).collect())
     }
 
     /// First value of a key.

@@ -2,40 +2,47 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use axum::Router;
-use tokio::net::TcpListener;
+use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, Listener, Server, StallBudget};
 
 use crate::access::{Access, Token};
 use crate::error::PageError;
 use crate::replayer::Replayer;
 use crate::routes::router;
 
+/// Limits of the page's connections: a browser opens six, one of them for live updates.
+const LIMITS: ConnectionLimits = ConnectionLimits {
+    all: 128,
+    per_network: 96,
+    head_time: Duration::from_secs(10),
+    head_bytes: 32 << 10,
+    stall: StallBudget::new(Duration::from_secs(30), 4096),
+};
+
 /// A bound address for a page whose runs may not exist yet.
 pub struct Place {
-    listener: TcpListener,
-    address: SocketAddr,
+    listener: Listener,
     access: Access,
 }
 
 impl Place {
-    /// Binds the address.
+    /// Binds the address. Must be called in a tokio runtime.
     ///
     /// # Errors
     /// If the address cannot be bound, or others can reach it and there is no token.
-    pub async fn bind(address: SocketAddr, token: Option<Token>) -> Result<Self, PageError> {
+    pub fn bind(address: SocketAddr, token: Option<Token>) -> Result<Self, PageError> {
         // Refused before the port is taken.
         Access::new(address, token.clone())?;
-        let failed = |source| PageError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address, access: Access::new(address, token)? })
+        let listener = Listener::bind(address)?;
+        let access = Access::new(listener.address(), token)?;
+        Ok(Self { listener, access })
     }
 
     /// Bound address; a requested port 0 is replaced by the assigned port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.listener.address()
     }
 
     /// Opens the runs. With a replayer, their episodes can be replayed from this machine.
@@ -43,28 +50,29 @@ impl Place {
     /// # Errors
     /// If a run cannot be opened, or there is a replayer and other machines can reach the address.
     pub fn open(self, runs: &[PathBuf], replayer: Option<Replayer>) -> Result<Page, PageError> {
-        if replayer.is_some() && !self.address.ip().is_loopback() {
-            return Err(PageError::ReplayFromElsewhere(self.address));
+        let address = self.address();
+        if replayer.is_some() && !address.ip().is_loopback() {
+            return Err(PageError::ReplayFromElsewhere(address));
         }
-        Ok(Page { listener: self.listener, router: router(runs, self.access, replayer)? })
+        let server = Server::new(router(runs, self.access, replayer)?, HostNames::at(address, false, &[]));
+        Ok(Page { listener: self.listener, server })
     }
 }
 
 /// The page of some runs, bound to an address.
 pub struct Page {
-    listener: TcpListener,
-    router: Router,
+    listener: Listener,
+    server: Server,
 }
 
 impl Page {
-    /// Serves until `stop` is ready. Live updates end then as well.
-    ///
-    /// # Errors
-    /// If the listener fails.
-    pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), PageError> {
+    /// Serves until `stop` is ready. Live updates end then as well. Beside a run, the page uses a small share of the
+    /// process's file handles.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let limits = LIMITS.within(HandleShare::Eighth, 1);
         tokio::select! {
-            served = axum::serve(self.listener, self.router) => Ok(served?),
-            () = stop => Ok(()),
+            () = self.listener.serve(self.server, limits, std::future::pending()) => {}
+            () = stop => {}
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use gymkhana_registry::misleads;
+
 /// A number with up to four significant digits after the leading zeros.
 pub(crate) fn number(value: f64) -> String {
     if !value.is_finite() {
@@ -45,15 +47,12 @@ pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A text with control characters and changes of writing direction written as escapes. The template engine escapes
+/// A text with characters that mislead written as escapes, apart from line ends and tabs. The template engine escapes
 /// markup; these characters would make a reader see another text.
 pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
-        let is_control = letter.is_control() && !matches!(letter, '\n' | '\t');
-        let is_invisible = matches!(letter,
-            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
-        if is_control || is_invisible {
+        if misleads(letter) && !matches!(letter, '\n' | '\t') {
             // Writing to a `String` does not fail.
             let _ = write!(shown, "\\u{{{:x}}}", u32::from(letter));
         } else {
@@ -101,6 +100,7 @@ mod tests {
     #[test]
     fn characters_that_hide_text_are_shown() {
         assert_eq!(visible("a\u{202e}b\u{0}c\n\td"), "a\\u{202e}b\\u{0}c\n\td");
+        assert_eq!(visible("a\u{61c}b\u{180e}c\u{2028}d\u{fff9}"), "a\\u{61c}b\\u{180e}c\\u{2028}d\\u{fff9}");
         assert_eq!(visible("naïve 雪"), "naïve 雪");
     }
 

@@ -8,7 +8,6 @@
 
 pub mod body;
 pub mod catalog;
-pub mod client;
 pub mod config;
 pub mod door;
 pub mod doors;

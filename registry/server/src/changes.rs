@@ -13,6 +13,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
+use gymkhana_http::StallBudget;
 use gymkhana_registry::{
     FolderError, MAX_PLUGIN_BYTES, MAX_RELEASE_BYTES, Namespace, PluginName, Release, RuleViolation,
 };
@@ -25,7 +26,6 @@ use crate::publish_tokens::Publisher;
 use crate::release_head::ReleaseHead;
 use crate::request_log::LogDetail;
 use crate::service::RegistryService;
-use crate::stall_timeout::StallTimeout;
 
 /// A yank request.
 #[derive(Debug, Deserialize)]
@@ -42,7 +42,7 @@ pub(crate) async fn publish(
     Extension(publisher): Extension<Publisher>,
     body: Body,
 ) -> Result<Response, HttpError> {
-    let mut body = TimedBody { body, stall: service.stall_timeout() };
+    let mut body = TimedBody { body, stall: service.limits.stall() };
     let (file, first) = body.release_file().await?;
     let bad_request = |error: &dyn Error| HttpError::client(StatusCode::BAD_REQUEST, error);
     let release = Release::read(&file, None).map_err(|error| bad_request(&error))?;
@@ -74,7 +74,7 @@ pub(crate) async fn yank(
     Extension(publisher): Extension<Publisher>,
     body: Body,
 ) -> Result<Response, HttpError> {
-    let mut body = TimedBody { body, stall: service.stall_timeout() };
+    let mut body = TimedBody { body, stall: service.limits.stall() };
     let mut bytes = BytesMut::new();
     // The route's body limit bounds the size.
     while let Some(chunk) = body.chunk().await? {
@@ -145,7 +145,7 @@ fn check_namespace(publisher: &Publisher, name: &PluginName) -> Result<(), HttpE
 /// A request body with a stall budget.
 struct TimedBody {
     body: Body,
-    stall: StallTimeout,
+    stall: StallBudget,
 }
 
 impl TimedBody {

@@ -4,15 +4,12 @@
 //! trusts no client: tokens are bound to namespaces, and every publishing rule is applied again. It speaks plain HTTP; on
 //! the public Internet it belongs behind a reverse proxy that terminates TLS.
 //!
-//! Routing, body limits, panic isolation and request spans come from axum and tower-http. Three limits are our own,
-//! because those crates do not have them: the stall budget of a connection (`stall_timeout`), the rate limits per token
-//! and network (`rate_limit`), and the number of connections per network (`connection_limit`).
+//! Routing, body limits, panic isolation and request spans come from axum and tower-http, connections from
+//! `gymkhana_http`. The rate limits per token and network are the server's own.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod changes;
-mod client_address;
-mod connection_limit;
 mod files;
 mod http_error;
 mod limits;
@@ -23,7 +20,6 @@ mod request_log;
 mod routes;
 mod server;
 mod service;
-mod stall_timeout;
 
 pub use limits::ServerLimits;
 pub use publish_tokens::{PublishTokens, TokenError};

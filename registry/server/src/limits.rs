@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use gymkhana_http::{ConnectionLimits, HandleShare, StallBudget};
 
-/// File handles reserved for uses other than connections.
-const RESERVED_HANDLES: u64 = 128;
+/// Limit of a request head in bytes.
+const MAX_HEAD: usize = 64 << 10;
 
 /// Limits of the server.
 #[derive(Debug, Clone, Copy)]
@@ -59,19 +59,21 @@ impl Default for ServerLimits {
 }
 
 impl ServerLimits {
-    /// Reduces the number of connections to the available file handles (two per connection: socket and file), after
-    /// raising the soft limit of the process as far as the hard limit allows.
-    #[must_use]
-    pub(crate) fn within_file_handles(self) -> Self {
-        let wanted = 2 * self.max_connections as u64 + RESERVED_HANDLES;
-        let limit = getrlimit(Resource::Nofile);
-        let hard = limit.maximum.unwrap_or(u64::MAX);
-        let soft = limit.current.unwrap_or(u64::MAX);
-        let raised = Rlimit { current: Some(wanted.min(hard)), maximum: limit.maximum };
-        let available =
-            if soft < wanted && setrlimit(Resource::Nofile, raised).is_ok() { wanted.min(hard) } else { soft };
-        let connections = (available.saturating_sub(RESERVED_HANDLES) / 2).max(1);
-        let max_connections = self.max_connections.min(usize::try_from(connections).unwrap_or(usize::MAX));
-        Self { max_connections, ..self }
+    /// Limits of the connections; each needs a socket and a file.
+    pub(crate) fn connections(&self) -> ConnectionLimits {
+        let per_network = if self.behind_proxy { self.max_connections } else { self.max_connections_per_network };
+        let limits = ConnectionLimits {
+            all: self.max_connections,
+            per_network,
+            head_time: self.header_timeout,
+            head_bytes: MAX_HEAD,
+            stall: self.stall(),
+        };
+        limits.within(HandleShare::Half, 2)
+    }
+
+    /// Stall budget of one client.
+    pub(crate) fn stall(&self) -> StallBudget {
+        StallBudget::new(self.stall_budget, self.min_bytes_per_second)
     }
 }

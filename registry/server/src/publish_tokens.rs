@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use gymkhana_http::is_same;
 use gymkhana_registry::{Digest, Namespace, write_atomically};
 use serde::{Deserialize, Serialize};
 
@@ -133,10 +134,10 @@ impl PublishTokens {
         if token.len() != TOKEN_LENGTH || !token.starts_with(PREFIX) {
             return Ok(None);
         }
-        let digest_of_token = Digest::of(token.as_bytes());
+        let digest_of_token = Digest::of(token.as_bytes()).to_string();
         let mut publisher = None;
         for TokenRecord { number, digest, namespaces } in self.read()? {
-            if is_equal(&digest, &digest_of_token) {
+            if is_same(&digest.to_string(), &digest_of_token) {
                 publisher = Some(Publisher { number, namespaces });
             }
         }
@@ -181,11 +182,6 @@ impl PublishTokens {
         write_atomically(&self.path, &bytes).map_err(failed("write", &self.path))?;
         fs::set_permissions(&self.path, fs::Permissions::from_mode(0o600)).map_err(failed("write", &self.path))
     }
-}
-
-/// Compares two digests in constant time.
-fn is_equal(one: &Digest, other: &Digest) -> bool {
-    one.as_bytes().iter().zip(other.as_bytes()).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::client_address::network_of;
+use gymkhana_http::network_of;
+
 use crate::limits::ServerLimits;
 
 /// Number of buckets above which full ones, which carry no information, are removed.

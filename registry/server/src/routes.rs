@@ -4,19 +4,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::put;
 use axum::{Extension, Router};
+use gymkhana_http::{Peer, Permit, bearer, forwarded_for, network_of};
 use gymkhana_registry::{MAX_PLUGIN_BYTES, MAX_RELEASE_BYTES};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::limit::RequestBodyLimitLayer;
 use tower_http::trace::TraceLayer;
 
-use crate::client_address::{ClientAddress, forwarded_for, network_of};
-use crate::connection_limit::ConnectionPermit;
 use crate::http_error::HttpError;
 use crate::publish_tokens::{PublishTokens, Publisher};
 use crate::rate_limit::ClientKey;
@@ -29,7 +27,7 @@ const MAX_PUBLISH_BYTES: usize = MAX_RELEASE_BYTES as usize + 1 + MAX_PLUGIN_BYT
 /// Size limit of a yank request in bytes.
 const MAX_YANK_BYTES: usize = 4096;
 
-/// Routes of the registry. The extension [`ClientAddress`] of a request holds the address of its connection.
+/// Routes of the registry. The extension [`Peer`] of a request holds the address of its connection.
 pub(crate) fn router(service: Arc<RegistryService>) -> Router {
     let publish = put(changes::publish).fallback(files::serve).layer(RequestBodyLimitLayer::new(MAX_PUBLISH_BYTES));
     let yank = put(changes::yank).fallback(files::serve).layer(RequestBodyLimitLayer::new(MAX_YANK_BYTES));
@@ -47,13 +45,13 @@ pub(crate) fn router(service: Arc<RegistryService>) -> Router {
 /// Determines the client's address and writes the log entry.
 async fn log_request(
     State(service): State<Arc<RegistryService>>,
-    Extension(ClientAddress(connection)): Extension<ClientAddress>,
+    Extension(Peer(connection)): Extension<Peer>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let forwarded = if service.limits.behind_proxy { forwarded_for(request.headers()) } else { None };
     let peer = forwarded.unwrap_or(connection);
-    request.extensions_mut().insert(ClientAddress(peer));
+    request.extensions_mut().insert(Peer(peer));
     let entry = RequestLogEntry::of_request(&request, peer);
     let mut response = next.run(request).await;
     (service.log)(&entry.complete(&mut response));
@@ -63,7 +61,7 @@ async fn log_request(
 /// Authenticates, then applies the rate limits: a valid token is not affected by anonymous clients of its network.
 async fn admit(
     State(service): State<Arc<RegistryService>>,
-    Extension(ClientAddress(peer)): Extension<ClientAddress>,
+    Extension(Peer(peer)): Extension<Peer>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, HttpError> {
@@ -103,7 +101,7 @@ fn unauthorized(service: &RegistryService, credential: &Credential, peer: IpAddr
 
 /// Applies the limits of a token's changes. The returned permit covers the upload, so a slow upload occupies only its own
 /// token's permits.
-fn admit_change(service: &RegistryService, publisher: &Publisher) -> Result<ConnectionPermit<String>, HttpError> {
+fn admit_change(service: &RegistryService, publisher: &Publisher) -> Result<Permit<String>, HttpError> {
     if !service.limiter.allows_change(&publisher.number) {
         return Err(HttpError::too_many_requests("too many changes with this token\nhint: wait a minute"));
     }
@@ -122,9 +120,8 @@ enum Credential {
 
 impl Credential {
     fn of(headers: &HeaderMap, tokens: &PublishTokens) -> Result<Self, HttpError> {
-        let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let Some(token) = header.and_then(|header| header.strip_prefix("Bearer ")) else { return Ok(Self::Missing) };
-        let publisher = tokens.find(token.trim()).map_err(|error| HttpError::internal(&error))?;
+        let Some(token) = bearer(headers) else { return Ok(Self::Missing) };
+        let publisher = tokens.find(token).map_err(|error| HttpError::internal(&error))?;
         Ok(publisher.map_or(Self::Invalid, Self::Valid))
     }
 }

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gymkhana_http::Permits;
 use gymkhana_registry::{Authority, FolderError, RegistryFolder, SecretKey};
 use tokio::sync::Semaphore;
 
-use crate::connection_limit::ConnectionLimit;
 use crate::files::page_cache::PageCache;
 use crate::limits::ServerLimits;
 use crate::publish_tokens::PublishTokens;
 use crate::rate_limit::RateLimiter;
 use crate::request_log::{RequestLog, RequestLogEntry, now};
-use crate::stall_timeout::StallTimeout;
 
 /// Interval of the check whether the checkpoint needs a renewal.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(600);
@@ -29,18 +28,13 @@ pub(crate) struct RegistryService {
     /// Permits of folder changes, each of which reads a component into memory.
     pub changes: Arc<Semaphore>,
     /// Concurrent uploads by token.
-    pub uploads: Arc<ConnectionLimit<String>>,
+    pub uploads: Arc<Permits<String>>,
     pub limits: ServerLimits,
     /// Rendered pages for browsers.
     pub pages: PageCache,
 }
 
 impl RegistryService {
-    /// Stall budget of one client.
-    pub fn stall_timeout(&self) -> StallTimeout {
-        StallTimeout::new(self.limits.stall_budget, self.limits.min_bytes_per_second)
-    }
-
     /// Signing authority of changes at the current time.
     pub fn authority(&self) -> Authority<'_> {
         Authority { root: Some(&self.root), lifetime: self.lifetime, now: now() }

@@ -16,25 +16,26 @@ use crate::units::counted;
 pub fn page(args: &PageArgs, printer: &Printer) -> CliResult<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     runtime.block_on(async {
-        let (place, link) = bind(args.listen, args.token.clone()).await?;
+        let (place, link) = bind(args.listen, args.token.clone())?;
         let replayer: Option<Replayer> = if args.allow_replay { Some(Arc::new(replayed(printer))) } else { None };
         let page = place.open(&args.runs, replayer).map_err(page_error)?;
         let stop = stop_signal()?;
         printer.status(format!("serving {} at {link}", counted(args.runs.len(), "run")));
-        page.serve(stop).await.map_err(page_error)
+        page.serve(stop).await;
+        Ok(())
     })
 }
 
 /// Binds an address and returns it with the link to open in a browser. Addresses that other machines can reach get a
-/// random token if none is given.
-pub async fn bind(address: SocketAddr, token: Option<String>) -> CliResult<(Place, String)> {
+/// random token if none is given. Must be called in a tokio runtime.
+pub fn bind(address: SocketAddr, token: Option<String>) -> CliResult<(Place, String)> {
     let text = match token {
         Some(text) => Some(text),
         None if address.ip().is_loopback() => None,
         None => Some(Token::random().user_error()?),
     };
     let token = text.as_deref().map(Token::new).transpose().user_error()?;
-    let place = Place::bind(address, token).await.map_err(page_error)?;
+    let place = Place::bind(address, token).map_err(page_error)?;
     let query = text.map(|text| format!("/?token={text}")).unwrap_or_default();
     let link = format!("http://{}{query}", place.address());
     Ok((place, link))

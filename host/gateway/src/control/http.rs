@@ -7,6 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use axum::routing::{get, post};
+use gymkhana_http::Client;
 use gymkhana_record::TaskRef;
 use hyper::HeaderMap;
 use hyper::header::{ORIGIN, RETRY_AFTER};
@@ -14,7 +15,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
-use super::{Client, Control, SessionOffer, Wanted, answered, failed};
+use super::{Control, SessionOffer, Wanted, answered, failed};
 use crate::dialect::{ApiError, Dialect, ErrorClass};
 use crate::server::{json_response, read_body};
 
@@ -59,8 +60,7 @@ async fn health(State(control): State<Arc<Control>>) -> Response {
 
 async fn open(State(control): State<Arc<Control>>, request: Request) -> Response {
     let opened = async {
-        let (headers, body) = read(request).await?;
-        let client = client(&control, &headers)?;
+        let (client, body) = read(&control, request).await?;
         let OpenBody { task, seed } = parse(&body)?;
         let task = task.map(|task| TaskRef { split: task.split, index: task.index });
         control.open(client, Wanted { task, seed }).await
@@ -82,8 +82,7 @@ async fn state(State(control): State<Arc<Control>>, Path(session): Path<String>,
 
 async fn close(State(control): State<Arc<Control>>, Path(session): Path<String>, request: Request) -> Response {
     let closed = async {
-        let (headers, body) = read(request).await?;
-        let client = client(&control, &headers)?;
+        let (client, body) = read(&control, request).await?;
         let CloseBody { answer } = parse(&body)?;
         control.close(&client, &session, answered(answer)).await
     };
@@ -115,12 +114,16 @@ fn client(control: &Control, headers: &HeaderMap) -> Result<Client, ApiError> {
     if headers.contains_key(ORIGIN) {
         return Err(ApiError::new(ErrorClass::Unauthorized, "web pages may not open or close sessions"));
     }
-    control.tokens.client(headers)
+    control.tokens.client(headers).ok_or_else(|| {
+        let message = "the request has no valid token\nhint: send `authorization: Bearer TOKEN`";
+        ApiError::new(ErrorClass::Unauthorized, message)
+    })
 }
 
-async fn read(request: Request) -> Result<(HeaderMap, Bytes), ApiError> {
-    let (head, body) = request.into_parts();
-    Ok((head.headers, read_body(body, MAX_BODY).await?))
+/// The client of a request, and its body, which is read for known clients alone.
+async fn read(control: &Control, request: Request) -> Result<(Client, Bytes), ApiError> {
+    let client = client(control, request.headers())?;
+    Ok((client, read_body(request.into_body(), MAX_BODY).await?))
 }
 
 /// Parses a body, which may be empty.

@@ -5,13 +5,13 @@
 
 mod http;
 mod offer;
-mod tokens;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use gymkhana_http::{Client, ClientTokens};
 use gymkhana_record::{EpisodeId, TaskRef};
 use serde::Serialize;
 use tokio::sync::{Notify, oneshot, watch};
@@ -21,7 +21,6 @@ use crate::program::{ProgramEnd, StartError};
 pub use crate::session::SessionJournal;
 pub(crate) use http::router;
 pub use offer::{ExternalPrograms, SessionOffer};
-pub use tokens::{Client, ClientTokens, TokenError};
 
 /// Results that are kept for repeated requests.
 const KEPT_RESULTS: usize = 4096;

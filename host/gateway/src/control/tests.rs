@@ -60,7 +60,7 @@ fn control(sessions: usize, idle: f64) -> (Arc<Control>, Arc<Gateway>) {
 }
 
 fn anyone() -> Client {
-    ClientTokens::default().client(&hyper::HeaderMap::new()).unwrap()
+    Client::anyone()
 }
 
 #[tokio::test]
@@ -100,22 +100,4 @@ async fn the_end_of_the_gateway_ends_open_sessions() {
     let ended = control.result(&anyone(), &offer.session).unwrap().unwrap().unwrap();
     assert_eq!((ended.ending.as_str(), &ended.failures[..]), ("dropped", &["the gateway has ended".to_owned()][..]));
     assert_eq!(control.open(anyone(), Wanted::default()).await.unwrap_err().class, ErrorClass::Unavailable);
-}
-
-#[test]
-fn each_client_has_a_token_of_its_own() {
-    let variable = |name: &str| match name {
-        "ONE" => Some("0123456789abcdef".to_owned()),
-        "SHORT" => Some("0123".to_owned()),
-        _ => None,
-    };
-    let tokens = ClientTokens::read([("a", "ONE")].into_iter(), variable).unwrap();
-    let mut headers = hyper::HeaderMap::new();
-    assert_eq!(tokens.client(&headers).unwrap_err().class, ErrorClass::Unauthorized);
-    headers.insert("authorization", "Bearer 0123456789abcdef".parse().unwrap());
-    assert!(tokens.client(&headers).is_ok());
-    let wrong = |env| ClientTokens::read([("a", "ONE"), ("b", env)].into_iter(), variable).unwrap_err().to_string();
-    assert!(wrong("ONE").contains("another client has the same token"));
-    assert!(wrong("SHORT").contains("gateway.clients.b.token_env cannot be read: the token is too short"));
-    assert!(wrong("NONE").contains("the variable is not set"));
 }

@@ -11,8 +11,8 @@ use axum::response::Response;
 use axum::routing::any;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
+use gymkhana_http::{BodyError, BodyLimits, bearer};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
@@ -115,8 +115,7 @@ async fn answer(sessions: &Sessions, session: &str, path: &str, request: Request
 /// The session of a request with its key.
 fn authorise(sessions: &Sessions, session: &str, headers: &HeaderMap) -> Result<Entry, ApiError> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let bearer = text(AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer "));
-    let key = text("x-api-key").or(bearer).map(str::trim).ok_or_else(|| {
+    let key = text("x-api-key").map(str::trim).or_else(|| bearer(headers)).ok_or_else(|| {
         ApiError::new(ErrorClass::Unauthorized, "the request has no key\nhint: send the session's key as API key")
     })?;
     sessions.get(session).filter(|entry| entry.accepts(key)).ok_or_else(gone)
@@ -151,18 +150,13 @@ async fn read(path: &str, request: Request) -> Result<(RequestIdentity, bool, By
 
 /// Reads a body of at most this many bytes.
 pub(crate) async fn read_body(body: Body, most: usize) -> Result<Bytes, ApiError> {
-    match tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, most).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let message = format!("the body is larger than {most} bytes\nhint: send fewer or shorter messages");
-            Err(ApiError::new(ErrorClass::TooLarge, message))
+    let limits = BodyLimits { bytes: most, time: BODY_TIMEOUT };
+    gymkhana_http::read_body(body, limits).await.map_err(|error| match error {
+        BodyError::TooLarge(_) => {
+            ApiError::new(ErrorClass::TooLarge, format!("{error}\nhint: send fewer or shorter messages"))
         }
-        Ok(Err(error)) => Err(ApiError::new(ErrorClass::Invalid, format!("the body broke off: {error}"))),
-        Err(_) => {
-            let message = format!("the body did not arrive within {} seconds", BODY_TIMEOUT.as_secs());
-            Err(ApiError::new(ErrorClass::Invalid, message))
-        }
-    }
+        BodyError::TooSlow(_) | BodyError::BrokeOff(_) => ApiError::new(ErrorClass::Invalid, error.to_string()),
+    })
 }
 
 /// Hands a request to its session.

@@ -1,6 +1,4 @@
 //! The listening server: one for all episodes, on threads of its own.
-//!
-//! Connections are served with hyper directly, because `axum::serve` has no header timeout and no buffer limit.
 
 mod activity;
 mod endpoint;
@@ -9,21 +7,13 @@ mod mcp;
 mod sessions;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::Request;
+use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, ListenError, Listener, Server, StallBudget};
 use gymkhana_record::Function;
-use hyper::body::Incoming as Body;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::sync::Semaphore;
-use tower::ServiceExt;
 
 use crate::control::{self, Control};
 use crate::program::{AgentProgram, Launch, RunningProgram};
@@ -34,28 +24,21 @@ use sessions::Sessions;
 
 /// Threads of the server.
 const THREADS: usize = 2;
-/// Connections that are served at once; others wait in the accept queue.
-const MAX_CONNECTIONS: usize = 8192;
-/// Time for the head of a request, and for an idle connection.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
-/// Limit of a connection's read buffer in bytes, and thereby of a request head.
-const MAX_HEAD: usize = 64 << 10;
-/// Delay after a failed accept, such as for lack of file handles.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// Limits of the connections. Programs of one machine may take three quarters.
+const LIMITS: ConnectionLimits = ConnectionLimits {
+    all: 8192,
+    per_network: 6144,
+    head_time: Duration::from_secs(75),
+    head_bytes: 64 << 10,
+    stall: StallBudget::new(Duration::from_secs(75), 4096),
+};
 
 /// The server cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// The address cannot be bound.
-    #[error(
-        "the gateway cannot listen on {address}: {source}\nhint: choose an address of this machine and a free port"
-    )]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The reason.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     /// The threads cannot be started.
     #[error("the gateway cannot start its threads: {0}")]
     Threads(#[source] io::Error),
@@ -76,7 +59,7 @@ impl Gateway {
     /// # Errors
     /// If the address cannot be bound.
     pub fn start(address: SocketAddr) -> Result<Self, GatewayError> {
-        Self::bind(address, None, None)
+        Self::bind(address, None, None, HandleShare::Quarter)
     }
 
     /// Starts a gateway at which harnesses open sessions. `url` is its address as they see it, by default the bound one.
@@ -84,29 +67,34 @@ impl Gateway {
     /// # Errors
     /// If the address cannot be bound.
     pub fn start_with(address: SocketAddr, url: Option<String>, control: Arc<Control>) -> Result<Self, GatewayError> {
-        Self::bind(address, url, Some(control))
+        Self::bind(address, url, Some(control), HandleShare::Half)
     }
 
-    fn bind(address: SocketAddr, url: Option<String>, control: Option<Arc<Control>>) -> Result<Self, GatewayError> {
-        let failed = |source| GatewayError::Listen { address, source };
-        let listener = StdListener::bind(address).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        let bound = listener.local_addr().map_err(failed)?;
+    fn bind(
+        address: SocketAddr,
+        url: Option<String>,
+        control: Option<Arc<Control>>,
+        share: HandleShare,
+    ) -> Result<Self, GatewayError> {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(THREADS).thread_name("gateway").enable_all();
         let runtime = builder.build().map_err(GatewayError::Threads)?;
         let handle = runtime.handle().clone();
         let listener = {
             let _entered = handle.enter();
-            TcpListener::from_std(listener).map_err(failed)?
+            Listener::bind(address)?
         };
-        let sessions = Arc::new(Sessions::new(&url.unwrap_or_else(|| format!("http://{bound}"))));
+        let address = listener.address();
+        // A proxy may pass its own name on.
+        let hosts = if url.is_some() { HostNames::Any } else { HostNames::at(address, false, &[]) };
+        let sessions = Arc::new(Sessions::new(&url.unwrap_or_else(|| format!("http://{address}"))));
         let mut router = handler::router(Arc::clone(&sessions));
         if let Some(control) = control {
             router = router.merge(control::router(control));
         }
-        handle.spawn(serve(listener, router));
-        Ok(Self { runtime: Some(runtime), handle, address: bound, sessions })
+        let limits = LIMITS.within(share, 1);
+        handle.spawn(async move { listener.serve(Server::new(router, hosts), limits, std::future::pending()).await });
+        Ok(Self { runtime: Some(runtime), handle, address, sessions })
     }
 
     /// The bound address.
@@ -146,32 +134,4 @@ impl Drop for Gateway {
             runtime.shutdown_background();
         }
     }
-}
-
-async fn serve(listener: TcpListener, router: Router) {
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    loop {
-        // The semaphore is never closed.
-        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let router = router.clone();
-                tokio::spawn(async move {
-                    serve_connection(stream, router).await;
-                    drop(permit);
-                });
-            }
-            Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
-        }
-    }
-}
-
-async fn serve_connection(stream: TcpStream, router: Router) {
-    // Small answers must not wait for more.
-    let _ = stream.set_nodelay(true);
-    let route = service_fn(move |request: Request<Body>| router.clone().oneshot(request));
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_HEAD);
-    // The client has disconnected, or sent no HTTP.
-    let _ = builder.serve_connection(TokioIo::new(stream), route).await;
 }

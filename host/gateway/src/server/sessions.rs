@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use gymkhana_http::is_same;
 use gymkhana_record::Function;
 use tokio::sync::mpsc;
 
@@ -44,12 +45,6 @@ impl Entry {
     pub(super) fn tools(&self, token: &str) -> Option<Arc<OfferedTools>> {
         self.tools.clone().filter(|tools| is_same(&tools.token, token))
     }
-}
-
-/// Whether two keys are equal. The comparison takes the same time for every key of this length.
-fn is_same(own: &str, key: &str) -> bool {
-    let (own, key) = (own.as_bytes(), key.as_bytes());
-    own.len() == key.len() && own.iter().zip(key).fold(0, |differs, (left, right)| differs | (left ^ right)) == 0
 }
 
 /// All open sessions.

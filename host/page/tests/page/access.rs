@@ -1,26 +1,66 @@
 //! Who may read the page: names of the server, tokens, methods.
 
+use std::future::pending;
+use std::net::SocketAddr;
+
 use axum::http::StatusCode;
-use gymkhana_page::{Access, AccessError, Token};
+use gymkhana_page::{Access, AccessError, Place, Token};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::fixture::{Runs, TOKEN};
 
-#[tokio::test]
+/// Answer of a served page to a request with this `Host`.
+async fn ask(address: SocketAddr, path: &str, host: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.expect("answered");
+    String::from_utf8(answer).expect("text")
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_local_page_answers_to_names_of_this_machine_alone() {
     let runs = Runs::one();
-    let client = runs.page();
+    let place = Place::bind("127.0.0.1:0".parse().expect("an address"), None).expect("a port");
+    let address = place.address();
+    let serving = tokio::spawn(place.open(&[runs.path(0).to_owned()], None).expect("a page").serve(pending()));
     for host in ["127.0.0.1:8123", "localhost:8123", "LOCALHOST", "[::1]:8123", "127.0.0.2"] {
-        assert_eq!(client.send("GET", "/", &[("host", host)]).await.status, StatusCode::OK, "{host}");
+        assert!(ask(address, "/", host).await.starts_with("HTTP/1.1 200 "), "{host}");
     }
     // A foreign name that was made to lead to this machine.
     for host in ["evil.example", "localhost.evil.example:8123", "127.0.0.1.evil.example", "10.0.0.1:8123", "", "[::2]"]
     {
-        let answer = client.send("GET", "/", &[("host", host)]).await;
-        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{host}");
-        assert!(!answer.body.contains("first"));
+        let answer = ask(address, "/", host).await;
+        assert!(answer.starts_with("HTTP/1.1 403 ") && !answer.contains("first"), "{host}: {answer}");
     }
-    assert_eq!(client.send("GET", "/", &[]).await.status, StatusCode::FORBIDDEN);
-    assert_eq!(client.send("GET", "/assets/page.js", &[("host", "evil.example")]).await.status, StatusCode::FORBIDDEN);
+    assert!(ask(address, "/assets/page.js", "evil.example").await.starts_with("HTTP/1.1 403 "));
+    serving.abort();
+}
+
+/// Connections that send no whole head neither keep a reader waiting nor use up the process's file handles.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_crowd_keeps_no_reader_waiting() {
+    let runs = Runs::one();
+    let place = Place::bind("127.0.0.1:0".parse().expect("an address"), None).expect("a port");
+    let address = place.address();
+    let serving = tokio::spawn(place.open(&[runs.path(0).to_owned()], None).expect("a page").serve(pending()));
+    let before = open_files();
+    let mut crowd = vec![];
+    for _ in 0..400 {
+        let mut stream = TcpStream::connect(address).await.expect("it listens");
+        stream.write_all(b"GET / HTTP/1.1\r\nx:").await.expect("sent");
+        crowd.push(stream);
+    }
+    assert!(ask(address, "/", "localhost").await.starts_with("HTTP/1.1 200 "));
+    // The crowd's own ends and those of the page.
+    assert!(open_files() - before <= 400 + 128, "{before} {}", open_files());
+    serving.abort();
+}
+
+fn open_files() -> usize {
+    std::fs::read_dir("/proc/self/fd").expect("a folder").count()
 }
 
 #[tokio::test]

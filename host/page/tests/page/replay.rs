@@ -85,7 +85,7 @@ async fn without_a_replayer_nothing_can_be_replayed() {
 async fn other_machines_cannot_replay() {
     let runs = Runs::one();
     let token = gymkhana_page::Token::new(crate::fixture::TOKEN).ok();
-    let place = Place::bind("0.0.0.0:0".parse().expect("an address"), token).await.expect("a port");
+    let place = Place::bind("0.0.0.0:0".parse().expect("an address"), token).expect("a port");
     let (replayer, _) = noting(Ok(Replayed::Dropped));
     let refused = place.open(&[runs.path(0).to_owned()], Some(replayer)).err().expect("it is refused");
     assert!(matches!(refused, PageError::ReplayFromElsewhere(_)), "{refused}");

@@ -11,8 +11,7 @@ pub enum Listener {}
 
 impl Listener {
     /// Refuses the address.
-    #[allow(clippy::unused_async)]
-    pub async fn bind(address: SocketAddr) -> RunResult<Self> {
+    pub fn bind(address: SocketAddr) -> RunResult<Self> {
         Err(RunError::left_out(format!("--metrics {address} cannot be served"), "the page for Prometheus"))
     }
 

@@ -1,93 +1,52 @@
 //! `--metrics ADDRESS`: a page for Prometheus, served on one address while the run lasts.
-//!
-//! The server answers one request per connection and then closes it. A client can hold a connection and a few
-//! kilobytes for at most [`TIMEOUT`]. [`MAX_CONNECTIONS`] are served concurrently; others wait in the listen queue.
-//! Connections are served with hyper directly, because `axum::serve` has none of these limits.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
-use tower::ServiceExt;
+use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, Server, StallBudget};
 
 use super::{ReadState, exposition};
 use gymkhana_orchestration::{Classify, RunResult};
 
-/// Timeout of a connection.
+/// Timeout of a client.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Limit of a connection's read buffer in bytes, and thereby of a request head. hyper accepts no smaller one.
-const MAX_HEAD: usize = 8 << 10;
-
-/// Maximum number of concurrent connections.
-const MAX_CONNECTIONS: usize = 16;
-
-/// Delay after a failed accept, such as for lack of file handles.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// Limits of the connections.
+const LIMITS: ConnectionLimits = ConnectionLimits {
+    all: 16,
+    per_network: 16,
+    head_time: TIMEOUT,
+    head_bytes: 8 << 10,
+    stall: StallBudget::new(TIMEOUT, 4096),
+};
 
 /// A bound port, before it is served.
-pub struct Listener {
-    listener: TcpListener,
-    address: SocketAddr,
-}
+pub struct Listener(gymkhana_http::Listener);
 
 impl Listener {
-    /// Binds the address.
-    pub async fn bind(address: SocketAddr) -> RunResult<Self> {
+    /// Binds the address. Must be called in a tokio runtime.
+    pub fn bind(address: SocketAddr) -> RunResult<Self> {
         let taken = || format!("--metrics {address} cannot be bound\nhint: use a local address and a free port");
-        let listener = TcpListener::bind(address).await.user_context(taken())?;
-        let address = listener.local_addr().user_context(taken())?;
-        Ok(Self { listener, address })
+        gymkhana_http::Listener::bind(address).map(Self).user_context(taken())
     }
 
     /// URL of the page, with the port that the system chose for port 0.
     pub fn url(&self) -> String {
-        format!("http://{}/metrics", self.address)
+        format!("http://{}/metrics", self.0.address())
     }
 
     /// Serves the page until the future is dropped.
     pub async fn serve(self, state: ReadState) {
-        let router = router(state);
-        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        let mut connections = JoinSet::new();
-        loop {
-            // The semaphore is never closed.
-            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
-            while connections.try_join_next().is_some() {}
-            match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    let router = router.clone();
-                    connections.spawn(async move {
-                        serve_connection(stream, router).await;
-                        drop(permit);
-                    });
-                }
-                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
-            }
-        }
+        let hosts = HostNames::at(self.0.address(), false, &[]);
+        let limits = LIMITS.within(HandleShare::Eighth, 1);
+        self.0.serve(Server::new(router(state), hosts), limits, std::future::pending()).await;
     }
-}
-
-/// Answers the request of a connection. A client that disconnects or times out affects only itself.
-async fn serve_connection(stream: TcpStream, router: Router) {
-    let route = service_fn(|request: Request<Incoming>| router.clone().oneshot(request));
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(TIMEOUT).max_buf_size(MAX_HEAD).keep_alive(false);
-    let connection = builder.serve_connection(TokioIo::new(stream), route);
-    let _ = tokio::time::timeout(TIMEOUT, connection).await;
 }
 
 fn router(state: ReadState) -> Router {

@@ -42,7 +42,7 @@ pub async fn prepare(mut request: RunRequest, reporter: Arc<dyn Reporter>) -> Ru
     pass(&resolved, &checks::RESOLVED).await?;
     let Resolved { request, assets } = resolved;
     let listener = match request.metrics {
-        Some(address) => Some(Listener::bind(address).await?),
+        Some(address) => Some(Listener::bind(address)?),
         None => None,
     };
     let assembled = phases::assemble(request.file.clone(), &request.plugins, &assets, &reporter).await?;

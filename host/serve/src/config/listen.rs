@@ -3,11 +3,17 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gymkhana_http::{ConnectionLimits, HandleShare, StallBudget};
 use gymkhana_orchestration::RunResult;
 use serde::{Deserialize, Serialize};
 
 use super::limits::within;
 use crate::body::BodyLimits;
+
+/// Limit of a request head in bytes.
+const MAX_HEAD: usize = 64 << 10;
+/// Rate at which a client that takes its answer keeps its time.
+const MIN_BYTES_PER_SECOND: u64 = 4096;
 
 /// `[listen]`: settings of the listener.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,7 +29,8 @@ pub struct ListenSection {
     pub origins: Vec<String>,
     /// Names of the server beside those of this machine, under which requests may reach a loopback address.
     pub hosts: Vec<String>,
-    /// Connections at the same time, 1 to 1,000,000. More wait.
+    /// Connections at the same time, 1 to 1,000,000, and at most half of the process's file handles. For more, those that
+    /// wait for a request are closed; three quarters may be from one address.
     pub max_connections: usize,
     /// Size of a request in KiB, 1 to 1,048,576.
     pub body_kib: usize,
@@ -61,7 +68,20 @@ impl ListenSection {
         BodyLimits { bytes: self.body_kib << 10, time: self.client_time() }
     }
 
-    pub(crate) fn client_time(&self) -> Duration {
+    /// Limits of the connections. One network cannot take all of them, unless it is that of a proxy.
+    pub(crate) fn connections(&self) -> ConnectionLimits {
+        let all = self.max_connections;
+        let limits = ConnectionLimits {
+            all,
+            per_network: if self.behind_proxy { all } else { all - all / 4 },
+            head_time: self.client_time(),
+            head_bytes: MAX_HEAD,
+            stall: StallBudget::new(self.client_time(), MIN_BYTES_PER_SECOND),
+        };
+        limits.within(HandleShare::Half, 1)
+    }
+
+    fn client_time(&self) -> Duration {
         Duration::from_secs_f64(self.client_seconds)
     }
 }

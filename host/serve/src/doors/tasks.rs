@@ -16,8 +16,8 @@ use serde_json::{Value as Json, json};
 use super::detail::{Answer, Body, Detail, parse};
 use super::lookup;
 use crate::catalog::ServedEnvironment;
-use crate::client::Client;
 use crate::session::SessionTable;
+use gymkhana_http::Client;
 
 /// Number of tasks that is reported for a split without end, since the protocols have no word for it.
 pub(super) const ENDLESS: u64 = 1_000_000;

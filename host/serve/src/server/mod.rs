@@ -1,22 +1,15 @@
 //! The listener: one address for all doors, with authorisation, limits, TLS, metrics and an orderly end.
 
 mod admit;
-mod connection;
-mod tls;
-mod tokens;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
+use gymkhana_http::{HostNames, ListenError, Listener, Tls, TlsError, TokenError};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::config::{ListenSection, ServeFile};
@@ -24,30 +17,14 @@ use crate::doors::{self, DoorError};
 use crate::error::{ErrorKind, ServeError};
 use crate::plain_error::PlainError;
 use crate::session::SessionTable;
-use admit::{Admission, admit};
-use connection::Connection;
-
-pub use tls::TlsError;
-pub use tokens::TokenError;
-
-/// Length of the accept queue.
-const BACKLOG: u32 = 1024;
-/// Delay after a failed accept, such as for lack of file handles.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
-/// Time that requests in progress get at the end.
-const LAST_REQUESTS: Duration = Duration::from_secs(30);
+use admit::{Admission, admit, refuse_host};
 
 /// The server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The address cannot be bound.
-    #[error("cannot listen on {address}: {source}\nhint: choose an address of this machine and a free port")]
-    Listen {
-        /// Address.
-        address: SocketAddr,
-        /// I/O error.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     /// The address is open to others without protection.
     #[error("cannot listen on {address}: others can reach it, and {missing}")]
     Unprotected {
@@ -69,10 +46,8 @@ pub enum StartError {
 
 /// A server bound to an address.
 pub struct Server {
-    listener: TcpListener,
-    address: SocketAddr,
-    router: Router,
-    tls: Option<TlsAcceptor>,
+    listener: Listener,
+    server: gymkhana_http::Server,
     listen: ListenSection,
     sessions: SessionTable,
 }
@@ -84,7 +59,7 @@ impl Server {
     /// If the address cannot be bound, others can reach it without tokens or TLS, or a setting is wrong.
     pub fn start(sessions: SessionTable, config: &ServeFile, address: SocketAddr) -> Result<Self, StartError> {
         let listen = config.listen.clone();
-        let tls = listen.tls.as_ref().map(tls::acceptor).transpose()?;
+        let tls = listen.tls.as_ref().map(|files| Tls::read(&files.certificate, &files.key)).transpose()?;
         if !address.ip().is_loopback() && !listen.open_to_all {
             let missing = if config.clients.is_empty() {
                 "no client has a token\nhint: add sections [clients.NAME], or set listen.open_to_all"
@@ -97,64 +72,33 @@ impl Server {
                 return Err(StartError::Unprotected { address, missing });
             }
         }
-        let admission = Arc::new(Admission::new(config, address)?);
+        let admission = Arc::new(Admission::new(config)?);
         let router = routes(&sessions, config)?
             .layer(from_fn_with_state(admission, admit))
             .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| panicked()));
-        let failed = |source| StartError::Listen { address, source };
-        let listener = bind(address).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address, router, tls, listen, sessions })
+        let listener = Listener::bind(address)?;
+        let hosts = HostNames::at(listener.address(), listen.behind_proxy, &listen.hosts);
+        let server = gymkhana_http::Server { refuse: refuse_host, tls, ..gymkhana_http::Server::new(router, hosts) };
+        Ok(Self { listener, server, listen, sessions })
     }
 
     /// Bound address; a requested port 0 is replaced by the assigned port.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.listener.address()
     }
 
     /// URL of the server.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("{}://{}", if self.tls.is_some() { "https" } else { "http" }, self.address)
+        format!("{}://{}", if self.server.tls.is_some() { "https" } else { "http" }, self.address())
     }
 
     /// Serves until `stop` is ready. Requests in progress are then answered, sessions are closed, and their records are
     /// written.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
-        let Self { listener, router, tls, listen, sessions, .. } = self;
-        let places = Arc::new(Semaphore::new(listen.max_connections));
-        let (ends, ending) = watch::channel(false);
-        let mut connections = JoinSet::new();
-        let connection = Connection::new(router, tls, &listen, ending);
-        let mut stop = std::pin::pin!(stop);
-        loop {
-            while connections.try_join_next().is_some() {}
-            let accepted = async {
-                // The semaphore is never closed.
-                let place = Arc::clone(&places).acquire_owned().await.ok();
-                (place, listener.accept().await)
-            };
-            tokio::select! {
-                biased;
-                () = &mut stop => break,
-                (place, accepted) = accepted => match accepted {
-                    Ok((stream, _)) => {
-                        let connection = connection.clone();
-                        connections.spawn(async move {
-                            connection.serve(stream).await;
-                            drop(place);
-                        });
-                    }
-                    Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
-                },
-            }
-        }
-        drop(listener);
-        // Without receivers there are no connections.
-        let _ = ends.send(true);
-        let all = async { while connections.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(LAST_REQUESTS, all).await;
+        let Self { listener, server, listen, sessions } = self;
+        listener.serve(server, listen.connections(), stop).await;
         sessions.shut_down().await;
     }
 }
@@ -181,12 +125,4 @@ async fn metrics(axum::extract::State(sessions): axum::extract::State<SessionTab
 
 fn panicked() -> Response {
     PlainError(ServeError::host(ErrorKind::Failed, "the request failed: the host panicked")).into_response()
-}
-
-fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Allows an immediate restart on the same port.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
 }

@@ -7,8 +7,8 @@ use tokio::sync::Mutex;
 
 use super::id::SessionId;
 use super::state::State;
-use crate::client::Client;
 use crate::door::Door;
+use gymkhana_http::Client;
 
 /// One session.
 pub(super) struct Entry {

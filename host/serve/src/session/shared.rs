@@ -12,11 +12,11 @@ use super::entry::Entry;
 use super::id::SessionId;
 use super::places::Places;
 use crate::catalog::Catalog;
-use crate::client::Client;
 use crate::config::{EpisodeLimits, SessionLimits};
 use crate::error::{ErrorKind, ServeError};
 use crate::metrics::SessionMetrics;
 use crate::records::Records;
+use gymkhana_http::Client;
 
 /// What all sessions share.
 pub(super) struct Shared {

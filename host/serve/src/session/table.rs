@@ -16,13 +16,13 @@ use super::shared::{Shared, unknown};
 use super::state::State;
 use super::types::{Begin, EpisodeScore, OpenSession, Opened};
 use crate::catalog::{Catalog, ServedEnvironment};
-use crate::client::Client;
 use crate::config::ServeFile;
 use crate::door::Door;
 use crate::error::ServeError;
 use crate::metrics::{SessionCounts, SessionMetrics};
 use crate::records::Records;
 use crate::remote::{PlaceCounts, SessionWorkers, default_live};
+use gymkhana_http::Client;
 
 /// Plugin calls for each core that run at the same time by default.
 const RUNNING_PER_CORE: usize = 2;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use gymkhana_serve::client::Client;
+use gymkhana_http::Client;
 use gymkhana_serve::doors::Door;
 use gymkhana_serve::error::{ErrorKind, Owner};
 use gymkhana_serve::session::{Action, Begin, OpenSession};

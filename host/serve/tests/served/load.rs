@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use gymkhana_serve::client::Client;
+use gymkhana_http::Client;
 use gymkhana_serve::doors::Door;
 use gymkhana_serve::session::{Action, Begin, OpenSession};
 use serde_json::{Value as Json, json};

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use gymkhana_config::RunFile;
+use gymkhana_http::Client;
 use gymkhana_orchestration::environments::recorded_environments;
 use gymkhana_orchestration::grants::OutboundMode;
 use gymkhana_orchestration::plugins::recorded_files;
 use gymkhana_orchestration::{Reporter, Silent};
 use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind, NamedValue, Value};
 use gymkhana_rollout::Difference;
-use gymkhana_serve::client::Client;
 use gymkhana_serve::doors::Door;
 use gymkhana_serve::session::{Action, Begin, OpenSession};
 use gymkhana_store::RunReader;

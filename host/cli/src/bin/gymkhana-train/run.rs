@@ -44,7 +44,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<u8> {
     };
     let ending = runtime.block_on(async {
         let place = match args.page {
-            Some(address) => Some(bind_page(address, None).await?),
+            Some(address) => Some(bind_page(address, None)?),
             None => None,
         };
         let folder = request.out.clone();

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use gymkhana_config::{GatewaySection, RunFile};
 use gymkhana_gateway::AgentHarness;
-use gymkhana_gateway::control::{ClientTokens, Control, ControlLimits, SessionJournal};
+use gymkhana_gateway::control::{Control, ControlLimits, SessionJournal};
+use gymkhana_http::ClientTokens;
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
 use gymkhana_orchestration::plugins::{self, PluginFile};
 use gymkhana_orchestration::served::Served;
@@ -151,7 +152,7 @@ fn load(file: &RunFile, files: &[PluginFile], assets: &AssetFiles, printer: &Pri
 
 fn control(section: &GatewaySection) -> CliResult<Arc<Control>> {
     let clients = section.clients.iter().map(|(name, client)| (name.as_str(), client.token_env.as_str()));
-    let tokens = ClientTokens::read(clients, |name| std::env::var(name).ok()).user_error()?;
+    let tokens = ClientTokens::read("gateway.clients", clients, |name| std::env::var(name).ok()).user_error()?;
     let limits = ControlLimits { sessions: section.sessions, idle: Duration::from_secs_f64(section.idle_seconds) };
     Ok(Arc::new(Control::new(limits, tokens)))
 }

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::arguments::Open;
 use super::offer::Offer;
-use crate::client::Client;
 use crate::doors::{Door, lookup};
 use crate::error::ServeError;
 use crate::session::{Opened, Session, SessionId, SessionTable};
+use gymkhana_http::Client;
 
 /// Number of tokens below which those of closed sessions are not looked for.
 const SWEEP_FROM: usize = 1024;

@@ -17,10 +17,10 @@ use super::content::{Called, blocks, failed, position, stepped, structured};
 use super::offer::host_tool;
 use super::plain::{only_page, unknown_tool};
 use crate::catalog::Catalog;
-use crate::client::Client;
 use crate::doors::{lookup, tasks};
 use crate::error::{Owner, ServeError};
 use crate::session::Step;
+use gymkhana_http::Client;
 
 const INSTRUCTIONS: &str = "Opens and plays episodes. `open` gives a handle, `act` takes a turn with text or calls of the \
                             listed functions, `close` ends the episode. Give `turn` to make a repetition safe.";

@@ -28,8 +28,8 @@ use self::agents::Agents;
 use self::handles::Handles;
 use self::http::Endpoint;
 use self::plain::Plain;
-use crate::client::Client;
 use crate::session::SessionTable;
+use gymkhana_http::Client;
 
 pub(crate) use self::http::refusal;
 pub use self::stdio::{Shape, serve, standard_streams};

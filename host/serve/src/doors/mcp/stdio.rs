@@ -12,9 +12,9 @@ use super::agents::Agents;
 use super::arguments::Open;
 use super::handles::Handles;
 use super::plain::Plain;
-use crate::client::Client;
 use crate::error::{ErrorKind, ServeError};
 use crate::session::SessionTable;
+use gymkhana_http::Client;
 
 /// The tools that the client sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use serde_json::{Value as Json, json};
 
 use super::agents::{Agents, Entered};
 use super::arguments::Open;
-use crate::client::Client;
 use crate::doors::detail::{Answer, Body, parse};
 use crate::doors::json::scores;
 use crate::doors::tasks::spec;
 use crate::session::Closed;
+use gymkhana_http::Client;
 
 /// Opens an episode for an agent.
 pub(super) async fn open(

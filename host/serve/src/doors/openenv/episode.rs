@@ -8,12 +8,12 @@ use serde_json::{Map, Value as Json, json};
 use super::action::Asked;
 use super::observation;
 use crate::catalog::{ServedEnvironment, named_values};
-use crate::client::Client;
 use crate::doors::detail::{Fault, fields};
 use crate::doors::lookup::opening;
 use crate::doors::{Door, tasks};
 use crate::error::ServeError;
 use crate::session::{Action, Begin, OpenSession, Session, SessionTable, Step};
+use gymkhana_http::Client;
 
 /// Largest length of an episode's id in characters.
 const MAX_ID: usize = 255;

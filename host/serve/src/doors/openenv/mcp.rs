@@ -4,12 +4,12 @@ use serde_json::{Value as Json, json};
 
 use super::observation;
 use super::rpc::{Request, RpcError};
-use crate::client::Client;
 use crate::doors::json::{facts, schema};
 use crate::doors::lookup::opening;
 use crate::doors::{Door, lookup};
 use crate::error::ServeError;
 use crate::session::{Begin, Session, SessionTable};
+use gymkhana_http::Client;
 
 /// Where a request comes from.
 pub(super) struct Origin<'a> {

@@ -29,8 +29,8 @@ use self::rpc::RpcError;
 use self::socket::{Connecting, MAX_FRAME};
 use super::detail::{Answer, Body, Fault, read};
 use super::tasks::served;
-use crate::client::Client;
 use crate::session::SessionTable;
+use gymkhana_http::Client;
 
 /// The environment that a path names; the default one for paths without a name.
 type Named = Option<Path<String>>;

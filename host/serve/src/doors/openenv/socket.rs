@@ -11,11 +11,11 @@ use super::error::Refusal;
 use super::mcp::Origin;
 use super::message::{MAX_MESSAGE, Message, too_large};
 use super::rpc::RpcError;
-use crate::client::Client;
 use crate::doors::detail::Fault;
 use crate::doors::lookup;
 use crate::error::ServeError;
 use crate::session::SessionTable;
+use gymkhana_http::Client;
 
 /// Largest message of a client in bytes. A larger one ends the connection before it is read.
 pub(super) const MAX_FRAME: usize = 4 * MAX_MESSAGE;

@@ -21,8 +21,8 @@ use self::sessions::{Id, Playing, Sessions};
 use super::detail::{Answer, Body, Detail, parse};
 use super::speech::plays_by_text;
 use super::tasks::served;
-use crate::client::Client;
 use crate::session::{SessionId, SessionTable};
+use gymkhana_http::Client;
 
 /// The environment that a path names; the default one for paths without a name.
 type Named = Option<Path<String>>;

@@ -11,13 +11,13 @@ use serde_json::{Map, Value as Json};
 use super::calls::{Calls, Outcome};
 use super::output;
 use super::requests::Create;
-use crate::client::Client;
 use crate::doors::detail::Detail;
 use crate::doors::lookup::opening;
 use crate::doors::speech::{self, SAY, plays_by_text};
 use crate::doors::{Door, lookup};
 use crate::error::{ErrorKind, ServeError};
 use crate::session::{Action, OpenSession, Opened, Session, SessionTable};
+use gymkhana_http::Client;
 
 /// Largest length of an id in bytes.
 const MAX_ID: usize = 64;

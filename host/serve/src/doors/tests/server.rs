@@ -15,11 +15,11 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use crate::catalog::Catalog;
-use crate::client::Client;
 use crate::config::ServeFile;
 use crate::doors::{openenv, ors, tasks};
 use crate::records::Records;
 use crate::session::SessionTable;
+use gymkhana_http::Client;
 
 /// Few instances, since each test has a sandbox.
 const CONFIG: &str = "[environments.frozen-lake]\noptions = { slippery = true }\n[sandbox]\ninstances = 24\n";

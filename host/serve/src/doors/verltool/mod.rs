@@ -18,10 +18,10 @@ use axum::response::Response;
 use axum::routing::post;
 use futures::future::join_all;
 
-use crate::client::Client;
 use crate::doors::RequestBody;
 use crate::session::SessionTable;
 use answer::{Answer, answers};
+use gymkhana_http::Client;
 use request::wanted;
 use trajectories::Trajectories;
 

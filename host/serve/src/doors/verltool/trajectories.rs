@@ -15,11 +15,11 @@ use super::answer::Answer;
 use super::delivery::Delivered;
 use super::request::Wanted;
 use super::tags::{TagError, Tags};
-use crate::client::Client;
 use crate::config::VerlToolSection;
 use crate::doors::Door;
 use crate::error::{ErrorKind, Owner, ServeError};
 use crate::session::{Action, Begin, OpenSession, Session, SessionTable, Step};
+use gymkhana_http::Client;
 
 /// Number of trajectories below which closed ones are not looked for.
 const SWEEP_FROM: usize = 1024;

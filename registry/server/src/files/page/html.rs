@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use gymkhana_registry::misleads;
+
 /// A page with a title, which is also its heading, and this HTML as its body.
 pub(super) fn document(title: &str, body: &str) -> String {
     let title = escape(title);
@@ -60,7 +62,7 @@ pub(super) fn joined(items: impl IntoIterator<Item = impl ToString>) -> String {
     if items.is_empty() { "none".to_owned() } else { items.join(", ") }
 }
 
-/// Escapes a text for HTML: its markup characters, control characters, and marks that change the reading direction.
+/// Escapes a text for HTML: its markup characters, and characters that mislead.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -70,10 +72,7 @@ pub(super) fn escape(text: &str) -> String {
             '>' => escaped += "&gt;",
             '"' => escaped += "&quot;",
             '\'' => escaped += "&#39;",
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                escaped.extend(character.escape_default());
-            }
-            _ if character.is_control() => escaped.extend(character.escape_default()),
+            _ if misleads(character) => escaped.extend(character.escape_default()),
             _ => escaped.push(character),
         }
     }

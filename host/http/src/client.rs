@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
-
-use crate::error::{ErrorKind, ServeError};
+use hyper::StatusCode;
+use hyper::http::request::Parts;
 
 /// Name of the client of a server without tokens.
 const ANYONE: &str = "anyone";
 
-/// A client: the name of its token, or `anyone` on a server without tokens. The listener's authorisation adds it to the
-/// extensions of each request; handlers take it as an extractor.
+/// A client: the name of its token, or `anyone` on a server without tokens. A server's admission adds it to the extensions
+/// of each request; handlers take it as an extractor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Client(Arc<str>);
 
@@ -36,13 +35,10 @@ impl Client {
 }
 
 impl<S: Sync> FromRequestParts<S> for Client {
-    type Rejection = crate::plain_error::PlainError;
+    type Rejection = (StatusCode, &'static str);
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Self::Rejection> {
-        let found = parts.extensions.get::<Self>().cloned();
-        found.ok_or_else(|| {
-            let message = "the request has no client: its route is outside the listener's authorisation";
-            ServeError::host(ErrorKind::Failed, message).into()
-        })
+        let missing = "the request has no client: its route is outside of the server's admission\n";
+        parts.extensions.get().cloned().ok_or((StatusCode::INTERNAL_SERVER_ERROR, missing))
     }
 }
