@@ -7,6 +7,11 @@ use gymkhana_store::StoreError;
 /// Separator between a message and its hint.
 const HINT: &str = "\nhint: ";
 
+/// Ends of the system's messages when the process, or the machine, has all the files open that it may have.
+const NO_HANDLES: [&str; 2] = ["(os error 24)", "(os error 23)"];
+/// Hint for them.
+const RAISE_HANDLES: &str = "raise the limit of open files, such as with `ulimit -n 65536`, and run again";
+
 /// The side that can fix an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -63,9 +68,13 @@ impl RunError {
         self.kind
     }
 
-    /// The hint: the one set, else the first among the messages of the error and its causes.
+    /// The hint: the one set, else the first among the messages of the error and its causes. A process without file handles
+    /// has a hint of its own, whatever it could not open.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
+        if self.error.chain().any(|cause| NO_HANDLES.iter().any(|end| cause.to_string().contains(end))) {
+            return Some(RAISE_HANDLES.to_owned());
+        }
         let of_messages = || self.error.chain().find_map(|cause| split(&cause.to_string()).1);
         self.hint.clone().or_else(of_messages)
     }
@@ -175,6 +184,20 @@ mod tests {
             Err::<(), _>(both).user_error().unwrap_err().to_string(),
             "outer\n  because: inner\nhint: yes; did you mean `z`?"
         );
+    }
+
+    #[test]
+    fn a_process_without_file_handles_is_not_told_to_free_space() {
+        let none = std::io::Error::from_raw_os_error(24);
+        let error = Err::<(), _>(none).user_context("`x` cannot be written\nhint: free space").unwrap_err();
+        let shown = error.to_string();
+        assert!(
+            shown.contains("Too many open files") && shown.ends_with(&format!("\nhint: {RAISE_HANDLES}")),
+            "{shown}"
+        );
+        let full = std::io::Error::from_raw_os_error(28);
+        let error = Err::<(), _>(full).user_context("`x` cannot be written\nhint: free space").unwrap_err();
+        assert!(error.to_string().ends_with("\nhint: free space"));
     }
 
     #[test]

@@ -95,11 +95,11 @@ impl SessionMetrics {
         self.seconds.get_or_create(&DoorLabel { door }).observe(took.as_secs_f64());
     }
 
-    /// The page.
+    /// The page. `records_writable` tells whether records can be written now.
     ///
     /// # Errors
     /// If the encoder refuses a value.
-    pub(crate) fn page(&self, counts: SessionCounts) -> Result<String, fmt::Error> {
+    pub(crate) fn page(&self, counts: SessionCounts, records_writable: bool) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix("gymkhana_serve");
         let gauge = |value: usize| ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
         registry.register(
@@ -117,6 +117,8 @@ impl SessionMetrics {
         registry.register("workers", "Workers that hold plugin instances", gauge(counts.workers));
         registry.register("episodes_moved", "Episodes that moved from a lost worker to another", self.moved.clone());
         registry.register("episodes_lost", "Episodes dropped by a fault of the host", self.lost.clone());
+        let writable = gauge(usize::from(records_writable));
+        registry.register("records_writable", "Whether records can be written; 0 while the disk is full", writable);
         let mut page = String::new();
         text::encode(&mut page, &registry)?;
         Ok(page)
@@ -135,13 +137,14 @@ mod tests {
         metrics.finished(Door::VerlTool, None, Duration::from_millis(1));
         let full = ServeError::host(ErrorKind::Full, "full");
         metrics.finished(Door::VerlTool, Some(&full), Duration::from_millis(1));
-        let page = metrics.page(SessionCounts { open: 3, live: 2, places: 5, parked: 7, workers: 4 }).unwrap();
+        let page = metrics.page(SessionCounts { open: 3, live: 2, places: 5, parked: 7, workers: 4 }, true).unwrap();
         for line in [
             "gymkhana_serve_requests_total{door=\"verltool\",outcome=\"ok\",owner=\"\"} 1",
             "gymkhana_serve_requests_total{door=\"verltool\",outcome=\"full\",owner=\"host\"} 1",
             "gymkhana_serve_request_seconds_count{door=\"verltool\"} 2",
             "gymkhana_serve_sessions_opened_total{door=\"verltool\"} 1",
             "gymkhana_serve_sessions 3",
+            "gymkhana_serve_records_writable 1",
             "gymkhana_serve_sessions_live 2",
             "gymkhana_serve_places 5",
             "gymkhana_serve_sessions_parked_total 7",

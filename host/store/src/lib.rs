@@ -31,7 +31,7 @@ pub use episodes::table::{EpisodeRow, EpisodeTable};
 pub use episodes::wire::{BadEpisodes, decode_episodes, encode_episodes};
 pub use error::StoreError;
 pub use folder::{RunFolder, RunReader, STATE_SCHEMA};
-pub use live::{LiveJournal, Recovered, recover};
+pub use live::{Append, LiveJournal, LiveRecords, Recovered, ReportWrites, recover};
 pub use metrics::{METRICS_SCHEMA, Metrics, MetricsExtent, MetricsLine};
 pub use summary::{
     EnvironmentSuccess, EnvironmentSummary, SUMMARY_SCHEMA, StageSummary, StepEvaluation, Summary, best_evaluation,

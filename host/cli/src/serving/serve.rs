@@ -12,6 +12,7 @@ use gymkhana_serve::doors::mcp;
 use gymkhana_serve::records::{Records, Recovered};
 use gymkhana_serve::server::Server;
 use gymkhana_serve::session::SessionTable;
+use gymkhana_store::ReportWrites;
 use gymkhana_workers::bus::{RunKey, random_key};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -57,11 +58,7 @@ pub fn serve(args: &ServeArgs, printer: &Printer) -> CliResult<()> {
             front.close().await;
         }
         done?;
-        match records.take_problem() {
-            None => Ok(()),
-            Some(problem) => Err(CliError::user(format!("some records were not written: {problem}"))
-                .with_hint("free space on the disk of --out")),
-        }
+        check_written(records.problem())
     });
     let traced = runtime.block_on(trace.finish(printer.reporter().as_ref()));
     // A read of standard input that waits for a line cannot be ended.
@@ -112,9 +109,32 @@ async fn open_records(args: &ServeArgs, catalog: &Catalog, printer: &Printer) ->
     if args.no_records {
         return Ok(Records::none());
     }
-    let (records, recovered) = Records::open(&args.out, catalog).await?;
+    let (records, recovered) = Records::open(&args.out, catalog, report_writes("sessions", printer)).await?;
     say_recovered("server", "unfinished episode", &recovered, printer);
     Ok(records)
+}
+
+/// Says that records cannot be written, and that they can be again. Until then `what` wait.
+pub(super) fn report_writes(what: &'static str, printer: &Printer) -> ReportWrites {
+    let printer = printer.clone();
+    Box::new(move |problem| match problem {
+        Some(problem) => {
+            let why = problem.lines().next().unwrap_or_default();
+            printer.warn(format!(
+                "records cannot be written, and {what} wait: {why}\nhint: free space on the disk of --out"
+            ));
+        }
+        None => printer.status(format!("records are written again, and {what} go on")),
+    })
+}
+
+/// Fails if records were not written at the end.
+pub(super) fn check_written(problem: Option<String>) -> CliResult<()> {
+    problem.map_or(Ok(()), |problem| {
+        let why = problem.lines().next().unwrap_or_default();
+        Err(CliError::user(format!("some records were not written: {why}"))
+            .with_hint("free space on the disk of --out"))
+    })
 }
 
 /// Says what a killed process left, if it left anything.

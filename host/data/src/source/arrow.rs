@@ -1,6 +1,5 @@
 //! Parquet files, and Arrow streams as Hugging Face's library saves them.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -11,23 +10,23 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Map, Value as Json};
 
 use super::value::{Unsupported, value};
-use super::{Record, Records};
+use super::{Record, Records, messages, open, pages};
 use crate::error::{DataError, Place};
 
-/// Rows that are read at once.
-const BATCH: usize = 1024;
-
 pub(super) fn parquet(path: PathBuf, split: Option<String>) -> Result<Records, DataError> {
-    let file = File::open(&path).map_err(DataError::read(&path))?;
+    let file = open(&path)?;
     let wrong = |why: String| DataError::Format { path: path.clone(), format: "Parquet", why };
+    let pages = file.try_clone().map_err(DataError::read(&path))?;
     let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| wrong(error.to_string()))?;
-    let reader = reader.with_batch_size(BATCH).build().map_err(|error| wrong(error.to_string()))?;
+    let rows = pages::check(&pages, reader.metadata()).map_err(wrong)?;
+    let reader = reader.with_batch_size(rows).build().map_err(|error| wrong(error.to_string()))?;
     Ok(Box::new(Batches::new(path, "Parquet", split, reader)))
 }
 
 pub(super) fn stream(path: PathBuf, split: Option<String>) -> Result<Records, DataError> {
-    let file = File::open(&path).map_err(DataError::read(&path))?;
+    let file = open(&path)?;
     let wrong = |why: String| DataError::Format { path: path.clone(), format: "an Arrow stream", why };
+    messages::check(&file).map_err(wrong)?;
     let reader = StreamReader::try_new(BufReader::new(file), None).map_err(|error| wrong(error.to_string()))?;
     Ok(Box::new(Batches::new(path, "an Arrow stream", split, reader)))
 }
@@ -83,5 +82,6 @@ fn columns(batch: &RecordBatch, row: usize) -> Result<Map<String, Json>, String>
             }
         }
     };
-    schema.fields().iter().zip(batch.columns()).map(column).collect()
+    let columns = schema.fields().iter().zip(batch.columns()).map(column).collect::<Result<Map<_, _>, _>>()?;
+    super::within_row(columns)
 }

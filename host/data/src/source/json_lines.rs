@@ -1,16 +1,15 @@
 //! Files with one JSON object per line.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 
 use gymkhana_rows::MAX_ROW_BYTES;
 
-use super::{Record, Records};
+use super::{Record, Records, open};
 use crate::error::{DataError, Place};
 
 pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, DataError> {
-    let mut file = BufReader::new(File::open(&path).map_err(DataError::read(&path))?);
+    let mut file = BufReader::new(open(&path)?);
     let (mut number, mut line) = (0, Vec::new());
     Ok(Box::new(std::iter::from_fn(move || {
         loop {

@@ -4,11 +4,18 @@ mod arrow;
 mod csv_file;
 mod folder;
 mod json_lines;
+mod messages;
+mod pages;
 mod rows_file;
+mod thrift;
 mod value;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use gymkhana_record::stored_bytes;
+use gymkhana_registry::open_regular_file;
+use gymkhana_rows::MAX_ROW_BYTES;
 use serde_json::{Map, Value as Json};
 
 use crate::error::{DataError, Place};
@@ -70,6 +77,19 @@ impl DataFile {
             Format::Rows => rows_file::records(path),
         }
     }
+}
+
+/// Opens a file of data; pipes and devices are refused.
+fn open(path: &Path) -> Result<File, DataError> {
+    open_regular_file(path).map_err(DataError::read(path))
+}
+
+/// Columns of a row, unless they are larger than a row may be.
+fn within_row(columns: Map<String, Json>) -> Result<Map<String, Json>, String> {
+    if stored_bytes(&columns) > u64::from(MAX_ROW_BYTES) {
+        return Err(format!("the row has more than {MAX_ROW_BYTES} bytes"));
+    }
+    Ok(columns)
 }
 
 /// Records of a file, or of a folder with a data set.

@@ -55,7 +55,14 @@ struct CloseBody {
 }
 
 async fn health(State(control): State<Arc<Control>>) -> Response {
-    json_response(200, &json!({"status": "healthy", "sessions": control.live()}))
+    match control.unwritable() {
+        None => json_response(200, &json!({"status": "healthy", "sessions": control.live()})),
+        // The path of the reason is not for everyone.
+        Some(_) => {
+            let reason = "records cannot be written";
+            json_response(503, &json!({"status": "unhealthy", "reason": reason, "sessions": control.live()}))
+        }
+    }
 }
 
 async fn open(State(control): State<Arc<Control>>, request: Request) -> Response {

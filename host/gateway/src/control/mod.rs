@@ -150,6 +150,12 @@ impl Control {
         let _ = self.journal.set(journal);
     }
 
+    /// Why records cannot be written now, in one line.
+    fn unwritable(&self) -> Option<String> {
+        let problem = self.journal.get()?.problem()?;
+        Some(problem.lines().next().unwrap_or_default().to_owned())
+    }
+
     /// Number of episodes that are not stored yet.
     #[must_use]
     pub fn live(&self) -> usize {
@@ -188,6 +194,10 @@ impl Control {
         let Some(episodes) = self.episodes.get() else { return Err(unavailable("the gateway is starting")) };
         if *self.stopping.borrow() != Stopping::No {
             return Err(unavailable("the gateway is ending and opens no further session"));
+        }
+        if let Some(why) = self.unwritable() {
+            let message = format!("no session can be recorded: {why}\nhint: free space on the disk of --out");
+            return Err(unavailable(&message));
         }
         let episode = episodes.next(&wanted)?;
         let (offer, offered) = oneshot::channel();

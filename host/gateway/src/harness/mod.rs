@@ -138,7 +138,10 @@ impl AgentHarness {
         let AgentTask { plan, text, limits, chat, policy, begun, episode, .. } = task;
         let program = self.program(plan, text, &open);
         let journal = self.external.as_ref().and_then(|external| external.journal());
-        let log = journal.zip(begun).map(|(journal, begun)| SessionLog::begin(journal, &begun));
+        let log = match journal.zip(begun) {
+            Some((journal, begun)) => Some(SessionLog::begin(journal, &begun).await),
+            None => None,
+        };
         let tools = &mut EpisodeTools { episode, most: limits.calls, logged: log.is_some() };
         let mut session = Session::new(chat, policy, settings).logged(log);
         let tools = ProgramTools { requests: &mut open.tool_requests, toolbox: tools };

@@ -151,14 +151,14 @@ impl Calls {
 
 impl Session<'_> {
     /// Records a call that was performed, and answers it. Returns false if the tools are lost.
-    pub(super) fn performed(&mut self, outcome: Performed) -> bool {
+    pub(super) async fn performed(&mut self, outcome: Performed) -> bool {
         let Some(Current { call, listed, reply }) = self.calls.current.take() else { return true };
         match outcome {
             Performed::Answered { turns, cost, steps, added, answer } => {
                 let count = turns.len() as u32;
                 let begin = self.transcript.perform(&call.id, cost, turns, steps);
                 self.calls.performed.push(AgentCall { call, listed, begin, turns: count });
-                self.log_call(cost, added.map(|added| *added));
+                self.log_call(cost, added.map(|added| *added)).await;
                 // A program that has gone has used the tool all the same.
                 let _ = reply.send(answer);
             }

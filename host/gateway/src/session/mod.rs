@@ -131,7 +131,7 @@ pub struct Outcome {
     pub counts: RequestCounts,
     /// The limit that refused a request, if any did.
     pub spent: Option<SpentLimit>,
-    /// The policy's failure, if it failed.
+    /// The policy's last failure, if no reply came after it.
     pub fault: Option<String>,
     /// Time in which a request waited for the policy.
     pub policy_time: Duration,
@@ -244,11 +244,11 @@ impl<'a> Session<'a> {
             };
             self.count_wait(generating, calling, waited.elapsed());
             match step {
-                Step::Finished(finished) => self.finish(*finished),
-                Step::Incoming(request) => self.accept(request),
+                Step::Finished(finished) => self.finish(*finished).await,
+                Step::Incoming(request) => self.accept(request).await,
                 Step::Call(request) => drop(begin.send(self.calls.begin(request, &mut self.transcript))),
                 Step::Performed(outcome) => {
-                    if !self.performed(outcome) {
+                    if !self.performed(outcome).await {
                         break Served::Lost;
                     }
                 }
@@ -259,7 +259,7 @@ impl<'a> Session<'a> {
         if self.calls.is_busy() {
             tokio::select! {
                 Some(outcome) = performed.recv() => {
-                    if !self.performed(outcome) {
+                    if !self.performed(outcome).await {
                         return Served::Lost;
                     }
                 }
@@ -310,7 +310,7 @@ impl<'a> Session<'a> {
     }
 
     /// Answers a request at once, or begins a generation.
-    fn accept(&mut self, incoming: Incoming) {
+    async fn accept(&mut self, incoming: Incoming) {
         let Incoming { ask, identity, is_retry, reply } = incoming;
         self.requests = self.requests.saturating_add(1);
         if self.requests > self.settings.limits.turns.saturating_add(FURTHER_REQUESTS) {
@@ -327,7 +327,9 @@ impl<'a> Session<'a> {
                     self.counts.repeats += 1;
                     let received = reply.send(Ok(Answer::Reply(answer.clone()))).is_ok();
                     let turn = turn.filter(|_| received);
-                    turn.into_iter().for_each(|turn| self.log_delivery(turn));
+                    if let Some(turn) = turn {
+                        self.log_delivery(turn).await;
+                    }
                     self.deliver(&answer, turn);
                 }
                 Some(Known::InFlight(waiting)) => {
@@ -370,9 +372,6 @@ impl<'a> Session<'a> {
 
     /// Begins a generation.
     fn begin(&mut self, request: ModelRequest, identity: &RequestIdentity) -> Result<(), ApiError> {
-        if let Some(fault) = &self.fault {
-            return Err(policy_failed(fault));
-        }
         let is_turn = self.settings.is_turn(&request)?;
         let request = self.complete(request)?;
         let sampling = self.settings.sampling.for_request(request.sampling)?;
@@ -412,20 +411,23 @@ impl<'a> Session<'a> {
     }
 
     /// Answers the requests that waited for a generation.
-    fn finish(&mut self, finished: Finished) {
+    async fn finish(&mut self, finished: Finished) {
         let Finished { request, identity, prompt, is_turn, generated } = finished;
         let conversation = prompt.conversation;
         self.busy.remove(&conversation);
         let answer = match generated {
-            Ok(generated) => self.take(&request, prompt, is_turn, generated),
+            Ok(generated) => {
+                self.fault = None;
+                self.take(&request, prompt, is_turn, generated)
+            }
             Err(PolicyError::ContextFull { tokens, context }) => {
                 self.spent.get_or_insert(SpentLimit::Context);
                 Err(context_full(tokens, context))
             }
             Err(error) => {
-                let message = error.to_string();
-                self.fault.get_or_insert(message.clone());
-                Err(policy_failed(&message))
+                // The agent is not told how the policy is reached, nor what its server said.
+                self.fault = Some(error.to_string());
+                Err(policy_failed())
             }
         };
         if !self.graph.turns().iter().any(|turn| turn.conversation == conversation) {
@@ -436,7 +438,7 @@ impl<'a> Session<'a> {
             Ok((reply, turn)) => {
                 self.repeats.remember(identity, &reply, turn);
                 if let Some(turn) = turn {
-                    self.log_reply(turn, waiting.iter().any(|to| !to.is_closed()));
+                    self.log_reply(turn, waiting.iter().any(|to| !to.is_closed())).await;
                 }
                 let received = waiting.into_iter().filter_map(|to| to.send(Ok(Answer::Reply(reply.clone()))).ok());
                 let received = received.count() > 0;
@@ -465,8 +467,10 @@ enum Step {
 
 const TOO_MANY: &str = "the episode's requests are used up";
 
-fn policy_failed(reason: &str) -> ApiError {
-    ApiError::new(ErrorClass::Policy, format!("the policy failed: {reason}"))
+fn policy_failed() -> ApiError {
+    let message =
+        "the policy failed\nhint: repeat the request; the host's messages and the episode's record have the reason";
+    ApiError::new(ErrorClass::Policy, message)
 }
 
 fn context_full(tokens: usize, context: usize) -> ApiError {

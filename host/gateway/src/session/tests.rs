@@ -121,7 +121,7 @@ async fn play_tokens<P: Future<Output = ()>>(
     });
     let (sender, mut incoming) = mpsc::channel(8);
     let kept = Kept::new();
-    let mut session = Session::new(&chat, &policy, settings).logged(Some(kept.log()));
+    let mut session = Session::new(&chat, &policy, settings).logged(Some(kept.log().await));
     let served = session.serve(&mut incoming, program(Client(sender))).await;
     assert_eq!(served, Served::Ended(()));
     let outcome = session.into_outcome().unwrap();

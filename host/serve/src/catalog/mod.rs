@@ -186,6 +186,10 @@ impl Catalog {
             return Ok(Arc::clone(known));
         }
         if variants.len() >= MAX_VARIANTS {
+            // Those of no session make room.
+            variants.retain(|_, served| Arc::strong_count(served) > 1);
+        }
+        if variants.len() >= MAX_VARIANTS {
             let message = format!(
                 "environment `{}` cannot be opened: {MAX_VARIANTS} different sets of options are in use\nhint: use one \
                  of them, or serve the environment with other options in its configuration",
@@ -195,6 +199,13 @@ impl Catalog {
         }
         variants.insert(key, Arc::clone(&made));
         Ok(made)
+    }
+
+    /// Whether an environment in use has its records in this folder.
+    pub(crate) fn holds_folder(&self, folder: &str) -> bool {
+        let is = |served: &Arc<ServedEnvironment>| served.folder() == folder;
+        self.environments.iter().chain(&self.tools_only).any(is)
+            || self.variants.read().unwrap_or_else(PoisonError::into_inner).values().any(is)
     }
 
     /// The tools as the environment of tool sessions.

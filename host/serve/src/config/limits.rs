@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct SessionLimits {
     /// Open sessions of all clients, 1 to 10,000,000. One more is refused.
     pub max: usize,
-    /// Open sessions of one client, 1 to 10,000,000.
-    pub per_client: usize,
+    /// Open sessions of one client, 1 to 10,000,000. By default all for the only client, and three quarters for one of several.
+    pub per_client: Option<usize>,
     /// Sessions with live plugin instances; the others are parked as snapshots. By default as many as the sandbox has
     /// places for.
     pub live: Option<usize>,
@@ -33,7 +33,7 @@ impl Default for SessionLimits {
     fn default() -> Self {
         Self {
             max: 100_000,
-            per_client: 100_000,
+            per_client: None,
             live: None,
             running: None,
             wait_seconds: 10.0,
@@ -50,12 +50,17 @@ impl SessionLimits {
     /// The first value out of range.
     pub(super) fn check(&self) -> RunResult<()> {
         within("sessions.max", self.max, 1..=10_000_000)?;
-        within("sessions.per_client", self.per_client, 1..=10_000_000)?;
+        within("sessions.per_client", self.per_client.unwrap_or(1), 1..=10_000_000)?;
         within("sessions.live", self.live.unwrap_or(1), 1..=10_000_000)?;
         within("sessions.running", self.running.unwrap_or(1), 1..=4096)?;
         within("sessions.wait_seconds", self.wait_seconds, 0.0..=3600.0)?;
         within("sessions.idle_seconds", self.idle_seconds, 0.1..=1e7)?;
         within("sessions.request_seconds", self.request_seconds, 0.1..=86_400.0)
+    }
+
+    /// Open sessions of one of so many clients.
+    pub(crate) fn of_client(&self, clients: usize) -> usize {
+        self.per_client.unwrap_or(if clients > 1 { (self.max - self.max / 4).max(1) } else { self.max })
     }
 
     pub(crate) fn wait(&self) -> Duration {

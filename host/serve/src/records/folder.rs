@@ -8,7 +8,7 @@ use gymkhana_orchestration::chat::{chat_files_without_tokens, write_chat_files};
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 use gymkhana_record::EpisodeRecord;
 use gymkhana_registry::{Digest, Lock};
-use gymkhana_store::{EpisodeStore, RunFolder, RunReader};
+use gymkhana_store::{EpisodeStore, RunFolder, RunReader, StoreError};
 
 use crate::catalog::{Catalog, ServedEnvironment};
 
@@ -78,22 +78,19 @@ impl RecordFolder {
     }
 
     /// Appends a record to the journal of the folder.
-    pub(super) fn append(&self, record: &EpisodeRecord) -> Result<(), String> {
+    pub(super) fn append(&self, record: &EpisodeRecord) -> Result<(), StoreError> {
         self.with_episodes(|episodes| episodes.append(record).map(drop))
     }
 
     /// Moves the records to their final files.
-    pub(super) fn commit(&self) -> Result<(), String> {
+    pub(super) fn commit(&self) -> Result<(), StoreError> {
         self.with_episodes(|episodes| episodes.commit().map(drop))
     }
 
-    fn with_episodes(
-        &self,
-        work: impl FnOnce(&mut EpisodeStore) -> Result<(), gymkhana_store::StoreError>,
-    ) -> Result<(), String> {
+    fn with_episodes(&self, work: impl FnOnce(&mut EpisodeStore) -> Result<(), StoreError>) -> Result<(), StoreError> {
         let Some(files) = &self.files else { return Ok(()) };
         let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
-        work(&mut files.episodes).map_err(|error| error.to_string())
+        work(&mut files.episodes)
     }
 }
 

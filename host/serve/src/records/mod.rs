@@ -4,17 +4,24 @@ mod folder;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use gymkhana_orchestration::{Classify, RunResult};
 use gymkhana_record::{Added, EpisodeId, EpisodeRecord, Phase};
 pub use gymkhana_store::Recovered;
-use gymkhana_store::{LiveJournal, RunFolder, StoreError, recover};
+use gymkhana_store::{LiveRecords, ReportWrites, RunFolder, recover};
 use tokio::sync::OnceCell;
 
 use crate::catalog::{Catalog, ServedEnvironment};
 use crate::error::{ErrorKind, ServeError};
 use folder::RecordFolder;
+
+/// Time for which a request waits until what its answer promises is written.
+const MOST_WAIT: Duration = Duration::from_secs(10);
+/// Time between two attempts.
+const RETRY: Duration = Duration::from_millis(250);
 
 /// The records of a server.
 pub struct Records {
@@ -22,25 +29,26 @@ pub struct Records {
     root: Option<PathBuf>,
     /// Folders, by that of their environment.
     folders: Mutex<HashMap<String, Arc<OnceCell<Arc<RecordFolder>>>>>,
-    /// Journal of the episodes in progress.
-    journal: Option<LiveJournal>,
-    /// First error of a write since the last was taken.
-    problem: Mutex<Option<String>>,
+    /// Episodes in progress, and what is not written yet; `None` if records are not kept.
+    live: Option<Arc<LiveRecords>>,
+    /// Whether the server ends, and no request waits.
+    is_ending: AtomicBool,
 }
 
 impl Records {
     /// Records that are not kept.
     #[must_use]
     pub fn none() -> Self {
-        Self { root: None, folders: Mutex::default(), journal: None, problem: Mutex::default() }
+        Self { root: None, folders: Mutex::default(), live: None, is_ending: AtomicBool::new(false) }
     }
 
     /// Records in a folder, which is created if it does not exist. Episodes that a server of this folder left unfinished
-    /// when it was killed become records first.
+    /// when it was killed become records first. `report` gets the reason when records cannot be written, and `None` when
+    /// they can be again.
     ///
     /// # Errors
     /// If the folder cannot be written, or holds something else.
-    pub async fn open(root: &Path, catalog: &Catalog) -> RunResult<(Self, Recovered)> {
+    pub async fn open(root: &Path, catalog: &Catalog, report: ReportWrites) -> RunResult<(Self, Recovered)> {
         std::fs::create_dir_all(root).user_context(format!(
             "the folder of records `{}` cannot be created\nhint: choose another with --out",
             root.display()
@@ -49,8 +57,8 @@ impl Records {
             let folder = RunFolder::open_for_resume(&root.join(name))?;
             folder.episodes()?.append_all(records)
         })?;
-        let journal = LiveJournal::create(root)?;
-        let records = Self { root: Some(root.to_owned()), journal: Some(journal), ..Self::none() };
+        let live = Arc::new(LiveRecords::create(root, report)?);
+        let records = Self { root: Some(root.to_owned()), live: Some(live), ..Self::none() };
         for served in catalog.environments().iter().chain(catalog.tools_only().ok()) {
             let folder = RecordFolder::open(root, served, catalog)?;
             let cell = Arc::new(OnceCell::new_with(Some(Arc::new(folder))));
@@ -77,34 +85,88 @@ impl Records {
     }
 
     /// Notes the start of an episode. `folder` is that of its environment.
-    pub(crate) fn began(&self, folder: &str, episode: &EpisodeRecord) {
-        self.in_journal(folder, |journal, name| journal.began(name, episode));
+    ///
+    /// # Errors
+    /// If it is not written in time; it then follows when there is room.
+    pub(crate) async fn began(&self, folder: &str, episode: &EpisodeRecord) -> Result<(), ServeError> {
+        self.written(self.in_live(folder, |live, name| live.began(name, episode))).await
     }
 
     /// Notes a turn, which then survives the end of the process.
-    pub(crate) fn added(&self, folder: &str, episode: EpisodeId, added: &Added<'_>) {
-        self.in_journal(folder, |journal, name| journal.added(name, episode, added));
+    ///
+    /// # Errors
+    /// As [`Records::began`].
+    pub(crate) async fn added(&self, folder: &str, episode: EpisodeId, added: &Added<'_>) -> Result<(), ServeError> {
+        self.written(self.in_live(folder, |live, name| live.added(name, episode, added))).await
     }
 
     /// Stores a record, which then survives the end of the process, and ends the episode in the journal.
-    pub(crate) async fn store(&self, served: &Arc<ServedEnvironment>, catalog: &Catalog, record: &EpisodeRecord) {
-        let Ok(folder) = self.folder(served, catalog).await else { return };
-        let (id, record) = (record.id, record.clone());
-        let stored = tokio::task::spawn_blocking(move || folder.append(&record)).await;
-        self.note(stored.map_err(|error| error.to_string()).and_then(|stored| stored));
-        self.in_journal(served.folder(), |journal, name| journal.ended(name, id));
+    ///
+    /// # Errors
+    /// As [`Records::began`].
+    pub(crate) async fn store(
+        &self,
+        served: &Arc<ServedEnvironment>,
+        catalog: &Catalog,
+        record: &EpisodeRecord,
+    ) -> Result<(), ServeError> {
+        let Some(live) = self.live.clone() else { return Ok(()) };
+        let (folder, record) = (self.folder(served, catalog).await?, record.clone());
+        let stored = tokio::task::spawn_blocking(move || {
+            let name = folder.name().to_owned();
+            live.store(&name, record, Box::new(move |record| folder.append(record)))
+        });
+        self.written(stored.await.unwrap_or(false)).await
     }
 
-    /// Writes to the journal with the name of an environment's folder of records. Episodes have one: their ids come from it.
-    fn in_journal(&self, folder: &str, write: impl FnOnce(&LiveJournal, &str) -> Result<(), StoreError>) {
-        let Some(journal) = &self.journal else { return };
+    /// Fails while records cannot be written: nothing that an answer would promise may begin then.
+    ///
+    /// # Errors
+    /// The reason.
+    pub(crate) fn check(&self) -> Result<(), ServeError> {
+        self.problem().map_or(Ok(()), |why| Err(unwritten(ErrorKind::Full, &why)))
+    }
+
+    /// Why records cannot be written now.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        self.live.as_ref()?.problem()
+    }
+
+    /// Writes what could not be written so far. Returns whether nothing is left.
+    pub async fn flush(&self) -> bool {
+        let Some(live) = self.live.clone() else { return true };
+        tokio::task::spawn_blocking(move || live.flush()).await.unwrap_or(false)
+    }
+
+    /// Waits until everything is written.
+    async fn written(&self, is_written: bool) -> Result<(), ServeError> {
+        if is_written {
+            return Ok(());
+        }
+        let flushed = async {
+            while !self.flush().await && !self.is_ending.load(Ordering::Relaxed) {
+                tokio::time::sleep(RETRY).await;
+            }
+        };
+        // The reason is left if the time is over.
+        let _ = tokio::time::timeout(MOST_WAIT, flushed).await;
+        self.problem().map_or(Ok(()), |why| Err(unwritten(ErrorKind::Failed, &why)))
+    }
+
+    /// Writes with the name of an environment's folder of records. Episodes have one: their ids come from it.
+    fn in_live(&self, folder: &str, write: impl FnOnce(&LiveRecords, &str) -> bool) -> bool {
+        let Some(live) = &self.live else { return true };
         let opened = {
             let folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
             folders.get(folder).and_then(|cell| cell.get().cloned())
         };
-        if let Some(opened) = opened {
-            self.note_stored(write(journal, opened.name()));
-        }
+        opened.is_none_or(|opened| write(live, opened.name()))
+    }
+
+    /// Lets no request wait for room from now on.
+    pub(crate) fn end_waits(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
     }
 
     /// Moves the records to their final files.
@@ -115,23 +177,12 @@ impl Records {
         };
         let committed =
             tokio::task::spawn_blocking(move || folders.iter().try_for_each(|folder| folder.commit())).await;
-        self.note(committed.map_err(|error| error.to_string()).and_then(|committed| committed));
-    }
-
-    /// The first error of a write since this was last called.
-    pub fn take_problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn note_stored(&self, written: Result<(), StoreError>) {
-        self.note(written.map_err(|error| error.to_string()));
-    }
-
-    fn note(&self, written: Result<(), String>) {
-        if let Err(error) = written {
-            tracing::error!(%error, "a record was not written");
-            self.problem.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        }
+        let failed = match committed {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        tracing::error!(error = failed, "records stay in the journals of their folders");
     }
 
     /// The folder of an environment, created if necessary.
@@ -142,6 +193,10 @@ impl Records {
     ) -> Result<Arc<RecordFolder>, ServeError> {
         let cell = {
             let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+            if !folders.contains_key(served.folder()) {
+                // Folders of options that no session uses any more are closed.
+                folders.retain(|folder, _| catalog.holds_folder(folder));
+            }
             Arc::clone(folders.entry(served.folder().to_owned()).or_default())
         };
         let made = cell.get_or_try_init(async || match &self.root {
@@ -154,4 +209,13 @@ impl Records {
         };
         made.await.cloned().map_err(cannot)
     }
+}
+
+/// The error of an answer or of a session that cannot be recorded.
+fn unwritten(kind: ErrorKind, why: &str) -> ServeError {
+    let why = why.lines().next().unwrap_or_default();
+    let message = format!(
+        "the request cannot be recorded: {why}\nhint: free space on the disk of --out; sessions then continue by themselves"
+    );
+    ServeError::host(kind, message)
 }

@@ -6,10 +6,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use gymkhana_http::{HostNames, ListenError, Listener, Tls, TlsError, TokenError};
+use serde_json::json;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::config::{ListenSection, ServeFile};
@@ -109,11 +112,19 @@ fn routes(sessions: &SessionTable, config: &ServeFile) -> Result<Router, DoorErr
     Ok(doors::router(sessions, config)?.merge(own))
 }
 
-async fn health() -> Response {
-    ([("content-type", "application/json")], r#"{"status":"healthy"}"#).into_response()
+async fn health(State(sessions): State<SessionTable>) -> Response {
+    let (status, body) = match sessions.unwritable() {
+        None => (StatusCode::OK, json!({ "status": "healthy" })),
+        // The path of the reason is not for everyone.
+        Some(_) => {
+            let reason = "records cannot be written";
+            (StatusCode::SERVICE_UNAVAILABLE, json!({ "status": "unhealthy", "reason": reason }))
+        }
+    };
+    (status, axum::Json(body)).into_response()
 }
 
-async fn metrics(axum::extract::State(sessions): axum::extract::State<SessionTable>) -> Response {
+async fn metrics(State(sessions): State<SessionTable>) -> Response {
     match sessions.metrics_page() {
         Ok(page) => ([("content-type", crate::metrics::CONTENT_TYPE)], page).into_response(),
         Err(error) => {

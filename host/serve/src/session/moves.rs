@@ -92,26 +92,31 @@ impl State {
     /// Ends an episode that cannot continue, with the record that is known. Returns the error that says so.
     async fn lose(&mut self, shared: &Shared, why: &str) -> ServeError {
         tracing::warn!("an episode is lost: {why}");
-        self.give_up(shared, why).await;
+        // The loss is the reason.
+        let _ = self.give_up(shared, why).await;
         ServeError::host(ErrorKind::Failed, format!("the episode is lost: {why}\nhint: reset the session"))
     }
 
     /// Stores the record that is known of a running episode, as dropped by a fault of the host.
-    pub(super) async fn give_up(&mut self, shared: &Shared, why: &str) {
+    ///
+    /// # Errors
+    /// If it is not written in time.
+    pub(super) async fn give_up(&mut self, shared: &Shared, why: &str) -> Result<(), ServeError> {
         self.place = None;
         let (record, facts) = match std::mem::replace(&mut self.play, Play::Waiting) {
             Play::Live(live) => (live.facts.dropped(live.data(), why), live.facts.clone()),
             Play::Parked(parked) => match parked.data() {
                 Ok(data) => (parked.facts.dropped(&data, why), parked.facts.clone()),
-                Err(_) => return,
+                Err(_) => return Ok(()),
             },
             other => {
                 self.play = other;
-                return;
+                return Ok(());
             }
         };
         shared.metrics.lost();
-        shared.records.store(&Arc::clone(&self.served), &shared.catalog, &record).await;
+        let stored = shared.records.store(&Arc::clone(&self.served), &shared.catalog, &record).await;
         self.play = Play::Ended(Box::new(EndedEpisode { record, facts }));
+        stored
     }
 }

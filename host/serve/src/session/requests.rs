@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Function, NamedValue, Seed, TaskRef};
+use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Function, NamedValue, Seed, TaskRef, stored_bytes};
 use gymkhana_sandbox::Image;
 use serde_json::Value as Json;
 use tokio::sync::OwnedMutexGuard;
@@ -70,14 +70,15 @@ impl Session {
     pub async fn reset(&self, begin: Begin) -> Result<Opened, ServeError> {
         self.run(Instances::New, |shared, state| {
             Box::pin(async move {
-                end_episode(shared, state, Ending::EarlyStopped).await;
+                shared.records.check()?;
+                end_episode(shared, state, Ending::EarlyStopped).await?;
                 let (task, seed) = state.next(begin)?;
                 let served = Arc::clone(&state.served);
                 let record = shared.records.next_id(&served, &shared.catalog).await?;
                 let (live, opened) = start(shared, state, (record, task, seed)).await?;
-                shared.records.began(served.folder(), &live.known());
+                let began = shared.records.began(served.folder(), &live.known()).await;
                 state.play = Play::Live(Box::new(live));
-                Ok(opened)
+                began.map(|()| opened)
             })
         })
         .await
@@ -90,6 +91,8 @@ impl Session {
     pub async fn act(&self, action: Action) -> Result<Step, ServeError> {
         self.run(Instances::Present, |shared, state| {
             Box::pin(async move {
+                // An answer that is given again may not be written yet either.
+                shared.records.check()?;
                 if let Play::Ended(ended) = &state.play
                     && let Some(again) = ended.facts.repeated(&action.reply, action.turn)?
                 {
@@ -104,13 +107,14 @@ impl Session {
                     }
                 };
                 let live = state.live()?;
-                shared.records.added(served.folder(), live.facts.record, &live.data().since(before));
-                let Some(ending) = step.ending else { return Ok(step) };
-                end_episode(shared, state, ending).await;
+                let added = live.data().since(before);
+                let noted = shared.records.added(served.folder(), live.facts.record, &added).await;
+                let Some(ending) = step.ending else { return noted.map(|()| step) };
+                let stored = end_episode(shared, state, ending).await;
                 let Play::Ended(ended) = &mut state.play else { return Ok(step) };
                 let step = step.with_score(&ended.record);
                 ended.remember(&step);
-                Ok(step)
+                noted.and(stored).map(|()| step)
             })
         })
         .await
@@ -223,7 +227,7 @@ impl Session {
     /// # Errors
     /// If it has not.
     pub async fn score(&self) -> Result<EpisodeScore, ServeError> {
-        self.ended().await.map(|(record, _)| EpisodeScore::of(&record))
+        self.ended(u64::MAX).await.map(|(record, ..)| EpisodeScore::of(&record))
     }
 
     /// The environment that it plays; that of tool sessions for a session of tools.
@@ -258,15 +262,20 @@ impl Session {
         }
     }
 
-    /// The record of the ended episode.
-    pub(super) async fn ended(&self) -> Result<(EpisodeRecord, Arc<ServedEnvironment>), ServeError> {
-        self.run(Instances::None, |_, state| {
+    /// The record of the ended episode, its environment, and its size as JSON, which is at most `room` bytes.
+    pub(super) async fn ended(&self, room: u64) -> Result<(EpisodeRecord, Arc<ServedEnvironment>, u64), ServeError> {
+        self.run(Instances::None, move |_, state| {
             Box::pin(async move {
                 let Play::Ended(ended) = &state.play else {
                     let message = "the episode cannot be scored: it has not ended";
                     return Err(ServeError::agent(ErrorKind::OutOfOrder, message));
                 };
-                Ok((ended.record.clone(), Arc::clone(&state.served)))
+                let bytes = stored_bytes(&ended.record);
+                if bytes > room {
+                    let message = "the records are too large to be scored together\nhint: score fewer at a time";
+                    return Err(ServeError::agent(ErrorKind::TooLarge, message));
+                }
+                Ok((ended.record.clone(), Arc::clone(&state.served), bytes))
             })
         })
         .await
@@ -401,7 +410,8 @@ async fn start(
         match LiveEpisode::start(&served, &shared.episode, place, what.clone()).await {
             Ok(started) => return Ok(started),
             Err(NotStarted::Recorded(record, error)) => {
-                shared.records.store(&served, &shared.catalog, &record).await;
+                // The first error is the reason.
+                let _ = shared.records.store(&served, &shared.catalog, &record).await;
                 return Err(error);
             }
             Err(NotStarted::Failed(error)) => return Err(error),
@@ -418,15 +428,18 @@ async fn start(
 }
 
 /// Ends a running episode and stores its record.
-async fn end_episode(shared: &Shared, state: &mut State, ending: Ending) {
+///
+/// # Errors
+/// If the record is not written in time.
+async fn end_episode(shared: &Shared, state: &mut State, ending: Ending) -> Result<(), ServeError> {
     let (served, mut moves) = (Arc::clone(&state.served), Moves::default());
     loop {
         match std::mem::replace(&mut state.play, Play::Waiting) {
             Play::Live(live) => match live.finish(&served, ending).await {
                 Ok(ended) => {
-                    shared.records.store(&served, &shared.catalog, &ended.record).await;
+                    let stored = shared.records.store(&served, &shared.catalog, &ended.record).await;
                     state.play = Play::Ended(Box::new(ended));
-                    return;
+                    return stored;
                 }
                 Err((live, error)) => {
                     state.play = Play::Live(live);
@@ -441,7 +454,7 @@ async fn end_episode(shared: &Shared, state: &mut State, ending: Ending) {
             }
             other => {
                 state.play = other;
-                return;
+                return Ok(());
             }
         }
     }
@@ -450,9 +463,10 @@ async fn end_episode(shared: &Shared, state: &mut State, ending: Ending) {
 /// Ends the episode and marks the session as closed.
 async fn close(shared: &Shared, state: &mut State, ending: Ending) -> Result<Option<Closed>, ServeError> {
     state.closed = true;
-    end_episode(shared, state, ending).await;
+    let stored = end_episode(shared, state, ending).await;
     match std::mem::replace(&mut state.play, Play::Waiting) {
         Play::Ended(ended) => {
+            stored?;
             let EndedEpisode { record, facts } = *ended;
             Ok(Some(Closed { record: facts.record, ending: record.ending, score: EpisodeScore::of(&record) }))
         }

@@ -22,6 +22,8 @@ use gymkhana_http::Client;
 pub(super) struct Shared {
     pub(super) catalog: Catalog,
     pub(super) limits: SessionLimits,
+    /// Open sessions of one client.
+    pub(super) per_client: usize,
     pub(super) episode: EpisodeLimits,
     /// Threads of plugin calls.
     pub(super) guests: Handle,
@@ -59,6 +61,7 @@ impl Shared {
     /// Adds a session within the limits.
     pub(super) fn admit(&self, entry: &Arc<Entry>) -> Result<(), ServeError> {
         self.check_open()?;
+        self.records.check()?;
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         let full = |message| Err(ServeError::host(ErrorKind::Full, message));
         if sessions.entries.len() >= self.limits.max {
@@ -68,7 +71,7 @@ impl Shared {
             ));
         }
         let own = sessions.clients.entry(entry.client.clone()).or_default();
-        if *own >= self.limits.per_client {
+        if *own >= self.per_client {
             return full(format!(
                 "no session can be opened: client `{}` has {own} open\nhint: close sessions, or raise \
                  sessions.per_client",

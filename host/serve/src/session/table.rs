@@ -1,5 +1,6 @@
 //! The table of sessions: who may use which, how many there are, and when they end.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
@@ -18,14 +19,20 @@ use super::types::{Begin, EpisodeScore, OpenSession, Opened};
 use crate::catalog::{Catalog, ServedEnvironment};
 use crate::config::ServeFile;
 use crate::door::Door;
-use crate::error::ServeError;
+use crate::error::{ErrorKind, ServeError};
 use crate::metrics::{SessionCounts, SessionMetrics};
 use crate::records::Records;
 use crate::remote::{PlaceCounts, SessionWorkers, default_live};
 use gymkhana_http::Client;
 
+/// Largest number of sessions that are scored together.
+const MAX_GROUP: usize = 256;
+/// Largest size of their records together, in bytes of JSON.
+const MAX_GROUP_BYTES: u64 = 64 << 20;
 /// Plugin calls for each core that run at the same time by default.
 const RUNNING_PER_CORE: usize = 2;
+/// Time between two attempts to write records that could not be written.
+const WRITE_AGAIN: Duration = Duration::from_millis(500);
 /// Requests to workers that wait for their answers at the same time by default.
 const RUNNING_AWAY: usize = 4096;
 
@@ -72,6 +79,7 @@ impl SessionTable {
             places,
             running: Arc::new(Semaphore::new(running)),
             limits: config.sessions.clone(),
+            per_client: config.sessions.of_client(config.clients.len()),
             episode: config.episode.clone(),
             catalog,
             guests,
@@ -83,6 +91,7 @@ impl SessionTable {
         };
         let table = Self { shared: Arc::new(shared) };
         tokio::spawn(close_idle(Arc::downgrade(&table.shared)));
+        tokio::spawn(write_records(Arc::downgrade(&table.shared)));
         table
     }
 
@@ -180,12 +189,15 @@ impl SessionTable {
     /// scores that each episode got alone.
     ///
     /// # Errors
-    /// If a session does not exist or its episode has not ended, or the tasks differ.
+    /// If a session does not exist, is given twice or its episode has not ended, if the tasks differ, or if there are too
+    /// many or too large ones.
     pub async fn score_group(&self, client: &Client, ids: &[SessionId]) -> Result<Vec<EpisodeScore>, ServeError> {
-        let (mut records, mut served) = (Vec::new(), None);
+        check_group(ids)?;
+        let (mut records, mut served, mut room) = (Vec::new(), None, MAX_GROUP_BYTES);
         for id in ids {
             let session = self.find(client, id)?;
-            let (record, own) = session.ended().await?;
+            let (record, own, bytes) = session.ended(room).await?;
+            room -= bytes;
             let other = served.get_or_insert_with(|| Arc::clone(&own));
             if !Arc::ptr_eq(other, &own)
                 || records.first().is_some_and(|first: &gymkhana_record::EpisodeRecord| first.task != record.task)
@@ -209,17 +221,24 @@ impl SessionTable {
         SessionCounts { open, live: taken, places: total, parked: places.parked(), workers }
     }
 
+    /// Why records cannot be written now. Until they can be, sessions are refused, and those that are open wait.
+    #[must_use]
+    pub fn unwritable(&self) -> Option<String> {
+        self.shared.records.problem()
+    }
+
     /// The metrics of all sessions as OpenMetrics text.
     ///
     /// # Errors
     /// If the encoder refuses a value.
     pub fn metrics_page(&self) -> Result<String, std::fmt::Error> {
-        self.shared.metrics.page(self.counts())
+        self.shared.metrics.page(self.counts(), self.unwritable().is_none())
     }
 
     /// Refuses further requests, closes all sessions and writes their records.
     pub async fn shut_down(&self) {
         self.shared.closing.store(true, Ordering::Release);
+        self.shared.records.end_waits();
         let all: Vec<Arc<Entry>> = {
             let sessions = self.shared.sessions.read().unwrap_or_else(PoisonError::into_inner);
             sessions.entries.values().cloned().collect()
@@ -228,7 +247,36 @@ impl SessionTable {
             let session = Session { shared: Arc::clone(&self.shared), entry };
             session.end(Ending::EarlyStopped).await;
         }
+        self.shared.records.flush().await;
         self.shared.records.commit().await;
+    }
+}
+
+/// Writes records that could not be written as soon as there is room, as long as the table exists.
+async fn write_records(table: Weak<Shared>) {
+    while let Some(shared) = table.upgrade() {
+        if shared.records.problem().is_some() {
+            shared.records.flush().await;
+        }
+        drop(shared);
+        tokio::time::sleep(WRITE_AGAIN).await;
+    }
+}
+
+/// Checks the number of sessions of a group, and that each is in it once.
+fn check_group(ids: &[SessionId]) -> Result<(), ServeError> {
+    if ids.len() > MAX_GROUP {
+        let message = format!("the group has {} sessions\nhint: score at most {MAX_GROUP} together", ids.len());
+        return Err(ServeError::agent(ErrorKind::TooLarge, message));
+    }
+    let mut seen = HashSet::new();
+    match ids.iter().find(|id| !seen.insert(**id)) {
+        Some(twice) => {
+            let message =
+                format!("session `{twice}` is in the group twice\nhint: score the records of different attempts");
+            Err(ServeError::bad_input(message))
+        }
+        None => Ok(()),
     }
 }
 

@@ -46,7 +46,7 @@ pub async fn serve_in(folder: Option<&TempDir>, plugins: &[&str], config: &str) 
     let reporter: Arc<dyn Reporter> = Arc::new(Silent);
     let catalog = Catalog::load(&config, ".".as_ref(), files, &reporter).await.unwrap();
     let (records, recovered) = match folder {
-        Some(folder) => Records::open(folder.path(), &catalog).await.unwrap(),
+        Some(folder) => Records::open(folder.path(), &catalog, Box::new(|_| {})).await.unwrap(),
         None => (Records::none(), Recovered::default()),
     };
     let guests = GuestThreads::start_with(2).unwrap();

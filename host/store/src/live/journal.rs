@@ -1,7 +1,7 @@
 //! The open journal of episodes in progress.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -28,19 +28,12 @@ pub(super) struct State {
     pub(super) file: File,
     /// Bytes of the whole lines in the file.
     pub(super) bytes: u64,
-    /// Unfinished episodes, by folder and id.
-    open: HashMap<(String, EpisodeId), OpenEpisode>,
+    /// Lines that could not be written yet, in their order.
+    unwritten: VecDeque<Vec<u8>>,
+    /// Unfinished episodes, by folder and id, with the number of the file in which each began.
+    open: HashMap<(String, EpisodeId), u64>,
     /// Number of unfinished episodes that began in each file that exists.
     unfinished: BTreeMap<u64, u64>,
-}
-
-/// An unfinished episode.
-#[derive(Debug)]
-struct OpenEpisode {
-    /// Number of the file in which it began.
-    file: u64,
-    /// Whether all turns so far were written. Those after a missing one are not.
-    whole: bool,
 }
 
 fn create(root: &Path, number: u64) -> Result<File, StoreError> {
@@ -59,6 +52,7 @@ impl LiveJournal {
             number: 0,
             file: create(root, 0)?,
             bytes: 0,
+            unwritten: VecDeque::new(),
             open: HashMap::new(),
             unfinished: BTreeMap::from([(0, 0)]),
         };
@@ -68,49 +62,46 @@ impl LiveJournal {
     /// Writes the start of an episode: its record so far.
     ///
     /// # Errors
-    /// If it cannot be written. The journal then does not hold the episode.
+    /// If it cannot be written yet; see [`LiveJournal::flush`].
     pub fn began(&self, folder: &str, episode: &EpisodeRecord) -> Result<(), StoreError> {
         let line = Line::Began { folder: Cow::Borrowed(folder), episode: Cow::Borrowed(episode) };
         let line = self.encoded(&line)?;
-        let (key, mut state) = ((folder.to_owned(), episode.id), self.state());
+        let mut state = self.state();
         let file = state.number;
-        state.open.insert(key.clone(), OpenEpisode { file, whole: true });
+        state.open.insert((folder.to_owned(), episode.id), file);
         *state.unfinished.entry(file).or_default() += 1;
-        let written = self.write(&mut state, &line);
-        if written.is_err() {
-            state.close(&key);
-        }
-        written
+        self.write(&mut state, line)
     }
 
     /// Writes what a turn added to an episode, which then survives the end of the process.
     ///
     /// # Errors
-    /// If it cannot be written. Later turns of the episode are then not written either: they would not fit.
+    /// If it cannot be written yet; see [`LiveJournal::flush`].
     pub fn added(&self, folder: &str, record: EpisodeId, added: &Added<'_>) -> Result<(), StoreError> {
-        let line = self.encoded(&Line::Turn { folder: Cow::Borrowed(folder), record, added: Cow::Borrowed(added) });
-        let (key, mut state) = ((folder.to_owned(), record), self.state());
-        if !state.open.get(&key).is_some_and(|episode| episode.whole) {
-            return Ok(());
-        }
-        let written = line.and_then(|line| self.write(&mut state, &line));
-        if let (Err(_), Some(episode)) = (&written, state.open.get_mut(&key)) {
-            episode.whole = false;
-        }
-        written
+        let line = self.encoded(&Line::Turn { folder: Cow::Borrowed(folder), record, added: Cow::Borrowed(added) })?;
+        let mut state = self.state();
+        if state.open.contains_key(&(folder.to_owned(), record)) { self.write(&mut state, line) } else { Ok(()) }
     }
 
     /// Writes that the record of an episode is stored, or that it will have none.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be written yet; see [`LiveJournal::flush`].
     pub fn ended(&self, folder: &str, record: EpisodeId) -> Result<(), StoreError> {
         let line = self.encoded(&Line::Ended { folder: Cow::Borrowed(folder), record })?;
         let mut state = self.state();
         if !state.close(&(folder.to_owned(), record)) {
             return Ok(());
         }
-        self.write(&mut state, &line)
+        self.write(&mut state, line)
+    }
+
+    /// Writes the lines that could not be written so far: they are kept, and every line is written behind those before it.
+    ///
+    /// # Errors
+    /// If one still cannot be written.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        self.write_all(&mut self.state())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -123,21 +114,35 @@ impl LiveJournal {
         Ok(bytes)
     }
 
-    fn write(&self, state: &mut State, line: &[u8]) -> Result<(), StoreError> {
-        if let Err(source) = state.file.write_all(line) {
-            // The part of a line that was written would damage the next one.
-            let _ = state.file.set_len(state.bytes);
-            return Err(StoreError::io(&path_of(&self.root, state.number), source));
-        }
-        state.bytes += line.len() as u64;
-        if state.bytes >= FILE_BYTES {
-            let next = state.number + 1;
-            state.file = create(&self.root, next)?;
-            (state.number, state.bytes) = (next, 0);
-            state.unfinished.insert(next, 0);
-            self.remove_finished(state)?;
+    fn write(&self, state: &mut State, line: Vec<u8>) -> Result<(), StoreError> {
+        state.unwritten.push_back(line);
+        self.write_all(state)
+    }
+
+    fn write_all(&self, state: &mut State) -> Result<(), StoreError> {
+        while let Some(line) = state.unwritten.front() {
+            let length = line.len() as u64;
+            if state.bytes >= FILE_BYTES {
+                self.begin_file(state)?;
+                continue;
+            }
+            if let Err(source) = state.file.write_all(line) {
+                // The part of a line that was written would damage the next one.
+                let _ = state.file.set_len(state.bytes);
+                return Err(StoreError::io(&path_of(&self.root, state.number), source));
+            }
+            state.bytes += length;
+            state.unwritten.pop_front();
         }
         Ok(())
+    }
+
+    fn begin_file(&self, state: &mut State) -> Result<(), StoreError> {
+        let next = state.number + 1;
+        state.file = create(&self.root, next)?;
+        (state.number, state.bytes) = (next, 0);
+        state.unfinished.insert(next, 0);
+        self.remove_finished(state)
     }
 
     /// Removes the oldest files as long as no unfinished episode began in them.
@@ -157,7 +162,7 @@ impl LiveJournal {
 impl State {
     /// Ends an episode. Returns false if it is not open.
     fn close(&mut self, key: &(String, EpisodeId)) -> bool {
-        let Some(OpenEpisode { file, .. }) = self.open.remove(key) else { return false };
+        let Some(file) = self.open.remove(key) else { return false };
         if let Some(unfinished) = self.unfinished.get_mut(&file) {
             *unfinished -= 1;
         }

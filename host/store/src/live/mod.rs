@@ -6,6 +6,7 @@
 //! that have not ended into records.
 
 mod journal;
+mod records;
 mod recovery;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use crate::StoreError;
 use crate::fs::names_in;
 
 pub use journal::LiveJournal;
+pub use records::{Append, LiveRecords, ReportWrites};
 pub use recovery::{Recovered, recover};
 
 /// Prefix and suffix of the files' names.

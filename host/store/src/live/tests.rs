@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use gymkhana_record::{
     Added, AddedCall, AddedReply, AgentCall, AgentRun, Boundary, Call, Ending, EpisodeId, EpisodeRecord, FailureKind,
@@ -101,7 +103,7 @@ fn a_torn_last_line_is_lost_and_a_damaged_one_is_reported() {
 }
 
 #[test]
-fn a_turn_that_could_not_be_written_ends_the_episode_in_the_journal_and_no_other() {
+fn lines_that_could_not_be_written_follow_in_their_order() {
     let root = tempfile::tempdir().unwrap();
     let journal = LiveJournal::create(root.path()).unwrap();
     journal.began("", &begun(0)).unwrap();
@@ -112,14 +114,46 @@ fn a_turn_that_could_not_be_written_ends_the_episode_in_the_journal_and_no_other
     let file = std::mem::replace(&mut journal.state.lock().unwrap().file, unwritable);
     let error = journal.added("", id(0), &said("two")).unwrap_err();
     assert!(error.to_string().contains("live-0.jsonl` cannot be read or written"), "{error}");
-    assert!(journal.began("", &begun(2)).is_err());
+    assert!(journal.began("", &begun(2)).is_err() && journal.flush().is_err());
     journal.state.lock().unwrap().file = file;
-    journal.added("", id(0), &said("three")).unwrap();
-    journal.added("", id(1), &said("four")).unwrap();
-    journal.added("", id(2), &said("five")).unwrap();
+    journal.added("", id(1), &said("three")).unwrap();
+    journal.flush().unwrap();
     let (_, found) = recovered(root.path()).unwrap();
     let turns: Vec<_> = found.iter().map(|record| record.turns.clone()).collect();
-    assert_eq!(turns, [said("one").turns.into_owned(), said("four").turns.into_owned()]);
+    let both = [said("one").turns.into_owned(), said("two").turns.into_owned()].concat();
+    assert_eq!(turns, [both, said("three").turns.into_owned(), vec![]]);
+}
+
+/// What is reported, and a folder of records that has room or has none.
+#[test]
+fn records_that_could_not_be_stored_are_stored_when_there_is_room() {
+    let root = tempfile::tempdir().unwrap();
+    let (has_room, stored, told) = (Arc::new(AtomicBool::new(false)), Arc::default(), Arc::default());
+    let append = || -> Append {
+        let (has_room, stored): (_, Arc<Mutex<Vec<EpisodeId>>>) = (Arc::clone(&has_room), Arc::clone(&stored));
+        Box::new(move |record| {
+            if !has_room.load(Ordering::Relaxed) {
+                return Err(StoreError::io(Path::new("part"), std::io::ErrorKind::StorageFull.into()));
+            }
+            stored.lock().unwrap().push(record.id);
+            Ok(())
+        })
+    };
+    let report: Arc<Mutex<Vec<Option<String>>>> = Arc::clone(&told);
+    let report: ReportWrites = Box::new(move |problem| report.lock().unwrap().push(problem.map(str::to_owned)));
+    let records = LiveRecords::create(root.path(), report).unwrap();
+    assert!(records.began("e", &begun(0)) && records.began("e", &begun(1)));
+    assert!(!records.store("e", begun(0), append()) && !records.store("e", begun(1), append()));
+    assert!(records.problem().unwrap().contains("the disk is full") && !records.flush());
+    has_room.store(true, Ordering::Relaxed);
+    assert!(records.flush() && records.problem().is_none());
+    let mut ids = stored.lock().unwrap().clone();
+    ids.sort_unstable();
+    assert_eq!(ids, [id(0), id(1)]);
+    let told = told.lock().unwrap().clone();
+    assert!(matches!(&told[..], [Some(_), None]), "one line for the beginning and one for the end: {told:?}");
+    let (found, _) = recovered(root.path()).unwrap();
+    assert_eq!(found.episodes, 0, "the journal knows that both are stored");
 }
 
 fn sampled(tokens: &[u32], log_prob: f32) -> Sampled {

@@ -143,8 +143,7 @@ impl Episodes for GatewayEpisodes {
             let record = record.inspect_err(|_| records.end(id))?;
             let ended = ended(&record);
             // The harness gets its result once the record is stored.
-            let stored = tokio::task::spawn_blocking(move || records.store(&record)).await;
-            stored.map_err(|error| failed(error.to_string()))?;
+            records.store(record).await;
             Ok(ended)
         })
     }

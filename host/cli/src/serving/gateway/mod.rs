@@ -5,6 +5,7 @@ mod published;
 mod records;
 mod run_file;
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use gymkhana_sandbox::{GuestThreads, Plugin};
 use gymkhana_serve::remote::AgentWorkers;
 use gymkhana_workers::bus::{RunKey, random_key};
 
-use super::serve::{say_recovered, stop_signal};
+use super::serve::{check_written, report_writes, say_recovered, stop_signal};
 use super::session_workers;
 use crate::args::GatewayArgs;
 use crate::error::{Classify, CliError, CliResult};
@@ -36,6 +37,8 @@ use records::{Contents, Records};
 const LAST_SESSIONS: Duration = Duration::from_secs(30);
 /// Time that the last calls and scores get after that.
 const LAST_CALLS: Duration = Duration::from_secs(900);
+/// Time between two attempts to write records that could not be written.
+const WRITE_AGAIN: Duration = Duration::from_millis(500);
 /// Time that threads get at the end.
 const LAST_THREADS: Duration = Duration::from_millis(100);
 
@@ -91,7 +94,7 @@ async fn serve(
     });
     let served = served.await?;
     let out = (!args.no_records).then_some(args.out.as_path());
-    let (records, recovered) = Records::open(out, &served, contents)?;
+    let (records, recovered) = Records::open(out, &served, contents, report_writes("sessions", printer))?;
     say_recovered("gateway", "open session", &recovered, printer);
     let records = Arc::new(records);
     if !args.no_records {
@@ -109,7 +112,10 @@ async fn serve(
     }
     control.set_episodes(Arc::new(episodes));
     printer.status(format!("the gateway is at {url}"));
-    stop.await;
+    tokio::select! {
+        () = stop => {}
+        never = write_records(&records) => match never {},
+    }
     if let Some(places) = &places {
         places.end();
     }
@@ -117,17 +123,22 @@ async fn serve(
     if let Some(front) = front {
         front.close().await;
     }
-    records.commit();
+    let committed = records.commit();
     if open > 0 {
         let message = format!("{} did not end in {} s", counted(open, "session"), LAST_CALLS.as_secs());
         return Err(
             CliError::user(message).with_hint("start the gateway again with its folder, to store what they did")
         );
     }
-    match records.take_problem() {
-        None => Ok(()),
-        Some(problem) => Err(CliError::user(format!("some records were not written: {problem}"))
-            .with_hint("free space on the disk of --out")),
+    check_written(records.problem())?;
+    Ok(committed?)
+}
+
+/// Writes records that could not be written as soon as there is room.
+async fn write_records(records: &Records) -> Infallible {
+    loop {
+        records.flush().await;
+        tokio::time::sleep(WRITE_AGAIN).await;
     }
 }
 

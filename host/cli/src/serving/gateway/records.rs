@@ -1,8 +1,10 @@
 //! The run folder of a gateway's sessions, which the commands for runs read, and the journal of the open ones.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use futures::future::BoxFuture;
 use gymkhana_gateway::control::SessionJournal;
 use gymkhana_orchestration::chat::write_chat_files;
 use gymkhana_orchestration::grants::AssetFiles;
@@ -10,12 +12,15 @@ use gymkhana_orchestration::plugins::PluginFile;
 use gymkhana_orchestration::served::Served;
 use gymkhana_record::{Added, EpisodeId, EpisodeRecord};
 use gymkhana_registry::Lock;
-use gymkhana_store::{EpisodeStore, LiveJournal, Recovered, RunFolder, StoreError, recover};
+use gymkhana_store::{EpisodeStore, LiveRecords, Recovered, ReportWrites, RunFolder, StoreError, recover};
 
 use crate::error::{Classify, CliError, CliResult};
 
 /// Name of the folder of records in the journal, which lies in that folder.
 const FOLDER: &str = "";
+
+/// Time between two attempts to write what could not be written.
+const RETRY: Duration = Duration::from_millis(250);
 
 /// What a folder holds beside the episodes.
 pub(super) struct Contents<'c> {
@@ -28,12 +33,8 @@ pub(super) struct Contents<'c> {
 pub(super) struct Records {
     /// Number of the first episode.
     first: u32,
-    /// The open files; `None` if records are not kept.
-    files: Option<Mutex<Files>>,
-    /// Journal of the open sessions.
-    journal: Option<LiveJournal>,
-    /// First error of a write.
-    problem: Mutex<Option<String>>,
+    /// The open files and sessions; `None` if records are not kept.
+    open: Option<(Arc<Mutex<Files>>, Arc<LiveRecords>)>,
 }
 
 struct Files {
@@ -44,14 +45,19 @@ struct Files {
 
 impl Records {
     /// Opens a folder, or creates it. Sessions that a gateway of this folder left open when it was killed become records
-    /// first. Without a path no records are kept.
+    /// first. Without a path no records are kept. `report` gets the reason when records cannot be written, and `None` when
+    /// they can be again.
     ///
     /// # Errors
     /// If it cannot be written, holds records of other plugins or settings, or has a damaged journal.
-    pub(super) fn open(path: Option<&Path>, served: &Served, contents: &Contents<'_>) -> CliResult<(Self, Recovered)> {
+    pub(super) fn open(
+        path: Option<&Path>,
+        served: &Served,
+        contents: &Contents<'_>,
+        report: ReportWrites,
+    ) -> CliResult<(Self, Recovered)> {
         let Some(path) = path else {
-            let none = Self { first: 0, files: None, journal: None, problem: Mutex::default() };
-            return Ok((none, Recovered::default()));
+            return Ok((Self { first: 0, open: None }, Recovered::default()));
         };
         let run_text = served.file.resolved().internal()?;
         let folder = if path.join(gymkhana_registry::LOCK_FILE).exists() {
@@ -67,10 +73,10 @@ impl Records {
         };
         let mut episodes = folder.episodes()?;
         let recovered = recover(path, "gateway", |_, records| episodes.append_all(records))?;
-        let journal = Some(LiveJournal::create(path)?);
+        let live = Arc::new(LiveRecords::create(path, report)?);
         let first = episodes.stored().ids().into_iter().map(|id| id.group.saturating_add(1)).max().unwrap_or(0);
-        let files = Some(Mutex::new(Files { episodes, _folder: folder }));
-        Ok((Self { first, files, journal, problem: Mutex::default() }, recovered))
+        let files = Arc::new(Mutex::new(Files { episodes, _folder: folder }));
+        Ok((Self { first, open: Some((files, live)) }, recovered))
     }
 
     /// Number of the first episode.
@@ -78,57 +84,84 @@ impl Records {
         self.first
     }
 
-    /// Stores a record, which then survives the end of the process, and ends the session in the journal. If the record
-    /// cannot be stored, the journal keeps the session for the next start.
-    pub(super) fn store(&self, record: &EpisodeRecord) {
-        if self.with_episodes(|episodes| episodes.append(record).map(drop)) {
-            self.end(record.id);
-        }
+    /// Stores a record, which then survives the end of the process, and ends the session in the journal. Waits while there
+    /// is no room.
+    pub(super) async fn store(&self, record: EpisodeRecord) {
+        let Some((files, live)) = self.open.clone() else { return };
+        let append = move |record: &EpisodeRecord| {
+            let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
+            files.episodes.append(record).map(drop)
+        };
+        let kept = Arc::clone(&live);
+        let stored = tokio::task::spawn_blocking(move || kept.store(FOLDER, record, Box::new(append)));
+        written(live, stored.await.unwrap_or(false)).await;
     }
 
     /// Ends a session in the journal.
     pub(super) fn end(&self, episode: EpisodeId) {
-        self.with_journal(|journal| journal.ended(FOLDER, episode));
-    }
-
-    /// Moves the records to their final files.
-    pub(super) fn commit(&self) {
-        let _ = self.with_episodes(|episodes| episodes.commit().map(drop));
-    }
-
-    /// The first error of a write.
-    pub(super) fn take_problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Whether the work succeeded.
-    fn with_episodes(&self, work: impl FnOnce(&mut EpisodeStore) -> Result<(), StoreError>) -> bool {
-        let Some(files) = &self.files else { return true };
-        let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
-        self.note(work(&mut files.episodes))
-    }
-
-    fn with_journal(&self, work: impl FnOnce(&LiveJournal) -> Result<(), StoreError>) {
-        if let Some(journal) = &self.journal {
-            let _ = self.note(work(journal));
+        if let Some((_, live)) = &self.open {
+            // What is not written now follows when there is room.
+            let _ = live.ended(FOLDER, episode);
         }
     }
 
-    /// Keeps the first error. Whether there was none.
-    fn note(&self, written: Result<(), StoreError>) -> bool {
-        let Err(error) = written else { return true };
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.to_string());
-        false
+    /// Moves the records to their final files.
+    ///
+    /// # Errors
+    /// If they stay in the journal.
+    pub(super) fn commit(&self) -> Result<(), StoreError> {
+        let Some((files, live)) = &self.open else { return Ok(()) };
+        live.flush();
+        files.lock().unwrap_or_else(PoisonError::into_inner).episodes.commit().map(drop)
+    }
+
+    /// Writes what could not be written so far.
+    pub(super) async fn flush(&self) {
+        if let Some((_, live)) = self.open.clone()
+            && live.problem().is_some()
+        {
+            // A panic is reported by the runtime.
+            let _ = tokio::task::spawn_blocking(move || live.flush()).await;
+        }
+    }
+
+    /// Why records cannot be written now.
+    pub(super) fn problem(&self) -> Option<String> {
+        self.open.as_ref()?.1.problem()
+    }
+}
+
+/// Waits until everything is written.
+async fn written(live: Arc<LiveRecords>, is_written: bool) {
+    let mut is_written = is_written;
+    while !is_written {
+        tokio::time::sleep(RETRY).await;
+        let again = Arc::clone(&live);
+        is_written = tokio::task::spawn_blocking(move || again.flush()).await.unwrap_or(false);
     }
 }
 
 impl SessionJournal for Records {
-    fn began(&self, episode: &EpisodeRecord) {
-        self.with_journal(|journal| journal.began(FOLDER, episode));
+    fn began(&self, episode: &EpisodeRecord) -> BoxFuture<'static, ()> {
+        self.in_live(|live| live.began(FOLDER, episode))
     }
 
-    fn added(&self, episode: EpisodeId, added: &Added<'_>) {
-        self.with_journal(|journal| journal.added(FOLDER, episode, added));
+    fn added(&self, episode: EpisodeId, added: &Added<'_>) -> BoxFuture<'static, ()> {
+        self.in_live(|live| live.added(FOLDER, episode, added))
+    }
+
+    fn problem(&self) -> Option<String> {
+        self.problem()
+    }
+}
+
+impl Records {
+    /// Writes; the future completes when everything is written.
+    fn in_live(&self, write: impl FnOnce(&LiveRecords) -> bool) -> BoxFuture<'static, ()> {
+        match &self.open {
+            Some((_, live)) if !write(live) => Box::pin(written(Arc::clone(live), false)),
+            _ => Box::pin(std::future::ready(())),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use gymkhana_record::{Added, AgentRun, Ending, EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
 use gymkhana_store::{LiveJournal, recover};
 
@@ -16,12 +17,18 @@ pub(super) struct Kept {
 struct File(LiveJournal);
 
 impl SessionJournal for File {
-    fn began(&self, episode: &EpisodeRecord) {
+    fn began(&self, episode: &EpisodeRecord) -> BoxFuture<'static, ()> {
         self.0.began("", episode).unwrap();
+        Box::pin(std::future::ready(()))
     }
 
-    fn added(&self, episode: EpisodeId, added: &Added<'_>) {
+    fn added(&self, episode: EpisodeId, added: &Added<'_>) -> BoxFuture<'static, ()> {
         self.0.added("", episode, added).unwrap();
+        Box::pin(std::future::ready(()))
+    }
+
+    fn problem(&self) -> Option<String> {
+        None
     }
 }
 
@@ -33,12 +40,12 @@ impl Kept {
     }
 
     /// The log of a session with no transcript before its own.
-    pub(super) fn log(&self) -> SessionLog {
+    pub(super) async fn log(&self) -> SessionLog {
         let id = EpisodeId { stage: 0, phase: Phase::Served, step: 0, group: 0, member: 0, attempt: 0 };
         let task = TaskRef { split: "train".to_owned(), index: 0 };
         let agent = Some(AgentRun::default());
         let begun = EpisodeRecord { agent, ..EpisodeRecord::new(id, task, Seed(0), Ending::Dropped) };
-        SessionLog::begin(Arc::clone(&self.journal) as Arc<dyn SessionJournal>, &begun)
+        SessionLog::begin(Arc::clone(&self.journal) as Arc<dyn SessionJournal>, &begun).await
     }
 
     /// A process that was killed now would have lost nothing of the session's turns.

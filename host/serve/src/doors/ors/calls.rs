@@ -1,12 +1,14 @@
-//! Calls that a client can ask for again by their id after it lost the answer.
+//! Calls that a client can ask for again by their id after it lost the answer: the newest of each session, within limits of
+//! bytes for each client and for all.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::stream::{self, Stream, StreamExt};
+use gymkhana_http::{Client, Kept, KeptBytes};
 use tokio::sync::watch;
 
 use crate::error::ServeError;
@@ -14,6 +16,10 @@ use crate::session::SessionId;
 
 /// Calls of a session that are kept: the newest.
 const KEPT: usize = 64;
+/// Largest size in bytes of the answers that are kept.
+const MAX_ANSWERS: usize = 256 << 20;
+/// Of these, those of one client.
+const MAX_ANSWERS_OF_CLIENT: usize = 64 << 20;
 
 /// Characters in one event of a result. A line of an event must be short for the protocol's clients.
 const CHUNK: usize = 4096;
@@ -25,9 +31,17 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 pub(super) type Outcome = Result<String, String>;
 
 /// The calls of one session.
-#[derive(Default)]
 pub(super) struct Calls {
-    kept: Mutex<VecDeque<Call>>,
+    client: Client,
+    answers: Arc<KeptBytes<Client>>,
+    kept: Arc<Mutex<VecDeque<KeptCall>>>,
+}
+
+/// A call that can be asked for.
+struct KeptCall {
+    call: Call,
+    /// The answer's share of the bytes that are kept, once there is one.
+    bytes: Option<Kept<Client>>,
 }
 
 /// A call that runs or has ended.
@@ -37,7 +51,17 @@ pub(super) struct Call {
     outcome: watch::Receiver<Option<Outcome>>,
 }
 
+/// Limits of the answers of all sessions.
+pub(super) fn answers() -> Arc<KeptBytes<Client>> {
+    KeptBytes::new(MAX_ANSWERS, MAX_ANSWERS_OF_CLIENT)
+}
+
 impl Calls {
+    /// No calls yet.
+    pub(super) fn new(client: &Client, answers: &Arc<KeptBytes<Client>>) -> Self {
+        Self { client: client.clone(), answers: Arc::clone(answers), kept: Arc::default() }
+    }
+
     /// Starts a call, which ends whether or not its client waits.
     ///
     /// # Errors
@@ -45,20 +69,44 @@ impl Calls {
     pub(super) fn start(&self, work: impl Future<Output = Outcome> + Send + 'static) -> Result<Call, ServeError> {
         let (sender, outcome) = watch::channel(None);
         let call = Call { id: SessionId::random()?.to_string(), outcome };
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == KEPT {
-            kept.pop_front();
+        {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() == KEPT {
+                kept.pop_front();
+            }
+            kept.push_back(KeptCall { call: call.clone(), bytes: None });
         }
-        kept.push_back(call.clone());
-        drop(kept);
-        tokio::spawn(async move { sender.send_replace(Some(work.await)) });
+        let (id, client) = (call.id.clone(), self.client.clone());
+        let (answers, kept) = (Arc::clone(&self.answers), Arc::clone(&self.kept));
+        tokio::spawn(async move {
+            let outcome = work.await;
+            let bytes = match &outcome {
+                Ok(text) | Err(text) => text.len(),
+            };
+            keep(&kept, &answers, &client, &id, bytes);
+            sender.send_replace(Some(outcome));
+        });
         Ok(call)
     }
 
     /// A call that was started before.
     pub(super) fn find(&self, id: &str) -> Option<Call> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().find(|call| call.id == id).cloned()
+        kept.iter().find(|kept| kept.call.id == id).map(|kept| kept.call.clone())
+    }
+}
+
+/// Counts the answer of a call. Older answers of the session make room for it; without room it cannot be asked for again.
+fn keep(kept: &Mutex<VecDeque<KeptCall>>, answers: &Arc<KeptBytes<Client>>, client: &Client, id: &str, bytes: usize) {
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let Some(own) = kept.iter().position(|kept| kept.call.id == id) else { return };
+        if let Some(counted) = answers.try_keep(client.clone(), bytes) {
+            kept[own].bytes = Some(counted);
+            return;
+        }
+        let oldest = kept.iter().position(|kept| kept.bytes.is_some());
+        kept.remove(oldest.unwrap_or(own));
     }
 }
 
@@ -140,7 +188,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_runs_once_and_is_found_again() {
-        let calls = Calls::default();
+        let calls = Calls::new(&Client::anyone(), &answers());
         let call = calls.start(async { Ok("{}".to_owned()) }).unwrap();
         let mut again = calls.find(&call.id).unwrap();
         assert!(again.outcome.wait_for(Option::is_some).await.is_ok());
@@ -148,8 +196,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn answers_are_kept_within_bytes() {
+        let calls = Calls::new(&Client::anyone(), &KeptBytes::new(100, 100));
+        let call = async |bytes: usize| {
+            let call = calls.start(async move { Ok("x".repeat(bytes)) }).unwrap();
+            let mut outcome = call.outcome.clone();
+            outcome.wait_for(Option::is_some).await.unwrap();
+            call.id
+        };
+        let (first, second, third, large) = (call(40).await, call(50).await, call(30).await, call(101).await);
+        assert!(calls.find(&first).is_none(), "the oldest makes room");
+        assert!(calls.find(&second).is_none() && calls.find(&third).is_none(), "for a larger one they all do");
+        assert!(calls.find(&large).is_none(), "and what has no room is not kept");
+        let last = call(100).await;
+        assert!(calls.find(&last).is_some(), "the bytes of forgotten answers are free");
+    }
+
+    #[tokio::test]
     async fn old_calls_are_forgotten() {
-        let calls = Calls::default();
+        let calls = Calls::new(&Client::anyone(), &answers());
         let first = calls.start(async { Ok(String::new()) }).unwrap();
         for _ in 0..KEPT {
             calls.start(async { Ok(String::new()) }).unwrap();

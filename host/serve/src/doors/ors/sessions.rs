@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde_json::{Map, Value as Json};
 
-use super::calls::{Calls, Outcome};
+use super::calls::{self, Calls, Outcome};
 use super::output;
 use super::requests::Create;
 use crate::doors::detail::Detail;
@@ -17,7 +17,7 @@ use crate::doors::speech::{self, SAY, plays_by_text};
 use crate::doors::{Door, lookup};
 use crate::error::{ErrorKind, ServeError};
 use crate::session::{Action, OpenSession, Opened, Session, SessionTable};
-use gymkhana_http::Client;
+use gymkhana_http::{Client, KeptBytes};
 
 /// Largest length of an id in bytes.
 const MAX_ID: usize = 64;
@@ -28,6 +28,7 @@ pub(super) struct Sessions {
     /// The table.
     pub(super) table: SessionTable,
     open: Arc<Mutex<HashMap<Key, Arc<Playing>>>>,
+    answers: Arc<KeptBytes<Client>>,
 }
 
 /// A client's name of a session. Two clients may use the same id.
@@ -62,7 +63,7 @@ impl<S: Sync> FromRequestParts<S> for Id {
 impl Sessions {
     /// No sessions yet.
     pub(super) fn new(table: &SessionTable) -> Self {
-        Self { table: table.clone(), open: Arc::default() }
+        Self { table: table.clone(), open: Arc::default(), answers: calls::answers() }
     }
 
     /// Begins the episode of a session.
@@ -83,7 +84,8 @@ impl Sessions {
         };
         let (session, opened) = self.table.begin(client, Door::Ors, what, begin).await?;
         let says = plays_by_text(&served, opened.functions());
-        let playing = Arc::new(Playing { session: session.clone(), opened, says, calls: Calls::default() });
+        let playing =
+            Arc::new(Playing { session: session.clone(), opened, says, calls: Calls::new(client, &self.answers) });
         if self.insert(key, playing) {
             return Ok(());
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
+use gymkhana_record::stored_bytes;
 use serde_json::{Value as Json, json};
 
 use super::delivery::{Delivered, DeliveredBody};
@@ -25,6 +26,11 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// Its size in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        usize::try_from(stored_bytes(&self.observation)).unwrap_or(usize::MAX)
+    }
+
     /// The end that the client asked for.
     pub(super) fn finished() -> Self {
         Self { observation: Json::from(""), done: true, valid: true, delivered: None }

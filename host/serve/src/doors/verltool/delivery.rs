@@ -2,25 +2,44 @@
 //! repeated.
 
 use std::convert::Infallible;
+use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use axum::body::{Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-/// Whether an answer was handed over.
-#[derive(Debug, Default)]
-pub(super) struct Delivered(AtomicBool);
+use super::trajectories::Trajectory;
+
+/// Whether an answer was handed over. Its turn is then forgotten.
+pub(super) struct Delivered {
+    is_set: AtomicBool,
+    trajectory: Weak<Trajectory>,
+}
 
 impl Delivered {
+    /// An answer of a trajectory, which was not handed over.
+    pub(super) fn of(trajectory: Weak<Trajectory>) -> Self {
+        Self { is_set: AtomicBool::new(false), trajectory }
+    }
+
     pub(super) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.is_set.load(Ordering::Acquire)
     }
 
     pub(super) fn set(&self) {
-        self.0.store(true, Ordering::Release);
+        self.is_set.store(true, Ordering::Release);
+        if let Some(trajectory) = self.trajectory.upgrade() {
+            trajectory.forget(self);
+        }
+    }
+}
+
+impl fmt::Debug for Delivered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Delivered").field(&self.is_set()).finish()
     }
 }
 

@@ -2,12 +2,15 @@
 //!
 //! Nothing numbers the turns of a trajectory, and a client repeats a request whose answer it did not get. A repetition of
 //! the last action is therefore answered again exactly if the last answer is still being made, or was not handed to the
-//! connection; otherwise it is another turn.
+//! connection; otherwise it is another turn. An answer is kept until it is handed over, within limits of bytes for each
+//! client and for all; of an action only its digest is kept. A trajectory without a session is forgotten.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use gymkhana_driver::Reply;
+use gymkhana_http::{Client, Kept, KeptBytes};
+use gymkhana_registry::Digest;
 use serde_json::{Map, Value as Json, json};
 use tokio::sync::{OnceCell, watch};
 
@@ -19,10 +22,14 @@ use crate::config::VerlToolSection;
 use crate::doors::Door;
 use crate::error::{ErrorKind, Owner, ServeError};
 use crate::session::{Action, Begin, OpenSession, Session, SessionTable, Step};
-use gymkhana_http::Client;
 
 /// Number of trajectories below which closed ones are not looked for.
 const SWEEP_FROM: usize = 1024;
+
+/// Largest size in bytes of the answers that are kept for repetitions.
+const MAX_ANSWERS: usize = 256 << 20;
+/// Of these, those of one client.
+const MAX_ANSWERS_OF_CLIENT: usize = 64 << 20;
 
 /// The trajectories of a door.
 pub(super) struct Trajectories {
@@ -31,6 +38,7 @@ pub(super) struct Trajectories {
     environment: Option<String>,
     done_if_invalid: bool,
     open: Mutex<Open>,
+    answers: Arc<KeptBytes<Client>>,
 }
 
 struct Open {
@@ -40,7 +48,7 @@ struct Open {
 }
 
 /// One trajectory.
-struct Trajectory {
+pub(super) struct Trajectory {
     /// Opened by the first action.
     session: OnceCell<Session>,
     last: Mutex<Option<Arc<Turn>>>,
@@ -48,9 +56,11 @@ struct Trajectory {
 
 /// One action and its answer.
 pub(super) struct Turn {
-    action: String,
+    action: Digest,
     answer: watch::Receiver<Option<Answer>>,
     delivered: Arc<Delivered>,
+    /// The answer's share of the bytes that are kept, once it is made.
+    kept: OnceLock<Kept<Client>>,
 }
 
 impl Turn {
@@ -66,9 +76,9 @@ impl Turn {
     }
 
     /// Whether this action repeats the turn.
-    fn is_repeated_by(&self, action: &str) -> bool {
+    fn is_repeated_by(&self, action: &Digest) -> bool {
         let is_made = self.answer.borrow().is_some();
-        self.action == action && !(is_made && self.delivered.is_set())
+        self.action == *action && !(is_made && self.delivered.is_set())
     }
 }
 
@@ -84,26 +94,36 @@ impl Trajectories {
             environment: section.environment.clone(),
             done_if_invalid: section.done_if_invalid,
             open: Mutex::new(Open { by_id: HashMap::new(), sweep_at: SWEEP_FROM }),
+            answers: KeptBytes::new(MAX_ANSWERS, MAX_ANSWERS_OF_CLIENT),
         })
     }
 
     /// Begins a turn, which then runs to its end whether or not the client waits; or finds the one that is repeated.
     pub(super) fn turn(self: &Arc<Self>, client: &Client, wanted: Wanted) -> Arc<Turn> {
         let key = (client.clone(), wanted.trajectory.clone());
-        let trajectory = if wanted.finish { self.leave(&key) } else { self.enter(key) };
+        let action = Digest::of(wanted.action.as_bytes());
+        let trajectory = if wanted.finish { self.leave(&key) } else { self.enter(key.clone()) };
         let mut last = trajectory.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(repeated) = last.as_ref().filter(|last| last.is_repeated_by(&wanted.action)) {
+        if let Some(repeated) = last.as_ref().filter(|last| last.is_repeated_by(&action)) {
             return Arc::clone(repeated);
         }
         let (sender, answer) = watch::channel(None);
-        let turn = Arc::new(Turn { action: wanted.action.clone(), answer, delivered: Arc::default() });
+        let delivered = Arc::new(Delivered::of(Arc::downgrade(&trajectory)));
+        let turn = Arc::new(Turn { action, answer, delivered, kept: OnceLock::new() });
         *last = Some(Arc::clone(&turn));
         drop(last);
-        let (door, client) = (Arc::clone(self), client.clone());
+        let (door, client, made) = (Arc::clone(self), client.clone(), Arc::clone(&turn));
         tokio::spawn(async move {
             let answer = door.perform(&client, &trajectory, wanted).await;
-            // Nobody may wait any more; the answer is kept for a repetition.
+            match door.answers.try_keep(client, answer.bytes()) {
+                Some(kept) => drop(made.kept.set(kept)),
+                None => trajectory.forget(&made.delivered),
+            }
+            // No request may wait any more; the answer is kept for a repetition.
             let _ = sender.send(Some(answer));
+            if trajectory.session.get().is_none() {
+                door.remove(&key, &trajectory);
+            }
         });
         turn
     }
@@ -112,6 +132,7 @@ impl Trajectories {
     fn enter(&self, key: (Client, String)) -> Arc<Trajectory> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.by_id.len() >= open.sweep_at {
+            // A trajectory whose session is being opened is removed by its turn, if it has none in the end.
             open.by_id.retain(|_, trajectory| trajectory.session.get().is_none_or(Session::is_open));
             open.sweep_at = SWEEP_FROM.max(2 * open.by_id.len());
         }
@@ -122,6 +143,14 @@ impl Trajectories {
     fn leave(&self, key: &(Client, String)) -> Arc<Trajectory> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.by_id.remove(key).unwrap_or_default()
+    }
+
+    /// Removes a trajectory that has no session.
+    fn remove(&self, key: &(Client, String), trajectory: &Arc<Trajectory>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.by_id.get(key).is_some_and(|known| Arc::ptr_eq(known, trajectory)) {
+            open.by_id.remove(key);
+        }
     }
 
     async fn perform(&self, client: &Client, trajectory: &Trajectory, wanted: Wanted) -> Answer {
@@ -180,6 +209,16 @@ impl Trajectories {
                 Answer { observation, done: step.done(), valid: true, delivered: None }
             }
             None => Answer { observation: Json::from(text), done: step.done(), valid: true, delivered: None },
+        }
+    }
+}
+
+impl Trajectory {
+    /// Forgets the last turn if its answer is this one.
+    pub(super) fn forget(&self, delivered: &Delivered) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_some_and(|last| std::ptr::eq(&*last.delivered, delivered)) {
+            *last = None;
         }
     }
 }
