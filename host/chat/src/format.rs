@@ -20,6 +20,7 @@ use crate::error::ChatError;
 use crate::message::{Message, ReplyPiece, Role};
 use crate::prompt_cache::{Memo, ToolList, ToolLists};
 use crate::template::{self, Placeholders, TemplatePiece, placeholder};
+use crate::tokenizer_limits;
 use crate::tool_call::{CallPiece, NewCall, ParsedReply, ToolFormat};
 
 /// The texts of a model folder from which its chat format is built.
@@ -370,6 +371,7 @@ fn fill_placeholders<'a, 'm: 'a>(
 }
 
 fn build(tokenizer: &Json) -> Result<Tokenizer, String> {
+    tokenizer_limits::check(tokenizer)?;
     Tokenizer::from_bytes(tokenizer.to_string()).map_err(|error| error.to_string())
 }
 

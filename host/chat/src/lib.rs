@@ -9,6 +9,7 @@ mod message;
 mod prompt_cache;
 mod stop_texts;
 mod template;
+mod tokenizer_limits;
 pub mod tool_call;
 
 pub use error::ChatError;

@@ -11,6 +11,7 @@ mod commands;
 mod data;
 #[cfg(feature = "full")]
 mod doctor;
+pub mod environment_block;
 pub mod error;
 mod escape;
 mod launch;
@@ -47,6 +48,7 @@ pub fn main() -> ExitCode {
     if let Some(code) = gymkhana_sandbox::run_as_compiler() {
         return code;
     }
+    environment_block::clear();
     ExitCode::from(run(std::env::args_os()))
 }
 

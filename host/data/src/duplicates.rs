@@ -12,6 +12,8 @@ pub(crate) struct Duplicates {
     hasher: RandomState,
     seen: HashMap<u64, First>,
     splits: Vec<String>,
+    /// Places of the splits in their list.
+    places: HashMap<String, u32>,
 }
 
 /// First occurrence of a task.
@@ -39,16 +41,18 @@ impl Duplicates {
             row.messages.iter().map(|message| (message.role.name(), message.content.as_str())).collect();
         let setup = serde_json::Value::Object(row.setup.clone()).to_string();
         let key = self.hasher.hash_one((messages, setup));
-        let place = self.splits.iter().position(|name| name == split).unwrap_or_else(|| {
+        let place = self.places.get(split).copied().unwrap_or_else(|| {
+            let place = self.splits.len() as u32;
             self.splits.push(split.to_owned());
-            self.splits.len() - 1
+            self.places.insert(split.to_owned(), place);
+            place
         });
         match self.seen.entry(key) {
             Entry::Vacant(entry) => {
-                entry.insert(First { number, split: place as u32 });
+                entry.insert(First { number, split: place });
                 Seen::New
             }
-            Entry::Occupied(entry) if entry.get().split as usize == place => Seen::Again,
+            Entry::Occupied(entry) if entry.get().split == place => Seen::Again,
             Entry::Occupied(entry) => {
                 let First { number, split } = *entry.get();
                 Seen::Elsewhere(number, self.splits[split as usize].clone())

@@ -1,8 +1,9 @@
 //! Describes a source before it is imported.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
+use gymkhana_rows::MAX_SPLITS;
 use serde_json::Value as Json;
 
 use crate::duplicates::{Duplicates, Seen};
@@ -83,7 +84,7 @@ pub fn inspect(
         bad: 0,
         examples: Vec::new(),
     };
-    let (mut duplicates, mut lengths) = (Duplicates::default(), Vec::new());
+    let (mut duplicates, mut lengths, mut places) = (Duplicates::default(), Vec::new(), HashMap::new());
     for record in records(source)? {
         let record = record?;
         if found.rows == 0 {
@@ -92,11 +93,14 @@ pub fn inspect(
         found.rows += 1;
         progress(found.rows);
         if let Ok(columns) = &record.columns {
-            columns.iter().for_each(|(name, value)| found.count(name, value));
+            columns.iter().for_each(|(name, value)| found.count(name, value, &mut places));
             found.shape = found.shape.or_else(|| Shape::of(columns));
         }
         let place = record.place.clone();
         let measured = task(record, options).and_then(|(split, row)| {
+            if found.splits.len() == MAX_SPLITS && !found.splits.contains_key(&split) {
+                return Err(format!("split `{split}` is one more than the {MAX_SPLITS} of a data set"));
+            }
             let total = row.messages.iter().map(|message| length(&message.content)).sum::<Result<u64, String>>()?;
             Ok((split, row, total))
         });
@@ -123,7 +127,8 @@ pub fn inspect(
 }
 
 impl Inspection {
-    fn count(&mut self, name: &str, value: &Json) {
+    /// Counts a value. `places` has the place of each column in their list.
+    fn count(&mut self, name: &str, value: &Json, places: &mut HashMap<String, usize>) {
         let kind = match value {
             Json::Null => return,
             Json::Bool(_) => "flag",
@@ -132,8 +137,9 @@ impl Inspection {
             Json::Array(_) => "list",
             Json::Object(_) => "object",
         };
-        let place = self.columns.iter().position(|column| column.name == name).unwrap_or_else(|| {
+        let place = places.get(name).copied().unwrap_or_else(|| {
             self.columns.push(Column { name: name.to_owned(), kinds: Vec::new(), filled: 0 });
+            places.insert(name.to_owned(), self.columns.len() - 1);
             self.columns.len() - 1
         });
         let column = &mut self.columns[place];

@@ -122,6 +122,8 @@ async fn run(program: AgentProgram, launch: Launch) -> Result<ProgramEnd, StartE
     command.envs(granted(&program.env)).envs(launch.variables).env("GYMKHANA_TASK", &task);
     command.env("TMPDIR", folder.path()).process_group(0).kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    die_with_the_host(&mut command);
+    hide_memory();
     let mut child = command.spawn().map_err(failed)?;
     let group = KillOnDrop(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
     feed(&mut child, launch.task);
@@ -139,6 +141,26 @@ async fn run(program: AgentProgram, launch: Launch) -> Result<ProgramEnd, StartE
     let stderr = String::from_utf8_lossy(&stderr.take()).into_owned();
     Ok(ProgramEnd { status: status.code(), signal: status.signal(), output, overflowed, stderr })
 }
+
+/// Keeps the host's memory, which holds keys, from programs of the same user. A user with the right to trace all processes
+/// reads it all the same.
+fn hide_memory() {
+    #[cfg(target_os = "linux")]
+    // An error leaves the memory as it was before.
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+}
+
+/// Has the system kill the program when the host is killed. Its thread lives as long as the gateway.
+#[cfg(target_os = "linux")]
+fn die_with_the_host(command: &mut Command) {
+    let setup = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
+    // SAFETY: between fork and exec, `setup` makes one call of the system and nothing else.
+    unsafe { command.pre_exec(setup) };
+}
+
+/// Other systems leave the program alive.
+#[cfg(not(target_os = "linux"))]
+fn die_with_the_host(_command: &mut Command) {}
 
 /// The variables of the host that a program sees.
 fn granted(names: &[String]) -> impl Iterator<Item = (String, OsString)> {

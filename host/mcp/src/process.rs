@@ -52,6 +52,7 @@ impl ServerProcess {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
         restrict(&mut command, server.network);
+        hide_memory();
         let mut child = command.spawn().map_err(|source| match source.raw_os_error() {
             Some(libc::EPERM | libc::ENOSPC | libc::ENOSYS) if !server.network => {
                 McpError::Isolation { program: program.clone(), source }
@@ -102,6 +103,16 @@ async fn keep_end(mut errors: ChildStderr, kept: StderrEnd) {
     }
 }
 
+/// Keeps this process's memory, which holds keys, from programs of the same user. A user with the right to trace all
+/// processes reads it all the same.
+fn hide_memory() {
+    // SAFETY: the arguments are those of this option. An error leaves the memory as it was before.
+    #[cfg(target_os = "linux")]
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 0 as libc::c_ulong);
+    }
+}
+
 /// Lets the program die with this process and, without `network`, gives it network interfaces of its own, of which
 /// none leads anywhere.
 #[cfg(target_os = "linux")]
@@ -114,6 +125,9 @@ fn restrict(command: &mut Command, network: bool) {
         (c"/proc/self/gid_map", format!("{group} {group} 1")),
     ];
     let setup = move || {
+        // The files of `maps` belong to the user of a process whose memory is not hidden; that of the program is not.
+        // SAFETY: the arguments are those of this option.
+        checked(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1 as libc::c_ulong) })?;
         if !network {
             leave_network(&maps)?;
         }

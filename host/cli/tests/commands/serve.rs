@@ -5,8 +5,8 @@ use std::io::Read;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value as Json, json};
 
-use crate::common::Desk;
 use crate::common::server::Server;
+use crate::common::{Desk, episodes, fill};
 
 const CONFIG: &str = "[verltool]\nenvironment = \"frozen-lake\"\n";
 
@@ -47,6 +47,89 @@ fn a_killed_server_says_what_it_kept_and_records_replay() {
     assert!(episodes.contains("200 OK") && episodes.contains("2 episodes, 1 to 2 shown"), "{episodes}");
     kill_process(Pid::from_child(&page.child), Signal::TERM).expect("it runs");
     assert!(page.child.wait().expect("it ended").success());
+}
+
+/// While the disk is full, an answer waits until it is written, and nothing new begins; nothing is lost.
+#[test]
+fn a_full_disk_loses_no_answered_turn() {
+    let desk = Desk::new();
+    desk.write("serve.toml", CONFIG);
+    let serve = ["serve", "plugins/frozen-lake.wasm", "--config", "serve.toml", "--listen", "127.0.0.1:0"];
+    let mut server = Server::of(desk.command_on_small_disk(&serve));
+    assert_eq!(observe(&server, "a", "nonsense")["valids"], json!([true]));
+    fill(&server.child, true);
+    let address = server.address.clone();
+    let waiting = std::thread::spawn(move || Server::observe_at(&address, "a", "nonsense again", &json!({})));
+    let line = server.wait_for("records cannot be written");
+    assert!(line.contains("sessions wait") && line.contains("the disk is full"), "{line}");
+    let refused = observe(&server, "b", "nonsense");
+    assert_eq!((&refused["valids"], &refused["dones"]), (&json!([false]), &json!([true])), "{refused}");
+    let why = refused["observations"][0]["obs"].as_str().expect("a reason");
+    assert!(why.contains("cannot be recorded") && why.contains("hint: free space"), "{why}");
+    let health = server.get("/health");
+    assert!(health.starts_with("HTTP/1.1 503 ") && health.contains("records cannot be written"), "{health}");
+    assert!(server.get("/metrics").contains("gymkhana_serve_records_writable 0"));
+    assert!(!waiting.is_finished(), "the answer waits");
+    fill(&server.child, false);
+    assert_eq!(waiting.join().expect("an answer")["valids"], json!([true]));
+    server.wait_for("records are written again");
+    assert!(server.get("/health").starts_with("HTTP/1.1 200 "));
+    assert!(server.get("/metrics").contains("gymkhana_serve_records_writable 1"));
+    assert_eq!(observe(&server, "b", "nonsense")["valids"], json!([true]));
+    server.child.kill().expect("it runs");
+    server.child.wait().expect("it ended");
+    drop(start(&desk));
+    let records = episodes(&desk.path("served/frozen-lake"));
+    let said: Vec<_> = records.iter().map(|record| format!("{:?}", record.turns)).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains("\"nonsense\"") && said[0].contains("nonsense again"), "{}", said[0]);
+}
+
+/// What a refused trajectory costs is gone with its answer.
+#[test]
+#[cfg(target_os = "linux")]
+fn refused_trajectories_leave_nothing() {
+    let desk = Desk::new();
+    desk.write("serve.toml", format!("[sessions]\nmax = 1\n{CONFIG}"));
+    let server = start(&desk);
+    let resident = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).expect("a process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+        line.trim_end_matches("kB").trim().parse::<u64>().expect("a number") / 1024
+    };
+    assert_eq!(observe(&server, "open", "nonsense")["valids"], json!([true]));
+    let large = |letter: &str| letter.repeat(7 << 20);
+    assert_eq!(observe(&server, "first", &large("a"))["valids"], json!([false]), "the one session is open");
+    let before = resident();
+    for number in 0..40 {
+        let refused = observe(&server, &format!("refused-{number}"), &large("b"));
+        assert_eq!(refused["observations"][0]["owner"], "host", "{refused}");
+    }
+    // 40 actions have 280 MiB.
+    assert!(resident() < before + 70, "{before} MiB before and {} MiB after", resident());
+    assert_eq!(observe(&server, "open", "nonsense")["valids"], json!([true]), "the open session goes on");
+}
+
+/// Variables of the host, which programs of the same user could read in `/proc`.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_environment_of_the_host_is_not_shown_to_other_processes() {
+    let desk = Desk::new();
+    desk.write("serve.toml", "[clients.a]\ntoken_env = \"GYMKHANA_TEST_TOKEN\"\n");
+    let serve =
+        ["serve", "plugins/calculator.wasm", "--config", "serve.toml", "--listen", "127.0.0.1:0", "--no-records"];
+    let mut command = desk.command(&serve);
+    command.env("GYMKHANA_TEST_TOKEN", "0123456789-secret-token");
+    let server = Server::of(command);
+    let shown = std::fs::read(format!("/proc/{}/environ", server.child.id())).expect("the file of a child");
+    assert!(!String::from_utf8_lossy(&shown).contains("0123456789-secret-token"));
+    assert!(server.get("/metrics").starts_with("HTTP/1.1 401 "), "the server itself has the token");
+    let mut own = std::process::Command::new("sleep");
+    let mut own = own.arg("60").env("GYMKHANA_TEST_TOKEN", "0123456789-secret-token").spawn().expect("sleep");
+    let shown = std::fs::read(format!("/proc/{}/environ", own.id())).expect("the file of a child");
+    assert!(String::from_utf8_lossy(&shown).contains("0123456789-secret-token"), "other programs show theirs");
+    own.kill().expect("it runs");
+    own.wait().expect("it ended");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStderr, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value as Json;
 
-use super::Desk;
+use super::{Desk, fill};
 
 /// A gateway in front of a server, with records in `sessions`.
 pub struct Gateway {
@@ -25,7 +25,7 @@ impl Gateway {
             arguments.extend(["--out", "sessions"]);
         }
         arguments.extend(more);
-        let mut command = desk.command(&arguments);
+        let mut command = desk.command_on_small_disk(&arguments);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the host can be started");
         let mut errors = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut notes = String::new();
@@ -93,6 +93,11 @@ impl Gateway {
     /// A URL of the gateway without its address.
     pub fn path(&self, url: &Json) -> String {
         url.as_str().expect("a URL").split_once(&self.address).expect("its address").1.to_owned()
+    }
+
+    /// Fills or frees its disk.
+    pub fn fill_disk(&self, is_full: bool) {
+        fill(&self.child, is_full);
     }
 
     /// Ends it as `kill -9` does.

@@ -125,6 +125,14 @@ pub struct Desk {
     folder: tempfile::TempDir,
 }
 
+/// Fills or frees the disk of a process: files cannot grow while it is full.
+pub fn fill(process: &std::process::Child, is_full: bool) {
+    let pid = rustix::process::Pid::from_child(process);
+    let file_size = rustix::process::Resource::Fsize;
+    let limit = rustix::process::Rlimit { current: is_full.then_some(1), maximum: None };
+    rustix::process::prlimit(Some(pid), file_size, limit).expect("the limit can be set");
+}
+
 impl Desk {
     /// A desk without files except the plugins.
     pub fn new() -> Self {
@@ -173,6 +181,14 @@ impl Desk {
         self.settle(&mut command);
         // Compiled plugins exceed every limit used here; without a home they are not cached.
         command.env_remove("XDG_CACHE_HOME").env_remove("HOME");
+        command
+    }
+
+    /// As `command`, for a process whose disk [`fill`] fills and frees.
+    pub fn command_on_small_disk(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_host")]).args(arguments);
+        self.settle(&mut command);
         command
     }
 

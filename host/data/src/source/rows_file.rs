@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use gymkhana_rows::{OnDisk, ReadError, Reader};
 
-use super::{Record, Records};
+use super::{Record, Records, open};
 use crate::error::{DataError, Place};
 
 pub(super) fn records(path: PathBuf) -> Result<Records, DataError> {
+    // Refuses a pipe, at which the next line would wait.
+    open(&path)?;
     let file = OnDisk::open(&path).map_err(DataError::read(&path))?;
     let reader = Reader::open(file).map_err(|error| wrong(&path, error))?;
     let rows: Vec<_> = reader.splits().iter().map(|split| (split.name.clone(), split.rows)).collect();

@@ -3,6 +3,7 @@
 mod bad_input;
 mod formats;
 mod inspecting;
+mod large;
 
 use std::fs::{self, File};
 use std::io;

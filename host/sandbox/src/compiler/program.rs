@@ -1,6 +1,6 @@
 //! Starts a compiler's process, feeds it, and waits for its result until a deadline.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -82,6 +82,9 @@ impl CompilerProgram {
             .args(&self.arguments)
             .arg(COMPILE_COMMAND)
             .args(job.arguments())
+            // It shows its variables to other programs of the user, as every process does.
+            .env_clear()
+            .envs(std::env::vars_os().filter(|(name, _)| is_passed(name)))
             .env(NO_RESERVE.0, NO_RESERVE.1)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -150,4 +153,9 @@ fn read(stream: Option<impl Read>, limit: u64) -> Vec<u8> {
         let _ = stream.take(limit).read_to_end(&mut bytes);
     }
     bytes
+}
+/// Whether the compiler's process gets a variable: those by which a program and its libraries are found.
+fn is_passed(name: &OsStr) -> bool {
+    const PASSED: [&str; 6] = ["PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "HOME", "TMPDIR", "RUST_BACKTRACE"];
+    PASSED.iter().any(|passed| name == *passed) || name.as_encoded_bytes().starts_with(b"PYTHON")
 }

@@ -11,6 +11,7 @@ use gymkhana_orchestration::{Reporter, Silent};
 use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind, NamedValue, Value};
 use gymkhana_rollout::Difference;
 use gymkhana_serve::doors::Door;
+use gymkhana_serve::error::ErrorKind;
 use gymkhana_serve::session::{Action, Begin, OpenSession};
 use gymkhana_store::RunReader;
 use serde_json::json;
@@ -130,6 +131,10 @@ async fn served_episodes_replay_and_score() {
     assert!(step.done() && score.plugins[0].plugin == "answer-match", "{step:?}");
     assert_eq!(step.reward(0), score.rewards[0], "the episode's whole reward is in its only step");
     other.act(Action::say("I do not know.")).await.unwrap();
+    let twice = served.sessions.score_group(&me, &[session.id(), other.id(), session.id()]).await.unwrap_err();
+    assert!(twice.kind == ErrorKind::BadInput && twice.message.contains("in the group twice"), "{twice}");
+    let crowd = served.sessions.score_group(&me, &vec![session.id(); 257]).await.unwrap_err();
+    assert!(crowd.kind == ErrorKind::TooLarge && crowd.message.contains("at most 256"), "{crowd}");
     let group = served.sessions.score_group(&me, &[session.id(), other.id()]).await.unwrap();
     assert_eq!(group[0].rewards, score.rewards);
     // A third episode is given up before its end.

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
     if let Some(code) = gymkhana_sandbox::run_as_compiler() {
         return code;
     }
+    gymkhana_cli::environment_block::clear();
     let cli = Cli::parse();
     let code = finish(&Printer::default(), |printer| {
         let done = match cli.command {

@@ -92,6 +92,43 @@ pub fn reply(gateway: &Gateway, session: &Session, messages: &[Json]) -> Json {
     reply["choices"][0]["message"].take()
 }
 
+/// While the disk is full, replies and results wait until they are written, and no session opens; nothing is lost.
+#[test]
+fn a_full_disk_loses_no_reply_and_no_result() {
+    let (desk, _peer) = desk("success = \"answer-match.correct\"\nlimits = { turns = 4, reply_tokens = 12 }");
+    let mut gateway = Gateway::start(&desk, &["--plugins", PLUGINS]);
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let (open, closing) = (gateway.open(&json!({})), gateway.open(&json!({})));
+    reply(&gateway, &open, &[user("first")]);
+    reply(&gateway, &closing, &[user("first")]);
+    gateway.fill_disk(true);
+    let (status, ended) = std::thread::scope(|scope| {
+        let replied = scope.spawn(|| reply(&gateway, &open, &[user("second")]));
+        let closed = scope.spawn(|| gateway.ask("POST", &closing.close, "", &json!({"answer": "1"})));
+        while gateway.ask("GET", "/health", "", &json!({})).0 == 200 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let (status, refused) = gateway.ask("POST", "/sessions", "", &json!({}));
+        let why = refused["error"]["message"].as_str().expect("a reason");
+        assert_eq!(status, 503, "{refused}");
+        assert!(why.contains("no session can be recorded") && why.contains("hint: free space"), "{why}");
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!replied.is_finished() && !closed.is_finished(), "what is not written is not answered");
+        gateway.fill_disk(false);
+        replied.join().expect("a reply");
+        closed.join().expect("a result")
+    });
+    assert_eq!((status, &ended["ending"]), (200, &json!("terminated")), "{ended}");
+    assert!(gateway.wait_for("records cannot be written").contains("sessions wait"));
+    gateway.wait_for("records are written again");
+    assert_eq!(gateway.ask("GET", "/health", "", &json!({})).0, 200);
+    gateway.kill();
+    Gateway::start(&desk, &["--plugins", PLUGINS]).end();
+    let records = episodes(&desk.path("sessions"));
+    let endings: Vec<_> = records.iter().map(|record| (record.ending, record.policy_turns.len())).collect();
+    assert_eq!(endings, [(Ending::Dropped, 2), (Ending::Terminated, 1)]);
+}
+
 #[test]
 fn a_killed_gateway_loses_no_finished_turn_of_its_open_sessions() {
     let (desk, peer) = desk("success = \"answer-match.correct\"\nlimits = { turns = 4, reply_tokens = 12 }");
