@@ -10,15 +10,11 @@
 mod address;
 mod body;
 mod client;
-mod connection;
-mod handles;
 mod host_name;
 mod kept;
-mod limits;
 mod listener;
 mod permits;
-mod places;
-mod stall;
+mod server;
 #[cfg(feature = "tls")]
 mod tls;
 mod tokens;
@@ -26,13 +22,11 @@ mod tokens;
 pub use address::{Peer, forwarded_for, network_of};
 pub use body::{BodyError, BodyLimits, read_body};
 pub use client::Client;
-pub use handles::{HandleShare, handles_for};
 pub use host_name::{HostNames, is_loopback, without_port};
 pub use kept::{Kept, KeptBytes};
-pub use limits::ConnectionLimits;
-pub use listener::{ListenError, Listener, Refuse, Server};
+pub use listener::{ConnectionLimits, HandleShare, ListenError, Listener, StallBudget, handles_for};
 pub use permits::{Permit, Permits};
-pub use stall::StallBudget;
+pub use server::{Refuse, Server};
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};
 pub use tokens::{ClientTokens, MIN_TOKEN, TokenDigest, TokenError, bearer, is_same};

@@ -16,12 +16,13 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 47] = [
+const ALLOWED: [Allowed; 48] = [
     ("nearest", &[]),
     ("unified", &[]),
     ("rows", &[]),
     ("registry", &["nearest"]),
     ("net", &[]),
+    ("http", &[]),
     ("record", &[]),
     ("policy", &["record"]),
     ("chat", &["record", "policy"]),
@@ -35,13 +36,13 @@ const ALLOWED: [Allowed; 47] = [
     ("conformance", &["record", "registry", "sandbox", "driver"]),
     ("algorithm", &[]),
     ("rollout", &["record", "registry", "sandbox", "driver", "policy", "chat", "nearest", "algorithm"]),
-    ("gateway", &["record", "policy", "chat", "driver", "rollout"]),
+    ("gateway", &["http", "record", "policy", "chat", "driver", "rollout"]),
     ("trainer", &["algorithm", "record", "policy"]),
     ("policy-server", &["record", "policy", "chat", "net"]),
     ("tinker", &["record", "policy", "algorithm", "net"]),
     ("store", &["record", "registry"]),
-    ("page", &["filter", "record", "registry", "store"]),
-    ("registry-server", &["registry"]),
+    ("page", &["filter", "http", "record", "registry", "store"]),
+    ("registry-server", &["http", "registry"]),
     ("registry-client", &["registry", "nearest"]),
     (
         "config",
@@ -82,10 +83,11 @@ const ALLOWED: [Allowed; 47] = [
             "rows",
         ],
     ),
-    ("data", &["rows"]),
+    ("data", &["record", "registry", "rows"]),
     (
         "run",
         &[
+            "http",
             "record",
             "policy",
             "chat",
@@ -107,7 +109,19 @@ const ALLOWED: [Allowed; 47] = [
     ),
     (
         "serve",
-        &["record", "chat", "sandbox", "driver", "rollout", "store", "config", "orchestration", "registry", "nearest"],
+        &[
+            "http",
+            "record",
+            "chat",
+            "sandbox",
+            "driver",
+            "rollout",
+            "store",
+            "config",
+            "orchestration",
+            "registry",
+            "nearest",
+        ],
     ),
     (
         "workers",
@@ -116,6 +130,7 @@ const ALLOWED: [Allowed; 47] = [
     (
         "cli",
         &[
+            "http",
             "record",
             "policy",
             "chat",

@@ -11,18 +11,22 @@ use std::task::{Context, Poll};
 use axum::body::{Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-use super::trajectories::Trajectory;
-
 /// Whether an answer was handed over. Its turn is then forgotten.
 pub(super) struct Delivered {
     is_set: AtomicBool,
-    trajectory: Weak<Trajectory>,
+    turns: Weak<dyn Turns>,
+}
+
+/// Turns that are kept until their answers are handed over.
+pub(super) trait Turns: Send + Sync {
+    /// Forgets the last turn if its answer is this one.
+    fn forget(&self, delivered: &Delivered);
 }
 
 impl Delivered {
-    /// An answer of a trajectory, which was not handed over.
-    pub(super) fn of(trajectory: Weak<Trajectory>) -> Self {
-        Self { is_set: AtomicBool::new(false), trajectory }
+    /// The answer to one of these turns, which was not handed over.
+    pub(super) fn of(turns: Weak<dyn Turns>) -> Self {
+        Self { is_set: AtomicBool::new(false), turns }
     }
 
     pub(super) fn is_set(&self) -> bool {
@@ -31,8 +35,8 @@ impl Delivered {
 
     pub(super) fn set(&self) {
         self.is_set.store(true, Ordering::Release);
-        if let Some(trajectory) = self.trajectory.upgrade() {
-            trajectory.forget(self);
+        if let Some(turns) = self.turns.upgrade() {
+            turns.forget(self);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! client and for all; of an action only its digest is kept. A trajectory without a session is forgotten.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use gymkhana_driver::Reply;
 use gymkhana_http::{Client, Kept, KeptBytes};
@@ -15,7 +15,7 @@ use serde_json::{Map, Value as Json, json};
 use tokio::sync::{OnceCell, watch};
 
 use super::answer::Answer;
-use super::delivery::Delivered;
+use super::delivery::{Delivered, Turns};
 use super::request::Wanted;
 use super::tags::{TagError, Tags};
 use crate::config::VerlToolSection;
@@ -48,7 +48,7 @@ struct Open {
 }
 
 /// One trajectory.
-pub(super) struct Trajectory {
+struct Trajectory {
     /// Opened by the first action.
     session: OnceCell<Session>,
     last: Mutex<Option<Arc<Turn>>>,
@@ -108,7 +108,7 @@ impl Trajectories {
             return Arc::clone(repeated);
         }
         let (sender, answer) = watch::channel(None);
-        let delivered = Arc::new(Delivered::of(Arc::downgrade(&trajectory)));
+        let delivered = Arc::new(Delivered::of(Arc::downgrade(&trajectory) as Weak<dyn Turns>));
         let turn = Arc::new(Turn { action, answer, delivered, kept: OnceLock::new() });
         *last = Some(Arc::clone(&turn));
         drop(last);
@@ -213,9 +213,8 @@ impl Trajectories {
     }
 }
 
-impl Trajectory {
-    /// Forgets the last turn if its answer is this one.
-    pub(super) fn forget(&self, delivered: &Delivered) {
+impl Turns for Trajectory {
+    fn forget(&self, delivered: &Delivered) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref().is_some_and(|last| std::ptr::eq(&*last.delivered, delivered)) {
             *last = None;

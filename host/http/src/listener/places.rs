@@ -14,8 +14,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::limits::ConnectionLimits;
-
 /// A request is in progress, or the connection is a WebSocket.
 const BUSY: u64 = u64::MAX;
 /// The connection is being closed for another one.
@@ -72,10 +70,11 @@ enum Found {
 }
 
 impl Places {
-    pub fn new(limits: &ConnectionLimits) -> Arc<Self> {
+    /// Places for so many connections, and so many of one network; at least one each.
+    pub fn new(all: usize, per_network: usize) -> Arc<Self> {
         Arc::new(Self {
-            all: limits.all.max(1),
-            per_network: limits.per_network.max(1),
+            all: all.max(1),
+            per_network: per_network.max(1),
             since: Instant::now(),
             state: Mutex::default(),
             freed: Notify::new(),
@@ -201,17 +200,8 @@ impl Drop for Occupied {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-    use std::time::Duration;
-
     use super::*;
-    use crate::StallBudget;
-
-    fn places(all: usize, per_network: usize) -> Arc<Places> {
-        let time = Duration::from_secs(1);
-        let stall = StallBudget::new(time, 1);
-        Places::new(&ConnectionLimits { all, per_network, head_time: time, head_bytes: 8192, stall })
-    }
+    use std::net::Ipv4Addr;
 
     fn network(last: u8) -> IpAddr {
         Ipv4Addr::new(10, 0, 0, last).into()
@@ -240,7 +230,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_connection_that_has_waited_longest_leaves() {
-        let (places, mut held) = (places(3, 3), vec![]);
+        let (places, mut held) = (Places::new(3, 3), vec![]);
         for _ in 0..3 {
             take(&places, network(1), &mut held).await.unwrap();
         }
@@ -257,7 +247,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_in_progress_keep_their_place() {
-        let (places, mut held) = (places(2, 2), vec![]);
+        let (places, mut held) = (Places::new(2, 2), vec![]);
         for last in 1..3 {
             take(&places, network(last), &mut held).await.unwrap();
             assert!(held.last().unwrap().place().begin());
@@ -272,7 +262,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_network_has_its_own_limit() {
-        let (places, mut held) = (places(10, 2), vec![]);
+        let (places, mut held) = (Places::new(10, 2), vec![]);
         for _ in 0..2 {
             take(&places, network(1), &mut held).await.unwrap();
         }
@@ -289,7 +279,7 @@ mod tests {
     /// All but one have a request in progress: the next connection does not push out the one that has just come.
     #[tokio::test(start_paused = true)]
     async fn a_new_connection_has_time_for_its_request() {
-        let (places, mut held) = (places(16, 16), vec![]);
+        let (places, mut held) = (Places::new(16, 16), vec![]);
         tokio::time::advance(FIRST_REQUEST).await;
         for _ in 0..16 {
             take(&places, network(1), &mut held).await.unwrap();
@@ -305,7 +295,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_leaves_takes_no_request() {
-        let places = places(1, 1);
+        let places = Places::new(1, 1);
         let old = places.take(network(1)).await.unwrap();
         assert!(matches!(places.look(network(1)), Ok(Found::Wait)));
         assert!(!old.place().begin());

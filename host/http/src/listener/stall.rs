@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-use crate::places::Occupied;
+use super::places::Occupied;
 
 /// Stall budget of one client.
 #[derive(Debug, Clone, Copy)]

@@ -1,24 +1,27 @@
 //! The listener: accepts connections within the limits, until it ends in an orderly way.
 
+mod connection;
+mod handles;
+mod limits;
+mod places;
+mod stall;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::response::{IntoResponse, Response};
-use hyper::StatusCode;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::address::{Peer, network_of};
-use crate::connection::Connection;
-use crate::host_name::HostNames;
-use crate::limits::ConnectionLimits;
-use crate::places::Places;
-#[cfg(feature = "tls")]
-use crate::tls::Tls;
+use crate::server::Server;
+use connection::Connection;
+pub use handles::{HandleShare, handles_for};
+pub use limits::ConnectionLimits;
+use places::Places;
+pub use stall::StallBudget;
 
 /// Length of the accept queue.
 const BACKLOG: u32 = 1024;
@@ -37,37 +40,6 @@ pub struct ListenError {
     pub address: SocketAddr,
     /// I/O error.
     pub source: io::Error,
-}
-
-/// Writes a refusal for a request to a path, in the form of the server.
-pub type Refuse = fn(&str, StatusCode, &str) -> Response;
-
-/// What a listener serves.
-#[derive(Clone)]
-pub struct Server {
-    /// Routes. Requests have the extension [`Peer`].
-    pub router: Router,
-    /// Names of the server.
-    pub hosts: HostNames,
-    /// Form of refusals.
-    pub refuse: Refuse,
-    /// Certificate and key; plain HTTP without them.
-    #[cfg(feature = "tls")]
-    pub tls: Option<Tls>,
-}
-
-impl Server {
-    /// A server without TLS, whose refusals are plain text.
-    #[must_use]
-    pub fn new(router: Router, hosts: HostNames) -> Self {
-        Self {
-            router,
-            hosts,
-            refuse: |_, status, message| (status, format!("{message}\n")).into_response(),
-            #[cfg(feature = "tls")]
-            tls: None,
-        }
-    }
 }
 
 /// A bound address.
@@ -98,7 +70,7 @@ impl Listener {
     /// Serves until `stop` is ready. Requests in progress then have 30 s; connections end when the future is dropped.
     pub async fn serve(self, server: Server, limits: ConnectionLimits, stop: impl Future<Output = ()>) {
         let (ends, ending) = watch::channel(false);
-        let places = Places::new(&limits);
+        let places = Places::new(limits.all, limits.per_network);
         let connection = Arc::new(Connection::new(server, limits, ending));
         let mut connections = JoinSet::new();
         let mut stop = std::pin::pin!(stop);

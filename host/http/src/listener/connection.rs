@@ -22,10 +22,11 @@ use tower::ServiceExt;
 
 use crate::address::Peer;
 use crate::host_name::WrongHost;
-use crate::limits::ConnectionLimits;
-use crate::listener::Server;
-use crate::places::{Occupied, Place};
-use crate::stall::TimedStream;
+use crate::server::Server;
+
+use super::limits::ConnectionLimits;
+use super::places::{Occupied, Place};
+use super::stall::TimedStream;
 
 /// What all connections of a listener share.
 pub(crate) struct Connection {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::handles::{HandleShare, handles_for};
-use crate::stall::StallBudget;
+use super::handles::{HandleShare, handles_for};
+use super::stall::StallBudget;
 
 /// Limits of a listener's connections.
 #[derive(Debug, Clone, Copy)]
