@@ -121,7 +121,54 @@ pub(crate) struct Description {
     pub lease_ms: u64,
 }
 
+/// A description cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DescriptionError {
+    /// It is not a description.
+    #[error(transparent)]
+    Malformed(#[from] serde_json::Error),
+    /// A number is out of range: anyone on the bus can write one.
+    #[error("`{field}` is {value}, and must be {least} to {most}")]
+    Range {
+        /// Field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+        /// Least value.
+        least: u64,
+        /// Largest value.
+        most: u64,
+    },
+}
+
 impl Description {
+    /// Reads a description and checks its numbers.
+    ///
+    /// # Errors
+    /// If it is malformed, or a number is out of range.
+    pub fn parse(text: &[u8]) -> Result<Self, DescriptionError> {
+        let description: Self = serde_json::from_slice(text)?;
+        let within = |field, value: u64, least: u64, most: u64| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            Err(DescriptionError::Range { field, value, least, most })
+        };
+        within("lease_ms", description.lease_ms, 1, 86_400_000)?;
+        within("places", description.places.unwrap_or(1) as u64, 1, 1_000_000)?;
+        within("seats", description.seats.len() as u64, 0, 1024)?;
+        within("files", description.files.len() as u64, 0, 100_000)?;
+        for file in &description.files {
+            within("files.bytes", file.bytes, 0, 1 << 40)?;
+        }
+        for seat in &description.seats {
+            if let SeatKind::Model { context, .. } = seat {
+                within("seats.model.context", *context as u64, 1, 1 << 31)?;
+            }
+        }
+        Ok(description)
+    }
+
     /// Digest of all files, which tells a worker's plugins and settings from others.
     pub fn files_digest(&self) -> Digest {
         // A list of texts and numbers serialises without fail.
@@ -139,6 +186,36 @@ mod tests {
         assert!(entry("run.toml").is_inside() && entry("plugins/a.wasm").is_inside());
         for path in ["", "/etc/passwd", "../run.toml", "plugins/../../x", "."] {
             assert!(!entry(path).is_inside(), "{path}");
+        }
+    }
+
+    #[test]
+    fn numbers_have_ranges() {
+        let seat = SeatKind::Model { context: 4096, can_score: true };
+        let sound = Description {
+            work: Work::Groups,
+            versions: Versions::own(),
+            epoch: "e".to_owned(),
+            files: vec![FileEntry { path: "run.toml".to_owned(), digest: Digest::of(b""), bytes: 9 }],
+            seats: vec![seat],
+            places: Some(8),
+            lease_ms: 60_000,
+        };
+        let parse = |change: &dyn Fn(&mut Description)| {
+            let mut changed = sound.clone();
+            change(&mut changed);
+            Description::parse(&serde_json::to_vec(&changed).unwrap()).map_err(|error| error.to_string())
+        };
+        assert_eq!(parse(&|_| {}).as_ref(), Ok(&sound));
+        for (change, field) in [
+            (&(|own: &mut Description| own.places = Some(0)) as &dyn Fn(&mut Description), "`places` is 0"),
+            (&|own| own.lease_ms = u64::MAX, "`lease_ms` is 18446744073709551615"),
+            (&|own| own.lease_ms = 0, "`lease_ms` is 0"),
+            (&|own| own.seats = vec![SeatKind::Model { context: 0, can_score: true }], "`seats.model.context` is 0"),
+            (&|own| own.seats = vec![SeatKind::Oracle; 1025], "`seats` is 1025"),
+            (&|own| own.files[0].bytes = u64::MAX, "`files.bytes` is 18446744073709551615"),
+        ] {
+            assert!(parse(change).unwrap_err().starts_with(field), "{field}");
         }
     }
 

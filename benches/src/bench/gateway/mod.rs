@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::rollouts::processor_seconds;
 use anyhow::{Context, Result, ensure};
-use futures::future::try_join_all;
+use futures::future::{BoxFuture, try_join_all};
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::{print_in, root};
 use gymkhana_chat::{ChatFiles, ChatFormat, Extension, Message, Rendered, Role};
@@ -106,13 +106,19 @@ fn settings() -> SessionSettings {
 struct Journal(LiveJournal);
 
 impl SessionJournal for Journal {
-    fn began(&self, episode: &EpisodeRecord) {
+    fn began(&self, episode: &EpisodeRecord) -> BoxFuture<'static, ()> {
         // The bench counts the lines.
         let _ = self.0.began("", episode);
+        Box::pin(std::future::ready(()))
     }
 
-    fn added(&self, episode: EpisodeId, added: &Added<'_>) {
+    fn added(&self, episode: EpisodeId, added: &Added<'_>) -> BoxFuture<'static, ()> {
         let _ = self.0.added("", episode, added);
+        Box::pin(std::future::ready(()))
+    }
+
+    fn problem(&self) -> Option<String> {
+        None
     }
 }
 
@@ -129,12 +135,13 @@ async fn through_gateway(chat: &ChatFormat, sessions: usize, journal: Option<Arc
         let path = path.split_once("/s/").context("a session's address")?.1;
         let path = format!("/s/{path}/chat/completions");
         let client = converse(gateway.address(), path, open.key().to_owned(), all_begun);
-        let log = journal.as_ref().map(|journal| {
-            let id = EpisodeId { stage: 0, phase: Phase::Served, step: 0, group: number as u32, member: 0, attempt: 0 };
-            let task = TaskRef { split: "train".to_owned(), index: 0 };
-            let begun = EpisodeRecord::new(id, task, Seed(1), Ending::Dropped);
-            SessionLog::begin(Arc::clone(journal) as Arc<dyn SessionJournal>, &begun)
-        });
+        let id = EpisodeId { stage: 0, phase: Phase::Served, step: 0, group: number as u32, member: 0, attempt: 0 };
+        let task = TaskRef { split: "train".to_owned(), index: 0 };
+        let begun = EpisodeRecord::new(id, task, Seed(1), Ending::Dropped);
+        let log = match journal {
+            Some(journal) => Some(SessionLog::begin(Arc::clone(journal) as Arc<dyn SessionJournal>, &begun).await),
+            None => None,
+        };
         let mut session = Session::new(chat, policy, settings()).logged(log);
         let served = session.serve(&mut open.requests, client).await;
         let Served::Ended(result) = served else { anyhow::bail!("a session ran out of time") };

@@ -11,6 +11,7 @@ mod help;
 mod inspect;
 mod libtorch;
 mod machine;
+mod messages;
 mod mistakes;
 #[path = "../../../../registry/tests/common/plugins.rs"]
 mod plugins;

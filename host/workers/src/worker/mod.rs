@@ -231,15 +231,15 @@ fn read(run: &RunKey, text: &[u8]) -> RunResult<Description> {
         work: Option<Work>,
         versions: crate::description::Versions,
     }
-    let malformed = |error: serde_json::Error| {
+    let malformed = |error: &dyn std::fmt::Display| {
         RunError::user(format!("run {run} has a description that this program does not read: {error}"))
             .with_hint("use the trainer's version of `host`")
     };
-    let Versioned { work, versions } = serde_json::from_slice(text).map_err(malformed)?;
+    let Versioned { work, versions } = serde_json::from_slice(text).map_err(|error| malformed(&error))?;
     let owner = if work == Some(Work::Sessions) { "the server" } else { "the trainer" };
     if let Some(difference) = versions.difference(owner) {
         let refused = format!("run {run} cannot be played: {difference}");
         return Err(RunError::user(refused).with_hint(format!("use {owner}'s version of `host`")));
     }
-    serde_json::from_slice(text).map_err(malformed)
+    Description::parse(text).map_err(|error| malformed(&error))
 }

@@ -61,12 +61,10 @@ impl Watch {
                 continue;
             };
             match runs.entry(self.run.to_string()).await {
-                Ok(Some(entry)) if entry.operation == Operation::Put => {
-                    match serde_json::from_slice::<Description>(&entry.value) {
-                        Ok(found) if found.epoch == self.epoch => known = Instant::now(),
-                        _ => return Over::Renewed,
-                    }
-                }
+                Ok(Some(entry)) if entry.operation == Operation::Put => match Description::parse(&entry.value) {
+                    Ok(found) if found.epoch == self.epoch => known = Instant::now(),
+                    _ => return Over::Renewed,
+                },
                 Ok(Some(_)) => return Over::Ended,
                 // A bus without its disk gets it again from its owner.
                 Ok(None) => {}
