@@ -53,7 +53,11 @@ pub fn read_plugin_file(path: &Path) -> Result<Vec<u8>, PluginFileError> {
         _ => PluginFileError::Read { path: path.to_owned(), source },
     };
     let mut bytes = Vec::new();
-    File::open(path).map_err(failed)?.take(MAX_PLUGIN_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    open_regular_file(path)
+        .map_err(failed)?
+        .take(MAX_PLUGIN_BYTES as u64 + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     if bytes.len() > MAX_PLUGIN_BYTES {
         return Err(PluginFileError::TooLarge { path: path.to_owned(), source: ComponentError::TooLarge });
     }
@@ -68,6 +72,16 @@ pub fn read_plugin_file(path: &Path) -> Result<Vec<u8>, PluginFileError> {
 pub fn open_regular_file(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(NONBLOCK).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
+}
+
+/// Reads a file whole, with the same rule as [`open_regular_file`].
+///
+/// # Errors
+/// As for [`open_regular_file`].
+pub fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular_file(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Opens or creates a lock file, with the same rule as [`open_regular_file`]. The caller takes the lock.

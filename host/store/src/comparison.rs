@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use gymkhana_record::Score;
-use gymkhana_registry::Digest;
+use gymkhana_registry::{Digest, read_regular_file};
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
@@ -123,7 +123,7 @@ impl RewardComparison {
         if fs::metadata(path).map_err(failed)?.len() > MAX_BYTES {
             return Err(StoreError::Altered { path: path.to_owned(), what: "it is larger than 16 MiB" });
         }
-        let bytes = fs::read(path).map_err(failed)?;
+        let bytes = read_regular_file(path).map_err(failed)?;
         let unreadable = |_| StoreError::Altered { path: path.to_owned(), what: "it is not a comparison of rewards" };
         serde_json::from_slice(&bytes).map_err(unreadable)
     }

@@ -9,7 +9,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use gymkhana_registry::{Digest, LOCK_FILE, Lock, PluginFileError, copy_atomically, read_plugin_file};
+use gymkhana_registry::{
+    Digest, LOCK_FILE, Lock, PluginFileError, copy_atomically, open_regular_file, read_plugin_file,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -99,7 +101,7 @@ impl RunReader {
     /// If the lock cannot be tried.
     pub fn is_in_use(&self) -> Result<bool, StoreError> {
         let path = self.path.join(PROCESS_LOCK);
-        let file = match File::open(&path) {
+        let file = match open_regular_file(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(source) => return Err(StoreError::io(&path, source)),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gymkhana_record::StepMetrics;
-use gymkhana_registry::Digest;
+use gymkhana_registry::{Digest, read_regular_file};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
@@ -181,7 +181,7 @@ fn verified(path: &Path, extent: &MetricsExtent) -> Result<Vec<u8>, StoreError> 
 
 /// Bytes of the file; empty if it does not exist.
 fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
-    match fs::read(path) {
+    match read_regular_file(path) {
         Ok(bytes) => Ok(bytes),
         Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(source) => Err(StoreError::io(path, source)),

@@ -1,11 +1,12 @@
 //! Text files of a run's folder that hold their own digest: JSON objects and TOML files.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+use gymkhana_registry::read_regular_file;
 
 use crate::StoreError;
 use crate::fs::write;
@@ -33,7 +34,7 @@ pub(crate) fn write_json<T: Serialize>(path: &Path, object: &T) -> Result<(), St
 
 /// Reads a JSON object without its digest, after verifying it and the schema number. `None` if the file does not exist.
 pub(crate) fn read_json(path: &Path, known: u32) -> Result<Option<Map<String, Value>>, StoreError> {
-    let bytes = match fs::read(path) {
+    let bytes = match read_regular_file(path) {
         Ok(bytes) => bytes,
         Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(StoreError::io(path, source)),
@@ -58,7 +59,10 @@ pub(crate) fn write_toml(path: &Path, text: &str) -> Result<(), StoreError> {
 
 /// Reads a TOML text without the comment, after verifying the digest.
 pub(crate) fn read_toml(path: &Path) -> Result<String, StoreError> {
-    let mut text = fs::read_to_string(path).map_err(|source| StoreError::io(path, source))?;
+    let failed = |source| StoreError::io(path, source);
+    let bytes = read_regular_file(path).map_err(failed)?;
+    let invalid = |error| failed(io::Error::new(io::ErrorKind::InvalidData, error));
+    let mut text = String::from_utf8(bytes).map_err(invalid)?;
     let mark = verify(path, text.as_bytes())?;
     text.truncate(mark.saturating_sub(COMMENT.len()));
     Ok(text)

@@ -10,7 +10,11 @@ use gymkhana_cli::args::Cli;
 use serde_json::Value as Json;
 
 /// Flags of other programs that hints name.
-const OTHERS: [&str; 4] = ["--ignore-scripts", "--locked", "--release", "--target"];
+const OTHERS: [&str; 8] =
+    ["--gpus", "--ignore-scripts", "--locked", "--logprobs-mode", "--proto", "--release", "--target", "--tlsv1.2"];
+
+/// Facts of an environment in a rule of success, which look like keys.
+const FACTS: [&str; 2] = ["environment.FACT", "environment.success"];
 
 /// A text of a source file.
 struct Text {
@@ -167,7 +171,7 @@ fn every_command_flag_and_key_that_a_message_names_exists() {
             wrong.extend(check_command(line, &command).map(|why| format!("{place}: {why}")));
         }
         let Some((_, hint)) = text.split_once("hint: ") else { continue };
-        for word in words(hint).filter(|word| !word.contains(['{', '…', '='])) {
+        for word in words(hint).filter(|word| !word.contains(['{', '…', '=']) && !FACTS.contains(word)) {
             let is_flag = word
                 .strip_prefix("--")
                 .is_some_and(|name| name.starts_with(|letter: char| letter.is_ascii_lowercase()));

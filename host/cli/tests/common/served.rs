@@ -22,6 +22,16 @@ pub fn serve_page(desk: &Desk) -> Served {
     start(desk, &["--page=127.0.0.1:0"], "page of the run: ")
 }
 
+/// As [`serve_page`], of a run that may have this number of files open.
+pub fn serve_page_with_handles(desk: &Desk, handles: u32) -> Served {
+    let host = desk.command(&run_arguments(WORD_PROBLEMS, &["--page=127.0.0.1:0"]));
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -n {handles}; exec \"$0\" \"$@\"")]).arg(host.get_program());
+    command.args(host.get_args()).envs(host.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(host.get_current_dir().expect("the desk's folder")).stdin(Stdio::null());
+    listen(command, "page of the run: ")
+}
+
 /// A server of the page of the finished run `out`.
 pub fn serve_folder(desk: &Desk, arguments: &[&str]) -> Served {
     let page = ["page", "out", "--listen", "127.0.0.1:0"];
@@ -46,6 +56,11 @@ fn listen(mut command: Command, beginning: &str) -> Served {
 }
 
 impl Served {
+    /// Address of the server.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
     /// All pages until the run ends, which must be a success.
     pub fn pages(mut self) -> Vec<String> {
         let pages = pages(&self.url);

@@ -1,8 +1,9 @@
 //! The web page of a run in progress.
 
-use std::net::TcpListener;
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
 
-use crate::common::served::{serve_folder, serve_page};
+use crate::common::served::{serve_folder, serve_page, serve_page_with_handles};
 use crate::common::{Desk, SMALL_RUN, WORD_PROBLEMS};
 
 #[test]
@@ -11,6 +12,24 @@ fn a_run_shows_itself_as_a_page() {
     let pages = serve_page(&desk).pages();
     let first = pages.first().expect("at least one page");
     assert!(first.contains("<html") && first.contains(">out<"), "{first}");
+}
+
+/// Connections that send no whole head take neither the file handles of a run nor the place of the page's reader.
+#[test]
+fn silent_connections_neither_end_a_run_nor_hide_its_page() {
+    let desk = Desk::with_run_file(SMALL_RUN);
+    let served = serve_page_with_handles(&desk, 256);
+    let address = served.url().trim_start_matches("http://").to_owned();
+    let crowd: Vec<_> = (0..600)
+        .filter_map(|_| {
+            // The last ones may come after the end of the run.
+            let mut stream = TcpStream::connect(&address).ok()?;
+            stream.write_all(b"GET / HTTP/1.1\r\nx:").ok()?;
+            Some(stream)
+        })
+        .collect();
+    assert!(crowd.len() > 300, "{} connections", crowd.len());
+    assert!(served.pages().iter().all(|page| page.contains("<html")));
 }
 
 #[test]

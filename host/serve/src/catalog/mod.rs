@@ -262,6 +262,11 @@ impl Catalog {
 
 /// Rejects sections without a plugin, because their settings would have no effect.
 fn sections_have_plugins(config: &ServeFile, loaded: &[Plugin]) -> RunResult<()> {
+    if let Some((name, _)) = config.tools.iter().find(|(_, section)| section.mcp.is_some()) {
+        let message =
+            format!("tools.{name}.mcp cannot be served: MCP servers are tools of runs, and a server offers plugins");
+        return Err(RunError::user(message).with_hint("remove it, and give the agent the MCP server's own address"));
+    }
     let of = |kind| {
         loaded
             .iter()

@@ -4,12 +4,13 @@
 //! little-endian), followed by the payload, an episode's [`Entry`]. An incomplete frame at the end of the file is left
 //! by a crash and is cut off. A broken frame with complete frames after it is damage and is reported as an error.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use gymkhana_record::EPISODE_SCHEMA;
+use gymkhana_registry::read_regular_file;
 
 use crate::StoreError;
 use crate::episodes::entry::{BadEntry, Entry};
@@ -35,7 +36,7 @@ pub(crate) struct Recovered {
 
 /// Reads a journal up to its last complete frame.
 pub(crate) fn recover(path: &Path) -> Result<Recovered, StoreError> {
-    let bytes = fs::read(path).map_err(|source| StoreError::io(path, source))?;
+    let bytes = read_regular_file(path).map_err(|source| StoreError::io(path, source))?;
     check_header(path, &bytes)?;
     let mut entries = Vec::new();
     let mut place = HEADER;

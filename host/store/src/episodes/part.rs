@@ -4,7 +4,6 @@
 //! `segment_ends` for the end of each segment. The turns are JSON in `transcript`, and the rest of the record is JSON
 //! in `record`.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use arrow_array::types::{Float32Type, UInt32Type};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use bytes::Bytes;
 use gymkhana_record::{EPISODE_SCHEMA, EpisodeId, EpisodeRecord, Segment};
+use gymkhana_registry::read_regular_file;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
@@ -76,7 +76,7 @@ pub(crate) fn read_columns(path: &Path, columns: &[&str]) -> Result<ParquetRecor
 /// the Parquet parser, which panics on some damage and does not detect other.
 fn open(path: &Path, columns: Option<&[&str]>) -> Result<ParquetRecordBatchReader, StoreError> {
     let failed = |source: Cause| StoreError::Parquet { path: path.to_owned(), source };
-    let bytes = fs::read(path).map_err(|source| StoreError::io(path, source))?;
+    let bytes = read_regular_file(path).map_err(|source| StoreError::io(path, source))?;
     if PART.verify(&bytes).is_err() {
         return Err(failed("the checksum is missing or wrong: the file was changed after it was written".into()));
     }

@@ -1,7 +1,6 @@
 //! Recovery after a kill: unfinished episodes of the journal become records that say what was lost.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use gymkhana_record::{
     Added, AddedCall, AddedReply, Boundary, CallSite, EPISODE_SCHEMA, Ending, EpisodeId, EpisodeRecord, Failure,
     FailureKind, Turn, segments_of, set_call_cost,
 };
+use gymkhana_registry::open_regular_file;
 
 use super::{Line, files};
 use crate::StoreError;
@@ -73,7 +73,7 @@ fn read(
     unfinished: &mut BTreeMap<(String, EpisodeId), Unfinished>,
 ) -> Result<bool, StoreError> {
     let failed = |source| StoreError::io(path, source);
-    let mut reader = BufReader::new(File::open(path).map_err(failed)?);
+    let mut reader = BufReader::new(open_regular_file(path).map_err(failed)?);
     let (mut line, mut offset) = (Vec::new(), 0);
     loop {
         line.clear();

@@ -222,3 +222,20 @@ fn state_and_summary_survive_a_round_trip() {
     run.write_summary(&Summary { schema: 9, ..summary }).expect("written");
     assert!(matches!(run.reader().summary(), Err(StoreError::Schema { found: 9, .. })));
 }
+
+/// An open of a pipe would wait for a writer, and a device may have no end.
+#[test]
+fn pipes_and_devices_are_not_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = RunFolder::create(&folder.path().join("out"), "seed = 1\n").expect("a run");
+    let (reader, file) = (run.reader(), folder.path().join("out/run.toml"));
+    assert!(reader.run_text().is_ok());
+    std::fs::remove_file(&file).expect("removed");
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().expect("mkfifo").success());
+    let refused = reader.run_text().expect_err("a pipe");
+    assert!(format!("{refused:?}").contains("it is not a regular file"), "{refused:?}");
+    std::fs::remove_file(&file).expect("removed");
+    std::os::unix::fs::symlink("/dev/zero", &file).expect("a link");
+    let refused = reader.run_text().expect_err("a device");
+    assert!(format!("{refused:?}").contains("it is not a regular file"), "{refused:?}");
+}

@@ -16,7 +16,7 @@ use crate::learner::{Learner, StageState};
 use crate::lora;
 use crate::model::{EMBEDDING, Model, OUTPUT_LAYER};
 use crate::storage::files::ModelFiles;
-use crate::storage::fs::{sync_folder, write_synced, write_whole};
+use crate::storage::fs::{read_text, sync_folder, write_synced, write_whole};
 use crate::storage::{checksums, tensor_file, weight_files};
 use crate::{Lora, ModelConfig, Settings, StageModels, TrainerError};
 
@@ -251,7 +251,7 @@ fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
         return Ok(None);
     }
     let listed = checksums::verify(folder)?;
-    let text = std::fs::read_to_string(&path).map_err(TrainerError::file("read", &path))?;
+    let text = read_text(&path)?;
     let schema = serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|state| state["schema"].as_u64());
     let readable = u64::from(OLDEST_SCHEMA)..=u64::from(SCHEMA);
     if let Some(schema) = schema.filter(|schema| !readable.contains(schema)) {

@@ -6,7 +6,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::TrainerError;
-use crate::storage::fs::write_synced;
+use crate::storage::fs::{read_text, write_synced};
 
 /// Name of the list.
 pub const FILE: &str = "SHA256SUMS";
@@ -30,7 +30,7 @@ pub(crate) fn verify(folder: &Path) -> Result<Option<BTreeSet<String>>, TrainerE
         path: folder.to_owned(),
         problem: format!("{problem}\nhint: use another checkpoint"),
     };
-    let text = std::fs::read_to_string(&list).map_err(TrainerError::file("read", &list))?;
+    let text = read_text(&list)?;
     let mut names = BTreeSet::new();
     for (index, line) in text.lines().enumerate() {
         let Some((expected, name)) = line.split_once("  ").filter(|(_, name)| is_name(name)) else {

@@ -1,10 +1,28 @@
 //! Durable file writes: data is on disk when a function returns.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use crate::TrainerError;
+
+/// Opens a file for reading. A folder of a model can hold a pipe, at which an open would wait, or a device.
+pub(crate) fn open_regular(path: &Path) -> Result<File, TrainerError> {
+    let open = || {
+        if std::fs::metadata(path)?.is_file() {
+            return File::open(path);
+        }
+        Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file"))
+    };
+    open().map_err(TrainerError::file("read", path))
+}
+
+/// Reads a text, with the same rule.
+pub(crate) fn read_text(path: &Path) -> Result<String, TrainerError> {
+    let mut text = String::new();
+    open_regular(path)?.read_to_string(&mut text).map_err(TrainerError::file("read", path))?;
+    Ok(text)
+}
 
 /// Writes a file and returns once its bytes are on the disk.
 pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), TrainerError> {

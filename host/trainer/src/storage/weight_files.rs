@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::model::Model;
+use crate::storage::fs::read_text;
 use crate::storage::{tensor_file, weight_header};
 use crate::{ModelConfig, TrainerError};
 
@@ -31,7 +32,7 @@ pub(crate) fn names(folder: &Path) -> Result<Option<Vec<String>>, TrainerError> 
     if !path.is_file() {
         return Ok(None);
     }
-    let text = std::fs::read_to_string(&path).map_err(TrainerError::file("read", &path))?;
+    let text = read_text(&path)?;
     shards(&text, &path).map(Some)
 }
 

@@ -1,7 +1,6 @@
 //! Headers of weight files, compared with the model's config before anything is allocated.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +8,7 @@ use safetensors::SafeTensorError;
 use safetensors::tensor::Metadata;
 
 use crate::model::{OUTPUT_LAYER, shapes};
+use crate::storage::fs::open_regular;
 use crate::{ModelConfig, TrainerError};
 
 /// Bytes of a header. One of a model with a hundred thousand tensors takes about ten million.
@@ -102,7 +102,7 @@ fn weights(path: &Path, problem: String) -> TrainerError {
 fn read(path: &Path) -> Result<Vec<(String, Vec<i64>)>, TrainerError> {
     let damaged = |source| TrainerError::Safetensors { path: path.to_owned(), source };
     let io = || TrainerError::file("read", path);
-    let mut file = File::open(path).map_err(io())?;
+    let mut file = open_regular(path)?;
     let size = file.metadata().map_err(io())?.len();
     let mut length = [0; LENGTH_BYTES as usize];
     if size < LENGTH_BYTES {

@@ -4,7 +4,7 @@
 mod tests;
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Segment};
+use gymkhana_registry::open_regular_file;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
@@ -290,7 +291,7 @@ fn read_part_rows(path: PathBuf, stamp: Stamp) -> Result<Arc<Rows>, StoreError> 
         let batch = batch.map_err(|source| failed(source.into()))?;
         append_rows(&batch, &mut splits, &mut rows).map_err(failed)?;
     }
-    let file = File::open(&path).map_err(|source| StoreError::io(&path, source))?;
+    let file = open_regular_file(&path).map_err(|source| StoreError::io(&path, source))?;
     let options =
         ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_offset_index_policy(PageIndexPolicy::Optional);
     let metadata = ArrowReaderMetadata::load(&file, options).map_err(|source| failed(source.into()))?;
@@ -347,7 +348,7 @@ fn read_selected(
     if Stamp::of(&file.path)? != Some(file.stamp) {
         return Err(failed("the file was changed after it was indexed".into()));
     }
-    let open = File::open(&file.path).map_err(|source| StoreError::io(&file.path, source))?;
+    let open = open_regular_file(&file.path).map_err(|source| StoreError::io(&file.path, source))?;
     let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(open, metadata.clone());
     if let Some(columns) = columns {
         let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().copied());
