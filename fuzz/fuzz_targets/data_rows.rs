@@ -1,4 +1,5 @@
-//! A file of rows, and a row: what is accepted is written and read again without a difference.
+//! A file of rows, a row, and the header of a page of a Parquet file: what is accepted is written and read again without a
+//! difference.
 #![no_main]
 
 use std::convert::Infallible;
@@ -23,6 +24,10 @@ impl ReadAt for Bytes<'_> {
 }
 
 fuzz_target!(|bytes: &[u8]| {
+    if let Some(length) = gymkhana_data::fuzzing::page_header(bytes) {
+        // The header does not depend on what follows it.
+        assert_eq!(gymkhana_data::fuzzing::page_header(&bytes[..length]), Some(length));
+    }
     if let Ok(row) = Row::parse(bytes) {
         assert_eq!(Row::of(row.columns()).as_ref(), Ok(&row));
     }

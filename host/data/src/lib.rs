@@ -10,6 +10,8 @@
 mod duplicates;
 mod error;
 mod examples;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod import;
 mod inspect;
 mod shape;

@@ -14,7 +14,7 @@ pub type Refuse = fn(&str, StatusCode, &str) -> Response;
 /// What a listener serves.
 #[derive(Clone)]
 pub struct Server {
-    /// Routes. Requests have the extension [`Peer`].
+    /// Routes. Requests have the extension [`crate::Peer`].
     pub router: Router,
     /// Names of the server.
     pub hosts: HostNames,

@@ -219,6 +219,7 @@ const ALLOWED: [Allowed; 48] = [
             "data",
             "filter",
             "gateway",
+            "http",
             "orchestration",
             "policy-server",
             "record",

@@ -11,10 +11,9 @@ mod help;
 mod inspect;
 mod libtorch;
 mod machine;
-mod messages;
 mod mistakes;
 #[path = "../../../../registry/tests/common/plugins.rs"]
 mod plugins;
-mod readme;
 mod serve;
+mod texts;
 mod tutorials;

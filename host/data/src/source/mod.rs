@@ -79,6 +79,14 @@ impl DataFile {
     }
 }
 
+/// Length of the header of a page at the start of these bytes.
+#[cfg(fuzzing)]
+pub(crate) fn page_header_length(bytes: &[u8]) -> Option<usize> {
+    let mut rest = bytes;
+    thrift::Fields::read(&mut rest)?;
+    Some(bytes.len() - rest.len())
+}
+
 /// Opens a file of data; pipes and devices are refused.
 fn open(path: &Path) -> Result<File, DataError> {
     open_regular_file(path).map_err(DataError::read(path))

@@ -230,11 +230,11 @@ fn pipes_and_devices_are_not_read() {
     let run = RunFolder::create(&folder.path().join("out"), "seed = 1\n").expect("a run");
     let (reader, file) = (run.reader(), folder.path().join("out/run.toml"));
     assert!(reader.run_text().is_ok());
-    std::fs::remove_file(&file).expect("removed");
+    fs::remove_file(&file).expect("removed");
     assert!(std::process::Command::new("mkfifo").arg(&file).status().expect("mkfifo").success());
     let refused = reader.run_text().expect_err("a pipe");
     assert!(format!("{refused:?}").contains("it is not a regular file"), "{refused:?}");
-    std::fs::remove_file(&file).expect("removed");
+    fs::remove_file(&file).expect("removed");
     std::os::unix::fs::symlink("/dev/zero", &file).expect("a link");
     let refused = reader.run_text().expect_err("a device");
     assert!(format!("{refused:?}").contains("it is not a regular file"), "{refused:?}");
