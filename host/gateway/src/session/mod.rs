@@ -24,7 +24,7 @@ use gymkhana_record::{AgentCall, PolicyTurn, Segment, SegmentError, Turn};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::dialect::{ApiError, ErrorClass, InputMessage, ModelReply, ModelRequest};
-use crate::graph::Graph;
+use crate::graph::{Graph, Key};
 use calls::{Calls, NoTools};
 pub use calls::{Performed, ProgramTools, ToolAnswer, ToolRequest, Toolbox};
 pub use journal::{SessionJournal, SessionLog};
@@ -319,7 +319,11 @@ impl<'a> Session<'a> {
         match ask {
             Ask::Count(request) => {
                 self.counts.side += 1;
-                let counted = self.complete(*request).and_then(|request| Ok(self.prompt(&request)?.tokens.len()));
+                let counted = self.complete(*request).and_then(|request| {
+                    let keys = request.messages.iter().map(Key::of_message).collect::<Vec<_>>();
+                    self.transcript.bytes_with(&request.messages, &keys, self.settings.limits.bytes)?;
+                    Ok(self.prompt(&request, keys)?.tokens.len())
+                });
                 let _ = reply.send(counted.map(Answer::Count));
             }
             Ask::Reply(request) => match self.repeats.find(&identity, is_retry) {
@@ -381,8 +385,10 @@ impl<'a> Session<'a> {
             let message = format!("the episode's {} turns are used up\nhint: answer without the model", limits.turns);
             return Err(ApiError::new(ErrorClass::BudgetSpent, message));
         }
-        let prompt = self.prompt(&request)?;
-        self.transcript.charge(&request.messages, &prompt.keys, limits.bytes)?;
+        // Checked before the messages become tokens, which take many times their bytes.
+        let keys: Vec<Key> = request.messages.iter().map(Key::of_message).collect();
+        let bytes = self.transcript.bytes_with(&request.messages, &keys, limits.bytes)?;
+        let prompt = self.prompt(&request, keys)?;
         let context = limits.context_tokens.min(self.policy.context());
         if prompt.tokens.len() >= context {
             self.spent.get_or_insert(SpentLimit::Context);
@@ -400,6 +406,7 @@ impl<'a> Session<'a> {
             seed: self.settings.seed.child(self.turns_begun),
             token_sink: None,
         };
+        self.transcript.charge(bytes);
         self.turns_begun += 1;
         self.busy.insert(prompt.conversation);
         let (policy, identity, request) = (self.policy, identity.clone(), Box::new(request));

@@ -32,13 +32,12 @@ pub(super) struct Prompt {
 }
 
 impl Session<'_> {
-    /// The prompt of a request.
-    pub(super) fn prompt(&self, request: &ModelRequest) -> Result<Prompt, ApiError> {
+    /// The prompt of a request, whose messages have these keys.
+    pub(super) fn prompt(&self, request: &ModelRequest, keys: Vec<Key>) -> Result<Prompt, ApiError> {
         if request.messages.last().is_none_or(|message| message.role == Role::Assistant) {
             let message = "the last message must not be the assistant's: the policy begins its replies itself";
             return Err(ApiError::new(ErrorClass::Invalid, message));
         }
-        let keys: Vec<Key> = request.messages.iter().map(Key::of_message).collect();
         let (history, continued) = self.graph.locate(&request.functions, &keys);
         let messages = request.messages.iter().zip(&keys).map(|(message, key)| self.message(message, *key));
         let messages = messages.collect::<Result<Vec<_>, _>>();

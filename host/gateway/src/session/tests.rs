@@ -1,6 +1,5 @@
 //! Tests of sessions: what other gateways got wrong, one test for each lesson.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use gymkhana_chat::{ChatFiles, ReplyPiece};
@@ -364,33 +363,49 @@ async fn wrong_requests_are_refused_by_name() {
     assert_eq!(left.outcome.spent, Some(SpentLimit::Context));
 }
 
+/// A policy whose replies are futures.
+struct Each<F>(F);
+
+impl<F, R> Policy for Each<F>
+where
+    F: Fn(GenerateRequest) -> R + Send + Sync,
+    R: Future<Output = Result<Generated, PolicyError>> + Send + 'static,
+{
+    fn generate(&self, request: GenerateRequest) -> gymkhana_policy::PolicyFuture<'_, Generated> {
+        Box::pin((self.0)(request))
+    }
+
+    fn score(&self, _: gymkhana_policy::ScoreRequest) -> gymkhana_policy::PolicyFuture<'_, gymkhana_record::Sampled> {
+        Box::pin(async { Err(PolicyError::CannotScore) })
+    }
+
+    fn can_score(&self) -> bool {
+        false
+    }
+
+    fn release(&self, _: Conversation) {}
+
+    fn context(&self) -> usize {
+        4096
+    }
+}
+
+/// The end of a reply.
+fn stopped(request: &GenerateRequest) -> Generated {
+    Generated { sampled: gymkhana_policy::certain(request.stop.to_vec()), stop: gymkhana_policy::Stop::Token }
+}
+
 #[tokio::test]
 async fn a_program_that_waits_for_nothing_is_stopped_and_waits_for_the_policy_are_not_its_time() {
-    struct Slow(Mutex<u32>);
-    impl Policy for Slow {
-        fn generate(&self, request: GenerateRequest) -> gymkhana_policy::PolicyFuture<'_, Generated> {
-            *self.0.lock().unwrap() += 1;
-            Box::pin(async move {
-                tokio::time::sleep(Duration::from_millis(300)).await;
-                let sampled = gymkhana_policy::certain(request.stop.to_vec());
-                Ok(Generated { sampled, stop: gymkhana_policy::Stop::Token })
-            })
+    let asked = AtomicU32::new(0);
+    let policy = Each(|request: GenerateRequest| {
+        asked.fetch_add(1, Ordering::Relaxed);
+        async move {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            Ok(stopped(&request))
         }
-        fn score(
-            &self,
-            _: gymkhana_policy::ScoreRequest,
-        ) -> gymkhana_policy::PolicyFuture<'_, gymkhana_record::Sampled> {
-            Box::pin(async { Err(PolicyError::CannotScore) })
-        }
-        fn can_score(&self) -> bool {
-            false
-        }
-        fn release(&self, _: Conversation) {}
-        fn context(&self) -> usize {
-            4096
-        }
-    }
-    let (chat, policy) = (chat(), Slow(Mutex::new(0)));
+    });
+    let chat = chat();
     let mut impatient = settings();
     impatient.limits.program_time = Duration::from_millis(200);
     let (sender, mut incoming) = mpsc::channel(8);
@@ -406,5 +421,36 @@ async fn a_program_that_waits_for_nothing_is_stopped_and_waits_for_the_policy_ar
     assert!(took >= Duration::from_millis(490) && took < Duration::from_secs(5), "{took:?}");
     let outcome = session.into_outcome().unwrap();
     assert!(outcome.policy_time >= Duration::from_millis(290), "{:?}", outcome.policy_time);
-    assert_eq!(*policy.0.lock().unwrap(), 1);
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+/// A failure of the policy is the program's to repeat, and its reason is the host's to read.
+#[tokio::test]
+async fn a_failed_call_of_the_policy_can_be_repeated_and_tells_the_program_nothing() {
+    let asked = AtomicU32::new(0);
+    let policy = Each(|request: GenerateRequest| {
+        let number = asked.fetch_add(1, Ordering::Relaxed);
+        let failed = || PolicyError::Gone("http://10.0.0.7:8000 said: secret".to_owned());
+        std::future::ready(if number == 1 { Ok(stopped(&request)) } else { Err(failed()) })
+    });
+    let chat = chat();
+    let outcome = async |requests: u32| {
+        asked.store(0, Ordering::Relaxed);
+        let (sender, mut incoming) = mpsc::channel(8);
+        let client = Client(sender);
+        let mut session = Session::new(&chat, &policy, settings());
+        let program = async {
+            let failed = client.ask(&body(&[user("a")])).await.unwrap_err();
+            assert!(failed.message.starts_with("the policy failed\nhint: repeat"), "{}", failed.message);
+            for _ in 1..requests {
+                client.ask(&body(&[user("a")])).await.unwrap();
+            }
+        };
+        assert_eq!(session.serve(&mut incoming, program).await, Served::Ended(()));
+        session.into_outcome().unwrap()
+    };
+    let given_up = outcome(1).await;
+    assert!(given_up.fault.unwrap().contains("said: secret"), "the record has the reason");
+    let repeated = outcome(2).await;
+    assert_eq!((repeated.fault, repeated.policy_turns.len()), (None, 1));
 }

@@ -30,11 +30,11 @@ pub(super) struct Transcript {
 }
 
 impl Transcript {
-    /// Counts the messages of a request that are new, by their keys.
+    /// Bytes of all messages with those of a request that are new, by their keys.
     ///
     /// # Errors
-    /// If all messages together exceed `limit`.
-    pub(super) fn charge(&mut self, messages: &[InputMessage], keys: &[Key], limit: u64) -> Result<(), ApiError> {
+    /// If they exceed `limit`.
+    pub(super) fn bytes_with(&self, messages: &[InputMessage], keys: &[Key], limit: u64) -> Result<u64, ApiError> {
         let new = messages.iter().zip(keys).filter(|(_, key)| !self.known.contains(key));
         let bytes: usize = new.map(|(message, _)| message.text.len() + call_bytes(message)).sum();
         let total = self.bytes.saturating_add(bytes as u64);
@@ -45,8 +45,12 @@ impl Transcript {
             );
             return Err(ApiError::new(ErrorClass::TooLarge, message));
         }
+        Ok(total)
+    }
+
+    /// Sets the bytes of all messages.
+    pub(super) fn charge(&mut self, total: u64) {
         self.bytes = total;
-        Ok(())
     }
 
     /// Adds messages of the program to the policy. Messages of the assistant that the policy did not sample are no

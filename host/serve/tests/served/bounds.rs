@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gymkhana_http::Client;
+use gymkhana_record::{NamedValue, Value};
 use gymkhana_serve::doors::Door;
 use gymkhana_serve::error::{ErrorKind, Owner};
 use gymkhana_serve::session::{Action, Begin, OpenSession, Session, SessionTable};
@@ -108,5 +109,29 @@ async fn a_call_beyond_the_deadline_is_answered_and_its_session_goes_on() {
         answer = session.call("echo", &json!({ "text": "x" })).await;
     }
     assert_eq!(answer.unwrap().0.text(), "x");
+    served.stop().await;
+}
+
+/// Sets of options that no session uses make room for others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn options_of_closed_sessions_make_room() {
+    let served = serve(&["long-reader"], "[sandbox]\ninstances = 200\n").await;
+    let open = async |number: i64| {
+        let options = vec![NamedValue { name: "memory-chars".to_owned(), value: Value::Integer(100 + number) }];
+        let what = OpenSession::Environment { name: None, options };
+        served.sessions.open(&Client::anyone(), Door::Ors, what).await
+    };
+    for number in 0..130 {
+        open(number).await.unwrap().close().await.unwrap();
+    }
+    let mut held = vec![];
+    for number in 200..264 {
+        held.push(open(number).await.unwrap());
+    }
+    let full = open(300).await.err().unwrap();
+    assert!(full.kind == ErrorKind::Full && full.message.contains("different sets of options are in use"), "{full}");
+    open(200).await.unwrap();
+    held.pop().unwrap().close().await.unwrap();
+    open(300).await.unwrap();
     served.stop().await;
 }
