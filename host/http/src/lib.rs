@@ -1,7 +1,7 @@
 //! Listener of the HTTP servers: `host serve`, `host gateway`, the registry, the run page and the metrics.
 //!
-//! The rules that protect a server from its clients are here once. A connection that waits for a request head never keeps
-//! another client waiting: when all places are taken, the one that has waited longest is closed. A listener uses a
+//! The rules that protect a server from its clients are here once. A connection that waits for a request head keeps no
+//! other client waiting: when all places are taken, the one that has waited longest is closed. A listener uses a
 //! bounded share of the process's file handles, so that what runs beside it can open files. Heads, bodies, handshakes and
 //! stalled answers have deadlines.
 
@@ -24,7 +24,7 @@ pub use body::{BodyError, BodyLimits, read_body};
 pub use client::Client;
 pub use host_name::{HostNames, is_loopback, without_port};
 pub use kept::{Kept, KeptBytes};
-pub use listener::{ConnectionLimits, HandleShare, ListenError, Listener, StallBudget, handles_for};
+pub use listener::{ConnectionLimits, HandleShare, ListenError, Listener, StallBudget};
 pub use permits::{Permit, Permits};
 pub use server::{Refuse, Server};
 #[cfg(feature = "tls")]

@@ -10,8 +10,8 @@ use super::Session;
 
 /// Keeps what a killed process would lose of its open sessions.
 pub trait SessionJournal: Send + Sync {
-    /// Writes the start of an episode: its record so far. The future completes when it is written: it waits while there is
-    /// no room.
+    /// Writes the start of an episode: its record so far. The future completes when it is written: it waits while the
+    /// disk is full.
     fn began(&self, episode: &EpisodeRecord) -> BoxFuture<'static, ()>;
 
     /// Writes what a turn added to an episode, which then survives the end of the process. The future completes when it

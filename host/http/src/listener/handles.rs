@@ -25,8 +25,7 @@ impl HandleShare {
 
 /// Number of connections, at most `wanted` and at least 1, that fit into a share of the process's file handles, if each
 /// needs `each` handles. Raises the soft limit of the process as far as needed and allowed.
-#[must_use]
-pub fn handles_for(wanted: usize, each: usize, share: HandleShare) -> usize {
+pub(super) fn handles_for(wanted: usize, each: usize, share: HandleShare) -> usize {
     let needed = (wanted as u64).saturating_mul(each as u64).saturating_mul(share.divisor());
     connections(wanted, each, share, raised(needed))
 }
@@ -55,7 +54,7 @@ mod tests {
         assert_eq!(connections(4096, 2, HandleShare::Half, 1024), 256);
         assert_eq!(connections(128, 1, HandleShare::Eighth, 1024), 128);
         assert_eq!(connections(128, 1, HandleShare::Eighth, 256), 32);
-        assert_eq!(connections(4096, 1, HandleShare::Half, 1 << 20), 4096, "no more than wanted");
+        assert_eq!(connections(4096, 1, HandleShare::Half, 1 << 20), 4096, "at most what is asked for");
         assert_eq!(connections(16, 1, HandleShare::Eighth, 3), 1, "at least one");
     }
 }

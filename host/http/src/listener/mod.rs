@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use crate::address::{Peer, network_of};
 use crate::server::Server;
 use connection::Connection;
-pub use handles::{HandleShare, handles_for};
+pub use handles::HandleShare;
 pub use limits::ConnectionLimits;
 use places::Places;
 pub use stall::StallBudget;
@@ -95,7 +95,7 @@ impl Listener {
             }
         }
         drop(self.listener);
-        // Without receivers there are no connections.
+        // Fails if every connection has ended.
         let _ = ends.send(true);
         let all = async { while connections.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(LAST_REQUESTS, all).await;

@@ -70,7 +70,7 @@ enum Found {
 }
 
 impl Places {
-    /// Places for so many connections, and so many of one network; at least one each.
+    /// Places for `all` connections, of which one network may take `per_network`; at least one each.
     pub fn new(all: usize, per_network: usize) -> Arc<Self> {
         Arc::new(Self {
             all: all.max(1),

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 pub struct SessionLimits {
     /// Open sessions of all clients, 1 to 10,000,000. One more is refused.
     pub max: usize,
-    /// Open sessions of one client, 1 to 10,000,000. By default all for the only client, and three quarters for one of several.
+    /// Open sessions of one client, 1 to 10,000,000. The default is `max` for a single client, and three quarters of it for
+    /// each of several.
     pub per_client: Option<usize>,
     /// Sessions with live plugin instances; the others are parked as snapshots. By default as many as the sandbox has
     /// places for.
@@ -58,7 +59,7 @@ impl SessionLimits {
         within("sessions.request_seconds", self.request_seconds, 0.1..=86_400.0)
     }
 
-    /// Open sessions of one of so many clients.
+    /// Limit of a client's open sessions on a server with `clients` clients.
     pub(crate) fn of_client(&self, clients: usize) -> usize {
         self.per_client.unwrap_or(if clients > 1 { (self.max - self.max / 4).max(1) } else { self.max })
     }

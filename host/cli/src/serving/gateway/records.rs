@@ -84,8 +84,8 @@ impl Records {
         self.first
     }
 
-    /// Stores a record, which then survives the end of the process, and ends the session in the journal. Waits while there
-    /// is no room.
+    /// Stores a record, which then survives the end of the process, and ends the session in the journal. Waits while the
+    /// disk is full.
     pub(super) async fn store(&self, record: EpisodeRecord) {
         let Some((files, live)) = self.open.clone() else { return };
         let append = move |record: &EpisodeRecord| {
