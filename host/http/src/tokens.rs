@@ -89,16 +89,10 @@ impl ClientTokens {
         Ok(tokens)
     }
 
-    /// Whether no client has a token.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// The client of a request; `None` if it needs a token and has no valid one.
     #[must_use]
     pub fn client(&self, headers: &HeaderMap) -> Option<Client> {
-        if self.is_empty() { Some(Client::anyone()) } else { self.find(bearer(headers)?) }
+        if self.0.is_empty() { Some(Client::anyone()) } else { self.find(bearer(headers)?) }
     }
 
     /// The client of a token. All digests are compared.
