@@ -29,6 +29,9 @@ use crate::signature::WorkerKeys;
 /// Time between two looks at the bus.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// Longest time for which the end of a run waits until its verdicts are sent.
+const LAST_VERDICTS: Duration = Duration::from_secs(5);
+
 type Answer = oneshot::Sender<RunResult<Vec<EpisodeRecord>>>;
 
 /// What the run asks for.
@@ -83,6 +86,8 @@ pub(crate) struct DispatchLoop {
     pub(super) report: UnboundedSender<Event>,
     answered: UnboundedReceiver<Answered>,
     pub(super) tasks: JoinSet<()>,
+    /// Verdicts that are being sent, which the end of the run waits for.
+    pub(super) verdicts: JoinSet<()>,
     /// Number of times that the queue was made.
     making: u64,
     is_looking: bool,
@@ -119,6 +124,7 @@ impl DispatchLoop {
             report,
             answered,
             tasks: JoinSet::new(),
+            verdicts: JoinSet::new(),
             making: 0,
             is_looking: false,
             liveness: Liveness::new(lease, Instant::now()),
@@ -133,12 +139,22 @@ impl DispatchLoop {
         self.liveness.plays()
     }
 
+    /// Sends the verdicts that workers still wait for.
+    async fn end_run(mut self) -> Dispatched {
+        let sent = async { while self.verdicts.join_next().await.is_some() {} };
+        if tokio::time::timeout(LAST_VERDICTS, sent).await.is_err() {
+            tracing::warn!("the last verdicts were not sent: the bus takes no messages");
+        }
+        self.ledger.seen
+    }
+
     /// Serves until the run closes.
     pub async fn work(mut self, mut commands: UnboundedReceiver<Command>) -> Dispatched {
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             while self.tasks.try_join_next().is_some() {}
+            while self.verdicts.try_join_next().is_some() {}
             tokio::select! {
                 command = commands.recv() => match command {
                     Some(Command::Play { number, group, answer }) => {
@@ -153,7 +169,7 @@ impl DispatchLoop {
                         self.position = Some(position);
                         self.show();
                     }
-                    Some(Command::Close) | None => return self.ledger.seen,
+                    Some(Command::Close) | None => return self.end_run().await,
                 },
                 Some(message) = self.inbox.calls.next() => self.call(message),
                 // Results wait in the connection while as many are read as may be.

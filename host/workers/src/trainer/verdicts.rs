@@ -146,7 +146,7 @@ impl DispatchLoop {
         let Some(reply) = reply else { return };
         let client = self.streams.publication.bus.client.clone();
         match serde_json::to_vec(verdict) {
-            Ok(text) => drop(self.tasks.spawn(async move { drop(client.publish(reply, text.into()).await) })),
+            Ok(text) => drop(self.verdicts.spawn(async move { drop(client.publish(reply, text.into()).await) })),
             Err(error) => tracing::warn!("a verdict was not sent: {error}"),
         }
     }
