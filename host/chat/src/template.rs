@@ -21,7 +21,7 @@ const CLOSE: char = '\u{F8F1}';
 pub(crate) const MAX_STEPS: u64 = 10_000_000;
 /// Bytes that one rendering may write. Texts of messages are placeholders, so this is the template's own text and the
 /// list of functions.
-const MAX_WRITTEN_BYTES: usize = 64 << 20;
+const MAX_WRITTEN_BYTES: usize = 8 << 20;
 /// Bytes of a template's source. Published templates have up to some tens of thousands.
 const MAX_SOURCE_BYTES: usize = 1 << 20;
 
