@@ -13,7 +13,7 @@ use rmcp::service::ServiceError;
 
 use crate::answer::{answer, failed};
 use crate::connection::{CallFailure, Connection};
-use crate::{McpError, Server, ToolList, waiting};
+use crate::{Endpoint, McpError, Server, ToolList, waiting};
 
 /// The plugin of a server. Without a server, its sessions cannot be opened: a replay opens none.
 ///
@@ -101,7 +101,10 @@ impl Unsandboxed for McpTool {
         let answered = match result {
             Ok(result) => answer(result),
             Err(CallFailure::Service(ServiceError::McpError(error))) => failed(error.message),
-            Err(failure) => return Err(lost(&failure, limits.bytes)),
+            Err(failure) => {
+                let is_remote = !matches!(self.server()?.endpoint, Endpoint::Child(_));
+                return Err(lost(&failure, limits.bytes, is_remote));
+            }
         };
         self.sessions().insert(session, connection);
         Ok(answered)
@@ -118,18 +121,20 @@ impl Unsandboxed for McpTool {
     }
 }
 
-/// The failure of a call after which the session is over.
-fn lost(failure: &CallFailure, bytes: usize) -> CallError {
+/// The failure of a call after which the session is over. The call of an agent may end a child process; the end of a remote
+/// connection is a fault outside of the episode.
+fn lost(failure: &CallFailure, bytes: usize, is_remote: bool) -> CallError {
+    let ended = if is_remote { FailureKind::Fault } else { FailureKind::Trap };
     match failure {
         CallFailure::TooLarge => {
             let message = format!("the server sent more than {} KiB before its answer was complete", bytes >> 10);
             CallError::new(FailureKind::ResultSize, message)
         }
         CallFailure::Service(ServiceError::TransportClosed | ServiceError::Cancelled { .. }) => {
-            CallError::new(FailureKind::Trap, "the server closed the connection")
+            CallError::new(ended, "the server closed the connection")
         }
         CallFailure::Service(ServiceError::TransportSend(error)) => {
-            CallError::new(FailureKind::Trap, format!("the connection failed: {}", error.error))
+            CallError::new(ended, format!("the connection failed: {}", error.error))
         }
         CallFailure::Service(_) => {
             CallError::new(FailureKind::Malformed, "the server's answer is not that of a finished call")
@@ -140,11 +145,25 @@ fn lost(failure: &CallFailure, bytes: usize) -> CallError {
 /// The failure of a session that did not open.
 fn not_open(error: &McpError) -> CallError {
     let kind = match error {
-        McpError::StartTime { .. } => FailureKind::Deadline,
         McpError::TooLarge { .. } => FailureKind::ResultSize,
-        McpError::Start { .. } => FailureKind::Trap,
-        // The run cannot go on with other tools, or on this machine.
+        // The server is away, or the run cannot go on with other tools or on this machine.
         _ => FailureKind::Fault,
     };
     CallError::new(kind, format!("the MCP server was not ready: {}", ErrorChain(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An agent's call may end a local server, whose end it then reads; a remote server is infrastructure.
+    #[test]
+    fn the_end_of_a_remote_connection_is_a_fault() {
+        let kind = |is_remote| lost(&CallFailure::Service(ServiceError::TransportClosed), 1 << 10, is_remote).kind;
+        assert_eq!((kind(true), kind(false)), (FailureKind::Fault, FailureKind::Trap));
+        let too_large = |is_remote| lost(&CallFailure::TooLarge, 1 << 10, is_remote).kind;
+        assert_eq!((too_large(true), too_large(false)), (FailureKind::ResultSize, FailureKind::ResultSize));
+        let start = McpError::StartTime { limit: std::time::Duration::from_secs(1), stderr: String::new() };
+        assert_eq!(not_open(&start).kind, FailureKind::Fault);
+    }
 }
