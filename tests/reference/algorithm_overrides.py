@@ -5,6 +5,7 @@ from algorithm_batch import (
     Update, by_trajectory, centre, clip, first_tokens, k1, k2, k3, leave_one_out, normalise, normalise_population, over_turns,
     penalise_divergence, pools, returns, seat_weights, sequence_weights, token_ratios, token_weights, turn_gae,
     turn_ratios, within)
+from algorithm_constants import CONSTANTS
 from algorithm_presets import (
     PRESETS, arpo, bounds, compared, drift, epo, gigpo, igpo, mars, mt_grpo, over_batch_std, ppo, rise)
 
@@ -270,8 +271,10 @@ def extra_cases():
             ("mars", "duo", {"baseline": "batch-mean"}, mars_batch_mean),
             # A lone member, an equal group with episodes of unequal length, and an episode that was cut short.
             *((name, "mixed", {}, PRESETS[name])
-              for name in ("grpo", "loop", "gspo", "mini-o3", "lite-ppo", "reinforce++", "mars", "gigpo", "ppo",
-                           "vl-dac")),
+              for name in ("grpo", "loop", "gspo", "mini-o3", "lite-ppo", "reinforce++", "mars", "gigpo")),
+            # With the flag, the return of an episode that was cut short goes on with the critic's value at its end.
+            *((name, "mixed", {"critic": CONSTANTS[name]["critic"] | {"level": level, "bootstrap": True}}, PRESETS[name])
+              for name, level in (("ppo", "token"), ("vl-dac", "turn"))),
             ("dapo", "mixed", {"length_penalty": {"tokens": 6, "buffer": 4}}, PRESETS["dapo"]),
             # Only the divergence differs between the tokens, which the floor keeps small.
             ("reinforce++", "equal", {}, PRESETS["reinforce++"]),

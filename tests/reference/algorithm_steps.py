@@ -116,6 +116,38 @@ def make_replies(fixture):
     return {"eta": eta, "loss": loss.item(), "gradient": gradient.tolist()}
 
 
+def make_paths(fixture):
+    """Losses over whole episodes on a tree: an episode's log-ratio is that of its path, shared turns included."""
+    eta, beta, point, cases = 0.7, 0.1, 0.35, {}
+
+    def log_ratio(trajectory, batch, base):
+        return sum((batch.current - base)[turn.tokens].sum() for turn in trajectory.turns)
+
+    def case(losses, batch, **constants):
+        loss = torch.stack(losses).mean()
+        (gradient,) = torch.autograd.grad(loss, batch.current)
+        return constants | {"loss": loss.item(), "gradient": gradient.tolist()}
+
+    def pairs(batch):
+        for places in batch.rivals():
+            yield from itertools.combinations([batch.trajectories[place] for place in places], 2)
+
+    batch = Batch(fixture)
+    differences = [(log_ratio(one, batch, batch.behaviour) - log_ratio(other, batch, batch.behaviour),
+                    one.reward - other.reward) for one, other in pairs(batch)]
+    cases["regression"] = case([(ratios / eta - rewards) ** 2 for ratios, rewards in differences], batch, eta=eta)
+    batch = Batch(fixture)
+    ordered = [sorted(pair, key=lambda one: -one.reward) for pair in pairs(batch)]
+    margins = [beta * (log_ratio(one, batch, batch.reference) - log_ratio(other, batch, batch.reference))
+               for one, other in ordered if one.reward > other.reward]
+    cases["pairs"] = case([-torch.nn.functional.logsigmoid(margin) for margin in margins], batch, beta=beta)
+    batch = Batch(fixture)
+    gains = [(log_ratio(one, batch, batch.reference) - point, one.reward > 0) for one in batch.trajectories]
+    losses = [1 - torch.sigmoid(beta * gain if is_good else -beta * gain) for gain, is_good in gains]
+    cases["unpaired"] = case(losses, batch, beta=beta, reference_point=point)
+    return cases
+
+
 def rows(tokens):
     """A list of tokens instead of one vector per number."""
     return [dict(zip(tokens, numbers)) for numbers in zip(*(values.tolist() for values in tokens.values()))]

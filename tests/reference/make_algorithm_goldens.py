@@ -16,7 +16,7 @@ from algorithm_constants import CONSTANTS, PREFERENCES
 from algorithm_fixtures import make_fixtures
 from algorithm_overrides import extra_cases, minibatch_cases
 from algorithm_presets import PRESETS
-from algorithm_steps import make_regression, make_replay, make_replies, make_tree_cases, rows
+from algorithm_steps import make_paths, make_regression, make_replay, make_replies, make_tree_cases, rows
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "presets"
 DUO_ONLY = ("dr-mas", "mars", "spiral-rae")
@@ -170,6 +170,6 @@ if __name__ == "__main__":
     cases = make_cases(fixtures) + make_tree_cases(fixtures, make_case)
     numbers = {"fixtures": fixtures, "cases": cases, "pairs": make_pairs(), "regression": make_regression(random_tokens),
                "distillation": make_distillation(), "replay": make_replay(fixtures["solo"]),
-               "replies": make_replies(fixtures["tree"]), "distributions": make_distributions(),
+               "replies": make_replies(fixtures["tree"]), "paths": make_paths(fixtures["tree"]), "distributions": make_distributions(),
                "unpaired": make_unpaired(), "constants": CONSTANTS | PREFERENCES}
     (folder / "algorithms.json").write_text(json.dumps(numbers) + "\n")

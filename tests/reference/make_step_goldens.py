@@ -251,12 +251,15 @@ def preference(policy, reference, records, beta):
 
 
 def unpaired_preference(policy, reference, records, settings):
-    """KTO: the reference point is the mean log-ratio of each reply after the prompt of the episode before it."""
-    losses, episodes = [], [(record["reward"] > 0, *flat(record)) for group in records for record in group]
+    """KTO: the reference point is the mean log-ratio of replies after the prompts of the group before theirs."""
+    losses, groups = [], [[(record["reward"] > 0, *flat(record)) for record in group] for group in records]
+    episodes = [episode for group in groups for episode in group]
     longest = max(len(tokens) for _, tokens, _ in episodes)
+    unrelated = [(one, following[place % len(following)]) for group, following in zip(groups, groups[1:] + groups[:1])
+                 for place, one in enumerate(group)]
     with torch.no_grad():
         points = []
-        for (_, own, first), (_, other, targets) in zip(episodes, episodes[1:] + episodes[:1]):
+        for (_, own, first), (_, other, targets) in unrelated:
             moved = [each - targets[0] + first[0] for each in targets]
             moved = [each for each in moved if each < longest]
             spliced = (own[:first[0]] + other[targets[0]:])[:longest]

@@ -217,7 +217,7 @@ pub enum Level {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mask {
-    /// Episodes with a turn that neither called a function, where one could be called, nor ended the episode
+    /// Episodes with a turn that neither made a call that could be read, where one could be made, nor ended the episode
     /// (SimpleTIR).
     VoidTurn,
     /// Episodes that a limit cut short: one of the run, or the environment's own (ending `truncated`).
@@ -253,7 +253,7 @@ pub enum Ratio {
     Token,
     /// Geometric mean over a turn.
     Turn,
-    /// Geometric mean over a sequence: the sampled tokens of one context (GSPO).
+    /// Geometric mean over a sequence: the sampled tokens of one context (GSPO), in a tree those of the branch alone.
     Sequence,
 }
 

@@ -46,6 +46,9 @@ pub struct TurnPart {
     /// Whether a limit of tokens cut the reply.
     #[serde(default)]
     pub cut: bool,
+    /// Whether the turn provoked a failure of a plugin. Its tokens get no positive advantage.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub provoked_failure: bool,
     /// In a tree of episodes, the input of the batch that trains on this turn for all episodes that share it.
     pub shared_with: Option<usize>,
     /// Tokens of the turn in [`AdvantageInput::tokens`].

@@ -67,6 +67,7 @@ pub fn compute(
         None => credit_turns(batch, flags, memory),
     }
     finish(batch, flags);
+    cap_provoked_failures(batch);
     if flags.masks(Mask::ZeroAdvantage) {
         token_mask::mask_zero_advantage(batch);
     }
@@ -200,6 +201,17 @@ fn finish(batch: &mut [AdvantageInput], flags: &Algorithm) {
     if let Some(bounds) = flags.advantage_clip {
         for AdvantageInput { tokens, .. } in batch {
             tokens.column_mut(Column::Advantage).iter_mut().for_each(|advantage| *advantage = bounds.clip(*advantage));
+        }
+    }
+}
+
+/// Bounds the advantages of turns that provoked a failure to at most 0, whatever penalties, critics and the rewards of the
+/// others made of the least total.
+fn cap_provoked_failures(batch: &mut [AdvantageInput]) {
+    for AdvantageInput { turns, tokens, .. } in batch {
+        for turn in turns.iter().filter(|turn| turn.provoked_failure) {
+            let advantages = &mut tokens.column_mut(Column::Advantage)[turn.tokens.clone()];
+            advantages.iter_mut().for_each(|advantage| *advantage = advantage.min(0.0));
         }
     }
 }

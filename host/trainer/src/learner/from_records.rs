@@ -135,24 +135,30 @@ fn gigpo_compares_turns_in_equal_states() {
 
 #[test]
 fn simpletir_masks_episodes_with_a_void_turn() {
-    let offered = |mut record: EpisodeRecord, calls: bool| {
+    let offered = |mut record: EpisodeRecord, turn: &str| {
         let function =
             Function { name: "add".to_owned(), description: String::new(), parameters: "{}".to_owned(), cost: 0.0 };
         record.opening.functions = vec![SeatFunctions { seat: 0, functions: vec![function] }];
         let call = Call { id: "1".to_owned(), name: "add".to_owned(), arguments: "{}".to_owned() };
         let answer = Turn::Answer { seat: 0, id: "1".to_owned(), content: text("2"), failed: false };
-        record.turns = match calls {
-            true => vec![message(), Turn::Call { seat: 0, call, cost: 0.0 }, answer, message()],
-            false => vec![message(), Turn::Observation { seat: 0, content: text("?") }, message()],
+        let cut = Turn::MalformedCall { seat: 0, id: "1".to_owned(), text: "{\"name\": \"add\",".to_owned() };
+        record.turns = match turn {
+            "call" => vec![message(), Turn::Call { seat: 0, call, cost: 0.0 }, answer, message()],
+            "malformed" => vec![message(), cut, answer, message()],
+            _ => vec![message(), Turn::Observation { seat: 0, content: text("?") }, message()],
         };
         record.policy_turns = vec![policy_turn(0, 0), policy_turn(1, record.turns.len() as u32 - 1)];
         record
     };
     let two_turns = |member, reward| episode(member, vec![segment(0, 0..2, 1.0)], &[reward]);
-    let group = vec![offered(two_turns(0, 1.0), true), offered(two_turns(1, 0.0), false)];
+    let group = vec![
+        offered(two_turns(0, 1.0), "call"),
+        offered(two_turns(1, 0.0), "message"),
+        offered(two_turns(2, 0.0), "malformed"),
+    ];
     let found = advantages(group.clone(), &preset("simpletir"));
     assert!(found[0].iter().all(|advantage| advantage.is_some_and(|advantage| advantage > 0.0)), "{found:?}");
-    assert_eq!(found[1], [None; 4]);
+    assert_eq!(found[1..], [[None; 4], [None; 4]]);
     let unmasked = Algorithm { masks: vec![], ..preset("simpletir") };
     assert!(advantages(group, &unmasked)[1].iter().all(Option::is_some), "the mask alone leaves it out");
 }

@@ -63,6 +63,11 @@ pub(crate) struct ContextLayout {
     pub positions: Vec<TokenPos>,
 }
 
+/// The episodes of a group that were not dropped.
+fn counted(group: &[EpisodeRecord]) -> Vec<&EpisodeRecord> {
+    group.iter().filter(|record| record.ending != Ending::Dropped).collect()
+}
+
 /// The contexts of one episode.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct EpisodeLayout {
@@ -81,18 +86,18 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Lays out groups of episodes. Dropped episodes are left out, as if the group had been smaller, and so are seats
-    /// that are not trained on.
+    /// Lays out groups of episodes. Dropped episodes are left out, as if the group had been smaller, and so are groups of
+    /// dropped episodes and seats that are not trained on.
     pub fn of(data: &RlData<'_>, settings: &RlSettings) -> Self {
-        let mut batch = Self { groups: data.groups.len(), ..Self::default() };
-        for (group, records) in data.groups.iter().enumerate() {
-            let counted: Vec<&EpisodeRecord> =
-                records.iter().filter(|record| record.ending != Ending::Dropped).collect();
+        let groups: Vec<Vec<&EpisodeRecord>> = data.groups.iter().map(|group| counted(group)).collect();
+        let groups: Vec<_> = groups.into_iter().filter(|group| !group.is_empty()).collect();
+        let mut batch = Self { groups: groups.len(), ..Self::default() };
+        for (group, counted) in groups.iter().enumerate() {
             let mut found = BTreeMap::new();
-            for record in &counted {
+            for record in counted {
                 batch.add(record, (group, data), settings, &mut found);
             }
-            batch.link_shared_turns(&counted, &found, settings.algorithm.shared_turns);
+            batch.link_shared_turns(counted, &found, settings.algorithm.shared_turns);
         }
         batch
     }

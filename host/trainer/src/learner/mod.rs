@@ -3,6 +3,8 @@
 
 mod average;
 mod critic;
+#[cfg(test)]
+mod failed_episodes;
 mod forward;
 #[cfg(test)]
 mod from_records;

@@ -283,12 +283,14 @@ fn pass(settings: &RlSettings) -> Pass {
     Pass { temperature, entropies, micro_batch_tokens, activation_checkpointing }
 }
 
-/// Episodes of each minibatch of an epoch. With a loss over pairs, the episodes of a group stay together.
+/// Episodes of each minibatch of an epoch. With a loss over pairs, the episodes of a group stay together, and so do those
+/// of a tree with another loss over whole episodes.
 fn minibatches(batch: &Batch, settings: &RlSettings, shuffle: &mut Stream) -> Vec<Vec<usize>> {
     let flags = &settings.algorithm;
     let in_loss = tokens_in_loss(batch);
     let mut units: Vec<Vec<usize>> = Vec::new();
-    if flags.pairs() {
+    let is_tree = || batch.inputs.iter().flat_map(|input| &input.turns).any(|turn| turn.shared_with.is_some());
+    if flags.pairs() || (matches!(flags.surrogate, Surrogate::UnpairedPreference { .. }) && is_tree()) {
         units.resize(batch.groups, Vec::new());
         for input in &batch.inputs {
             if !units[input.group].contains(&input.episode) {

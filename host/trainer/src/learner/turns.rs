@@ -1,6 +1,6 @@
 //! Properties of a seat's turns: rewards, anchors of equal states, and void turns.
 
-use gymkhana_record::{Ending, EpisodeRecord, PolicyTurn, Turn, text_of};
+use gymkhana_record::{Boundary, Ending, EpisodeRecord, PolicyTurn, Turn, text_of};
 use sha2::{Digest, Sha256};
 
 use crate::advantage::TurnPart;
@@ -18,10 +18,24 @@ pub(super) fn turn_parts(record: &EpisodeRecord, seat: u32) -> Vec<TurnPart> {
                 state_anchor(policy_turn).unwrap_or_else(|| text_anchor(record, &own, turn, seat))
             }),
             void: own.get(turn).is_some_and(|_| is_void(record, &own, turn, seat)),
+            provoked_failure: turn + 1 == own.len() && has_provoked_failure(record, seat),
             ..TurnPart::default()
         }
     });
     turns.collect()
+}
+
+/// Whether the last turn of a seat provoked a failure: of the environment if the turn was the last of all, or of the
+/// agent program or a reward.
+fn has_provoked_failure(record: &EpisodeRecord, seat: u32) -> bool {
+    let was_last = || record.policy_turns.last().is_some_and(|last| last.seat == seat);
+    let provoked = record.failures.iter().filter(|failure| !failure.kind.is_hosts());
+    provoked.map(|failure| &failure.at).any(|at| match at {
+        Boundary::Environment(_) => record.ending == Ending::EnvironmentFailed && was_last(),
+        Boundary::Agent => record.ending == Ending::AgentFailed,
+        Boundary::Reward(_) => true,
+        Boundary::Tool(_) | Boundary::Model | Boundary::Host => false,
+    })
 }
 
 /// The recorded digest of the environment's state.
@@ -59,12 +73,13 @@ fn stable_hash<T: AsRef<str>>(texts: &[T]) -> u64 {
     digest.iter().take(8).rev().fold(0, |hash, byte| hash << 8 | u64::from(*byte))
 }
 
-/// Whether a turn had no effect: the seat was offered tools and called none, and the episode did not end with the turn.
+/// Whether a turn had no effect: the seat was offered tools and called none, and the episode did not end with the turn. A
+/// call that cannot be read, such as one that a limit cut, calls nothing.
 fn is_void(record: &EpisodeRecord, own: &[&PolicyTurn], turn: usize, seat: u32) -> bool {
     let may_call = record.opening.functions.iter().any(|at| at.seat == seat && !at.functions.is_empty());
     let end = own.get(turn + 1).map_or(record.turns.len(), |next| next.transcript as usize);
     let done = record.turns.get(own[turn].transcript as usize..end).unwrap_or_default();
-    let calls = done.iter().any(|turn| turn.caller() == Some(seat));
+    let calls = done.iter().any(|turn| matches!(turn, Turn::Call { seat: by, .. } if *by == seat));
     let ended = turn + 1 == own.len() && record.ending == Ending::Terminated;
     may_call && !calls && !ended && own[turn].note.is_none()
 }

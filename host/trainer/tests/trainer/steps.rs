@@ -120,6 +120,54 @@ fn numbers_of(change: &Tensor) -> [f64; 3] {
     [change.norm().double_value(&[]), product(places.cos()), product((places * 0.7).sin())]
 }
 
+fn groups_of(case: &Value) -> Vec<Vec<EpisodeRecord>> {
+    let group =
+        |(group, records)| (0..).zip(list(records)).map(|(member, value)| record(value, group, member)).collect();
+    (0..).zip(list(&case["groups"])).map(group).collect()
+}
+
+/// The groups with members that were dropped: first, last, and in a group of their own.
+fn with_dropped(groups: &[Vec<EpisodeRecord>]) -> Vec<Vec<EpisodeRecord>> {
+    let dropped = |record: &EpisodeRecord| {
+        let mut dropped = EpisodeRecord { ending: Ending::Dropped, forks: vec![], ..record.clone() };
+        dropped.id.attempt += 1;
+        dropped.rewards = vec![-1000.0];
+        dropped
+    };
+    let alone = vec![groups[0].iter().map(dropped).collect()];
+    let beside = groups.iter().map(|group| {
+        let (first, last) = (dropped(&group[0]), dropped(&group[group.len() - 1]));
+        [vec![first], group.clone(), vec![last]].concat()
+    });
+    alone.into_iter().chain(beside).collect()
+}
+
+/// Weights after a step are equal bit for bit, in every case of the golden file.
+#[tokio::test]
+async fn dropped_members_change_nothing() {
+    let steps: Value =
+        serde_json::from_str(&std::fs::read_to_string(golden("steps.json")).expect("a file")).expect("JSON");
+    let model = golden(steps["model"].as_str().expect("a name"));
+    for case in list(&steps["cases"]) {
+        let (settings, models) = settings(case, &steps);
+        let shown = case["demonstrations"]["records"].as_array();
+        let shown: Vec<Segment> = shown.into_iter().flatten().map(segment_of).collect();
+        let (groups, mut found) = (groups_of(case), vec![]);
+        for groups in [with_dropped(&groups), groups] {
+            let deterministic = Settings { deterministic: true, ..Settings::default() };
+            let trainer = Trainer::open(&model, &deterministic).expect("a model");
+            trainer.begin_stage(models.clone()).await.expect("a stage");
+            let data = RlData { demonstrations: &shown, ..RlData::from(&groups[..]) };
+            trainer.rl_step_on(data, &settings).await.expect("a step");
+            found.push(weights(&trainer).await.0);
+        }
+        for (name, with) in &found[0] {
+            let equal = with.equal(&found[1][name]);
+            assert!(equal, "{} {}: {name}", case["preset"], case["overrides"]);
+        }
+    }
+}
+
 #[tokio::test]
 async fn steps_from_records_to_parameters_equal_those_of_pytorch() {
     let steps: Value =
@@ -127,12 +175,7 @@ async fn steps_from_records_to_parameters_equal_those_of_pytorch() {
     let model = golden(steps["model"].as_str().expect("a name"));
     for case in list(&steps["cases"]) {
         let (settings, models) = settings(case, &steps);
-        let groups: Vec<Vec<EpisodeRecord>> = (0..)
-            .zip(list(&case["groups"]))
-            .map(|(group, records)| {
-                (0..).zip(list(records)).map(|(member, value)| record(value, group, member)).collect()
-            })
-            .collect();
+        let groups = groups_of(case);
         let trainer = Trainer::open(&model, &Settings::default()).expect("a model");
         let (before, _) = weights(&trainer).await;
         trainer.begin_stage(models).await.expect("a stage");

@@ -79,19 +79,39 @@ fn regression_is_that_of_the_formula() {
     all_near(&gradients(&batch, &flags, &tokens, 1.0).1, &expected, "gradient");
 }
 
+/// Loss and gradient of a case on the tree of episodes.
+fn on_tree(case: &Value, flags: &Algorithm, reference_point: f64) {
+    let (mut batch, tokens) = batch(&golden()["fixtures"]["tree"], flags);
+    for position in batch.episodes.iter().flat_map(|episode| &episode.contexts).flat_map(|context| &context.positions) {
+        let token = &tokens[position.at - 1];
+        let own = &mut batch.inputs[position.input].tokens;
+        own.set(Column::Proximal, position.token, number(token, "current"));
+        own.set(Column::Reference, position.token, number(token, "reference"));
+    }
+    let episodes: Vec<usize> = (0..batch.episodes.len()).collect();
+    let judged = judge(&mut batch, &episodes, flags.surrogate, reference_point);
+    near(judged.loss, number(case, "loss"), 1.0, "loss on a tree");
+    all_near(&gradients(&batch, flags, &tokens, 1.0).1, &leaves(&case["gradient"]), "gradient on a tree");
+}
+
 /// REFUEL's loss on the tree: each pair of a group compares its replies to the prefix that it shares.
 #[test]
 fn regression_over_replies_is_that_of_the_formula() {
-    let golden = golden();
-    let case = &golden["replies"];
+    let case = &golden()["replies"];
     let surrogate = Surrogate::Regression { eta: number(case, "eta"), over: RegressionOver::Reply };
-    let flags = Algorithm { surrogate, ..preset("dpo") };
-    let (mut batch, tokens) = batch(&golden["fixtures"]["tree"], &flags);
-    for position in batch.episodes.iter().flat_map(|episode| &episode.contexts).flat_map(|context| &context.positions) {
-        let current = number(&tokens[position.at - 1], "current");
-        batch.inputs[position.input].tokens.set(Column::Proximal, position.token, current);
-    }
-    let episodes: Vec<usize> = (0..batch.episodes.len()).collect();
-    near(judge(&mut batch, &episodes, flags.surrogate, 0.0).loss, number(case, "loss"), 1.0, "loss of pairs");
-    all_near(&gradients(&batch, &flags, &tokens, 1.0).1, &leaves(&case["gradient"]), "gradient");
+    on_tree(case, &Algorithm { surrogate, ..preset("dpo") }, 0.0);
+}
+
+/// An episode's log-ratio is that of its whole path, also in a branch.
+#[test]
+fn branches_are_whole_episodes() {
+    let cases = &golden()["paths"];
+    let of = |name: &str, constant: &str| number(&cases[name], constant);
+    let surrogate = Surrogate::Regression { eta: of("regression", "eta"), over: RegressionOver::Episode };
+    on_tree(&cases["regression"], &Algorithm { surrogate, ..preset("dpo") }, 0.0);
+    let surrogate = Surrogate::Preference { beta: of("pairs", "beta") };
+    on_tree(&cases["pairs"], &Algorithm { surrogate, ..preset("dpo") }, 0.0);
+    let beta = of("unpaired", "beta");
+    let surrogate = Surrogate::UnpairedPreference { beta, desirable: 1.0, undesirable: 1.0 };
+    on_tree(&cases["unpaired"], &Algorithm { surrogate, ..preset("kto") }, of("unpaired", "reference_point"));
 }

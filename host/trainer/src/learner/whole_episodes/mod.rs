@@ -46,24 +46,43 @@ pub(super) fn judge(batch: &mut Batch, episodes: &[usize], surrogate: Surrogate,
     judged
 }
 
-/// Tokens of an input whose log-ratios are added up.
+/// Tokens whose log-ratios are added up: ranges of tokens of inputs. A branch of a tree of episodes has a part in each
+/// episode that owns turns of its path.
 #[derive(Debug, Clone, PartialEq)]
-struct Unit {
-    input: usize,
-    tokens: Range<usize>,
-}
+struct Unit(Vec<(usize, Range<usize>)>);
 
 impl Unit {
-    /// All tokens of an input.
-    fn whole(batch: &Batch, input: usize) -> Self {
-        Self { input, tokens: 0..batch.inputs[input].tokens.len() }
+    /// The whole path of an input, from the first turn of the episode on.
+    fn path(batch: &Batch, input: usize) -> Self {
+        let turns = batch.inputs[input].turns.iter().enumerate();
+        let owners = turns.map(|(turn, part)| (part.shared_with.unwrap_or(input), turn));
+        Self(
+            owners
+                .filter_map(|(owner, turn)| Some((owner, batch.inputs[owner].turns.get(turn)?.tokens.clone())))
+                .collect(),
+        )
+    }
+
+    /// The paths of these episodes that have a token in the loss, with their inputs.
+    fn paths(batch: &Batch, episodes: &[usize]) -> Vec<(usize, Self)> {
+        let inputs = (0..batch.inputs.len()).filter(|index| episodes.contains(&batch.inputs[*index].episode));
+        let paths = inputs.map(|input| (input, Self::path(batch, input)));
+        paths.filter(|(_, path)| path.tokens(batch).next().is_some()).collect()
+    }
+
+    /// The tokens in the loss, each with its input.
+    fn tokens<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = (usize, usize)> + 'a {
+        let parts = self.0.iter().flat_map(|(input, tokens)| tokens.clone().map(|token| (*input, token)));
+        parts.filter(|(input, token)| batch.inputs[*input].tokens.is_in_loss(*token))
     }
 
     /// Sum of the log-ratios of current to `base` log-probabilities, over the tokens in the loss.
     fn log_ratios(&self, batch: &Batch, base: Column) -> f64 {
-        let tokens = &batch.inputs[self.input].tokens;
-        let in_loss = self.tokens.clone().filter(|token| tokens.is_in_loss(*token));
-        in_loss.map(|token| tokens.get(Column::Proximal, token) - tokens.get(base, token)).sum()
+        let log_ratio = |(input, token): (usize, usize)| {
+            let tokens = &batch.inputs[input].tokens;
+            tokens.get(Column::Proximal, token) - tokens.get(base, token)
+        };
+        self.tokens(batch).map(log_ratio).sum()
     }
 }
 
@@ -76,15 +95,9 @@ impl Slopes {
     }
 
     /// Adds the derivative by the sum over a unit.
-    fn add(&mut self, Unit { input, tokens }: Unit, slope: f64) {
-        self.0[input][tokens].iter_mut().for_each(|derivative| *derivative += slope);
+    fn add(&mut self, Unit(parts): Unit, slope: f64) {
+        for (input, tokens) in parts {
+            self.0[input][tokens].iter_mut().for_each(|derivative| *derivative += slope);
+        }
     }
-}
-
-/// Inputs of these episodes with a token in the loss.
-fn inputs_in_loss(batch: &Batch, episodes: &[usize]) -> Vec<usize> {
-    (0..batch.inputs.len())
-        .filter(|index| episodes.contains(&batch.inputs[*index].episode))
-        .filter(|index| batch.inputs[*index].tokens.in_loss().next().is_some())
-        .collect()
 }

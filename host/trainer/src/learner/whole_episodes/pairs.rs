@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use gymkhana_algorithm::{RegressionOver, Surrogate};
 
 use super::super::layout::Batch;
-use super::{Judged, Slopes, Unit, inputs_in_loss};
+use super::{Judged, Slopes, Unit};
 use crate::token_stats::Column;
 
 /// The mean loss of the pairs.
@@ -34,7 +34,7 @@ pub(super) fn slopes(batch: &Batch, episodes: &[usize], surrogate: Surrogate) ->
 /// The tokens that a pair compares; `None` if one episode ends where they begin to differ.
 fn units(batch: &Batch, one: usize, other: usize, surrogate: Surrogate) -> Option<[Unit; 2]> {
     if !matches!(surrogate, Surrogate::Regression { over: RegressionOver::Reply, .. }) {
-        return Some([one, other].map(|input| Unit::whole(batch, input)));
+        return Some([one, other].map(|input| Unit::path(batch, input)));
     }
     // The input that trains on a turn identifies the turn's reply.
     let owner = |input: usize, turn: usize| batch.inputs[input].turns.get(turn)?.shared_with.or(Some(input));
@@ -44,7 +44,7 @@ fn units(batch: &Batch, one: usize, other: usize, surrogate: Surrogate) -> Optio
     }
     let reply = |input: usize| {
         let input = owner(input, turn)?;
-        Some(Unit { input, tokens: batch.inputs[input].turns.get(turn)?.tokens.clone() })
+        Some(Unit(vec![(input, batch.inputs[input].turns.get(turn)?.tokens.clone())]))
     };
     Some([reply(one)?, reply(other)?])
 }
@@ -73,7 +73,7 @@ fn of_pair(surrogate: Surrogate, difference: f64, reward_difference: f64) -> (f6
 
 /// Pairs of inputs of one seat in one group. For preferences the better one comes first and equal rewards give no pair.
 fn pairs(batch: &Batch, episodes: &[usize], surrogate: Surrogate) -> Vec<(usize, usize)> {
-    let there = inputs_in_loss(batch, episodes);
+    let there: Vec<usize> = Unit::paths(batch, episodes).into_iter().map(|(input, _)| input).collect();
     let mut pairs = Vec::new();
     for (place, one) in there.iter().enumerate() {
         for other in &there[place + 1..] {
