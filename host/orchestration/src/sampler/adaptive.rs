@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     fn known(outcomes: &str, longest: u32) -> TaskMemory {
-        TaskMemory { outcomes: outcomes.to_owned(), last: 1, longest }
+        TaskMemory { outcomes: outcomes.to_owned(), last: 1, longest, ..TaskMemory::default() }
     }
 
     /// With `from = 0.5`, `fewest = 2` and groups of 8: 2 + 6 (1 - p) / 0.5, so 8 at 0.5, 5 at 0.75, 2 at 1.

@@ -50,7 +50,7 @@ mod tests {
     /// Memory after one step, in which the tasks had these outcomes.
     fn memory(tasks: &[(u64, &str)]) -> Memory {
         let known = |(index, outcomes): &(u64, &str)| {
-            (*index, TaskMemory { outcomes: (*outcomes).to_owned(), last: 1, longest: 0 })
+            (*index, TaskMemory { outcomes: (*outcomes).to_owned(), last: 1, ..TaskMemory::default() })
         };
         Memory { steps: 1, tasks: tasks.iter().map(known).collect(), ..Memory::default() }
     }

@@ -17,8 +17,8 @@ pub struct Attempts {
     pub index: u64,
     /// For each attempt, whether it solved the task.
     pub solved: Vec<bool>,
-    /// Turns of the longest attempt that solved it, those of the seat with the most turns; 0 without one.
-    pub longest: u32,
+    /// For each attempt that solved it, the turns of the seat with the most turns; 0 for another attempt.
+    pub turns: Vec<u32>,
 }
 
 impl Attempts {
@@ -30,8 +30,8 @@ impl Attempts {
         finished.sort_by_key(|record| (record.id.member, record.id.attempt));
         let first = finished.first()?;
         let solved = finished.iter().map(|record| record.success).collect();
-        let longest = finished.iter().filter(|record| record.success).map(|record| turns(record)).max().unwrap_or(0);
-        Some(Self { environment: first.environment.clone(), index: first.task.index, solved, longest })
+        let turns = finished.iter().map(|record| if record.success { turns(record) } else { 0 }).collect();
+        Some(Self { environment: first.environment.clone(), index: first.task.index, solved, turns })
     }
 }
 
@@ -83,7 +83,10 @@ pub struct TaskMemory {
     pub outcomes: String,
     /// Training step of the last attempt, by [`Memory::steps`].
     pub last: u64,
-    /// Turns of the longest attempt that solved the task; 0 without one.
+    /// Turns of those of these attempts that solved the task, 0 for others, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<u32>,
+    /// Turns of the longest of these attempts that solved the task; 0 without one.
     pub longest: u32,
 }
 
@@ -120,7 +123,9 @@ impl TaskMemory {
         // All characters have one byte.
         self.outcomes.drain(..self.outcomes.len().saturating_sub(window));
         self.last = step;
-        self.longest = self.longest.max(attempts.longest);
+        self.turns.extend(&attempts.turns);
+        self.turns.drain(..self.turns.len().saturating_sub(window));
+        self.longest = self.turns.iter().copied().max().unwrap_or(0);
     }
 
     /// Number of attempts that count.
@@ -163,7 +168,8 @@ mod tests {
     use super::*;
 
     fn attempts(solved: &[bool]) -> Attempts {
-        Attempts { environment: None, index: 0, solved: solved.to_vec(), longest: 3 }
+        let turns = solved.iter().map(|solved| u32::from(*solved) * 3).collect();
+        Attempts { environment: None, index: 0, solved: solved.to_vec(), turns }
     }
 
     /// The last four of 0 1 1 0 0 are 1 1 0 0: half of them solved, and the newer half worse by 1.
@@ -175,6 +181,21 @@ mod tests {
         memory.add(&attempts(&[true, false, false]), 4, 9);
         assert_eq!((memory.outcomes.as_str(), memory.last, memory.longest), ("1100", 9, 3));
         assert_eq!((memory.success(), memory.progress()), (Some(0.5), Some(1.0)));
+    }
+
+    /// Of solved attempts of 9, 4 and 2 turns, the first leaves a window of three with the third step.
+    #[test]
+    fn the_longest_attempt_is_that_of_the_last_attempts() {
+        let mut memory = TaskMemory::default();
+        let mut longest = |solved: &[bool], turns: &[u32]| {
+            let (solved, turns) = (solved.to_vec(), turns.to_vec());
+            memory.add(&Attempts { environment: None, index: 0, solved, turns }, 3, 1);
+            memory.longest
+        };
+        assert_eq!(longest(&[true], &[9]), 9);
+        assert_eq!(longest(&[true, false], &[4, 0]), 9);
+        assert_eq!(longest(&[true], &[2]), 4);
+        assert_eq!(longest(&[false, false, false], &[0, 0, 0]), 0);
     }
 
     #[test]

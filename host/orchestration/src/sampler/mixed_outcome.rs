@@ -112,7 +112,7 @@ mod tests {
         let own = MixedOutcomeTasks { tasks: None, attempts: 8, candidates: 5, most: 2 };
         let known = |index: u64| {
             let outcomes = if index == 4 { "01010101" } else { "11111111" };
-            (index, TaskMemory { outcomes: outcomes.to_owned(), last: 1, longest: 0 })
+            (index, TaskMemory { outcomes: outcomes.to_owned(), last: 1, ..TaskMemory::default() })
         };
         let mut memory = Memory { tasks: (0..10).map(known).collect(), ..Memory::default() };
         let mut order = TaskOrder::shuffled("train", Some(10), Seed(1));

@@ -223,7 +223,7 @@ mod tests {
             environment: Some(if task.environment == 0 { "lake" } else { "stories" }.to_owned()),
             index: task.task.index,
             solved: vec![!task.task.index.is_multiple_of(3); 2],
-            longest: 1,
+            turns: vec![1; 2],
         };
         tasks.iter().map(of).collect()
     }

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn memory(outcomes: &[&str]) -> Memory {
-        let known = |outcomes: &&str| TaskMemory { outcomes: (*outcomes).to_owned(), last: 1, longest: 0 };
+        let known = |outcomes: &&str| TaskMemory { outcomes: (*outcomes).to_owned(), last: 1, ..TaskMemory::default() };
         Memory { tasks: (0..).zip(outcomes.iter().map(known)).collect(), ..Memory::default() }
     }
 

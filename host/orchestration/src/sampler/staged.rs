@@ -62,7 +62,7 @@ mod tests {
     }
 
     fn step(solved: bool) -> Attempts {
-        Attempts { environment: None, index: 0, solved: vec![solved, false], longest: 0 }
+        Attempts { environment: None, index: 0, solved: vec![solved, false], turns: vec![0, 0] }
     }
 
     /// Three steps, then five at a success of one half, then the last phase for good.

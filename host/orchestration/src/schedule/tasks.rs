@@ -5,10 +5,14 @@ use gymkhana_registry::Capability;
 use gymkhana_rollout::PluginSet;
 use gymkhana_sandbox::SplitInfo;
 
+use super::permutation::Permutation;
 use crate::error::{Classify, RunError, RunResult};
 use crate::sampler::weights;
 use gymkhana_config::{SamplerSection, WeightedTasks};
 use gymkhana_nearest::did_you_mean;
+
+/// Largest number of tasks whose order is a list, of 128 MiB.
+const MAX_LISTED: u64 = 1 << 24;
 
 /// Order of the tasks of a split.
 pub struct TaskOrder {
@@ -22,14 +26,37 @@ pub struct TaskOrder {
 enum Rule {
     /// The tasks as the split has them.
     Sequential,
-    /// All tasks in each pass, in an order of its own; an infinite split in its order.
-    Shuffled {
-        /// Pass whose permutation `order` holds.
-        pass: Option<u64>,
-        order: Vec<u64>,
-    },
+    /// All tasks in each pass, in an order of its own; an infinite split in its order. The last pass that was asked for is
+    /// held.
+    Shuffled(Option<(u64, PassOrder)>),
     /// Independent draws by these sums of weights.
     Weighted(Vec<f64>),
+}
+
+/// The order of one pass.
+enum PassOrder {
+    List(Vec<u64>),
+    /// Of a split with more than [`MAX_LISTED`] tasks.
+    Computed(Permutation),
+}
+
+impl PassOrder {
+    fn new(count: u64, seed: Seed) -> Self {
+        if count > MAX_LISTED {
+            return Self::Computed(Permutation::new(count, seed));
+        }
+        let mut order: Vec<u64> = (0..count).collect();
+        seed.stream().shuffle(&mut order);
+        Self::List(order)
+    }
+
+    /// The index of the task at a place below the number of tasks.
+    fn at(&self, place: u64) -> u64 {
+        match self {
+            Self::List(order) => order[place as usize],
+            Self::Computed(permutation) => permutation.at(place),
+        }
+    }
 }
 
 impl TaskOrder {
@@ -57,7 +84,7 @@ impl TaskOrder {
 
     /// A shuffled order of this number of tasks.
     pub(crate) fn shuffled(split: &str, count: Option<u64>, seed: Seed) -> Self {
-        Self { split: split.to_owned(), count, seed, rule: Rule::Shuffled { pass: None, order: vec![] } }
+        Self { split: split.to_owned(), count, seed, rule: Rule::Shuffled(None) }
     }
 
     fn weighted(self, section: &WeightedTasks, plugins: &PluginSet) -> RunResult<Self> {
@@ -108,14 +135,12 @@ impl TaskOrder {
             }
             (_, None) => position,
             (Rule::Sequential, Some(count)) => position % count,
-            (Rule::Shuffled { pass: held, order }, Some(count)) => {
-                let pass = position / count;
-                if *held != Some(pass) {
-                    *order = (0..count).collect();
-                    seed.child(pass).stream().shuffle(order);
-                    *held = Some(pass);
+            (Rule::Shuffled(held), Some(count)) => {
+                let (pass, place) = (position / count, position % count);
+                match held {
+                    Some((held, order)) if *held == pass => order.at(place),
+                    _ => held.insert((pass, PassOrder::new(count, seed.child(pass)))).1.at(place),
                 }
-                order[(position % count) as usize]
             }
         };
         self.task(index)
@@ -231,6 +256,15 @@ mod tests {
         assert!(passes.iter().any(|pass| *pass != passes[0]), "every pass has the same order");
         // A position yields the same task whatever was requested before.
         assert_eq!(tasks.take(3, 1)[0].index, passes[0][3]);
+    }
+
+    /// A plugin may name any number of tasks.
+    #[test]
+    fn a_huge_split_needs_no_list() {
+        let mut tasks = TaskOrder::shuffled("train", Some(1 << 40), Seed(3));
+        let first: std::collections::BTreeSet<u64> = tasks.take(0, 1000).into_iter().map(|task| task.index).collect();
+        assert_eq!(first.len(), 1000);
+        assert!(first.iter().all(|index| *index < 1 << 40));
     }
 
     /// Weights 1, 0 and 3: task 1 is never drawn, and task 2 three times as often as task 0.
