@@ -34,9 +34,17 @@ fn count(options: &Options) -> u64 {
     options.integer("tasks") as u64
 }
 
-/// Number of composed tasks of a split. Tasks that are generated without limit have indices of 64 bits.
-fn tasks_of(split: &Split, count: u64) -> u64 {
-    split.tasks.unwrap_or(u64::MAX) / count
+/// Number of composed tasks of a split; `None` for tasks that are generated without limit.
+fn tasks_of(split: &Split, count: u64) -> Option<u64> {
+    split.tasks.map(|tasks| tasks / count)
+}
+
+/// Index of the first of `count` tasks that make the composed one; `None` outside of the split, or where an index would
+/// need more than 64 bits.
+fn first_of(split: &Split, index: u64, count: u64) -> Option<u64> {
+    let inside = tasks_of(split, count).is_none_or(|tasks| index < tasks);
+    let last = index.checked_add(1).and_then(|next| next.checked_mul(count)).filter(|_| inside)?;
+    Some(last - count)
 }
 
 /// Text before the observations of a task.
@@ -115,17 +123,16 @@ impl Wrapper for Compose {
     }
 
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {
-        let split = |split: Split| Split { tasks: Some(tasks_of(&split, count(options))), ..split };
+        let split = |split: Split| Split { tasks: tasks_of(&split, count(options)), ..split };
         Ok(inner_splits()?.into_iter().map(split).filter(|split| split.tasks != Some(0)).collect())
     }
 
     fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
         let count = count(options);
         let split = inner_splits()?.into_iter().find(|split| split.name == task.split);
-        if split.is_none_or(|split| task.index >= tasks_of(&split, count)) {
-            return Err(Error::not_found(format!("split `{}` has no task {} of {count}", task.split, task.index)));
-        }
-        let first = task.index * count;
+        let first = split.and_then(|split| first_of(&split, task.index, count));
+        let missing = || Error::not_found(format!("split `{}` has no task {} of {count}", task.split, task.index));
+        let first = first.ok_or_else(missing)?;
         let (mut parts, mut all) = (Vec::new(), Started::default());
         for index in 0..count {
             let inside = Task { split: task.split.clone(), index: first + index };
@@ -233,6 +240,19 @@ mod tests {
     use gymkhana_sdk::{Function, Parameters};
 
     use super::*;
+
+    /// Two in one: of 7 tasks the first six make three. An endless split stays endless up to the last index of 64 bits.
+    #[test]
+    fn splits_are_divided() {
+        let finite = Split::of("test", 7);
+        assert_eq!(tasks_of(&finite, 2), Some(3));
+        assert_eq!([0, 2, 3].map(|index| first_of(&finite, index, 2)), [Some(0), Some(4), None]);
+        let endless = Split::endless("train");
+        assert_eq!(tasks_of(&endless, 2), None);
+        assert_eq!(first_of(&endless, 1 << 40, 2), Some(1 << 41));
+        let last = u64::MAX / 2 - 1;
+        assert_eq!([last, last + 1].map(|index| first_of(&endless, index, 2)), [Some(u64::MAX - 3), None]);
+    }
 
     #[test]
     fn functions_of_all_tasks_are_offered_once() {

@@ -12,12 +12,14 @@ pub enum Paid {
     Best,
     /// That of the last attempt without that of the first.
     Improvement,
+    /// That of all attempts: each pays its own reward.
+    Each,
 }
 
 impl Paid {
     /// Names in a run file.
-    pub const NAMES: [&str; 3] = ["last", "best", "improvement"];
-    const ALL: [Self; 3] = [Self::Last, Self::Best, Self::Improvement];
+    pub const NAMES: [&str; 4] = ["last", "best", "improvement", "each"];
+    const ALL: [Self; 4] = [Self::Last, Self::Best, Self::Improvement, Self::Each];
 
     /// The sum of this name.
     pub fn named(name: &str) -> Result<Self, Error> {
@@ -53,6 +55,7 @@ impl Account {
             Paid::Last => earned,
             Paid::Best => self.best,
             Paid::Improvement => earned - first,
+            Paid::Each => self.paid + earned,
         };
         let reward = due - self.paid;
         self.paid = due;
@@ -91,6 +94,7 @@ mod tests {
         assert_eq!(rewards(Paid::Last, &attempts), [0.25, 0.75, -0.5]);
         assert_eq!(rewards(Paid::Best, &attempts), [0.25, 0.75, 0.0]);
         assert_eq!(rewards(Paid::Improvement, &attempts), [0.0, 0.75, -0.5]);
+        assert_eq!(rewards(Paid::Each, &attempts), attempts);
         // A first attempt below zero is the best one so far.
         assert_eq!(rewards(Paid::Best, &[-1.0, -2.0]), [-1.0, 0.0]);
     }

@@ -1,7 +1,8 @@
 //! Several attempts at one task, with feedback between them.
 //!
 //! An attempt is an episode of the environment inside, with the same task and seed. Rewards are paid when an attempt ends, so
-//! that their sum is that of the last attempt, of the best one, or the improvement from the first to the last.
+//! that their sum is that of the last attempt, of the best one, the improvement from the first to the last, or that of
+//! all attempts.
 
 mod account;
 
@@ -11,6 +12,9 @@ use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper, inner_splits, only};
 use gymkhana_sdk::{Error, OptionInfo, Options, Range, Task, Value, plugin, text};
 
 use account::{Account, Paid};
+
+/// Largest number of attempts.
+const MOST_ATTEMPTS: f64 = 16.0;
 
 /// Option values of the run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,12 +85,14 @@ impl Retry {
 impl Wrapper for Retry {
     fn info(inner: &InnerInfo) -> Info {
         let Range { low, high } = inner.rewards();
-        // The improvement can be as large as the range of one attempt is wide.
-        let (low, high) = (low.min(low - high).min(0.0), high.max(high - low).max(0.0));
+        // The improvement can be as large as the range of one attempt is wide, and each of all attempts can pay.
+        let (low, high) =
+            (low.min(low - high).min(MOST_ATTEMPTS * low), high.max(high - low).max(MOST_ATTEMPTS * high));
+        let (low, high) = (low.min(0.0), high.max(0.0));
         inner
             .described(format!("{}; several attempts", inner.summary()))
             .rewards(low, high)
-            .option(OptionInfo::new("attempts", "Number of attempts", 3).within(1.0, 16.0))
+            .option(OptionInfo::new("attempts", "Number of attempts", 3).within(1.0, MOST_ATTEMPTS))
             .option(OptionInfo::new("reward", "Sum of rewards", "last").one_of(&Paid::NAMES))
             .option(
                 OptionInfo::new("enough", "Sum of an attempt's rewards that ends the episode", 1.0).within(-1e6, 1e6),
