@@ -8,7 +8,7 @@ use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, Phase, Seed, TaskRef};
 use gymkhana_rollout::{
     BoundPlugin, BoundReward, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, EpisodePlan, Limits, PluginSet,
-    RewardSum, Rollout,
+    ProvokedReward, RewardSum, Rollout,
 };
 use gymkhana_sandbox::Plugin;
 use gymkhana_trainer::{Settings, TinyModel, Trainer};
@@ -47,7 +47,7 @@ pub async fn rollout(
     let tools = tools.iter().map(|tool| bound(tool)).collect();
     let rewards = rewards.iter().map(|reward| BoundReward { bound: bound(reward), term: 1.0.into() }).collect();
     let set = PluginSet::assemble(bound(environment), tools, rewards).await?;
-    let reward_sum = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success: success.parse()? };
+    let reward_sum = RewardSum { environment: 1.0.into(), provoked: ProvokedReward::Least, success: success.parse()? };
     let limits = Limits {
         turns,
         context_tokens: 1_000_000,

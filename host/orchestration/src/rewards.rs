@@ -1,6 +1,6 @@
 //! Rewards of a run file: weights, schedules, gates and the success criterion.
 
-use gymkhana_rollout::{Gate, PluginSet, RewardSum, RewardTerm, RuleError, Weight, WeightSchedule};
+use gymkhana_rollout::{Gate, PluginSet, ProvokedReward, RewardSum, RewardTerm, RuleError, Weight, WeightSchedule};
 
 use crate::error::{Classify, RunError, RunResult};
 use gymkhana_config::RunFile;
@@ -17,11 +17,26 @@ pub fn reward_sum(file: &RunFile, set: &PluginSet) -> RunResult<RewardSum> {
     let section = &file.environment;
     let sum = RewardSum {
         environment: term("environment", section.weight, section.schedule, section.gate.as_deref())?,
-        failure_reward: file.failures.reward,
+        provoked: file.failures.provoked,
         success: file.success.parse().map_err(|error: RuleError| with_metrics(&error, &file.success, set))?,
     };
     set.check_rules(&sum).map_err(|error| with_nearest_name(&error))?;
     Ok(sum)
+}
+
+/// Warning for a `failures.provoked` above the least total of an environment: an agent that cannot do worse than by a
+/// crash may learn to provoke one.
+#[must_use]
+pub fn provoked_warning(set: &PluginSet, sum: &RewardSum) -> Option<String> {
+    let ProvokedReward::Fixed(total) = sum.provoked else { return None };
+    let least = set.least_total(sum, 0);
+    (total > least).then(|| {
+        format!(
+            "failures.provoked = {total} pays more than the least total of environment `{}`, {least}: the policy may \
+             learn to provoke failures\nhint: use failures.provoked = \"least\", or at most {least}",
+            set.environment().plugin.name()
+        )
+    })
 }
 
 /// Error of a success criterion that names no metric, with the metrics of the run.

@@ -118,7 +118,8 @@ pub struct EpisodeRecord {
     pub turn_gains: Vec<Vec<f64>>,
     /// Whether the run's success rule holds.
     pub success: bool,
-    /// Whether the group's sampling plan selected the episode for training.
+    /// Whether training selected the episode: the group's sampling plan did, and neither was the group in excess nor did
+    /// dynamic sampling replace it because of equal rewards.
     pub selected: bool,
     /// All failures, in order.
     pub failures: Vec<Failure>,

@@ -97,6 +97,9 @@ pub mod rl {
         RUN:
         REWARD = "reward", "reward", "mean reward over the step's episodes and the seats that the run's policy plays";
         SUCCESS = "success", "share, 0 to 1", "share of the step's episodes that met `success`";
+        PLAYED_REWARD = "played_reward", "reward", "`reward` over all episodes that the step played, also those of \
+            groups that dynamic sampling replaced; only with `dynamic_sampling`";
+        PLAYED_SUCCESS = "played_success", "share, 0 to 1", "`success` over all these episodes";
         EPISODES = "episodes", "episodes", "episodes of the step, without dropped and unselected ones";
         SAMPLED_TOKENS = "sampled_tokens", "tokens", "tokens that the policies of all seats sampled";
         REPLY_TOKENS = "reply_tokens", "tokens per reply", "mean length of the replies of the run's policy";

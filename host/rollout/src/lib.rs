@@ -29,6 +29,7 @@ use crate::reward::EpisodeEnd;
 pub use agent_player::{AgentPlayed, AgentPlayer, AgentSettings, AgentTask};
 pub use context::{ContextError, ContextStrategy, Summary, Window};
 pub use episode::early_stop::EarlyStop;
+
 pub use episode::limits::Limits;
 pub use episode::live_bytes::DEFAULT_LIVE_BYTES;
 pub use episode::probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
@@ -42,9 +43,10 @@ pub use replay::agent_play::AgentPlay;
 pub use replay::compare::Difference;
 pub use replay::fork::{FailedForks, ForkCheck, ForkError};
 pub use reward::{
-    EndedEpisode, Gate, RewardSum, RewardTerm, RuleError, ScheduleError, SuccessRule, Weight, WeightSchedule,
-    WeightShape,
+    EndedEpisode, Gate, ProvokedReward, RewardSum, RewardTerm, RuleError, ScheduleError, SuccessRule, Weight,
+    WeightSchedule, WeightShape,
 };
+pub use scoring::hidden_fields::HiddenFields;
 
 /// A fault of the host that ends the run.
 #[derive(Debug, thiserror::Error)]

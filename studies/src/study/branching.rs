@@ -10,7 +10,7 @@ use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Segment, TaskRef, Value};
 use gymkhana_rollout::{
     Actor, BoundPlugin, BoundReward, Branch, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, GroupPlan, Limits,
-    PluginSet, RewardSum, Rollout, SamplingPlan,
+    PluginSet, ProvokedReward, RewardSum, Rollout, SamplingPlan,
 };
 use gymkhana_sandbox::{Sandbox, SandboxConfig};
 use gymkhana_trainer::{Optimizer, Settings, SftSettings, TinyModel, Trainer};
@@ -91,7 +91,7 @@ async fn word_problems() -> Result<Rollout> {
     let right = BoundReward { bound: bound(load(&sandbox, "answer-match")?), term: 1.0.into() };
     let set = PluginSet::assemble(environment, vec![calculator], vec![right]).await?;
     let success = "answer-match.correct".parse()?;
-    let reward_sum = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success };
+    let reward_sum = RewardSum { environment: 1.0.into(), provoked: ProvokedReward::Least, success };
     let limits = Limits {
         turns: 3,
         context_tokens: 256,

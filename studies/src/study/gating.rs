@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use gymkhana_benches::Effort;
 use gymkhana_record::{Ending, EpisodeRecord, PluginScore, Score, Seed};
-use gymkhana_rollout::{Gate, RewardSum, RewardTerm};
+use gymkhana_rollout::{Gate, ProvokedReward, RewardSum, RewardTerm};
 
 use super::{Row, Study};
 use crate::table::{Table, mean, play, preset, settings, trainer};
@@ -75,7 +75,7 @@ impl RewardRule {
         let success = format!("{OUTCOME}.total").parse()?;
         let gate = gated.then(|| Gate::parse(POLISHED, &format!("{OUTCOME}.total >= 0.5"))).transpose()?;
         Ok(Self {
-            sum: RewardSum { environment: 1.0.into(), failure_reward: 0.0, success },
+            sum: RewardSum { environment: 1.0.into(), provoked: ProvokedReward::Least, success },
             outcome: 1.0.into(),
             polish: RewardTerm { gate, ..RewardTerm::from(1.0) },
         })

@@ -10,7 +10,7 @@ use gymkhana_policy::{GenerateRequest, Sampling, ScriptedPolicy};
 use gymkhana_record::{EpisodeId, EpisodeRecord, Phase, Seed, Segment, TaskRef};
 use gymkhana_rollout::{
     Actor, BoundPlugin, ContextStrategy, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, EpisodePlan, Limits,
-    PluginSet, RewardSum, Rollout, Summary,
+    PluginSet, ProvokedReward, RewardSum, Rollout, Summary,
 };
 use gymkhana_sandbox::{Sandbox, SandboxConfig};
 use gymkhana_trainer::{Optimizer, SftSettings, Trainer};
@@ -79,7 +79,8 @@ async fn rollout(trainer: &Trainer) -> Result<Rollout> {
         live_bytes: DEFAULT_LIVE_BYTES,
         early_stop: EarlyStop::default(),
     };
-    let sum = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success: "environment.success".parse()? };
+    let sum =
+        RewardSum { environment: 1.0.into(), provoked: ProvokedReward::Least, success: "environment.success".parse()? };
     let summary = Summary { tokens: FULL, instruction: INSTRUCTION.to_owned() };
     Ok(Rollout::new(plugins, chat(trainer)?, limits, sum, None, 0).with_context(ContextStrategy::Summary(summary))?)
 }

@@ -12,7 +12,7 @@ use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, TaskRef
 use gymkhana_registry::Capability;
 use gymkhana_rollout::{
     Actor, BoundPlugin, BoundReward, ContextStrategy, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop,
-    EpisodePlan, Limits, PluginSet, RewardSum, RewardTerm, Rollout,
+    EpisodePlan, Limits, PluginSet, ProvokedReward, RewardSum, RewardTerm, Rollout,
 };
 use gymkhana_sandbox::{Grants, Outbound, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
@@ -29,6 +29,7 @@ pub struct Table {
     tools: Vec<(String, Options)>,
     rewards: Vec<(String, Options, RewardTerm)>,
     worlds: HashMap<String, Arc<dyn Outbound>>,
+    provoked: ProvokedReward,
 }
 
 fn options(options: &[(&str, Value)]) -> Options {
@@ -43,6 +44,7 @@ impl Table {
             tools: vec![],
             rewards: vec![],
             worlds: HashMap::new(),
+            provoked: ProvokedReward::Fixed(FAILURE_REWARD),
         }
     }
 
@@ -61,6 +63,12 @@ impl Table {
     /// Grants a plugin outbound calls through this client.
     pub fn granting(mut self, plugin: &str, world: Arc<dyn Outbound>) -> Self {
         self.worlds.insert(plugin.to_owned(), world);
+        self
+    }
+
+    /// Replaces the reward of provoked failures.
+    pub fn provoked(mut self, provoked: ProvokedReward) -> Self {
+        self.provoked = provoked;
         self
     }
 
@@ -141,7 +149,7 @@ pub async fn rollout_in(sandbox: &Sandbox, table: &Table, limits: Limits, retrie
     let set = PluginSet::assemble(bind(&table.environment), tools, rewards).await.expect("a sound set");
     let reward_sum = RewardSum {
         environment: 1.0.into(),
-        failure_reward: FAILURE_REWARD,
+        provoked: table.provoked,
         success: "environment.success".parse().expect("a rule"),
     };
     Rollout::new(set, chat(), limits, reward_sum, None, retries)
@@ -186,6 +194,16 @@ pub async fn play(rollout: &Rollout, replies: &[&str]) -> EpisodeRecord {
 
 /// Like `play`; `before_reply` is called before each reply of the policy.
 pub async fn play_with(rollout: &Rollout, replies: &[&str], before_reply: impl Fn() + Send + Sync) -> EpisodeRecord {
+    play_plan_with(rollout, plan(0, 7), replies, before_reply).await
+}
+
+/// Like `play_with`, an episode of this plan.
+pub async fn play_plan_with(
+    rollout: &Rollout,
+    plan: EpisodePlan,
+    replies: &[&str],
+    before_reply: impl Fn() + Send + Sync,
+) -> EpisodeRecord {
     let encoded: Vec<Vec<u32>> = replies
         .iter()
         .map(|reply| rollout.chat().encode_reply(&[ReplyPiece::Frame(reply)]).expect("a reply in tokens"))
@@ -198,11 +216,16 @@ pub async fn play_with(rollout: &Rollout, replies: &[&str], before_reply: impl F
         *turn += 1;
         encoded.get(*turn - 1).cloned().unwrap_or_default()
     });
-    play_by(rollout, Actor::Policy(&policy)).await
+    play_plan(rollout, plan, Actor::Policy(&policy)).await
 }
 
 /// Plays the first training task with this actor.
 pub async fn play_by(rollout: &Rollout, speaker: Actor<'_>) -> EpisodeRecord {
-    let mut records = rollout.run_group(vec![plan(0, 7)], speaker).await.expect("no fault of the host");
+    play_plan(rollout, plan(0, 7), speaker).await
+}
+
+/// Plays one episode with this actor.
+pub async fn play_plan(rollout: &Rollout, plan: EpisodePlan, speaker: Actor<'_>) -> EpisodeRecord {
+    let mut records = rollout.run_group(vec![plan], speaker).await.expect("no fault of the host");
     records.remove(0)
 }

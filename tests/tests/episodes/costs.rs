@@ -138,7 +138,7 @@ async fn logs_of_rewards_and_of_failed_starts_are_recorded() {
     assert_eq!(record.logs, []);
     let table = Table::new().environment("guest-hostile-environment", &behaviour("trap-start"));
     let record = play(&rollout_in(&sandbox, &table, limits(), 0).await, &[]).await;
-    assert_eq!(record.ending, Ending::EnvironmentFailed);
+    assert_eq!(record.ending, Ending::Dropped);
     assert!(record.logs.iter().any(|entry| entry.call_site == CallSite::Reset && entry.text.contains("as asked")));
 }
 
@@ -194,7 +194,7 @@ async fn an_episode_whose_neighbour_ended_their_shared_tool_is_dropped() {
     let set = gymkhana_rollout::PluginSet::assemble(environment, vec![bound(&tool)], vec![]).await.unwrap();
     let reward_sum = gymkhana_rollout::RewardSum {
         environment: 1.0.into(),
-        failure_reward: crate::common::FAILURE_REWARD,
+        provoked: gymkhana_rollout::ProvokedReward::Fixed(crate::common::FAILURE_REWARD),
         success: "environment.success".parse().unwrap(),
     };
     let rollout = Rollout::new(set, crate::common::chat(), limits(), reward_sum, None, 0);

@@ -8,6 +8,7 @@ mod context_properties;
 mod contexts;
 mod costs;
 mod episode_machine;
+mod failures;
 mod forging;
 mod forks;
 mod host_faults;

@@ -214,7 +214,7 @@ async fn policies_without_scoring_and_environments_without_an_answer_are_refused
     let field = TurnProbe::Answer(AnswerProbe { field: "anser".to_owned(), ..AnswerProbe::default() });
     let rollout = probing(field).await;
     let record = play_by(&rollout, Actor::Policy(&Scorer::new(&rollout))).await;
-    assert_eq!(record.ending, Ending::EnvironmentFailed);
+    assert_eq!(record.ending, Ending::Dropped);
     let message = &record.failures[0].message;
     assert!(message.contains("`anser`") && message.ends_with("its fields are `answer`"), "{message}");
     let refused = rollout.check_answer(&plan(0, 7).task, Seed(7)).await.unwrap_err();

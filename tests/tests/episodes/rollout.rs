@@ -108,7 +108,6 @@ async fn a_tool_that_crashes_is_an_observation_and_loses_its_state() {
 #[tokio::test]
 async fn a_failing_environment_gives_the_failure_reward() {
     for (behaviour, kind) in [
-        ("trap-start", FailureKind::Trap),
         ("trap-step", FailureKind::Trap),
         ("loop-step", FailureKind::Budget),
         ("nan-reward", FailureKind::Malformed),

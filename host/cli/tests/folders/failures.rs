@@ -39,7 +39,7 @@ fn desk(behaviour: &str, limit: f64) -> Desk {
         policy = {{ checkpoint = "{checkpoint}", max_concurrent_sequences = 16 }}
         environment.options = {{ behaviour = "{behaviour}" }}
         limits = {{ turns = 1, reply_tokens = 96 }}
-        failures = {{ limit = {limit:?}, reward = -0.25 }}
+        failures = {{ limit = {limit:?}, provoked = -0.25 }}
         evaluation.tasks = 0
         stages = [{{ kind = "rl", steps = 1, groups = 8, group_size = 4 }}]
         "#

@@ -11,7 +11,7 @@ use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Value};
 use gymkhana_rollout::{
     Actor, BoundPlugin, BoundReward, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, Difference, EarlyStop, GroupPlan,
-    Limits, PluginSet, RewardSum, Rollout, SamplingPlan,
+    Limits, PluginSet, ProvokedReward, RewardSum, Rollout, SamplingPlan,
 };
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
@@ -60,7 +60,7 @@ async fn rollout(desk: &Desk) -> Rollout {
     let tools = vec![bound("calculator", vec![])];
     let set = PluginSet::assemble(bound("word-problems", vec![]), tools, vec![reward]).await.expect("a set");
     let success = "answer-match.correct".parse().expect("a rule");
-    let reward_sum = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success };
+    let reward_sum = RewardSum { environment: 1.0.into(), provoked: ProvokedReward::Least, success };
     let limits = Limits {
         turns: 2,
         reply_tokens: 24,

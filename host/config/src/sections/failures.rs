@@ -1,5 +1,6 @@
 //! `[failures]`: handling of failed episodes.
 
+use gymkhana_rollout::ProvokedReward;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +11,11 @@ use crate::range::check_range;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FailuresSection {
-    /// Reward of an episode whose environment or reward plugin failed.
-    #[schemars(range(min = -1e6, max = 1e6))]
-    pub reward: f64,
+    /// Total reward of an episode in which the agent's turn provoked a failure of the environment, a reward or the agent
+    /// program, such as a trap or spent fuel, time or memory: `least` is the least total that their declared ranges
+    /// allow, `exclude` leaves the episode out of a training step.
+    #[schemars(extend("x-range" = "`least`, `exclude`, or a number from -1000000 to 1000000"))]
+    pub provoked: ProvokedReward,
     /// Maximum share of failed episodes, above which the run stops; applied to each batch (a step, an evaluation) and
     /// to each stage so far, from 20 episodes on.
     #[schemars(range(min = 0, max = 1))]
@@ -24,13 +27,15 @@ pub struct FailuresSection {
 
 impl Default for FailuresSection {
     fn default() -> Self {
-        Self { reward: 0.0, limit: 0.2, retries: 2 }
+        Self { provoked: ProvokedReward::Least, limit: 0.2, retries: 2 }
     }
 }
 
 impl FailuresSection {
     pub(crate) fn check(&self) -> Result<(), RunFileError> {
-        check_range("failures.reward", self.reward, -1e6..=1e6, "a number from -1000000 to 1000000")?;
+        if let ProvokedReward::Fixed(total) = self.provoked {
+            check_range("failures.provoked", total, -1e6..=1e6, "a number from -1000000 to 1000000")?;
+        }
         check_range("failures.limit", self.limit, 0.0..=1.0, "a share from 0 to 1")?;
         check_range("failures.retries", self.retries, 0..=100, "a number from 0 to 100")
     }

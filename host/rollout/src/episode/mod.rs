@@ -12,5 +12,5 @@ pub(crate) mod probe;
 pub(crate) mod seat_rules;
 pub(crate) mod state;
 pub(crate) mod state_key;
-mod trial;
+pub(crate) mod trial;
 pub(crate) mod visited;

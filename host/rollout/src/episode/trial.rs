@@ -161,7 +161,7 @@ impl Rollout {
 }
 
 /// Whether a plugin may make outbound calls.
-fn calls_out(plugin: &Plugin) -> bool {
+pub(crate) fn calls_out(plugin: &Plugin) -> bool {
     let capabilities = &plugin.manifest().capabilities;
     capabilities.contains(&Capability::Model) || capabilities.contains(&Capability::Http)
 }

@@ -8,6 +8,7 @@ mod catalog;
 mod episode_end;
 mod gate;
 mod metric_ref;
+mod provoked;
 mod success;
 mod turns;
 
@@ -21,6 +22,7 @@ use gate::Gates;
 pub use gymkhana_algorithm::{ScheduleError, Weight, WeightSchedule, WeightShape};
 use metric_ref::ENVIRONMENT;
 pub use metric_ref::RuleError;
+pub use provoked::ProvokedReward;
 pub use success::SuccessRule;
 
 /// Weight, gate and seat of a source of rewards.
@@ -66,8 +68,8 @@ impl From<f64> for RewardTerm {
 pub struct RewardSum {
     /// Term of the environment's rewards.
     pub environment: RewardTerm,
-    /// Reward of every seat if the environment or a reward fails.
-    pub failure_reward: f64,
+    /// Reward of every seat if the agent's turn provoked a failure.
+    pub provoked: ProvokedReward,
     /// Rule for success.
     pub success: SuccessRule,
 }
@@ -102,30 +104,16 @@ impl RewardSum {
         Gates::new(std::iter::once((ENVIRONMENT, self.environment.gate.as_ref())).chain(rewards))
     }
 
-    /// Sets an episode's rewards and success from its scores. `terms` holds the terms of the reward plugins by name;
-    /// with `failed`, a plugin's failure decides the reward.
-    pub fn assemble(&self, record: &mut EpisodeRecord, terms: &[(&str, &RewardTerm)], seats: usize, failed: bool) {
-        record.success = !failed && self.success.holds(record);
-        let seats = 0..seats as u32;
-        if failed {
-            record.rewards = seats.clone().map(|_| self.failure_reward).collect();
-            record.turn_rewards = seats.map(|seat| turns::nothing(record, seat)).collect();
-            return;
-        }
-        let gates = self.gates(terms);
-        let factor = |source: &str, term: &RewardTerm, seat: u32| {
-            if gates.open(source, record, seat) { term.weight.at(record.training_step) } else { 0.0 }
-        };
+    /// Sets an episode's rewards and success from its scores. `terms` holds the terms of the reward plugins by name.
+    pub fn assemble(&self, record: &mut EpisodeRecord, terms: &[(&str, &RewardTerm)], seats: usize) {
+        record.success = self.success.holds(record);
+        let factor = self.factors(terms);
         let (mut rewards, mut turn_rewards) = (vec![], vec![]);
-        for seat in seats {
-            let mut turns = turns::nothing(record, seat);
-            let weight = factor(ENVIRONMENT, &self.environment, seat);
-            let earned = record.environment_rewards.iter().find(|rewards| rewards.seat == seat);
-            let earned = earned.map_or(&[][..], |rewards| &rewards.rewards);
-            turns::add_steps(&mut turns, record, seat, earned, weight);
-            let mut reward = weight * sum(earned.iter().copied());
+        for seat in 0..seats as u32 {
+            let weight = factor(record, ENVIRONMENT, &self.environment, seat);
+            let (mut reward, mut turns) = earned(record, seat, weight);
             for (name, term) in terms {
-                let weight = factor(name, term, seat);
+                let weight = factor(record, name, term, seat);
                 let plugin = record.scores.iter().filter(|plugin| plugin.plugin == *name);
                 for score in plugin.flat_map(|plugin| &plugin.scores).filter(|score| score.seat == seat) {
                     reward += score.total * weight;
@@ -137,6 +125,42 @@ impl RewardSum {
         }
         (record.rewards, record.turn_rewards) = (rewards, turn_rewards);
     }
+
+    /// Sets the rewards of an episode in which the agent's turn provoked a failure: `total` for every seat. Turns keep
+    /// what the environment paid for them, so that the turn after which the failure came has the difference.
+    pub(crate) fn assemble_failed(
+        &self,
+        record: &mut EpisodeRecord,
+        terms: &[(&str, &RewardTerm)],
+        seats: usize,
+        total: f64,
+    ) {
+        record.success = false;
+        let factor = self.factors(terms);
+        let turns = |seat: u32| earned(record, seat, factor(record, ENVIRONMENT, &self.environment, seat)).1;
+        record.turn_rewards = (0..seats as u32).map(turns).collect();
+        record.rewards = vec![total; seats];
+    }
+
+    /// The factor of a source's rewards for a seat of an episode: the weight, or 0 while its gate is shut.
+    fn factors<'a>(
+        &'a self,
+        terms: &[(&'a str, &'a RewardTerm)],
+    ) -> impl Fn(&EpisodeRecord, &str, &RewardTerm, u32) -> f64 + 'a {
+        let gates = self.gates(terms);
+        move |record, source, term, seat| {
+            if gates.open(source, record, seat) { term.weight.at(record.training_step) } else { 0.0 }
+        }
+    }
+}
+
+/// What the environment paid a seat, with this weight: in all, and for each turn.
+fn earned(record: &EpisodeRecord, seat: u32, weight: f64) -> (f64, Vec<f64>) {
+    let mut turns = turns::nothing(record, seat);
+    let earned = record.environment_rewards.iter().find(|rewards| rewards.seat == seat);
+    let earned = earned.map_or(&[][..], |rewards| &rewards.rewards);
+    turns::add_steps(&mut turns, record, seat, earned, weight);
+    (weight * sum(earned.iter().copied()), turns)
 }
 
 /// Sum; 0 for no numbers (the standard library's sum is -0).

@@ -38,13 +38,13 @@ fn gated(of: &str, weight: f64, gate: &str) -> RewardTerm {
 
 fn reward_sum(environment: RewardTerm) -> RewardSum {
     let success = "one.part".parse().expect("a rule");
-    RewardSum { environment, failure_reward: -1.0, success }
+    RewardSum { environment, provoked: ProvokedReward::Least, success }
 }
 
 /// Rewards of `seats` seats from these terms.
 fn with_reward(mut record: EpisodeRecord, terms: &[(&str, RewardTerm)], seats: usize) -> EpisodeRecord {
     let terms: Vec<(&str, &RewardTerm)> = terms.iter().map(|(name, term)| (*name, term)).collect();
-    reward_sum(1.0.into()).assemble(&mut record, &terms, seats, false);
+    reward_sum(1.0.into()).assemble(&mut record, &terms, seats);
     record
 }
 
@@ -89,7 +89,7 @@ fn each_seat_and_the_environment_have_their_own_gate() {
     record.environment_rewards = (0..2).map(|seat| SeatRewards { seat, rewards: vec![0.25, 0.5] }).collect();
     near(&with_reward(record.clone(), &terms, 2).rewards, &[0.75 + 2.0 + 0.3, 0.75]);
     let terms: Vec<(&str, &RewardTerm)> = terms.iter().map(|(name, term)| (*name, term)).collect();
-    reward_sum(gated("environment", 3.0, "one.total < 0.5")).assemble(&mut record, &terms, 2, false);
+    reward_sum(gated("environment", 3.0, "one.total < 0.5")).assemble(&mut record, &terms, 2);
     near(&record.rewards, &[2.0 + 0.3, 3.0 * 0.75]);
     assert!(record.success);
 }
@@ -130,13 +130,16 @@ fn all_seats_get_the_score_of_one() {
     assert_eq!(numbers(RewardTerm::from(1.0).shared(vec![score(0, 0.25)])), [(0, 0.25, 0.25)]);
 }
 
+/// Two turns, of which the first earned 0.5 and the second provoked the failure: -1 in all, -1.5 of it for the second.
 #[test]
-fn a_failure_sets_the_reward() {
+fn a_failure_costs_the_turn_that_provoked_it() {
     let mut record = scored(&[("one", vec![score(0, 1.0)])]);
-    record.policy_turns =
-        vec![PolicyTurn { seat: 0, turn: 0, transcript: 0, steps: 0, state: None, probe_score: None, note: None }];
-    reward_sum(1.0.into()).assemble(&mut record, &[("one", &1.0.into())], 1, true);
-    assert_eq!((record.rewards, record.turn_rewards, record.success), (vec![-1.0], vec![vec![0.0]], false));
+    let turn =
+        |turn| PolicyTurn { seat: 0, turn, transcript: turn, steps: turn, state: None, probe_score: None, note: None };
+    record.policy_turns = vec![turn(0), turn(1)];
+    record.environment_rewards = vec![SeatRewards { seat: 0, rewards: vec![0.25] }];
+    reward_sum(2.0.into()).assemble_failed(&mut record, &[("one", &1.0.into())], 1, -1.0);
+    assert_eq!((record.rewards, record.turn_rewards, record.success), (vec![-1.0], vec![vec![0.5, 0.0]], false));
 }
 
 /// Two seats. Seat 0 calls a tool, then acts (step 0); seat 1 acts (step 1); seat 0 writes a note, then acts (step 2).

@@ -11,6 +11,7 @@ use crate::episode::state::{Actor, EpisodePlan, milliseconds};
 use crate::metrics::WaitKind;
 use crate::plugins::Reward;
 use crate::replay::overrides::ReplayOverrides;
+use crate::reward::{ProvokedReward, RewardTerm};
 use crate::scoring::reward_call::{RewardCall, ScoreOutcome, boundary};
 use crate::{Rollout, RolloutError};
 use gymkhana_policy::ReplayedPolicy;
@@ -95,7 +96,8 @@ impl Rollout {
             }
             if let Some(error) = outcomes.iter().find_map(ScoreOutcome::host_failure) {
                 for &index in &present {
-                    drop_unscored(&mut records[index], reward_failure(reward, error.clone()));
+                    records[index].failures.push(reward_failure(reward, error.clone()));
+                    drop_unscored(&mut records[index]);
                 }
                 break;
             }
@@ -118,11 +120,31 @@ impl Rollout {
         let terms = self.plugins.terms();
         let kept = records.iter_mut().zip(failed).filter(|(record, _)| record.ending != Ending::Dropped);
         for (record, failed) in kept {
-            self.reward_sum.assemble(record, &terms, self.plugins.seats(), failed);
-            if !failed {
+            if failed {
+                self.settle_failed(record, &terms);
+            } else {
+                self.reward_sum.assemble(record, &terms, self.plugins.seats());
                 self.add_gains(record);
             }
         }
+    }
+
+    /// Sets the rewards of an episode that was not scored. In training, one that failed before the agent's first turn
+    /// is absent, and so is one whose failure the agent provoked if the run excludes those.
+    fn settle_failed(&self, record: &mut EpisodeRecord, terms: &[(&str, &RewardTerm)]) {
+        let provoked = self.reward_sum.provoked;
+        let started = !record.policy_turns.is_empty();
+        let is_absent = !record.failures.is_empty() && (!started || provoked == ProvokedReward::Exclude);
+        if is_absent && record.id.phase == Phase::Train {
+            return drop_unscored(record);
+        }
+        let total = match provoked {
+            ProvokedReward::Fixed(total) => total,
+            ProvokedReward::Least | ProvokedReward::Exclude => {
+                self.plugins.least_total(&self.reward_sum, record.training_step)
+            }
+        };
+        self.reward_sum.assemble_failed(record, terms, self.plugins.seats(), total);
     }
 }
 
@@ -190,11 +212,13 @@ fn fill(
     outcomes.into_iter().flatten().collect()
 }
 
-/// Drops an episode whose group the host could not score. It keeps no scores and no rewards.
-fn drop_unscored(record: &mut EpisodeRecord, failure: Failure) {
+/// Drops an episode after its end, such as one whose group the host could not score. It keeps its failures, and no scores
+/// and no rewards.
+fn drop_unscored(record: &mut EpisodeRecord) {
+    let failures = std::mem::take(&mut record.failures);
     record.clear_scores();
+    record.failures = failures;
     record.ending = Ending::Dropped;
-    record.failures.push(failure);
 }
 
 /// The failure of a reward that scored.
@@ -224,7 +248,8 @@ mod tests {
             call_site: CallSite::Score,
             message: "no instance became free".to_owned(),
         };
-        drop_unscored(&mut record, failure.clone());
+        record.failures = vec![failure.clone()];
+        drop_unscored(&mut record);
         assert_eq!(record.ending, Ending::Dropped);
         assert!(record.rewards.is_empty() && record.turn_rewards.is_empty() && record.turn_gains.is_empty());
         assert!(record.scores.is_empty() && !record.success);

@@ -9,12 +9,13 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Instant;
 
+use gymkhana_record::step_metrics::rl;
 use gymkhana_record::{Ending, EpisodeRecord, Phase, Segment, StepMetrics};
 use gymkhana_rollout::RolloutMetrics;
 
 use crate::seats::SeatPolicies;
 use crate::session::Session;
-use crate::stages::groups::rewards_differ;
+use crate::stages::groups::{reward_of, rewards_differ};
 use crate::stages::tally::BatchFailures;
 use crate::stop::Halt;
 use gymkhana_config::RlStage;
@@ -32,6 +33,8 @@ struct Step {
     failures: BatchFailures,
     /// Attempts of all groups by their numbers, for samplers.
     attempts: BTreeMap<u32, Attempts>,
+    /// Figures of all groups.
+    played: PlayedFigures,
     /// Tasks of all rounds.
     tasks: Vec<GroupTask>,
     /// Number of tasks taken so far.
@@ -49,6 +52,8 @@ pub(crate) struct Prefetcher<'a> {
     most_turns: Vec<u32>,
     /// Sets of trained seats whose rewards are compared.
     compared: Vec<Vec<u32>>,
+    /// Seats that the run's policy plays.
+    own_seats: Vec<u32>,
     scheduler: Scheduler<SeatPolicies>,
     /// Next step to start.
     next: u64,
@@ -63,6 +68,7 @@ impl<'a> Prefetcher<'a> {
             seen,
             most_turns: session.environments.iter().map(|environment| environment.view.file.limits.turns).collect(),
             compared,
+            own_seats: session.seats.own_seats().to_vec(),
             scheduler: session.scheduler(stage.plan.members(session.most_attempts(stage))),
             next: session.steps_done(),
             steps: BTreeMap::new(),
@@ -81,6 +87,7 @@ impl<'a> Prefetcher<'a> {
                 kept: vec![],
                 failures: BatchFailures::default(),
                 attempts: BTreeMap::new(),
+                played: PlayedFigures::default(),
                 tasks,
                 taken,
                 rounds: 0,
@@ -97,11 +104,10 @@ impl<'a> Prefetcher<'a> {
         let later = vec![stage.groups; stage.dynamic_sampling.max_rounds as usize];
         let rounds = [vec![stage.groups + stage.oversample_groups], later].concat();
         let mut tasks = self.tasks.draw(step, position, &rounds, stage.group_size);
-        if let Some(schedule) = stage.turns {
-            for task in &mut tasks {
-                let most = self.most_turns.get(task.environment).map(|most| schedule.at(step, *most));
-                task.turns = [most, task.turns].into_iter().flatten().min();
-            }
+        for task in &mut tasks {
+            let Some(most) = self.most_turns.get(task.environment) else { continue };
+            let scheduled = stage.turns.map(|schedule| schedule.at(step, *most));
+            task.turns = turn_limit(*most, scheduled, task.turns);
         }
         tasks
     }
@@ -126,12 +132,19 @@ impl<'a> Prefetcher<'a> {
         self.steps.get(&arrival.step).is_some_and(|step| step.in_flight.missing() > 0)
     }
 
+    /// Reports whether the step learns from a group: not from one of equal rewards, which dynamic sampling replaces.
+    fn learns_from(&self, group: &[EpisodeRecord]) -> bool {
+        let usable = group.iter().filter(|record| is_usable(record));
+        self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(usable, &self.compared)
+    }
+
     /// Adds a finished group. After the last group of a round, zero-variance groups are replaced by groups of other
     /// tasks, up to the stage's number of rounds.
     fn arrive(&mut self, arrival: FinishedGroup) {
         let Some(step) = self.steps.get_mut(&arrival.step) else { return };
         for record in &arrival.records {
             step.failures.count(record);
+            step.played.add(record, &self.own_seats);
         }
         if let (Some(first), Some(attempts)) = (arrival.records.first(), Attempts::of(&arrival.records)) {
             step.attempts.insert(first.id.group, attempts);
@@ -156,18 +169,20 @@ impl<'a> Prefetcher<'a> {
         }
     }
 
-    /// A complete step: its groups and its failures. Samplers remember its attempts from here on.
-    fn take(&mut self, step: u64) -> Option<(Vec<Vec<EpisodeRecord>>, BatchFailures)> {
+    /// A complete step. Samplers remember its attempts from here on.
+    fn take(&mut self, step: u64) -> Option<PlayedStep> {
         if self.steps.get(&step)?.in_flight.missing() > 0 {
             return None;
         }
-        let Step { in_flight, mut kept, failures, attempts, .. } = self.steps.remove(&step)?;
+        let Step { in_flight, mut kept, failures, attempts, played, .. } = self.steps.remove(&step)?;
         self.tasks.observe(step, &attempts.into_values().collect::<Vec<_>>());
         let differ = |group: &Vec<EpisodeRecord>| {
             self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(group, &self.compared)
         };
         kept.extend(usable(in_flight.into_groups()).filter(differ));
-        Some((kept, failures))
+        let metrics =
+            if self.stage.dynamic_sampling.max_rounds == 0 { StepMetrics::default() } else { played.metrics() };
+        Some(PlayedStep { groups: kept, failures, metrics })
     }
 
     /// State of the samplers, which belongs to the steps taken so far.
@@ -181,12 +196,55 @@ impl<'a> Prefetcher<'a> {
     }
 }
 
+/// The turn limit of a group: the least of the stage's schedule, the sampler's limit and `limits.turns`; `None` for the last
+/// alone.
+fn turn_limit(most: u32, scheduled: Option<u32>, sampled: Option<u32>) -> Option<u32> {
+    [scheduled, sampled].into_iter().flatten().min().map(|turns| turns.min(most))
+}
+
 /// Groups without dropped and unselected episodes.
 fn usable(groups: Vec<Vec<EpisodeRecord>>) -> impl Iterator<Item = Vec<EpisodeRecord>> {
     groups.into_iter().map(|mut group| {
-        group.retain(|record| record.ending != Ending::Dropped && record.selected);
+        group.retain(is_usable);
         group
     })
+}
+
+fn is_usable(record: &EpisodeRecord) -> bool {
+    record.ending != Ending::Dropped && record.selected
+}
+
+/// A step whose groups are complete.
+struct PlayedStep {
+    groups: Vec<Vec<EpisodeRecord>>,
+    failures: BatchFailures,
+    /// Figures over all episodes, if they differ from those of the groups.
+    metrics: StepMetrics,
+}
+
+/// Sums over the episodes that a step played, also those of groups that it did not learn from.
+#[derive(Debug, Clone, Copy, Default)]
+struct PlayedFigures {
+    episodes: f64,
+    reward: f64,
+    solved: f64,
+}
+
+impl PlayedFigures {
+    fn add(&mut self, record: &EpisodeRecord, own_seats: &[u32]) {
+        if record.ending == Ending::Dropped {
+            return;
+        }
+        let reward: f64 = own_seats.iter().map(|seat| reward_of(record, *seat)).sum();
+        self.episodes += 1.0;
+        self.reward += reward / own_seats.len().max(1) as f64;
+        self.solved += f64::from(u8::from(record.success));
+    }
+
+    fn metrics(self) -> StepMetrics {
+        let episodes = self.episodes.max(1.0);
+        StepMetrics::from([(rl::PLAYED_REWARD, self.reward / episodes), (rl::PLAYED_SUCCESS, self.solved / episodes)])
+    }
 }
 
 impl Session {
@@ -196,11 +254,11 @@ impl Session {
         &mut self,
         prefetcher: &mut Prefetcher<'_>,
         step: u64,
-    ) -> Result<Vec<Vec<EpisodeRecord>>, Halt> {
+    ) -> Result<(Vec<Vec<EpisodeRecord>>, StepMetrics), Halt> {
         loop {
-            if let Some((groups, failures)) = prefetcher.take(step) {
+            if let Some(PlayedStep { groups, failures, metrics }) = prefetcher.take(step) {
                 self.close_batch(failures)?;
-                return Ok(groups);
+                return Ok((groups, metrics));
             }
             let since = Instant::now();
             let arrival = tokio::select! {
@@ -244,8 +302,9 @@ impl Session {
     /// Stores a group and adds it to its step. A late oversampled group is recorded as unselected.
     fn accept(&mut self, prefetcher: &mut Prefetcher<'_>, mut arrival: FinishedGroup) -> RunResult<()> {
         let awaited = prefetcher.awaits(&arrival);
+        let learnt = awaited && prefetcher.learns_from(&arrival.records);
         for record in &mut arrival.records {
-            record.selected &= awaited;
+            record.selected &= learnt;
             self.store(record)?;
         }
         if awaited {

@@ -43,7 +43,7 @@ impl Session {
         while let Some(step) = self.next_training_step(stage.steps).await? {
             let since = Instant::now();
             prefetcher.begin(step, &self.dropped());
-            let mut groups = self.await_step(&mut prefetcher, step).await?;
+            let (mut groups, of_all) = self.await_step(&mut prefetcher, step).await?;
             let shown = self.demonstrate(stage, step, &mut failed).await?;
             let played = since.elapsed().as_secs_f64();
             let figures = Figures::of(&groups.iter().flatten(), self.seats.own_seats(), &self.environments);
@@ -91,6 +91,7 @@ impl Session {
                 measured.push(rl::DEMONSTRATIONS, solved(&shown) as f64);
             }
             measured.append(figures.metrics());
+            measured.append(of_all);
             measured.append(by_environment);
             measured.append(StepMetrics::from([
                 (rl::STALENESS_MAX, f64::from(most)),

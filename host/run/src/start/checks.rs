@@ -67,12 +67,13 @@ pub(crate) const SEATED: [Check<Seated>; 2] = [Check::Read(served_model_is_updat
 
 /// Checks of the run file against the models and, when resuming, against the run's folder. The last ones start episodes
 /// of the first training task of each environment.
-pub(crate) const OPENED: [Check<Opened>; 7] = [
+pub(crate) const OPENED: [Check<Opened>; 8] = [
     Check::Read(run_file_holds),
     Check::Read(same_run),
     Check::Read(checkpoint_agrees),
     Check::Read(policies_can_score),
     Check::Call(task_has_answer),
+    Check::Call(rewards_find_fields),
     Check::Call(oracle_has_functions),
     Check::Call(oracle_can_play),
 ];
@@ -240,6 +241,17 @@ fn is_met(needed: Requirement, stage: &RlStage, file: &RunFile, set: &PluginSet)
 /// The first training task of an environment.
 fn first_task(environment: &RunEnvironment) -> TaskRef {
     TaskRef { split: environment.view.file.environment.train.clone(), index: 0 }
+}
+
+/// Wrappers must not hide what rewards read.
+fn rewards_find_fields(run: &Opened) -> Checked<'_> {
+    Box::pin(async {
+        for environment in run.environments.iter() {
+            let checked = environment.rollout.check_fields(&first_task(environment), Seed(run.file.seed)).await;
+            checked.map_err(|error| environment.blame(RunError::user(error.to_string())))?;
+        }
+        Ok(())
+    })
 }
 
 /// The task must have the field that the probe scores.

@@ -27,6 +27,7 @@ use checks::pass;
 use gymkhana_orchestration::chat::write_chat_files;
 use gymkhana_orchestration::places;
 use gymkhana_orchestration::plugins::PluginFile;
+use gymkhana_orchestration::rewards;
 use gymkhana_orchestration::trace::Trace;
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
 use phases::{Opened, Resolved};
@@ -51,6 +52,11 @@ pub async fn prepare(mut request: RunRequest, reporter: Arc<dyn Reporter>) -> Ru
     let mut sets = assembled.bound.iter().map(|bound| &bound.set);
     if let Some(fewer) = sets.find_map(|set| places::fewer_in_flight(&assembled.file, set, places)) {
         reporter.warn(&fewer);
+    }
+    for bound in &assembled.bound {
+        if let Some(warning) = rewards::provoked_warning(&bound.set, &bound.rewards) {
+            reporter.warn(&warning);
+        }
     }
     let resumed = if request.resume { Some(phases::reopen(&request)?) } else { None };
     if let Some(resumed) = &resumed {

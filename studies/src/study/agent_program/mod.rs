@@ -16,7 +16,7 @@ use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Segment, TaskRef, Value};
 use gymkhana_rollout::{
     Actor, AgentSettings, BoundPlugin, BoundReward, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, EpisodePlan,
-    Limits, PluginSet, RewardSum, Rollout,
+    Limits, PluginSet, ProvokedReward, RewardSum, Rollout,
 };
 use gymkhana_sandbox::{Sandbox, SandboxConfig};
 use gymkhana_trainer::{Optimizer, Schedule, Settings, SftSettings, TinyModel, Trainer};
@@ -165,7 +165,11 @@ async fn rollout(trainer: &Trainer) -> Result<Rollout> {
         live_bytes: DEFAULT_LIVE_BYTES,
         early_stop: EarlyStop::default(),
     };
-    let sum = RewardSum { environment: 1.0.into(), failure_reward: 0.0, success: "answer-match.correct".parse()? };
+    let sum = RewardSum {
+        environment: 1.0.into(),
+        provoked: ProvokedReward::Least,
+        success: "answer-match.correct".parse()?,
+    };
     Ok(Rollout::new(plugins, chat(trainer)?, limits, sum, None, 0))
 }
 

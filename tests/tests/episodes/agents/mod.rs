@@ -108,9 +108,12 @@ async fn programs_that_fail_are_failures_of_the_agent() {
         let rollout = by_program(settings, limits()).await;
         let record = play(&rollout, &["a", "b"]).await;
         let [failure] = &record.failures[..] else { panic!("one failure: {record:?}") };
-        assert_eq!((record.ending, &failure.at, failure.kind), (Ending::AgentFailed, &Boundary::Agent, kind));
+        // The policy has no part in the failure of a program that never asked it.
+        let has_asked = kind == FailureKind::Trap;
+        let ending = if has_asked { Ending::AgentFailed } else { Ending::Dropped };
+        assert_eq!((record.ending, &failure.at, failure.kind), (ending, &Boundary::Agent, kind));
         assert!(failure.message.contains(word), "{failure}");
-        assert_eq!(record.rewards, [FAILURE_REWARD]);
+        assert_eq!(record.rewards, vec![FAILURE_REWARD; usize::from(has_asked)]);
         assert_eq!(record.agent.as_ref().and_then(|run| run.answer.as_deref()), None);
         // What it sampled before is in the record, and a replay fails in the same way.
         assert_eq!(record.segments.len(), usize::from(kind == FailureKind::Trap));

@@ -1,5 +1,6 @@
 //! Runs with wrappers around the environment: `examples/runs/retry.toml` in a smaller size.
 
+mod combinations;
 mod library;
 
 use std::collections::BTreeSet;

@@ -1,5 +1,7 @@
 //! Algorithms in whole runs: presets with their settings, preference stages and distillation.
 
+mod backfill;
+
 use std::fs;
 
 use crate::common::{Desk, WORD_PROBLEMS};
