@@ -57,6 +57,21 @@ fn a_resolved_file_has_every_default() {
 }
 
 #[test]
+fn a_top_k_of_minus_one_disables_the_cut() {
+    for kind in ["rl", "best-of-n"] {
+        let with = |top_k: i64| {
+            let text = SMALLEST.replace("\"rl\"", &format!("\"{kind}\""));
+            RunFile::parse(&format!("{text}top_k = {top_k}\n"), "run.toml", &[])
+        };
+        let resolved = |top_k| with(top_k).expect("a sound file").resolved().expect("TOML");
+        assert_eq!(resolved(-1), resolved(0), "{kind}");
+        assert_ne!(resolved(-1), resolved(1), "{kind}");
+        let refused = with(-2).expect_err("below -1").to_string();
+        assert!(refused.contains("`top_k` is -2; it must be -1 or more"), "{refused}");
+    }
+}
+
+#[test]
 fn a_set_checkpoint_replaces_the_tiny_model() {
     let text = format!("{SMALLEST}[policy.tiny]\nlayers = 2\n");
     let sets = ["policy.checkpoint=out/checkpoints/1-000002".to_owned()];

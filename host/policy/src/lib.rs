@@ -12,5 +12,5 @@ mod scripted;
 pub use request::{
     Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest, Stop, StopCondition,
 };
-pub use sampling::{Sampling, SamplingError};
+pub use sampling::{Sampling, SamplingError, deserialize_top_k, kept_tokens};
 pub use scripted::{ReplayedPolicy, ScriptedPolicy, certain};

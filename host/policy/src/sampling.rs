@@ -1,6 +1,21 @@
 //! Sampling parameters: greedy, or a draw from a distribution that may be truncated.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Number of tokens that a `top_k` of users and clients keeps: -1, with which vLLM disables the cut, is 0. `None` below -1.
+#[must_use]
+pub fn kept_tokens(top_k: i64) -> Option<u32> {
+    if top_k == -1 { Some(0) } else { u64::try_from(top_k).ok().map(|kept| u32::try_from(kept).unwrap_or(u32::MAX)) }
+}
+
+/// Reads a `top_k`.
+///
+/// # Errors
+/// If it is not an integer from -1 up.
+pub fn deserialize_top_k<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let top_k = i64::deserialize(deserializer)?;
+    kept_tokens(top_k).ok_or_else(|| serde::de::Error::custom(format!("`top_k` is {top_k}; it must be -1 or more")))
+}
 
 /// Temperature and truncation of the next token's distribution.
 ///
@@ -74,6 +89,13 @@ impl Sampling {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn minus_one_disables_the_cut() {
+        for (top_k, kept) in [(-1, Some(0)), (0, Some(0)), (40, Some(40)), (1 << 40, Some(u32::MAX)), (-2, None)] {
+            assert_eq!(kept_tokens(top_k), kept, "{top_k}");
+        }
+    }
 
     #[test]
     fn values_out_of_range_are_refused_by_name() {

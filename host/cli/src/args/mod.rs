@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use gymkhana_algorithm::Accelerator;
-use gymkhana_policy::Sampling;
+use gymkhana_policy::{Sampling, kept_tokens};
 use gymkhana_record::EpisodeId;
 
 use crate::error::{CliError, CliResult};
@@ -314,8 +314,8 @@ pub struct SamplingArgs {
     /// Sampling temperature; 0 is greedy
     #[arg(long, value_name = "NUMBER", default_value_t = 1.0)]
     pub temperature: f32,
-    /// Keep the most probable tokens; 0 keeps all
-    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    /// Keep the most probable tokens; 0 and -1 keep all
+    #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = top_k, allow_negative_numbers = true)]
     pub top_k: u32,
     /// Keep this share of the probability mass
     #[arg(long, value_name = "SHARE", default_value_t = 1.0)]
@@ -323,6 +323,11 @@ pub struct SamplingArgs {
     /// Minimum probability relative to the most probable
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub min_p: f32,
+}
+
+/// A `top_k` of the command line.
+fn top_k(text: &str) -> Result<u32, String> {
+    text.parse().ok().and_then(kept_tokens).ok_or_else(|| "it must be a whole number from -1 up".to_owned())
 }
 
 impl SamplingArgs {

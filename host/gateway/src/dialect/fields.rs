@@ -1,5 +1,6 @@
 //! Typed access to the fields of a JSON body, with the path of a malformed field in the error.
 
+use gymkhana_policy::kept_tokens;
 use gymkhana_record::Function;
 use serde_json::{Map, Value as Json};
 
@@ -110,7 +111,9 @@ impl<'a> Fields<'a> {
 
     /// Sampling settings, which the three protocols name alike.
     pub(crate) fn sampling(&self) -> Result<RequestedSampling, ApiError> {
-        let top_k = self.count("top_k", 0)?.map(|kept| u32::try_from(kept).unwrap_or(u32::MAX));
+        let kept = |value: &Json| value.as_i64().and_then(kept_tokens);
+        let wrong = || self.error("top_k", "must be a whole number from -1 up; -1 and 0 disable the cut");
+        let top_k = self.get("top_k").map(|value| kept(value).ok_or_else(wrong)).transpose()?;
         let (temperature, top_p) = (self.number("temperature", 0.0..=2.0)?, self.number("top_p", 0.0..=1.0)?);
         Ok(RequestedSampling { temperature, top_p, top_k })
     }

@@ -70,6 +70,24 @@ fn one_conversation_has_one_form() {
     }
 }
 
+#[test]
+fn a_top_k_of_minus_one_disables_the_cut() {
+    for dialect in ALL {
+        let body = |top_k: Json| {
+            let mut body = conversation(dialect);
+            body["top_k"] = top_k;
+            body
+        };
+        for (top_k, kept) in [(json!(-1), Some(0)), (json!(0), Some(0)), (json!(7), Some(7)), (Json::Null, None)] {
+            assert_eq!(parse(dialect, &body(top_k)).sampling.top_k, kept, "{dialect:?}");
+        }
+        for wrong in [json!(-2), json!(1.5), json!("-1")] {
+            let error = dialect.parse(body(wrong).to_string().as_bytes()).unwrap_err();
+            assert!(error.message.contains("must be a whole number from -1 up"), "{error}");
+        }
+    }
+}
+
 /// Malformed and unsupported requests, with the field that the error names.
 #[test]
 fn errors_name_the_field_in_the_protocols_form() {

@@ -50,7 +50,9 @@ pub struct BestOfNStage {
     /// Sampling temperature.
     #[schemars(range(min = 0.01, max = 100))]
     pub temperature: f32,
-    /// Sampling among the `top_k` most probable tokens; 0 disables the cut.
+    /// Sampling among the `top_k` most probable tokens; 0 and -1 disable the cut.
+    #[serde(deserialize_with = "gymkhana_policy::deserialize_top_k")]
+    #[schemars(range(min = -1))]
     pub top_k: u32,
     /// Nucleus sampling: share of probability of the kept tokens; 1 disables the cut.
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
