@@ -15,6 +15,7 @@ mod message;
 mod on_disk;
 mod reader;
 mod row;
+mod schema;
 mod split;
 mod writer;
 

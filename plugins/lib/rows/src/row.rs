@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::message::{Message, Role};
+use crate::schema::schema;
 
 /// Columns with a meaning. All others are facts.
 pub const COLUMNS: [&str; 7] = ["prompt", "messages", "system", "split", "tools", "results", "setup"];
@@ -41,6 +42,8 @@ impl Row {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(line: &[u8]) -> Result<Self, String> {
+        // Editors of some systems put a byte order mark before the first line.
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
         Self::of(serde_json::from_slice(line).map_err(|error| format!("no object: {error}"))?)
     }
 
@@ -86,10 +89,18 @@ impl Row {
         columns
     }
 
-    /// The column `answer` as text.
+    /// The column `answer` as text; the first of several accepted answers.
     #[must_use]
     pub fn answer(&self) -> Option<String> {
-        self.facts.get("answer").map(shown)
+        let first = self.accepted_answers().and_then(|answers| answers.first());
+        first.or(self.facts.get("answer")).map(shown)
+    }
+
+    /// Accepted answers, if the column `answer` is a list of texts.
+    #[must_use]
+    pub fn accepted_answers(&self) -> Option<&[Json]> {
+        let answers = self.facts.get("answer")?.as_array().filter(|answers| !answers.is_empty())?;
+        answers.iter().all(Json::is_string).then_some(answers)
     }
 }
 
@@ -100,10 +111,16 @@ impl Function {
         let function = entry.get("function").unwrap_or(entry);
         let text = |key: &str| function.get(key).and_then(Json::as_str);
         let name = text("name").filter(|name| !name.is_empty()).ok_or(format!("{place} has no `name`"))?;
-        let parameters = match function.get("parameters") {
-            None | Some(Json::Null) => json!({ "type": "object", "properties": {} }),
-            Some(Json::Object(schema)) => Json::Object(schema.clone()),
-            Some(_) => return Err(format!("`parameters` of {place} is not a JSON Schema")),
+        // OpenAI's name, Anthropic's and that of MCP.
+        let key = ["parameters", "input_schema", "inputSchema"].into_iter().find(|key| function.get(*key).is_some());
+        let parameters = match key.map(|key| (key, parsed(function[key].clone()))) {
+            None | Some((_, Json::Null)) => json!({ "type": "object", "properties": {} }),
+            Some((key, Json::Object(parameters))) => schema(parameters).map_err(|keys| {
+                format!(
+                    "`{key}` of {place} is neither a JSON Schema nor a list of parameters with types; it has {keys}"
+                )
+            })?,
+            Some((key, _)) => return Err(format!("`{key}` of {place} is not a JSON Schema")),
         };
         Ok(Self { name: name.to_owned(), description: text("description").unwrap_or_default().to_owned(), parameters })
     }
