@@ -44,6 +44,9 @@ pub enum DataError {
         /// Cause.
         why: String,
     },
+    /// A file of text in another encoding.
+    #[error("`{0}` cannot be read: its text is UTF-16\nhint: save it as UTF-8")]
+    Utf16(PathBuf),
     /// A file of an unknown format.
     #[error(
         "`{0}` has an unknown format\nhint: name it .jsonl, .csv or .parquet after its content, or give the folder of a \

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value as Json};
 
 use crate::error::{DataError, Place};
+use crate::remarks::Remarks;
 use crate::shape::{Conversation, Preference, conversation_of};
 use crate::source::records;
 
@@ -37,6 +38,8 @@ pub struct Examples<T> {
     pub rows: Vec<(Place, T)>,
     /// Rows that were skipped, with the reason.
     pub skipped: Vec<(Place, String)>,
+    /// Remarks on the source.
+    pub remarks: Remarks,
 }
 
 /// Reads the conversations of a file or a folder. `weight_column` names the column with each row's weight.
@@ -64,9 +67,11 @@ fn examples<T>(
     skips: &mut Skips,
     of: impl Fn(Map<String, Json>) -> Result<T, String>,
 ) -> Result<Examples<T>, DataError> {
-    let mut found = Examples { rows: vec![], skipped: vec![] };
-    for record in records(source)? {
+    let source_records = records(source)?;
+    let mut found = Examples { rows: vec![], skipped: vec![], remarks: Remarks::on(&source_records) };
+    for record in source_records.records {
         let record = record?;
+        found.remarks.note(&record);
         let place = record.place;
         match record.columns.and_then(&of) {
             Ok(example) => found.rows.push((place, example)),

@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 
 use crate::duplicates::{Duplicates, Seen};
 use crate::error::{DataError, Place};
+use crate::remarks::Remarks;
 use crate::shape::{Mapping, row};
 use crate::source::{Record, records};
 use crate::temporary::Temporary;
@@ -34,6 +35,8 @@ pub struct Imported {
     pub unanswered: u64,
     /// Rows that were skipped, with the reason.
     pub skipped: Vec<(Place, String)>,
+    /// Remarks on the source.
+    pub remarks: Remarks,
     /// Size of the file in bytes.
     pub bytes: u64,
 }
@@ -53,8 +56,11 @@ pub fn import(
     let mut writer = Writer::new(BufWriter::new(&temporary.file)).map_err(write_error)?;
     let (mut splits, mut duplicates) = (Vec::<(String, u64)>::new(), Duplicates::default());
     let (mut repeated, mut unanswered, mut skipped, mut number) = (0, 0, Vec::new(), 0);
-    for record in records(source)? {
+    let source_records = records(source)?;
+    let mut remarks = Remarks::on(&source_records);
+    for record in source_records.records {
         let record = record?;
+        remarks.note(&record);
         if number == 0 {
             check_columns(&record, &options.mapping)?;
         }
@@ -73,6 +79,7 @@ pub fn import(
         match task {
             Ok((split, row)) => {
                 unanswered += u64::from(!row.facts.contains_key("answer"));
+                remarks.note_answer(&row);
                 writer.add(&split, Json::Object(row.columns()).to_string().as_bytes()).map_err(write_error)?;
                 match splits.iter_mut().find(|(name, _)| *name == split) {
                     Some((_, rows)) => *rows += 1,
@@ -91,7 +98,7 @@ pub fn import(
     buffer.flush().map_err(|error| write_error(error.into()))?;
     drop(buffer);
     let bytes = temporary.keep(out)?;
-    Ok(Imported { splits, repeated, unanswered, skipped, bytes })
+    Ok(Imported { splits, repeated, unanswered, skipped, remarks, bytes })
 }
 
 /// Split and row of a record.

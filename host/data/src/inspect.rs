@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 use crate::duplicates::{Duplicates, Seen};
 use crate::error::{DataError, Place};
 use crate::import::{ImportOptions, check_columns, task};
+use crate::remarks::Remarks;
 use crate::shape::Shape;
 use crate::source::records;
 
@@ -36,6 +37,8 @@ pub struct Inspection {
     pub bad: u64,
     /// The first of these.
     pub examples: Vec<(Place, String)>,
+    /// Remarks on the source.
+    pub remarks: Remarks,
 }
 
 /// Column of a source.
@@ -73,6 +76,7 @@ pub fn inspect(
     length: impl Fn(&str) -> Result<u64, String>,
     mut progress: impl FnMut(u64),
 ) -> Result<Inspection, DataError> {
+    let source_records = records(source)?;
     let mut found = Inspection {
         columns: Vec::new(),
         shape: None,
@@ -83,10 +87,12 @@ pub fn inspect(
         overlapping: 0,
         bad: 0,
         examples: Vec::new(),
+        remarks: Remarks::on(&source_records),
     };
     let (mut duplicates, mut lengths, mut places) = (Duplicates::default(), Vec::new(), HashMap::new());
-    for record in records(source)? {
+    for record in source_records.records {
         let record = record?;
+        found.remarks.note(&record);
         if found.rows == 0 {
             check_columns(&record, &options.mapping)?;
         }
@@ -112,6 +118,7 @@ pub fn inspect(
                     Seen::Elsewhere(..) => found.overlapping += 1,
                 }
                 lengths.push(length);
+                found.remarks.note_answer(&row);
                 *found.splits.entry(split).or_default() += 1;
             }
             Err(why) => {

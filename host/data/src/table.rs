@@ -216,7 +216,7 @@ mod tests {
         lines().into_iter().for_each(|line| writer.add(line).unwrap());
         assert!(!out.exists(), "the file has its name before it is complete");
         writer.finish().unwrap();
-        let rows = records(&out).unwrap().map(|record| record.unwrap().columns.unwrap());
+        let rows = records(&out).unwrap().records.map(|record| record.unwrap().columns.unwrap());
         rows.map(|columns| without_nulls(Json::Object(columns))).collect()
     }
 

@@ -27,7 +27,8 @@ pub fn import(args: &ImportArgs, printer: &Printer) -> CliResult<()> {
         return Err(CliError::user(message).with_hint("choose another name, or replace it with --overwrite"));
     }
     let imported = gymkhana_data::import(&args.source.source, &out, &options, told(printer)).user_error()?;
-    let Imported { splits, repeated, unanswered, skipped, bytes } = imported;
+    let Imported { splits, repeated, unanswered, skipped, remarks, bytes } = imported;
+    remarks.warnings().iter().for_each(|warning| printer.warn(warning));
     for (place, why) in skipped.iter().take(LISTED) {
         printer.warn(escape_line(&format!("skipped {place}: {why}")));
     }

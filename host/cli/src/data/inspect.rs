@@ -27,6 +27,7 @@ pub fn inspect(args: &InspectDataArgs, printer: &Printer) -> CliResult<()> {
     };
     let found = gymkhana_data::inspect(&args.source.source, &options, length, told(printer)).user_error()?;
     let unit = if format.is_some() { "tokens" } else { "characters" };
+    found.remarks.warnings().iter().for_each(|warning| printer.warn(warning));
     if args.json {
         printer.json(json(&found, unit));
     } else {

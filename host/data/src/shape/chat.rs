@@ -81,24 +81,55 @@ fn calls_of(message: &Json) -> Result<Vec<Json>, String> {
     calls.iter().map(call).collect()
 }
 
-/// Role of a turn of ShareGPT; none for a turn that is not a message.
-pub(super) fn share_gpt_role(from: &str) -> Option<&'static str> {
-    match from {
-        "human" | "user" => Some("user"),
-        "gpt" | "assistant" | "chatgpt" => Some("assistant"),
-        "system" => Some("system"),
-        "tool" | "observation" | "function_response" => Some("tool"),
-        _ => None,
+/// Messages of OpenAI's form of a conversation of ShareGPT, whose turns may also have OpenAI's form.
+pub(super) fn of_share_gpt(turns: &[Json]) -> Result<Vec<Json>, String> {
+    let mut messages = Vec::new();
+    for (turn, number) in turns.iter().zip(1..) {
+        add_turn(turn, &mut messages).map_err(|why| format!("turn {number}: {why}"))?;
     }
+    Ok(messages)
 }
 
-/// Messages of a conversation of ShareGPT.
-pub(super) fn of_share_gpt(conversation: &Json) -> Result<Json, String> {
-    let turns = conversation.as_array().ok_or("`conversations` is not a list")?;
-    let message = |turn: &Json| {
-        let from = turn.get("from").and_then(Json::as_str).unwrap_or_default();
-        let role = share_gpt_role(from).ok_or_else(|| format!("`conversations` has a turn from `{from}`"))?;
-        Ok(json!({ "role": role, "content": turn.get("value") }))
+/// Adds a turn. Calls belong to the text before them, and a reply is one message.
+fn add_turn(turn: &Json, messages: &mut Vec<Json>) -> Result<(), String> {
+    let Some(from) = turn.get("from").and_then(Json::as_str) else {
+        let is_message = turn.get("role").is_some();
+        messages.push(is_message.then(|| turn.clone()).ok_or("there is no `from`")?);
+        return Ok(());
     };
-    turns.iter().map(message).collect()
+    let value = turn.get("value").filter(|value| !value.is_null()).ok_or("there is no `value`")?;
+    let role = match from {
+        "human" | "user" => "user",
+        "gpt" | "assistant" | "chatgpt" | "model" | "bot" => "assistant",
+        "system" => "system",
+        "tool" | "observation" | "function_response" | "function-response" | "tool_response" => "tool",
+        "function_call" | "function-call" | "tool_call" => {
+            add_calls(value, messages)?;
+            return Ok(());
+        }
+        _ => {
+            return Err(format!(
+                "`from` is `{from}`, which is none of system, human, user, gpt, assistant, chatgpt, model, bot, \
+                 function_call, tool_call, tool, observation, function_response and tool_response"
+            ));
+        }
+    };
+    messages.push(json!({ "role": role, "content": value }));
+    Ok(())
+}
+
+/// Adds calls, a list or a single one, which may be JSON in a text.
+fn add_calls(value: &Json, messages: &mut Vec<Json>) -> Result<(), String> {
+    let written = match value {
+        Json::String(text) => serde_json::from_str(text).map_err(|error| format!("the calls are not JSON: {error}"))?,
+        other => other.clone(),
+    };
+    let calls = if written.is_array() { written } else { json!([written]) };
+    match messages.last_mut() {
+        Some(Json::Object(last)) if last["role"] == "assistant" && !last.contains_key("tool_calls") => {
+            last.insert("tool_calls".to_owned(), calls);
+        }
+        _ => messages.push(json!({ "role": "assistant", "content": null, "tool_calls": calls })),
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use gymkhana_rows::{Function, Row};
 use serde_json::{Map, Value as Json, json};
 
-use super::chat::{parsed, share_gpt_role};
+use super::chat::{of_share_gpt, parsed};
 
 /// A message of a conversation.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,18 +54,13 @@ impl Conversation {
         let weight = weight_column.map_or(Ok(1.0), |column| weight(column, &columns))?;
         let functions = functions(columns.remove("tools"))?;
         let mut messages: Vec<ChatMessage> = system(&columns).into_iter().collect();
-        match (columns.get("messages").map(parsed), columns.get("conversations").map(parsed)) {
-            (Some(Json::Array(entries)), _) => {
-                for (entry, number) in entries.iter().zip(1..) {
-                    messages.push(openai(entry).map_err(|why| format!("message {number}: {why}"))?);
-                }
-            }
-            (_, Some(Json::Array(turns))) => {
-                for (turn, number) in turns.iter().zip(1..) {
-                    add_turn(turn, &mut messages).map_err(|why| format!("turn {number}: {why}"))?;
-                }
-            }
+        let entries = match (columns.get("messages").map(parsed), columns.get("conversations").map(parsed)) {
+            (Some(Json::Array(entries)), _) => entries,
+            (_, Some(Json::Array(turns))) => of_share_gpt(&turns)?,
             _ => return Err("the row lacks a list `messages` or `conversations`, or a text `completion`".to_owned()),
+        };
+        for (entry, number) in entries.iter().zip(1..) {
+            messages.push(openai(entry).map_err(|why| format!("message {number}: {why}"))?);
         }
         if !messages.iter().any(|message| matches!(message, ChatMessage::Assistant { .. })) {
             return Err("the conversation has no message of the assistant".to_owned());
@@ -118,37 +113,6 @@ pub(super) fn openai(entry: &Json) -> Result<ChatMessage, String> {
         }
         other => Err(format!("the role `{other}` is none of system, developer, user, assistant, tool and function")),
     }
-}
-
-/// Adds a turn of ShareGPT's form. Calls belong to the text before them, and a reply is one message.
-fn add_turn(turn: &Json, messages: &mut Vec<ChatMessage>) -> Result<(), String> {
-    let from = turn.get("from").and_then(Json::as_str).ok_or("there is no `from`")?;
-    let text = text(turn.get("value"))?.ok_or("there is no `value`")?;
-    match share_gpt_role(from) {
-        Some("system") => messages.push(ChatMessage::System(text)),
-        Some("user") => messages.push(ChatMessage::User(text)),
-        Some("tool") => messages.push(ChatMessage::Tool(text)),
-        Some("assistant") => messages.push(ChatMessage::Assistant { text, calls: vec![] }),
-        None if from == "function_call" => {
-            let written: Json =
-                serde_json::from_str(&text).map_err(|error| format!("the calls are not JSON: {error}"))?;
-            let made: Vec<ChatCall> = match &written {
-                Json::Array(calls) => calls.iter().map(call).collect::<Result<_, _>>()?,
-                only => vec![call(only)?],
-            };
-            match messages.last_mut() {
-                Some(ChatMessage::Assistant { calls, .. }) if calls.is_empty() => *calls = made,
-                _ => messages.push(ChatMessage::Assistant { text: String::new(), calls: made }),
-            }
-        }
-        _ => {
-            return Err(format!(
-                "`from` is `{from}`, which is none of system, human, user, gpt, assistant, chatgpt, function_call, tool, \
-                 observation and function_response"
-            ));
-        }
-    }
-    Ok(())
 }
 
 fn call(entry: &Json) -> Result<ChatCall, String> {
@@ -225,6 +189,30 @@ mod tests {
             "tools": json!([tool]).to_string(),
         });
         assert_eq!(read(row).unwrap().messages, expected());
+    }
+
+    /// Without a text, a list of calls, as objects, and roles of other files.
+    #[test]
+    fn calls_of_share_gpt_are_read_in_other_forms() {
+        let call = json!({"name": "f", "arguments": {"a": 1}});
+        let made = ChatCall { name: "f".to_owned(), arguments: json!({"a": 1}).as_object().unwrap().clone() };
+        let calls = |made: &[ChatCall]| ChatMessage::Assistant { text: String::new(), calls: made.to_vec() };
+        for (from, value, count) in [
+            ("function_call", call.clone(), 1),
+            ("tool_call", json!([call, call]), 2),
+            ("function-call", json!([call]).to_string().into(), 1),
+        ] {
+            let row = json!({"conversations": [{"from": "human", "value": "?"}, {"from": from, "value": value},
+                {"from": "tool_response", "value": "4"}, {"role": "assistant", "content": "Four."}]});
+            let replied = ChatMessage::Assistant { text: "Four.".to_owned(), calls: vec![] };
+            let expected = [
+                ChatMessage::User("?".to_owned()),
+                calls(&vec![made.clone(); count]),
+                ChatMessage::Tool("4".to_owned()),
+                replied,
+            ];
+            assert_eq!(read(row).unwrap().messages, expected, "{from}");
+        }
     }
 
     #[test]

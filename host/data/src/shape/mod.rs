@@ -1,5 +1,6 @@
 //! Shapes of records in other projects, and their rows.
 
+mod answers;
 mod chat;
 mod conversation;
 mod mapping;
@@ -13,9 +14,6 @@ use gymkhana_rows::Row;
 pub use mapping::Mapping;
 pub use preference::Preference;
 pub(crate) use prompted::conversation_of;
-
-/// Line with which the answers of GSM8K end.
-const GSM8K_MARK: &str = "#### ";
 
 /// Where a record keeps its question and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +79,10 @@ impl Shape {
             Self::Chat => {}
             Self::ShareGpt => {
                 let conversation = columns.remove("conversations").unwrap_or_default();
-                columns.insert("messages".to_owned(), chat::of_share_gpt(&chat::parsed(&conversation))?);
+                let Json::Array(turns) = chat::parsed(&conversation) else {
+                    return Err("`conversations` is not a list".to_owned());
+                };
+                columns.insert("messages".to_owned(), chat::of_share_gpt(&turns)?.into());
             }
         }
         if let Some(prompt) = columns.get("prompt").map(chat::parsed).filter(Json::is_array) {
@@ -91,7 +92,7 @@ impl Shape {
         if let Some(messages) = columns.get("messages").map(chat::parsed).filter(|messages| !messages.is_null()) {
             chat::split_reply(messages, columns)?;
         }
-        answer(columns);
+        answers::settle(columns);
         Ok(())
     }
 }
@@ -122,29 +123,15 @@ fn set(columns: &mut Map<String, Json>, target: &str, source: &str) {
 fn verl(columns: &mut Map<String, Json>) {
     let fields = ["reward_model", "extra_info"].map(|name| columns.get(name).map(chat::parsed).unwrap_or_default());
     let [reward_model, extra] = &fields;
-    for (target, value) in [("answer", reward_model.get("ground_truth")), ("split", extra.get("split"))] {
-        if let Some(value) = value.filter(|value| !value.is_null())
-            && !columns.contains_key(target)
-        {
-            columns.insert(target.to_owned(), value.clone());
+    // An object may be JSON in a text, but a text such as `42` stays one.
+    let truth = reward_model.get("ground_truth").cloned().unwrap_or_default();
+    let truth = Some(chat::parsed(&truth)).filter(Json::is_object).unwrap_or(truth);
+    for (target, value) in [("answer", truth), ("split", extra.get("split").cloned().unwrap_or_default())] {
+        if !value.is_null() {
+            columns.entry(target).or_insert(value);
         }
     }
     columns.remove("reward_model");
-}
-
-/// The answer as the text that a reward compares: the last message of a completion, or the part after `####`, with the
-/// whole as `solution`.
-fn answer(columns: &mut Map<String, Json>) {
-    if let Some(Json::Array(messages)) = columns.get("answer").map(chat::parsed)
-        && let Some(content) = messages.last().filter(|last| chat::is_reply(last)).and_then(|last| last.get("content"))
-    {
-        columns.insert("answer".to_owned(), content.clone());
-    }
-    let Some(Json::String(answer)) = columns.get("answer") else { return };
-    let Some((_, last)) = answer.rsplit_once(GSM8K_MARK).filter(|(_, last)| !last.contains('\n')) else { return };
-    let (last, whole) = (last.trim().to_owned(), answer.clone());
-    columns.entry("solution").or_insert(whole.into());
-    columns.insert("answer".to_owned(), last.into());
 }
 
 #[cfg(test)]
@@ -208,6 +195,25 @@ mod tests {
             turn("system", "Add."), turn("human", "1+1"), turn("gpt", "2"), turn("human", "1+2"), turn("gpt", "3"),
         ] });
         assert_eq!(columns(share_gpt), row);
+    }
+
+    /// The calls of the past are texts, and calls at the end are the answer, as in OpenAI's form.
+    #[test]
+    fn calls_of_share_gpt_are_those_of_openai() {
+        let call = json!({ "name": "f", "arguments": { "a": 1 } });
+        let turn = |from: &str, value: &str| json!({ "from": from, "value": value });
+        let mut turns = vec![turn("human", "Call."), turn("gpt", "I call."), turn("function_call", &call.to_string())];
+        let asked = json!({ "role": "user", "content": "Call." });
+        let row = json!({ "calls": [call], "answer": "I call.", "messages": [asked] });
+        assert_eq!(columns(json!({ "conversations": turns })), row);
+        turns.extend([turn("observation", "4"), turn("gpt", "Four.")]);
+        let past = format!("I call.\n<tool_call>{call}</tool_call>");
+        let answer = json!({ "role": "user", "content": "<tool_response>4</tool_response>" });
+        let row = json!({ "messages": [asked, { "role": "assistant", "content": past }, answer], "answer": "Four." });
+        assert_eq!(columns(json!({ "conversations": turns })), row);
+        let Json::Object(wrong) = json!({ "conversations": [turn("function_call", "f(1)")] }) else { panic!() };
+        let said = super::row(wrong, &Mapping::default()).expect_err("no JSON");
+        assert!(said.starts_with("turn 1: the calls are not JSON"), "{said}");
     }
 
     #[test]

@@ -60,10 +60,10 @@ impl<I: Iterator<Item = Result<RecordBatch, ArrowError>>> Iterator for Batches<I
                 Err(error) => return Some(Err(wrong(&self.path, self.format, &error))),
             }
         }
-        let columns = columns(self.batch.as_ref()?, self.row);
+        let (columns, left_out) = columns(self.batch.as_ref()?, self.row);
         (self.row, self.number) = (self.row + 1, self.number + 1);
         let place = Place { file: self.path.clone(), unit: "row", number: self.number };
-        Some(Ok(Record { place, split: self.split.clone(), columns }))
+        Some(Ok(Record { place, split: self.split.clone(), columns: super::within_row(columns), left_out }))
     }
 }
 
@@ -71,17 +71,14 @@ fn wrong(path: &Path, format: &'static str, error: &ArrowError) -> DataError {
     DataError::Format { path: path.to_owned(), format, why: error.to_string() }
 }
 
-fn columns(batch: &RecordBatch, row: usize) -> Result<Map<String, Json>, String> {
-    let schema = batch.schema_ref();
-    let column = |(field, array)| {
-        let field: &arrow_schema::FieldRef = field;
+/// Columns of a row, and those that have no form in JSON, with their types.
+fn columns(batch: &RecordBatch, row: usize) -> (Map<String, Json>, Vec<(String, String)>) {
+    let (mut columns, mut left_out) = (Map::new(), Vec::new());
+    for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
         match value(array, row) {
-            Ok(value) => Ok((field.name().clone(), value)),
-            Err(Unsupported(kind)) => {
-                Err(format!("column `{}` has the type {kind}, which is not supported", field.name()))
-            }
+            Ok(value) => drop(columns.insert(field.name().clone(), value)),
+            Err(Unsupported(kind)) => left_out.push((field.name().clone(), kind.to_string())),
         }
-    };
-    let columns = schema.fields().iter().zip(batch.columns()).map(column).collect::<Result<Map<_, _>, _>>()?;
-    super::within_row(columns)
+    }
+    (columns, left_out)
 }

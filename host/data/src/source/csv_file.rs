@@ -9,7 +9,7 @@ use std::rc::Rc;
 use gymkhana_rows::MAX_ROW_BYTES;
 use serde_json::Value as Json;
 
-use super::{Record, Records, open};
+use super::{Record, Records, open_text};
 use crate::error::{DataError, Place};
 
 /// Bytes that the parser reads before it needs them.
@@ -17,7 +17,7 @@ const READ_AHEAD: u64 = 1 << 20;
 
 pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, DataError> {
     let read = Rc::new(Cell::new(0));
-    let file = Bounded { file: open(&path)?, read: Rc::clone(&read) };
+    let file = Bounded { file: open_text(&path)?, read: Rc::clone(&read) };
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
     let header = reader.headers().map_err(|error| wrong(&path, &error))?.clone();
     let mut records = reader.into_records();
@@ -32,7 +32,12 @@ pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, D
                     return Some(Err(wrong(&path, &error)));
                 };
                 let columns = Err(error.to_string());
-                return Some(Ok(Record { place: place(position.line()), split: split.clone(), columns }));
+                return Some(Ok(Record {
+                    place: place(position.line()),
+                    split: split.clone(),
+                    columns,
+                    left_out: vec![],
+                }));
             }
         };
         let columns = match record.len() == header.len() {
@@ -43,7 +48,7 @@ pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, D
             false => Err(format!("it has {} values, but the header has {}", record.len(), header.len())),
         };
         let number = record.position().map_or(0, csv::Position::line);
-        Some(Ok(Record { place: place(number), split: split.clone(), columns }))
+        Some(Ok(Record { place: place(number), split: split.clone(), columns, left_out: vec![] }))
     })))
 }
 

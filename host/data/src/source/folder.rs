@@ -58,6 +58,23 @@ fn split_of(path: &Path, folder: &Path) -> Option<String> {
     (parent != "data").then(|| parent.to_owned())
 }
 
+/// Names of the folders that have splits of their own, if there are several: `main` and `socratic` of
+/// `main/train-00000-of-00001.parquet` and `socratic/train-00000-of-00001.parquet`.
+pub(super) fn configurations(files: &[DataFile], folder: &Path) -> Vec<String> {
+    let names: BTreeSet<String> = files.iter().filter_map(|file| configuration(&file.path, folder)).collect();
+    if names.len() > 1 { names.into_iter().collect() } else { vec![] }
+}
+
+/// Path of a file's folder without the folder of its split; `.` for a file of the data set's own folder or of `data`.
+fn configuration(path: &Path, folder: &Path) -> Option<String> {
+    let parent = path.strip_prefix(folder).ok()?.parent()?;
+    let name = parent.file_name().and_then(|name| name.to_str());
+    let split = split_of(path, folder)?;
+    let parent = if name == Some(&*split) { parent.parent()? } else { parent };
+    let name = parent.to_str()?;
+    Some(if matches!(name, "" | "data") { ".".to_owned() } else { name.to_owned() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +87,34 @@ mod tests {
         assert_eq!(split("d/validation/data-00000-of-00001.arrow").as_deref(), Some("validation"));
         assert_eq!(split("d/dev.jsonl").as_deref(), Some("dev"));
         assert_eq!((split("d/questions.jsonl"), split("d/training.jsonl"), split("d/data/a.csv")), (None, None, None));
+    }
+
+    #[test]
+    fn folders_with_splits_of_their_own_are_configurations() {
+        let configurations = |paths: &[&str]| {
+            let file = |path: &&str| {
+                let path = Path::new("d").join(path);
+                DataFile { split: split_of(&path, Path::new("d")), format: Format::Parquet, path }
+            };
+            configurations(&paths.iter().map(file).collect::<Vec<_>>(), Path::new("d")).join(" ")
+        };
+        let part = "train-00000-of-00001.parquet";
+        for (paths, expected) in [
+            (&["main/train-0.parquet", "main/test-0.parquet", "socratic/train-0.parquet"][..], "main socratic"),
+            // As Hugging Face converts data sets.
+            (&["main/train/0000.parquet", "main/test/0000.parquet", "socratic/train/0000.parquet"], "main socratic"),
+            (&["en/test.jsonl", "fr/test.jsonl"], "en fr"),
+            (&["a/train/data-00000-of-00001.arrow", "b/train/data-00000-of-00001.arrow"], "a b"),
+            (&["data/en/train.csv", "data/fr/train.csv"], "data/en data/fr"),
+            (&[part, "extra/train.csv"], ". extra"),
+            // Splits of one data set.
+            (&["train/data-00000-of-00001.arrow", "test/data-00000-of-00001.arrow"], ""),
+            (&["data/train-0.parquet", "data/test-0.parquet"], ""),
+            (&["train.jsonl", "test/a.jsonl"], ""),
+            (&["main/train-0.parquet", "main/test-0.parquet"], ""),
+            (&["questions.jsonl", "data/train.jsonl"], ""),
+        ] {
+            assert_eq!(configurations(paths), expected, "{paths:?}");
+        }
     }
 }

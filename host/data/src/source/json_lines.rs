@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use gymkhana_rows::MAX_ROW_BYTES;
 
-use super::{Record, Records, open};
+use super::{Record, Records, open_text};
 use crate::error::{DataError, Place};
 
 pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, DataError> {
-    let mut file = BufReader::new(open(&path)?);
+    let mut file = BufReader::new(open_text(&path)?);
     let (mut number, mut line) = (0, Vec::new());
     Ok(Box::new(std::iter::from_fn(move || {
         loop {
@@ -21,7 +21,7 @@ pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, D
             match read {
                 Err(error) => return Some(Err(DataError::read(&path)(error))),
                 Ok(0) => return None,
-                Ok(_) if line.iter().all(u8::is_ascii_whitespace) => {}
+                Ok(_) if without_mark(&line).iter().all(u8::is_ascii_whitespace) => {}
                 Ok(length) => {
                     let is_cut = length as u64 > u64::from(MAX_ROW_BYTES) + 1;
                     if is_cut && let Err(error) = skip_line(&mut file) {
@@ -29,13 +29,19 @@ pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, D
                     }
                     let columns = match is_cut {
                         true => Err(format!("the line has more than {MAX_ROW_BYTES} bytes")),
-                        false => serde_json::from_slice(&line).map_err(|error| format!("no JSON object: {error}")),
+                        false => serde_json::from_slice(without_mark(&line))
+                            .map_err(|error| format!("no JSON object: {error}")),
                     };
-                    return Some(Ok(Record { place: place(), split: split.clone(), columns }));
+                    return Some(Ok(Record { place: place(), split: split.clone(), columns, left_out: vec![] }));
                 }
             }
         }
     })))
+}
+
+/// Line without a byte order mark, which editors of some systems put before the first one.
+fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }
 
 /// Skips the rest of a line without keeping it.

@@ -1,6 +1,7 @@
 //! Records of files: columns by name, in the order of the files.
 
 mod arrow;
+mod calendar;
 mod csv_file;
 mod folder;
 mod json_lines;
@@ -11,6 +12,7 @@ mod thrift;
 mod value;
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use gymkhana_record::stored_bytes;
@@ -29,6 +31,16 @@ pub(crate) struct Record {
     pub split: Option<String>,
     /// Columns, or why the record has none.
     pub columns: Result<Map<String, Json>, String>,
+    /// Columns without a form in JSON, with their types.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// Records of a file or a folder.
+pub(crate) struct Source<I> {
+    /// The records.
+    pub records: I,
+    /// Folders of which each has splits of its own, if there are several.
+    pub configurations: Vec<String>,
 }
 
 /// Records of one file.
@@ -92,6 +104,17 @@ fn open(path: &Path) -> Result<File, DataError> {
     open_regular_file(path).map_err(DataError::read(path))
 }
 
+/// Opens a file of text, unless its first bytes are those of UTF-16.
+fn open_text(path: &Path) -> Result<File, DataError> {
+    let file = open(path)?;
+    let mut first = [b' '; 2];
+    file.read_at(&mut first, 0).map_err(DataError::read(path))?;
+    match first {
+        [0xff, 0xfe] | [0xfe, 0xff] | [0, _] | [_, 0] => Err(DataError::Utf16(path.to_owned())),
+        _ => Ok(file),
+    }
+}
+
 /// Columns of a row, unless they are larger than a row may be.
 fn within_row(columns: Map<String, Json>) -> Result<Map<String, Json>, String> {
     if stored_bytes(&columns) > u64::from(MAX_ROW_BYTES) {
@@ -101,16 +124,17 @@ fn within_row(columns: Map<String, Json>) -> Result<Map<String, Json>, String> {
 }
 
 /// Records of a file, or of a folder with a data set.
-pub(crate) fn records(path: &Path) -> Result<impl Iterator<Item = Result<Record, DataError>>, DataError> {
+pub(crate) fn records(path: &Path) -> Result<Source<impl Iterator<Item = Result<Record, DataError>>>, DataError> {
     let files = if path.is_dir() {
         folder::files(path)?
     } else {
         let format = Format::of(path).ok_or_else(|| DataError::UnknownFormat(path.to_owned()))?;
         vec![DataFile { path: path.to_owned(), format, split: None }]
     };
+    let configurations = folder::configurations(&files, path);
     let mut files = files.into_iter();
     let mut current: Records = Box::new(std::iter::empty());
-    Ok(std::iter::from_fn(move || {
+    let records = std::iter::from_fn(move || {
         loop {
             if let Some(record) = current.next() {
                 return Some(record);
@@ -120,5 +144,6 @@ pub(crate) fn records(path: &Path) -> Result<impl Iterator<Item = Result<Record,
                 Err(error) => return Some(Err(error)),
             }
         }
-    }))
+    });
+    Ok(Source { records, configurations })
 }

@@ -28,7 +28,7 @@ pub(super) fn records(path: PathBuf) -> Result<Records, DataError> {
             Err(error) => Err(wrong(&path, error)),
             Ok(line) => {
                 let columns = serde_json::from_slice(&line).map_err(|error| format!("no JSON object: {error}"));
-                Ok(Record { place, split: Some(name), columns })
+                Ok(Record { place, split: Some(name), columns, left_out: vec![] })
             }
         })
     })))

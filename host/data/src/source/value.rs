@@ -2,20 +2,28 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Float16Type, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, StructArray, downcast_dictionary_array};
 use arrow_schema::DataType;
 use serde_json::{Map, Value as Json};
+
+use super::calendar::date_or_time;
 
 /// A type that has no JSON form here.
 pub(super) struct Unsupported(pub DataType);
 
-/// Value in a row of an array. A float that is not finite becomes `null`.
+/// Value in a row of an array. A float that is not finite becomes `null`, a decimal a text with all its digits, and bytes
+/// a text if they are UTF-8.
 pub(super) fn value(array: &ArrayRef, row: usize) -> Result<Json, Unsupported> {
     if array.is_null(row) {
         return Ok(Json::Null);
     }
+    if let Some(text) = date_or_time(array, row) {
+        return Ok(text);
+    }
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).map(Json::from).map_err(|_| unsupported(array));
     Ok(match array.data_type() {
         DataType::Null => Json::Null,
         DataType::Boolean => array.as_boolean().value(row).into(),
@@ -30,8 +38,18 @@ pub(super) fn value(array: &ArrayRef, row: usize) -> Result<Json, Unsupported> {
         DataType::UInt16 => array.as_primitive::<UInt16Type>().value(row).into(),
         DataType::UInt32 => array.as_primitive::<UInt32Type>().value(row).into(),
         DataType::UInt64 => array.as_primitive::<UInt64Type>().value(row).into(),
+        DataType::Float16 => array.as_primitive::<Float16Type>().value(row).to_f32().into(),
         DataType::Float32 => array.as_primitive::<Float32Type>().value(row).into(),
         DataType::Float64 => array.as_primitive::<Float64Type>().value(row).into(),
+        DataType::Decimal32(..) => array.as_primitive::<Decimal32Type>().value_as_string(row).into(),
+        DataType::Decimal64(..) => array.as_primitive::<Decimal64Type>().value_as_string(row).into(),
+        DataType::Decimal128(..) => array.as_primitive::<Decimal128Type>().value_as_string(row).into(),
+        DataType::Decimal256(..) => array.as_primitive::<Decimal256Type>().value_as_string(row).into(),
+        DataType::Binary => text(array.as_binary::<i32>().value(row))?,
+        DataType::LargeBinary => text(array.as_binary::<i64>().value(row))?,
+        DataType::BinaryView => text(array.as_binary_view().value(row))?,
+        DataType::Dictionary(..) => category(array, row)?,
+        DataType::Map(..) => map(&array.as_map().value(row))?,
         DataType::List(_) => list(&array.as_list::<i32>().value(row))?,
         DataType::LargeList(_) => list(&array.as_list::<i64>().value(row))?,
         DataType::FixedSizeList(..) => list(&array.as_fixed_size_list().value(row))?,
@@ -42,10 +60,34 @@ pub(super) fn value(array: &ArrayRef, row: usize) -> Result<Json, Unsupported> {
             };
             Json::Object(columns.map(entry).collect::<Result<Map<_, _>, _>>()?)
         }
-        other => return Err(Unsupported(other.clone())),
+        _ => return Err(unsupported(array)),
     })
 }
 
 fn list(values: &ArrayRef) -> Result<Json, Unsupported> {
     (0..values.len()).map(|row| value(values, row)).collect()
+}
+
+fn unsupported(array: &ArrayRef) -> Unsupported {
+    Unsupported(array.data_type().clone())
+}
+
+/// Value of a category, such as a column of pandas.
+fn category(array: &ArrayRef, row: usize) -> Result<Json, Unsupported> {
+    downcast_dictionary_array!(
+        array => array.key(row).map_or(Ok(Json::Null), |key| value(array.values(), key)),
+        other => Err(Unsupported(other.clone())),
+    )
+}
+
+/// Entries of a map: an object if the keys are texts, else a list of pairs.
+fn map(entries: &StructArray) -> Result<Json, Unsupported> {
+    let (keys, values) = (list(entries.column(0))?, list(entries.column(1))?);
+    let (Json::Array(keys), Json::Array(values)) = (keys, values) else { return Ok(Json::Null) };
+    let pairs = keys.into_iter().zip(values);
+    if entries.column(0).data_type().is_string() {
+        let entry = |(key, value): (Json, Json)| Some((key.as_str()?.to_owned(), value));
+        return Ok(Json::Object(pairs.filter_map(entry).collect()));
+    }
+    Ok(pairs.map(|(key, value)| Json::from(vec![key, value])).collect())
 }

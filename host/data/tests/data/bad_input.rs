@@ -57,6 +57,11 @@ fn other_mistakes_are_named() {
     assert!(said(&desk.write("a.txt", ""), &plain).contains("a.txt` has an unknown format"));
     assert!(said(&desk.write("a.parquet", "PAR1"), &plain).contains("a.parquet` cannot be read as Parquet"));
     assert!(said(&desk.write("a.arrow", "ARROW1"), &plain).contains("a.arrow` cannot be read as an Arrow stream"));
+    for (name, text) in [("a.jsonl", "\u{feff}{\"prompt\": \"a\"}"), ("a.csv", "prompt\na\n")] {
+        std::fs::write(desk.path(name), text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>())
+            .expect("written");
+        assert!(said(&desk.path(name), &plain).contains("its text is UTF-16\nhint: save it as UTF-8"));
+    }
     let short = said(&desk.write("a.csv", "prompt,answer\na\n"), &plain);
     assert!(short.contains("a.csv, line 2: it has 1 values, but the header has 2"), "{short}");
     std::fs::create_dir(desk.path("folder")).expect("a folder");

@@ -1,9 +1,18 @@
 //! Each format gives the rows that its library wrote.
 
+use std::fs::File;
+use std::sync::Arc;
+
+use arrow_array::types::{Int8Type, Int32Type};
+use arrow_array::{
+    ArrayRef, BinaryArray, Date32Array, Decimal128Array, DictionaryArray, DurationSecondArray, RecordBatch,
+    Time64MicrosecondArray, TimestampMillisecondArray,
+};
+use parquet::arrow::ArrowWriter;
 use serde_json::json;
 
 use super::{Desk, columns, golden};
-use gymkhana_data::ImportOptions;
+use gymkhana_data::{ImportOptions, Remarks, Skips, conversations, preferences};
 
 #[test]
 fn parquet_of_verl_is_imported() {
@@ -38,14 +47,101 @@ fn a_data_set_that_was_saved_to_disk_is_imported() {
 }
 
 #[test]
-fn arrows_large_types_are_read_and_others_named() {
+fn arrows_large_types_and_times_are_read() {
     let desk = Desk::new();
     desk.import(&golden("large.parquet"), &ImportOptions::default()).expect("imported");
     let rows = desk.rows();
     assert_eq!((&rows[0].1[0]["answer"], &rows[0].1[0]["facts"]), (&json!(1), &json!([1.5])));
-    let refused =
-        desk.import(&golden("types.parquet"), &ImportOptions::default()).expect_err("a timestamp").to_string();
-    assert!(refused.contains("types.parquet, row 1: column `when` has the type Timestamp"), "{refused}");
+    desk.import(&golden("types.parquet"), &ImportOptions::default()).expect("imported");
+    assert_eq!(desk.rows()[0].1[1]["when"], "1970-01-01T00:00:01");
+}
+
+/// What editors and tools on Windows write.
+#[test]
+fn a_byte_order_mark_is_ignored() {
+    let desk = Desk::new();
+    let line = |prompt: &str| format!("{{\"prompt\": \"{prompt}\"}}\n");
+    std::fs::create_dir(desk.path("folder")).expect("a folder");
+    desk.write("folder/a.jsonl", &format!("\u{feff}{}{}", line("a"), line("b")));
+    // Two files in one, and a file with nothing else.
+    desk.write("folder/b.jsonl", &format!("\u{feff}{}\u{feff}{}", line("c"), line("d")));
+    desk.write("folder/c.jsonl", "\u{feff}\n");
+    desk.write("folder/d.csv", "\u{feff}prompt\ne\n");
+    desk.import(&desk.path("folder"), &ImportOptions::default()).expect("imported");
+    let rows: Vec<_> = desk.rows().into_iter().flat_map(|(_, rows)| rows).collect();
+    let prompts: Vec<_> = rows.iter().map(|row| row["messages"][0]["content"].as_str().expect("a text")).collect();
+    assert_eq!(prompts, ["a", "b", "c", "d", "e"]);
+    let chat = r#"{"messages": [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]}"#;
+    let pair = r#"{"prompt": "?", "chosen": "a", "rejected": "b"}"#;
+    let (chat, pair) =
+        (desk.write("m.jsonl", &format!("\u{feff}{chat}")), desk.write("p.jsonl", &format!("\u{feff}{pair}")));
+    assert_eq!(conversations(&chat, None, &mut Skips::at_most(0)).expect("read").rows.len(), 1);
+    assert_eq!(preferences(&pair, &mut Skips::at_most(0)).expect("read").rows.len(), 1);
+}
+
+/// The columns of a file that has types without a use in a task.
+#[test]
+fn columns_of_all_types_are_read_or_left_out() {
+    let desk = Desk::new();
+    let names = ["day", "clock", "price", "kind", "raw", "image", "took"];
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Date32Array::from(vec![19_723])),
+        Arc::new(Time64MicrosecondArray::from(vec![3_723_000_000])),
+        Arc::new(Decimal128Array::from(vec![1250]).with_precision_and_scale(10, 2).expect("a scale")),
+        Arc::new(vec!["easy"].into_iter().collect::<DictionaryArray<Int8Type>>()),
+        Arc::new(BinaryArray::from_vec(vec![b"text"])),
+        Arc::new(BinaryArray::from_vec(vec![b"\x89PNG"])),
+        Arc::new(DurationSecondArray::from(vec![5])),
+    ];
+    let prompt: ArrayRef = Arc::new(vec!["a"].into_iter().collect::<DictionaryArray<Int32Type>>());
+    let zoned: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![1500]).with_timezone("+02:00"));
+    let all = names.into_iter().zip(columns).chain([("prompt", prompt), ("at", zoned)]);
+    let batch = RecordBatch::try_from_iter(all).expect("a batch");
+    let file = File::create(desk.path("a.parquet")).expect("a file");
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).expect("a writer");
+    writer.write(&batch).expect("written");
+    writer.close().expect("written");
+    let imported = desk.import(&desk.path("a.parquet"), &ImportOptions::default()).expect("imported");
+    let (mut row, expected) = (
+        desk.rows()[0].1[0].clone(),
+        json!({
+            "day": "2024-01-01", "clock": "01:02:03", "price": "12.50", "kind": "easy", "raw": "text",
+            "at": "1970-01-01T00:00:01.500Z", "messages": [{"role": "user", "content": "a"}],
+        }),
+    );
+    row.as_object_mut().expect("a row").remove("split");
+    assert_eq!(row, expected);
+    let left_out: Vec<&str> = imported.remarks.left_out.keys().map(String::as_str).collect();
+    assert_eq!(left_out, ["image", "took"]);
+    assert!(imported.remarks.warnings()[0].starts_with("the column `image` is left out: its type Binary"));
+}
+
+#[test]
+fn configurations_of_a_folder_are_named() {
+    let desk = Desk::new();
+    for name in ["main", "socratic"] {
+        std::fs::create_dir(desk.path(name)).expect("a folder");
+        desk.write(&format!("{name}/train.jsonl"), "{\"prompt\": \"a\"}\n");
+    }
+    let imported = desk.import(desk.0.path(), &ImportOptions::default()).expect("imported");
+    assert!(
+        imported.remarks.warnings()[0]
+            .contains("their rows are mixed: `main`, `socratic`\nhint: give the folder of one")
+    );
+    let one = desk.import(&desk.path("main"), &ImportOptions::default()).expect("imported");
+    assert_eq!(one.remarks, Remarks::default());
+}
+
+#[test]
+fn answers_that_rewards_cannot_compare_are_counted() {
+    let desk = Desk::new();
+    let lines =
+        [r#""answer": [1, 2]"#, r#""answer": {"x": 1}"#, r#""answer": ["a", "b"]"#, r#""answer": "[1]""#, r#""n": 1"#];
+    let lines: String =
+        lines.iter().zip(1..).map(|(answer, number)| format!("{{\"prompt\": \"{number}\", {answer}}}\n")).collect();
+    let imported = desk.import(&desk.write("a.jsonl", &lines), &ImportOptions::default()).expect("imported");
+    assert_eq!((imported.unanswered, imported.remarks.structured_answers), (1, 2));
+    assert!(imported.remarks.warnings()[0].contains("compare as JSON text: 2"));
 }
 
 #[test]

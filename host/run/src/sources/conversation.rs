@@ -34,12 +34,13 @@ pub(super) fn read(
     Ok(read)
 }
 
-/// The rows that were read. Skipped ones are reported.
+/// The rows that were read. Remarks and skipped rows are reported.
 pub(super) fn kept<T>(
-    Examples { rows, skipped }: Examples<T>,
+    Examples { rows, skipped, remarks }: Examples<T>,
     file: &Path,
     reporter: &dyn Reporter,
 ) -> Vec<(Place, T)> {
+    remarks.warnings().iter().for_each(|warning| reporter.warn(&format!("{}: {warning}", file.display())));
     for (place, why) in skipped.iter().take(LISTED) {
         reporter.warn(&format!("skipped {place}: {why}"));
     }
