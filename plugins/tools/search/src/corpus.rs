@@ -42,7 +42,7 @@ pub fn load(setup: Option<&[u8]>) -> Result<Vec<Document>, Error> {
 
 fn parse(origin: &str, bytes: &[u8]) -> Result<Vec<Document>, Error> {
     let text = std::str::from_utf8(bytes).map_err(|_| Error::invalid(format!("{origin} is not UTF-8")))?;
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let lines = text.trim_start_matches('\u{feff}').lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(number, line)| {
             serde_json::from_str(line).map_err(|error| {
@@ -64,6 +64,9 @@ mod tests {
         let lines = b"{\"id\": \"a\", \"title\": \"A\", \"text\": \"x\"}\n\n{\"id\": \"b\", \"title\": \"B\", \"text\": \"y\"}\n";
         let ids: Vec<String> = load(Some(lines)).expect("documents").into_iter().map(|found| found.id).collect();
         assert_eq!(ids, ["a", "b"]);
+        // A byte order mark, as editors of some systems write it.
+        let marked = [&b"\xef\xbb\xbf"[..], lines].concat();
+        assert_eq!(load(Some(&marked)).map(|found| found.len()), Ok(2));
         let wrong = |bytes: &[u8]| format!("{:?}", load(Some(bytes)).expect_err("no documents"));
         assert!(wrong(b"{\"id\": \"a\"}").contains("line 1"));
         assert!(wrong(b"\xff").contains("UTF-8"));
