@@ -16,8 +16,11 @@ use rmcp::service::{
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
+use serde_json::Value;
 
+use crate::checked_client::CheckedClient;
 use crate::limited_reader::{Allowance, LimitedReader};
+use crate::message_check::{CheckedReader, Fault};
 use crate::process::{ServerProcess, Started, StderrEnd};
 use crate::server::{Endpoint, RemoteServer, Server};
 use crate::tool_list::{ServerName, ToolList};
@@ -32,6 +35,7 @@ pub(crate) struct Connection {
     /// Held for its end; `None` for a server at a URL.
     _process: Option<ServerProcess>,
     allowance: Allowance,
+    fault: Fault,
     bytes: usize,
 }
 
@@ -41,6 +45,8 @@ type Service = RunningService<RoleClient, ClientConfig>;
 pub(crate) enum CallFailure {
     /// The server sent more than the limit.
     TooLarge,
+    /// The server's answer cannot be read, for this reason.
+    Unreadable(String),
     /// The session is over or answered against the protocol.
     Service(ServiceError),
 }
@@ -76,9 +82,10 @@ impl Connection {
         let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         // Requests of the server for input from a person are not answered.
         let answer = self.service.peer().call_tool(request).await;
-        answer.map_err(|error| match self.allowance.is_exceeded() || is_too_large(&error) {
-            true => CallFailure::TooLarge,
-            false => CallFailure::Service(error),
+        answer.map_err(|error| match self.fault.reason().or_else(|| unreadable_body(&error)) {
+            _ if self.allowance.is_exceeded() || is_too_large(&error) => CallFailure::TooLarge,
+            Some(reason) => CallFailure::Unreadable(reason),
+            None => CallFailure::Service(error),
         })
     }
 }
@@ -89,7 +96,7 @@ async fn start(
     protocol: Option<String>,
     stderr: StderrEnd,
 ) -> Result<(Connection, ToolList), McpError> {
-    let allowance = Allowance::default();
+    let (allowance, fault) = (Allowance::default(), Fault::default());
     let bytes = server.limits.bytes;
     allowance.renew(bytes);
     let lifecycle = lifecycle(protocol.as_deref());
@@ -97,24 +104,28 @@ async fn start(
         Endpoint::Child(child) => {
             let Started { process, input, output } = ServerProcess::start(child, Arc::clone(&stderr))?;
             let output = LimitedReader::new(output, allowance.clone());
+            let output = CheckedReader::new(output, fault.clone());
             let transport = AsyncRwTransport::new_client(output, input).with_max_line_length(bytes);
             (serve_client_with_lifecycle(identity(), transport, lifecycle).await, Some(process))
         }
         Endpoint::Remote(remote) => {
-            let client = checked_client(reach(remote)?)?;
+            let client = CheckedClient::new(checked_client(reach(remote)?)?, fault.clone());
             let transport = StreamableHttpClientTransport::with_client(client, http_config(remote, bytes)?);
             (serve_client_with_lifecycle(identity(), transport, lifecycle).await, None)
         }
     };
-    let failed = |why: String| match allowance.is_exceeded() {
-        true => McpError::TooLarge { limit: bytes },
-        false => McpError::Start { why: short(&why), stderr: end_of(&stderr) },
+    let failed = |why: String| match fault.reason() {
+        _ if allowance.is_exceeded() => McpError::TooLarge { limit: bytes },
+        Some(reason) => {
+            McpError::Start { why: format!("its answer cannot be read: {reason}"), stderr: end_of(&stderr) }
+        }
+        None => McpError::Start { why: short(&why), stderr: end_of(&stderr) },
     };
     let service = served.map_err(|error| failed(describe(&error)))?;
-    let tools = service.peer().list_all_tools().await.map_err(|error| failed(error.to_string()))?;
+    let tools = service.peer().list_all_tools().await.map_err(|error| failed(describe_list(&error)))?;
     let (name, protocol) = service.peer_info().map_or_else(Default::default, |info| named(&info));
     let list = ToolList::new(server, name, protocol, tools)?;
-    Ok((Connection { service, _process: process, allowance, bytes }, list))
+    Ok((Connection { service, _process: process, allowance, fault, bytes }, list))
 }
 
 /// The way in which a session begins: with the known protocol version, or with the newest one that the server speaks.
@@ -168,17 +179,23 @@ fn named(info: &ServerPeerInfo) -> (ServerName, String) {
     (own.unwrap_or_default(), info.protocol_version.as_str().to_owned())
 }
 
+/// Why an answer over HTTP cannot be read.
+fn unreadable_body(error: &ServiceError) -> Option<String> {
+    http_causes(error).find_map(|error| match error {
+        StreamableHttpError::UnexpectedServerResponse(why) => Some(why.clone().into_owned()),
+        _ => None,
+    })
+}
+
+/// Errors of HTTP among the causes of an error.
+fn http_causes(error: &ServiceError) -> impl Iterator<Item = &StreamableHttpError<reqwest::Error>> {
+    let first: &(dyn Error + 'static) = error;
+    std::iter::successors(Some(first), |error| (*error).source()).filter_map(|error| error.downcast_ref())
+}
+
 /// Whether an answer over HTTP was larger than the limit.
 fn is_too_large(error: &ServiceError) -> bool {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        let http = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
-        if matches!(http, Some(StreamableHttpError::ResponseBodyTooLarge { .. })) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    http_causes(error).any(|error| matches!(error, StreamableHttpError::ResponseBodyTooLarge { .. }))
 }
 
 /// The reason of a failed handshake, without the transport's type names.
@@ -193,6 +210,35 @@ fn describe(error: &ClientInitializeError) -> String {
             cause.to_string()
         }
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => describe(fallback),
+        ClientInitializeError::ExpectedInitResult(Some(result)) => {
+            let missing = missing_field(&serde_json::to_value(result).unwrap_or_default());
+            format!("its answer to `initialize` {}", missing.unwrap_or("is that of another request"))
+        }
+        ClientInitializeError::ExpectedInitResponse(_) => "it did not answer `initialize`".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// The first field that the result of `initialize` lacks.
+fn missing_field(result: &Value) -> Option<&'static str> {
+    let lacks = |pointer: &str, is_right: fn(&Value) -> bool| !result.pointer(pointer).is_some_and(is_right);
+    [
+        ("lacks a text `protocolVersion`", lacks("/protocolVersion", Value::is_string)),
+        ("lacks an object `capabilities`", lacks("/capabilities", Value::is_object)),
+        ("lacks an object `serverInfo`", lacks("/serverInfo", Value::is_object)),
+        ("lacks a text `serverInfo.name`", lacks("/serverInfo/name", Value::is_string)),
+        ("lacks a text `serverInfo.version`", lacks("/serverInfo/version", Value::is_string)),
+    ]
+    .into_iter()
+    .find_map(|(what, is_missing)| is_missing.then_some(what))
+}
+
+/// The reason of a list of tools that cannot be used.
+fn describe_list(error: &ServiceError) -> String {
+    match error {
+        ServiceError::UnexpectedResponse => {
+            "its answer to `tools/list` is not a list of tools with `name` and `inputSchema`".to_owned()
+        }
         other => other.to_string(),
     }
 }

@@ -8,10 +8,12 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod answer;
+mod checked_client;
 mod component;
 mod connection;
 mod error;
 mod limited_reader;
+mod message_check;
 mod process;
 mod server;
 mod tool;

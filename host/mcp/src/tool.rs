@@ -130,6 +130,9 @@ fn lost(failure: &CallFailure, bytes: usize, is_remote: bool) -> CallError {
             let message = format!("the server sent more than {} KiB before its answer was complete", bytes >> 10);
             CallError::new(FailureKind::ResultSize, message)
         }
+        CallFailure::Unreadable(reason) => {
+            CallError::new(FailureKind::Malformed, format!("the server's answer cannot be read: {reason}"))
+        }
         CallFailure::Service(ServiceError::TransportClosed | ServiceError::Cancelled { .. }) => {
             CallError::new(ended, "the server closed the connection")
         }

@@ -29,7 +29,7 @@ pub struct ToolList {
     pub server: ServerName,
     /// Protocol version of the session.
     pub protocol: String,
-    /// The tools, in the server's order.
+    /// The tools; a new list has them in the order of their names.
     pub tools: Vec<ListedTool>,
 }
 
@@ -66,6 +66,8 @@ impl ToolList {
         tools: Vec<Tool>,
     ) -> Result<Self, McpError> {
         let mut tools: Vec<ListedTool> = tools.into_iter().map(ListedTool::new).collect();
+        // A server may list its tools in any order.
+        tools.sort_by(|one, other| one.name.cmp(&other.name));
         if let Some(name) = server.only.iter().find(|name| tools.iter().all(|tool| tool.name != **name)) {
             let known = tools.into_iter().map(|tool| tool.name).collect();
             return Err(McpError::NoTool { name: name.clone(), known });
@@ -130,8 +132,11 @@ impl ToolList {
         })
     }
 
-    /// Checks that a session has the tools of this list.
-    pub(crate) fn check(&self, found: &Self) -> Result<(), McpError> {
+    /// Checks that another list has the tools of this one, in any order.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn check(&self, found: &Self) -> Result<(), McpError> {
         let changed = |difference: String| Err(McpError::Changed { difference });
         if self.server != found.server {
             let show = |server: &ServerName| format!("`{} {}`", server.name, server.version);

@@ -161,6 +161,56 @@ async fn hostile_servers_end_their_session_and_nothing_else() {
     }
 }
 
+/// The server waits after its answer, as if it had none.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_cannot_be_read_fail_at_once() {
+    for (behaviour, reason) in [
+        ("no-jsonrpc", "it lacks `\"jsonrpc\": \"2.0\"`"),
+        ("text-code", "its `error.code` is not an integer"),
+        ("text-id", "its `id` is not that of the request"),
+        ("nan", "it is not JSON, which has no `NaN`"),
+        ("half-surrogate", "it is not JSON: a text has half of a surrogate pair"),
+        ("latin-1", "it is not UTF-8"),
+    ] {
+        let since = Instant::now();
+        let error = ask(&server(behaviour), "misbehave", json!({})).await.expect_err(behaviour);
+        assert_eq!(error.kind, FailureKind::Malformed, "{behaviour}: {error}");
+        assert!(error.message.starts_with(&format!("the server's answer cannot be read: {reason}")), "{error}");
+        assert!(since.elapsed() < Duration::from_secs(15), "{behaviour}: {:?}", since.elapsed());
+    }
+}
+
+#[test]
+fn the_order_of_the_list_is_no_difference() {
+    let (plain, turned) = (tools_of(&server("plain")).unwrap(), tools_of(&server("turned")).unwrap());
+    assert_eq!(plain.to_file().unwrap(), turned.to_file().unwrap());
+    // A run of an earlier version keeps the order that it has.
+    let mut earlier = plain.clone();
+    earlier.tools.reverse();
+    earlier.check(&turned).unwrap();
+    for (behaviour, part) in
+        [("turned-and-changed", "the tool `add` differs"), ("turned-and-fewer", "the tool `add` is missing")]
+    {
+        let changed = earlier.check(&tools_of(&server(behaviour)).unwrap()).expect_err(behaviour).to_string();
+        assert!(changed.contains(part), "{changed}");
+    }
+}
+
+#[test]
+fn fields_that_a_server_leaves_out_are_named() {
+    for (behaviour, part) in [
+        ("no-version", "its answer to `initialize` lacks a text `serverInfo.version`"),
+        ("number-version", "its answer to `initialize` lacks a text `serverInfo.version`"),
+        ("no-name", "its answer to `initialize` lacks a text `serverInfo.name`"),
+        ("no-server-info", "its answer to `initialize` lacks an object `serverInfo`"),
+        ("no-capabilities", "its answer to `initialize` lacks an object `capabilities`"),
+        ("no-schema", "its answer to `tools/list` is not a list of tools with `name` and `inputSchema`"),
+    ] {
+        let error = tools_of(&server(behaviour)).map(drop).expect_err(behaviour).to_string();
+        assert!(error.starts_with(&format!("it failed at the start: {part}")), "{behaviour}: {error}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn another_list_of_tools_ends_the_run() {
     for (behaviour, part) in [

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gymkhana_mcp::{Endpoint, Limits, RemoteServer, Server, plugin, tools_of};
 use gymkhana_net::Secret;
@@ -24,8 +24,13 @@ impl Drop for Running {
 
 /// Starts the server; returns it, its output after the port, and its address for sessions.
 fn start() -> (Running, impl Iterator<Item = String>, RemoteServer) {
+    start_with(&[])
+}
+
+/// Starts the server with more arguments.
+fn start_with(more: &[&str]) -> (Running, impl Iterator<Item = String>, RemoteServer) {
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/server.py");
-    let mut child = Command::new(python()).args([program, "http"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new(python()).args([program, "http"]).args(more).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let port = lines.next().unwrap();
     let secret = Some(("x-key".to_owned(), Secret::new("let me in")));
@@ -50,6 +55,23 @@ async fn a_server_at_a_url_answers_within_the_same_limits() {
     assert_eq!((text(&sum), sum.failed), ("42", false));
     let error = session.call(&call("misbehave", &json!({}))).await.unwrap_err();
     assert_eq!(error.kind, FailureKind::ResultSize, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_cannot_be_read_fail_at_once() {
+    let bodies = ["no-jsonrpc", "text-code", "nan", "half-surrogate"];
+    let cases = bodies.into_iter().chain(["latin-1"]).map(|body| vec![body]);
+    for more in cases.chain(bodies.into_iter().chain(["text-id"]).map(|body| vec![body, "events"])) {
+        let (_running, _lines, remote) = start_with(&more);
+        let server = server(remote);
+        let tool = plugin(tools_of(&server).unwrap(), Some(server)).unwrap();
+        let mut session = ToolSession::open(&tool, None, &[], Seed(1)).await.unwrap();
+        let since = Instant::now();
+        let error = session.call(&call("misbehave", &json!({}))).await.expect_err("no answer");
+        assert_eq!(error.kind, FailureKind::Malformed, "{more:?}: {error}");
+        assert!(error.message.starts_with("the server's answer cannot be read: "), "{error}");
+        assert!(since.elapsed() < Duration::from_secs(15), "{more:?}: {:?}", since.elapsed());
+    }
 }
 
 #[test]

@@ -28,6 +28,25 @@ calls = 0
 sent = []
 
 
+# Answers to a call that cannot be read.
+UNREADABLE = {
+    "no-jsonrpc": b'{"id":%d,"result":{"content":[]}}',
+    "text-code": b'{"jsonrpc":"2.0","id":%d,"error":{"code":"E1","message":"no"}}',
+    "text-id": b'{"jsonrpc":"2.0","id":"%d","result":{"content":[]}}',
+    "nan": b'{"jsonrpc":"2.0","id":%d,"result":{"content":[],"structuredContent":{"v":NaN}}}',
+    "half-surrogate": b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"\\ud83d"}]}}',
+    "latin-1": b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"caf\xe9"}]}}',
+}
+# Fields that the answer to `initialize` lacks.
+INCOMPLETE = {
+    "no-version": lambda result: result["serverInfo"].pop("version"),
+    "number-version": lambda result: result["serverInfo"].update(version=1.0),
+    "no-name": lambda result: result["serverInfo"].pop("name"),
+    "no-server-info": lambda result: result.pop("serverInfo"),
+    "no-capabilities": lambda result: result.pop("capabilities"),
+}
+
+
 def send(message):
     if BEHAVIOUR == "http":
         sent.append(message)
@@ -76,6 +95,10 @@ def misbehave(request):
         sys.exit(3)
     if BEHAVIOUR == "ask":
         send({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
+    if BEHAVIOUR in UNREADABLE:
+        sys.stdout.buffer.write(UNREADABLE[BEHAVIOUR] % request["id"] + b"\n")
+        sys.stdout.flush()
+        time.sleep(600)
     if BEHAVIOUR == "wrong":
         send({"jsonrpc": "2.0", "id": request["id"], "result": {"tools": []}})
     return text("well")
@@ -110,9 +133,18 @@ def answer(request):
         info = {"name": "arithmetic", "version": "2.0.0" if BEHAVIOUR == "newer" else "1.4.0"}
         version = request["params"]["protocolVersion"]
         result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+        INCOMPLETE.get(BEHAVIOUR, lambda _: None)(result)
         send({**reply, "result": result})
     elif method == "tools/list":
         tools = TOOLS[:-1] if BEHAVIOUR == "fewer" else TOOLS
+        if BEHAVIOUR in ("turned", "turned-and-changed", "turned-and-fewer"):
+            tools = TOOLS[::-1]
+        if BEHAVIOUR == "turned-and-changed":
+            tools = tools[:-1] + [{**tools[-1], "description": "Subtracts."}]
+        if BEHAVIOUR == "turned-and-fewer":
+            tools = tools[:-1]
+        if BEHAVIOUR == "no-schema":
+            tools = [{"name": "add"}]
         if BEHAVIOUR == "same-names":
             tools = [{**TOOLS[0], "name": "a.b"}, {**TOOLS[0], "name": "a/b"}]
         send({**reply, "result": {"tools": tools}})
@@ -132,9 +164,9 @@ class Http(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    def reply(self, status, body=b""):
+    def reply(self, status, body=b"", kind="application/json"):
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Mcp-Session-Id", "one")
         self.end_headers()
@@ -144,6 +176,11 @@ class Http(http.server.BaseHTTPRequestHandler):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.headers.get("X-Key") != "let me in":
             return self.reply(403)
+        if request["method"] == "tools/call" and len(sys.argv) > 2:
+            body = UNREADABLE[sys.argv[2]] % request["id"]
+            if "events" in sys.argv:
+                return self.reply(200, b"data: " + body + b"\n\n", "text/event-stream")
+            return self.reply(200, body)
         sent.clear()
         answer(request)
         if not sent:

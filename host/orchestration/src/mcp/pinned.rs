@@ -23,28 +23,27 @@ pub fn with_servers(
     if file.tools.values().all(|tool| tool.mcp.is_none()) {
         return Ok((plugins, lock));
     }
-    let recorded = |name: &str| plugins.iter().find(|plugin| plugin.name == name && is_list(&plugin.bytes));
+    let recorded = |name: &str| {
+        let plugin = plugins.iter().find(|plugin| plugin.name == name)?;
+        ToolList::in_file(&plugin.bytes)
+    };
     let mut added = Vec::new();
     for (name, section) in servers(file) {
         let failed = |error: McpError| failed(name, &error);
-        let list = tools_of(&server(name, section)?).map_err(failed)?;
-        let (bytes, digest) = (list.to_file().map_err(failed)?, list.digest().map_err(failed)?);
+        let found = tools_of(&server(name, section)?).map_err(failed)?;
+        let before = recorded(name).transpose().map_err(failed)?;
+        // A run keeps its own list, and with it the order of the tools in prompts.
+        let list = before.as_ref().unwrap_or(&found);
+        list.check(&found).map_err(failed)?;
+        let digest = list.digest().map_err(failed)?;
         check_digest(name, section, &digest.to_string())?;
-        match recorded(name) {
-            Some(before) if before.bytes == bytes => {}
-            Some(_) => return Err(changed(name)),
-            None => {
-                reporter.status(&format!("MCP server `{name}`: {} tools, digest {digest}", list.tools.len()));
-                added.push((format!("MCP server `{name}`"), bytes));
-            }
+        if before.is_none() {
+            reporter.status(&format!("MCP server `{name}`: {} tools, digest {digest}", list.tools.len()));
+            added.push((format!("MCP server `{name}`"), list.to_file().map_err(failed)?));
         }
     }
     let given = plugins.into_iter().map(|plugin| (plugin.origin, plugin.bytes));
     pin(given.chain(added).collect())
-}
-
-fn is_list(bytes: &[u8]) -> bool {
-    ToolList::in_file(bytes).is_some()
 }
 
 fn check_digest(name: &str, section: &McpSection, found: &str) -> RunResult<()> {
@@ -55,9 +54,4 @@ fn check_digest(name: &str, section: &McpSection, found: &str) -> RunResult<()> 
         }
         _ => Ok(()),
     }
-}
-
-fn changed(name: &str) -> RunError {
-    let message = format!("the MCP server `{name}` has other tools than when the run began");
-    RunError::user(message).with_hint("install the former version of the server, or begin a new run")
 }
