@@ -117,9 +117,9 @@ impl<'r> Steps<'r> {
     }
 
     /// Adds an answer to the step with its call, or to the last step of the agent.
-    fn answer(&mut self, id: &str, text: String, failed: bool) {
-        let made = |step: &Step<'_>| step.tool_calls.iter().any(|call| call["tool_call_id"] == id);
-        let caller = self.0.iter().rposition(made);
+    fn answer(&mut self, id: Option<&str>, text: String, failed: bool) {
+        let made = |step: &Step<'_>, id| step.tool_calls.iter().any(|call| call["tool_call_id"] == id);
+        let caller = id.and_then(|id| self.0.iter().rposition(|step| made(step, id)));
         let mut result = json!({"content": text});
         if caller.is_some() {
             result["source_call_id"] = id.into();

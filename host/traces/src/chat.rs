@@ -88,7 +88,9 @@ fn messages<'r>(record: &'r EpisodeRecord, seat: u32, about: &'r About) -> Optio
     for event in events(record, seat) {
         match event {
             Event::Heard(text) => messages.push(Message::User(text)),
-            Event::Answered { id, text, .. } => messages.push(Message::Tool { id, text }),
+            Event::Answered { id: Some(id), text, .. } => messages.push(Message::Tool { id, text }),
+            // A tool's message without a call is refused by trainers and servers.
+            Event::Answered { id: None, text, .. } => messages.push(Message::User(text)),
             Event::Did(action) if action.is_note => {}
             Event::Did(action) => messages.push(Message::Assistant { text: action.said(), calls: action.calls }),
         }

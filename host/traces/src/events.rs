@@ -11,8 +11,8 @@ pub(crate) enum Event<'r> {
     Heard(String),
     /// The answer to a call.
     Answered {
-        /// The call.
-        id: &'r str,
+        /// The call; none if its text could not be parsed, so that no call has an id.
+        id: Option<&'r str>,
         /// The answer, or the reason of the failure.
         text: String,
         /// Whether the call failed.
@@ -80,6 +80,10 @@ struct Builder<'r> {
     open: Option<Action<'r>>,
     /// Ids of calls that the agent program made for itself.
     own_calls: HashSet<&'r str>,
+    /// Ids of texts in the position of calls that could not be parsed.
+    malformed: HashSet<&'r str>,
+    /// Answers to these texts, which follow those to calls: formats want the latter directly after their calls.
+    late: Vec<Event<'r>>,
 }
 
 impl<'r> Builder<'r> {
@@ -96,6 +100,7 @@ impl<'r> Builder<'r> {
     }
 
     fn close(&mut self) {
+        self.events.append(&mut self.late);
         self.events.extend(self.open.take().map(Event::Did));
     }
 
@@ -111,8 +116,13 @@ impl<'r> Builder<'r> {
                 self.events.push(Event::Heard(text_of(content)));
             }
             Turn::Answer { id, content, failed, .. } => {
-                self.close();
-                self.events.push(Event::Answered { id, text: text_of(content), failed: *failed });
+                if self.open.is_some() {
+                    self.close();
+                }
+                let is_malformed = self.malformed.contains(id.as_str());
+                let id = (!is_malformed).then_some(id.as_str());
+                let answer = Event::Answered { id, text: text_of(content), failed: *failed };
+                if is_malformed { self.late.push(answer) } else { self.events.push(answer) }
             }
             Turn::Message { content, .. } => {
                 // A reply has one message, before its calls.
@@ -128,7 +138,10 @@ impl<'r> Builder<'r> {
                 }
                 self.action().calls.push(call);
             }
-            Turn::MalformedCall { id, text, .. } => self.action().malformed.push((id, text)),
+            Turn::MalformedCall { id, text, .. } => {
+                self.malformed.insert(id);
+                self.action().malformed.push((id, text));
+            }
         }
     }
 }

@@ -173,7 +173,7 @@ fn a_trace_of_verifiers_has_a_path_for_each_segment() {
     assert_eq!(parents, expected);
     let roles: Vec<&str> = nodes.iter().map(|node| node["message"]["role"].as_str().unwrap()).collect();
     let (system, user, assistant, tool) = ("system", "user", "assistant", "tool");
-    assert_eq!(roles, [system, user, assistant, system, tool, tool, assistant, assistant, tool, assistant, user]);
+    assert_eq!(roles, [system, user, assistant, system, tool, user, assistant, assistant, tool, assistant, user]);
     let of_policy: Vec<usize> = (0..nodes.len()).filter(|place| nodes[*place]["sampled"] == true).collect();
     assert_eq!(of_policy, [2, 6]);
     assert_eq!(
@@ -247,7 +247,7 @@ fn chat_messages_are_the_transcript() {
             {"role": "user", "content": "2 + 2?"},
             {"role": "assistant", "content": "I add.\n{", "tool_calls": [call("c-0", "{\"a\": 2}")]},
             {"role": "tool", "tool_call_id": "c-0", "content": "4"},
-            {"role": "tool", "tool_call_id": "c-1", "content": "not JSON"},
+            {"role": "user", "content": "not JSON"},
             {"role": "assistant", "content": "4"},
             {"role": "assistant", "content": null, "tool_calls": [call("call-0", "{}")]},
             {"role": "tool", "tool_call_id": "call-0", "content": "0"},
@@ -265,7 +265,7 @@ fn chat_messages_are_the_transcript() {
             turn("gpt", "I add.\n{"),
             turn("function_call", "{\"name\":\"add\",\"arguments\":{\"a\":2}}"),
             turn("observation", "4"),
-            turn("observation", "not JSON"),
+            turn("human", "not JSON"),
             turn("gpt", "4"),
             turn("function_call", "{\"name\":\"add\",\"arguments\":{}}"),
             turn("observation", "0"),
@@ -283,9 +283,51 @@ fn chat_messages_are_the_transcript() {
 fn a_row_of_a_table_has_a_value_for_each_column() {
     let row = only(TraceFormat::Wandb);
     let conversation = "system: Be brief.\n\nuser: 2 + 2?\n\nassistant: I add.\n{\nadd({\"a\": 2})\n\ntool: 4\n\n\
-                        tool: not JSON\n\nassistant: 4\n\nassistant: add({})\n\ntool: 0\n\nassistant: Four.\n\nuser: Right.";
+                        user: not JSON\n\nassistant: 4\n\nassistant: add({})\n\ntool: 0\n\nassistant: Four.\n\nuser: Right.";
     let expected =
         json!(["0.train.2.1.0.0", 0, "train", 2, 1, 0, null, "train/5", 0, true, 0.75, 2, "terminated", conversation]);
     assert_eq!(row, expected);
     assert_eq!(row.as_array().unwrap().len(), WANDB_COLUMNS.len());
+}
+
+/// A message of a tool follows the message with its call, and has its id.
+fn pairs(messages: &[Json]) -> bool {
+    let mut open: Vec<&Json> = vec![];
+    messages.iter().all(|message| {
+        if message["role"] == "tool" {
+            return open
+                .iter()
+                .position(|id| **id == message["tool_call_id"])
+                .map(|place| open.remove(place))
+                .is_some();
+        }
+        let is_answered = open.is_empty();
+        open = message["tool_calls"].as_array().map_or(vec![], |calls| calls.iter().map(|call| &call["id"]).collect());
+        is_answered
+    })
+}
+
+/// Sound and malformed calls in all orders, with answers in the order of the calls.
+#[test]
+fn every_answer_of_a_tool_has_its_call() {
+    for order in ["m", "mm", "ms", "sm", "msm", "sms", "mss"] {
+        let ids: Vec<String> = (0..order.len()).map(|number| format!("c-{number}")).collect();
+        let mut turns = vec![Turn::Observation { seat: 0, content: text("2 + 2?") }];
+        turns.extend(order.chars().zip(&ids).map(|(kind, id)| match kind {
+            's' => Turn::Call { seat: 0, call: call(id, "{}"), cost: 0.0 },
+            _ => Turn::MalformedCall { seat: 0, id: id.clone(), text: "{".to_owned() },
+        }));
+        turns.extend(ids.iter().map(|id| Turn::Answer { seat: 0, id: id.clone(), content: text(id), failed: false }));
+        turns.push(Turn::Message { seat: 0, content: text("Four.") });
+        let policy_turns = vec![policy_turn(0, 1), policy_turn(1, turns.len() as u32 - 1)];
+        let record = EpisodeRecord { turns, policy_turns, agent: None, segments: vec![], ..record() };
+        let line = only_of(&record, TraceFormat::OpenAi);
+        let messages = line["messages"].as_array().unwrap();
+        assert!(pairs(messages), "{order}: {messages:?}");
+        assert_eq!(messages.len(), 4 + order.len(), "{order}: {messages:?}");
+        let share_gpt = only_of(&record, TraceFormat::ShareGpt);
+        let turns = share_gpt["conversations"].as_array().unwrap();
+        let count = |from: &str| turns.iter().filter(|turn| turn["from"] == from).count();
+        assert_eq!(count("observation"), order.matches('s').count(), "{order}");
+    }
 }

@@ -56,7 +56,10 @@ pub(crate) fn trace(record: &EpisodeRecord, seat: u32, about: &About) -> serde_j
     for event in events(record, seat) {
         match event {
             Event::Heard(text) => graph.waiting.push((json!({"role": "user", "content": text}), None)),
-            Event::Answered { id, text, .. } => {
+            Event::Answered { id: None, text, .. } => {
+                graph.waiting.push((json!({"role": "user", "content": text}), None));
+            }
+            Event::Answered { id: Some(id), text, .. } => {
                 graph.waiting.push((json!({"role": "tool", "tool_call_id": id, "content": text}), None));
             }
             Event::Did(action) => {

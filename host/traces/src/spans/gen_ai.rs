@@ -83,8 +83,10 @@ fn text(structure: &Json) -> Json {
 
 fn message(event: &Event<'_>) -> Json {
     match event {
-        Event::Heard(content) => json!({"role": "user", "parts": [{"type": "text", "content": content}]}),
-        Event::Answered { id, text, .. } => {
+        Event::Heard(content) | Event::Answered { id: None, text: content, .. } => {
+            json!({"role": "user", "parts": [{"type": "text", "content": content}]})
+        }
+        Event::Answered { id: Some(id), text, .. } => {
             json!({"role": "tool", "parts": [{"type": "tool_call_response", "id": id, "response": text}]})
         }
         Event::Did(action) => assistant(action),

@@ -116,7 +116,7 @@ pub(crate) fn trace(
 /// A call with its answer among the later events.
 fn execution<'s>(context: &Context<'s>, call: &'s Call, later: &'s [Event<'_>]) -> Execution<'s> {
     let answer = later.iter().find_map(|event| match event {
-        Event::Answered { id, text, failed } if *id == call.id => Some((text.as_str(), *failed)),
+        Event::Answered { id, text, failed } if *id == Some(call.id.as_str()) => Some((text.as_str(), *failed)),
         _ => None,
     });
     let mut offered = crate::function::functions(context.record, context.seat).iter();

@@ -94,8 +94,8 @@ fn said(attributes: &mut Attributes, prefix: &str, role: &str, text: &str) {
 
 fn message(attributes: &mut Attributes, prefix: &str, event: &Event<'_>) {
     match event {
-        Event::Heard(text) => said(attributes, prefix, "user", text),
-        Event::Answered { id, text, .. } => {
+        Event::Heard(text) | Event::Answered { id: None, text, .. } => said(attributes, prefix, "user", text),
+        Event::Answered { id: Some(id), text, .. } => {
             said(attributes, prefix, "tool", text);
             attributes.push((format!("{prefix}.message.tool_call_id"), (*id).into()));
         }

@@ -101,7 +101,8 @@ fn attributes_follow_the_conventions_for_generative_ai() {
     );
     let answer = |id: &str, text: &str| json!({"role": "tool", "parts": [{"type": "tool_call_response", "id": id, "response": text}]});
     let second = attributes(&spans[3]);
-    let heard = json!([question, first, answer("c-0", "4"), answer("c-1", "not JSON")]);
+    let user = json!({"role": "user", "parts": [{"type": "text", "content": "not JSON"}]});
+    let heard = json!([question, first, answer("c-0", "4"), user]);
     assert_eq!(second["gen_ai.input.messages"], heard);
     assert_eq!(
         Json::Object(attributes(&spans[2])),
