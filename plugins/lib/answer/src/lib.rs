@@ -1,11 +1,14 @@
 //! Search for an answer in a message, robust against messages that list many candidates.
 //!
-//! The relevant part is the text after the last `answer:` up to the end of its line, or the whole message without such
-//! a mark. A numeric answer requires that the part contains exactly one number; a text answer requires that the part
-//! equals the answer.
+//! The relevant part is the content of the last `<answer>…</answer>`, or the line behind the last `answer:` if that comes
+//! later, or the whole message without either. A numeric answer requires that the part contains exactly one number; a text
+//! answer requires that the part equals the answer. [`markup`] has the grammar of what may stand around it.
+
+mod markup;
 
 use std::ops::Range;
 
+use gymkhana_sdk::Value;
 use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{Pow, Zero};
@@ -13,13 +16,29 @@ use num_traits::{Pow, Zero};
 /// Comparison modes: `auto` compares numbers as numbers and other answers as texts.
 pub const MODES: [&str; 3] = ["auto", "number", "text"];
 
-const MARK: &str = "answer:";
 /// Maximum length of a number; longer ones equal no answer, because parsing them would be too expensive.
 const DIGIT_LIMIT: usize = 1_000;
 
+/// Accepted answers of a privileged fact: the texts of a JSON list of texts, or the value as text.
+#[must_use]
+pub fn accepted(fact: &Value) -> Vec<String> {
+    let list = match fact {
+        Value::Other(json) => serde_json::from_str::<Vec<String>>(json).ok(),
+        _ => None,
+    };
+    list.filter(|list| !list.is_empty()).unwrap_or_else(|| vec![fact.shown()])
+}
+
+/// Byte range of one of the accepted answers of a fact in `message`; `None` if the message gives none of them.
+#[must_use]
+pub fn find_accepted(message: &str, fact: &Value, mode: &str) -> Option<Range<usize>> {
+    accepted(fact).iter().find_map(|wanted| find(message, wanted, mode))
+}
+
 /// Byte range of the expected answer in `message`; `None` if the message does not give it.
+#[must_use]
 pub fn find(message: &str, wanted: &str, mode: &str) -> Option<Range<usize>> {
-    let span = counting(message);
+    let span = markup::relevant(message);
     let wanted_number = if mode == "text" { None } else { whole_number(wanted) };
     match wanted_number {
         Some(number) => {
@@ -28,25 +47,17 @@ pub fn find(message: &str, wanted: &str, mode: &str) -> Option<Range<usize>> {
         }
         // With a numeric mode and an expected answer that is not a number, no message matches.
         None if mode == "number" => None,
-        None => (folded(&message[span.clone()]) == folded(wanted)).then_some(span),
+        None => {
+            let wanted = folded(wanted);
+            markup::layers(message, span).find(|layer| folded(&message[layer.clone()]) == wanted)
+        }
     }
-}
-
-/// Relevant part of a message, without surrounding spaces.
-fn counting(message: &str) -> Range<usize> {
-    // Lower-casing only ASCII preserves byte offsets.
-    let marked = message.to_ascii_lowercase().rfind(MARK).map(|mark| mark + MARK.len());
-    let start = marked.unwrap_or(0);
-    let rest = &message[start..];
-    let part = if marked.is_some() { rest.lines().next().unwrap_or_default() } else { rest };
-    let start = start + part.len() - part.trim_start().len();
-    start..start + part.trim().len()
 }
 
 /// Text without irrelevant differences: surrounding spaces, case and a final period.
 fn folded(text: &str) -> String {
     let text = text.trim();
-    text.strip_suffix('.').unwrap_or(text).trim_end().to_lowercase()
+    text.strip_suffix(['.', '。']).unwrap_or(text).trim_end().to_lowercase()
 }
 
 /// Value of a text that consists of one number.
@@ -193,6 +204,21 @@ mod tests {
         assert_eq!(found("I think so. Answer: Paris", "Paris").as_deref(), Some("Paris"));
         assert_eq!(found("Paris or Rome", "Paris"), None);
         assert_eq!(found("12 rue Été", "12 RUE ÉTÉ").as_deref(), Some("12 rue Été"));
+    }
+
+    #[test]
+    fn one_of_several_accepted_answers_is_enough() {
+        let list = Value::Other("[\"Shakespeare\", \"William Shakespeare\", \"7\"]".to_owned());
+        for right in ["Shakespeare", "william shakespeare.", "It is 7."] {
+            assert!(find_accepted(right, &list, "auto").is_some(), "{right}");
+        }
+        for wrong in ["Marlowe", "Shakespeare or William Shakespeare", "[\"Shakespeare\"]", ""] {
+            assert_eq!(find_accepted(wrong, &list, "auto"), None, "{wrong}");
+        }
+        // A list of numbers is one answer, and so is a text.
+        assert_eq!(accepted(&Value::Other("[1,2]".to_owned())), ["[1,2]"]);
+        assert_eq!(accepted(&Value::Text("[\"a\"]".to_owned())), ["[\"a\"]"]);
+        assert_eq!(accepted(&Value::Integer(4)), ["4"]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl Reward for AnswerMatch {
             // An episode that the environment did not end has no final answer.
             let final_message = trajectory.last_message(seat).filter(|_| trajectory.ending == Ending::Terminated);
             let found = final_message.and_then(|(turn, text)| {
-                answer::find(&text, &expected.shown(), options.text("mode")).map(|span| (turn, span))
+                answer::find_accepted(&text, expected, options.text("mode")).map(|span| (turn, span))
             });
             let correct = f64::from(u8::from(found.is_some()));
             let calls = trajectory.calls(seat).count() as f64;

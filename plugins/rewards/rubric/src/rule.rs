@@ -117,7 +117,7 @@ fn answered(scope: &Scope<'_>, key: &str) -> Result<Option<(usize, Range<usize>)
         Error::invalid(format!("the environment has no privileged fact `{key}`: name the one with the answer"))
     })?;
     let last = trajectory.last_message(scope.seat).filter(|_| trajectory.ending == Ending::Terminated);
-    Ok(last.and_then(|(turn, text)| Some((turn, answer::find(&text, &wanted.shown(), "auto")?))))
+    Ok(last.and_then(|(turn, text)| Some((turn, answer::find_accepted(&text, wanted, "auto")?))))
 }
 
 /// Byte range of the words, ignoring case. Lower-casing can change lengths, so letters are compared one by one.

@@ -27,7 +27,7 @@ fn by_answer(trajectory: &Trajectory, seat: u32, options: &Options) -> Result<bo
         Error::invalid(format!("the environment has no privileged fact `{key}`: {advice}"))
     })?;
     let said = trajectory.last_message(seat).filter(|_| trajectory.ending == Ending::Terminated);
-    Ok(said.is_some_and(|(_, text)| answer::find(&text, &wanted.shown(), options.text("mode")).is_some()))
+    Ok(said.is_some_and(|(_, text)| answer::find_accepted(&text, wanted, options.text("mode")).is_some()))
 }
 
 /// Extra of the environment's last step. An episode that was cut off may lack it.
