@@ -5,12 +5,15 @@ use std::cmp::Ordering;
 use num_rational::BigRational;
 use num_traits::{One, Signed};
 
+use crate::find::choice::{leading_letter, only_letter};
 use crate::fixed::Fixed;
 use crate::lexer::LONGEST;
 use crate::normal::{Fraction, normal};
+use crate::notation;
 use crate::numeric;
-use crate::parser::{read, turned};
+use crate::parser::{Answer, read, read_with_symbols};
 use crate::polynomial::{Generator, Polynomial, Ring, Work};
+use crate::solutions::solution;
 use crate::tree::{Expr, Relation, Shape, Trouble};
 
 /// Work limit of exact algebra: a hundredth of a second in the sandbox. The textbook identities of the tests need less
@@ -18,6 +21,20 @@ use crate::tree::{Expr, Relation, Shape, Trouble};
 const ALGEBRA: u64 = 40_000;
 /// Work limit of numeric evaluation, after algebra has failed.
 const VALUES: u64 = 20_000;
+
+/// Decimal places of an approximate number that are looked at.
+const MOST_DECIMALS: usize = 40;
+
+/// Spellings of the same text.
+const SPELLINGS: [(&str, &str); 7] = [
+    ("\\ldots", "\\dots"),
+    ("\\cdots", "\\dots"),
+    ("\\dotsc", "\\dots"),
+    ("\\dotsb", "\\dots"),
+    ("...", "\\dots"),
+    ("{:}", ":"),
+    ("\\colon", ":"),
+];
 
 /// Deciding rule: the weakest rule that was required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,11 +102,14 @@ pub fn verify(said: &str, wanted: &str, settings: Settings) -> Verdict {
     if said.len().max(wanted.len()) > LONGEST {
         return Verdict { equal: false, parsed: false, rule: Rule::Undecided };
     }
-    let (left, right) = (read(said), read(wanted));
+    let (left, right) = read_both(said, wanted);
     let parsed = left.is_ok();
     let verdict = |equal, rule| Verdict { equal, parsed, rule };
     if plain(said) == plain(wanted) {
         return verdict(!plain(wanted).is_empty(), Rule::Text);
+    }
+    if let (Some(said), Some(wanted)) = (leading_letter(said), only_letter(wanted)) {
+        return verdict(said == wanted, Rule::Text);
     }
     match (left, right) {
         (Ok(left), Ok(right)) => {
@@ -108,12 +128,22 @@ pub fn verify(said: &str, wanted: &str, settings: Settings) -> Verdict {
     }
 }
 
-/// Text without spaces, dollars, text commands and a final period.
+/// Parses both answers. If one of them has no variable, a letter behind a number of the other is a unit.
+fn read_both(said: &str, wanted: &str) -> (Result<Answer, Trouble>, Result<Answer, Trouble>) {
+    let (left, right) = (read(said), read(wanted));
+    let is_value = |one: &Result<Answer, Trouble>| one.as_ref().is_ok_and(|one| !one.shape.has_variables());
+    let with_symbols = |one, text: &str, other: &Result<Answer, Trouble>| {
+        if is_value(&one) || !is_value(other) { one } else { read_with_symbols(text).or(one) }
+    };
+    let said = with_symbols(left.clone(), said, &right);
+    (said, with_symbols(right, wanted, &left))
+}
+
+/// Text without spaces, dollars, text commands and a final period, with one spelling of dots.
 fn plain(text: &str) -> String {
+    let text = SPELLINGS.iter().fold(notation::plain(text), |text, (one, other)| text.replace(one, other));
     let bare = ["\\text{", "\\textbf{", "\\mathrm{", "\\left", "\\right", "\\!", "\\,", "\\ ", "$"];
-    let text = bare
-        .iter()
-        .fold(text.to_owned(), |text, dress| text.replace(dress, if dress.ends_with('{') { "{" } else { "" }));
+    let text = bare.iter().fold(text, |text, dress| text.replace(dress, if dress.ends_with('{') { "{" } else { "" }));
     let text = without_spaces(&text);
     let text = text.strip_suffix('.').unwrap_or(&text);
     let inside =
@@ -149,6 +179,12 @@ impl Judge {
     fn same(&mut self, said: &Shape, wanted: &Shape) -> Result<bool, Trouble> {
         match (said, wanted) {
             (Shape::Scalar(said), Shape::Scalar(wanted)) => self.same_value(said, wanted),
+            (Shape::Chain(left, by), other) if by.contains(&Relation::About) => {
+                self.same_as_chain(left, by, other, true)
+            }
+            (other, Shape::Chain(right, by)) if by.contains(&Relation::About) => {
+                self.same_as_chain(right, by, other, false)
+            }
             (Shape::Chain(left, by), Shape::Chain(right, wanted)) => self.same_relation((left, by), (right, wanted)),
             (Shape::Chain(sides, by), other) => self.same_as_chain(sides, by, other, true),
             (other, Shape::Chain(sides, by)) => self.same_as_chain(sides, by, other, false),
@@ -160,6 +196,9 @@ impl Judge {
             (other, Shape::Set(one)) if one.len() == 1 => self.same(other, &one[0]),
             (Shape::Sequence(open, said, close), Shape::Sequence(wanted_open, wanted, wanted_close)) => {
                 Ok(open == wanted_open && close == wanted_close && self.all_same(said, wanted)?)
+            }
+            (Shape::Residue(said, modulus), Shape::Residue(wanted, wanted_modulus)) => {
+                Ok(self.same_value(modulus, wanted_modulus)? && self.congruent(said, wanted, wanted_modulus)?)
             }
             (Shape::Matrix(said), Shape::Matrix(wanted)) => {
                 let sizes = |rows: &[Vec<Expr>]| (rows.len(), rows[0].len());
@@ -277,33 +316,60 @@ impl Judge {
         other: &Shape,
         chain_said: bool,
     ) -> Result<bool, Trouble> {
-        let found = match self.named_value(sides, by)? {
-            Some(value) => Some(value),
-            None if matches!(other, Shape::Sequence(..) | Shape::Union(_)) => interval(sides, by),
-            None => None,
-        };
-        match found {
-            Some(found) if chain_said => self.same(&found, other),
-            Some(found) => self.same(other, &found),
-            None => Ok(false),
+        let mut found = self.named_values(sides, by)?;
+        if found.is_empty() && matches!(other, Shape::Sequence(..) | Shape::Union(_) | Shape::Set(_)) {
+            found.extend(solution(sides, by).map(|(_, shape)| shape));
         }
-    }
-
-    /// Value behind a name, as in `x = 5`, `6·7 = 42` or `x ∈ (1, 2)`; contradicting sides give no value.
-    fn named_value(&mut self, sides: &[Shape], by: &[Relation]) -> Result<Option<Shape>, Trouble> {
-        if by == [Relation::In] {
-            return Ok(sides.last().cloned());
-        }
-        if by.iter().any(|relation| *relation != Relation::Equal) {
-            return Ok(None);
-        }
-        let values = if name(&sides[0]).is_some() { &sides[1..] } else { sides };
-        for pair in values.windows(2) {
-            if !self.same(&pair[0], &pair[1])? {
-                return Ok(None);
+        for found in &found {
+            let is_same = if chain_said { self.same(found, other)? } else { self.same(other, found)? };
+            if is_same {
+                return Ok(true);
             }
         }
-        Ok(values.last().cloned())
+        Ok(false)
+    }
+
+    /// Values behind a name, as in `x = 5`, `6·7 = 42` or `x ∈ (1, 2)`; contradicting sides give no value. Of an approximate
+    /// value and the exact one, both count.
+    fn named_values(&mut self, sides: &[Shape], by: &[Relation]) -> Result<Vec<Shape>, Trouble> {
+        let last = || sides.last().cloned().into_iter().collect();
+        if by == [Relation::In] {
+            return Ok(last());
+        }
+        if by.iter().any(|relation| !matches!(relation, Relation::Equal | Relation::About)) {
+            return Ok(vec![]);
+        }
+        let first = usize::from(name(&sides[0]).is_some());
+        let values = &sides[first..];
+        for (pair, relation) in values.windows(2).zip(&by[first..]) {
+            let agree = match relation {
+                Relation::About => self.about(&pair[0], &pair[1])?,
+                _ => self.same(&pair[0], &pair[1])?,
+            };
+            if !agree {
+                return Ok(vec![]);
+            }
+        }
+        Ok(if by.contains(&Relation::About) { values.to_vec() } else { last() })
+    }
+
+    /// Whether one of two constants is the other one, rounded or cut off to its decimals.
+    fn about(&mut self, one: &Shape, other: &Shape) -> Result<bool, Trouble> {
+        let (Shape::Scalar(one), Shape::Scalar(other)) = (one, other) else { return Ok(false) };
+        let Some(unit) = [one, other].into_iter().filter_map(last_place).max() else { return Ok(false) };
+        let (one, other) = (numeric::constant(one, &mut self.values)?, numeric::constant(other, &mut self.values)?);
+        Ok(one.subtract(&other)?.abs() < Fixed::of(&unit)?)
+    }
+
+    /// Whether two values are equal, or are integers whose difference the modulus divides.
+    fn congruent(&mut self, said: &Expr, wanted: &Expr, modulus: &Expr) -> Result<bool, Trouble> {
+        let mut number = |expr: &Expr| Ok::<_, Trouble>(normal(expr, &mut self.ring)?.as_number());
+        match (number(said)?, number(wanted)?, number(modulus)?) {
+            (Some(said), Some(wanted), Some(modulus)) if modulus.is_positive() => {
+                Ok(((said - wanted) / modulus).is_integer())
+            }
+            _ => self.same_value(said, wanted),
+        }
     }
 
     /// Compares two relations: equal sides in either direction, or equations that differ by a factor.
@@ -316,12 +382,18 @@ impl Judge {
         if equations && name(&said.0[0]).is_some() && name(&said.0[0]) == name(&wanted.0[0]) {
             return self.same(&said.0[1], &wanted.0[1]);
         }
+        if let (Some((variable, said)), Some((other, wanted))) =
+            (solution(said.0, said.1), solution(wanted.0, wanted.1))
+            && variable == other
+        {
+            return self.same(&said, &wanted);
+        }
         if let ([Shape::Scalar(left), Shape::Scalar(right)], [Shape::Scalar(wanted_left), Shape::Scalar(wanted_right)]) =
             (said.0, wanted.0)
             && infinite(left).or(infinite(right)).or(infinite(wanted_left)).or(infinite(wanted_right)).is_none()
         {
             let (said_by, wanted_by) = (said.1[0], wanted.1[0]);
-            let sign = match (said_by == wanted_by, turned(said_by) == wanted_by) {
+            let sign = match (said_by == wanted_by, said_by.turned() == wanted_by) {
                 (true, true) => 0,
                 (true, false) => 1,
                 (false, true) => -1,
@@ -330,7 +402,7 @@ impl Judge {
             let factor = self.factor((left, right), (wanted_left, wanted_right))?;
             return Ok(factor.is_some_and(|factor| sign == 0 || (factor.is_positive() == (sign > 0))));
         }
-        let backwards: Vec<Relation> = said.1.iter().rev().map(|relation| turned(*relation)).collect();
+        let backwards: Vec<Relation> = said.1.iter().rev().map(|relation| relation.turned()).collect();
         if said.1 == wanted.1 && self.all_same(said.0, wanted.0)? {
             return Ok(true);
         }
@@ -386,47 +458,21 @@ fn infinite(expr: &Expr) -> Option<bool> {
     }
 }
 
+/// Unit of the last decimal place of a number.
+fn last_place(expr: &Expr) -> Option<BigRational> {
+    let number = match expr {
+        Expr::Number(number) => number,
+        Expr::Negative(inside) => return last_place(inside),
+        _ => return None,
+    };
+    let ten = BigRational::from_integer(10.into());
+    let units = std::iter::successors(Some(BigRational::one()), |unit| Some(unit / &ten));
+    units.take(MOST_DECIMALS).find(|unit| (number / unit).is_integer())
+}
+
 fn name(side: &Shape) -> Option<&Expr> {
     match side {
         Shape::Scalar(expr) if expr.is_name() => Some(expr),
         _ => None,
     }
-}
-
-/// Interval of a chain such as `x > 1` or `1 < x ≤ 2`.
-fn interval(sides: &[Shape], by: &[Relation]) -> Option<Shape> {
-    let rising = |relation: Relation| match relation {
-        Relation::Less => Some((true, false)),
-        Relation::AtMost => Some((true, true)),
-        Relation::Greater => Some((false, false)),
-        Relation::AtLeast => Some((false, true)),
-        Relation::Equal | Relation::NotEqual | Relation::In => None,
-    };
-    let infinity = |negative: bool| {
-        Shape::Scalar(if negative { Expr::Negative(Box::new(Expr::Infinity)) } else { Expr::Infinity })
-    };
-    let (low, high) = match (sides, by) {
-        ([left, right], [relation]) => {
-            let (up, closed) = rising(*relation)?;
-            let (value, above) = match (name(left), name(right)) {
-                (Some(_), None) => (right, !up),
-                (None, Some(_)) => (left, up),
-                _ => return None,
-            };
-            let value = (value.clone(), closed);
-            if above { (value, (infinity(false), false)) } else { ((infinity(true), false), value) }
-        }
-        ([left, middle, right], [first, second]) if name(middle).is_some() => {
-            let ((up, first), (also, second)) = (rising(*first)?, rising(*second)?);
-            let (left, right) = ((left.clone(), first), (right.clone(), second));
-            match (up, also) {
-                (true, true) => (left, right),
-                (false, false) => (right, left),
-                _ => return None,
-            }
-        }
-        _ => return None,
-    };
-    let (open, close) = (if low.1 { '[' } else { '(' }, if high.1 { ']' } else { ')' });
-    Some(Shape::Sequence(open, vec![low.0, high.0], close))
 }

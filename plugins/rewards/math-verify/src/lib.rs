@@ -1,10 +1,23 @@
 //! Reward for a final message whose answer is mathematically equal to the environment's privileged `answer`.
 //!
-//! The answer is the content of the last box, else the text after the last `answer is`, `answer:` or `####`, else the
-//! end of the message; `look-in` restricts the search. The answer is parsed as LaTeX or plain text: numbers with
-//! decimals, thousands separators, repeating decimals and percent; fractions and mixed numbers; roots, powers,
-//! factorials, logarithms and trigonometry; variables; tuples, intervals, sets, lists and matrices; equations and
-//! inequalities; `±`; words.
+//! The answer is the content of the last `<answer>` tag, else of the last box, else the value behind the last `answer is`,
+//! `answer:` or `####`, else the end of the message; `look-in` restricts the search. [`find`] has the grammar of what may
+//! stand around a value. The answer is parsed as LaTeX or plain text: numbers with decimals, thousands separators,
+//! repeating decimals and percent; fractions and mixed numbers; roots, powers, factorials, logarithms and trigonometry;
+//! variables; tuples, intervals, sets, lists and matrices; equations and inequalities; residues; `±`; words.
+//!
+//! Around a number stand, without an effect on equality:
+//!
+//! ```text
+//! quantity = CURRENCY? number SCALE? UNIT?
+//! CURRENCY = a sign or a code: $ € ¥ USD …           SCALE = percent, thousand, million, squared, thirds …: its value counts
+//! UNIT     = words, "°C", "m/s", "GB", "a day" …     a letter is one if the other answer has no variable, and in \\text{}
+//! ```
+//!
+//! Digits and letters may be those of other scripts, full-width, raised or lowered. Inequalities, absolute values, turned
+//! brackets and words for all real numbers are the sets that they describe: `or` is a union, `and` an intersection. Of
+//! `a ≈ b` either side counts, if one is the other one rounded. If the expected answer is a letter from `A` to `J`, the
+//! letter of `(B) 42` or `option B` counts. If it is a JSON list of texts, each of them is right.
 //!
 //! The first of these rules that can decide determines equality, and the component `rule` reports it: equal text; exact
 //! algebra (rational functions over the rational numbers, extended by square roots of primes and `i`); values with 256
@@ -21,12 +34,15 @@ mod find;
 mod fixed;
 mod lexer;
 mod normal;
+mod notation;
 mod numeric;
 mod parser;
 mod polynomial;
+mod solutions;
 mod tree;
 mod words;
 
+use gymkhana_answer::accepted;
 use gymkhana_sdk::reward::{Ending, Info, Reward, Score, Trajectory, each_seat};
 use gymkhana_sdk::{Error, OptionInfo, Options, plugin, random};
 
@@ -37,7 +53,7 @@ pub struct MathVerify;
 
 impl Reward for MathVerify {
     fn info() -> Info {
-        let look = "Location of the answer: auto is a box, else after a mark, else the end of the message";
+        let look = "Location of the answer: auto is a tag or a box, else after a mark, else the end of the message";
         let rule =
             "deciding rule: 0 no answer found, 1 text, 2 exact algebra, 3 values at points, 4 closeness, 5 undecided";
         let tolerance = "Tolerance of numbers, relative to the expected number";
@@ -61,17 +77,19 @@ impl Reward for MathVerify {
             seed: random::next(),
         };
         each_seat(group, |trajectory, seat| {
-            let wanted =
-                trajectory.privileged(key).map(gymkhana_sdk::Value::shown).filter(|wanted| !wanted.trim().is_empty());
-            let wanted = wanted.ok_or_else(|| {
+            let wanted = trajectory.privileged(key).map(accepted).unwrap_or_default();
+            let wanted: Vec<String> = wanted.into_iter().filter(|wanted| !wanted.trim().is_empty()).collect();
+            let first = wanted.first().ok_or_else(|| {
                 let advice = "set `answer-key` to the name of the fact with the answer";
                 Error::invalid(format!("the environment has no privileged fact `{key}`: {advice}"))
             })?;
             // An episode that the environment did not end has no final answer.
             let said = trajectory.last_message(seat).filter(|_| trajectory.ending == Ending::Terminated);
             let found = said.and_then(|(turn, text)| {
-                find::find(&text, options.text("look-in"))
-                    .map(|span| (turn, verify(&text[span.clone()], &wanted, settings), span))
+                let span = find::find(&text, options.text("look-in"))?;
+                let verdicts = wanted.iter().map(|wanted| verify(&text[span.clone()], wanted, settings));
+                let verdict = verdicts.into_iter().find(|verdict| verdict.equal);
+                Some((turn, verdict.unwrap_or_else(|| verify(&text[span.clone()], first, settings)), span))
             });
             Ok(score(seat, found))
         })

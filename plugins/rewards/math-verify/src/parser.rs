@@ -3,6 +3,8 @@
 use num_rational::BigRational;
 
 use crate::lexer::{Token, tokens};
+use crate::notation::plain;
+use crate::solutions::{intersection_of, real_line, union_of};
 use crate::tree::{Expr, Function, Relation, Shape, Trouble};
 
 /// Maximum nesting of brackets, powers and signs.
@@ -21,9 +23,21 @@ pub struct Answer {
     pub units: Vec<String>,
 }
 
+/// Words for all real numbers, without spaces.
+const REALS: [&str; 4] = ["allrealnumbers", "allreals", "therealnumbers", "allrealvalues"];
+
 /// Parses an answer.
 pub fn read(text: &str) -> Result<Answer, Trouble> {
-    let tokens = tokens(text)?;
+    parse(text, false)
+}
+
+/// Parses an answer in which a letter behind a number may be the symbol of a unit, such as the `m` of `5 m`.
+pub fn read_with_symbols(text: &str) -> Result<Answer, Trouble> {
+    parse(text, true)
+}
+
+fn parse(text: &str, symbols: bool) -> Result<Answer, Trouble> {
+    let tokens = tokens(&plain(text), symbols)?;
     if tokens.len() > MOST_TOKENS {
         return Err(Trouble::TooLarge);
     }
@@ -88,13 +102,26 @@ impl<'a> Parser<'a> {
     }
 
     fn whole(mut self) -> Result<Answer, Trouble> {
+        if self.are_reals() {
+            return Ok(Answer { shape: real_line(), units: vec![] });
+        }
         let mut members = self.members(self.tokens.len())?;
+        let joined = |sign| self.tokens.contains(&Token::Sign(sign));
         let shape = match members.len() {
             0 => return Err(Trouble::Unreadable),
             1 => members.remove(0),
-            _ => Shape::Set(members),
+            _ if joined('∧') => intersection_of(&members).unwrap_or(Shape::Set(members)),
+            _ => union_of(&members).unwrap_or(Shape::Set(members)),
         };
         Ok(Answer { shape, units: self.units })
+    }
+
+    /// Whether the tokens are words for all real numbers.
+    fn are_reals(&self) -> bool {
+        let words =
+            self.tokens.iter().map(|token| if let Token::Word(word) = token { Some(word.as_str()) } else { None });
+        let words: Option<String> = words.collect();
+        words.is_some_and(|words| REALS.contains(&&*words.replace(char::is_whitespace, "").to_ascii_lowercase()))
     }
 
     /// Members between commas, up to the token `end`.
@@ -107,7 +134,7 @@ impl<'a> Parser<'a> {
             members.push(self.chain()?);
             // `1, 2, and 3` has two adjacent separators.
             let mut separated = false;
-            while self.place < end && self.eat(',') {
+            while self.place < end && (self.eat(',') || self.eat('∨') || self.eat('∧')) {
                 separated = true;
             }
             if self.place < end && !separated {
@@ -119,6 +146,8 @@ impl<'a> Parser<'a> {
 
     /// Sides with relations between them.
     fn chain(&mut self) -> Result<Shape, Trouble> {
+        // `≈ 3.14` leaves the name out.
+        self.place += usize::from(self.peek() == Some(&Token::Relation(Relation::About)));
         let mut sides = vec![self.union()?];
         let mut relations = Vec::new();
         while let Some(Token::Relation(relation)) = self.peek() {
@@ -153,12 +182,39 @@ impl<'a> Parser<'a> {
             self.place += 1;
             return Ok(Shape::Set(vec![]));
         }
+        let reals = Token::Name("mathbb(R)".to_owned());
+        if self.peek() == Some(&reals) && self.ends_member(self.place + 1) {
+            self.place += 1;
+            return Ok(real_line());
+        }
         if let Some(end) = self.bracketed() {
             return self.sequence(end);
         }
         let value = self.sum()?;
+        if let Some(modulus) = self.modulus()? {
+            return Ok(Shape::Residue(value, modulus));
+        }
         self.unit();
         Ok(Shape::Scalar(value))
+    }
+
+    /// Number behind `\\pmod`, `\\bmod` or `(mod`.
+    fn modulus(&mut self) -> Result<Option<Expr>, Trouble> {
+        let bracket = usize::from(self.begins_modulus());
+        if self.tokens.get(self.place + bracket) != Some(&Token::Modulo) {
+            return Ok(None);
+        }
+        self.place += bracket + 1;
+        let modulus = self.deeper(Self::sum)?;
+        if bracket == 1 {
+            self.expect(&Token::Close(')'))?;
+        }
+        Ok(Some(modulus))
+    }
+
+    /// Whether a bracket with a modulus follows.
+    fn begins_modulus(&self) -> bool {
+        self.peek() == Some(&Token::Open('(')) && self.tokens.get(self.place + 1) == Some(&Token::Modulo)
     }
 
     /// Position of the closing bracket, if the next bracket encloses a sequence or a set instead of a subexpression.
@@ -175,14 +231,16 @@ impl<'a> Parser<'a> {
             }
             depth == 0
         })?;
-        let alone = match self.tokens.get(close + 1) {
-            None => true,
-            Some(token) => {
-                matches!(token, Token::Sign(',' | '∪') | Token::Relation(_) | Token::Close(_) | Token::Word(_))
-            }
-        };
+        let alone = self.ends_member(close + 1);
         let set = *open == 'S';
         (alone && (comma || set) && matches!(open, '(' | '[' | '{' | 'S')).then_some(close)
+    }
+
+    /// Whether a member ends before this place.
+    fn ends_member(&self, place: usize) -> bool {
+        self.tokens.get(place).is_none_or(|token| {
+            matches!(token, Token::Sign(',' | '∪' | '∨' | '∧') | Token::Relation(_) | Token::Close(_) | Token::Word(_))
+        })
     }
 
     fn sequence(&mut self, close: usize) -> Result<Shape, Trouble> {
@@ -341,8 +399,8 @@ impl<'a> Parser<'a> {
     fn begins_factor(&self) -> bool {
         match self.peek() {
             Some(Token::Open(open)) => {
-                // A brace with a degree belongs to a unit.
-                *open != 'S' && self.tokens.get(self.place + 1) != Some(&Token::Sign('°'))
+                // A brace with a degree belongs to a unit, and a bracket with a modulus to the whole.
+                !self.begins_modulus() && *open != 'S' && self.tokens.get(self.place + 1) != Some(&Token::Sign('°'))
             }
             Some(Token::Sign('|')) => self.bars == 0,
             Some(
@@ -384,15 +442,4 @@ fn product_of(mut factors: Vec<Expr>) -> Expr {
 pub fn logarithm(base: Expr, argument: Expr) -> Expr {
     let ln = |value| Box::new(Expr::Apply(Function::Ln, Box::new(value)));
     Expr::Quotient(ln(argument), ln(base))
-}
-
-/// Relation with swapped sides.
-pub fn turned(relation: Relation) -> Relation {
-    match relation {
-        Relation::Less => Relation::Greater,
-        Relation::AtMost => Relation::AtLeast,
-        Relation::Greater => Relation::Less,
-        Relation::AtLeast => Relation::AtMost,
-        other => other,
-    }
 }

@@ -1,5 +1,7 @@
 //! Tests of the reward through the SDK's scoring, and tables of answers with known equality.
 
+mod surroundings;
+
 use std::collections::BTreeMap;
 
 use super::*;
@@ -302,6 +304,14 @@ fn hostile_answers_are_not_equal_and_cost_little() {
         "$".repeat(7_000),
         "1,".repeat(3_000),
         "é".repeat(3_999),
+        deep("\\text{", "}", 1_000),
+        format!("The answer is {}", "72 or ".repeat(100_000)),
+        format!("The answer is {}", "just ".repeat(100_000)),
+        format!("The answer is {}", "1 clip, ".repeat(100)),
+        "answer".repeat(50_000),
+        "not $1$ ".repeat(50_000),
+        "²".repeat(3_999),
+        "½".repeat(3_999),
     ];
     for said in &hostile {
         for wanted in ["42", "x+1", r"\{1,2\}"] {

@@ -130,6 +130,21 @@ pub enum Relation {
     AtLeast,
     /// `∈`
     In,
+    /// `≈`
+    About,
+}
+
+impl Relation {
+    /// Relation with swapped sides.
+    pub fn turned(self) -> Self {
+        match self {
+            Self::Less => Self::Greater,
+            Self::AtMost => Self::AtLeast,
+            Self::Greater => Self::Less,
+            Self::AtLeast => Self::AtMost,
+            other => other,
+        }
+    }
 }
 
 /// Answer.
@@ -145,6 +160,29 @@ pub enum Shape {
     Union(Vec<Self>),
     /// Matrix rows of equal length.
     Matrix(Vec<Vec<Expr>>),
+    /// Value modulo another.
+    Residue(Expr, Expr),
     /// Sides and the relations between them, one fewer than sides.
     Chain(Vec<Self>, Vec<Relation>),
+}
+
+impl Shape {
+    /// Whether a value has a variable. The name before `=` is not part of the value.
+    pub fn has_variables(&self) -> bool {
+        let has = |expr: &Expr| {
+            let mut names = Vec::new();
+            expr.variables(&mut names);
+            !names.is_empty()
+        };
+        match self {
+            Self::Scalar(expr) => has(expr),
+            Self::Residue(value, modulus) => has(value) || has(modulus),
+            Self::Sequence(_, all, _) | Self::Set(all) | Self::Union(all) => all.iter().any(Self::has_variables),
+            Self::Matrix(rows) => rows.iter().flatten().any(has),
+            Self::Chain(sides, _) => {
+                let is_name = matches!(&sides[0], Self::Scalar(expr) if expr.is_name());
+                sides[usize::from(is_name)..].iter().any(Self::has_variables)
+            }
+        }
+    }
 }

@@ -1,18 +1,19 @@
 //! Tokenizer for LaTeX and plain text. It drops purely visual markup.
 
-use num_bigint::BigInt;
-use num_rational::BigRational;
-use num_traits::Pow;
+mod number;
 
+use num_rational::BigRational;
+
+use crate::notation::fraction;
 use crate::tree::{Function, Relation, Trouble};
 use crate::words::{self, Meaning};
 
 /// Maximum length of an answer, in bytes.
 pub const LONGEST: usize = 8_000;
-/// Maximum number of digits of a number.
-const MOST_DIGITS: usize = 1_000;
-/// Maximum exponent of a number such as `1e5`.
-const MOST_EXPONENT: u32 = 1_000;
+/// Maximum nesting of text commands with numbers in them.
+const DEEPEST_TEXT: u32 = 4;
+/// Commands that are a space.
+const SPACES: [&str; 7] = ["\\,", "\\;", "\\:", "\\ ", "~", "\\quad", "\\space"];
 
 /// Token.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,11 +34,13 @@ pub enum Token {
     Choose,
     /// `\sqrt`
     Root,
+    /// `\pmod`, whose number follows.
+    Modulo,
     /// `∞`
     Infinity,
     /// Relation.
     Relation(Relation),
-    /// One of `+ - * / ^ _ ! % ° ± ∓ ∪ | , & \`; the last ends a row.
+    /// One of `+ - * / ^ _ ! % ° ± ∓ ∪ ∨ ∧ | , & \`; the last ends a row.
     Sign(char),
     /// One of `( [ { S`, the last of which is the brace of a set, and `⌊ ⌈`.
     Open(char),
@@ -49,15 +52,13 @@ pub enum Token {
     End,
 }
 
-/// Tokenizes a text.
-pub fn tokens(text: &str) -> Result<Vec<Token>, Trouble> {
+/// Tokenizes a text. With `symbols` a letter behind a number may be the symbol of a unit.
+pub fn tokens(text: &str, symbols: bool) -> Result<Vec<Token>, Trouble> {
     if text.len() > LONGEST {
         return Err(Trouble::TooLarge);
     }
-    let mut lexer = Lexer { rest: text, depth: 0, tokens: Vec::new() };
-    while !lexer.rest.is_empty() {
-        lexer.token()?;
-    }
+    let mut lexer = Lexer { rest: text, depth: 0, tokens: Vec::new(), symbols, is_spaced: false, nesting: 0 };
+    lexer.whole()?;
     Ok(lexer.tokens)
 }
 
@@ -66,16 +67,45 @@ struct Lexer<'a> {
     /// Number of open brackets; inside brackets a comma separates members.
     depth: u32,
     tokens: Vec<Token>,
+    symbols: bool,
+    /// Whether a space precedes the next token.
+    is_spaced: bool,
+    /// Number of open text commands.
+    nesting: u32,
 }
 
 impl<'a> Lexer<'a> {
+    fn whole(&mut self) -> Result<(), Trouble> {
+        while !self.rest.is_empty() {
+            let before = self.rest;
+            self.token()?;
+            let eaten = &before[..before.len() - self.rest.len()];
+            self.is_spaced = eaten.ends_with(char::is_whitespace) || SPACES.contains(&eaten);
+        }
+        Ok(())
+    }
+
     fn push(&mut self, token: Token) {
+        let token = self.turned_bracket(token);
         match token {
             Token::Open('(' | '[' | 'S') => self.depth += 1,
             Token::Close(')' | ']' | 'T') => self.depth = self.depth.saturating_sub(1),
             _ => {}
         }
         self.tokens.push(token);
+    }
+
+    /// Brackets of open intervals that are turned, `]0,1[`, as the usual ones.
+    fn turned_bracket(&self, token: Token) -> Token {
+        let rest = self.rest.trim_start();
+        let begins = matches!(self.tokens.last(), None | Some(Token::Sign('∪' | ',' | '∨') | Token::Relation(_)));
+        let ends =
+            rest.is_empty() || ["∪", "\\cup", "\\text", "or", ",", "$", "."].iter().any(|next| rest.starts_with(next));
+        match token {
+            Token::Close(']') if self.depth == 0 && begins => Token::Open('('),
+            Token::Open('[') if self.depth > 0 && !begins && ends => Token::Close(')'),
+            other => other,
+        }
     }
 
     fn eat(&mut self, prefix: &str) -> bool {
@@ -105,6 +135,16 @@ impl<'a> Lexer<'a> {
         if self.eat("\\") {
             return self.command();
         }
+        if words::is_foreign(first) {
+            let run = self.take_while(words::is_foreign);
+            self.push(Token::Word(run.to_owned()));
+            return Ok(());
+        }
+        // Markup before the first value.
+        if first == '*' && self.tokens.is_empty() {
+            self.take_while(|letter| letter == '*');
+            return Ok(());
+        }
         if self.eat("**") {
             self.push(Token::Sign('^'));
             return Ok(());
@@ -116,13 +156,9 @@ impl<'a> Lexer<'a> {
                 Some(Token::Name(name)) => name.push('\''),
                 _ => return Err(Trouble::Unreadable),
             },
-            '²' | '³' => {
-                self.push(Token::Sign('^'));
-                let power = BigRational::from_integer(if first == '²' { 2 } else { 3 }.into());
-                self.push(Token::Number(power, true));
-            }
             '.' if self.rest.trim().is_empty() => {}
             letter if letter.is_whitespace() => {}
+            letter if fraction(letter).is_some() => self.fraction(letter),
             letter => {
                 let token = self.relation(letter).or_else(|| words::symbol(letter)).ok_or(Trouble::Unreadable)?;
                 if let Some(token) = token {
@@ -145,66 +181,18 @@ impl<'a> Lexer<'a> {
             '≥' | '⩾' => Relation::AtLeast,
             '≠' => Relation::NotEqual,
             '∈' => Relation::In,
+            '≡' => Relation::Equal,
+            '≈' | '≃' | '≅' => Relation::About,
             _ => return None,
         };
         Some(Some(Token::Relation(relation)))
     }
 
-    /// Number with thousands separators, decimals, a repeating part and an exponent.
-    fn number(&mut self) -> Result<(), Trouble> {
-        let mut digits = self.take_while(|letter| letter.is_ascii_digit()).to_owned();
-        let leading = digits.len();
-        while (1..=3).contains(&leading) {
-            let separators: &[&str] =
-                if self.depth == 0 { &["{,}", "\\,", "\\!", ","] } else { &["{,}", "\\,", "\\!"] };
-            let mut behind = separators.iter().filter_map(|separator| self.rest.strip_prefix(separator));
-            let Some(group) = behind.find(|behind| grouped(behind)) else { break };
-            digits.push_str(&group[..3]);
-            self.rest = &group[3..];
-        }
-        let point = self.rest.strip_prefix('.').filter(|behind| {
-            behind.starts_with(|letter: char| letter.is_ascii_digit()) || behind.starts_with("\\overline{")
-        });
-        let mut value = (digits, String::new(), String::new());
-        if let Some(behind) = point {
-            self.rest = behind;
-            value.1 = self.take_while(|letter| letter.is_ascii_digit()).to_owned();
-            if self.eat("\\overline{") {
-                value.2 = self.take_while(|letter| letter.is_ascii_digit()).to_owned();
-                if value.2.is_empty() || !self.eat("}") {
-                    return Err(Trouble::Unreadable);
-                }
-            }
-        }
-        let number = decimal(&value.0, &value.1, &value.2)?;
-        let number = number * self.exponent()?;
-        self.push(Token::Number(number, point.is_none()));
-        Ok(())
-    }
-
-    /// Power of ten of `1e5` or `1E-5`; 1 without an exponent.
-    fn exponent(&mut self) -> Result<BigRational, Trouble> {
-        let one = BigRational::from_integer(1.into());
-        let Some(behind) = self.rest.strip_prefix(['e', 'E']) else { return Ok(one) };
-        let (negative, digits) = match behind.strip_prefix('-') {
-            Some(digits) => (true, digits),
-            None => (false, behind.strip_prefix('+').unwrap_or(behind)),
-        };
-        let length = digits.len() - digits.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
-        if length == 0 {
-            return Ok(one);
-        }
-        let exponent: u32 = digits[..length].parse().map_err(|_| Trouble::TooLarge)?;
-        if exponent > MOST_EXPONENT {
-            return Err(Trouble::TooLarge);
-        }
-        self.rest = &digits[length..];
-        let power = BigRational::from_integer(BigInt::from(10).pow(exponent));
-        Ok(if negative { power.recip() } else { power })
-    }
-
     /// Letters without a backslash: a function, a unit, adjacent variables or a word.
     fn letters(&mut self, run: &str) {
+        if self.quantity(run) {
+            return;
+        }
         match words::meaning(run) {
             Meaning::Token(token) => self.push(token),
             Meaning::Variables => run.chars().for_each(|letter| self.push(Token::Name(letter.into()))),
@@ -214,6 +202,34 @@ impl<'a> Lexer<'a> {
             }
             Meaning::Word => self.push(Token::Word(run.to_owned())),
         }
+    }
+
+    /// Pushes letters that belong to a number: a currency, a unit, or a word that changes its value. Returns whether they do.
+    fn quantity(&mut self, run: &str) -> bool {
+        let last = self.tokens.last();
+        let before_last = self.tokens.len().checked_sub(2).map(|place| &self.tokens[place]);
+        let is_number = matches!(last, Some(Token::Number(..) | Token::Close(_)));
+        let is_unit = matches!(last, Some(Token::Word(_)))
+            || matches!((before_last, last), (Some(Token::Word(_)), Some(Token::Sign('/' | '*'))));
+        let is_degree = matches!(last, Some(Token::Sign('°')))
+            || matches!((before_last, last), (Some(Token::Sign('°')), Some(Token::Close('}'))));
+        let rest = self.rest.trim_start_matches(['\\', '$', '*', ' ']);
+        let is_amount = rest.starts_with(|letter: char| letter.is_ascii_digit() || ".-−".contains(letter));
+        if words::is_currency(run) && !is_number && is_amount {
+            return true;
+        }
+        if is_number && let Some(scale) = words::scale(run) {
+            self.tokens.extend(scale);
+            return true;
+        }
+        let is_word = is_degree && matches!(run, "C" | "F" | "K")
+            || is_number && words::is_unit(run, self.is_spaced)
+            || is_unit && (words::is_unit(run, true) || matches!(run, "a" | "an" | "per"))
+            || self.symbols && (is_number && self.is_spaced || is_unit) && words::is_symbol(run);
+        if is_word {
+            self.tokens.push(Token::Word(run.to_owned()));
+        }
+        is_word
     }
 
     /// Command after a backslash.
@@ -299,6 +315,17 @@ impl<'a> Lexer<'a> {
         let letter = inside.strip_prefix('(').and_then(|inside| inside.strip_suffix(')'));
         let inside = letter.filter(|letter| letter.chars().count() == 1).unwrap_or(inside);
         let single = inside.chars().count() == 1 && inside.chars().all(char::is_alphabetic);
+        let is_number = matches!(self.tokens.last(), Some(Token::Number(..) | Token::Close(_)));
+        if upright && is_number && single && words::is_symbol(inside) {
+            self.tokens.push(Token::Word(inside.to_owned()));
+            return Ok(());
+        }
+        if upright && self.quantity(inside) {
+            return Ok(());
+        }
+        if upright && !single && inside.contains(|letter: char| letter.is_ascii_digit() || letter == '$') {
+            return self.text(inside);
+        }
         match words::meaning(inside) {
             Meaning::Token(token) if !single => self.push(token),
             // An accent, such as a bar or an arrow, makes a different variable.
@@ -306,13 +333,22 @@ impl<'a> Lexer<'a> {
                 self.push(Token::Name(format!("{name}({inside})")));
             }
             _ if single => self.push(Token::Name(inside.to_owned())),
-            _ if inside.bytes().all(|byte| byte.is_ascii_digit()) => {
-                let number = decimal(inside, "", "")?;
-                self.push(Token::Number(number, true));
-            }
             _ => self.push(Token::Word(inside.to_owned())),
         }
         Ok(())
+    }
+
+    /// Text with a number or a currency, which is read like text outside of a command.
+    fn text(&mut self, inside: &'a str) -> Result<(), Trouble> {
+        if self.nesting == DEEPEST_TEXT {
+            return Err(Trouble::TooLarge);
+        }
+        self.nesting += 1;
+        let rest = std::mem::replace(&mut self.rest, inside);
+        let read = self.whole();
+        self.rest = rest;
+        self.nesting -= 1;
+        read
     }
 
     /// Content of the next braces, which may be nested.
@@ -353,26 +389,4 @@ impl<'a> Lexer<'a> {
         }
         Ok(())
     }
-}
-
-/// Whether exactly three digits follow.
-fn grouped(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    bytes.len() >= 3 && bytes[..3].iter().all(u8::is_ascii_digit) && !bytes.get(3).is_some_and(u8::is_ascii_digit)
-}
-
-/// Exact value of `whole.fraction` followed by infinite repetitions of `repeated`.
-fn decimal(whole: &str, fraction: &str, repeated: &str) -> Result<BigRational, Trouble> {
-    if whole.len() + fraction.len() + repeated.len() > MOST_DIGITS {
-        return Err(Trouble::TooLarge);
-    }
-    let integer = |digits: String| if digits.is_empty() { Ok(BigInt::from(0)) } else { digits.parse() };
-    let read = |digits: String| integer(digits).map_err(|_: num_bigint::ParseBigIntError| Trouble::Unreadable);
-    let ten = |power: usize| Pow::pow(BigInt::from(10), power);
-    let fixed = BigRational::new(read(format!("{whole}{fraction}"))?, ten(fraction.len()));
-    if repeated.is_empty() {
-        return Ok(fixed);
-    }
-    let nines = ten(repeated.len()) - BigInt::from(1);
-    Ok(fixed + BigRational::new(read(repeated.to_owned())?, nines * ten(fraction.len())))
 }
