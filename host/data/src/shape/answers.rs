@@ -8,6 +8,8 @@ use super::chat::{is_reply, parsed};
 const GSM8K_MARK: &str = "#### ";
 /// Columns with accepted answers instead of `answer`: Search-R1's, SQuAD's and PopQA's.
 const ACCEPTED: [&str; 3] = ["golden_answers", "answers", "possible_answers"];
+/// Begins of columns that say which of several choices is right, as ReClor's `label`: the list is not of accepted answers.
+const CHOSEN: [&str; 5] = ["label", "correct", "gold_", "answer_i", "options"];
 /// Fields of an answer that is an object: verl's for searches, SQuAD's and TriviaQA's. Aliases follow the value.
 const FIELDS: [&str; 4] = ["target", "text", "value", "aliases"];
 
@@ -16,7 +18,10 @@ const FIELDS: [&str; 4] = ["target", "text", "value", "aliases"];
 pub(super) fn settle(columns: &mut Map<String, Json>) {
     let is_absent = columns.get("answer").is_none_or(Json::is_null);
     let other = ACCEPTED.into_iter().find(|name| columns.get(*name).is_some_and(|value| !value.is_null()));
-    if let Some(value) = other.filter(|_| is_absent).and_then(|name| columns.remove(name)) {
+    let are_choices = columns.keys().any(|name| CHOSEN.iter().any(|begin| name.starts_with(begin)));
+    if let Some(value) =
+        other.filter(|name| is_absent && !(are_choices && *name == "answers")).and_then(|name| columns.remove(name))
+    {
         columns.insert("answer".to_owned(), parsed(&value));
     }
     let Some(answer) = columns.get("answer") else { return };
@@ -99,6 +104,13 @@ mod tests {
         ] {
             assert_eq!(settled(columns.clone()), answer, "{columns}");
         }
+    }
+
+    /// Choices of ReClor, of which one is right.
+    #[test]
+    fn choices_are_not_accepted_answers() {
+        let row = json!({"answers": ["a", "b", "c", "d"], "label": 2});
+        assert_eq!(settled(row), Json::Null);
     }
 
     /// What may be one answer stays as it is.

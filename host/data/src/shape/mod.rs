@@ -123,9 +123,9 @@ fn set(columns: &mut Map<String, Json>, target: &str, source: &str) {
 fn verl(columns: &mut Map<String, Json>) {
     let fields = ["reward_model", "extra_info"].map(|name| columns.get(name).map(chat::parsed).unwrap_or_default());
     let [reward_model, extra] = &fields;
-    // An object may be JSON in a text, but a text such as `42` stays one.
+    // Accepted answers may be JSON in a text; another text, such as `42` or the tests of a program, stays one.
     let truth = reward_model.get("ground_truth").cloned().unwrap_or_default();
-    let truth = Some(chat::parsed(&truth)).filter(Json::is_object).unwrap_or(truth);
+    let truth = Some(chat::parsed(&truth)).filter(|truth| truth.get("target").is_some()).unwrap_or(truth);
     for (target, value) in [("answer", truth), ("split", extra.get("split").cloned().unwrap_or_default())] {
         if !value.is_null() {
             columns.entry(target).or_insert(value);
@@ -157,6 +157,20 @@ mod tests {
             "messages": [{"role": "user", "content": "1+2?"}], "split": "train",
         });
         assert_eq!(columns(record), row);
+    }
+
+    #[test]
+    fn accepted_answers_of_verl_are_read_and_other_texts_kept() {
+        let answer = |truth: Json| {
+            let prompt = json!([{"role": "user", "content": "?"}]);
+            columns(json!({ "prompt": prompt, "reward_model": {"ground_truth": truth} }))["answer"].clone()
+        };
+        let target = json!({"target": ["Paris", "paris, France"]});
+        assert_eq!(answer(target.clone()), target["target"]);
+        assert_eq!(answer(target.to_string().into()), target["target"]);
+        for text in ["42", "[1, 2]", "{\"inputs\": [\"1\"], \"outputs\": [\"2\"]}"] {
+            assert_eq!(answer(text.into()), text);
+        }
     }
 
     #[test]
