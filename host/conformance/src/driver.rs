@@ -87,6 +87,9 @@ impl Saved {
     }
 }
 
+/// What reads of a state returned, by interface.
+pub(crate) type Views = Vec<(&'static str, Tree)>;
+
 /// Keeps everything that a step returned.
 #[derive(Default)]
 struct Transcriber(Option<Tree>);
@@ -258,7 +261,7 @@ impl Driver {
     }
 
     /// Reads the state through every interface that the plugin offers.
-    pub(crate) async fn read_state(&mut self, plugin: &Plugin) -> Result<Vec<(&'static str, Tree)>, CallError> {
+    pub(crate) async fn read_state(&mut self, plugin: &Plugin) -> Result<Views, CallError> {
         let mut seen = Vec::new();
         match &mut self.live {
             Live::Episode(episode) => {
@@ -269,6 +272,24 @@ impl Driver {
                 if plugin.offers(OptionalInterface::StateKey) {
                     seen.push(("state-key", Tree::bytes(&environment.state_key().await?)));
                 }
+            }
+            Live::Session { session, .. } => {
+                if plugin.offers(OptionalInterface::ToolSnapshot) {
+                    seen.push(("snapshot", Tree::bytes(&session.snapshot().await?.bytes)));
+                }
+            }
+        }
+        seen.extend(self.views(plugin).await?);
+        Ok(seen)
+    }
+
+    /// What the state shows besides the answers to actions, by interface. Snapshots and state keys are not views: they are
+    /// compared by their own checks.
+    pub(crate) async fn views(&mut self, plugin: &Plugin) -> Result<Views, CallError> {
+        let mut seen = Vec::new();
+        match &mut self.live {
+            Live::Episode(episode) => {
+                let environment = episode.environment();
                 if plugin.offers(OptionalInterface::Privileged) {
                     seen.push(("privileged", Tree::named(&environment.privileged().await?)));
                 }
@@ -280,9 +301,6 @@ impl Driver {
                 }
             }
             Live::Session { session, .. } => {
-                if plugin.offers(OptionalInterface::ToolSnapshot) {
-                    seen.push(("snapshot", Tree::bytes(&session.snapshot().await?.bytes)));
-                }
                 if plugin.offers(OptionalInterface::FinalView) {
                     seen.push(("final-view", Tree::named(&session.final_view().await?)));
                 }

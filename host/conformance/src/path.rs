@@ -5,7 +5,7 @@ use gymkhana_sandbox::Plugin;
 
 use crate::action::ScriptedAction;
 use crate::action::chooser::Chooser;
-use crate::driver::{Driver, Start};
+use crate::driver::{Driver, Start, Views};
 use crate::finding::{CheckPhase, Stop};
 use crate::fixture::Fixture;
 use crate::tree::{Difference, Tree};
@@ -84,6 +84,12 @@ impl Path {
         Ok((path, driver))
     }
 
+    /// The path up to this step and with it.
+    pub(crate) fn up_to(&self, step: usize) -> Self {
+        let actions = self.actions.iter().take(step.saturating_add(1)).cloned().collect();
+        Self { actions, ..self.clone() }
+    }
+
     /// Repeats the actions from index `from` on a driver that has come as far. Returns the first difference between the
     /// answers, if any.
     pub(crate) async fn retrace(
@@ -101,6 +107,18 @@ impl Path {
         }
         Ok(None)
     }
+
+    /// Reads the views of a driver on this path.
+    pub(crate) async fn views(&self, fixture: &Fixture, driver: &mut Driver) -> Result<Views, Stop> {
+        driver.views(&fixture.plugin).await.during(format!("a read of {}", self.place()))
+    }
+}
+
+/// First difference between the views of a state and those of the same state reached in another way, if any.
+pub(crate) fn view_difference(views: &Views, again: &Views) -> Option<String> {
+    let both = views.iter().zip(again);
+    let mut found = both.filter_map(|((name, one), (_, two))| Some((name, one.difference(two)?)));
+    found.next().map(|(name, difference)| format!("`{name}` shows {difference}"))
 }
 
 /// Difference between a path and its repetition.

@@ -174,6 +174,7 @@ pub async fn check_plugin(
             return Ok(report);
         }
     };
+    report.thinned = fixtures.iter().any(|fixture| fixture.one_in() > 1);
     note(LOADS, crate::finding::passed(format!("{} bytes", bytes.len())), &mut report)?;
     for SuiteCheck { info, run, .. } in playing() {
         let finding = run_on(&fixtures, run).await;
@@ -270,6 +271,7 @@ fn report(manifest: &Manifest, bytes: &[u8], settings: &Settings) -> Report {
         most_fuel: settings.most_fuel,
         most_memory: settings.most_memory,
         steps: 0,
+        thinned: false,
         checks: vec![],
     }
 }

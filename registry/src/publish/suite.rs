@@ -123,6 +123,9 @@ fn check_subject(report: &Report, release: &Release) -> Result<(), RuleViolation
 
 /// Checks that the report was made with enough actions and within the maximum limits.
 fn check_settings(report: &Report, release: &Release) -> Result<(), RuleViolation> {
+    if report.thinned {
+        return invalid("is of a short suite");
+    }
     if report.actions < MIN_REPORT_ACTIONS {
         return invalid(format!("was made with {} actions, but {MIN_REPORT_ACTIONS} are required", report.actions));
     }

@@ -121,6 +121,7 @@ pub fn report(component: &[u8]) -> Report {
         actions: 1000,
         most_fuel: 1_000_000_000,
         most_memory: 64 << 20,
+        thinned: false,
         steps: 1000,
         checks: suite_checks().map(passed).collect(),
     }

@@ -122,7 +122,7 @@ async fn an_environment_that_asks_is_judged_by_what_it_does() {
 }
 
 /// Guests with one defect at a time: package, option, defect, and the check that must fail.
-const CROOKS: [(&str, &str, &str, &str); 49] = [
+const CROOKS: [(&str, &str, &str, &str); 51] = [
     ("guest-crooked-environment", "crook", "missing-task", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "extra-task", "splits-and-tasks"),
     ("guest-crooked-environment", "crook", "same-splits", "splits-and-tasks"),
@@ -157,11 +157,13 @@ const CROOKS: [(&str, &str, &str, &str); 49] = [
     ("guest-crooked-tool", "crook", "refuses", "invalid-actions"),
     ("guest-crooked-tool", "crook", "shared-sum", "isolation"),
     ("guest-crooked-tool", "crook", "forgets", "snapshots"),
+    ("guest-crooked-tool", "crook", "forgets-view", "snapshots"),
     ("guest-crooked-tool", "crook", "hoards", "cost"),
     ("guest-hostile-environment", "behaviour", "false-restore", "snapshots"),
     ("guest-hostile-environment", "behaviour", "trap-step", "invalid-actions"),
     ("guest-hostile-environment", "behaviour", "trap-close", "fuzz"),
     ("guest-hostile-environment", "behaviour", "trap-advise", "oracle"),
+    ("guest-hostile-reward", "behaviour", "picky", "scores"),
     ("guest-hostile-reward", "behaviour", "nan", "scores"),
     ("guest-hostile-reward", "behaviour", "infinite", "scores"),
     ("guest-hostile-reward", "behaviour", "out-of-range", "scores"),
@@ -391,12 +393,34 @@ async fn checks_without_their_input_are_skipped() {
     let with = check(&sandbox, tool, &read(tool), Settings { setup: Some(b"prepared".to_vec()), ..wants }).await;
     assert_eq!(failed(&with), BTreeSet::new());
     assert!(!skipped(&with, "fuzz") && !skipped(&with, "invalid-actions"), "{with:?}");
+}
 
-    let picky = Settings { options: text("behaviour", "picky"), ..settings };
+/// A reward may refuse synthetic episodes. Its totals and components are known only if it scores others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reward_that_scored_nothing_fails() {
+    let settings = Settings { options: text("behaviour", "picky"), ..narrow() };
     let reward = "guest-hostile-reward";
-    let report = check(&sandbox, reward, &read(reward), picky).await;
-    assert_eq!(failed(&report), BTreeSet::new());
-    assert!(skipped(&report, "scores"), "a reward may refuse synthetic episodes: {report:?}");
+    let report = check(&sandbox(&settings), reward, &read(reward), settings).await;
+    let why = report.failures().find(|(name, _)| *name == "scores").map(|(_, why)| why).expect("a failure");
+    assert!(why.starts_with("it gave no episode a total: ") && why.contains("refused as invalid, such as "), "{why}");
+    assert!(
+        why.ends_with("; give it episodes that it can score, with `--with ENVIRONMENT.wasm` or `--on RUN`"),
+        "{why}"
+    );
+    assert!(!why.contains("inf"), "{why}");
+}
+
+/// The starts of this environment are costly, so that its suite is thinned where it may be.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thinned_suite_compares_splits_and_says_that_it_is_thinned() {
+    let settings = Settings { thin_costly: true, options: text("crook", "costly-same-splits"), ..narrow() };
+    let name = "guest-crooked-environment";
+    let report = check(&sandbox(&settings), name, &read(name), settings).await;
+    let why = report.failures().find(|(name, _)| *name == "splits-and-tasks").map(|(_, why)| why);
+    let words = "the first 12 tasks of `train` are tasks of `test` too";
+    let other = "the first 12 tasks of `test` are tasks of `train` too";
+    assert!(why.is_some_and(|why| why.starts_with(words) || why.starts_with(other)), "{report:?}");
+    assert!(report.thinned, "{report:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

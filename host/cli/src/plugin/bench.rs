@@ -7,7 +7,7 @@ use gymkhana_sandbox::CompilerEffort;
 use serde_json::json;
 
 use crate::args::plugin::BenchArgs;
-use crate::error::{Classify, CliResult};
+use crate::error::CliResult;
 use crate::plugin::build::BuildMode;
 use crate::plugin::find::find;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
@@ -35,7 +35,7 @@ pub fn bench(args: &BenchArgs, printer: &Printer) -> CliResult<()> {
         let line = lines.entry(kind).or_insert_with(|| printer.progress(Work::new(kind, args.times.into())));
         line.at(done.into(), &ProgressFigures::of("repetitions"));
     };
-    let measured = runtime.block_on(measure(&plugin, settings, args.times, &mut told)).user_error()?;
+    let measured = plugin_inputs::suite_result(runtime.block_on(measure(&plugin, settings, args.times, &mut told)))?;
     drop(lines);
     if !args.json {
         printer.result(format!(

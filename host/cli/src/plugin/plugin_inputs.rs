@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gymkhana_conformance::MOST_MEMORY;
+use gymkhana_conformance::{MOST_MEMORY, SuiteError};
 use gymkhana_record::{FailureKind, NamedValue};
 use gymkhana_registry::{Kind, Manifest, read_manifest, read_plugin_file};
 use gymkhana_sandbox::{AssetContent, Assets, CompilerEffort, Grants, Limits, Plugin, Sandbox, SandboxConfig};
@@ -39,6 +39,14 @@ impl PluginInputs {
     pub fn load(&self, sandbox: &Sandbox) -> CliResult<Plugin> {
         let grants = Grants(self.manifest.capabilities.clone());
         Plugin::from_bytes(sandbox, &self.origin, &self.bytes, &grants).user_error()
+    }
+}
+
+/// The result of a suite or of a measurement: all errors but those of the host are the user's to fix.
+pub fn suite_result<T>(result: Result<T, SuiteError>) -> CliResult<T> {
+    match result {
+        Err(SuiteError::Host(_)) => result.internal(),
+        _ => result.user_error(),
     }
 }
 

@@ -21,6 +21,9 @@ use gymkhana_orchestration::groups;
 
 const _: () = assert!(MOST_MEMORY == MOST_MEMORY_MIB << 20, "--most-memory has the suite's default");
 
+/// End of the last line of a thinned suite.
+const SHORT_SUITE: &str = "; short suite: --json, a file or `host publish` runs the whole";
+
 /// Runs the command.
 pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
     // A report is for publishing the component.
@@ -44,8 +47,9 @@ pub fn test(args: &TestArgs, printer: &Printer) -> CliResult<()> {
     }
     no_failure(&report)?;
     let passed = report.checks.iter().filter(|check| matches!(check.outcome, CheckOutcome::Passed(_))).count();
-    let Report { name, version, steps, .. } = &report;
-    printer.result(format!("{name} {version} conforms: {passed} checks passed, {steps} calls made"));
+    let Report { name, version, steps, thinned, .. } = &report;
+    let short = if *thinned { SHORT_SUITE } else { "" };
+    printer.result(format!("{name} {version} conforms: {passed} checks passed, {steps} calls made{short}"));
     Ok(())
 }
 
@@ -98,9 +102,8 @@ fn run_suite(
     settings: Settings,
     report: impl FnMut(&Check) + Send,
 ) -> CliResult<Report> {
-    plugin_inputs::runtime()?
-        .block_on(check_plugin(sandbox, &inputs.origin, &inputs.bytes, settings, report))
-        .internal()
+    let checked = check_plugin(sandbox, &inputs.origin, &inputs.bytes, settings, report);
+    plugin_inputs::suite_result(plugin_inputs::runtime()?.block_on(checked))
 }
 
 fn settings(args: &TestArgs, inputs: &PluginInputs) -> CliResult<Settings> {

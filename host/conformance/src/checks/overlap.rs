@@ -16,8 +16,8 @@ use crate::fixture::Fixture;
 const SAMPLED: u64 = 12;
 /// Tasks of a split among which they are looked for, at least and at most.
 const SEARCHED: (usize, usize) = (64, 4096);
-/// The same if starts are costly.
-const COSTLY_SEARCHED: (usize, usize) = (16, 16);
+/// The same if starts are costly: the first tasks from both ends, so that equal and reversed splits are found.
+const COSTLY_SEARCHED: (usize, usize) = (2 * SAMPLED as usize, 2 * SAMPLED as usize);
 /// Instructions after which a search ends between these bounds; about one second's worth.
 const SEARCH_FUEL: u64 = 1_000_000_000;
 

@@ -6,7 +6,7 @@ use gymkhana_registry::Kind;
 use gymkhana_sandbox::{CallError, Scorer, Trajectory};
 
 use crate::FinishedEpisode;
-use crate::finding::{CheckPhase, Finding, Stop, passed, skipped, stop};
+use crate::finding::{CheckPhase, Finding, Stop, failed, passed, skipped, stop};
 use crate::finished_episode::made_up;
 use crate::fixture::{Fixture, Used, splits_of};
 use crate::play::{Player, PluginWithOptions, play};
@@ -36,11 +36,8 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
             }
         }
     }
-    if scored <= 2 {
-        return skipped(format!(
-            "it refused all {refused} groups as invalid, such as {why}; give it episodes with --with ENVIRONMENT.wasm or \
-             --on RUN"
-        ));
+    if totals.is_empty() {
+        return nothing_scored(fixture, refused, &why);
     }
     let (low, high) = totals
         .iter()
@@ -48,6 +45,20 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     let refusals =
         if refused > 0 { format!("; {refused} were refused as invalid, such as {why}") } else { String::new() };
     passed(format!("{scored} groups were scored, {} totals from {low} to {high}{refusals}", totals.len()))
+}
+
+/// The finding that no episode got a total: nothing is known of the reward's totals and components. A shorter suite plays no
+/// recorded episodes, so that a reward may find nothing to score in it.
+fn nothing_scored(fixture: &Fixture, refused: usize, why: &str) -> Finding {
+    let seen = match refused {
+        0 => "it gave no episode a total".to_owned(),
+        refused => format!("it gave no episode a total: {refused} groups were refused as invalid, such as {why}"),
+    };
+    if fixture.is_brief() {
+        return skipped(seen);
+    }
+    let remedy = "give it episodes that it can score, with `--with ENVIRONMENT.wasm` or `--on RUN`";
+    failed(seen, remedy)
 }
 
 /// Scores each group twice in fresh instances, and once after another group in the same instance.
@@ -62,6 +73,9 @@ pub(crate) async fn check_again(fixture: &Fixture) -> Finding {
     let mut alike = 0;
     for (number, (name, group)) in groups.iter().enumerate().filter(|(number, _)| fixture.makes(*number)) {
         let Ok(first) = score(fixture, group, 7).await else { continue };
+        if first.iter().all(Vec::is_empty) {
+            continue;
+        }
         let second = score(fixture, group, 7).await.during(format!("{name}, scored again"))?;
         same(name, &first, &second, "draw every random choice from the seed")?;
         let (_, other) = &groups[(number + 1) % groups.len()];
@@ -81,7 +95,7 @@ pub(crate) async fn check_again(fixture: &Fixture) -> Finding {
         alike += 1;
     }
     if alike == 0 {
-        skipped("it scored no group")
+        skipped("it scored no episode")
     } else {
         passed(format!("{alike} groups got the same scores three times"))
     }

@@ -13,11 +13,12 @@ use gymkhana_sdk::{
 };
 
 /// Defects; the first option value is `none`.
-const CROOKS: [&str; 30] = [
+const CROOKS: [&str; 31] = [
     "none",
     "missing-task",
     "extra-task",
     "same-splits",
+    "costly-same-splits",
     "reversed-splits",
     "third-split",
     "endless-train",
@@ -52,7 +53,7 @@ const TURNS: u64 = 30;
 const LATE: u64 = 20;
 /// Greatest value of the option `size`.
 const MOST_SIZE: i64 = 5;
-/// Splits of six tasks each, or of twelve if all open alike. The last exists for one defect only, and some have an endless
+/// Splits of six tasks each, of twelve if all open alike, or of 500 if starts are costly. The last exists for one defect only, and some have an endless
 /// first split.
 const SPLITS: [&str; 3] = ["train", "test", "dev"];
 
@@ -76,7 +77,18 @@ fn is_alike(crook: &str) -> bool {
 
 /// Tasks of a finite split.
 fn count(crook: &str) -> u64 {
-    if is_alike(crook) { 12 } else { 6 }
+    match crook {
+        "costly-same-splits" => 500,
+        _ if is_alike(crook) => 12,
+        _ => 6,
+    }
+}
+
+/// Counts to a number, with several instructions each.
+fn work(most: u64) {
+    (0..most).for_each(|number| {
+        black_box(number);
+    });
 }
 
 /// Hides a word of the task and shows a counter; the episode ends when the agent names the word.
@@ -134,11 +146,14 @@ impl Environment for Crooked {
             return Err(Error::not_found(format!("there are {tasks} tasks")));
         }
         let (split, index) = match (crook.as_str(), task.split.as_str()) {
-            ("same-splits", _) | ("third-split", "dev") => ("train", task.index),
+            ("same-splits" | "costly-same-splits", _) | ("third-split", "dev") => ("train", task.index),
             ("reversed-splits" | "endless-reversed", "test") => ("train", 5 - task.index),
             ("alike-splits", "test") => ("train", 11 - task.index),
             (_, split) => (split, task.index),
         };
+        if crook == "costly-same-splits" {
+            work(1_500_000);
+        }
         // An endless split would soon have every word of three digits.
         let words = if is_endless(&crook) { 1_000_000_000 } else { 1000 };
         let word = hash(format!("{split}/{index}").as_bytes()) % words;
@@ -172,9 +187,7 @@ impl Environment for Crooked {
         assert!(!self.is("broken"), "the size is too large");
         assert!(!(self.is("late-trap") && self.turns > LATE), "defect `late-trap`");
         if self.is("late-work") && self.turns > LATE {
-            (0..4_500_000_u64).for_each(|number| {
-                black_box(number);
-            });
+            work(4_500_000);
         }
         let shown = match self.crook.as_str() {
             "talks-across" => steps,

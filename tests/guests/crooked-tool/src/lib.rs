@@ -7,7 +7,7 @@ use gymkhana_sdk::tool::{Answer, FinalView, Info, Snapshot, Tool};
 use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, log, named, plugin};
 
 /// Defects; `none` and `chatty`, which logs a line at each call, are allowed.
-const CROOKS: [&str; 12] = [
+const CROOKS: [&str; 13] = [
     "none",
     "no-function",
     "no-description",
@@ -16,6 +16,7 @@ const CROOKS: [&str; 12] = [
     "fragile",
     "shared-sum",
     "forgets",
+    "forgets-view",
     "hoards",
     "wants-setup",
     "refuses",
@@ -31,6 +32,8 @@ static SUM: AtomicU64 = AtomicU64::new(0);
 pub struct Crooked {
     crook: String,
     sum: u64,
+    /// Successful calls, which only the final view shows.
+    calls: u64,
     hoard: Vec<u8>,
 }
 
@@ -51,7 +54,7 @@ impl Tool for Crooked {
         if crook == "wants-setup" && setup.as_deref() != Some(b"prepared") {
             return Err(Error::invalid("an environment must prepare this tool"));
         }
-        Ok(Self { crook, sum: 0, hoard: vec![] })
+        Ok(Self { crook, sum: 0, calls: 0, hoard: vec![] })
     }
 
     fn call(&mut self, call: &Call) -> Result<Answer, Error> {
@@ -74,6 +77,7 @@ impl Tool for Crooked {
             self.hoard = vec![1; HOARD];
         }
         self.sum = self.sum.wrapping_add(number.unsigned_abs());
+        self.calls += 1;
         let shared = SUM.fetch_add(number.unsigned_abs(), Ordering::Relaxed);
         Ok(Answer::text(match crook {
             "mute" => String::new(),
@@ -86,12 +90,14 @@ impl Tool for Crooked {
 impl Snapshot for Crooked {
     fn snapshot(&self) -> Vec<u8> {
         let sum = if self.crook == "forgets" { 0 } else { self.sum };
-        Writer::new().text(&self.crook).integer(sum).finish()
+        let calls = if self.crook == "forgets-view" { 0 } else { self.calls };
+        Writer::new().text(&self.crook).integer(sum).integer(calls).finish()
     }
 
     fn restore(snapshot: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(snapshot);
-        let restored = Self { crook: reader.text()?.to_owned(), sum: reader.integer()?, hoard: vec![] };
+        let crook = reader.text()?.to_owned();
+        let restored = Self { crook, sum: reader.integer()?, calls: reader.integer()?, hoard: vec![] };
         reader.end()?;
         Ok(restored)
     }
@@ -99,7 +105,7 @@ impl Snapshot for Crooked {
 
 impl FinalView for Crooked {
     fn final_view(&self) -> Vec<NamedValue> {
-        vec![named("hoarded", self.hoard.len() as i64)]
+        vec![named("hoarded", self.hoard.len() as i64), named("calls", self.calls as i64)]
     }
 }
 

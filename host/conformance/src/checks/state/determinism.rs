@@ -2,10 +2,10 @@
 
 use std::num::NonZeroU32;
 
-use crate::driver::Start;
+use crate::driver::{Start, Views};
 use crate::finding::{Finding, Stop, passed, skipped, stop};
 use crate::fixture::Fixture;
-use crate::path::Path;
+use crate::path::{Path, view_difference};
 
 /// Actions per path.
 const LENGTH: usize = 12;
@@ -21,29 +21,33 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     let mut actions = 0;
     for (number, start) in starts.iter().enumerate() {
         let seed = fixture.seed("determinism").child(number);
-        let (path, _) = Path::walk(fixture, start, seed, LENGTH).await?;
+        let (path, mut driver) = Path::walk(fixture, start, seed, LENGTH).await?;
+        let views = path.views(fixture, &mut driver).await?;
         actions += path.actions.len();
-        again(fixture, &path).await?;
-        after_another(fixture, start, &path).await?;
+        again(fixture, &path, &views).await?;
+        after_another(fixture, start, &path, &views).await?;
     }
     passed(format!("paths that were equal in three runs each: {}, with {actions} actions in total", starts.len()))
 }
 
-/// Repeats a path in another instance.
-async fn again(fixture: &Fixture, path: &Path) -> Result<(), Stop> {
+/// Repeats a path in another instance. `views` are those of its last state.
+async fn again(fixture: &Fixture, path: &Path, views: &Views) -> Result<(), Stop> {
     let (second, mut driver) = Path::begin(fixture, &fixture.plugin, &path.start, &fixture.options, path.seed).await?;
     let change = "draw every random choice from the seed, and read neither the clock nor addresses";
     if let Some(seen) = path.start_difference(&second) {
         return Err(stop(format!("{} started differently in two runs: {seen}", path.place()), change));
     }
-    match path.retrace(fixture, &mut driver, 0).await? {
+    if let Some(divergence) = path.retrace(fixture, &mut driver, 0).await? {
+        return Err(stop(format!("{} differed in two runs: {divergence}", path.place()), change));
+    }
+    match view_difference(views, &path.views(fixture, &mut driver).await?) {
         None => Ok(()),
-        Some(divergence) => Err(stop(format!("{} differed in two runs: {divergence}", path.place()), change)),
+        Some(seen) => Err(stop(format!("{} ended in different states in two runs: {seen}", path.place()), change)),
     }
 }
 
 /// Repeats a path in an instance that played another path before.
-async fn after_another(fixture: &Fixture, start: &Start, path: &Path) -> Result<(), Stop> {
+async fn after_another(fixture: &Fixture, start: &Start, path: &Path, views: &Views) -> Result<(), Stop> {
     let shared = fixture.plugin.shared_by(NonZeroU32::MIN.saturating_add(7));
     let (mut before, mut driver) =
         Path::begin(fixture, &shared, start, &fixture.options, fixture.seed("before").child(path.seed.0)).await?;
@@ -62,11 +66,14 @@ async fn after_another(fixture: &Fixture, start: &Start, path: &Path) -> Result<
             change,
         ));
     }
-    match path.retrace(fixture, &mut again, 0).await? {
+    let differed = match path.retrace(fixture, &mut again, 0).await? {
+        Some(divergence) => Some(divergence.to_string()),
+        None => view_difference(views, &path.views(fixture, &mut again).await?),
+    };
+    match differed {
         None => Ok(()),
-        Some(divergence) => Err(stop(
-            format!("{} differed after another path in the same instance: {divergence}", path.place()),
-            change,
-        )),
+        Some(seen) => {
+            Err(stop(format!("{} differed after another path in the same instance: {seen}", path.place()), change))
+        }
     }
 }

@@ -37,8 +37,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         }
         for turn in 0..LENGTH {
             for (path, driver) in paths.iter().zip(&mut drivers) {
-                let one = Path { actions: path.actions[..path.actions.len().min(turn + 1)].to_vec(), ..path.clone() };
-                if let Some(divergence) = one.retrace(fixture, driver, turn).await? {
+                if let Some(divergence) = path.up_to(turn).retrace(fixture, driver, turn).await? {
                     let seen = format!("{} differed next to another in the same instance: {divergence}", path.place());
                     return Err(stop(seen, CHANGE));
                 }

@@ -22,8 +22,7 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         for (turn, act) in path.actions.iter().enumerate() {
             ways = ways.max(read_twice(fixture, &mut driver, &path, turn).await?);
             reads += 2;
-            let one = Path { actions: path.actions[..=turn].to_vec(), ..path.clone() };
-            if let Some(divergence) = one.retrace(fixture, &mut driver, turn).await? {
+            if let Some(divergence) = path.up_to(turn).retrace(fixture, &mut driver, turn).await? {
                 let seen = format!("{} differed after its state was read, at {act}: {divergence}", path.place());
                 return Err(stop(seen, "make reads leave the state unchanged"));
             }

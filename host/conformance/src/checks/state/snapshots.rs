@@ -2,10 +2,10 @@
 
 use gymkhana_record::FailureKind;
 
-use crate::driver::{Driver, Saved, Start};
+use crate::driver::{Driver, Saved, Start, Views};
 use crate::finding::{CheckPhase, Defect, Finding, Stop, passed, skipped, stop};
 use crate::fixture::Fixture;
-use crate::path::Path;
+use crate::path::{Path, view_difference};
 
 /// Actions per path.
 const LENGTH: usize = 8;
@@ -28,21 +28,17 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
     for (number, start) in starts.iter().enumerate() {
         let seed = fixture.seed("snapshots").child(number);
         let (path, _) = Path::walk(fixture, start, seed, LENGTH).await?;
+        let views = views(fixture, &path).await?;
         let (_, mut original) = Path::begin(fixture, &fixture.plugin, start, &fixture.options, seed).await?;
         for turn in 0..path.actions.len() {
             let saved = original.save().await.during(format!("the snapshot before step {turn} of {}", path.place()))?;
             largest = largest.max(saved.bytes().len());
             if fixture.makes(number + turn) {
                 let mut copy = restore(&saved, &path, turn).await?;
-                if let Some(divergence) = path.retrace(fixture, &mut copy, turn).await? {
-                    let seen =
-                        format!("{}, restored before step {turn}, continued differently: {divergence}", path.place());
-                    return Err(stop(seen, CHANGE));
-                }
+                follow(fixture, &path, &views, &mut copy, turn).await?;
                 copies += 1;
             }
-            let one = Path { actions: path.actions[..=turn].to_vec(), ..path.clone() };
-            if let Some(divergence) = one.retrace(fixture, &mut original, turn).await? {
+            if let Some(divergence) = path.up_to(turn).retrace(fixture, &mut original, turn).await? {
                 let seen =
                     format!("{}, saved before step {turn}, continued differently itself: {divergence}", path.place());
                 return Err(stop(seen, "make `snapshot` leave the state unchanged"));
@@ -50,6 +46,41 @@ pub(crate) async fn check(fixture: &Fixture) -> Finding {
         }
     }
     passed(format!("{copies} copies continued like their originals; the largest snapshot has {largest} bytes"))
+}
+
+/// Views of a path's states: before each step, and after the last one.
+async fn views(fixture: &Fixture, path: &Path) -> Result<Vec<Views>, Stop> {
+    let (_, mut driver) = Path::begin(fixture, &fixture.plugin, &path.start, &fixture.options, path.seed).await?;
+    let mut views = vec![path.views(fixture, &mut driver).await?];
+    for turn in 0..path.actions.len() {
+        // A difference here is a finding of the checks of determinism and of reads.
+        path.up_to(turn).retrace(fixture, &mut driver, turn).await?;
+        views.push(path.views(fixture, &mut driver).await?);
+    }
+    Ok(views)
+}
+
+/// Continues a copy to the end of the path. Its answers and the views of each state must be those of the path.
+async fn follow(
+    fixture: &Fixture,
+    path: &Path,
+    views: &[Views],
+    copy: &mut Driver,
+    restored: usize,
+) -> Result<(), Stop> {
+    let place = || format!("{}, restored before step {restored}", path.place());
+    for (turn, views) in views.iter().enumerate().skip(restored) {
+        if let Some(difference) = view_difference(views, &path.views(fixture, copy).await?) {
+            let seen = format!("{}, is another state before step {turn}: {difference}", place());
+            return Err(stop(seen, CHANGE));
+        }
+        if turn < path.actions.len()
+            && let Some(divergence) = path.up_to(turn).retrace(fixture, copy, turn).await?
+        {
+            return Err(stop(format!("{}, continued differently: {divergence}", place()), CHANGE));
+        }
+    }
+    Ok(())
 }
 
 /// Restores a state of a path.
