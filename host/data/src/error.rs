@@ -47,6 +47,12 @@ pub enum DataError {
     /// A file of text in another encoding.
     #[error("`{0}` cannot be read: its text is UTF-16\nhint: save it as UTF-8")]
     Utf16(PathBuf),
+    /// A file of JSON that may be one array.
+    #[error(
+        "`{0}` has an unknown format\nhint: write one object per line into a .jsonl file: `jq -c '.[]' {0}` does that with an \
+         array"
+    )]
+    Json(PathBuf),
     /// A file of an unknown format.
     #[error(
         "`{0}` has an unknown format\nhint: name it .jsonl, .csv or .parquet after its content, or give the folder of a \

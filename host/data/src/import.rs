@@ -117,7 +117,7 @@ pub(crate) fn check_columns(first: &Record, mapping: &Mapping) -> Result<(), Dat
     match mapping.sources().find(|column| !columns.contains_key(*column)) {
         None => Ok(()),
         Some(column) => {
-            let known = columns.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            let known = columns.keys().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             Err(DataError::NoColumn { column: column.to_owned(), known })
         }
     }

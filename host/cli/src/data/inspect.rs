@@ -45,7 +45,15 @@ fn print(found: &Inspection, unit: &str, printer: &Printer) {
     row("rows", &found.rows.to_string());
     row("shape", found.shape.map_or("unknown: name a column with --column prompt=NAME", |shape| shape.name()));
     for column in &found.columns {
-        row("column", &format!("{}: {}, in {}", column.name, column.kinds.join(" or "), counted(column.filled, "row")));
+        row(
+            "column",
+            &format!(
+                "{}: {}, in {}",
+                as_argument(&column.name),
+                column.kinds.join(" or "),
+                counted(column.filled, "row")
+            ),
+        );
     }
     for (name, tasks) in &found.splits {
         row("split", &format!("{name}: {}", counted(*tasks, "task")));
@@ -60,6 +68,12 @@ fn print(found: &Inspection, unit: &str, printer: &Printer) {
     for (place, why) in &found.examples {
         row("", &format!("{place}: {why}"));
     }
+}
+
+/// A column's name as an argument of `--column` takes it: quoted if it has more than letters, digits, `_`, `-` and `.`.
+fn as_argument(name: &str) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    if !name.is_empty() && name.chars().all(is_plain) { name.to_owned() } else { format!("{name:?}") }
 }
 
 fn json(found: &Inspection, unit: &str) -> serde_json::Value {

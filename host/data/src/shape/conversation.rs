@@ -246,7 +246,7 @@ mod tests {
                 json!({"conversations": [{"from": "function_call", "value": "add(2)"}]}),
                 "turn 1: the calls are not JSON",
             ),
-            (json!({"messages": [user], "tools": [{}]}), "`tools[0]` has no `name`"),
+            (json!({"messages": [user], "tools": [{}]}), "tool 1 has no `name`"),
         ] {
             let found = read(row.clone()).unwrap_err();
             assert!(found.contains(why), "{row}: {found}");

@@ -1,9 +1,10 @@
 //! CSV files with a header. Values are texts.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read};
-use std::path::PathBuf;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use gymkhana_rows::MAX_ROW_BYTES;
@@ -17,12 +18,17 @@ const READ_AHEAD: u64 = 1 << 20;
 
 pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, DataError> {
     let read = Rc::new(Cell::new(0));
-    let file = Bounded { file: open_text(&path)?, read: Rc::clone(&read) };
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
+    let lines = Rc::new(RefCell::new(Lines::default()));
+    let separator = separator(&path)?;
+    let file = Bounded { file: open_text(&path)?, read: Rc::clone(&read), lines: Rc::clone(&lines) };
+    let mut reader = csv::ReaderBuilder::new().flexible(true).delimiter(separator).from_reader(file);
     let header = reader.headers().map_err(|error| wrong(&path, &error))?.clone();
     let mut records = reader.into_records();
     Ok(Box::new(std::iter::from_fn(move || {
-        let place = |number| Place { file: path.clone(), unit: "line", number };
+        let place = |start: &csv::Position| {
+            let number = lines.borrow_mut().of_record(start.byte());
+            Place { file: path.clone(), unit: "line", number }
+        };
         read.set(0);
         let record = match records.next()? {
             Ok(record) => record,
@@ -32,12 +38,7 @@ pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, D
                     return Some(Err(wrong(&path, &error)));
                 };
                 let columns = Err(error.to_string());
-                return Some(Ok(Record {
-                    place: place(position.line()),
-                    split: split.clone(),
-                    columns,
-                    left_out: vec![],
-                }));
+                return Some(Ok(Record { place: place(&position), split: split.clone(), columns, left_out: vec![] }));
             }
         };
         let columns = match record.len() == header.len() {
@@ -47,9 +48,42 @@ pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, D
             }
             false => Err(format!("it has {} values, but the header has {}", record.len(), header.len())),
         };
-        let number = record.position().map_or(0, csv::Position::line);
-        Some(Ok(Record { place: place(number), split: split.clone(), columns, left_out: vec![] }))
+        let start = record.position().cloned().unwrap_or_else(csv::Position::new);
+        Some(Ok(Record { place: place(&start), split: split.clone(), columns, left_out: vec![] }))
     })))
+}
+
+/// The separator of a file's header: a semicolon or a tab if the header has no comma.
+fn separator(path: &Path) -> Result<u8, DataError> {
+    let mut header = String::new();
+    let mut file = BufReader::new(open(path)?).take(READ_AHEAD);
+    // A header of another encoding is refused where it is read.
+    let _ = file.read_line(&mut header);
+    let other = [b';', b'\t'].into_iter().find(|other| header.as_bytes().contains(other));
+    Ok(other.filter(|_| !header.contains(',')).unwrap_or(b','))
+}
+
+/// Lines of the bytes that were read. The parser's own count is wrong after lines that end in CRLF, and after empty ones.
+#[derive(Default)]
+struct Lines {
+    /// Bytes that no record has passed yet.
+    pending: VecDeque<u8>,
+    /// Place of the first of them in the file.
+    start: u64,
+    /// Line breaks before it.
+    breaks: u64,
+}
+
+impl Lines {
+    /// Line of the record that starts at a byte or behind line breaks there, from 1.
+    fn of_record(&mut self, start: u64) -> u64 {
+        while self.start < start || self.pending.front().is_some_and(|byte| matches!(byte, b'\r' | b'\n')) {
+            let Some(byte) = self.pending.pop_front() else { break };
+            self.start += 1;
+            self.breaks += u64::from(byte == b'\n');
+        }
+        self.breaks + 1
+    }
 }
 
 /// A file of which only the bytes of one record are read at a time.
@@ -57,12 +91,14 @@ struct Bounded {
     file: File,
     /// Bytes since the last record.
     read: Rc<Cell<u64>>,
+    lines: Rc<RefCell<Lines>>,
 }
 
 impl Read for Bounded {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(buffer)?;
         self.read.set(self.read.get() + read as u64);
+        self.lines.borrow_mut().pending.extend(&buffer[..read]);
         if self.read.get() > u64::from(MAX_ROW_BYTES) + READ_AHEAD {
             let why = format!("a record has more than {MAX_ROW_BYTES} bytes: a quote may be open");
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
@@ -71,6 +107,6 @@ impl Read for Bounded {
     }
 }
 
-fn wrong(path: &std::path::Path, error: &csv::Error) -> DataError {
+fn wrong(path: &Path, error: &csv::Error) -> DataError {
     DataError::Format { path: path.to_owned(), format: "CSV", why: error.to_string() }
 }

@@ -123,12 +123,18 @@ fn within_row(columns: Map<String, Json>) -> Result<Map<String, Json>, String> {
     Ok(columns)
 }
 
+/// The error about a file of an unknown format.
+fn unknown(path: &Path) -> DataError {
+    let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+    if is_json { DataError::Json(path.to_owned()) } else { DataError::UnknownFormat(path.to_owned()) }
+}
+
 /// Records of a file, or of a folder with a data set.
 pub(crate) fn records(path: &Path) -> Result<Source<impl Iterator<Item = Result<Record, DataError>>>, DataError> {
     let files = if path.is_dir() {
         folder::files(path)?
     } else {
-        let format = Format::of(path).ok_or_else(|| DataError::UnknownFormat(path.to_owned()))?;
+        let format = Format::of(path).ok_or_else(|| unknown(path))?;
         vec![DataFile { path: path.to_owned(), format, split: None }]
     };
     let configurations = folder::configurations(&files, path);

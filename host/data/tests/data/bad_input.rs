@@ -50,7 +50,7 @@ fn other_mistakes_are_named() {
     };
     let plain = ImportOptions::default();
     let question = desk.write("a.jsonl", "{\"problem\": \"a\"}\n");
-    assert!(said(&question, &columns(&["prompt=question"])).contains("the columns are problem"));
+    assert!(said(&question, &columns(&["prompt=question"])).contains("the columns are `problem`"));
     assert!(said(&question, &plain).contains("name it with --column prompt=NAME; there are: problem"));
     assert!(said(&desk.write("empty.jsonl", "\n"), &plain).contains("empty.jsonl` has no rows"));
     assert!(said(&desk.path("absent.jsonl"), &plain).contains("absent.jsonl` cannot be read"));
@@ -64,6 +64,12 @@ fn other_mistakes_are_named() {
     }
     let short = said(&desk.write("a.csv", "prompt,answer\na\n"), &plain);
     assert!(short.contains("a.csv, line 2: it has 1 values, but the header has 2"), "{short}");
+    let windows = said(&desk.write("a.csv", "prompt\r\nok\r\nx,y\r\n"), &plain);
+    assert!(windows.contains("a.csv, line 3: it has 2 values"), "{windows}");
+    let empty = said(&desk.write("a.csv", "prompt\n\n\"two\nlines\"\n\nx,y\n"), &plain);
+    assert!(empty.contains("a.csv, line 6: it has 2 values"), "{empty}");
+    let array = said(&desk.write("a.json", "[{\"prompt\": \"a\"}]"), &plain);
+    assert!(array.contains("hint: write one object per line into a .jsonl file: `jq -c '.[]' "), "{array}");
     std::fs::create_dir(desk.path("folder")).expect("a folder");
     assert!(said(&desk.path("folder"), &plain).contains("folder` has no .jsonl, .csv, .parquet or .arrow file"));
 }

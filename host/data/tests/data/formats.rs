@@ -145,6 +145,17 @@ fn answers_that_rewards_cannot_compare_are_counted() {
 }
 
 #[test]
+fn csv_may_be_separated_by_semicolons_or_tabs() {
+    for separator in [";", "\t"] {
+        let desk = Desk::new();
+        let text = "question@answer\n\"1, or 2?\"@3\n".replace('@', separator);
+        desk.import(&desk.write("a.csv", &text), &ImportOptions::default()).expect("imported");
+        let rows: Vec<_> = desk.rows().into_iter().flat_map(|(_, rows)| rows).collect();
+        assert_eq!((&rows[0]["messages"][0]["content"], &rows[0]["answer"]), (&json!("1, or 2?"), &json!("3")));
+    }
+}
+
+#[test]
 fn csv_has_texts_and_json_in_texts() {
     let desk = Desk::new();
     let text = "question,answer,tools\n\"1, or 2?\",3,\"[{\"\"name\"\": \"\"f\"\"}]\"\nb,,\n";

@@ -10,6 +10,9 @@ use gymkhana_sdk::{Error, Task, assets};
 /// Largest file with JSON lines, in bytes: every instance holds its rows.
 const MAX_LINES_BYTES: u64 = 16 << 20;
 
+/// Remedy for a line of another shape.
+const OTHER_SHAPES: &str = "`host data import FILE` reads more shapes, such as `question` and `answer`";
+
 /// Rows by split.
 pub enum Data {
     /// A file of rows.
@@ -107,7 +110,7 @@ fn parse_lines(file: &str, bytes: &[u8], test_percent: u64) -> Result<BTreeMap<S
     let mut seen: HashMap<String, (usize, String)> = HashMap::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let place = format!("asset `{file}`, line {}", index + 1);
-        let row = Row::parse(line.as_bytes()).map_err(|wrong| format!("{place}: {wrong}"))?;
+        let row = Row::parse(line.as_bytes()).map_err(|wrong| format!("{place}: {wrong}; {OTHER_SHAPES}"))?;
         let prompt = row.messages.last().map_or("", |message| &message.content);
         let split = row.split.clone().unwrap_or_else(|| split_of(prompt, test_percent).to_owned());
         match seen.get(prompt) {
@@ -134,7 +137,12 @@ mod tests {
         let first = "{\"prompt\": \"a\", \"split\": \"train\"}\n\n";
         assert!(wrong(&format!("{first}[1]")).starts_with("asset `q.jsonl`, line 3: no object"));
         let neither = wrong(&format!("{first}{{\"answer\": \"b\"}}"));
-        assert!(neither.ends_with("line 3: there is neither `prompt` nor `messages`"), "{neither}");
+        assert!(
+            neither.contains(
+                "line 3: there is neither `prompt` nor `messages`; `host data import FILE` reads more shapes"
+            ),
+            "{neither}"
+        );
         let repeated = wrong(&format!("{first}{{\"prompt\": \"a\", \"split\": \"test\"}}"));
         assert!(repeated.ends_with("line 3: split `test` repeats the prompt of line 1, split `train`"), "{repeated}");
         assert!(wrong("\n").contains("has no lines"));

@@ -50,20 +50,18 @@ impl Message {
     pub fn parse_all(column: &Json) -> Result<Vec<Self>, String> {
         match column {
             Json::Null => Ok(vec![]),
-            Json::Array(entries) => {
-                entries.iter().enumerate().map(|(index, entry)| Self::parse(index, entry)).collect()
-            }
+            Json::Array(entries) => (1..).zip(entries).map(|(number, entry)| Self::parse(number, entry)).collect(),
             _ => Err("`messages` is not a list".to_owned()),
         }
     }
 
-    fn parse(index: usize, entry: &Json) -> Result<Self, String> {
+    fn parse(number: usize, entry: &Json) -> Result<Self, String> {
         let text = |key: &str| entry.get(key).and_then(Json::as_str).filter(|text| !text.trim().is_empty());
         let role = text("role").and_then(|name| Role::ALL.into_iter().find(|role| role.name() == name));
         match (role, text("content")) {
             (Some(role), Some(content)) => Ok(Self::new(role, content.to_owned())),
-            (None, _) => Err(format!("`messages[{index}].role` is not `system`, `user` or `assistant`")),
-            (_, None) => Err(format!("`messages[{index}].content` is not a text, or is empty")),
+            (None, _) => Err(format!("message {number}: `role` is not `system`, `user` or `assistant`")),
+            (_, None) => Err(format!("message {number}: `content` is not a text, or is empty")),
         }
     }
 
@@ -90,14 +88,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_messages_are_named_by_index() {
+    fn wrong_messages_are_named_by_number() {
         let wrong =
             |entry: Json| Message::parse_all(&json!([{ "role": "user", "content": "a" }, entry])).expect_err("wrong");
-        let role = "`messages[1].role` is not `system`, `user` or `assistant`";
+        let role = "message 2: `role` is not `system`, `user` or `assistant`";
         for entry in [json!("b"), json!({ "content": "b" }), json!({ "role": "tool", "content": "b" })] {
             assert_eq!(wrong(entry), role);
         }
-        let content = "`messages[1].content` is not a text, or is empty";
+        let content = "message 2: `content` is not a text, or is empty";
         for entry in [
             json!({ "role": "user" }),
             json!({ "role": "user", "content": [] }),

@@ -105,8 +105,8 @@ impl Row {
 }
 
 impl Function {
-    fn parse(index: usize, entry: &Json) -> Result<Self, String> {
-        let place = format!("`tools[{index}]`");
+    fn parse(number: usize, entry: &Json) -> Result<Self, String> {
+        let place = format!("tool {number}");
         // OpenAI's form wraps the function.
         let function = entry.get("function").unwrap_or(entry);
         let text = |key: &str| function.get(key).and_then(Json::as_str);
@@ -157,7 +157,7 @@ fn object(name: &str, columns: &mut Map<String, Json>) -> Result<Map<String, Jso
 fn functions(column: Option<Json>) -> Result<Vec<Function>, String> {
     let functions: Vec<Function> = match column.map(parsed) {
         Some(Json::Array(entries)) => {
-            entries.iter().enumerate().map(|(index, entry)| Function::parse(index, entry)).collect::<Result<_, _>>()?
+            (1..).zip(&entries).map(|(number, entry)| Function::parse(number, entry)).collect::<Result<_, _>>()?
         }
         Some(Json::Null) | None => vec![],
         Some(_) => return Err("`tools` is not a list".to_owned()),
@@ -226,8 +226,8 @@ mod tests {
             (r#"{"prompt": "a", "split": 1}"#, "`split` is not a text, or is empty"),
             (r#"{"messages": [{"role": "assistant", "content": "a"}]}"#, "the last of `messages` is not of the user"),
             (r#"{"prompt": "a", "tools": 1}"#, "`tools` is not a list"),
-            (r#"{"prompt": "a", "tools": [{}]}"#, "`tools[0]` has no `name`"),
-            (r#"{"prompt": "a", "tools": [{"name": "f", "parameters": 1}]}"#, "`parameters` of `tools[0]` is not a"),
+            (r#"{"prompt": "a", "tools": [{}]}"#, "tool 1 has no `name`"),
+            (r#"{"prompt": "a", "tools": [{"name": "f", "parameters": 1}]}"#, "`parameters` of tool 1 is not a"),
             (r#"{"prompt": "a", "tools": [{"name": "f"}, {"name": "f"}]}"#, "`tools` names `f` twice"),
             (r#"{"prompt": "a", "setup": "x"}"#, "`setup` is not an object"),
             (r#"{"prompt": "a", "results": []}"#, "`results` is not an object"),
