@@ -128,8 +128,13 @@ pub fn describe(stage: &StageSummary) -> String {
         Some(format!("\n  {name}: success {} to {}", percent(own.before.greedy?), percent(own.after.greedy?)))
     });
     let own: String = own.collect();
+    let idle = match stage.idle_steps {
+        0 => String::new(),
+        1 => "\n  1 step changed no weights".to_owned(),
+        steps => format!("\n  {steps} steps changed no weights"),
+    };
     format!(
-        "stage {}: success {success}{sampled}, {} episode{}, {} tokens, {:.0} s{own}",
+        "stage {}: success {success}{sampled}, {} episode{}, {} tokens, {:.0} s{own}{idle}",
         stage.name,
         stage.episodes,
         if stage.episodes == 1 { "" } else { "s" },

@@ -108,7 +108,8 @@ pub mod rl {
         CUT_SHORT = "cut_short", "share, 0 to 1", "share of the step's episodes that a limit cut short: one of the \
             run, or the environment's own";
         DEMONSTRATIONS = "demonstrations", "episodes", "demonstrations that met `success`; only with `demonstrations`";
-        CALLS = "calls", "calls per episode", "mean number of function calls, without malformed ones";
+        CALLS = "calls", "calls per episode", "mean number of function calls, without malformed ones, which \
+            components of rewards such as `answer-match.calls` count too";
         MALFORMED_CALLS = "malformed_calls", "calls per episode", "mean number of calls that could not be parsed";
         FAILURES = "failures", "episodes", "episodes with at least one recorded failure";
         TASKS_RESTING = "tasks_resting", "tasks", "tasks that the sampler `difficulty` leaves out at present";
@@ -263,10 +264,30 @@ impl StepMetrics {
         self.iter().find(|(found, _)| *found == name).map(|(_, value)| value)
     }
 
+    /// Whether the step changed the weights of a model.
+    #[must_use]
+    pub fn has_update(&self) -> bool {
+        has_update(self.iter())
+    }
+
     /// Names and values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> + Clone {
         self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
+}
+
+/// Whether a step with these values changed the weights of a model. Values that count no updates are those of a change.
+pub fn has_update<'a>(values: impl Iterator<Item = (&'a str, f64)> + Clone) -> bool {
+    let of_models = |wanted: StepMetric| {
+        let is_wanted = move |name: &str| name.rsplit('/').next() == Some(wanted.name);
+        values.clone().filter(move |(name, _)| is_wanted(name)).map(|(_, value)| value)
+    };
+    let mut updates = of_models(rl::UPDATES).peekable();
+    if updates.peek().is_some() {
+        return updates.any(|updates| updates > 0.0);
+    }
+    let mut skipped = of_models(sft::SKIPPED_UPDATES).peekable();
+    skipped.peek().is_none() || skipped.any(|skipped| skipped == 0.0)
 }
 
 #[cfg(test)]
@@ -296,6 +317,22 @@ mod tests {
         let mean = StepMetrics::mean(&[loss(1.0), skipped, loss(3.0)]);
         assert_eq!(mean.iter().collect::<Vec<_>>(), [("loss", 2.0), ("skipped_updates", 1.0)]);
         assert_eq!(StepMetrics::mean(&[]), StepMetrics::default());
+    }
+
+    #[test]
+    fn a_step_without_an_update_of_any_model_has_none() {
+        let of = |values: &[(StepMetric, f64)], seat: &[(StepMetric, f64)]| {
+            let (mut own, mut other) = (StepMetrics::default(), StepMetrics::default());
+            values.iter().for_each(|(metric, value)| own.push(*metric, *value));
+            seat.iter().for_each(|(metric, value)| other.push(*metric, *value));
+            own.append(other.of_seat("o"));
+            own.has_update()
+        };
+        assert!(of(&[], &[]) && of(&[(rl::UPDATES, 2.0)], &[]) && of(&[(sft::SKIPPED_UPDATES, 0.0)], &[]));
+        assert!(!of(&[(rl::UPDATES, 0.0), (rl::SKIPPED_UPDATES, 0.0)], &[]));
+        assert!(!of(&[(sft::SKIPPED_UPDATES, 1.0)], &[]));
+        assert!(of(&[(rl::UPDATES, 0.0)], &[(rl::UPDATES, 1.0)]) && !of(&[(rl::UPDATES, 0.0)], &[(rl::UPDATES, 0.0)]));
+        assert!(of(&[(rl::UPDATES, 1.0), (rl::SKIPPED_UPDATES, 1.0)], &[]));
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub use episode::live_bytes::DEFAULT_LIVE_BYTES;
 pub use episode::probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
 pub use episode::seat_rules::SeatRules;
 pub use episode::state::{Actor, EpisodePlan, SeatPlayer};
+pub use episode::trial::NoPrompt;
 pub use group_plan::{Branch, GroupPlan, Guided, Oversample, PlanError, Prefixes, Probe, SamplingPlan, Selection};
 pub use gymkhana_driver::{BoundPlugin, DEFAULT_EPISODE_BYTES, UnknownTool};
 pub use metrics::{Buckets, RolloutMetrics, Timer, WaitKind};

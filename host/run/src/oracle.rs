@@ -83,7 +83,7 @@ fn asks_oracle(file: &RunFile) -> bool {
 }
 
 /// Advice on a run that lacks these functions.
-fn remedy(functions: &[String]) -> String {
+pub(crate) fn remedy(functions: &[String]) -> String {
     let tool = |function: &String| FIRST_PARTY.iter().find(|(known, _)| known == function).map(|(_, tool)| *tool);
     let mut tools: Vec<String> = functions.iter().filter_map(tool).map(str::to_owned).collect();
     tools.sort();
@@ -96,7 +96,7 @@ fn remedy(functions: &[String]) -> String {
 }
 
 /// Names in backquotes, separated by commas.
-fn listed(names: &[String]) -> String {
+pub(crate) fn listed(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use gymkhana_config::{RunFile, Stage};
 use gymkhana_record::{Seed, TaskRef};
+use gymkhana_rollout::NoPrompt;
 use gymkhana_trainer::{Footprint, ModelConfig};
 
 use crate::budget::Budget;
@@ -29,8 +30,8 @@ pub struct RunPlan {
     pub budget: String,
     /// Bytes that the models keep, by their use.
     pub memory: Vec<(String, u64)>,
-    /// First prompt of the policy in each environment; absent where it cannot be made.
-    pub prompts: Vec<Option<FirstPrompt>>,
+    /// First prompt of the policy in each environment, or why it is not known.
+    pub prompts: Vec<Result<FirstPrompt, NoPrompt>>,
 }
 
 /// Tokens before the first reply.
@@ -59,11 +60,11 @@ impl Prepared {
             let task = TaskRef { split: view.file.environment.train.clone(), index: 0 };
             let tokens = rollout.first_prompt(&task, Seed(file.seed), self.opened.seats.context()).await;
             prompts.push(match tokens {
-                Some(tokens) => {
+                Ok(tokens) => {
                     let text = rollout.chat().decode(&tokens).internal()?;
-                    Some(FirstPrompt { environment: view.name.clone(), task, tokens: tokens.len(), text })
+                    Ok(FirstPrompt { environment: view.name.clone(), task, tokens: tokens.len(), text })
                 }
-                None => None,
+                Err(why) => Err(why),
             });
         }
         Ok(RunPlan {
@@ -188,11 +189,11 @@ impl Display for RunPlan {
         writeln!(f, "memory of the models, without activations: {} = {}\n", parts.join(" + "), megabytes(sum))?;
         for prompt in &self.prompts {
             match prompt {
-                Some(FirstPrompt { environment, task, tokens, text }) => {
+                Ok(FirstPrompt { environment, task, tokens, text }) => {
                     let of = environment.as_ref().map(|name| format!(" of environment {name}")).unwrap_or_default();
                     writeln!(f, "first prompt{of}, task {task}, {tokens} tokens:\n{text}\n")?;
                 }
-                None => writeln!(f, "first prompt: not shown, because a plugin may make outbound calls, or failed\n")?,
+                Err(why) => writeln!(f, "first prompt: not shown, because {why}\n")?,
             }
         }
         write!(f, "run file with all defaults:\n{}", self.run_file)

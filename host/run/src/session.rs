@@ -20,6 +20,7 @@ use crate::resume::{begun_as, growth};
 use crate::schedule::{Durations, StagePart};
 use crate::seats::SeatPolicies;
 use crate::sources::Sources;
+use crate::stages::watch::CutWatch;
 use crate::state::{Progress, SavedCheckpoint, State, remove_checkpoints};
 use crate::stop::{Halt, StopRequest, Stopped};
 use gymkhana_orchestration::environments::Environments;
@@ -45,6 +46,10 @@ pub(crate) struct Session {
     pub(crate) places: u32,
     /// Durations of the last measurements.
     pub(crate) durations: Durations,
+    /// Number of held-out tasks of the last measurement.
+    pub(crate) held_out: u64,
+    /// Watch over cut replies.
+    pub(crate) cuts: CutWatch,
     /// Start time of this process, less the time of earlier ones.
     pub(crate) begun: Instant,
     /// Request to stop early.
@@ -102,6 +107,8 @@ impl Session {
             guests: GuestThreads::start().internal()?,
             places,
             durations: Durations::default(),
+            held_out: 0,
+            cuts: CutWatch::default(),
             begun,
             stop: StopRequest::default(),
             sources: Sources::default(),

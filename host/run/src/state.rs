@@ -134,12 +134,19 @@ pub(crate) struct Current {
     /// Whether the stage takes no further training step, because its evaluations have stopped to improve.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped_early: bool,
+    /// Number of training steps that changed no weights.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub idle_steps: u64,
     /// Number of episodes trained on.
     pub episodes: u64,
     /// Number of tokens trained on.
     pub tokens: u64,
     /// Wall-clock time of the run when the stage started, in seconds.
     pub begun: f64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl State {
@@ -266,6 +273,7 @@ impl Progress {
             before,
             evaluations: vec![],
             stopped_early: false,
+            idle_steps: 0,
             episodes: 0,
             tokens: 0,
             begun,
@@ -285,7 +293,7 @@ impl Progress {
         self.begin(&last.name, Success::before(&last));
         if let Some(current) = &mut self.current {
             (current.step, current.episodes, current.tokens) = (step, last.episodes, last.tokens);
-            current.evaluations = last.evaluations;
+            (current.evaluations, current.idle_steps) = (last.evaluations, last.idle_steps);
         }
     }
 
@@ -303,6 +311,7 @@ impl Progress {
             environments: by_environment(&before, after),
             evaluations: current.as_ref().map(|current| current.evaluations.clone()).unwrap_or_default(),
             stopped_after: current.as_ref().filter(|current| current.stopped_early).map(|current| current.step),
+            idle_steps: current.as_ref().map_or(0, |current| current.idle_steps),
             episodes: current.as_ref().map_or(0, |current| current.episodes),
             tokens: current.as_ref().map_or(0, |current| current.tokens),
             seconds: elapsed.as_secs_f64() - begun,

@@ -50,12 +50,19 @@ pub struct StageSummary {
     /// Number of training steps after which the stage stopped, if it stopped early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_after: Option<u64>,
+    /// Number of training steps that changed no weights.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub idle_steps: u64,
     /// Number of episodes trained on.
     pub episodes: u64,
     /// Number of tokens trained on.
     pub tokens: u64,
     /// Wall time in seconds, summed over all resumptions.
     pub seconds: f64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Success of one environment before and after a stage.

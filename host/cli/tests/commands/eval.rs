@@ -49,6 +49,17 @@ fn number(figures: &Value, key: &str) -> f64 {
     figures[key].as_f64().unwrap_or_else(|| panic!("{key} in {figures}"))
 }
 
+/// A reply of one token has no stop token.
+#[test]
+fn cut_replies_are_counted() {
+    let desk = desk();
+    let narrow = ["--set", "limits.reply_tokens=1"];
+    let table = desk.host(&arguments(&narrow)).succeeded();
+    assert!(table.contains("       cut replies  100.0 %; raise limits.reply_tokens\n"), "{table}");
+    let json = desk.host(&arguments(&[&narrow[..], &["--json"]].concat())).succeeded();
+    assert_eq!(number(&serde_json::from_str(&json).expect("JSON"), "cut_replies"), 1.0);
+}
+
 #[test]
 fn figures_say_what_the_model_does() {
     let desk = desk();

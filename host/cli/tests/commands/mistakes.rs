@@ -338,7 +338,7 @@ fn nothing_to_imitate() {
     let desk = Desk::with_run_file(SMALL_RUN);
     let mut messages = Messages::default();
     for (title, set) in [
-        ("too small a context", "policy.tiny.context=64"),
+        ("too small a context", "policy.tiny.context=78"),
         ("too few turns", "limits.turns=1"),
         ("an oracle that reaches something else", "success=answer-match.cost"),
     ] {

@@ -5,12 +5,12 @@ mod algorithms;
 #[path = "../common/mod.rs"]
 mod common;
 mod contexts;
-mod dry_run;
 mod evaluating;
 mod grants;
 mod hub;
 mod in_turn;
 mod memory;
+mod messages;
 mod mixture;
 mod overlap;
 #[path = "../../../../tests/tests/peer/mod.rs"]

@@ -55,12 +55,11 @@ pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, D
 
 /// The separator of a file's header: a semicolon or a tab if the header has no comma.
 fn separator(path: &Path) -> Result<u8, DataError> {
-    let mut header = String::new();
-    let mut file = BufReader::new(open(path)?).take(READ_AHEAD);
-    // A header of another encoding is refused where it is read.
-    let _ = file.read_line(&mut header);
-    let other = [b';', b'\t'].into_iter().find(|other| header.as_bytes().contains(other));
-    Ok(other.filter(|_| !header.contains(',')).unwrap_or(b','))
+    let mut header = Vec::new();
+    let read = BufReader::new(open_text(path)?).take(READ_AHEAD).read_until(b'\n', &mut header);
+    read.map_err(|error| wrong(path, &error.into()))?;
+    let other = [b';', b'\t'].into_iter().find(|other| header.contains(other));
+    Ok(other.filter(|_| !header.contains(&b',')).unwrap_or(b','))
 }
 
 /// Lines of the bytes that were read. The parser's own count is wrong after lines that end in CRLF, and after empty ones.

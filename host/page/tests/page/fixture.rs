@@ -108,6 +108,24 @@ pub fn failed_episode(step: u64, member: u32) -> EpisodeRecord {
     record
 }
 
+/// Results of a stage.
+fn stage(name: &str) -> StageSummary {
+    StageSummary {
+        name: name.to_owned(),
+        success_before: Some(0.25),
+        success_after: Some(0.75),
+        success_before_sampled: None,
+        success_after_sampled: None,
+        environments: std::collections::BTreeMap::new(),
+        evaluations: vec![],
+        stopped_after: None,
+        idle_steps: 0,
+        episodes: 16,
+        tokens: 32,
+        seconds: 61.0,
+    }
+}
+
 /// Runs on disk.
 pub struct Runs {
     folder: TempDir,
@@ -130,8 +148,29 @@ impl Runs {
         runs
     }
 
-    /// Adds a run with these episodes.
+    /// Adds a finished run with these episodes.
     pub fn add(&mut self, name: &str, run_file: &str, episodes: &[EpisodeRecord]) -> RunFolder {
+        let run = self.add_unfinished(name, run_file, episodes);
+        let summary = Summary {
+            schema: gymkhana_store::SUMMARY_SCHEMA,
+            stages: vec![stage("rl")],
+            success: Some(0.75),
+            success_sampled: None,
+            seconds: 61.0,
+        };
+        run.write_summary(&summary).expect("a summary");
+        run
+    }
+
+    /// Adds a run whose first stage has ended.
+    pub fn add_stopped(&mut self, name: &str, run_file: &str, episodes: &[EpisodeRecord]) -> RunFolder {
+        let run = self.add_unfinished(name, run_file, episodes);
+        let finished = [stage("warm-up")];
+        run.write_state(&serde_json::json!({ "progress": { "stage": 1, "finished": finished } })).expect("a state");
+        run
+    }
+
+    fn add_unfinished(&mut self, name: &str, run_file: &str, episodes: &[EpisodeRecord]) -> RunFolder {
         let path = self.folder.path().join(name);
         let run = RunFolder::create(&path, run_file).expect("a run");
         let mut store = run.episodes().expect("the store opens");
@@ -145,27 +184,6 @@ impl Runs {
         for step in 0..10 {
             add_step(&mut metrics, step);
         }
-        let stage = StageSummary {
-            name: "rl".to_owned(),
-            success_before: Some(0.25),
-            success_after: Some(0.75),
-            success_before_sampled: None,
-            success_after_sampled: None,
-            environments: std::collections::BTreeMap::new(),
-            evaluations: vec![],
-            stopped_after: None,
-            episodes: 16,
-            tokens: 32,
-            seconds: 61.0,
-        };
-        let summary = Summary {
-            schema: gymkhana_store::SUMMARY_SCHEMA,
-            stages: vec![stage],
-            success: Some(0.75),
-            success_sampled: None,
-            seconds: 61.0,
-        };
-        run.write_summary(&summary).expect("a summary");
         self.paths.push(path);
         run
     }

@@ -1,12 +1,22 @@
 //! One turn of a policy: its reply is parsed, recorded and handed to the driver.
 
 use gymkhana_driver::Reply;
-use gymkhana_record::{Ending, PolicyTurn};
+use gymkhana_record::{Ending, PolicyTurn, WrittenCall};
 
 use crate::RolloutError;
 use crate::episode::generate::SampledReply;
 use crate::episode::state::{EpisodeState, hooks};
 use crate::episode::visited::short_digest;
+
+/// A call of a reply; a malformed one of a reply that was cut after so many tokens says so.
+fn told_of_cut(call: WrittenCall, cut: Option<usize>) -> WrittenCall {
+    match (call, cut) {
+        (WrittenCall::Malformed { text, reason }, Some(tokens)) => {
+            WrittenCall::Malformed { text, reason: format!("{reason}; the reply was cut after {tokens} tokens") }
+        }
+        (call, _) => call,
+    }
+}
 
 impl EpisodeState<'_> {
     /// Takes the turn of the seat to move. Returns the ending if the episode ends with it.
@@ -27,7 +37,9 @@ impl EpisodeState<'_> {
             return Ok(None);
         }
         let reply = self.rollout.chat.parse_reply(&text, data.functions(seat));
-        let reply = Reply { message: reply.message, calls: reply.calls };
+        let cut = self.rollout.is_cut(&sampled.tokens).then_some(sampled.tokens.len());
+        let calls = reply.calls.into_iter().map(|call| told_of_cut(call, cut)).collect();
+        let reply = Reply { message: reply.message, calls };
         let hooks = &mut hooks(self.rollout, &mut self.policy.contexts);
         Ok(self.episode.take_turn(hooks, reply, self.rollout.limits.calls).await)
     }

@@ -1,6 +1,7 @@
 //! Trial episodes before a run, which are not stored: the functions that an oracle calls, its episode with the failures of
 //! plugins, and the first prompt of a policy.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -20,6 +21,29 @@ use crate::scoring::reward_call::{RewardCall, ScoreOutcome};
 
 /// Maximum number of turns of a trial: those that the conformance suite allows an oracle.
 const MAX_TURNS: u32 = 300;
+
+/// Reason why no first prompt of a task is known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoPrompt {
+    /// The environment or a tool may make outbound calls.
+    #[error("a plugin may make outbound calls")]
+    CallsOut,
+    /// An agent program plays.
+    #[error("an agent program plays")]
+    Agent,
+    /// The prompt leaves no room for a reply.
+    #[error("it is longer than the context of {context} tokens")]
+    TooLong {
+        /// Length of the context in tokens.
+        context: usize,
+    },
+    /// A plugin failed.
+    #[error("{0}")]
+    Failed(String),
+    /// The episode ends without a turn of a policy.
+    #[error("the episode has no turn of the policy")]
+    NoTurn,
+}
 
 impl Rollout {
     /// Starts a trial of a task; `None` if the environment fails.
@@ -100,11 +124,16 @@ impl Rollout {
         }
     }
 
-    /// The tokens that a policy with this context reads before the first reply to a task. `None` if a plugin fails or can
-    /// make outbound calls, an agent program plays, or the episode has no turn of a policy.
-    pub async fn first_prompt(&self, task: &TaskRef, seed: Seed, context: usize) -> Option<Vec<u32>> {
-        if self.calls_out() || self.agent.is_some() {
-            return None;
+    /// The tokens that a policy with this context reads before the first reply to a task.
+    ///
+    /// # Errors
+    /// The reason why there are none.
+    pub async fn first_prompt(&self, task: &TaskRef, seed: Seed, context: usize) -> Result<Vec<u32>, NoPrompt> {
+        if self.calls_out() {
+            return Err(NoPrompt::CallsOut);
+        }
+        if self.agent.is_some() {
+            return Err(NoPrompt::Agent);
         }
         let seen = OnceLock::new();
         let policy = ScriptedPolicy::new(context, |request: &GenerateRequest| {
@@ -113,8 +142,29 @@ impl Rollout {
         });
         let plan = EpisodePlan { turns: Some(1), ..plan(task, seed) };
         // Whatever ends the episode, the prompt was seen before.
-        let _ = play(self, plan, Actor::Policy(&policy)).await;
-        seen.into_inner()
+        let played = play(self, plan, Actor::Policy(&policy)).await;
+        seen.into_inner().ok_or_else(|| match played {
+            Ok(record) if record.ending == Ending::ContextLimit => {
+                NoPrompt::TooLong { context: self.limits.context_tokens.min(context) }
+            }
+            Ok(record) => match record.failures.last() {
+                Some(failure) => NoPrompt::Failed(failure.to_string()),
+                None => NoPrompt::NoTurn,
+            },
+            Err(error) => NoPrompt::Failed(error.to_string()),
+        })
+    }
+
+    /// Names of the functions that the seats may call at the start of a task. `None` if a plugin fails or can make outbound
+    /// calls, which a trial must not repeat.
+    pub async fn offered_functions(&self, task: &TaskRef, seed: Seed) -> Option<BTreeSet<String>> {
+        if self.calls_out() {
+            return None;
+        }
+        let mut episode = self.trial(task, seed).await?;
+        self.offer(&mut episode).ok()?;
+        let of_seat = |seat| episode.data.functions(seat).iter().map(|function| function.name.clone());
+        Some((0..self.plugins.seats() as u32).flat_map(of_seat).collect())
     }
 
     /// Lets the oracle play an episode to its end, or for [`MAX_TURNS`].

@@ -13,6 +13,10 @@ pub struct Attempt {
     pub success: bool,
     /// Number of replies by the model.
     pub turns: usize,
+    /// Number of replies and notes by the model.
+    pub replies: usize,
+    /// Number of these that a limit of tokens cut.
+    pub cut_replies: usize,
     /// Number of calls by the model that could be read.
     pub calls: usize,
     /// Number of calls by the model that could not be read.
@@ -59,6 +63,8 @@ pub struct Figures {
     pub calls_per_episode: f64,
     /// Mean number of malformed calls of all attempts.
     pub malformed_calls_per_episode: f64,
+    /// Share of all replies that a limit of tokens cut, 0 to 1.
+    pub cut_replies: f64,
 }
 
 /// Unbiased estimate of the probability that at least one of `k` attempts succeeds, given `right` successes among
@@ -110,6 +116,7 @@ impl Figures {
             calls_per_success: mean(&solved),
             calls_per_episode: mean(&all)?,
             malformed_calls_per_episode: mean(&malformed)?,
+            cut_replies: cut_share(attempts),
         })
     }
 }
@@ -118,6 +125,11 @@ impl Figures {
 fn powers_of_two(last: usize) -> impl Iterator<Item = usize> {
     let powers = std::iter::successors(Some(1), |power: &usize| power.checked_mul(2));
     powers.take_while(move |power| *power < last).chain([last])
+}
+
+fn cut_share(attempts: &[Attempt]) -> f64 {
+    let sum = |of: fn(&Attempt) -> usize| attempts.iter().map(of).sum::<usize>() as f64;
+    sum(|attempt| attempt.cut_replies) / sum(|attempt| attempt.replies).max(1.0)
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
@@ -179,6 +191,8 @@ mod tests {
             task,
             success,
             turns,
+            replies: turns,
+            cut_replies: turns - 1,
             calls,
             malformed_calls: turns - 1,
             reward: f64::from(u8::from(success)) - 0.25 * calls as f64,
@@ -211,6 +225,8 @@ mod tests {
         near(figures.calls_per_episode, 1.5);
         // One less than its turns in each attempt: 0, 1, 2, 2, 1, 0, 2, 2.
         near(figures.malformed_calls_per_episode, 1.25);
+        // All but one of the 18 replies' 8 attempts.
+        near(figures.cut_replies, 10.0 / 18.0);
         let turns: Vec<_> = figures.by_turn.iter().map(|row| (row.turns, row.ended, row.solved)).collect();
         assert_eq!(turns, [(1, 2, 1), (2, 2, 2), (3, 4, 0)]);
         near(figures.by_turn[1].solved_so_far, 3.0 / 8.0);

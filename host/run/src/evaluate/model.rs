@@ -16,7 +16,9 @@ use crate::seats::frozen::Frozen;
 use crate::seats::{self, SeatPolicies, weight_sync};
 use crate::setup::chat::chat_format;
 use crate::setup::models::Models;
+use crate::setup::prompts;
 use crate::stages::batch;
+use crate::stages::replies::Replies;
 use crate::stages::tally::{BatchFailures, FailureTally, failed_figure};
 use gymkhana_orchestration::environments::{self, BoundEnvironment, Environments};
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
@@ -119,6 +121,10 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     file.fit_model(seats.context()).user_error()?;
     let bound = environments::with_file(bound, &file);
     let environments = Environments::open(bound, || chat_format(seats.policy().files()), ordered)?;
+    for environment in environments.iter() {
+        prompts::check_fit(environment, &environment.view.file.environment.eval, Seed(file.seed), seats.context())
+            .await?;
+    }
     let in_flight = file.policy.max_concurrent_sequences.min(places as usize / environments.places());
     let permits = Arc::new(Semaphore::new(in_flight));
     let guests = GuestThreads::start().internal()?;
@@ -210,7 +216,8 @@ async fn play(
             let checked = environment.rollout.check_facts(record);
             checked.map_err(|error| environment.blame(rewards::with_nearest_name(&error)))?;
             failures.count(record);
-            let attempt = attempt(record, place as u64 / u64::from(samples), &seats);
+            let replies = Replies::of([record], seats.own_seats(), environments);
+            let attempt = attempt(record, place as u64 / u64::from(samples), &seats, replies);
             solved += u64::from(attempt.is_some_and(|attempt| attempt.success));
             played += u64::from(attempt.is_some());
             ended.push((place, attempt));
@@ -233,7 +240,7 @@ async fn play(
 }
 
 /// Statistics of a record of this task; `None` if the host dropped the episode.
-fn attempt(record: &EpisodeRecord, task: u64, seats: &SeatPolicies) -> Option<Attempt> {
+fn attempt(record: &EpisodeRecord, task: u64, seats: &SeatPolicies, replies: Replies) -> Option<Attempt> {
     let own = |seat: &u32| seats.own_seats().contains(seat);
     let is_turn = |turn: &&PolicyTurn| own(&turn.seat) && turn.note.is_none();
     let calls = |is_kind: fn(&Turn) -> bool| {
@@ -244,6 +251,8 @@ fn attempt(record: &EpisodeRecord, task: u64, seats: &SeatPolicies) -> Option<At
         task,
         success: record.success,
         turns: record.policy_turns.iter().filter(is_turn).count(),
+        replies: replies.count,
+        cut_replies: replies.cut,
         calls: calls(|turn| matches!(turn, Turn::Call { .. })),
         malformed_calls: calls(|turn| matches!(turn, Turn::MalformedCall { .. })),
         reward: seats.own_seats().iter().filter_map(|seat| record.rewards.get(*seat as usize)).sum(),

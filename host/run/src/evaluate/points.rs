@@ -14,6 +14,7 @@ use super::held_out;
 use crate::schedule::{Decoding, EvalPoint, StagePart};
 use crate::session::Session;
 use crate::stages::groups::reward_of;
+use crate::stages::replies::Replies;
 use crate::state::{Current, Success};
 use crate::stop::Halt;
 use gymkhana_config::{EvaluatedFigure, EvaluatedWeights, EvaluationMetric, EvaluationSection};
@@ -192,6 +193,12 @@ impl Session {
             self.warn_of_unchecked_facts(&groups);
         }
         self.durations.measured(decoding, begun.elapsed());
+        self.held_out = count;
+        if point == EvalPoint::After {
+            let cut = Replies::of(groups.iter().flatten(), self.seats.own_seats(), &self.environments).cut_share();
+            let warning = self.cuts.evaluated(&self.file, self.progress.stage, cut);
+            warning.iter().for_each(|warning| self.reporter.warn(warning));
+        }
         Ok(Rates::of(groups.iter().flatten(), self.seats.own_seats()))
     }
 

@@ -9,7 +9,7 @@ use gymkhana_orchestration::{Classify, Reporter, RunResult};
 use gymkhana_record::{Function, Segment};
 
 use super::layout::{Laid, Part, lay_out};
-use super::{Demonstration, Learner};
+use super::{Called, Demonstration, Learner};
 
 /// Skipped rows that are listed.
 const LISTED: usize = 10;
@@ -20,6 +20,7 @@ pub(super) fn read(
     section: &SourceSection,
     learner: Learner<'_>,
     observations: bool,
+    called: &mut Called,
     reporter: &dyn Reporter,
 ) -> RunResult<Vec<Demonstration>> {
     let mut skips = Skips::at_most(section.skip_bad);
@@ -27,11 +28,21 @@ pub(super) fn read(
     for file in files {
         let found = conversations(file, section.weight_column.as_deref(), &mut skips).user_error()?;
         for (place, conversation) in kept(found, file, reporter) {
+            add_called(&conversation, called);
             let segments = segments(learner.chat, &place, &conversation, observations)?;
             read.push(Demonstration { segments, weight: conversation.weight });
         }
     }
     Ok(read)
+}
+
+/// Adds the functions that the replies of a conversation call.
+pub(super) fn add_called(conversation: &Conversation, called: &mut Called) {
+    for message in &conversation.messages {
+        if let ChatMessage::Assistant { calls, .. } = message {
+            called.extend(calls.iter().map(|call| call.name.clone()));
+        }
+    }
 }
 
 /// The rows that were read. Remarks and skipped rows are reported.

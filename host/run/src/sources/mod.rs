@@ -7,7 +7,7 @@ mod pairs;
 mod preferences;
 mod records;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gymkhana_chat::{ChatFiles, ChatFormat};
 use gymkhana_config::{RlStage, RunFile, SftStage, SourceKind, Stage};
@@ -48,7 +48,12 @@ pub(crate) struct Sources {
     /// Preferences of stages that play nothing: pairs, the better episode first, or single episodes, which are desirable
     /// if their reward is above 0.
     pub preferences: BTreeMap<usize, Vec<Vec<EpisodeRecord>>>,
+    /// Names of the functions that conversations of files call; without an entry of a stage that calls none.
+    pub called: BTreeMap<usize, Called>,
 }
+
+/// Names of called functions.
+pub(crate) type Called = BTreeSet<String>;
 
 /// The model that learns from sources.
 #[derive(Clone, Copy)]
@@ -70,21 +75,31 @@ pub(crate) fn read(file: &RunFile, first: usize, learner: Learner<'_>, reporter:
     for (index, stage) in file.stages.iter().enumerate().skip(first) {
         match stage {
             Stage::Sft(stage) if !stage.source.is_empty() => {
-                sources.demonstrations.insert(index, of_stage(stage, learner, reporter)?);
+                let mut called = Called::new();
+                sources.demonstrations.insert(index, of_stage(stage, learner, &mut called, reporter)?);
+                sources.called.insert(index, called);
             }
             Stage::Rl(stage @ RlStage { name, recorded: Some(recorded), .. }) => {
                 let are_pairs = stage.settings().user_error()?.algorithm.pairs();
-                let read = preferences::read(recorded, are_pairs, learner, reporter);
+                let mut called = Called::new();
+                let read = preferences::read(recorded, are_pairs, learner, &mut called, reporter);
                 let read = read.map_err(|error| error.prefixed(format!("stage `{name}`, recorded")))?;
                 sources.preferences.insert(index, read);
+                sources.called.insert(index, called);
             }
             Stage::Sft(_) | Stage::Rl(_) | Stage::BestOfN(_) => {}
         }
     }
+    sources.called.retain(|_, called| !called.is_empty());
     Ok(sources)
 }
 
-fn of_stage(stage: &SftStage, learner: Learner<'_>, reporter: &dyn Reporter) -> RunResult<Vec<Source>> {
+fn of_stage(
+    stage: &SftStage,
+    learner: Learner<'_>,
+    called: &mut Called,
+    reporter: &dyn Reporter,
+) -> RunResult<Vec<Source>> {
     let mut sources = Vec::new();
     for (index, section) in stage.source.iter().enumerate() {
         let of = format!("stage `{}`, source {index}", stage.name);
@@ -98,7 +113,7 @@ fn of_stage(stage: &SftStage, learner: Learner<'_>, reporter: &dyn Reporter) -> 
                 records::read(runs, &section.filter(), learner, stage.train_observations).map_err(blame)?
             }
             Some(SourceKind::Chat(files)) => {
-                let read = conversation::read(files, section, learner, stage.train_observations, reporter);
+                let read = conversation::read(files, section, learner, stage.train_observations, called, reporter);
                 read.map_err(blame)?
             }
         };

@@ -8,9 +8,9 @@ use gymkhana_orchestration::recorded_runs::{RecordedRun, count_matches};
 use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
 
-use super::conversation::{kept, segments};
+use super::conversation::{add_called, kept, segments};
 use super::records::{named, opened};
-use super::{Learner, pairs};
+use super::{Called, Learner, pairs};
 
 /// Weight version of recorded tokens, which is that of no weights of this run.
 const OTHER_WEIGHTS: u32 = u32::MAX;
@@ -21,11 +21,12 @@ pub(super) fn read(
     recorded: &RecordedPreferences,
     are_pairs: bool,
     learner: Learner<'_>,
+    called: &mut Called,
     reporter: &dyn Reporter,
 ) -> RunResult<Vec<Vec<EpisodeRecord>>> {
     let read = match &recorded.files[..] {
         [] => of_runs(recorded, are_pairs, learner)?,
-        files => of_files(files, recorded.skip_bad, are_pairs, learner, reporter)?,
+        files => of_files(files, recorded.skip_bad, are_pairs, learner, called, reporter)?,
     };
     if !are_pairs {
         let rewards: Vec<f64> = read.iter().flatten().flat_map(|episode| episode.rewards.clone()).collect();
@@ -80,6 +81,7 @@ fn of_files(
     skip_bad: u64,
     are_pairs: bool,
     learner: Learner<'_>,
+    called: &mut Called,
     reporter: &dyn Reporter,
 ) -> RunResult<Vec<Vec<EpisodeRecord>>> {
     let (mut read, mut all, mut rows) = (Vec::new(), 0, 0);
@@ -87,6 +89,12 @@ fn of_files(
     for file in files {
         let found = preferences(file, &mut skips).user_error()?;
         for (place, preference) in kept(found, file, reporter) {
+            // The worse answer may call what it should not.
+            match &preference {
+                Preference::Pair { chosen: good, .. }
+                | Preference::Labelled { conversation: good, is_desirable: true } => add_called(good, called),
+                Preference::Labelled { is_desirable: false, .. } => {}
+            }
             let row = episodes(learner, (&place, rows), preference)?;
             rows += 1;
             if are_pairs && row.len() != 2 {

@@ -14,6 +14,7 @@ use crate::schedule::StagePart;
 use crate::session::Session;
 use crate::sources::Demonstration;
 use crate::stages::groups::reward_of;
+use crate::stages::replies::Replies;
 use crate::stop::Halt;
 
 impl Session {
@@ -44,6 +45,9 @@ impl Session {
             if round == 0 {
                 check_names(stage, &groups)?;
             }
+            let replies = Replies::of(groups.iter().flatten(), self.seats.own_seats(), &self.environments);
+            let cut = self.cuts.step(&self.file, self.progress.stage, replies.cut_share());
+            cut.iter().for_each(|warning| self.reporter.warn(warning));
             let kept: Vec<&EpisodeRecord> = groups.iter().flat_map(|group| best(stage, group)).collect();
             if kept.is_empty() && !was_empty {
                 self.reporter.warn(&format!(

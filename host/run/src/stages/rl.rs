@@ -16,8 +16,9 @@ use crate::session::Session;
 use crate::stages::demonstrations::{FailedDemonstrations, MAX_FAILED, demonstrations, solved};
 use crate::stages::groups::{compared_seats, reward_of};
 use crate::stages::pipeline::{Prefetcher, Staleness};
-use crate::stages::signal::{SignalWatch, has_signal};
+use crate::stages::replies::{Replies, is_cut};
 use crate::stages::tally::failed_figure;
+use crate::stages::watch::{SignalWatch, StepSignal, has_signal};
 use crate::stop::Halt;
 use gymkhana_config::{EnvironmentEntry, PolicySection, RlStage};
 use gymkhana_orchestration::environments::Environments;
@@ -50,9 +51,8 @@ impl Session {
             let by_environment = self.by_environment(&groups);
             let rewards = seat_rewards(&groups, &self.seats.seats);
             let signal = of_models.iter().any(|own| has_signal(&groups, &compared, &own.algorithm));
-            if let Some(warning) = watch.observe(&stage.name, signal) {
-                self.reporter.warn(&warning);
-            }
+            let cut = self.cuts.step(&self.file, self.progress.stage, figures.cut_replies);
+            cut.iter().for_each(|warning| self.reporter.warn(warning));
             if stage.shuffle_rewards {
                 self.shuffle_rewards(step, &mut groups);
             }
@@ -82,6 +82,8 @@ impl Session {
             };
             let mut measured = self.meanwhile::<RunResult<_>>(&mut prefetcher, learning).await??;
             drop(timer);
+            let signal = StepSignal { differs: signal, updated: measured.has_update() };
+            watch.observe(&stage.name, signal).iter().for_each(|warning| self.reporter.warn(warning));
             let trained = since.elapsed().as_secs_f64();
             self.count_step(figures.episodes, self.trained_tokens(&groups));
             self.progress.sampler = prefetcher.sampler_state();
@@ -218,11 +220,6 @@ pub(super) async fn learn(
     Ok(measured)
 }
 
-/// Whether a limit of tokens cut a reply, by the stop texts of its environment.
-fn is_cut(environments: &Environments, record: &EpisodeRecord, reply: &[u32]) -> bool {
-    environments.of(record).is_ok_and(|environment| environment.rollout.is_cut(reply))
-}
-
 /// Rejects a step whose tokens were sampled by a policy that differs from the trainer's with the same weights.
 fn check_divergence(measured: &StepMetrics, limit: f64) -> RunResult<()> {
     match measured.get(rl::ON_POLICY_DIVERGENCE.name()) {
@@ -285,23 +282,15 @@ impl Figures {
         environments: &Environments,
     ) -> Self {
         let records = || records.clone();
-        let (mut count, mut length, mut cut) = (0_usize, 0, 0_usize);
-        for record in records() {
-            let own_segments = record.segments.iter().filter(|segment| own_seats.contains(&segment.seat()));
-            for reply in own_segments.flat_map(|segment| segment.replies().map(|place| &segment.tokens()[place])) {
-                count += 1;
-                length += reply.len();
-                cut += usize::from(is_cut(environments, record, reply));
-            }
-        }
+        let replies = Replies::of(records(), own_seats, environments);
         let own_reward = |record: &EpisodeRecord| own_seats.iter().map(|seat| reward_of(record, *seat)).sum::<f64>();
         Self {
             episodes: records().count(),
             tokens: records().map(EpisodeRecord::sampled_tokens).sum(),
             failures: records().filter(|record| !record.failures.is_empty()).count(),
             reward: mean(records(), own_reward) / own_seats.len().max(1) as f64,
-            reply_tokens: length as f64 / count.max(1) as f64,
-            cut_replies: cut as f64 / count.max(1) as f64,
+            reply_tokens: replies.tokens as f64 / replies.count.max(1) as f64,
+            cut_replies: replies.cut_share(),
             success: mean(records(), |record| f64::from(u8::from(record.success))),
             cut_short: cut_short(records()),
             calls: mean(records(), |record| (record.calls() - record.malformed_calls()) as f64),

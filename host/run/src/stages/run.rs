@@ -33,6 +33,8 @@ pub struct Finished {
     pub folder: PathBuf,
     /// Folder of the newest checkpoint.
     pub checkpoint: Option<PathBuf>,
+    /// Folder of a better checkpoint, if the last stage made the policy worse.
+    pub better_checkpoint: Option<PathBuf>,
     /// Failures of the whole run, including those of episodes that a resumption played again.
     pub failures: FailureTally,
 }
@@ -96,6 +98,7 @@ impl Session {
         let after = self.evaluate(EvalPoint::After).await?;
         let summary = self.progress.finish(&after, self.begun.elapsed());
         self.reporter.stage_finished(&summary);
+        self.warn_of_worse_policy();
         self.episodes.commit()?;
         Ok(self.write_state()?)
     }
@@ -113,7 +116,7 @@ impl Session {
         let (episodes, folder) = (self.episodes.stored().len(), self.folder.reader().path().to_owned());
         let checkpoints = self.folder.reader().checkpoints_path();
         let checkpoint = self.checkpoint.as_ref().map(|saved| checkpoints.join(saved.name.to_string()));
-        let failures = self.progress.tally.clone();
-        Ok(Finished { summary, episodes, folder, checkpoint, failures })
+        let (failures, better_checkpoint) = (self.progress.tally.clone(), self.better_checkpoint());
+        Ok(Finished { summary, episodes, folder, checkpoint, better_checkpoint, failures })
     }
 }

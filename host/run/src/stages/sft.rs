@@ -175,6 +175,9 @@ impl Session {
 
     /// Writes the metrics of a step, with those of the evaluation before it.
     pub(crate) fn record_step(&mut self, step: u64, values: &StepMetrics) -> RunResult<()> {
+        if let Some(current) = self.progress.current.as_mut().filter(|_| !values.has_update()) {
+            current.idle_steps += 1;
+        }
         let mut line = values.clone();
         line.append(self.evaluated_before(step));
         self.show_position();

@@ -3,12 +3,14 @@
 //! A check reads its phase and returns the first problem that the user must fix. The run's folder is not written before
 //! the last list has passed.
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 
 use gymkhana_config::{RlStage, RunFile, Stage};
 use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{Seed, TaskRef};
-use gymkhana_rollout::{ContextStrategy, PluginSet, ProbeError, SeatPlayer, TurnProbe};
+use gymkhana_rollout::{ContextStrategy, PluginSet, ProbeError, SamplingPlan, SeatPlayer, TurnProbe};
+use gymkhana_sandbox::OptionalInterface;
 use gymkhana_trainer::Requirement;
 
 use super::phases::{Assembled, Opened, Pinned, Prepared, Resolved, Resumed, Seated};
@@ -17,6 +19,7 @@ use crate::agreement;
 use crate::oracle;
 use crate::resume::{self, taken};
 use crate::seats::weight_sync;
+use crate::setup::prompts;
 use crate::stages::{batch, tasks};
 use gymkhana_orchestration::environments::RunEnvironment;
 use gymkhana_orchestration::rollout;
@@ -42,12 +45,13 @@ pub(crate) const REQUESTED: [Check<RunRequest>; 1] = [Check::Read(folder_is_free
 pub(crate) const RESOLVED: [Check<Resolved>; 2] = [Check::Read(learns_from_server), Check::Read(teachers_exist)];
 
 /// Checks of the run file against the plugins.
-pub(crate) const ASSEMBLED: [Check<Assembled>; 6] = [
+pub(crate) const ASSEMBLED: [Check<Assembled>; 7] = [
     Check::Call(splits_exist),
     Check::Read(seats_exist),
     Check::Read(groups_fit),
     Check::Read(deterministic_places),
     Check::Read(companions_present),
+    Check::Read(guidance_is_offered),
     Check::Read(agent_can_play),
 ];
 
@@ -67,7 +71,7 @@ pub(crate) const SEATED: [Check<Seated>; 2] = [Check::Read(served_model_is_updat
 
 /// Checks of the run file against the models and, when resuming, against the run's folder. The last ones start episodes
 /// of the first training task of each environment.
-pub(crate) const OPENED: [Check<Opened>; 8] = [
+pub(crate) const OPENED: [Check<Opened>; 10] = [
     Check::Read(run_file_holds),
     Check::Read(same_run),
     Check::Read(checkpoint_agrees),
@@ -76,6 +80,8 @@ pub(crate) const OPENED: [Check<Opened>; 8] = [
     Check::Call(rewards_find_fields),
     Check::Call(oracle_has_functions),
     Check::Call(oracle_can_play),
+    Check::Call(prompts_fit),
+    Check::Call(conversations_call_offered),
 ];
 
 /// Checks of a run that is about to train. A plan of a run leaves them out, because they change the server.
@@ -238,6 +244,24 @@ fn is_met(needed: Requirement, stage: &RlStage, file: &RunFile, set: &PluginSet)
     }
 }
 
+/// A plan with hints would repeat nothing without them.
+fn guidance_is_offered(run: &Assembled) -> RunResult<()> {
+    let is_guided = |stage: &&Stage| matches!(stage, Stage::Rl(stage) if matches!(stage.plan, SamplingPlan::Guided(_)));
+    let Some(stage) = run.file.stages.iter().find(is_guided) else { return Ok(()) };
+    let lacks = |set: &PluginSet| !set.environment().plugin.offers(OptionalInterface::Guidance);
+    let lacking = run.bound.iter().map(|bound| &bound.set).filter(|set| lacks(set));
+    let names: Vec<String> = lacking.map(|set| format!("`{}`", set.environment().plugin.name())).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let message = format!(
+        "stage `{}`: plan `guided` repeats attempts with a hint of the environment, and no `guidance` is offered by {}",
+        stage.name(),
+        names.join(", ")
+    );
+    Err(RunError::user(message).with_hint("use another plan, or an environment that offers `guidance`"))
+}
+
 /// The first training task of an environment.
 fn first_task(environment: &RunEnvironment) -> TaskRef {
     TaskRef { split: environment.view.file.environment.train.clone(), index: 0 }
@@ -249,6 +273,54 @@ fn rewards_find_fields(run: &Opened) -> Checked<'_> {
         for environment in run.environments.iter() {
             let checked = environment.rollout.check_fields(&first_task(environment), Seed(run.file.seed)).await;
             checked.map_err(|error| environment.blame(RunError::user(error.to_string())))?;
+        }
+        Ok(())
+    })
+}
+
+/// A context that no prompt fits is found here and not by its empty episodes.
+fn prompts_fit(run: &Opened) -> Checked<'_> {
+    Box::pin(async {
+        let plays = |stage: &Stage| match stage {
+            Stage::Sft(_) => false,
+            Stage::BestOfN(_) => true,
+            Stage::Rl(stage) => stage.recorded.is_none(),
+        };
+        if !run.file.evaluates() && !run.file.stages.iter().any(plays) {
+            return Ok(());
+        }
+        for environment in run.environments.iter() {
+            let (split, seed) = (&environment.view.file.environment.train, Seed(run.file.seed));
+            prompts::check_fit(environment, split, seed, run.seats.context()).await?;
+        }
+        Ok(())
+    })
+}
+
+/// Warns of conversations that call functions which no plugin of the run offers. The policy would learn calls that fail.
+fn conversations_call_offered(run: &Opened) -> Checked<'_> {
+    Box::pin(async {
+        let mut offered = BTreeSet::new();
+        for environment in run.environments.iter().filter(|_| !run.sources.called.is_empty()) {
+            match environment.rollout.offered_functions(&first_task(environment), Seed(run.file.seed)).await {
+                Some(functions) => offered.extend(functions),
+                None => return Ok(()),
+            }
+        }
+        for (stage, called) in &run.sources.called {
+            let missing: Vec<String> = called.difference(&offered).cloned().collect();
+            if let Some(first) = missing.first() {
+                let (stage, near) = (
+                    run.file.stages.get(*stage).map_or("", Stage::name),
+                    did_you_mean(first, offered.iter().map(String::as_str)),
+                );
+                run.reporter.warn(&format!(
+                    "stage `{stage}`: its conversations call {}, which no plugin of the run offers{near}\nhint: {}, or \
+                     correct the names in the file",
+                    oracle::listed(&missing),
+                    oracle::remedy(&missing)
+                ));
+            }
         }
         Ok(())
     })

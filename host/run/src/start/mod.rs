@@ -6,6 +6,7 @@
 mod checks;
 mod phases;
 mod request;
+mod warnings;
 
 use std::sync::Arc;
 
@@ -27,7 +28,6 @@ use checks::pass;
 use gymkhana_orchestration::chat::write_chat_files;
 use gymkhana_orchestration::places;
 use gymkhana_orchestration::plugins::PluginFile;
-use gymkhana_orchestration::rewards;
 use gymkhana_orchestration::trace::Trace;
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
 use phases::{Opened, Resolved};
@@ -53,11 +53,7 @@ pub async fn prepare(mut request: RunRequest, reporter: Arc<dyn Reporter>) -> Ru
     if let Some(fewer) = sets.find_map(|set| places::fewer_in_flight(&assembled.file, set, places)) {
         reporter.warn(&fewer);
     }
-    for bound in &assembled.bound {
-        if let Some(warning) = rewards::provoked_warning(&bound.set, &bound.rewards) {
-            reporter.warn(&warning);
-        }
-    }
+    warnings::of_settings(&assembled.file, &assembled.bound, reporter.as_ref())?;
     let resumed = if request.resume { Some(phases::reopen(&request)?) } else { None };
     if let Some(resumed) = &resumed {
         pass(resumed, &checks::REOPENED).await?;

@@ -203,6 +203,7 @@ fn state_and_summary_survive_a_round_trip() {
             environments: BTreeMap::new(),
             evaluations: vec![],
             stopped_after: None,
+            idle_steps: 0,
             episodes: 512,
             tokens: 100_000,
             seconds: 61.5,

@@ -25,6 +25,9 @@ const NO_RUN_FILE: &str = "[[stages]]\nkind = \"rl\"\n";
 /// Schema number of the JSON output.
 const SCHEMA: u32 = 1;
 
+/// Share of cut replies from which on the limit is named.
+const MANY_CUT: f64 = 0.25;
+
 /// Run file, plugins and assets of an evaluation.
 struct Setup {
     file: RunFile,
@@ -173,6 +176,10 @@ fn print(evaluated: &Evaluated, printer: &Printer) {
     row("calls per episode", format!("{:.2}", figures.calls_per_episode));
     if figures.malformed_calls_per_episode > 0.0 {
         row("malformed calls", format!("{:.2} per episode", figures.malformed_calls_per_episode));
+    }
+    if figures.cut_replies > 0.0 {
+        let advice = if figures.cut_replies > MANY_CUT { "; raise limits.reply_tokens" } else { "" };
+        row("cut replies", format!("{:.1} %{advice}", 100.0 * figures.cut_replies));
     }
     printer.result("");
     printer.result(format!("{:>18}  {:>7}  {:>7}  {:>13}", "turns", "ended", "solved", "solved so far"));

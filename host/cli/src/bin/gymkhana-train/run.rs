@@ -169,7 +169,7 @@ fn describe_stop(stopped: &Stopped) -> String {
 
 /// Prints what the reporter has not printed: the end of the run, the checkpoint to use, and the next commands.
 fn print(finished: &Finished, printer: &Printer) {
-    let Finished { summary, episodes, folder, checkpoint, failures } = finished;
+    let Finished { summary, episodes, folder, checkpoint, better_checkpoint, failures } = finished;
     let folder = folder.display();
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let success = summary.success.map_or_else(|| "not measured".to_owned(), percent);
@@ -180,6 +180,9 @@ fn print(finished: &Finished, printer: &Printer) {
     printer.status(format!("next: host show {folder}"));
     if let Some(checkpoint) = checkpoint.as_deref().map(Path::display) {
         printer.result(format!("checkpoint: {checkpoint}"));
+        if let Some(better) = better_checkpoint.as_deref().map(Path::display) {
+            printer.result(format!("better checkpoint: {better}"));
+        }
         printer.status(format!("next: host eval {checkpoint} {folder}"));
     }
 }

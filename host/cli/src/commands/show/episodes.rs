@@ -52,6 +52,18 @@ impl WhichEpisodes {
     }
 }
 
+impl WhichEpisodes {
+    /// The message about a run without such episodes.
+    fn none_found(self) -> &'static str {
+        match self {
+            Self::All | Self::Best | Self::Worst => "no episode is stored here yet",
+            Self::Failed => "no episode has a failure; `--episodes unsolved` lists those without success",
+            Self::Solved => "no episode has success; `--episodes best` lists those with the highest reward",
+            Self::Unsolved => "every episode has success; `--episodes worst` lists those with the lowest reward",
+        }
+    }
+}
+
 /// Prints the selected episodes.
 pub(super) fn show(run: &RunReader, which: WhichEpisodes, args: &ShowArgs, printer: &Printer) -> CliResult<()> {
     let stage = args.stage.as_deref().map(|name| stage_index(run, name)).transpose()?;
@@ -72,6 +84,10 @@ pub(super) fn show(run: &RunReader, which: WhichEpisodes, args: &ShowArgs, print
     rows.truncate(args.limit);
     if args.json {
         printer.json(serde_json::to_string_pretty(&rows).internal()?);
+        return Ok(());
+    }
+    if rows.is_empty() {
+        printer.result(which.none_found());
         return Ok(());
     }
     printer.result(format!(

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gymkhana_config::{RunFile, Stage};
+use gymkhana_record::step_metrics::{self, rl};
 use gymkhana_record::{EpisodeRecord, Phase};
 use gymkhana_store::{MetricsLine, RunReader};
 use serde::Serialize;
@@ -24,6 +25,15 @@ pub(super) struct Training {
     success: Vec<f64>,
     /// Mean reward by step.
     reward: Vec<f64>,
+    /// Share of pairs that the policy orders as they are labelled, by step, 0 to 1; of stages on recorded preferences only,
+    /// whose success and reward are those of the data.
+    preference_accuracy: Vec<f64>,
+    /// Share of the policy's replies that a limit of tokens cut, by step, 0 to 1.
+    cut_replies: Vec<f64>,
+    /// Number of steps that changed no weights.
+    idle_steps: usize,
+    /// Number of steps.
+    steps: usize,
     /// Components of the rewards.
     components: Vec<ComponentMeans>,
 }
@@ -40,7 +50,7 @@ struct ComponentMeans {
 impl Training {
     /// Prints a line for each measure.
     pub(super) fn print(&self, printer: &Printer) {
-        let Self { stage, success, reward, components } = self;
+        let Self { stage, success, reward, preference_accuracy, cut_replies, idle_steps, steps, components } = self;
         if let (Some(first), Some(last)) = (success.first(), success.last()) {
             printer.result(format!(
                 "training success of {stage}: {}  {:.1} % to {:.1} % in {}",
@@ -52,6 +62,23 @@ impl Training {
         }
         if let (Some(first), Some(last)) = (reward.first(), reward.last()) {
             printer.result(format!("training reward of {stage}: {first:.3} to {last:.3}"));
+        }
+        if let (Some(first), Some(last)) = (preference_accuracy.first(), preference_accuracy.last()) {
+            printer.result(format!(
+                "preference accuracy of {stage}: {}  {:.1} % to {:.1} % in {}",
+                blocks(preference_accuracy, CURVE_WIDTH),
+                100.0 * first,
+                100.0 * last,
+                counted(preference_accuracy.len(), "step")
+            ));
+        }
+        if let (Some(first), Some(last)) = (cut_replies.first(), cut_replies.last())
+            && cut_replies.iter().any(|share| *share > 0.0)
+        {
+            printer.result(format!("training cut replies of {stage}: {:.1} % to {:.1} %", 100.0 * first, 100.0 * last));
+        }
+        if *idle_steps > 0 {
+            printer.result(format!("steps of {stage} that changed no weights: {idle_steps} of {steps}"));
         }
         for ComponentMeans { name, first, last } in components {
             printer.result(format!("training {name} of {stage}: {first:.3} to {last:.3}"));
@@ -67,13 +94,31 @@ pub(super) fn training(run: &RunReader) -> CliResult<Vec<Training>> {
         stages.entry(line.stage).or_default().push(line);
     }
     let of_stage = |(stage, lines): (u32, Vec<MetricsLine>)| -> CliResult<Training> {
-        let values = |name: &str| lines.iter().filter_map(|line| line.values.get(name)?.as_f64()).collect();
+        let values =
+            |name: &str| -> Vec<f64> { lines.iter().filter_map(|line| line.values.get(name)?.as_f64()).collect() };
+        let is_recorded = matches!(file.stages.get(stage as usize), Some(Stage::Rl(stage)) if stage.recorded.is_some());
+        let of_play = |name: &str| if is_recorded { vec![] } else { values(name) };
         let steps = [lines.first(), lines.last()].map(|line| line.map_or(0, |line| line.step));
         let name = file.stages.get(stage as usize).map_or_else(|| stage.to_string(), |it| Stage::name(it).to_owned());
         let components = components(run, stage, steps)?;
-        Ok(Training { stage: name, success: values("success"), reward: values("reward"), components })
+        Ok(Training {
+            stage: name,
+            success: of_play(rl::SUCCESS.name()),
+            reward: of_play(rl::REWARD.name()),
+            preference_accuracy: if is_recorded { values(rl::PREFERENCE_ACCURACY.name()) } else { vec![] },
+            cut_replies: of_play(rl::CUT_REPLIES.name()),
+            idle_steps: lines.iter().filter(|line| !has_update(line)).count(),
+            steps: lines.len(),
+            components,
+        })
     };
     stages.into_iter().map(of_stage).collect()
+}
+
+/// Whether the step of a line changed the weights of a model.
+fn has_update(line: &MetricsLine) -> bool {
+    let values = line.values.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_f64()?)));
+    step_metrics::has_update(values)
 }
 
 /// Means of the components that the training episodes of both steps have.

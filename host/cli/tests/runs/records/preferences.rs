@@ -50,6 +50,9 @@ fn recorded_pairs_train_a_preference_stage() {
     let margin = |step| value(&measured, step, "better_reward") - value(&measured, step, "worse_reward");
     assert!(margin(0).abs() < 1e-3 && margin(2) > 0.0, "{measured:?}");
     assert!(episodes(&desk.path("pairs")).is_empty(), "the policy played");
+    // Half of the recorded episodes are the better ones, whatever the policy learns.
+    let shown = desk.host(&["show", "pairs"]).succeeded();
+    assert!(shown.contains("preference accuracy of dpo: ") && !shown.contains("training success"), "{shown}");
     for (text, words) in [
         (stage(", margin = 1e6"), "give no pair"),
         (stage(", branches = true"), "branches of one episode"),

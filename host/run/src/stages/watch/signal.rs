@@ -5,15 +5,30 @@ use gymkhana_trainer::Algorithm;
 
 use crate::stages::groups::rewards_differ;
 
+/// The usual remedies.
+const REMEDIES: &str = "use easier tasks, a reward of several parts, a higher temperature or more steps of an sft stage \
+                        before it, or set dynamic_sampling; check the rewards with `host show --episode`";
+
 /// Consecutive steps without a difference after which the stage warns.
 const STEPS: u32 = 3;
 
-/// Counts the steps of a stage in which no rewards differ.
+/// What a training step had to learn from, and what it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StepSignal {
+    /// Whether rewards differed, or something else can teach.
+    pub differs: bool,
+    /// Whether weights changed.
+    pub updated: bool,
+}
+
+/// Counts the steps of a stage in which no rewards differ or no weights change.
 #[derive(Debug, Default)]
 pub(crate) struct SignalWatch {
     /// Whether good episodes of earlier steps are replayed, so that one step with a signal serves later ones.
     replays: bool,
     flat: u32,
+    /// Whether rewards differed in one of the flat steps.
+    differed: bool,
     has_warned: bool,
 }
 
@@ -24,17 +39,17 @@ impl SignalWatch {
     }
 
     /// Counts a step; returns the warning of the stage `name`, once.
-    pub fn observe(&mut self, name: &str, has_signal: bool) -> Option<String> {
-        self.flat = if has_signal { 0 } else { self.flat + 1 };
-        self.has_warned |= has_signal && self.replays;
+    pub fn observe(&mut self, name: &str, StepSignal { differs, updated }: StepSignal) -> Option<String> {
+        let learns = differs && updated;
+        self.flat = if learns { 0 } else { self.flat + 1 };
+        self.differed = !learns && (differs || (self.differed && self.flat > 1));
+        self.has_warned |= learns && self.replays;
         if self.flat < STEPS || self.has_warned {
             return None;
         }
         self.has_warned = true;
-        Some(format!(
-            "stage `{name}` learns nothing: no rewards differed in {STEPS} steps\nhint: use easier tasks or a \
-             higher temperature, put an sft stage before it, or check the rewards with `host show --episode`"
-        ))
+        let why = if self.differed { "no weights changed" } else { "no rewards differed" };
+        Some(format!("stage `{name}` learns nothing: {why} in {STEPS} steps\nhint: {REMEDIES}"))
     }
 }
 
@@ -73,11 +88,26 @@ mod tests {
     fn three_flat_steps_in_a_row_warn_once() {
         let mut watch = SignalWatch::default();
         let steps = [false, false, true, false, false, false, false, true, false, false, false];
-        let warned: Vec<bool> = steps.iter().map(|signal| watch.observe("rl", *signal).is_some()).collect();
+        let warned: Vec<bool> = steps.map(|differs| watch.observe("rl", step(differs)).is_some()).to_vec();
         let expected = [false, false, false, false, false, true, false, false, false, false, false];
         assert_eq!(warned, expected);
-        let text = SignalWatch { flat: 2, ..SignalWatch::default() }.observe("rl", false).unwrap();
+        let text = SignalWatch { flat: 2, ..SignalWatch::default() }.observe("rl", step(false)).unwrap();
         assert!(text.starts_with("stage `rl` learns nothing: no rewards differed in 3 steps\nhint: "), "{text}");
+        assert!(text.contains("a reward of several parts") && text.contains("set dynamic_sampling"), "{text}");
+    }
+
+    /// Rewards that differ teach nothing if masks leave no token in the loss.
+    #[test]
+    fn steps_that_change_no_weights_warn() {
+        let mut watch = SignalWatch::default();
+        let masked = StepSignal { differs: true, updated: false };
+        assert_eq!([masked; 2].map(|step| watch.observe("rl", step)), [None, None]);
+        let text = watch.observe("rl", masked).unwrap();
+        assert!(text.starts_with("stage `rl` learns nothing: no weights changed in 3 steps\n"), "{text}");
+    }
+
+    fn step(differs: bool) -> StepSignal {
+        StepSignal { differs, updated: true }
     }
 
     #[test]
@@ -86,9 +116,9 @@ mod tests {
         assert!(spear.replay.is_some());
         let mut watch = SignalWatch::new(&spear);
         let steps = [true, false, false, false, false];
-        assert!(steps.iter().all(|signal| watch.observe("rl", *signal).is_none()));
+        assert!(steps.iter().all(|differs| watch.observe("rl", step(*differs)).is_none()));
         let mut nothing_to_replay = SignalWatch::new(&spear);
-        let warned = [false; 4].map(|signal| nothing_to_replay.observe("rl", signal).is_some());
+        let warned = [false; 4].map(|differs| nothing_to_replay.observe("rl", step(differs)).is_some());
         assert_eq!(warned, [false, false, true, false]);
     }
 

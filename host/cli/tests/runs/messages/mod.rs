@@ -1,0 +1,4 @@
+//! What a run tells its user: its plan, and warnings.
+
+mod dry_run;
+mod warnings;

@@ -1,0 +1,8 @@
+//! Warnings about stages that learn nothing or the wrong thing.
+
+mod cut;
+mod signal;
+mod worse;
+
+pub(crate) use cut::CutWatch;
+pub(crate) use signal::{SignalWatch, StepSignal, has_signal};
