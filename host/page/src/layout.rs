@@ -18,6 +18,13 @@ pub(crate) struct Frame<'a> {
     pub live: Vec<usize>,
 }
 
+/// Runs whose changes update a page; none if the query asks for a page without updates, for programs that wait until
+/// nothing is loaded.
+pub(crate) fn updated(query: &Query, runs: Vec<usize>) -> Result<Vec<usize>, Problem> {
+    let is_still = query.choice("live", &[("no", true)], "no")?.unwrap_or(false);
+    Ok(if is_still { vec![] } else { runs })
+}
+
 /// A whole page.
 pub(crate) fn page(app: &App, frame: &Frame<'_>, body: &Markup) -> Markup {
     let events = frame.live.iter().fold(None::<String>, |events, run| match events {

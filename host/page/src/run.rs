@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use gymkhana_record::EpisodeId;
-use gymkhana_store::{EpisodeTable, MetricsLine, RunReader, StoreError};
+use gymkhana_store::{EpisodeTable, MetricsLine, RunReader, StageSummary, StoreError};
+use serde::Deserialize;
 use toml::{Table, Value};
 
 use crate::error::{PageError, Problem};
@@ -119,6 +120,16 @@ impl Run {
         stages.map(|stages| stages.iter().map(name).collect()).unwrap_or_default()
     }
 
+    /// Stages that have ended: those of the summary, or of the state of a run that goes on or was stopped.
+    pub fn finished_stages(&self) -> Result<Vec<StageSummary>, StoreError> {
+        if let Some(summary) = self.reader.summary()? {
+            return Ok(summary.stages);
+        }
+        // A state of another version has no results that this page knows.
+        let state = self.reader.state::<RunState>().ok().flatten();
+        Ok(state.map(|state| state.progress.finished).unwrap_or_default())
+    }
+
     /// What a change of the run changes: lengths and times of the files that grow or are replaced.
     pub fn pulse(&self) -> Pulse {
         let folder = self.reader.path();
@@ -131,6 +142,18 @@ impl Run {
         }
         Pulse(files)
     }
+}
+
+/// The part of a run's state that the page shows.
+#[derive(Deserialize)]
+struct RunState {
+    progress: RunProgress,
+}
+
+/// Results of the stages that have ended.
+#[derive(Deserialize)]
+struct RunProgress {
+    finished: Vec<StageSummary>,
 }
 
 /// State of a run's files at one moment.

@@ -71,7 +71,7 @@ fn summary(app: &App, run: &Run, record: &EpisodeRecord) -> Markup {
             dt { "Success" } dd { (yes(record.success)) }
             dt { "Reward" } dd { (numbers(&record.rewards)) }
             @if record.environment_rewards.iter().any(|seat| !seat.rewards.is_empty()) {
-                dt { "Environment" } dd { ul.plain { @for seat in &record.environment_rewards {
+                dt { "Reward of the environment" } dd { ul.plain { @for seat in &record.environment_rewards {
                     li { "seat " (seat.seat) ": " (numbers(&seat.rewards)) }
                 } } }
             }

@@ -31,7 +31,7 @@ pub(crate) fn page(app: &App, run: &Run, query: &Query) -> Result<Markup, Proble
         (pages(run, query, &wish, &selection))
     };
     // A table that changes while it is read would move; only its first page is updated.
-    let live = if wish.from == 0 { vec![run.index] } else { vec![] };
+    let live = layout::updated(query, if wish.from == 0 { vec![run.index] } else { vec![] })?;
     Ok(layout::page(app, &Frame { title: &title, run: Some(run), live }, &body))
 }
 

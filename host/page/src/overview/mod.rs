@@ -5,7 +5,7 @@ pub(crate) mod settings;
 
 use std::collections::BTreeMap;
 
-use gymkhana_store::{StageSummary, Summary};
+use gymkhana_store::{MetricsLine, StageSummary, Summary};
 use maud::{Markup, html};
 
 use crate::chart::{Curve, colour, curves};
@@ -15,7 +15,7 @@ use crate::query::Query;
 use crate::run::Run;
 use crate::state::App;
 use crate::words::{number, seconds, visible};
-use series::{Across, Zoom, names};
+use series::{Across, View, Zoom, names};
 
 /// Points of a run's values, by name.
 type Series = BTreeMap<String, Vec<(f64, f64)>>;
@@ -39,14 +39,26 @@ pub(crate) fn page(app: &App, query: &Query) -> Result<Markup, Problem> {
     let across = query.choice("x", &[("step", Across::Steps), ("time", Across::Minutes)], "step or time")?;
     let across = across.unwrap_or(Across::Steps);
     let zoom = Zoom { from: query.parsed("from", "a number")?, to: query.parsed("to", "a number")? };
+    let stage = query.get("stage");
     let past = query.parsed::<f64>("smooth", "a number from 0 to 0.99")?.unwrap_or(0.0).clamp(0.0, 0.99);
     let mut all = Vec::new();
     for run in &runs {
-        all.push((*run, series::of_run(&run.metrics()?, across, zoom)));
+        let lines = run.metrics()?;
+        let chosen = stage.map(|name| run.stages().iter().position(|known| known == name));
+        let lines: Vec<&MetricsLine> = match chosen {
+            None => lines.iter().collect(),
+            Some(index) => lines.iter().filter(|line| Some(line.stage as usize) == index).collect(),
+        };
+        let view = View { across, zoom, own_steps: stage.is_some() };
+        all.push((*run, series::of_run(&lines, &run.finished_stages()?, view)));
     }
-    let (first, others) = names(all.iter().flat_map(|(_, series)| series.keys()));
-    let x_name = if across == Across::Steps { "training step" } else { "minutes" };
-    let chart = |name: &str| curves(name, "", x_name, &of_name(&all, name), past);
+    let (first, others) = names(all.iter().flat_map(|(_, series)| series));
+    let x_name = match (across, stage) {
+        (Across::Minutes, _) => "minutes".to_owned(),
+        (Across::Steps, None) => "training step".to_owned(),
+        (Across::Steps, Some(stage)) => format!("training step of {stage}"),
+    };
+    let chart = |name: &str| curves(name, "", &x_name, &of_name(&all, name), past);
     let body = html! {
         h1 { "Overview" }
         (results(&runs)?)
@@ -62,7 +74,7 @@ pub(crate) fn page(app: &App, query: &Query) -> Result<Markup, Problem> {
             }
         }
     };
-    let live = runs.iter().map(|run| run.index).collect();
+    let live = layout::updated(query, runs.iter().map(|run| run.index).collect())?;
     Ok(layout::page(app, &Frame { title: "Overview", run: None, live }, &body))
 }
 
@@ -72,6 +84,17 @@ fn of_name(all: &[(&Run, Series)], name: &str) -> Vec<Curve> {
         Some(Curve { run: run.index, name: run.name.clone(), points })
     };
     all.iter().filter_map(curve).collect()
+}
+
+/// Stages of some runs by name, after the choice of all.
+fn stages_of(runs: &[&Run]) -> Vec<(String, String)> {
+    let mut stages = choices(&[("", "all")]);
+    for name in runs.iter().flat_map(|run| run.stages()) {
+        if stages.iter().all(|(known, _)| *known != name) {
+            stages.push((name.clone(), name));
+        }
+    }
+    stages
 }
 
 /// The form with the runs and the axis.
@@ -92,6 +115,7 @@ fn options(app: &App, runs: &[&Run], query: &Query) -> Markup {
                     }
                 }
             }
+            (select(query, "stage", "Stage", &stages_of(runs)))
             (select(query, "x", "Axis", &choices(&[("", "training step"), ("time", "minutes")])))
             (select(query, "smooth", "Smoothing", &choices(&smooth)))
             (input(query, "from", "From", "number"))
@@ -106,7 +130,8 @@ fn options(app: &App, runs: &[&Run], query: &Query) -> Markup {
 fn results(runs: &[&Run]) -> Result<Markup, Problem> {
     let mut rows = Vec::new();
     for run in runs {
-        rows.push((*run, run.reader.summary()?, run.reader.is_in_use()?, run.table()?.len(), run.metrics()?.len()));
+        let (summary, stages) = (run.reader.summary()?, run.finished_stages()?);
+        rows.push((*run, summary, stages, run.reader.is_in_use()?, run.table()?.len(), run.metrics()?.len()));
     }
     let table = html! {
         table {
@@ -116,13 +141,13 @@ fn results(runs: &[&Run]) -> Result<Markup, Problem> {
                 th.number scope="col" { "Success" } th scope="col" { "Time" }
             } }
             tbody {
-                @for (run, summary, is_live, episodes, steps) in &rows {
+                @for (run, summary, finished, is_live, episodes, steps) in &rows {
                     tr {
                         th scope="row" class=(colour(run.index)) { span.mark aria-hidden="true" {} (visible(&run.name)) }
                         td { (state(summary.as_ref(), *is_live)) }
                         td.number { (steps) }
                         td.number { a href=(format!("{}/episodes", run.path())) { (episodes) } }
-                        td { (stages(run, summary.as_ref())) }
+                        td { (stages(run, finished)) }
                         td.number { (share(summary.as_ref().and_then(|summary| summary.success))) }
                         td { @if let Some(summary) = summary { (seconds(summary.seconds)) } }
                     }
@@ -141,12 +166,12 @@ fn state(summary: Option<&Summary>, is_live: bool) -> &'static str {
     }
 }
 
-fn stages(run: &Run, summary: Option<&Summary>) -> Markup {
+/// Success before and after each stage that has ended; the names of all stages before the first has.
+fn stages(run: &Run, finished: &[StageSummary]) -> Markup {
     let change = |stage: &StageSummary| format!("{} → {}", share(stage.success_before), share(stage.success_after));
     html! {
-        @match summary {
-            Some(summary) => ul.plain { @for stage in &summary.stages { li { (visible(&stage.name)) ": " (change(stage)) } } },
-            None => (visible(&run.stages().join(", "))),
+        @if finished.is_empty() { (visible(&run.stages().join(", "))) } @else {
+            ul.plain { @for stage in finished { li { (visible(&stage.name)) ": " (change(stage)) } } }
         }
     }
 }

@@ -2,32 +2,44 @@
 
 use std::collections::BTreeMap;
 
-use gymkhana_store::MetricsLine;
+use gymkhana_store::{MetricsLine, StageSummary};
 
 /// Values that the overview shows first, in this order.
-pub(crate) const FIRST: [&str; 16] = [
+const FIRST: [&str; 18] = [
     "success",
-    "eval_success",
+    HELD_OUT,
     "reward",
     "loss",
     "entropy",
-    "staleness_mean",
-    "staleness_max",
+    "updates",
+    "cut_replies",
     "tokens_per_second",
-    "reference_divergence",
-    "behaviour_divergence",
     "reply_tokens",
     "calls",
     "malformed_calls",
     "failures",
+    "staleness_mean",
+    "staleness_max",
+    "reference_divergence",
+    "behaviour_divergence",
     "seconds_play",
     "seconds_train",
 ];
 
+/// Values that are shown first only if they are not 0 throughout.
+const SELDOM: [&str; 5] =
+    ["failures", "staleness_mean", "staleness_max", "reference_divergence", "behaviour_divergence"];
+
+/// Absolute value below which such a value counts as 0: divergences have rounding errors.
+const ZERO: f64 = 1e-6;
+
+/// Success on held-out tasks.
+const HELD_OUT: &str = "eval_success";
+
 /// What the horizontal axis is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Across {
-    /// Training steps of all stages, counted from 0.
+    /// Training steps, counted from 0.
     Steps,
     /// Minutes since the first step.
     Minutes,
@@ -48,25 +60,47 @@ impl Zoom {
     }
 }
 
-/// Points of all values of a run, by name.
-pub(crate) fn of_run(lines: &[MetricsLine], across: Across, zoom: Zoom) -> BTreeMap<String, Vec<(f64, f64)>> {
+/// What the curves show of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct View {
+    /// The horizontal axis.
+    pub across: Across,
+    /// Its bounds.
+    pub zoom: Zoom,
+    /// Whether steps are those of each stage; otherwise stages follow each other.
+    pub own_steps: bool,
+}
+
+/// Points of all values of a run, by name. Success on held-out tasks has those before and after each finished stage too.
+pub(crate) fn of_run(
+    lines: &[&MetricsLine],
+    finished: &[StageSummary],
+    View { across, zoom, own_steps }: View,
+) -> BTreeMap<String, Vec<(f64, f64)>> {
     let start = lines.first().map_or(0.0, |line| line.time);
     let mut series: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
-    for (step, line) in lines.iter().enumerate() {
+    for (number, line) in lines.iter().enumerate() {
+        let step = if own_steps { line.step as f64 } else { number as f64 };
         let x = match across {
-            Across::Steps => step as f64,
+            Across::Steps => step,
             Across::Minutes => (line.time - start) / 60.0,
         };
-        if !zoom.includes(x) {
-            continue;
-        }
-        for (name, value) in &line.values {
-            if let Some(value) = value.as_f64() {
+        let is_first = number == 0 || lines[number - 1].stage != line.stage;
+        let is_last = lines.get(number + 1).is_none_or(|next| next.stage != line.stage);
+        let stage = finished.get(line.stage as usize);
+        let before =
+            stage.and_then(|stage| stage.success_before).filter(|_| is_first && !line.values.contains_key(HELD_OUT));
+        let after = stage.and_then(|stage| stage.success_after).filter(|_| is_last);
+        let own = line.values.iter().filter_map(|(name, value)| Some((name.as_str(), x, value.as_f64()?)));
+        let speed = tokens_per_second(line).map(|speed| ("tokens_per_second", x, speed));
+        let before = before.map(|success| (HELD_OUT, x, success));
+        // The weights after the last step are those before the next one.
+        let end = if across == Across::Steps { x + 1.0 } else { x };
+        let after = after.map(|success| (HELD_OUT, end, success));
+        for (name, x, value) in before.into_iter().chain(own).chain(speed).chain(after) {
+            if zoom.includes(x) {
                 push(&mut series, name, x, value);
             }
-        }
-        if let Some(speed) = tokens_per_second(line) {
-            push(&mut series, "tokens_per_second", x, speed);
         }
     }
     series
@@ -90,11 +124,18 @@ fn tokens_per_second(line: &MetricsLine) -> Option<f64> {
 }
 
 /// Names of all values of some runs: the well-known ones first, then the others by name.
-pub(crate) fn names<'a>(all: impl Iterator<Item = &'a String>) -> (Vec<&'a str>, Vec<&'a str>) {
-    let mut found: Vec<&str> = all.map(String::as_str).collect();
+pub(crate) fn names<'a>(
+    all: impl Iterator<Item = (&'a String, &'a Vec<(f64, f64)>)> + Clone,
+) -> (Vec<&'a str>, Vec<&'a str>) {
+    let mut found: Vec<&str> = all.clone().map(|(name, _)| name.as_str()).collect();
     found.sort_unstable();
     found.dedup();
-    let first: Vec<&str> = FIRST.into_iter().filter(|name| found.contains(name)).collect();
+    let is_zero = |name: &str| {
+        let mut points = all.clone().filter(|(known, _)| *known == name).flat_map(|(_, points)| points);
+        points.all(|(_, value)| value.abs() < ZERO)
+    };
+    let is_shown = |name: &&str| found.contains(name) && !(SELDOM.contains(name) && is_zero(name));
+    let first: Vec<&str> = FIRST.into_iter().filter(is_shown).collect();
     found.retain(|name| !first.contains(name));
     (first, found)
 }
@@ -122,14 +163,42 @@ mod tests {
             ),
             line(1, 1, 240.0, &json!({ "loss": 1.0 })),
         ];
-        let all = Zoom { from: None, to: None };
-        let series = of_run(&lines, Across::Steps, all);
+        let lines: Vec<&MetricsLine> = lines.iter().collect();
+        let all = View { across: Across::Steps, zoom: Zoom { from: None, to: None }, own_steps: false };
+        let series = of_run(&lines, &[], all);
         assert_eq!(series["loss"], [(0.0, 2.0), (2.0, 1.0)]);
         assert_eq!(series["tokens_per_second"], [(1.0, 100.0)]);
-        let series = of_run(&lines, Across::Minutes, Zoom { from: Some(1.0), to: None });
+        let zoom = Zoom { from: Some(1.0), to: None };
+        let series = of_run(&lines, &[], View { across: Across::Minutes, zoom, ..all });
         assert_eq!(series["loss"], [(3.0, 1.0)]);
-        let (first, others) = names(series.keys());
+        let (first, others) = names(series.iter());
         assert_eq!(first, ["loss", "tokens_per_second", "seconds_play", "seconds_train"]);
         assert_eq!(others, ["sampled_tokens"]);
+        let series = of_run(&lines[1..], &[], View { own_steps: true, ..all });
+        assert_eq!(series["loss"], [(1.0, 1.0)], "the stage's own steps");
+    }
+
+    #[test]
+    fn held_out_success_has_the_ends_of_finished_stages() {
+        let lines = [line(0, 0, 0.0, &json!({})), line(0, 1, 60.0, &json!({})), line(1, 0, 120.0, &json!({}))];
+        let lines: Vec<&MetricsLine> = lines.iter().collect();
+        let stage = serde_json::from_value(json!({
+            "name": "sft", "success_before": 0.25, "success_after": 0.75, "episodes": 1, "tokens": 1, "seconds": 1.0,
+        }));
+        let view = View { across: Across::Steps, zoom: Zoom { from: None, to: None }, own_steps: false };
+        let series = of_run(&lines, &[stage.unwrap()], view);
+        assert_eq!(series["eval_success"], [(0.0, 0.25), (2.0, 0.75)]);
+    }
+
+    #[test]
+    fn seldom_values_that_are_0_throughout_are_not_shown_first() {
+        let zero = json!({ "staleness_max": 0, "behaviour_divergence": -1e-10, "failures": 0, "updates": 0 });
+        let lines = [line(0, 0, 0.0, &zero), line(0, 1, 1.0, &json!({ "failures": 1 }))];
+        let lines: Vec<&MetricsLine> = lines.iter().collect();
+        let view = View { across: Across::Steps, zoom: Zoom { from: None, to: None }, own_steps: false };
+        let series = of_run(&lines, &[], view);
+        let (first, others) = names(series.iter());
+        assert_eq!(first, ["updates", "failures"]);
+        assert_eq!(others, ["behaviour_divergence", "staleness_max"]);
     }
 }

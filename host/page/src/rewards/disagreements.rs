@@ -39,9 +39,16 @@ fn largest(ids: &[EpisodeId], one: &[Option<f64>], other: &[Option<f64>]) -> Vec
     all
 }
 
-/// The section, with a form that chooses the two rewards: the first two series without a choice.
+/// Names of series: totals of reward plugins first, then the sum `reward`, then components, some of which are counts.
+fn by_meaning(sample: &Sample) -> Vec<&String> {
+    let mut names: Vec<&String> = sample.series.keys().collect();
+    names.sort_by_key(|name| (name.contains('.'), name.as_str() == "reward"));
+    names
+}
+
+/// The section, with a form that chooses the two rewards: the first two without a choice.
 pub(super) fn disagreements(run: &Run, sample: &Sample, query: &Query) -> Markup {
-    let names: Vec<&String> = sample.series.keys().collect();
+    let names = by_meaning(sample);
     let chosen = |key: &str, place: usize| {
         let wanted = query.get(key).filter(|name| sample.series.contains_key(*name));
         wanted.or_else(|| names.get(place).map(|name| name.as_str()))
@@ -87,6 +94,14 @@ mod tests {
     use gymkhana_record::Phase;
 
     use super::*;
+
+    #[test]
+    fn rewards_are_compared_before_components() {
+        let series = ["match", "match.calls", "match.correct", "reward", "style"];
+        let series = series.map(|name| (name.to_owned(), vec![])).into_iter().collect();
+        let sample = Sample { series, ..Sample::default() };
+        assert_eq!(by_meaning(&sample), ["match", "style", "reward", "match.calls", "match.correct"]);
+    }
 
     #[test]
     fn the_largest_standard_difference_is_first() {

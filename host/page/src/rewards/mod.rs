@@ -71,20 +71,24 @@ fn form(run: &Run, query: &Query) -> Markup {
     }
 }
 
+/// A row for each number and phase. Means of several phases together would say little: demonstrations succeed, and
+/// evaluations are greedy.
 fn distributions(sample: &Sample) -> Markup {
+    let phases = sample.phases();
     html! {
         table {
             thead { tr {
-                th scope="col" { "Number" } th.number scope="col" { "Episodes" } th.number scope="col" { "Mean" }
-                th.number scope="col" { "Deviation" } th.number scope="col" { "Lowest" } th.number scope="col" { "Highest" }
+                th scope="col" { "Number" } @if phases.len() > 1 { th scope="col" { "Phase" } }
+                th.number scope="col" { "Episodes" } th.number scope="col" { "Mean" } th.number scope="col" { "Deviation" } th.number scope="col" { "Lowest" } th.number scope="col" { "Highest" }
                 th scope="col" { "Distribution" }
             } }
             tbody {
-                @for (name, series) in &sample.series {
-                    @let values = present(series);
+                @for ((name, series), phase) in sample.series.iter().flat_map(|entry| phases.iter().map(move |phase| (entry, phase))) {
+                    @let values = present(&sample.of_phase(series, *phase));
                     @if let Some((mean, deviation)) = moments(&values) {
                         tr {
                             th scope="row" { (visible(name)) }
+                            @if phases.len() > 1 { td { (phase.name()) } }
                             td.number { (values.len()) }
                             td.number { (number(mean)) }
                             td.number { (number(deviation)) }

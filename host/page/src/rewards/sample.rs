@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use gymkhana_record::{EpisodeId, EpisodeRecord, FailureKind};
+use gymkhana_record::{EpisodeId, EpisodeRecord, FailureKind, Phase};
 use gymkhana_store::{EpisodeTable, StoreError};
 
 use crate::episodes::filter::Filter;
@@ -30,6 +30,41 @@ pub(super) struct Sample {
     pub time: Vec<(&'static str, f64)>,
 }
 
+/// What episodes are played for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Purpose {
+    Training,
+    Evaluation,
+    Demonstrations,
+    Served,
+}
+
+impl Purpose {
+    fn of(phase: Phase) -> Self {
+        match phase {
+            Phase::Train => Self::Training,
+            Phase::Demonstration => Self::Demonstrations,
+            Phase::Served => Self::Served,
+            Phase::Before
+            | Phase::BeforeSampled
+            | Phase::During
+            | Phase::DuringSampled
+            | Phase::After
+            | Phase::AfterSampled => Self::Evaluation,
+        }
+    }
+
+    /// Name on the page.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Training => "training",
+            Self::Evaluation => "evaluation",
+            Self::Demonstrations => "demonstrations",
+            Self::Served => "served",
+        }
+    }
+}
+
 impl Sample {
     /// Reads a sample. `stages` are the names of the run's stages.
     pub fn read(table: &EpisodeTable, filter: &Filter, stages: &[String]) -> Result<Self, StoreError> {
@@ -48,6 +83,20 @@ impl Sample {
             }
         }
         Ok(sample)
+    }
+
+    /// Purposes of the sampled episodes, each once.
+    pub fn phases(&self) -> Vec<Purpose> {
+        let mut phases: Vec<Purpose> = self.ids.iter().map(|id| Purpose::of(id.phase)).collect();
+        phases.sort_unstable();
+        phases.dedup();
+        phases
+    }
+
+    /// The entries of a series for episodes of one purpose.
+    pub fn of_phase(&self, series: &[Option<f64>], purpose: Purpose) -> Vec<Option<f64>> {
+        let own = self.ids.iter().zip(series).filter(|(id, _)| Purpose::of(id.phase) == purpose);
+        own.map(|(_, value)| *value).collect()
     }
 
     fn add(&mut self, record: &EpisodeRecord) {
@@ -120,7 +169,7 @@ fn shuffled_chunks(all: &[usize]) -> Vec<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use gymkhana_record::{Component, Ending, EpisodeId, Phase, PluginScore, Score, Seed, TaskRef};
+    use gymkhana_record::{Component, Ending, PluginScore, Score, Seed, TaskRef};
 
     use super::*;
 
@@ -151,5 +200,12 @@ mod tests {
         assert_eq!(sample.series["reward"], [None, Some(0.5)]);
         assert_eq!(sample.series["match"], [None, Some(0.25)]);
         assert_eq!(sample.series["match.correct"], [None, Some(1.0)]);
+        record.id = EpisodeId { phase: Phase::Demonstration, ..id };
+        record.rewards = vec![1.0];
+        sample.add(&record);
+        assert_eq!(sample.phases(), [Purpose::Training, Purpose::Demonstrations]);
+        let rewards = &sample.series["reward"];
+        assert_eq!(sample.of_phase(rewards, Purpose::Training), [None, Some(0.5)]);
+        assert_eq!(sample.of_phase(rewards, Purpose::Demonstrations), [Some(1.0)]);
     }
 }

@@ -21,6 +21,51 @@ async fn the_overview_has_results_and_curves() {
     assert_eq!(page.matches("<figure").count(), 3, "one chart for each value");
 }
 
+/// Steps of the second stage are 0 to 9, and the first stage has none.
+#[tokio::test]
+async fn curves_of_one_stage_have_its_own_steps() {
+    let runs = Runs::one();
+    let client = runs.page();
+    let page = client.get("/?stage=rl").await;
+    assert_holds(&page, &["success by training step of rl.", "first: from 0 to 0.9"]);
+    let page = client.get("/?stage=warm-up").await;
+    assert_holds(&page, &["No training step has been recorded here yet."]);
+}
+
+#[tokio::test]
+async fn a_page_without_updates_opens_no_stream() {
+    let runs = Runs::one();
+    let client = runs.page();
+    for path in ["/", "/runs/0/episodes"] {
+        assert_holds(&client.get(path).await, &["data-events"]);
+        assert_lacks(&client.get(&format!("{path}?live=no")).await, &["data-events"]);
+    }
+    assert_eq!(client.status("/?live=perhaps").await, StatusCode::BAD_REQUEST);
+}
+
+/// The state of a run that was stopped in its second stage has the results of the first.
+#[tokio::test]
+async fn a_stopped_run_shows_the_stages_that_ended() {
+    let mut runs = Runs::new();
+    let run = runs.add_stopped("stopped", &run_file(3), &[episode(0, 0, 0)]);
+    let page = runs.page().get("/").await;
+    assert_holds(&page, &["<td>running</td>", "warm-up: 25 % → 75 %"]);
+    drop(run);
+    assert_holds(&runs.page().get("/").await, &["<td>stopped</td>", "warm-up: 25 % → 75 %"]);
+}
+
+#[tokio::test]
+async fn rewards_have_a_row_for_each_phase() {
+    let mut runs = Runs::one();
+    let mut shown = episode(0, 0, 0);
+    shown.id.phase = gymkhana_record::Phase::Demonstration;
+    runs.add("second", &run_file(3), &[shown, episode(1, 0, 0)]);
+    let client = runs.page();
+    assert_lacks(&client.get("/runs/0/rewards").await, &["<td>demonstrations</td>"]);
+    let page = client.get("/runs/1/rewards").await;
+    assert_holds(&page, &["<td>training</td>", "<td>demonstrations</td>"]);
+}
+
 #[tokio::test]
 async fn curves_are_zoomed_and_smoothed() {
     let runs = Runs::one();
