@@ -112,7 +112,7 @@ pub enum DataFormat {
 }
 
 /// Purpose of scored or exported episodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Purpose {
     /// Sampled for training.
     Train,

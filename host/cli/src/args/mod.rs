@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use gymkhana_algorithm::Accelerator;
+use gymkhana_filter::Filter;
 use gymkhana_policy::{Sampling, kept_tokens};
 use gymkhana_record::EpisodeId;
 
@@ -417,6 +418,9 @@ pub struct RescoreArgs {
     /// Score only one purpose: train, evaluation, demonstrations
     #[arg(long, value_name = "PURPOSE", hide_possible_values = true)]
     pub only: Option<Purpose>,
+    /// Count only episodes that meet EXPR, such as `turns > 1`
+    #[arg(long = "where", value_name = "EXPR", value_parser = Filter::parse)]
+    pub filter: Option<Filter>,
     /// Write new scores to FILE as JSON lines
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

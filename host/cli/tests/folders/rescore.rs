@@ -82,6 +82,21 @@ fn episodes_of_one_purpose_are_scored() {
     desk.host(&["rescore", "out", "--only", "evaluation"]).mistake("a run without evaluations");
     let table = desk.host(&["rescore", "out", "--only", "train"]).succeeded();
     assert!(table.starts_with("mean over training "), "{table}");
+    // Without a choice, the purposes are apart: the oracle's success says nothing about the policy.
+    let both = json(&desk.host(&["rescore", "out", "--json"]).succeeded());
+    for (purpose, own) in [("demonstrations", &demonstrations), ("train", &train)] {
+        assert_eq!(both["purposes"][purpose], own["figures"], "{both}");
+    }
+    let table = desk.host(&["rescore", "out"]).succeeded();
+    for heading in ["mean over training ", "mean over demonstrations "] {
+        assert_eq!(table.matches(heading).count(), 1, "{table}");
+    }
+    // Of 18 episodes, the oracle solves 12.
+    let solved = json(&desk.host(&["rescore", "out", "--json", "--where", "success"]).succeeded());
+    let count = solved["episodes"].as_u64().expect("a count");
+    assert!((12..18).contains(&count) && figure(&solved, "success", "recorded") == 1.0, "{solved}");
+    let unknown = desk.host(&["rescore", "out", "--where", "no-reward.total > 0"]).mistake("an unknown reward");
+    assert!(unknown.contains("no-reward"), "{unknown}");
 }
 
 #[test]
