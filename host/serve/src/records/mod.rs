@@ -68,6 +68,12 @@ impl Records {
         Ok((records, recovered))
     }
 
+    /// Folder of the folders; `None` if records are not kept.
+    #[must_use]
+    pub fn root(&self) -> Option<&Path> {
+        self.root.as_deref()
+    }
+
     /// The id of an environment's next episode.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -109,7 +109,23 @@ impl Server {
 /// The routes of the listener and of all doors.
 fn routes(sessions: &SessionTable, config: &ServeFile) -> Result<Router, DoorError> {
     let own = Router::new().route("/health", get(health)).route("/metrics", get(metrics)).with_state(sessions.clone());
-    Ok(doors::router(sessions, config)?.merge(own))
+    Ok(doors::router(sessions, config)?.merge(own).fallback(nothing_here).method_not_allowed_fallback(other_method))
+}
+
+/// Where to read which addresses there are.
+const DOORS_PAGE: &str =
+    "hint: /tasks lists the environments; docs/reference/doors.md lists the addresses of each door";
+
+async fn nothing_here(uri: Uri) -> Response {
+    let message = format!("there is nothing at `{}`\n{DOORS_PAGE}", uri.path());
+    PlainError(ServeError::agent(ErrorKind::UnknownName, message)).into_response()
+}
+
+async fn other_method(method: Method, uri: Uri) -> Response {
+    let message = format!("`{}` does not answer to {method}\n{DOORS_PAGE}", uri.path());
+    let mut response = PlainError(ServeError::agent(ErrorKind::Unsupported, message)).into_response();
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response
 }
 
 async fn health(State(sessions): State<SessionTable>) -> Response {

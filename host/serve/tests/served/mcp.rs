@@ -204,7 +204,7 @@ async fn standard_input_and_output_serve_one_client() {
             write.write_all(format!("{line}\n").as_bytes()).await.unwrap();
         }
         let mut answers = Vec::new();
-        while answers.len() < 3 {
+        while answers.len() < 5 {
             let line = lines.next_line().await.unwrap().unwrap();
             answers.push(serde_json::from_str::<Json>(&line).unwrap());
         }
@@ -212,6 +212,9 @@ async fn standard_input_and_output_serve_one_client() {
         assert_eq!(of(1)["result"]["protocolVersion"], "2025-11-25");
         assert!(of(2)["result"]["tools"].to_string().contains(expected), "{answers:?}");
         assert!(answers.iter().any(|answer| answer["error"]["code"] == -32600), "{answers:?}");
+        // One of the lines that is no JSON, and one of that which is too long.
+        let unread: Vec<&Json> = answers.iter().filter(|answer| answer["error"]["code"] == -32700).collect();
+        assert!(unread.len() == 2 && unread.iter().all(|answer| answer["id"] == Json::Null), "{answers:?}");
         drop((lines, write));
         assert_eq!(serving.await.unwrap(), Ok(()), "the end of the input ends the server");
     }

@@ -11,6 +11,7 @@ mod arguments;
 mod content;
 mod handles;
 mod http;
+mod lines;
 mod offer;
 mod plain;
 mod stdio;

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::agents::Agents;
 use super::arguments::Open;
 use super::handles::Handles;
+use super::lines::Lines;
 use super::plain::Plain;
 use crate::error::{ErrorKind, ServeError};
 use crate::session::SessionTable;
@@ -31,7 +32,8 @@ pub fn standard_streams() -> (StdioReader, StdioWriter) {
     stdio_pipes()
 }
 
-/// Serves one client until its input ends or `stop` is ready. Longer lines than `max_line` bytes are dropped.
+/// Serves one client until its input ends or `stop` is ready. Lines that are no JSON, or longer than `max_line` bytes, are
+/// answered with an error.
 ///
 /// # Errors
 /// If the episode does not begin, or the client does not speak the protocol.
@@ -47,14 +49,17 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let agents = Arc::new(Agents::new(sessions));
-    let transport = AsyncRwTransport::new_server(input, output).with_max_line_length(max_line);
-    match shape {
+    let ((input, output), lines) = Lines::connect(input, output, max_line);
+    let transport = AsyncRwTransport::new_server(input, output);
+    let served = match shape {
         Shape::Handles => talk(Handles::new(agents, Client::anyone()), transport, stop).await,
         Shape::Plain => {
             let entered = agents.enter(&Client::anyone(), Open::default()).await?;
             talk(Plain::new(entered.agent), transport, stop).await
         }
-    }
+    };
+    lines.end().await;
+    served
 }
 
 fn no_client(why: &str) -> ServeError {
