@@ -31,10 +31,11 @@ mod serving;
 pub mod units;
 
 use std::ffi::OsString;
+use std::num::{IntErrorKind, ParseIntError};
 use std::process::ExitCode;
 
-use clap::Parser;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
 
 use crate::args::{Cli, Command, RewardCommand};
 use crate::error::CliResult;
@@ -56,22 +57,42 @@ pub fn main() -> ExitCode {
 /// process for help and wrong arguments.
 #[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let cli = Cli::try_parse_from(arguments).unwrap_or_else(|error| without_far_suggestions(error).exit());
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let cli = Cli::try_parse_from(&arguments).unwrap_or_else(|error| readable(error, &arguments).exit());
     finish(&Printer::default(), |printer| dispatch(cli.command, printer))
 }
 
-/// Removes suggestions of commands that are unlike what was typed: clap suggests `yank` for `man`.
-fn without_far_suggestions(mut error: clap::Error) -> clap::Error {
-    let typed = error.get(ContextKind::InvalidSubcommand);
-    let suggested = error.get(ContextKind::SuggestedSubcommand);
-    if let (Some(ContextValue::String(typed)), Some(ContextValue::Strings(suggested))) = (typed, suggested) {
-        let near = gymkhana_nearest::nearest(typed, suggested.iter().map(String::as_str)).map(str::to_owned);
+/// The error with the nearest command, and with words for a number that is too large. clap suggests `yank` for `man` and
+/// nothing for `rn`.
+fn readable(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    let parsed = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<ParseIntError>());
+    if parsed.is_some_and(|error| matches!(error.kind(), IntErrorKind::PosOverflow | IntErrorKind::NegOverflow)) {
+        let text = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+        let (value, argument) = (text(ContextKind::InvalidValue), text(ContextKind::InvalidArg));
+        let message = format!("invalid value '{value}' for '{argument}': the number is too large");
+        return clap::Error::raw(ErrorKind::ValueValidation, message).with_cmd(&Cli::command());
+    }
+    if let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) {
+        let names = subcommands(typed, arguments);
+        let near = gymkhana_nearest::nearest(typed, names.iter().map(String::as_str)).map(str::to_owned);
         error.remove(ContextKind::SuggestedSubcommand);
         if let Some(near) = near {
             error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near]));
         }
     }
     error
+}
+
+/// Names of the commands in the place where `typed` is none of them.
+fn subcommands(typed: &str, arguments: &[OsString]) -> Vec<String> {
+    let mut command = Cli::command();
+    for argument in arguments.iter().skip(1).take_while(|argument| *argument != typed) {
+        if let Some(inner) = command.find_subcommand(argument) {
+            command = inner.clone();
+        }
+    }
+    let visible = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+    visible.map(|inner| inner.get_name().to_owned()).collect()
 }
 
 /// Runs a command, prints its error and returns the exit code.

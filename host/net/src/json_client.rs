@@ -181,7 +181,7 @@ impl JsonClient {
                 Err(Failed::transient(Fault::Failed(format!("it did not answer within {seconds} s"))))
             })
         };
-        let answered = policy.retry.run(attempt, |fault| self.mark_down(fault, policy.retry.retries)).await;
+        let answered = policy.retry.run(attempt, |fault| self.mark_down(fault, policy)).await;
         match answered {
             Ok(answer) => {
                 self.mark_up();
@@ -195,12 +195,17 @@ impl JsonClient {
         }
     }
 
-    fn mark_down(&self, fault: &Fault, retries: u32) {
+    fn mark_down(&self, fault: &Fault, policy: &RequestPolicy) {
         let Fault::Failed(why) = fault else { return };
         if !self.down.swap(true, Ordering::Relaxed) {
+            let RequestPolicy { retry, timeout } = policy;
             (self.on_status)(format!(
-                "waiting for the server at {}: {why}; each request is sent again up to {retries} times",
-                self.url
+                "waiting for the server at {}: {why}; each request is sent again up to {} times, for about {} s if the \
+                 server refuses at once, and for {} s more each time that it does not answer",
+                self.url,
+                retry.retries,
+                retry.delays().as_secs_f64().ceil(),
+                timeout.as_secs_f64()
             ));
         }
     }

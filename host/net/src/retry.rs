@@ -47,6 +47,13 @@ pub struct GaveUp<E> {
 }
 
 impl Retry {
+    /// Sum of all delays, unless the server asks for others.
+    #[must_use]
+    pub fn delays(&self) -> Duration {
+        let delay = |number: u32| self.first_delay.saturating_mul(2_u32.saturating_pow(number)).min(self.max_delay);
+        (0..self.retries).map(delay).fold(Duration::ZERO, Duration::saturating_add)
+    }
+
     /// Repeats `attempt` while it fails transiently, at most `retries` times. Calls `on_retry` with each failure that is
     /// followed by another attempt.
     ///

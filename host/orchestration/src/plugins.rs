@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gymkhana_registry::{
-    Capability, ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, PluginName, read_manifest, read_plugin_file,
+    Capability, ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, PluginFileError, PluginName, read_manifest,
+    read_plugin_file,
 };
 use gymkhana_rollout::{BoundPlugin, BoundReward, PluginSet, PluginSetError, UnknownTool};
 use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig};
@@ -18,7 +19,7 @@ use crate::mcp;
 use crate::options::named_values;
 use crate::report::Reporter;
 use gymkhana_config::{RunFile, WrapperEntry};
-use gymkhana_nearest::did_you_mean;
+use gymkhana_nearest::{did_you_mean, nearest};
 
 /// A plugin file: its origin and its bytes.
 pub struct PluginFile {
@@ -32,7 +33,24 @@ pub struct PluginFile {
 
 /// Reads a plugin file; returns its path and its bytes.
 pub fn read_file(path: &Path) -> RunResult<(String, Vec<u8>)> {
-    Ok((path.display().to_string(), read_plugin_file(path).user_error()?))
+    let read = match read_plugin_file(path) {
+        Err(PluginFileError::Missing(_)) if let Some(near) = near_file(path) => {
+            let message = format!("cannot read plugin `{}`: the file does not exist", path.display());
+            return Err(RunError::user(message).with_hint(format!("did you mean `{near}`?")));
+        }
+        read => read.user_error()?,
+    };
+    Ok((path.display().to_string(), read))
+}
+
+/// The component in the folder of a path whose name is most similar to that of the path.
+fn near_file(path: &Path) -> Option<String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let names: Vec<String> = names.filter_map(|name| Some(name.strip_suffix(".wasm")?.to_owned())).collect();
+    let near = nearest(path.file_stem()?.to_str()?, names.iter().map(String::as_str))?;
+    Some(path.with_file_name(format!("{near}.wasm")).display().to_string())
 }
 
 /// Pins plugins, given with their origin, and sorts them by name. Prompts list functions and rewards are summed in this

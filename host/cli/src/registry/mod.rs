@@ -28,7 +28,7 @@ use crate::printer::Printer;
 
 pub use contact::{configured, contact_all};
 pub use info::info;
-pub use names::{gather, look_up, name_of};
+pub use names::{GivenAs, gather, gather_with, look_up, name_of};
 pub use publish::read_report;
 
 /// Runs a command.

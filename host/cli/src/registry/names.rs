@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, Requirement, without_consent};
+use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, Requirement, RequirementName, without_consent};
 use gymkhana_registry_client::Unpinned;
 
 use super::project::{Project, project_lock_in, root_or_here, wants_consent};
@@ -49,12 +49,36 @@ pub fn gather(
     began_with: Option<&Path>,
     printer: &Printer,
 ) -> CliResult<(Vec<PluginFile>, Lock)> {
+    gather_with(given, GivenAs::Option, fetch, began_with, printer)
+}
+
+/// How a command takes its plugins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivenAs {
+    /// As `--plugins`.
+    Option,
+    /// As arguments without an option.
+    Arguments,
+}
+
+/// As [`gather`], for a command that takes plugins in either way.
+pub fn gather_with(
+    given: &[PathBuf],
+    given_as: GivenAs,
+    fetch: FetchArgs,
+    began_with: Option<&Path>,
+    printer: &Printer,
+) -> CliResult<(Vec<PluginFile>, Lock)> {
     let project = Project::open()?;
     let (mut read, mut wanted) = sorted(given, printer)?;
     if given.is_empty() {
         let project = project.as_ref().filter(|project| !project.plugins().is_empty());
         let project = project.ok_or_else(|| {
-            CliError::user("no plugins are given\nhint: give --plugins, or add plugins to a project with `host add`")
+            let how = match given_as {
+                GivenAs::Option => "give --plugins",
+                GivenAs::Arguments => "name their files, such as `word-problems.wasm`, after the command",
+            };
+            CliError::user(format!("no plugins are given\nhint: {how}, or add plugins to a project with `host add`"))
         })?;
         wanted = project.wanted();
     }
@@ -71,7 +95,8 @@ pub fn look_up(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<PluginFil
     let (mut read, wanted) = sorted(given, printer)?;
     if !wanted.is_empty() {
         let session = RegistrySession::new(false)?;
-        let pinned = session.wait(printer, session.client.resolve(&wanted, None, Unpinned::Resolve))?;
+        let pinned = session.wait(printer, session.client.resolve(&wanted, None, Unpinned::Resolve));
+        let pinned = pinned.map_err(|error| or_file(error, &wanted))?;
         let components = session.wait(printer, session.client.components(&pinned))?;
         read.extend(pinned.iter().map(origin).zip(components));
     }
@@ -85,15 +110,34 @@ fn sorted(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<Read>, Vec<Req
         match Origin::of(given) {
             Origin::File(path) => read.push(read_file(&path)?),
             Origin::Name(name) => {
-                if given.exists() {
-                    let path = given.display();
-                    printer.status(format!("treating `{path}` as a plugin name; use `./{path}` for a local file"));
+                if let Some(path) = file_of_name(given) {
+                    let (name, path) = (given.display(), path.display());
+                    printer.status(format!("treating `{name}` as a plugin name; use `./{path}` for a local file"));
                 }
                 wanted.push(name);
             }
         }
     }
     Ok((read, wanted))
+}
+
+/// A file beside the working directory's others that a plugin name may mean: one of this name, or its component.
+fn file_of_name(given: &Path) -> Option<PathBuf> {
+    let mut component = given.as_os_str().to_owned();
+    component.push(".wasm");
+    [given.to_owned(), PathBuf::from(component)].into_iter().find(|path| path.exists())
+}
+
+/// The error about names that could not be resolved. A component beside them may be what was meant.
+fn or_file(error: CliError, wanted: &[Requirement]) -> CliError {
+    let named = |wanted: &Requirement| match &wanted.name {
+        RequirementName::Short(name) => file_of_name(Path::new(name)).filter(|path| path.is_file()),
+        RequirementName::Full(_) => None,
+    };
+    match wanted.iter().find_map(named) {
+        Some(path) => error.with_hint(format!("did you mean the file `./{}`?", path.display())),
+        None => error,
+    }
 }
 
 /// Origin of a registry's plugin in messages.
@@ -114,7 +158,8 @@ fn named(
     let resumes = resumed.is_some();
     let lock = if resumes { resumed } else { project_lock_in(&folder)? };
     let unlocked = if fetch.locked || resumes { Unpinned::Reject } else { Unpinned::Resolve };
-    let pinned = session.wait(printer, session.client.resolve(wanted, lock.as_ref(), unlocked))?;
+    let pinned = session.wait(printer, session.client.resolve(wanted, lock.as_ref(), unlocked));
+    let pinned = pinned.map_err(|error| or_file(error, wanted))?;
     for entry in &pinned {
         agreed(entry, project, lock.as_ref())?;
     }

@@ -20,7 +20,7 @@ use super::{export, session_workers};
 use crate::args::{ServeArgs, ServeCommand, StdioTools};
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
-use crate::registry;
+use crate::registry::{self, GivenAs};
 use crate::units::counted;
 
 /// Time that a read of standard input may delay the end of the program.
@@ -33,7 +33,7 @@ pub fn serve(args: &ServeArgs, printer: &Printer) -> CliResult<()> {
     }
     let config = args.config.as_deref().map(ServeFile::read).transpose()?.unwrap_or_default();
     let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
-    let (files, _) = registry::gather(&args.plugins, args.fetch, None, printer)?;
+    let (files, _) = registry::gather_with(&args.plugins, GivenAs::Arguments, args.fetch, None, printer)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     let guests = GuestThreads::start().internal()?;
     let trace = Trace::open(args.trace.as_deref())?;
@@ -111,6 +111,9 @@ async fn open_records(args: &ServeArgs, catalog: &Catalog, printer: &Printer) ->
     }
     let (records, recovered) = Records::open(&args.out, catalog, report_writes("sessions", printer)).await?;
     say_recovered("server", "unfinished episode", &recovered, printer);
+    if let Some(folder) = records.root() {
+        printer.status(format!("recording sessions in `{}`; --no-records keeps none", folder.display()));
+    }
     Ok(records)
 }
 

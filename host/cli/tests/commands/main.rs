@@ -14,6 +14,7 @@ mod machine;
 mod mistakes;
 #[path = "../../../../registry/tests/common/plugins.rs"]
 mod plugins;
+mod remedies;
 mod serve;
 mod texts;
 mod tutorials;

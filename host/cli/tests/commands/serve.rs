@@ -26,7 +26,15 @@ fn a_killed_server_says_what_it_kept_and_records_replay() {
     let desk = Desk::new();
     desk.write("serve.toml", CONFIG);
     let mut server = start(&desk);
+    assert!(server.notes.concat().contains("recording sessions in `served`; --no-records keeps none"));
     assert_eq!(observe(&server, "a", "nonsense")["valids"], json!([true]));
+    for path in ["/", "/nowhere"] {
+        let answer = server.get(path);
+        assert!(answer.starts_with("HTTP/1.1 404 ") && answer.contains("there is nothing at `"), "{answer}");
+        assert!(answer.contains("hint: /tasks lists the environments"), "{answer}");
+    }
+    let other = server.get("/get_observation");
+    assert!(other.starts_with("HTTP/1.1 405 ") && other.contains("does not answer to GET"), "{other}");
     server.child.kill().expect("it runs");
     server.child.wait().expect("it ended");
     let mut server = start(&desk);
