@@ -11,7 +11,7 @@ impl Reward for AnswerMatch {
     fn info() -> Info {
         Info::new("1 if the final message contains the privileged `answer`, minus a cost per call")
             .component("correct", "1 if the final message contains the answer, else 0")
-            .component("calls", "number of calls of the seat")
+            .component("calls", "number of calls of the seat, malformed ones too")
             .component("cost", "points deducted for calls")
             .option(OptionInfo::new("mode", "Comparison of answers", "auto").one_of(&answer::MODES))
             .option(OptionInfo::new("per-call-cost", "Points deducted per call", 0.0).within(0.0, f64::INFINITY))
