@@ -267,7 +267,7 @@ impl StepMetrics {
     /// Whether the step changed the weights of a model.
     #[must_use]
     pub fn has_update(&self) -> bool {
-        has_update(self.iter())
+        has_update(&self.iter())
     }
 
     /// Names and values.
@@ -277,7 +277,7 @@ impl StepMetrics {
 }
 
 /// Whether a step with these values changed the weights of a model. Values that count no updates are those of a change.
-pub fn has_update<'a>(values: impl Iterator<Item = (&'a str, f64)> + Clone) -> bool {
+pub fn has_update<'a>(values: &(impl Iterator<Item = (&'a str, f64)> + Clone)) -> bool {
     let of_models = |wanted: StepMetric| {
         let is_wanted = move |name: &str| name.rsplit('/').next() == Some(wanted.name);
         values.clone().filter(move |(name, _)| is_wanted(name)).map(|(_, value)| value)

@@ -284,8 +284,8 @@ fn publishing_runs_the_suite_where_there_is_no_report() {
     assert!(talk.contains("FAILED  invalid-actions ") && talk.contains("7 of 19 checks: parameters"), "{outcome:?}");
     // A plugin that needs options to be checked.
     let rubric = "plugins/rubric.wasm";
-    let told = publish(rubric).mistake("skipped checks");
-    assert!(told.contains("the conformance suite skipped the required check `scores`"), "{told}");
+    let told = publish(rubric).mistake("nothing was scored");
+    assert!(told.contains("FAILED  scores ") && told.contains("it gave no episode a total: "), "{told}");
     let list = "checklist=[[items]]\nname = \"short\"\nmax-words = 3\n";
     market.host(&["plugin", "test", rubric, "--option", list, "--json", "rubric.json"]).succeeded();
     market.host(&["publish", rubric, "--report", "rubric.json", "--key", "acme.key"]).succeeded();

@@ -52,7 +52,7 @@ pub(crate) fn page(app: &App, query: &Query) -> Result<Markup, Problem> {
         let view = View { across, zoom, own_steps: stage.is_some() };
         all.push((*run, series::of_run(&lines, &run.finished_stages()?, view)));
     }
-    let (first, others) = names(all.iter().flat_map(|(_, series)| series));
+    let (first, others) = names(&all.iter().flat_map(|(_, series)| series));
     let x_name = match (across, stage) {
         (Across::Minutes, _) => "minutes".to_owned(),
         (Across::Steps, None) => "training step".to_owned(),

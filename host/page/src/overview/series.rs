@@ -125,7 +125,7 @@ fn tokens_per_second(line: &MetricsLine) -> Option<f64> {
 
 /// Names of all values of some runs: the well-known ones first, then the others by name.
 pub(crate) fn names<'a>(
-    all: impl Iterator<Item = (&'a String, &'a Vec<(f64, f64)>)> + Clone,
+    all: &(impl Iterator<Item = (&'a String, &'a Vec<(f64, f64)>)> + Clone),
 ) -> (Vec<&'a str>, Vec<&'a str>) {
     let mut found: Vec<&str> = all.clone().map(|(name, _)| name.as_str()).collect();
     found.sort_unstable();
@@ -171,7 +171,7 @@ mod tests {
         let zoom = Zoom { from: Some(1.0), to: None };
         let series = of_run(&lines, &[], View { across: Across::Minutes, zoom, ..all });
         assert_eq!(series["loss"], [(3.0, 1.0)]);
-        let (first, others) = names(series.iter());
+        let (first, others) = names(&series.iter());
         assert_eq!(first, ["loss", "tokens_per_second", "seconds_play", "seconds_train"]);
         assert_eq!(others, ["sampled_tokens"]);
         let series = of_run(&lines[1..], &[], View { own_steps: true, ..all });
@@ -197,7 +197,7 @@ mod tests {
         let lines: Vec<&MetricsLine> = lines.iter().collect();
         let view = View { across: Across::Steps, zoom: Zoom { from: None, to: None }, own_steps: false };
         let series = of_run(&lines, &[], view);
-        let (first, others) = names(series.iter());
+        let (first, others) = names(&series.iter());
         assert_eq!(first, ["updates", "failures"]);
         assert_eq!(others, ["behaviour_divergence", "staleness_max"]);
     }

@@ -118,7 +118,7 @@ pub(super) fn training(run: &RunReader) -> CliResult<Vec<Training>> {
 /// Whether the step of a line changed the weights of a model.
 fn has_update(line: &MetricsLine) -> bool {
     let values = line.values.iter().filter_map(|(name, value)| Some((name.as_str(), value.as_f64()?)));
-    step_metrics::has_update(values)
+    step_metrics::has_update(&values)
 }
 
 /// Means of the components that the training episodes of both steps have.

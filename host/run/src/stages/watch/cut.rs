@@ -8,12 +8,11 @@ const SHARE: f64 = 0.25;
 /// Consecutive training steps with such a share after which the stage warns. An untrained policy has them at first.
 const STEPS: u32 = 3;
 
-/// Counts the steps with many cut replies; warns once per stage.
+/// Counts the steps with many cut replies; warns once per run.
 #[derive(Debug, Default)]
 pub(crate) struct CutWatch {
     steps: u32,
-    /// Index of the stage of the last warning.
-    warned: Option<usize>,
+    has_warned: bool,
 }
 
 impl CutWatch {
@@ -33,7 +32,7 @@ impl CutWatch {
 
     fn warn(&mut self, file: &RunFile, stage: usize, share: f64, which: &str) -> Option<String> {
         let name = file.stages.get(stage)?.name();
-        if self.warned.replace(stage) == Some(stage) {
+        if std::mem::replace(&mut self.has_warned, true) {
             return None;
         }
         Some(format!(
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_cut_replies_warn_once_per_stage() {
+    fn many_cut_replies_warn_once_per_run() {
         let text = "success = \"environment.success\"\nlimits.reply_tokens = 20\n[[stages]]\nkind = \"rl\"\n[[stages]]\n\
                     kind = \"rl\"\nname = \"more\"\n";
         let file = RunFile::parse(text, "run.toml", &[]).expect("a run file");
@@ -60,7 +59,8 @@ mod tests {
         let text = watch.step(&file, 0, 0.56).expect("three steps in a row");
         assert!(text.starts_with("stage `rl`: 56 % of the replies of the last step were cut"), "{text}");
         assert!(text.contains("by limits.reply_tokens = 20 or") && text.contains("\nhint: raise limits.reply_tokens"));
-        assert_eq!((watch.step(&file, 0, 0.9), watch.evaluated(&file, 0, 0.9)), (None, None));
+        assert_eq!((watch.step(&file, 0, 0.9), watch.evaluated(&file, 1, 0.9)), (None, None));
+        let mut watch = CutWatch::default();
         assert_eq!(watch.evaluated(&file, 1, 0.25), None);
         assert!(watch.evaluated(&file, 1, 0.3).is_some_and(|text| text.starts_with("stage `more`: 30 %")));
     }
