@@ -35,7 +35,9 @@ mod tests {
 
     #[test]
     fn short_names_that_differ_by_a_letter_are_near() {
-        for (wrong, near) in [("rn", Some("run")), ("rnu", Some("run")), ("un", None), ("r", None), ("man", None)] {
+        for (wrong, near) in
+            [("rn", Some("run")), ("rnu", Some("run")), ("un", None), ("r", Some("run")), ("man", None)]
+        {
             assert_eq!(nearest(wrong, ["run", "show", "yank"]), near, "{wrong}");
         }
     }

@@ -65,20 +65,21 @@ def test_a_record_of_a_class_is_that_of_the_same_steps(serve):
         assert other[key] == own[key], key
 
 
+# A failure before the first reply is not the model's: the episode does not count.
 FAILURES = [
-    (classes.BrokenStart, "trap", "RuntimeError: it is broken"),
-    (classes.WrongSeat, "malformed", "seat 3 does not exist"),
-    (classes.BrokenStep, "trap", "RuntimeError: it is broken"),
-    (classes.WrongType, "trap", "TypeError"),
-    (classes.NotANumber, "malformed", "seat 0 earned NaN"),
+    (classes.BrokenStart, "dropped", "trap", "RuntimeError: it is broken"),
+    (classes.WrongSeat, "dropped", "malformed", "seat 3 does not exist"),
+    (classes.BrokenStep, "environment-failed", "trap", "RuntimeError: it is broken"),
+    (classes.WrongType, "environment-failed", "trap", "TypeError"),
+    (classes.NotANumber, "environment-failed", "malformed", "seat 0 earned NaN"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "failure", "said"), FAILURES)
-def test_a_class_that_fails_fails_its_episodes(serve, kind, failure, said):
+@pytest.mark.parametrize(("kind", "ending", "failure", "said"), FAILURES)
+def test_a_class_that_fails_fails_its_episodes(serve, kind, ending, failure, said):
     runs = gk.play(kind, model=serve(lambda _: "x").url, episodes=2, max_turns=1)
     for episode in runs:
-        assert episode.ending == "environment-failed" and said in episode.failures[0]
+        assert episode.ending == ending and said in episode.failures[0]
         assert [one["kind"] for one in episode.record()["failures"]] == [failure]
 
 

@@ -109,7 +109,7 @@ async fn a_row_brings_functions_results_and_set_up_data() {
 async fn wrong_files_are_refused_with_the_place() {
     let row = json!({ "prompt": "2+2", "split": "train", "messages": [{ "role": "tool", "content": "4" }] });
     for (bytes, words) in [
-        (row.to_string().into_bytes(), "asset `data.rows`, line 1: `messages[0].role` is not `system`, `user` or"),
+        (row.to_string().into_bytes(), "asset `data.rows`, line 1: message 1: `role` is not `system`, `user` or"),
         (b"GYMROWS1 and no more".to_vec(), "asset `data.rows`: the file is damaged: its end is missing"),
         (vec![b' '; (16 << 20) + 1], "import it with `host data import`"),
     ] {

@@ -424,7 +424,7 @@ fn a_disk_that_fills_up_in_the_midst_of_generation_ends_the_run_in_words() {
         ["evaluation.tasks=400", "policy.max_concurrent_sequences=64", "policy.tiny.width=128", "policy.tiny.layers=4"];
     let more: Vec<&str> = busy.iter().flat_map(|setting| ["--set", setting]).collect();
     let plugins = "plugins/word-problems.wasm,plugins/answer-match.wasm";
-    let full = finish(&mut desk.command_with_file_limit(300, &run_arguments(plugins, &more)));
+    let full = finish(&mut desk.command_with_file_limit(420, &run_arguments(plugins, &more)));
     assert_tells_of_a_full_disk(&full);
     assert!(full.talk.contains("journal"), "{}", full.talk);
     assert_eq!(full.talk.matches("error: ").count(), 1, "{}", full.talk);

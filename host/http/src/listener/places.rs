@@ -1,10 +1,12 @@
 //! Places of connections: a limit for all and one for each network.
 //!
 //! A connection that waits for a request is closed for a new one when a limit is reached: first those that have sent
-//! nothing for a second, then those that have waited longest since their last request. Silent connections can therefore
-//! not keep others waiting, and only requests in progress can fill a server. While few connections wait, none is closed
+//! nothing for a second, then those of the network with the most connections, then those that have waited longest since
+//! their last request. Silent connections can therefore not keep others waiting, a crowd from one network does not push out
+//! a client of another before its request arrives, and only requests in progress can fill a server. While few connections wait, none is closed
 //! in its first second, so that clients which reconnect at once do not take a place before its request arrives.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -135,16 +137,19 @@ impl State {
     fn make_room(&self, only: Option<IpAddr>, now: u64) -> Option<()> {
         // Connections are silent if they began to wait before this time.
         let silent = now.saturating_sub(FIRST_REQUEST.as_micros() as u64);
-        let order = |state: u64, id: u64| (state > silent, state & !HAS_ASKED, id);
+        let order =
+            |state: u64, network: IpAddr, id: u64| (state > silent, Reverse(self.of(network)), state & !HAS_ASKED, id);
         loop {
             let places = self.open.iter().filter(|(_, (network, _))| only.is_none_or(|only| only == *network));
-            let states = places.map(|(id, (_, place))| (place.state.load(Ordering::Acquire), *id, place));
+            let states =
+                places.map(|(id, (network, place))| (place.state.load(Ordering::Acquire), *network, *id, place));
             let candidates: Vec<_> = states.filter(|(state, ..)| *state != BUSY).collect();
             let (waiting, all) = (candidates.len(), only.map_or(self.open.len(), |only| self.of(only)));
             if candidates.iter().any(|(state, ..)| *state == LEAVING) {
                 return Some(());
             }
-            let (state, _, place) = candidates.into_iter().min_by_key(|(state, id, _)| order(*state, *id))?;
+            let oldest = candidates.into_iter().min_by_key(|(state, network, id, _)| order(*state, *network, *id));
+            let (state, .., place) = oldest?;
             if waiting <= all / FEW + 1 && state & !HAS_ASKED > silent {
                 return None;
             }
@@ -291,6 +296,18 @@ mod tests {
         tokio::time::advance(FIRST_REQUEST).await;
         take(&places, network(2), &mut held).await.unwrap();
         assert_eq!(held[0].id, 1, "it had its time");
+    }
+
+    /// Of new connections, those of the crowd leave, although that of the other network came first.
+    #[tokio::test(start_paused = true)]
+    async fn a_crowd_pushes_out_its_own() {
+        let (places, mut held) = (Places::new(8, 8), vec![]);
+        take(&places, network(2), &mut held).await.unwrap();
+        for _ in 0..20 {
+            take(&places, network(1), &mut held).await.unwrap();
+        }
+        assert_eq!(ids(&held), [0, 14, 15, 16, 17, 18, 19, 20]);
+        assert!(held[0].place().begin(), "its request is served");
     }
 
     #[tokio::test]

@@ -39,12 +39,11 @@ fn tasks_of(split: &Split, count: u64) -> Option<u64> {
     split.tasks.map(|tasks| tasks / count)
 }
 
-/// Index of the first of `count` tasks that make the composed one; `None` outside of the split, or where an index would
-/// need more than 64 bits.
+/// Index of the first of `count` tasks that make the composed one; `None` outside of a finite split. The indices of an
+/// endless split begin again after the last one of 64 bits.
 fn first_of(split: &Split, index: u64, count: u64) -> Option<u64> {
     let inside = tasks_of(split, count).is_none_or(|tasks| index < tasks);
-    let last = index.checked_add(1).and_then(|next| next.checked_mul(count)).filter(|_| inside)?;
-    Some(last - count)
+    inside.then(|| index.wrapping_mul(count))
 }
 
 /// Text before the observations of a task.
@@ -135,7 +134,7 @@ impl Wrapper for Compose {
         let first = first.ok_or_else(missing)?;
         let (mut parts, mut all) = (Vec::new(), Started::default());
         for index in 0..count {
-            let inside = Task { split: task.split.clone(), index: first + index };
+            let inside = Task { split: task.split.clone(), index: first.wrapping_add(index) };
             let (inner, started) = Inner::start(&inside, seed)?;
             let tools: BTreeSet<&str> = all.setup.iter().map(|setup| setup.tool.as_str()).collect();
             if let Some(twice) = started.setup.iter().find(|setup| tools.contains(setup.tool.as_str())) {
@@ -241,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    /// Two in one: of 7 tasks the first six make three. An endless split stays endless up to the last index of 64 bits.
+    /// Two in one: of 7 tasks the first six make three. An endless split stays endless.
     #[test]
     fn splits_are_divided() {
         let finite = Split::of("test", 7);
@@ -250,8 +249,7 @@ mod tests {
         let endless = Split::endless("train");
         assert_eq!(tasks_of(&endless, 2), None);
         assert_eq!(first_of(&endless, 1 << 40, 2), Some(1 << 41));
-        let last = u64::MAX / 2 - 1;
-        assert_eq!([last, last + 1].map(|index| first_of(&endless, index, 2)), [Some(u64::MAX - 3), None]);
+        assert_eq!(first_of(&endless, u64::MAX, 2), Some(u64::MAX - 1));
     }
 
     #[test]
