@@ -88,6 +88,6 @@ impl RewardRule {
             PluginScore { plugin: plugin.to_owned(), scores: vec![score] }
         };
         record.scores = vec![score(OUTCOME, outcome), score(POLISHED, polish)];
-        self.sum.assemble(record, &[(OUTCOME, &self.outcome), (POLISHED, &self.polish)], 1, false);
+        self.sum.assemble(record, &[(OUTCOME, &self.outcome), (POLISHED, &self.polish)], 1);
     }
 }

@@ -14,12 +14,12 @@ pub(crate) fn compared_seats(models: &[Vec<u32>], group_by: GroupBy) -> Vec<Vec<
 
 /// Reports whether rewards that are compared vary within the group; a zero-variance group has no learning signal.
 pub(crate) fn rewards_differ<'a>(
-    group: impl IntoIterator<Item = &'a EpisodeRecord> + Clone,
+    group: &(impl Iterator<Item = &'a EpisodeRecord> + Clone),
     compared: &[Vec<u32>],
 ) -> bool {
     compared.iter().any(|seats| {
         let rewards = |record| seats.iter().map(|seat| reward_of(record, *seat)).collect::<Vec<f64>>();
-        let rewards: Vec<f64> = group.clone().into_iter().flat_map(rewards).collect();
+        let rewards: Vec<f64> = group.clone().flat_map(rewards).collect();
         rewards.iter().any(|reward| *reward != rewards[0])
     })
 }

@@ -135,7 +135,7 @@ impl<'a> Prefetcher<'a> {
     /// Reports whether the step learns from a group: not from one of equal rewards, which dynamic sampling replaces.
     fn learns_from(&self, group: &[EpisodeRecord]) -> bool {
         let usable = group.iter().filter(|record| is_usable(record));
-        self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(usable, &self.compared)
+        self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(&usable, &self.compared)
     }
 
     /// Adds a finished group. After the last group of a round, zero-variance groups are replaced by groups of other
@@ -155,7 +155,7 @@ impl<'a> Prefetcher<'a> {
         }
         let nothing = InFlight::empty();
         let groups = std::mem::replace(&mut step.in_flight, nothing).into_groups();
-        step.kept.extend(usable(groups).filter(|group| rewards_differ(group, &self.compared)));
+        step.kept.extend(usable(groups).filter(|group| rewards_differ(&group.iter(), &self.compared)));
         step.rounds += 1;
         let (taken, missing) = (step.taken, (self.stage.groups as usize).saturating_sub(step.kept.len()));
         step.taken += missing;
@@ -177,7 +177,7 @@ impl<'a> Prefetcher<'a> {
         let Step { in_flight, mut kept, failures, attempts, played, .. } = self.steps.remove(&step)?;
         self.tasks.observe(step, &attempts.into_values().collect::<Vec<_>>());
         let differ = |group: &Vec<EpisodeRecord>| {
-            self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(group, &self.compared)
+            self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(&group.iter(), &self.compared)
         };
         kept.extend(usable(in_flight.into_groups()).filter(differ));
         let metrics =

@@ -61,7 +61,7 @@ pub(crate) fn has_signal(groups: &[Vec<EpisodeRecord>], compared: &[Vec<u32>], a
     if algorithm.wants_teacher() || algorithm.reward_temperature.is_some() || is_alone {
         return true;
     }
-    let differ = |group: &[EpisodeRecord]| rewards_differ(group, compared) || turns_differ(group);
+    let differ = |group: &[EpisodeRecord]| rewards_differ(&group.iter(), compared) || turns_differ(group);
     match algorithm.needs_groups() {
         true => groups.iter().any(|group| differ(group)),
         false => differ(&groups.concat()),
