@@ -89,8 +89,8 @@ pub(crate) fn unreadable(line: &[u8]) -> Option<String> {
 
 /// Whether the id is a text: those of this client's requests are numbers.
 fn has_text_id(line: &[u8]) -> bool {
-    let message: Value = serde_json::from_slice(line).unwrap_or_default();
-    is_answer(&message) && message["id"].is_string()
+    let has = |message: Value| is_answer(&message) && message.get("id").is_some_and(Value::is_string);
+    serde_json::from_slice(line).is_ok_and(has)
 }
 
 fn is_answer(message: &Value) -> bool {

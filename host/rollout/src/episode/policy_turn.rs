@@ -8,8 +8,8 @@ use crate::episode::generate::SampledReply;
 use crate::episode::state::{EpisodeState, hooks};
 use crate::episode::visited::short_digest;
 
-/// A call of a reply; a malformed one of a reply that was cut after so many tokens says so.
-fn told_of_cut(call: WrittenCall, cut: Option<usize>) -> WrittenCall {
+/// Adds to the reason of a malformed call the number of tokens, `cut`, after which a limit cut its reply.
+fn with_cut_reason(call: WrittenCall, cut: Option<usize>) -> WrittenCall {
     match (call, cut) {
         (WrittenCall::Malformed { text, reason }, Some(tokens)) => {
             WrittenCall::Malformed { text, reason: format!("{reason}; the reply was cut after {tokens} tokens") }
@@ -38,7 +38,7 @@ impl EpisodeState<'_> {
         }
         let reply = self.rollout.chat.parse_reply(&text, data.functions(seat));
         let cut = self.rollout.is_cut(&sampled.tokens).then_some(sampled.tokens.len());
-        let calls = reply.calls.into_iter().map(|call| told_of_cut(call, cut)).collect();
+        let calls = reply.calls.into_iter().map(|call| with_cut_reason(call, cut)).collect();
         let reply = Reply { message: reply.message, calls };
         let hooks = &mut hooks(self.rollout, &mut self.policy.contexts);
         Ok(self.episode.take_turn(hooks, reply, self.rollout.limits.calls).await)

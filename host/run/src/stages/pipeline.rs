@@ -356,3 +356,22 @@ impl Staleness {
 fn sampled_versions(segment: &Segment) -> impl Iterator<Item = u32> {
     segment.versions().iter().zip(segment.sampled()).filter(|(_, sampled)| **sampled).map(|(version, _)| *version)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `limits.turns` is 6: neither a schedule nor a sampler lifts it, and the shorter of both counts.
+    #[test]
+    fn no_turn_limit_is_above_that_of_the_run() {
+        for (scheduled, sampled, expected) in [
+            (None, None, None),
+            (None, Some(12), Some(6)),
+            (None, Some(4), Some(4)),
+            (Some(3), Some(12), Some(3)),
+            (Some(5), Some(4), Some(4)),
+        ] {
+            assert_eq!(turn_limit(6, scheduled, sampled), expected);
+        }
+    }
+}

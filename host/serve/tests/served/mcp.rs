@@ -212,7 +212,7 @@ async fn standard_input_and_output_serve_one_client() {
         assert_eq!(of(1)["result"]["protocolVersion"], "2025-11-25");
         assert!(of(2)["result"]["tools"].to_string().contains(expected), "{answers:?}");
         assert!(answers.iter().any(|answer| answer["error"]["code"] == -32600), "{answers:?}");
-        // One of the lines that is no JSON, and one of that which is too long.
+        // One of the lines that is not JSON, and one of that which is too long.
         let unread: Vec<&Json> = answers.iter().filter(|answer| answer["error"]["code"] == -32700).collect();
         assert!(unread.len() == 2 && unread.iter().all(|answer| answer["id"] == Json::Null), "{answers:?}");
         drop((lines, write));

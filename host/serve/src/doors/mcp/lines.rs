@@ -1,4 +1,4 @@
-//! The lines between a client and the protocol's library, which drops a line that is no JSON without an answer.
+//! The lines between a client and the protocol's library, which drops a line that is not JSON without an answer.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 /// Bytes that may wait between the client and the library in each direction.
 const BUFFER: usize = 1 << 16;
 
-/// Code of JSON-RPC for a line that is no JSON.
+/// Code of JSON-RPC for a line that is not JSON.
 const PARSE_ERROR: i32 = -32700;
 
 /// Tasks that connect the streams of a client with those of the library.
@@ -23,7 +23,7 @@ pub(super) struct Lines {
 pub(super) type LibraryStreams = (DuplexStream, DuplexStream);
 
 impl Lines {
-    /// Connects the streams of a client. Lines that are no JSON, or longer than `max_line` bytes, are answered with an error.
+    /// Connects the streams of a client. Lines that are not JSON, or longer than `max_line` bytes, are answered with an error.
     pub fn connect<R, W>(input: R, output: W, max_line: usize) -> (LibraryStreams, Self)
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -69,7 +69,7 @@ where
         let passed = match serde_json::from_slice::<IgnoredAny>(&line) {
             _ if line.iter().all(u8::is_ascii_whitespace) => true,
             Ok(_) => library.write_all(&line).await.is_ok(),
-            Err(error) => answer(&output, &format!("the line is no JSON: {error}")).await,
+            Err(error) => answer(&output, &format!("the line is not JSON: {error}")).await,
         };
         if !passed {
             return;

@@ -32,7 +32,7 @@ pub fn standard_streams() -> (StdioReader, StdioWriter) {
     stdio_pipes()
 }
 
-/// Serves one client until its input ends or `stop` is ready. Lines that are no JSON, or longer than `max_line` bytes, are
+/// Serves one client until its input ends or `stop` is ready. Lines that are not JSON, or longer than `max_line` bytes, are
 /// answered with an error.
 ///
 /// # Errors

@@ -286,7 +286,7 @@ fn units_that_change_the_value_are_not_ignored() {
             ("5", "5 xyz", "6 xyz"),
         ][..15],
     );
-    // Letters that are no word stay variables.
+    // Letters that do not form a word stay variables.
     assert!(!earns("The answer is 5 xy", "5") && !earns("The answer is 5k", "5") && !earns("The answer is 5k", "5000"));
 }
 
