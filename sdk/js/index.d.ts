@@ -258,7 +258,10 @@ export abstract class Tool {
   finalView?(): Record<string, Value>;
 }
 
-/** Kind of a turn. */
+/**
+ * Kind of a turn. A turn of kind `other` holds the thoughts of a seat before its message or calls, for a reward whose
+ * manifest has `"thoughts": true`.
+ */
 export type TurnKind = "message" | "call" | "answer" | "observation" | "other";
 
 /** Turn of a finished trajectory. */

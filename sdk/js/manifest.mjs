@@ -15,7 +15,7 @@ export const CAPABILITIES = ["assets", "model", "tools", "http"];
 export const FREE = ["log", "random", "clock"];
 
 const SCHEMA = 1;
-const KEYS = ["namespace", "capabilities", "optional", "deterministic", ...KINDS];
+const KEYS = ["namespace", "capabilities", "optional", "deterministic", "thoughts", ...KINDS];
 const NAME = /^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$/;
 const PLACE = /^[^#]+#[A-Za-z_$][\w$]*$/;
 // Semantic versioning: numbers without leading zeros, non-empty parts between dots, ASCII only.
@@ -63,7 +63,7 @@ export function projectOf(document) {
       throw new BuildError(`\`${key}\` in package.json is missing, which the manifest requires: add "${key}": "…"`);
     }
   }
-  const { namespace, capabilities = [], optional = [], deterministic = true } = table;
+  const { namespace, capabilities = [], optional = [], deterministic = true, thoughts = false } = table;
   if (namespace === undefined) throw missing("namespace", '"your-name"');
   if (!NAME.test(namespace)) throw wrong("namespace", "a name of lower-case letters, digits and `-`", '"your-name"');
   checkCapabilities("capabilities", capabilities);
@@ -72,17 +72,19 @@ export function projectOf(document) {
   if (unasked) throw new BuildError(`\`${unasked}\` is in "optional", not in "capabilities": add it to "capabilities" too`);
   if (typeof deterministic !== "boolean") throw wrong("deterministic", "true or false", "false");
   const classes = classesOf(table);
+  if (typeof thoughts !== "boolean") throw wrong("thoughts", "true or false", "true");
+  if (thoughts && !classes.reward) throw new BuildError('"thoughts" is for rewards, and this plugin has no reward: remove it');
   const { license, description } = document;
-  return { name, version, license, description, namespace, capabilities, optional, deterministic, classes };
+  return { name, version, license, description, namespace, capabilities, optional, deterministic, thoughts, classes };
 }
 
 /** Manifest as a JSON object. `rewardRange` is undefined for a plugin without a reward. */
 export function manifestOf(project, rewardRange) {
-  const { namespace, name, version, license, description, capabilities, optional, deterministic, classes } = project;
+  const { namespace, name, version, license, description, capabilities, optional, deterministic, thoughts, classes } = project;
   const kinds = KINDS.filter((kind) => classes[kind]);
   const contract = { version: VERSION, digest: digest() };
   const whole = { schema: SCHEMA, namespace, name, version, kinds, contract, license, description, capabilities, deterministic };
-  const fields = optional.length > 0 ? { ...whole, optional } : whole;
+  const fields = { ...whole, ...(optional.length > 0 && { optional }), ...(thoughts && { thoughts }) };
   if (rewardRange === undefined) return fields;
   const [low, high] = rewardRange;
   if (!(Number.isFinite(low) && Number.isFinite(high) && low <= high)) {

@@ -231,6 +231,7 @@ impl<'a> Table<'a> {
             steps: turn,
             state: None,
             probe_score: None,
+            thought_tokens: 0,
             note: None,
         });
         Ok(())

@@ -54,6 +54,7 @@ pub async fn rollout(
         calls: 1000,
         time: Duration::from_secs(3600),
         reply_tokens: 100_000,
+        reasoning_tokens: None,
         episode_bytes: DEFAULT_EPISODE_BYTES,
         live_bytes: DEFAULT_LIVE_BYTES,
         early_stop: EarlyStop::default(),

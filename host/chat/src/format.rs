@@ -20,8 +20,9 @@ use crate::error::ChatError;
 use crate::message::{Message, ReplyPiece, Role};
 use crate::prompt_cache::{Memo, ToolList, ToolLists};
 use crate::template::{self, Placeholders, TemplatePiece, placeholder};
+use crate::thoughts::{Begun, ThoughtMarks};
 use crate::tokenizer_limits;
-use crate::tool_call::{CallPiece, NewCall, ParsedReply, ToolFormat};
+use crate::tool_call::ToolFormat;
 
 /// The texts of a model folder from which its chat format is built.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub struct ChatFiles {
 /// A model's tokenizer, chat template and tool-call format.
 pub struct ChatFormat {
     /// Has the control tokens: for the template's own pieces and for decoding.
-    control: Tokenizer,
+    control: Arc<Tokenizer>,
     /// Has no control tokens: for every text from outside.
     plain: Tokenizer,
     /// The ids that plain text must never become.
@@ -48,6 +49,8 @@ pub struct ChatFormat {
     bos_token: String,
     eos_token: String,
     tool_format: ToolFormat,
+    /// The marks of thoughts in replies; none if replies are not split.
+    thoughts: Option<ThoughtMarks>,
     /// Stop tokens by the template and the configuration.
     template_stop: Vec<u32>,
     /// Those and the stop tokens of the tool-call format.
@@ -59,9 +62,27 @@ pub struct ChatFormat {
     pieces: Memo<String, Arc<[u32]>>,
 }
 
-/// The rendered text of a conversation at its last conversion to tokens, with placeholders.
-#[derive(Debug, Clone, Default)]
-pub struct Rendered(Arc<str>);
+/// A conversation at its last conversion to tokens.
+#[derive(Debug, Clone)]
+pub struct Rendered {
+    /// The rendered text, with placeholders.
+    text: Arc<str>,
+    begun: Begun,
+}
+
+impl Default for Rendered {
+    fn default() -> Self {
+        Self { text: Arc::default(), begun: Begun::No }
+    }
+}
+
+impl Rendered {
+    /// Whether the prompt has opened a thought that the reply continues.
+    #[must_use]
+    pub fn begun(&self) -> Begun {
+        self.begun
+    }
+}
 
 /// The tokens by which a context grows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,9 +132,11 @@ impl ChatFormat {
         let source = files.template.as_deref().or_else(|| config["chat_template"].as_str());
         let source = source.ok_or(ChatError::NoTemplate)?.to_owned();
         let tool_format = ToolFormat::detect(&source).unwrap_or_default();
+        let tokens = added.values().map(|token| token.content.as_str());
+        let thoughts = ThoughtMarks::detect(&source, tokens).unwrap_or_default();
         let environment = template::environment(source)?;
         let mut format = Self {
-            control,
+            control: Arc::new(control),
             plain,
             control_ids: added.keys().copied().collect(),
             control_texts: added.values().map(|token| token.content.clone()).collect(),
@@ -121,6 +144,7 @@ impl ChatFormat {
             bos_token: template::token_text(&config, "bos_token"),
             eos_token: template::token_text(&config, "eos_token"),
             tool_format,
+            thoughts: Some(thoughts),
             template_stop: Vec::new(),
             stop: Vec::new(),
             token_bytes,
@@ -141,28 +165,28 @@ impl ChatFormat {
         self
     }
 
+    /// Replaces the detected marks of thoughts; with `None`, thoughts stay in messages.
+    #[must_use]
+    pub fn with_thoughts(mut self, thoughts: Option<ThoughtMarks>) -> Self {
+        self.thoughts = thoughts;
+        self
+    }
+
+    /// The marks of thoughts; none if replies are not split.
+    #[must_use]
+    pub fn thoughts(&self) -> Option<&ThoughtMarks> {
+        self.thoughts.as_ref()
+    }
+
     /// The format of tool calls in replies.
     #[must_use]
     pub fn tool_format(&self) -> ToolFormat {
         self.tool_format
     }
 
-    /// Splits a reply's text into its message and its calls; see [`ToolFormat::parse`].
-    #[must_use]
-    pub fn parse_reply(&self, text: &str, functions: &[Function]) -> ParsedReply {
-        self.tool_format.parse(text, functions)
-    }
-
-    /// The tokens of a reply that consists of calls, as the model would have sampled it. Ends with the stop token.
-    ///
-    /// Names and arguments are tokenised as plain text and cannot become control tokens.
-    ///
-    /// # Errors
-    /// [`ChatError::Tokenize`] or [`ChatError::Forged`] for a text that the tokenizer cannot encode.
-    pub fn encode_calls(&self, calls: &[NewCall<'_>]) -> Result<Vec<u32>, ChatError> {
-        let pieces = self.tool_format.write(calls);
-        let pieces: Vec<ReplyPiece<'_>> = pieces.iter().map(CallPiece::as_reply).collect();
-        self.encode_reply(&pieces)
+    /// Whether the tokenizer has a control or added token with this text.
+    pub(crate) fn has_token(&self, text: &str) -> bool {
+        self.control_texts.iter().any(|token| token == text)
     }
 
     /// The tokens that end the policy's turn; the first is the one that the template writes.
@@ -204,8 +228,8 @@ impl ChatFormat {
         let tools = self.tool_lists.of(functions, &self.control_texts)?;
         let (roles, placeholders) = fill_placeholders(&tools, messages);
         let text = tools.shapes.get(&roles[..], || Ok(self.render(&tools, &roles, true)?.into()))?;
-        let tail = match text.strip_prefix(&*before.0) {
-            Some(grown) if !before.0.is_empty() => placeholders.strip_leading(grown),
+        let tail = match text.strip_prefix(&*before.text) {
+            Some(grown) if !before.text.is_empty() => placeholders.strip_leading(grown),
             _ => None,
         };
         let Encoded { mut tokens, mut observed } = self.encode(tail.unwrap_or(&text), &placeholders)?;
@@ -218,7 +242,9 @@ impl ChatFormat {
         } else {
             Extension::Restart(tokens)
         };
-        Ok(Observed { extension, rendered: Rendered(text), observed })
+        let tail = template::behind_placeholders(&text);
+        let begun = self.thoughts.as_ref().map_or(Begun::No, |marks| marks.begun(tail));
+        Ok(Observed { extension, rendered: Rendered { text, begun }, observed })
     }
 
     /// The text of sampled tokens, control tokens included, without the stop token at its end.
@@ -247,9 +273,9 @@ impl ChatFormat {
         decode_with(&self.control, tokens)
     }
 
-    /// A copy of the tokenizer, to decode tokens while they are sampled.
-    pub(crate) fn decoder(&self) -> Tokenizer {
-        self.control.clone()
+    /// The tokenizer, to decode tokens while they are sampled.
+    pub(crate) fn decoder(&self) -> Arc<Tokenizer> {
+        Arc::clone(&self.control)
     }
 
     /// Number of tokens of the tokenizer, added tokens included.

@@ -1,5 +1,7 @@
 //! Texts that end a reply, wherever they stand in its tokens.
 
+use std::sync::Arc;
+
 use gymkhana_policy::StopCondition;
 use tokenizers::Tokenizer;
 
@@ -16,7 +18,7 @@ pub struct StopTexts {
     texts: Vec<String>,
     /// Number of last tokens that can hold a text: each token has at least one byte.
     window: usize,
-    tokenizer: Tokenizer,
+    tokenizer: Arc<Tokenizer>,
 }
 
 impl StopTexts {

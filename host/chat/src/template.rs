@@ -148,6 +148,11 @@ impl<'a> Placeholders<'a> {
     }
 }
 
+/// The text behind the last placeholder of a rendering.
+pub(crate) fn behind_placeholders(text: &str) -> &str {
+    text.rsplit_once(CLOSE).map_or(text, |(_, tail)| tail)
+}
+
 fn next_placeholder(text: &str) -> Option<(&str, usize, &str)> {
     let (before, behind) = text.split_once(OPEN)?;
     let (number, after) = behind.split_once(CLOSE)?;

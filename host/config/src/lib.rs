@@ -30,6 +30,6 @@ pub use sections::{
     HubModel, LimitsSection, LossReduction, McpSection, MixedOutcomeTasks, ModelSection, Options, PluginSection,
     PolicySection, PrioritizedTasks, Priority, RecordedPreferences, RewardSection, RlStage, SamplerPhase,
     SamplerSection, SandboxSection, SeatBinding, SeatSection, SecretSection, ServerSection, SftStage, SourceKind,
-    SourceSection, Stage, StageSeat, StagedTasks, ToolFormatChoice, ToolSection, TrainerKind, TrainerSection,
-    TurnSchedule, WeightedTasks, WhenFailing, WrapperEntry,
+    SourceSection, Stage, StageSeat, StagedTasks, ThoughtsChoice, ThoughtsMarks, ThoughtsWord, ToolFormatChoice,
+    ToolSection, TrainerKind, TrainerSection, TurnSchedule, WeightedTasks, WhenFailing, WrapperEntry,
 };

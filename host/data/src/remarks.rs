@@ -3,8 +3,18 @@
 use std::collections::BTreeMap;
 
 use gymkhana_rows::Row;
+use serde_json::Value as Json;
 
+use crate::shape::THOUGHTS;
 use crate::source::{Record, Source};
+
+/// Keys of messages that a warning names.
+const MOST_KEYS: usize = 20;
+
+/// Whether a reader of messages knows a key.
+fn is_read(key: &str) -> bool {
+    ["role", "content", "tool_calls", "tool_call_id", "name"].contains(&key) || THOUGHTS.contains(&key)
+}
 
 /// Remarks on a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,6 +23,8 @@ pub struct Remarks {
     pub configurations: Vec<String>,
     /// Columns that were left out, with their types.
     pub left_out: BTreeMap<String, String>,
+    /// Keys of messages that no reader knows, with their numbers of messages.
+    pub unread_keys: BTreeMap<String, u64>,
     /// Rows whose `answer` is a list or an object of another form than a list of texts.
     pub structured_answers: u64,
 }
@@ -26,6 +38,11 @@ impl Remarks {
     /// Notes the columns that a record lacks.
     pub(crate) fn note(&mut self, record: &Record) {
         self.left_out.extend(record.left_out.iter().cloned());
+        let messages = record.columns.as_ref().ok().and_then(|columns| columns.get("messages")?.as_array());
+        for message in messages.into_iter().flatten().filter_map(Json::as_object) {
+            let unread = message.iter().filter(|(key, value)| !value.is_null() && !is_read(key));
+            unread.for_each(|(key, _)| *self.unread_keys.entry(key.clone()).or_default() += 1);
+        }
     }
 
     /// Notes the answer of a row.
@@ -48,6 +65,9 @@ impl Remarks {
         }
         for (column, kind) in &self.left_out {
             warnings.push(format!("the column `{column}` is left out: its type {kind} has no form in JSON"));
+        }
+        for (key, messages) in self.unread_keys.iter().take(MOST_KEYS) {
+            warnings.push(format!("the key `{key}` of messages is left out: {messages} messages have it"));
         }
         if self.structured_answers > 0 {
             let count = self.structured_answers;

@@ -166,7 +166,7 @@ impl EpisodeData {
     pub fn last_observations(&self) -> Vec<(u32, &Content)> {
         let shown = self.turns.iter().rev().map_while(|turn| match turn {
             Turn::Observation { seat, content } | Turn::Answer { seat, content, .. } => Some((*seat, content)),
-            Turn::Message { .. } | Turn::Call { .. } | Turn::MalformedCall { .. } => None,
+            Turn::Thought { .. } | Turn::Message { .. } | Turn::Call { .. } | Turn::MalformedCall { .. } => None,
         });
         let mut shown: Vec<_> = shown.filter(|(_, content)| !content.is_empty()).collect();
         shown.reverse();

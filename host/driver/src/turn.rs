@@ -17,6 +17,9 @@ use crate::session::ToolAnswer;
 /// Text and calls of a seat in one turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
+    /// Thoughts before the message. The record and rewards that ask for them see them, environments and other seats do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thoughts: Option<String>,
     /// Text outside the calls.
     pub message: String,
     /// Calls, in their order.
@@ -27,10 +30,10 @@ impl From<Advice> for Reply {
     /// The turn that an oracle advises.
     fn from(advice: Advice) -> Self {
         match advice {
-            Advice::Message(message) => Self { message, calls: vec![] },
+            Advice::Message(message) => Self { thoughts: None, message, calls: vec![] },
             Advice::Calls(calls) => {
                 let written = |call: Call| WrittenCall::Sound { name: call.name, arguments: call.arguments };
-                Self { message: String::new(), calls: calls.into_iter().map(written).collect() }
+                Self { thoughts: None, message: String::new(), calls: calls.into_iter().map(written).collect() }
             }
         }
     }
@@ -72,6 +75,9 @@ impl Episode {
         let seat = self.data.seat;
         if let Some(results) = self.data.results.get_mut(seat as usize) {
             results.clear();
+        }
+        if let Some(text) = reply.thoughts.filter(|text| !text.is_empty()) {
+            self.record(hooks, Turn::Thought { seat, text });
         }
         if reply.calls.is_empty() {
             return self.say(hooks, vec![Part::Text(reply.message)]).await.err();

@@ -32,6 +32,7 @@ fn record() -> EpisodeRecord {
             steps: 0,
             state: None,
             probe_score: None,
+            thought_tokens: 0,
             note: None,
         }],
         segments: vec![segment],

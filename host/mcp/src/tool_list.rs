@@ -127,6 +127,7 @@ impl ToolList {
             capabilities: BTreeSet::<Capability>::new(),
             optional: BTreeSet::new(),
             deterministic: false,
+            thoughts: false,
             reward_range: None,
             quick: false,
         })

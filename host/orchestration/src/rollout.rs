@@ -1,7 +1,7 @@
 //! Construction of a rollout from a run file, shared by runs, evaluations, replays and rescoring.
 
 use gymkhana_chat::ChatFormat;
-use gymkhana_config::RunFile;
+use gymkhana_config::{PolicySection, RunFile};
 use gymkhana_rollout::{AgentSettings, PluginSet, RewardSum, Rollout};
 
 use crate::error::{Classify, RunError, RunResult};
@@ -19,10 +19,7 @@ pub fn rollout(
     rewards: RewardSum,
     places: Option<usize>,
 ) -> RunResult<Rollout> {
-    let chat = match file.policy.tool_format.format() {
-        Some(format) => chat.with_tool_format(format),
-        None => chat,
-    };
+    let chat = chosen(chat, &file.policy);
     let limits = (&file.limits).into();
     let rules = bindings(&file.seats, set.seat_names()).into_iter().map(|seat| seat.section.rules()).collect();
     let rollout = Rollout::new(set, chat, limits, rewards, file.policy.system.clone(), file.failures.retries);
@@ -34,6 +31,19 @@ pub fn rollout(
         Some(places) => rollout.with_deterministic_places(places),
         None => rollout,
     })
+}
+
+/// A model's chat format with the choices of the run file.
+#[must_use]
+pub fn chosen(chat: ChatFormat, policy: &PolicySection) -> ChatFormat {
+    let chat = match policy.tool_format.format() {
+        Some(format) => chat.with_tool_format(format),
+        None => chat,
+    };
+    match policy.thoughts.marks() {
+        Some(marks) => chat.with_thoughts(marks),
+        None => chat,
+    }
 }
 
 /// The rollout with the agent program of the run file, if it has one. Starts the gateway.

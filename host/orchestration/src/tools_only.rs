@@ -37,6 +37,7 @@ pub fn tools_only() -> RunResult<Plugin> {
         capabilities: [].into(),
         optional: [].into(),
         deterministic: true,
+        thoughts: false,
         reward_range: None,
         quick: false,
     };

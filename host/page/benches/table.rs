@@ -115,8 +115,16 @@ fn episode(number: u64) -> EpisodeRecord {
         Turn::Message { seat: 0, content: say(format!("The answer is {}.", random.below(2000))) },
     ];
     let (seat, turn, transcript, steps) = (0, 0, 1, 0);
-    record.policy_turns =
-        vec![PolicyTurn { seat, turn, transcript, steps, state: None, probe_score: None, note: None }];
+    record.policy_turns = vec![PolicyTurn {
+        seat,
+        turn,
+        transcript,
+        steps,
+        state: None,
+        probe_score: None,
+        thought_tokens: 0,
+        note: None,
+    }];
     let tokens: Vec<u32> = (0..8).map(|_| random.below(50_000) as u32).collect();
     let mut segment = Segment::new(0);
     segment.append_given(&tokens, 0);

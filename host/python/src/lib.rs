@@ -15,6 +15,7 @@ mod options;
 mod play;
 mod plugin;
 mod process;
+mod reply;
 mod reward;
 mod runtime;
 mod tool;
@@ -33,6 +34,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<play::Episode>()?;
     module.add_class::<play::PySegment>()?;
     module.add_function(wrap_pyfunction!(play::play, module)?)?;
+    module.add_function(wrap_pyfunction!(reply::read_reply, module)?)?;
     module.add_function(wrap_pyfunction!(plugin::methods::load, module)?)?;
     module.add_function(wrap_pyfunction!(environment::vector::step_many, module)?)?;
     module.add_function(wrap_pyfunction!(local::local, module)?)?;

@@ -12,6 +12,11 @@ pub struct ProbeScore {
     pub without: Option<f64>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// A reply of a seat's policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PolicyTurn {
@@ -30,6 +35,9 @@ pub struct PolicyTurn {
     /// The score of the run's turn probe for this turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe_score: Option<ProbeScore>,
+    /// Number of the reply's first tokens that are thoughts, their marks included.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub thought_tokens: u32,
     /// The summary that the policy wrote before its context was replaced. Such a reply is not an action: the transcript
     /// does not contain it, and rewards do not see it.
     #[serde(skip_serializing_if = "Option::is_none")]

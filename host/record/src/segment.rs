@@ -18,6 +18,16 @@ pub struct Sampled {
     pub versions: Vec<u32>,
 }
 
+impl Sampled {
+    /// Keeps the first tokens.
+    pub fn truncate(&mut self, tokens: usize) {
+        self.tokens.truncate(tokens);
+        self.log_probs.truncate(tokens);
+        self.entropies.truncate(tokens);
+        self.versions.truncate(tokens);
+    }
+}
+
 /// Columns of different length.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("malformed segment: column `{column}` has {found} entries for {expected} tokens")]

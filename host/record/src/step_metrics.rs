@@ -103,6 +103,7 @@ pub mod rl {
         EPISODES = "episodes", "episodes", "episodes of the step, without dropped and unselected ones";
         SAMPLED_TOKENS = "sampled_tokens", "tokens", "tokens that the policies of all seats sampled";
         REPLY_TOKENS = "reply_tokens", "tokens per reply", "mean length of the replies of the run's policy";
+        THOUGHT_TOKENS = "thought_tokens", "tokens per reply", "mean number of tokens of the thoughts in these replies";
         CUT_REPLIES = "cut_replies", "share, 0 to 1", "share of these replies that no stop token or stop text ended, \
             but `limits.reply_tokens` or the context";
         CUT_SHORT = "cut_short", "share, 0 to 1", "share of the step's episodes that a limit cut short: one of the \

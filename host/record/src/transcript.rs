@@ -8,6 +8,14 @@ use crate::{Call, Content};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "turn")]
 pub enum Turn {
+    /// Thoughts of a seat before its message or its calls. Environments, other seats, and rewards that do not ask for
+    /// them do not see them.
+    Thought {
+        /// The thinker.
+        seat: u32,
+        /// The text without its marks.
+        text: String,
+    },
     /// A seat's message: its text without calls.
     Message {
         /// The speaker.
@@ -59,7 +67,7 @@ impl Turn {
     pub fn caller(&self) -> Option<u32> {
         match self {
             Self::Call { seat, .. } | Self::MalformedCall { seat, .. } => Some(*seat),
-            Self::Message { .. } | Self::Answer { .. } | Self::Observation { .. } => None,
+            Self::Thought { .. } | Self::Message { .. } | Self::Answer { .. } | Self::Observation { .. } => None,
         }
     }
 }

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use gymkhana_chat::{ChatError, ChatFormat, StopTexts};
+use gymkhana_chat::{Begun, ChatError, ChatFormat, StopTexts};
 use gymkhana_policy::StopCondition;
 use gymkhana_record::EpisodeRecord;
 use tokio::sync::{Mutex, MutexGuard};
@@ -238,6 +238,15 @@ impl Rollout {
     #[must_use]
     pub fn names_facts(&self) -> bool {
         self.reward_sum.names_facts(&self.plugins.terms())
+    }
+
+    /// The condition that ends a reply besides its stop tokens. `begun` tells whether the prompt has opened a thought.
+    pub(crate) fn stop_condition(&self, begun: Begun) -> Option<Arc<dyn StopCondition>> {
+        let texts = self.stop_texts.clone();
+        match self.limits.reasoning_tokens {
+            Some(limit) => self.chat.thought_limit(limit, begun, texts),
+            None => texts,
+        }
     }
 
     /// Whether a reply ended at a limit of tokens: it ends with no stop token and holds no stop text.

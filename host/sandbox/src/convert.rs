@@ -20,6 +20,11 @@ impl<'a> ContentParam<'a> {
         }
     }
 
+    /// One part of text.
+    pub fn of_text(text: &'a str) -> Self {
+        Self::One([types::PartParam::Text(text)])
+    }
+
     pub fn as_slice(&self) -> &[types::PartParam<'a>] {
         match self {
             Self::One(one) => one,

@@ -28,6 +28,8 @@ struct Step<'r> {
     step_id: usize,
     source: &'static str,
     message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_content: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tool_calls: Vec<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -154,6 +156,7 @@ fn step<'r>(action: Action<'_>, reply: Option<&Reply<'r>>, record: &EpisodeRecor
     Step {
         source: "agent",
         message: action.text.unwrap_or_default(),
+        reasoning_content: action.thoughts.map(str::to_owned),
         tool_calls: action.calls.iter().map(call).collect(),
         metrics: reply.map(metrics),
         llm_call_count: if action.reply.is_some() { Some(1) } else { program },

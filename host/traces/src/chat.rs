@@ -22,7 +22,8 @@ pub(crate) fn openai(record: &EpisodeRecord, seat: u32, about: &About) -> serde_
 }
 
 /// A line of ShareGPT's format: `conversations` of `from` and `value`, and `tools` as text; none for a seat that did
-/// nothing. The text of a reply with calls is a turn of its own before them.
+/// nothing. The text of a reply with calls is a turn of its own before them. Thoughts stand before the text, in the
+/// marks `<think>` and `</think>`.
 pub(crate) fn share_gpt(record: &EpisodeRecord, seat: u32, about: &About) -> serde_json::Result<Option<String>> {
     let Some(messages) = messages(record, seat, about) else { return Ok(None) };
     let mut line = figures(record, seat);
@@ -39,7 +40,7 @@ pub(crate) fn share_gpt(record: &EpisodeRecord, seat: u32, about: &About) -> ser
 enum Message<'r> {
     System(&'r str),
     User(String),
-    Assistant { text: String, calls: Vec<&'r Call> },
+    Assistant { thoughts: Option<&'r str>, text: String, calls: Vec<&'r Call> },
     Tool { id: &'r str, text: String },
 }
 
@@ -49,14 +50,20 @@ impl Message<'_> {
             Self::System(text) => json!({"role": "system", "content": text}),
             Self::User(text) => json!({"role": "user", "content": text}),
             Self::Tool { id, text } => json!({"role": "tool", "tool_call_id": id, "content": text}),
-            Self::Assistant { text, calls } if calls.is_empty() => json!({"role": "assistant", "content": text}),
-            Self::Assistant { text, calls } => {
+            Self::Assistant { thoughts, text, calls } => {
                 let call = |call: &&Call| {
                     json!({"id": call.id, "type": "function",
                         "function": {"name": call.name, "arguments": call.arguments}})
                 };
-                let content = if text.is_empty() { Json::Null } else { text.as_str().into() };
-                json!({"role": "assistant", "content": content, "tool_calls": calls.iter().map(call).collect::<Vec<_>>()})
+                let content = if text.is_empty() && !calls.is_empty() { Json::Null } else { text.as_str().into() };
+                let mut message = json!({"role": "assistant", "content": content});
+                if let Some(thoughts) = thoughts {
+                    message["reasoning_content"] = (*thoughts).into();
+                }
+                if !calls.is_empty() {
+                    message["tool_calls"] = calls.iter().map(call).collect();
+                }
+                message
             }
         }
     }
@@ -67,9 +74,12 @@ impl Message<'_> {
             Self::System(text) => vec![turn("system", text)],
             Self::User(text) => vec![turn("human", text)],
             Self::Tool { text, .. } => vec![turn("observation", text)],
-            Self::Assistant { text, calls } => {
+            Self::Assistant { thoughts, text, calls } => {
+                let thoughts =
+                    thoughts.map(|thoughts| format!("<think>\n{thoughts}\n</think>\n\n")).unwrap_or_default();
+                let text = thoughts + text;
                 let call = |call: &&Call| json!({"name": call.name, "arguments": arguments(call)});
-                let spoken = (!text.is_empty() || calls.is_empty()).then(|| turn("gpt", text));
+                let spoken = (!text.is_empty() || calls.is_empty()).then(|| turn("gpt", &text));
                 let made = match &calls[..] {
                     [] => None,
                     [only] => Some(call(only)),
@@ -92,7 +102,10 @@ fn messages<'r>(record: &'r EpisodeRecord, seat: u32, about: &'r About) -> Optio
             // A tool's message without a call is refused by trainers and servers.
             Event::Answered { id: None, text, .. } => messages.push(Message::User(text)),
             Event::Did(action) if action.is_note => {}
-            Event::Did(action) => messages.push(Message::Assistant { text: action.said(), calls: action.calls }),
+            Event::Did(action) => {
+                let (thoughts, text) = (action.thoughts, action.said());
+                messages.push(Message::Assistant { thoughts, text, calls: action.calls });
+            }
         }
     }
     messages.iter().any(|message| matches!(message, Message::Assistant { .. })).then_some(messages)
@@ -104,10 +117,11 @@ pub(crate) fn for_people(record: &EpisodeRecord, seat: u32, about: &About) -> St
         Message::System(text) => format!("system: {text}"),
         Message::User(text) => format!("user: {text}"),
         Message::Tool { text, .. } => format!("tool: {text}"),
-        Message::Assistant { text, calls } => {
+        Message::Assistant { thoughts, text, calls } => {
+            let thoughts = thoughts.map(|thoughts| format!("(thinks: {thoughts})"));
             let calls = calls.iter().map(|call| format!("{}({})", call.name, call.arguments));
             let said = (!text.is_empty() || calls.len() == 0).then(|| text.clone());
-            format!("assistant: {}", said.into_iter().chain(calls).collect::<Vec<_>>().join("\n"))
+            format!("assistant: {}", thoughts.into_iter().chain(said).chain(calls).collect::<Vec<_>>().join("\n"))
         }
     };
     let messages = messages(record, seat, about).unwrap_or_default();

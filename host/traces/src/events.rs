@@ -27,6 +27,8 @@ pub(crate) enum Event<'r> {
 pub(crate) struct Action<'r> {
     /// The policy's reply of this number; none for an action that no policy took, such as the output of an agent program.
     pub reply: Option<u32>,
+    /// Thoughts before the text and the calls.
+    pub thoughts: Option<&'r str>,
     /// Text outside the calls.
     pub text: Option<String>,
     /// Calls.
@@ -49,7 +51,8 @@ impl Action<'_> {
 /// Seats that occur in a transcript, with repeats.
 pub(crate) fn seats(record: &EpisodeRecord) -> impl Iterator<Item = u32> {
     record.turns.iter().map(|turn| match turn {
-        Turn::Message { seat, .. }
+        Turn::Thought { seat, .. }
+        | Turn::Message { seat, .. }
         | Turn::Call { seat, .. }
         | Turn::MalformedCall { seat, .. }
         | Turn::Answer { seat, .. }
@@ -111,6 +114,15 @@ impl<'r> Builder<'r> {
 
     fn add(&mut self, turn: &'r Turn) {
         match turn {
+            Turn::Thought { text, .. } => {
+                // A reply has its thoughts before everything else.
+                let began =
+                    |open: &Action<'_>| open.thoughts.is_some() || open.text.is_some() || !open.calls.is_empty();
+                if self.open.as_ref().is_some_and(began) {
+                    self.close();
+                }
+                self.action().thoughts = Some(text);
+            }
             Turn::Observation { content, .. } => {
                 self.close();
                 self.events.push(Event::Heard(text_of(content)));

@@ -13,7 +13,7 @@ fn text(text: &str) -> Content {
 }
 
 fn policy_turn(turn: u32, transcript: u32) -> PolicyTurn {
-    PolicyTurn { seat: 0, turn, transcript, steps: 0, state: None, probe_score: None, note: None }
+    PolicyTurn { seat: 0, turn, transcript, steps: 0, state: None, probe_score: None, thought_tokens: 0, note: None }
 }
 
 fn sampled(tokens: &[u32], log_prob: f32) -> Sampled {

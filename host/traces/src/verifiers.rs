@@ -154,6 +154,9 @@ fn assistant(action: &Action<'_>) -> Json {
     let texts = action.text.iter().map(String::as_str).chain(action.malformed.iter().map(|(_, text)| *text));
     let text = texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
     let mut message = json!({"role": "assistant", "content": text});
+    if let Some(thoughts) = action.thoughts {
+        message["reasoning_content"] = thoughts.into();
+    }
     if !action.calls.is_empty() {
         let call = |call: &&gymkhana_record::Call| json!({"id": call.id, "type": "function", "name": call.name, "arguments": call.arguments});
         message["tool_calls"] = action.calls.iter().map(call).collect::<Vec<_>>().into();

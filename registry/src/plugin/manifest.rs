@@ -85,6 +85,8 @@ pub struct Manifest {
     pub deterministic: bool,
     /// Range of the totals of a reward, if declared.
     pub reward_range: Option<RewardRange>,
+    /// True for a reward that reads the thoughts of seats beside their messages.
+    pub thoughts: bool,
     /// True for a quick build, which serves to try a plugin out and cannot be published.
     pub quick: bool,
 }
@@ -174,6 +176,8 @@ struct ManifestJson {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reward_range: Option<RewardRange>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    thoughts: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     quick: bool,
 }
 
@@ -223,6 +227,7 @@ impl TryFrom<ManifestJson> for Manifest {
             optional: json.optional,
             deterministic: json.deterministic,
             reward_range: json.reward_range,
+            thoughts: json.thoughts,
             quick: json.quick,
         })
     }
@@ -243,6 +248,7 @@ impl From<Manifest> for ManifestJson {
             optional: manifest.optional,
             deterministic: manifest.deterministic,
             reward_range: manifest.reward_range,
+            thoughts: manifest.thoughts,
             quick: manifest.quick,
         }
     }

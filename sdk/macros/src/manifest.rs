@@ -13,7 +13,7 @@ use crate::nearest;
 const SCHEMA: u32 = 1;
 /// First bytes of the section.
 const MAGIC: &[u8; 4] = b"GYMK";
-const KEYS: [&str; 5] = ["namespace", "capabilities", "optional", "deterministic", "range"];
+const KEYS: [&str; 6] = ["namespace", "capabilities", "optional", "deterministic", "range", "thoughts"];
 /// Imports that a plugin must declare. `log`, `random` and `clock` are always available.
 const CAPABILITIES: [&str; 4] = ["assets", "model", "tools", "http"];
 /// Import that every wrapper has, and no other plugin.
@@ -109,6 +109,9 @@ impl Manifest {
         if let Some(range) = reward_range {
             field("reward-range", json!(range));
         }
+        if thoughts(metadata, kinds)? {
+            field("thoughts", json!(true));
+        }
         Ok(Self { json: Value::Object(fields).to_string(), reward_range })
     }
 
@@ -166,6 +169,16 @@ fn deterministic(metadata: &Table) -> Result<bool, String> {
         None => Ok(true),
         Some(value) => value.as_bool().ok_or_else(|| wrong("deterministic", "true or false", "deterministic = false")),
     }
+}
+
+/// Whether a reward reads the thoughts of seats.
+fn thoughts(metadata: &Table, kinds: &[Kind]) -> Result<bool, String> {
+    let Some(value) = metadata.get("thoughts") else { return Ok(false) };
+    if !kinds.contains(&Kind::Reward) {
+        let reason = "is for rewards, and this plugin has no reward: remove it";
+        return Err(format!("`thoughts` in [package.metadata.gymkhana] {reason}"));
+    }
+    value.as_bool().ok_or_else(|| wrong("thoughts", "true or false", "thoughts = true"))
 }
 
 fn reward_range(metadata: &Table, kinds: &[Kind]) -> Result<Option<[f64; 2]>, String> {

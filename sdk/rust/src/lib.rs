@@ -10,6 +10,7 @@
 //! namespace = "your-name"
 //! capabilities = []       # any of "assets", "model", "tools", "http" (default: empty)
 //! deterministic = true    # equal inputs give equal output bytes (default: true)
+//! thoughts = false        # whether a reward reads the thoughts of seats (default: false)
 //! range = [0.0, 1.0]      # rewards only: smallest and largest total
 //! ```
 //!

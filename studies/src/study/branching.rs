@@ -98,6 +98,7 @@ async fn word_problems() -> Result<Rollout> {
         calls: 4,
         time: std::time::Duration::from_secs(3600),
         reply_tokens: 96,
+        reasoning_tokens: None,
         episode_bytes: DEFAULT_EPISODE_BYTES,
         live_bytes: DEFAULT_LIVE_BYTES,
         early_stop: EarlyStop::default(),

@@ -75,6 +75,7 @@ async fn rollout(trainer: &Trainer) -> Result<Rollout> {
         calls: 1,
         time: std::time::Duration::from_secs(600),
         reply_tokens: 1,
+        reasoning_tokens: None,
         episode_bytes: DEFAULT_EPISODE_BYTES,
         live_bytes: DEFAULT_LIVE_BYTES,
         early_stop: EarlyStop::default(),

@@ -92,6 +92,7 @@ pub fn limits() -> Limits {
         calls: 64,
         time: Duration::from_secs(600),
         reply_tokens: 10_000,
+        reasoning_tokens: None,
         episode_bytes: DEFAULT_EPISODE_BYTES,
         live_bytes: DEFAULT_LIVE_BYTES,
         early_stop: EarlyStop::default(),

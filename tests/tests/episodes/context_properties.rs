@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::common::{Table, call, limits, plan, rollout_with};
 use crate::recorder::{Recorder, assert_saw};
-use gymkhana_chat::ReplyPiece;
+use gymkhana_chat::{Begun, ReplyPiece};
 use gymkhana_policy::GenerateRequest;
 use gymkhana_record::{EpisodeRecord, Sampled, Seed, Stream, Turn, WrittenCall};
 use gymkhana_rollout::{Actor, ContextStrategy, Difference, Limits, Rollout, Summary, Window};
@@ -66,6 +66,7 @@ fn some_limits(random: &mut Stream) -> Limits {
         context_tokens: 300 + random.below(4000) as usize,
         calls: 1 + random.below(20) as u32,
         reply_tokens: 5 + random.below(400) as usize,
+        reasoning_tokens: None,
         ..limits()
     }
 }
@@ -169,7 +170,7 @@ fn assert_called(record: &EpisodeRecord, rollout: &Rollout, exchanges: &[(Genera
         let text = rollout.chat().decode_reply(&sampled.tokens).unwrap();
         match &turn.note {
             Some(note) => assert_eq!(note, &text),
-            None => written.extend(rollout.chat().parse_reply(&text, &[]).calls),
+            None => written.extend(rollout.chat().parse_reply(&text, &[], Begun::No).calls),
         }
     }
     let names: Vec<String> = written

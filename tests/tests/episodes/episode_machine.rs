@@ -126,6 +126,7 @@ fn answer(written: Written, count: &mut u32) -> (bool, String) {
 fn entries(record: &EpisodeRecord, predicted: &[Entry]) -> Vec<Entry> {
     let entry = |(place, turn): (usize, &Turn)| match turn {
         Turn::Message { content, .. } => Entry::Message(text_of(content)),
+        Turn::Thought { .. } => unreachable!("no reply of this test thinks"),
         Turn::Observation { content, .. } => Entry::Observation(text_of(content)),
         Turn::Call { call, .. } => {
             let names = ["calculate", "state", "error", "trap", "nothing"];

@@ -50,7 +50,7 @@ async fn replayed_offline(user: &str, record: &EpisodeRecord) -> EpisodeRecord {
 fn shown(record: &EpisodeRecord) -> Vec<String> {
     let shown = record.turns.iter().filter_map(|turn| match turn {
         Turn::Observation { content, .. } | Turn::Answer { content, .. } => Some(text_of(content)),
-        Turn::Message { .. } | Turn::Call { .. } | Turn::MalformedCall { .. } => None,
+        Turn::Thought { .. } | Turn::Message { .. } | Turn::Call { .. } | Turn::MalformedCall { .. } => None,
     });
     shown.collect()
 }

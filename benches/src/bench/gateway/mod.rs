@@ -89,6 +89,7 @@ fn settings() -> SessionSettings {
             turns: 1000,
             context_tokens: 1 << 20,
             reply_tokens: 1000,
+            reasoning_tokens: None,
             bytes: 1 << 30,
             program_time: time,
             episode_time: time,

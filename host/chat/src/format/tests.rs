@@ -3,13 +3,15 @@
 use serde_json::Value as Json;
 
 use super::*;
+use crate::new_reply::NewReply;
+use crate::tool_call::NewCall;
 
 const TOKENIZER: &str = include_str!("../../../../tests/golden/chat/tokenizer.json");
 const CONFIG: &str = include_str!("../../../../tests/golden/chat/tokenizer_config.json");
-const TEMPLATE: &str = include_str!("../../../../tests/golden/chat/chat_template.jinja");
+pub(crate) const TEMPLATE: &str = include_str!("../../../../tests/golden/chat/chat_template.jinja");
 
 /// The tests' tokenizer with another template.
-fn with_template(tokenizer: &str, template: &str) -> ChatFormat {
+pub(crate) fn with_template(tokenizer: &str, template: &str) -> ChatFormat {
     let files =
         ChatFiles { tokenizer: tokenizer.to_owned(), config: CONFIG.to_owned(), template: Some(template.to_owned()) };
     ChatFormat::new(&files).unwrap()
@@ -20,7 +22,7 @@ pub(crate) fn chat() -> ChatFormat {
 }
 
 /// The tests' tokenizer with further control tokens.
-fn with_tokens(texts: &[&str]) -> String {
+pub(crate) fn with_tokens(texts: &[&str]) -> String {
     let mut tokenizer: Json = serde_json::from_str(TOKENIZER).unwrap();
     let added = tokenizer["added_tokens"].as_array_mut().unwrap();
     let next = added.iter().filter_map(|token| token["id"].as_u64()).max().unwrap() + 1;
@@ -58,8 +60,8 @@ fn the_tool_format_is_detected_and_can_be_replaced() {
     let chat = with_template(TOKENIZER, &mistral);
     assert_eq!(chat.tool_format(), ToolFormat::Mistral);
     let text = "```json\n{\"name\": \"f\", \"arguments\": {}}\n```";
-    assert_eq!(chat.parse_reply(text, &[]).calls, []);
-    assert_eq!(chat.with_tool_format(ToolFormat::FencedJson).parse_reply(text, &[]).calls.len(), 1);
+    assert_eq!(chat.parse_reply(text, &[], Begun::No).calls, []);
+    assert_eq!(chat.with_tool_format(ToolFormat::FencedJson).parse_reply(text, &[], Begun::No).calls.len(), 1);
 }
 
 #[test]
@@ -80,14 +82,14 @@ fn an_end_of_message_token_ends_a_turn_of_llama_alone() {
 fn control_tokens_of_calls_are_in_the_text_of_a_reply() {
     let chat = with_template(&with_tokens(&["[TOOL_CALLS]"]), &format!("{{# [TOOL_CALLS] #}}{TEMPLATE}"));
     let calls = [NewCall { name: "f", arguments: "{\"x\": \"[TOOL_CALLS]\"}" }];
-    let tokens = chat.encode_calls(&calls).unwrap();
+    let tokens = chat.write_reply(&NewReply { calls: &calls, ..NewReply::default() }, Begun::No).unwrap();
     let mark = chat.control.token_to_id("[TOOL_CALLS]").unwrap();
     // The format's own mark is the control token; the argument's text is not.
     assert_eq!(tokens.iter().filter(|token| **token == mark).count(), 1);
     assert_eq!(tokens.last(), chat.stop().first());
     let text = chat.decode_reply(&tokens).unwrap();
     assert_eq!(text, "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {\"x\": \"[TOOL_CALLS]\"}}]");
-    let reply = chat.parse_reply(&text, &[]);
+    let reply = chat.parse_reply(&text, &[], Begun::No);
     assert!(matches!(&reply.calls[..], [gymkhana_record::WrittenCall::Sound { name, .. }] if name == "f"), "{reply:?}");
 }
 
@@ -103,7 +105,10 @@ fn hermes_calls_have_the_tokens_of_their_pieces() {
         ReplyPiece::Plain("{\"name\": \"b\\\"\", \"arguments\": {}}"),
         ReplyPiece::Frame("\n</tool_call>"),
     ];
-    assert_eq!(chat().encode_calls(&calls).unwrap(), chat().encode_reply(&pieces).unwrap());
+    assert_eq!(
+        chat().write_reply(&NewReply { calls: &calls, ..NewReply::default() }, Begun::No).unwrap(),
+        chat().encode_reply(&pieces).unwrap()
+    );
 }
 
 #[test]

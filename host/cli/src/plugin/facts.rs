@@ -48,7 +48,7 @@ async fn play(episode: &mut Episode) -> Result<Vec<String>, String> {
     for _ in 0..MAX_TURNS {
         let advice = episode.advise(&NoHooks).await.map_err(|failure: Failure| failure.to_string())?;
         let reply = match advice {
-            Advice::Message(message) => Reply { message, calls: vec![] },
+            Advice::Message(message) => Reply { thoughts: None, message, calls: vec![] },
             Advice::Calls(calls) => {
                 let functions = episode.data.functions(episode.data.seat);
                 let is_known = |name: &str| functions.iter().any(|function| function.name == name);
@@ -56,7 +56,7 @@ async fn play(episode: &mut Episode) -> Result<Vec<String>, String> {
                     return Err(format!("its oracle calls `{}`, which no plugin here has", call.name));
                 }
                 let written = |Call { name, arguments, .. }| WrittenCall::Sound { name, arguments };
-                Reply { message: String::new(), calls: calls.into_iter().map(written).collect() }
+                Reply { thoughts: None, message: String::new(), calls: calls.into_iter().map(written).collect() }
             }
         };
         if episode.take_turn(&mut NoHooks, reply, u32::MAX).await.is_some() {

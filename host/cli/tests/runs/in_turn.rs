@@ -64,6 +64,7 @@ async fn rollout(desk: &Desk) -> Rollout {
     let limits = Limits {
         turns: 2,
         reply_tokens: 24,
+        reasoning_tokens: None,
         context_tokens: 320,
         calls: 32,
         time: Duration::from_secs(600),

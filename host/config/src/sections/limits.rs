@@ -20,6 +20,10 @@ pub struct LimitsSection {
     /// Tokens per reply; a longer reply is cut.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub reply_tokens: usize,
+    /// Tokens of the thoughts in a reply; a reply that still thinks then is cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000_000), extend("x-default" = "`limits.reply_tokens`"))]
+    pub reasoning_tokens: Option<usize>,
     /// Tokens per context, prompt and replies together; at most the model's context length.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 10_000_000), extend("x-default" = "the model's context length"))]
@@ -49,6 +53,7 @@ impl Default for LimitsSection {
         Self {
             turns: 8,
             reply_tokens: 256,
+            reasoning_tokens: None,
             context_tokens: None,
             calls: 32,
             seconds: 600.0,
@@ -64,6 +69,8 @@ impl LimitsSection {
     pub(crate) fn check(&self) -> Result<(), RunFileError> {
         check_range("limits.turns", self.turns, 1..=100_000, "a number from 1 to 100000")?;
         check_range("limits.reply_tokens", self.reply_tokens, 1..=1_000_000, "a number from 1 to 1000000")?;
+        let thoughts = self.reasoning_tokens.unwrap_or(1);
+        check_range("limits.reasoning_tokens", thoughts, 1..=1_000_000, "a number from 1 to 1000000")?;
         let context = self.context_tokens.unwrap_or(2);
         check_range("limits.context_tokens", context, 2..=10_000_000, "a number from 2 to 10000000")?;
         check_range("limits.calls", self.calls, 1..=100_000, "a number from 1 to 100000")?;
@@ -115,6 +122,7 @@ impl From<&LimitsSection> for gymkhana_rollout::Limits {
             episode_bytes: section.episode_mib << 20,
             live_bytes: section.live_mib << 20,
             reply_tokens: section.reply_tokens,
+            reasoning_tokens: section.reasoning_tokens,
             early_stop: section.early_stop,
         }
     }

@@ -27,7 +27,8 @@ pub use grants::{HttpSection, ModelSection, PluginSection, SecretSection};
 pub use limits::LimitsSection;
 pub use mcp::McpSection;
 pub use policy::{
-    Checkpoint, HubModel, LossReduction, PolicySection, ServerSection, ToolFormatChoice, TrainerKind, TrainerSection,
+    Checkpoint, HubModel, LossReduction, PolicySection, ServerSection, ThoughtsChoice, ThoughtsMarks, ThoughtsWord,
+    ToolFormatChoice, TrainerKind, TrainerSection,
 };
 pub use retention::CheckpointsSection;
 pub use rewards::RewardSection;

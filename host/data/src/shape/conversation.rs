@@ -14,6 +14,8 @@ pub enum ChatMessage {
     User(String),
     /// A reply: its text, and its calls after it.
     Assistant {
+        /// The thoughts before the text, where the row gives them apart from it.
+        thoughts: Option<String>,
         /// The text; empty if the reply has calls only.
         text: String,
         /// The calls.
@@ -109,9 +111,23 @@ pub(super) fn openai(entry: &Json) -> Result<ChatMessage, String> {
                 Some(_) => return Err("`tool_calls` is not a list".to_owned()),
             };
             let text = if calls.is_empty() { spoken(text)? } else { text.unwrap_or_default() };
-            Ok(ChatMessage::Assistant { text, calls })
+            Ok(ChatMessage::Assistant { thoughts: thoughts(entry)?, text, calls })
         }
         other => Err(format!("the role `{other}` is none of system, developer, user, assistant, tool and function")),
+    }
+}
+
+/// Keys of a message that hold its thoughts.
+pub(crate) const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "thinking"];
+
+/// Thoughts of a message.
+fn thoughts(entry: &Json) -> Result<Option<String>, String> {
+    let given =
+        THOUGHTS.iter().find_map(|key| entry.get(key).filter(|value| !value.is_null()).map(|value| (key, value)));
+    match given {
+        None => Ok(None),
+        Some((_, Json::String(text))) => Ok(Some(text.clone()).filter(|text| !text.trim().is_empty())),
+        Some((key, _)) => Err(format!("`{key}` is not a text")),
     }
 }
 
@@ -154,9 +170,9 @@ mod tests {
         vec![
             ChatMessage::System("Add.".to_owned()),
             ChatMessage::User("2 + 2?".to_owned()),
-            ChatMessage::Assistant { text: "I add.".to_owned(), calls: vec![call] },
+            ChatMessage::Assistant { thoughts: None, text: "I add.".to_owned(), calls: vec![call] },
             ChatMessage::Tool("4".to_owned()),
-            ChatMessage::Assistant { text: "Four.".to_owned(), calls: vec![] },
+            ChatMessage::Assistant { thoughts: None, text: "Four.".to_owned(), calls: vec![] },
         ]
     }
 
@@ -196,7 +212,8 @@ mod tests {
     fn calls_of_share_gpt_are_read_in_other_forms() {
         let call = json!({"name": "f", "arguments": {"a": 1}});
         let made = ChatCall { name: "f".to_owned(), arguments: json!({"a": 1}).as_object().unwrap().clone() };
-        let calls = |made: &[ChatCall]| ChatMessage::Assistant { text: String::new(), calls: made.to_vec() };
+        let calls =
+            |made: &[ChatCall]| ChatMessage::Assistant { thoughts: None, text: String::new(), calls: made.to_vec() };
         for (from, value, count) in [
             ("function_call", call.clone(), 1),
             ("tool_call", json!([call, call]), 2),
@@ -204,7 +221,7 @@ mod tests {
         ] {
             let row = json!({"conversations": [{"from": "human", "value": "?"}, {"from": from, "value": value},
                 {"from": "tool_response", "value": "4"}, {"role": "assistant", "content": "Four."}]});
-            let replied = ChatMessage::Assistant { text: "Four.".to_owned(), calls: vec![] };
+            let replied = ChatMessage::Assistant { thoughts: None, text: "Four.".to_owned(), calls: vec![] };
             let expected = [
                 ChatMessage::User("?".to_owned()),
                 calls(&vec![made.clone(); count]),

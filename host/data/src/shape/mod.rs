@@ -9,6 +9,7 @@ mod prompted;
 
 use serde_json::{Map, Value as Json};
 
+pub(crate) use conversation::THOUGHTS;
 pub use conversation::{ChatCall, ChatMessage, Conversation};
 use gymkhana_rows::Row;
 pub use mapping::Mapping;

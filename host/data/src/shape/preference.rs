@@ -103,7 +103,7 @@ mod tests {
     }
 
     fn reply(text: &str) -> ChatMessage {
-        ChatMessage::Assistant { text: text.to_owned(), calls: vec![] }
+        ChatMessage::Assistant { thoughts: None, text: text.to_owned(), calls: vec![] }
     }
 
     fn conversation(messages: &[ChatMessage], replies: usize) -> Conversation {

@@ -40,7 +40,9 @@ pub(super) fn completed(columns: &Map<String, Json>, name: &str) -> Result<Conve
             }
             answer
         }
-        (None, Json::String(text)) => vec![ChatMessage::Assistant { text: text.clone(), calls: vec![] }],
+        (None, Json::String(text)) => {
+            vec![ChatMessage::Assistant { thoughts: None, text: text.clone(), calls: vec![] }]
+        }
         (None, other) => return Err(format!("`{name}` is {other}, not a text or a list of messages")),
     };
     with_answer(&prompt, &answer, name, columns)
@@ -58,7 +60,7 @@ pub(super) fn with_answer(
         return Err(format!("the prompt ends with a reply of the assistant, which `{name}` cannot continue"));
     }
     match answer.first() {
-        Some(ChatMessage::Assistant { text, calls }) if text.is_empty() && calls.is_empty() => {
+        Some(ChatMessage::Assistant { thoughts: None, text, calls }) if text.is_empty() && calls.is_empty() => {
             return Err(format!("`{name}` is empty"));
         }
         Some(ChatMessage::Assistant { .. }) => {}

@@ -119,6 +119,7 @@ impl AgentHarness {
                 turns: task.turns,
                 context_tokens: limits.context_tokens,
                 reply_tokens: limits.reply_tokens,
+                reasoning_tokens: limits.reasoning_tokens,
                 bytes: limits.episode_bytes,
                 program_time: self.settings.time,
                 episode_time: limits.time,

@@ -54,7 +54,11 @@ fn answer(turns: &[Turn], id: &str, done: bool) -> ToolAnswer {
                 answer.failed = *failed;
             }
             Turn::Observation { content, .. } => answer.content.extend(content.iter().cloned()),
-            Turn::Answer { .. } | Turn::Message { .. } | Turn::Call { .. } | Turn::MalformedCall { .. } => {}
+            Turn::Answer { .. }
+            | Turn::Thought { .. }
+            | Turn::Message { .. }
+            | Turn::Call { .. }
+            | Turn::MalformedCall { .. } => {}
         }
     }
     answer

@@ -12,24 +12,7 @@ use crate::dialect::{
     ApiError, ErrorClass, Finish, InputCall, InputMessage, ModelReply, ModelRequest, ReplyCall, TokenLogProb, Usage,
 };
 use crate::graph::GraphTurn;
-use gymkhana_chat::{ChatError, Role};
-
-/// Marks of reasoning at the start of a reply. Templates that write the first mark leave only the second to the reply.
-const REASONING: (&str, &str) = ("<think>", "</think>");
-
-/// A text without its reasoning, and the reasoning.
-fn split_reasoning(text: &str) -> (Option<&str>, &str) {
-    let begun = text.trim_start().strip_prefix(REASONING.0);
-    match (begun, text.split_once(REASONING.1)) {
-        (Some(begun), Some((_, after))) => {
-            let reasoning = begun.split_once(REASONING.1).map_or(begun, |(reasoning, _)| reasoning);
-            (Some(reasoning.trim()), after.trim_start())
-        }
-        (Some(unfinished), None) => (Some(unfinished.trim()), ""),
-        (None, Some((reasoning, after))) => (Some(reasoning.trim()), after.trim_start()),
-        (None, None) => (None, text),
-    }
-}
+use gymkhana_chat::{Begun, ChatError, Role};
 
 impl Session<'_> {
     /// Takes a generation: the program's reply, and its turn unless the request is none.
@@ -40,10 +23,18 @@ impl Session<'_> {
         is_turn: bool,
         generated: Generated,
     ) -> Result<(Arc<ModelReply>, Option<usize>), ApiError> {
-        let Generated { sampled, stop } = generated;
+        let Generated { mut sampled, mut stop } = generated;
         let undecodable = |error: ChatError| ApiError::new(ErrorClass::Policy, format!("the policy failed: {error}"));
+        let begun = prompt.rendered.begun();
+        if let Some(limit) = self.settings.limits.reasoning_tokens {
+            let kept = self.chat.within_thoughts(&sampled.tokens, limit, begun).map_err(undecodable)?;
+            if kept == limit {
+                sampled.truncate(kept);
+                stop = Stop::Length;
+            }
+        }
         let usage = Usage { prompt: prompt.tokens.len(), cached: prompt.before, sampled: sampled.tokens.len() };
-        let reply = self.read(request, &sampled, stop, usage).map_err(undecodable)?;
+        let (reply, thought_bytes) = self.read(request, &sampled, stop, usage, begun).map_err(undecodable)?;
         let message = InputMessage {
             calls: reply.calls.iter().map(as_input).collect(),
             ..InputMessage::of_text(Role::Assistant, reply.text.clone())
@@ -60,7 +51,8 @@ impl Session<'_> {
         let edited = prompt.known_messages == 0;
         let known = prompt.known_messages;
         self.transcript.hear(&request.messages[known..], &prompt.keys[known..], edited);
-        self.transcript.speak(self.graph.len() as u32, &reply);
+        let thought_tokens = self.chat.tokens_of_bytes(&sampled.tokens, thought_bytes).map_err(undecodable)?;
+        self.transcript.speak(self.graph.len() as u32, &reply, thought_tokens as u32);
         let Prompt { history, parent, given, rendered, conversation, .. } = prompt;
         let stopped = stop == Stop::Token;
         let turn = GraphTurn { parent, given, sampled, stopped, rendered, conversation, delivered: false };
@@ -68,14 +60,16 @@ impl Session<'_> {
         Ok((Arc::new(reply), Some(turn)))
     }
 
-    /// Reads the tokens of a reply. Everything that cannot be read as a call stays in the text.
+    /// Reads the tokens of a reply, and counts the bytes of its thoughts. Everything that cannot be read as a call stays in
+    /// the text. `begun` tells whether the prompt has opened a thought.
     fn read(
         &self,
         request: &ModelRequest,
         sampled: &Sampled,
         stop: Stop,
         usage: Usage,
-    ) -> Result<ModelReply, ChatError> {
+        begun: Begun,
+    ) -> Result<(ModelReply, usize), ChatError> {
         let id = format!("{:x}-{}", self.settings.seed.0, self.turns_finished());
         let decoded = self.chat.decode_reply(&sampled.tokens)?;
         let ended_by = self.settings.stops(&request.stop).filter(|_| stop == Stop::Text).find_map(|text| {
@@ -83,10 +77,10 @@ impl Session<'_> {
             Some((at, text))
         });
         let shown = ended_by.map_or(decoded.as_str(), |(at, _)| &decoded[..at]);
-        let (reasoning, rest) = split_reasoning(shown);
+        let (reasoning, thought_bytes, rest) = self.chat.split_thoughts(shown, begun);
         let (mut text, mut calls) = (rest.to_owned(), vec![]);
         if request.reads_calls && !request.functions.is_empty() {
-            let parsed = self.chat.parse_reply(rest, &request.functions);
+            let parsed = self.chat.tool_format().parse(rest, &request.functions);
             text = parsed.message;
             for (number, call) in parsed.calls.into_iter().enumerate() {
                 match call {
@@ -106,7 +100,7 @@ impl Session<'_> {
             (Stop::Token | Stop::Text, _) => Finish::Stop,
         };
         let log_probs = request.log_probs.then(|| self.log_probs(sampled)).transpose()?;
-        Ok(ModelReply {
+        let reply = ModelReply {
             id,
             model: request.model.clone(),
             created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
@@ -117,7 +111,8 @@ impl Session<'_> {
             usage,
             log_probs,
             stream_usage: request.stream_usage,
-        })
+        };
+        Ok((reply, thought_bytes))
     }
 
     fn log_probs(&self, sampled: &Sampled) -> Result<Vec<TokenLogProb>, ChatError> {
@@ -135,21 +130,4 @@ impl Session<'_> {
 
 fn as_input(call: &ReplyCall) -> InputCall {
     InputCall { name: call.name.clone(), arguments: call.arguments.clone() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reasoning_is_split_off_wherever_its_first_mark_is() {
-        for (text, reasoning, rest) in [
-            ("<think>\na\n</think>\n\nb", Some("a"), "b"),
-            ("a\n</think>\n\nb", Some("a"), "b"),
-            ("<think>cut off", Some("cut off"), ""),
-            (" b", None, " b"),
-        ] {
-            assert_eq!(split_reasoning(text), (reasoning, rest), "{text}");
-        }
-    }
 }

@@ -401,7 +401,7 @@ impl<'a> Session<'a> {
             tokens: prompt.tokens.clone(),
             max_tokens: most,
             stop: self.chat.stop().into(),
-            stop_texts: self.settings.stop_condition(&request.stop, self.chat),
+            stop_texts: self.settings.stop_condition(&request.stop, self.chat, prompt.rendered.begun()),
             sampling,
             seed: self.settings.seed.child(self.turns_begun),
             token_sink: None,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_chat::{CallPiece, ChatError, Extension, Message, NewCall, Rendered, ReplyPiece, Role};
+use gymkhana_chat::{Begun, ChatError, Extension, Message, NewCall, NewReply, Rendered, Role};
 use gymkhana_policy::Conversation;
 
 use super::Session;
@@ -83,11 +83,7 @@ impl Session<'_> {
         }
         let calls: Vec<NewCall<'_>> =
             calls.iter().map(|call| NewCall { name: &call.name, arguments: &call.arguments }).collect();
-        let written = self.chat.tool_format().write(&calls);
-        let text_piece = (!text.is_empty()).then_some(ReplyPiece::Plain(text));
-        let pieces: Vec<ReplyPiece<'_>> =
-            text_piece.into_iter().chain(written.iter().map(CallPiece::as_reply)).collect();
-        let mut tokens = self.chat.encode_reply(&pieces)?;
+        let mut tokens = self.chat.write_reply(&NewReply { thoughts: None, text, calls: &calls }, Begun::No)?;
         // The template writes the stop token.
         tokens.pop();
         Ok(Message { role: *role, text: text.clone(), tokens })

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gymkhana_chat::{ChatFormat, StopTexts};
+use gymkhana_chat::{Begun, ChatFormat, StopTexts};
 use gymkhana_policy::{Conversation, Sampling, StopCondition};
 use gymkhana_record::Seed;
 
@@ -48,6 +48,8 @@ pub struct SessionLimits {
     pub context_tokens: usize,
     /// Tokens of a reply.
     pub reply_tokens: usize,
+    /// Tokens of a reply's thoughts; none for no limit of their own.
+    pub reasoning_tokens: Option<usize>,
     /// Bytes of all messages that the record holds.
     pub bytes: u64,
     /// The program's own time.
@@ -147,8 +149,19 @@ impl SessionSettings {
         requested.iter().chain(&self.stop_texts)
     }
 
-    pub(crate) fn stop_condition(&self, requested: &[String], chat: &ChatFormat) -> Option<Arc<dyn StopCondition>> {
+    /// The condition that ends the reply to a request besides its stop tokens. `begun` tells whether the prompt has opened
+    /// a thought.
+    pub(crate) fn stop_condition(
+        &self,
+        requested: &[String],
+        chat: &ChatFormat,
+        begun: Begun,
+    ) -> Option<Arc<dyn StopCondition>> {
         let texts: Vec<String> = self.stops(requested).cloned().collect();
-        if texts.is_empty() { None } else { self.stop_cache.get(&texts, chat) }
+        let texts = if texts.is_empty() { None } else { self.stop_cache.get(&texts, chat) };
+        match self.limits.reasoning_tokens {
+            Some(limit) => chat.thought_limit(limit, begun, texts),
+            None => texts,
+        }
     }
 }

@@ -30,6 +30,7 @@ pub(crate) fn settings() -> SessionSettings {
             turns: 8,
             context_tokens: 4096,
             reply_tokens: 256,
+            reasoning_tokens: None,
             bytes: 1 << 20,
             program_time: Duration::from_secs(20),
             episode_time: Duration::from_secs(20),

@@ -77,8 +77,8 @@ impl Transcript {
         }
     }
 
-    /// Adds a reply of the policy.
-    pub(super) fn speak(&mut self, number: u32, reply: &ModelReply) {
+    /// Adds a reply of the policy, of which the first tokens are thoughts.
+    pub(super) fn speak(&mut self, number: u32, reply: &ModelReply, thought_tokens: u32) {
         let transcript = self.turns.len() as u32;
         self.policy_turns.push(PolicyTurn {
             seat: SEAT,
@@ -87,8 +87,12 @@ impl Transcript {
             steps: self.steps,
             state: None,
             probe_score: None,
+            thought_tokens,
             note: None,
         });
+        if let Some(text) = reply.reasoning.clone().filter(|text| !text.is_empty()) {
+            self.turns.push(Turn::Thought { seat: SEAT, text });
+        }
         if !reply.text.is_empty() || reply.calls.is_empty() {
             self.turns.push(Turn::Message { seat: SEAT, content: vec![Part::Text(reply.text.clone())] });
         }

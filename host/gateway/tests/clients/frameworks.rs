@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::sync::Mutex;
 
-use gymkhana_chat::{ChatFormat, NewCall, ReplyPiece};
+use gymkhana_chat::{Begun, ChatFormat, NewCall, NewReply, ReplyPiece};
 use gymkhana_policy::ScriptedPolicy;
 use tokio::process::Command;
 
@@ -19,7 +19,9 @@ impl Said {
     fn tokens(&self, chat: &ChatFormat) -> Vec<u32> {
         let tokens = match self {
             Self::Text(text) => chat.encode_reply(&[ReplyPiece::Plain(text)]),
-            Self::Call(name, arguments) => chat.encode_calls(&[NewCall { name, arguments }]),
+            Self::Call(name, arguments) => {
+                chat.write_reply(&NewReply { calls: &[NewCall { name, arguments }], ..NewReply::default() }, Begun::No)
+            }
         };
         tokens.expect("a reply")
     }

@@ -136,6 +136,7 @@ async fn a_call_of_the_policy_that_is_passed_on_is_recorded_once() {
                 assert_eq!(gymkhana_record::text_of(content), "4", "the tool's own answer");
                 "answer"
             }
+            Turn::Thought { .. } => "thought",
             Turn::Message { .. } => "message",
             Turn::MalformedCall { .. } => "malformed",
         })

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use gymkhana_chat::{ChatFiles, ChatFormat, NewCall, ReplyPiece};
+use gymkhana_chat::{Begun, ChatFiles, ChatFormat, NewCall, NewReply, ReplyPiece};
 use gymkhana_gateway::server::Gateway;
 use gymkhana_gateway::session::{
     ConversationIds, Outcome, Performed, ProgramTools, SamplingRule, Served, Session, SessionLimits, SessionSettings,
@@ -41,7 +41,7 @@ impl Policy for Calculator {
         let prompt = self.chat.decode(&request.tokens).unwrap_or_default();
         let call = NewCall { name: "add", arguments: "{\"a\": 2, \"b\": 2}" };
         let tokens = if prompt.contains("Tools:") && !prompt.contains("<tool_response>") {
-            self.chat.encode_calls(&[call])
+            self.chat.write_reply(&NewReply { calls: &[call], ..NewReply::default() }, Begun::No)
         } else {
             self.chat.encode_reply(&[ReplyPiece::Plain(ANSWER)])
         };
@@ -76,6 +76,7 @@ pub fn settings() -> SessionSettings {
             turns: 200,
             context_tokens: 1 << 16,
             reply_tokens: 256,
+            reasoning_tokens: None,
             bytes: 1 << 20,
             program_time: Duration::from_secs(120),
             episode_time: Duration::from_secs(120),

@@ -54,6 +54,7 @@ fn environment() -> BoundPlugin {
         capabilities: BTreeSet::new(),
         optional: BTreeSet::new(),
         deterministic: false,
+        thoughts: false,
         reward_range: None,
         quick: false,
     };
@@ -95,7 +96,7 @@ async fn play(episode: &mut Episode, functions: &[&str]) {
 
 async fn take_turn(episode: &mut Episode, function: &str, arguments: &str) {
     let written = WrittenCall::Sound { name: function.to_owned(), arguments: arguments.to_owned() };
-    let reply = Reply { message: String::new(), calls: vec![written] };
+    let reply = Reply { thoughts: None, message: String::new(), calls: vec![written] };
     assert_eq!(episode.take_turn(&mut NoHooks, reply, 100).await, None);
 }
 

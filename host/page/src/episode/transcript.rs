@@ -10,6 +10,8 @@ use crate::words::{number, visible};
 
 /// Most turns that are shown.
 const MOST: usize = 2_000;
+/// Longest thoughts that are shown unfolded (bytes).
+const MOST_OPEN: usize = 600;
 /// Most bytes of texts and media in these turns.
 const MOST_BYTES: usize = 8 << 20;
 
@@ -57,12 +59,13 @@ fn bytes(turn: &Turn) -> usize {
             content.iter().map(part).sum()
         }
         Turn::Call { call, .. } => call.arguments.len(),
-        Turn::MalformedCall { text, .. } => text.len(),
+        Turn::MalformedCall { text, .. } | Turn::Thought { text, .. } => text.len(),
     }
 }
 
 fn kind(turn: &Turn) -> &'static str {
     match turn {
+        Turn::Thought { .. } => "thought",
         Turn::Message { .. } => "message",
         Turn::Call { .. } | Turn::MalformedCall { .. } => "call",
         Turn::Answer { .. } => "answer",
@@ -73,6 +76,11 @@ fn kind(turn: &Turn) -> &'static str {
 fn one(turn: &Turn) -> Markup {
     html! {
         @match turn {
+            Turn::Thought { seat, text: words } => {
+                details open[words.len() <= MOST_OPEN] {
+                    summary { "Seat " (seat) " thinks, " (words.len()) " bytes" } (text(words))
+                }
+            },
             Turn::Message { seat, content: parts } => {
                 h3 { "Seat " (seat) } (content(parts))
             },
@@ -102,7 +110,7 @@ pub(super) fn words(turn: &Turn) -> String {
             text_of(content)
         }
         Turn::Call { call, .. } => call.arguments.clone(),
-        Turn::MalformedCall { text, .. } => text.clone(),
+        Turn::MalformedCall { text, .. } | Turn::Thought { text, .. } => text.clone(),
     }
 }
 

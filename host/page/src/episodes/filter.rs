@@ -142,7 +142,7 @@ fn holds_text(record: &EpisodeRecord, wanted: &str) -> bool {
             holds(&text_of(content))
         }
         Turn::Call { call, .. } => holds(&call.name) || holds(&call.arguments),
-        Turn::MalformedCall { text, .. } => holds(text),
+        Turn::MalformedCall { text, .. } | Turn::Thought { text, .. } => holds(text),
     };
     let mut facts = [&record.extras, &record.privileged, &record.views].into_iter().flatten();
     record.turns.iter().any(turn_holds)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gymkhana_store::{MetricsLine, StageSummary};
 
 /// Values that the overview shows first, in this order.
-const FIRST: [&str; 18] = [
+const FIRST: [&str; 19] = [
     "success",
     HELD_OUT,
     "reward",
@@ -15,6 +15,7 @@ const FIRST: [&str; 18] = [
     "cut_replies",
     "tokens_per_second",
     "reply_tokens",
+    "thought_tokens",
     "calls",
     "malformed_calls",
     "failures",
@@ -27,8 +28,8 @@ const FIRST: [&str; 18] = [
 ];
 
 /// Values that are shown first only if they are not 0 throughout.
-const SELDOM: [&str; 5] =
-    ["failures", "staleness_mean", "staleness_max", "reference_divergence", "behaviour_divergence"];
+const SELDOM: [&str; 6] =
+    ["thought_tokens", "failures", "staleness_mean", "staleness_max", "reference_divergence", "behaviour_divergence"];
 
 /// Absolute value below which such a value counts as 0: divergences have rounding errors.
 const ZERO: f64 = 1e-6;

@@ -53,6 +53,7 @@ pub fn episode(step: u64, group: u32, member: u32) -> EpisodeRecord {
         steps: 0,
         state: None,
         probe_score: None,
+        thought_tokens: 0,
         note: None,
     };
     record.policy_turns = vec![reply(0, 1), reply(1, 3)];

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from gymkhana_rl import Call, load, local
+from gymkhana_rl._native import read_reply
 from gymkhana_rl.errors import GymkhanaError, OptionError
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ ToolLike: TypeAlias = "Plugin | Tool | type | str | os.PathLike[str]"
 Message: TypeAlias = dict[str, Any]
 Functions: TypeAlias = Sequence[Mapping[str, Any]]
 Opponent: TypeAlias = 'Literal["oracle"] | Callable[[str, Env], Any]'
-
-OPEN, CLOSE = "<tool_call>", "</tool_call>"
-
 
 class MissingFrameworkError(GymkhanaError, ImportError):
     """An adapter's framework is not installed."""
@@ -71,20 +69,18 @@ class Reply:
 
     message: str
     calls: tuple[Call | Malformed, ...] = ()
+    thoughts: str | None = None
 
     @classmethod
     def from_text(cls, text: str, functions: Functions) -> Reply:
-        """Reads `<tool_call>{"name": …, "arguments": {…}}</tool_call>`; plain text if the seat has no functions."""
+        """Reads thoughts and `<tool_call>{"name": …, "arguments": {…}}</tool_call>`; a seat without functions calls none."""
         if not functions:
             return cls(text)
-        message, rest = "", text
-        calls: list[Call | Malformed] = []
-        while OPEN in rest:
-            before, _, rest = rest.partition(OPEN)
-            message += before
-            inside, rest = _closed(rest)
-            calls.append(Malformed(f"the call is not closed by {CLOSE}") if inside is None else _call(inside))
-        return cls((message + rest).strip(), tuple(calls))
+        thoughts, message, written = read_reply(text)
+        calls = [
+            Malformed(reason, text=name) if reason else Call(name, arguments) for name, arguments, reason in written
+        ]
+        return cls(message, tuple(calls), thoughts)
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any], functions: Functions = ()) -> Reply:
@@ -99,50 +95,30 @@ class Reply:
     def action(self) -> Any:
         """The action for `Env.step`."""
         if not self.calls:
-            return self.message
+            return self.message if self.thoughts is None else {"message": self.message, "thoughts": self.thoughts}
         written = [
             {"malformed": call.reason, "text": call.text}
             if isinstance(call, Malformed)
             else {"name": call.name, "arguments": call.arguments}
             for call in self.calls
         ]
-        return {"message": self.message, "calls": written}
+        action: dict[str, Any] = {"message": self.message, "calls": written}
+        return action if self.thoughts is None else {**action, "thoughts": self.thoughts}
 
     @property
     def as_message(self) -> Message:
         """The reply as a chat message in OpenAI's form. Malformed calls are left out."""
         calls = [call for call in self.calls if isinstance(call, Call)]
+        message = {"role": "assistant", "content": self.message}
+        if self.thoughts is not None:
+            message["reasoning_content"] = self.thoughts
         if not calls:
-            return {"role": "assistant", "content": self.message}
+            return message
         written = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in calls
         ]
-        return {"role": "assistant", "content": self.message, "tool_calls": written}
-
-
-def _closed(text: str) -> tuple[str | None, str]:
-    """A call and the text behind its mark; without a mark, `None` and no text. Marks in JSON strings do not count."""
-    start = len(text) - len(text.lstrip())
-    try:
-        _, end = json.JSONDecoder().raw_decode(text, start)
-    except ValueError:
-        end = start
-    if end > start and text[end:].lstrip().startswith(CLOSE):
-        return text[:end], text[end:].lstrip().removeprefix(CLOSE)
-    inside, closed, behind = text.partition(CLOSE)
-    return (inside, behind) if closed else (None, "")
-
-
-def _call(text: str) -> Call | Malformed:
-    form = 'the call is not of the form {"name": …, "arguments": {…}}'
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        return Malformed(f"{form}: {error}", text=text.strip())
-    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-        return Malformed(form, text=text.strip())
-    return _with_arguments(value["name"], value.get("arguments", {}), "")
+        return {**message, "tool_calls": written}
 
 
 def _openai_call(call: Any) -> Call | Malformed:

@@ -31,6 +31,10 @@ def load(
 def local(kind: type, code: object, name: str, of: str, offered: Sequence[str], source: str) -> Plugin:
     """The plugin of a class, without a sandbox. `gymkhana_rl.local` finds the arguments of a class."""
 
+def read_reply(text: str) -> tuple[str | None, str, list[tuple[str, Any, str]]]:
+    """Thoughts, message and calls of a model's text in the format of Hermes: name, arguments and `""`, or the text of a
+    call that cannot be read, `None` and the reason."""
+
 def step_many(
     envs: Iterable[Env], actions: Iterable[Action]
 ) -> list[tuple[str, float, bool, bool, dict[str, Any]]]:

@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 
 use crate::convert::{from_json, to_json};
 use crate::errors::Fault;
+use crate::reply::without_thoughts;
 
 /// Error of anything else.
 const FORMS: &str = "an action is a str, a Call, a sequence of Calls, or {\"message\": str, \"calls\": [...]}";
@@ -27,10 +28,11 @@ fn call_class(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 /// If it has none of the forms.
 pub fn read(action: &Bound<'_, PyAny>) -> PyResult<Reply> {
     if let Ok(text) = action.cast::<PyString>() {
-        return Ok(Reply { message: text.to_string_lossy().into_owned(), calls: vec![] });
+        let (thoughts, message) = without_thoughts(text.to_string_lossy().into_owned());
+        return Ok(Reply { thoughts, message, calls: vec![] });
     }
     if action.is_instance(call_class(action.py())?)? {
-        return Ok(Reply { message: String::new(), calls: vec![call(action)?] });
+        return Ok(Reply { thoughts: None, message: String::new(), calls: vec![call(action)?] });
     }
     if let Ok(parts) = action.cast::<PyMapping>() {
         let message = match parts.get_item("message") {
@@ -41,11 +43,15 @@ pub fn read(action: &Bound<'_, PyAny>) -> PyResult<Reply> {
             Ok(calls) if !calls.is_none() => calls.try_iter()?.map(|one| call(&one?)).collect::<PyResult<_>>()?,
             _ => vec![],
         };
-        return Ok(Reply { message, calls });
+        let thoughts = match parts.get_item("thoughts") {
+            Ok(thoughts) if !thoughts.is_none() => Some(text_of(&thoughts)?),
+            _ => None,
+        };
+        return Ok(Reply { thoughts, message, calls });
     }
     if action.cast::<PySequence>().is_ok() {
         let calls = action.try_iter()?.map(|one| call(&one?)).collect::<PyResult<_>>()?;
-        return Ok(Reply { message: String::new(), calls });
+        return Ok(Reply { thoughts: None, message: String::new(), calls });
     }
     let kind = action.get_type().name()?;
     Err(Fault::Option(format!("the action cannot be taken: it is a `{kind}`\nhint: {FORMS}")).into())

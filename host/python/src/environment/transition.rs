@@ -61,7 +61,7 @@ fn seen_by(seat: u32, turns: &[Turn]) -> String {
 fn shown(turn: &Turn) -> Option<(u32, &Content)> {
     match turn {
         Turn::Observation { seat, content } | Turn::Answer { seat, content, .. } => Some((*seat, content)),
-        Turn::Message { .. } | Turn::Call { .. } | Turn::MalformedCall { .. } => None,
+        Turn::Thought { .. } | Turn::Message { .. } | Turn::Call { .. } | Turn::MalformedCall { .. } => None,
     }
 }
 

@@ -91,7 +91,10 @@ fn trajectory<'py>(py: Python<'py>, trajectory: &Trajectory<'_>) -> PyResult<Bou
         environment_rewards.iter().map(|own| (own.seat, own.rewards.as_slice())).collect();
     (
         (&task.split, task.index),
-        list(py, turns, turn)?,
+        // Rewards of the caller's own process do not ask for thoughts.
+        list(py, &turns.iter().filter(|turn| !matches!(turn, Turn::Thought { .. })).collect::<Vec<_>>(), |py, one| {
+            turn(py, one)
+        })?,
         ending(trajectory.ending.into()),
         rewards,
         Values(extras),
@@ -107,6 +110,10 @@ fn turn<'py>(py: Python<'py>, turn: &Turn) -> PyResult<Bound<'py, PyAny>> {
     match turn {
         Turn::Message { seat, content } => {
             ("message", seat, Parts(content), no_call, 0.0, "", false).into_bound_py_any(py)
+        }
+        Turn::Thought { seat, text } => {
+            let text = [Part::Text(text.clone())];
+            ("other", seat, Parts(&text), no_call, 0.0, "", false).into_bound_py_any(py)
         }
         Turn::Observation { seat, content } => {
             ("observation", seat, Parts(content), no_call, 0.0, "", false).into_bound_py_any(py)

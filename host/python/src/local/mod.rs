@@ -54,6 +54,7 @@ fn manifest(name: &str, kind: &str) -> Result<Manifest, Fault> {
         capabilities: [].into(),
         optional: [].into(),
         deterministic: false,
+        thoughts: false,
         reward_range: None,
         quick: false,
     })

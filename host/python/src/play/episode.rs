@@ -205,10 +205,22 @@ impl Episode {
         if let Some(system) = &self.system {
             list.append(message(py, "system", system)?)?;
         }
+        // Whether the last turn holds the seat's thoughts: its message follows.
+        let mut thought = false;
         for turn in &self.record.turns {
             match turn {
                 Turn::Observation { seat: own, content } if *own == seat => {
                     list.append(message(py, "user", &text_of(content))?)?;
+                }
+                Turn::Thought { seat: own, text } if *own == seat => {
+                    let thinking = message(py, "assistant", "")?;
+                    thinking.set_item(intern!(py, "reasoning_content"), text)?;
+                    list.append(thinking)?;
+                    thought = true;
+                    continue;
+                }
+                Turn::Message { content, .. } if thought => {
+                    add_text(&Self::assistant(py, &list)?, &text_of(content))?;
                 }
                 Turn::Message { seat: own, content } if *own == seat => {
                     list.append(message(py, "assistant", &text_of(content))?)?;
@@ -226,6 +238,7 @@ impl Episode {
                 }
                 _ => {}
             }
+            thought = false;
         }
         Ok(list)
     }

@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 
 use crate::convert::{to_json, to_value};
 use crate::errors::Fault;
+use crate::reply::without_thoughts;
 
 /// Arguments of trainers that are no columns of a task.
 const NOT_COLUMNS: [&str; 8] = [
@@ -74,16 +75,26 @@ impl Attempt {
 fn messages(given: &Bound<'_, PyAny>, role: &str, turns: &mut Vec<Turn>) -> PyResult<()> {
     if let Ok(text) = given.cast::<PyString>() {
         let content = vec![Part::Text(text.to_string_lossy().into_owned())];
-        turns.push(match role {
-            "assistant" => Turn::Message { seat: 0, content },
-            _ => Turn::Observation { seat: 0, content },
-        });
+        match role {
+            "assistant" => say(None, text.to_string_lossy().into_owned(), turns),
+            _ => turns.push(Turn::Observation { seat: 0, content }),
+        }
         return Ok(());
     }
     for message in given.try_iter()? {
         add_message(&message?, turns)?;
     }
     Ok(())
+}
+
+/// Adds a message of the policy, with its thoughts before it.
+fn say(thoughts: Option<String>, text: String, turns: &mut Vec<Turn>) {
+    let (found, message) = match thoughts {
+        None => without_thoughts(text),
+        thoughts => (thoughts, text),
+    };
+    turns.extend(found.filter(|text| !text.is_empty()).map(|text| Turn::Thought { seat: 0, text }));
+    turns.push(Turn::Message { seat: 0, content: vec![Part::Text(message)] });
 }
 
 fn wrong(why: &str) -> PyErr {
@@ -102,7 +113,8 @@ fn add_message(message: &Bound<'_, PyAny>, turns: &mut Vec<Turn>) -> PyResult<()
             let calls = calls.as_ref().and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
             let content = content.unwrap_or_default();
             if calls.is_empty() || !content.is_empty() {
-                turns.push(Turn::Message { seat: 0, content: vec![Part::Text(content)] });
+                let thoughts = ["reasoning_content", "reasoning"].into_iter().find_map(|name| field(name));
+                say(thoughts.map(|thoughts| text(&thoughts)).transpose()?, content, turns);
             }
             for call in calls {
                 let call = read_call(call, turns.len()).ok_or_else(|| wrong("a call has no name"))?;

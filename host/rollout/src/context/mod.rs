@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use gymkhana_record::{Function, Sampled, Segment, SegmentError};
 
-use gymkhana_chat::{ChatError, ChatFormat, Extension, Message, Rendered, Role};
+use gymkhana_chat::{Begun, ChatError, ChatFormat, Extension, Message, Rendered, Role};
 use gymkhana_policy::Conversation;
 
 use strategy::ContextAction;
@@ -185,13 +185,18 @@ impl Context {
         self.prompted = false;
     }
 
+    /// Whether the prompt of the next reply has opened a thought.
+    pub(crate) fn begun(&self) -> Begun {
+        self.rendered.begun()
+    }
+
     /// Whether the policy is asked for a note to itself instead of an action.
     pub(crate) fn asks_for_note(&self) -> bool {
         self.asked == Asked::Note
     }
 
-    /// Appends the policy's reply; `stopped` tells whether it ended with a stop token. A note replaces everything but
-    /// the task.
+    /// Appends the policy's reply; `stopped` tells whether it ended with a stop token. A note, whose `text` has no
+    /// thoughts, replaces everything but the task.
     pub(crate) fn speak(&mut self, text: &str, sampled: &Sampled, stopped: bool) -> Result<(), SegmentError> {
         if let Some(segment) = self.segments.last_mut() {
             segment.append_sampled(sampled, self.turns)?;

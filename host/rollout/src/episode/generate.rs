@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::try_join;
-use gymkhana_chat::{NewCall, ReplyPiece};
+use gymkhana_chat::{ChatError, NewCall, NewReply};
 use gymkhana_policy::{GenerateRequest, Policy, PolicyError, Stop, certain};
 use gymkhana_record::{Boundary, CallSite, Ending, Failure, FailureKind, ProbeScore, Sampled};
 use gymkhana_sandbox::{Advice, CallError};
@@ -74,14 +74,17 @@ pub(crate) async fn generation(
         tokens,
         max_tokens: rollout.reply_tokens_of(seat).min(room),
         stop: rollout.stop.clone(),
-        stop_texts: rollout.stop_texts.clone(),
+        stop_texts: rollout.stop_condition(context.begun()),
         sampling: rollout.sampling_of(seat, play.policy.plan.sampling),
         seed: play.policy.plan.seed.child("policy").child(seat).child(context.turns),
         token_sink: None,
     };
     let span = info_span!("generate", seat, turn = context.turns, context_tokens = request.tokens.len());
     Ok(match generate(policy, request, play).instrument(span).await {
-        Ok(said) => Generation::SampledReply(said),
+        Ok(mut said) => {
+            cut_thoughts(play, &mut said)?;
+            Generation::SampledReply(said)
+        }
         Err(PolicyError::ContextFull { .. }) => Generation::Ended(Ending::ContextLimit),
         Err(error) => {
             let call_site = CallSite::Generate(play.policy.contexts[seat as usize].turns);
@@ -95,6 +98,19 @@ pub(crate) async fn generation(
             Generation::Ended(Ending::Dropped)
         }
     })
+}
+
+/// Cuts a reply that thinks longer than the run allows.
+fn cut_thoughts(play: &EpisodeState<'_>, reply: &mut SampledReply) -> Result<(), ChatError> {
+    let rollout = play.rollout;
+    let Some(limit) = rollout.limits.reasoning_tokens else { return Ok(()) };
+    let begun = play.policy.contexts[play.episode.data.seat as usize].begun();
+    let kept = rollout.chat.within_thoughts(&reply.sampled.tokens, limit, begun)?;
+    if kept < reply.sampled.tokens.len() {
+        reply.sampled.truncate(kept);
+        reply.stopped = false;
+    }
+    Ok(())
 }
 
 /// Samples a reply and computes the probe's score, if the run has a probe: the answer is scored while the reply is
@@ -137,12 +153,13 @@ async fn advise(play: &mut EpisodeState<'_>, room: usize) -> Result<Generation, 
         }
     };
     let chat = &play.rollout.chat;
+    let begun = play.policy.contexts[play.episode.data.seat as usize].begun();
     let tokens = match &advice {
-        Advice::Message(text) => chat.encode_reply(&[ReplyPiece::Plain(text)])?,
+        Advice::Message(text) => chat.write_reply(&NewReply::of_text(text), begun)?,
         Advice::Calls(calls) => {
             let calls: Vec<NewCall<'_>> =
                 calls.iter().map(|call| NewCall { name: &call.name, arguments: &call.arguments }).collect();
-            chat.encode_calls(&calls)?
+            chat.write_reply(&NewReply { calls: &calls, ..NewReply::default() }, begun)?
         }
     };
     if tokens.len() > room {

@@ -21,6 +21,8 @@ pub struct Limits {
     pub time: Duration,
     /// Tokens of one reply; a reply that reaches it is used as it is.
     pub reply_tokens: usize,
+    /// Tokens of one reply's thoughts; a reply that still thinks then is cut. None for no limit of their own.
+    pub reasoning_tokens: Option<usize>,
     /// Size of the record as far as plugins cause it, in bytes; exceeding it is a failure of the plugin.
     pub episode_bytes: u64,
     /// Size of the records of all live episodes, as far as plugins cause it, in bytes. Above it, turns wait.
@@ -67,6 +69,7 @@ mod tests {
             calls: 3,
             time: Duration::from_secs(1),
             reply_tokens: 5,
+            reasoning_tokens: None,
             episode_bytes: 1 << 20,
             live_bytes: 1 << 30,
             early_stop: EarlyStop::default(),

@@ -25,21 +25,34 @@ impl EpisodeState<'_> {
         let taken = self.taken();
         let data = &self.episode.data;
         let (seat, transcript, steps) = (data.seat, data.turns.len() as u32, data.steps);
-        let text = self.rollout.chat.decode_reply(&sampled.tokens)?;
+        let chat = &self.rollout.chat;
+        let text = chat.decode_reply(&sampled.tokens)?;
         let context = &mut self.policy.contexts[seat as usize];
         let (turn, is_note) = (context.turns, context.asks_for_note());
-        context.speak(&text, sampled, *stopped)?;
-        let note = is_note.then(|| text.clone());
+        let begun = context.begun();
+        let (_, thought_bytes, rest) = chat.split_thoughts(&text, begun);
+        let thought_tokens = chat.tokens_of_bytes(&sampled.tokens, thought_bytes)? as u32;
+        context.speak(if is_note { rest } else { &text }, sampled, *stopped)?;
+        let note = is_note.then(|| rest.to_owned());
         let state = self.policy.state.known(taken).filter(|_| !is_note).map(short_digest);
         let probe_score = *probe_score;
-        self.policy.policy_turns.push(PolicyTurn { seat, turn, transcript, steps, state, probe_score, note });
+        self.policy.policy_turns.push(PolicyTurn {
+            seat,
+            turn,
+            transcript,
+            steps,
+            state,
+            probe_score,
+            thought_tokens,
+            note,
+        });
         if is_note {
             return Ok(None);
         }
-        let reply = self.rollout.chat.parse_reply(&text, data.functions(seat));
+        let reply = chat.parse_reply(&text, data.functions(seat), begun);
         let cut = self.rollout.is_cut(&sampled.tokens).then_some(sampled.tokens.len());
         let calls = reply.calls.into_iter().map(|call| with_cut_reason(call, cut)).collect();
-        let reply = Reply { message: reply.message, calls };
+        let reply = Reply { thoughts: reply.thoughts, message: reply.message, calls };
         let hooks = &mut hooks(self.rollout, &mut self.policy.contexts);
         Ok(self.episode.take_turn(hooks, reply, self.rollout.limits.calls).await)
     }

@@ -271,7 +271,7 @@ mod tests {
     fn turn(number: u32, reading: Option<(f64, Option<f64>)>, note: bool) -> PolicyTurn {
         let probe_score = reading.map(|(log_prob, without)| ProbeScore { log_prob, without });
         let note = note.then(|| "a note".to_owned());
-        PolicyTurn { seat: 0, turn: number, transcript: 0, steps: 0, state: None, probe_score, note }
+        PolicyTurn { seat: 0, turn: number, transcript: 0, steps: 0, state: None, probe_score, thought_tokens: 0, note }
     }
 
     fn near(turns: &[PolicyTurn], expected: &[(u32, f64)]) {

@@ -147,7 +147,7 @@ impl<'m> Hooks for SeatHooks<'m, '_> {
         match turn {
             Turn::Observation { seat, content } => self.contexts[*seat as usize].hear(Role::User, &text_of(content)),
             Turn::Answer { seat, content, .. } => self.contexts[*seat as usize].hear(Role::Tool, &text_of(content)),
-            Turn::Message { .. } | Turn::Call { .. } | Turn::MalformedCall { .. } => {}
+            Turn::Thought { .. } | Turn::Message { .. } | Turn::Call { .. } | Turn::MalformedCall { .. } => {}
         }
     }
 

@@ -69,10 +69,17 @@ fn replies(turns: &[Turn]) -> Vec<Reply> {
     let mut replies: Vec<Reply> = Vec::new();
     // Whether the last reply can take another call: nothing but calls came since it began.
     let mut is_open = false;
+    // Thoughts of the reply that begins with the next message or call.
+    let mut thoughts = None;
     for turn in turns {
         let call = match turn {
+            Turn::Thought { text, .. } => {
+                thoughts = Some(text.clone());
+                is_open = false;
+                continue;
+            }
             Turn::Message { content, .. } => {
-                replies.push(Reply { message: text_of(content), calls: vec![] });
+                replies.push(Reply { thoughts: thoughts.take(), message: text_of(content), calls: vec![] });
                 is_open = true;
                 continue;
             }
@@ -89,7 +96,7 @@ fn replies(turns: &[Turn]) -> Vec<Reply> {
         };
         match replies.last_mut().filter(|_| is_open) {
             Some(reply) => reply.calls.push(call),
-            None => replies.push(Reply { message: String::new(), calls: vec![call] }),
+            None => replies.push(Reply { thoughts: thoughts.take(), message: String::new(), calls: vec![call] }),
         }
         is_open = true;
     }
@@ -146,7 +153,7 @@ mod tests {
             answer(3, "4"),
         ];
         let sound = |name: &str| WrittenCall::Sound { name: name.to_owned(), arguments: "{}".to_owned() };
-        let reply = |message: &str, calls| Reply { message: message.to_owned(), calls };
+        let reply = |message: &str, calls| Reply { thoughts: None, message: message.to_owned(), calls };
         let expected = [
             reply("both", vec![sound("add"), sound("sub")]),
             reply("", vec![WrittenCall::malformed("{", "not JSON")]),

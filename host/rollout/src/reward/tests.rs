@@ -134,8 +134,16 @@ fn all_seats_get_the_score_of_one() {
 #[test]
 fn a_failure_costs_the_turn_that_provoked_it() {
     let mut record = scored(&[("one", vec![score(0, 1.0)])]);
-    let turn =
-        |turn| PolicyTurn { seat: 0, turn, transcript: turn, steps: turn, state: None, probe_score: None, note: None };
+    let turn = |turn| PolicyTurn {
+        seat: 0,
+        turn,
+        transcript: turn,
+        steps: turn,
+        state: None,
+        probe_score: None,
+        thought_tokens: 0,
+        note: None,
+    };
     record.policy_turns = vec![turn(0), turn(1)];
     record.environment_rewards = vec![SeatRewards { seat: 0, rewards: vec![0.25] }];
     reward_sum(2.0.into()).assemble_failed(&mut record, &[("one", &1.0.into())], 1, -1.0);
@@ -152,6 +160,7 @@ fn two_seats() -> EpisodeRecord {
         steps,
         state: None,
         probe_score: None,
+        thought_tokens: 0,
         note: note.map(str::to_owned),
     };
     let call = gymkhana_record::Call { id: "call-0".to_owned(), name: "f".to_owned(), arguments: "{}".to_owned() };

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_chat::{CallPiece, ChatError, ChatFormat, NewCall, ReplyPiece, Role, ToolFormat, python_json};
+use gymkhana_chat::{ChatError, ChatFormat, Role, python_json};
 use gymkhana_config::SourceSection;
 use gymkhana_data::{ChatCall, ChatMessage, Conversation, Examples, Place, Skips, conversations};
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
 use gymkhana_record::{Function, Segment};
 
-use super::layout::{Laid, Part, lay_out};
+use super::layout::{Laid, Part, Written, lay_out};
 use super::{Called, Demonstration, Learner};
 
 /// Skipped rows that are listed.
@@ -89,30 +89,17 @@ fn tokens(chat: &ChatFormat, conversation: &Conversation) -> Result<Vec<Laid>, C
         cost: 0.0,
     };
     let functions: Vec<Function> = conversation.functions.iter().map(function).collect();
-    let part = |message: &ChatMessage| -> Result<Part, ChatError> {
-        Ok(match message {
-            ChatMessage::System(text) => Part::Heard(Role::System, text.clone()),
-            ChatMessage::User(text) => Part::Heard(Role::User, text.clone()),
-            ChatMessage::Tool(text) => Part::Heard(Role::Tool, text.clone()),
-            ChatMessage::Assistant { text, calls } => Part::Reply(reply(chat, text, calls)?),
-        })
+    let part = |message: &ChatMessage| match message {
+        ChatMessage::System(text) => Part::Heard(Role::System, text.clone()),
+        ChatMessage::User(text) => Part::Heard(Role::User, text.clone()),
+        ChatMessage::Tool(text) => Part::Heard(Role::Tool, text.clone()),
+        ChatMessage::Assistant { thoughts, text, calls } => {
+            // Arguments have the spacing of chat templates.
+            let call = |call: &ChatCall| (call.name.clone(), python_json(&call.arguments));
+            let calls = calls.iter().map(call).collect();
+            Part::Written(Written { thoughts: thoughts.clone(), text: text.clone(), calls })
+        }
     };
-    let parts: Vec<Part> = conversation.messages.iter().map(part).collect::<Result<_, _>>()?;
+    let parts: Vec<Part> = conversation.messages.iter().map(part).collect();
     lay_out(chat, 0, &functions, &parts)
-}
-
-/// Tokens of a reply: its text, then its calls in the model's format, with arguments in the spacing of chat templates.
-fn reply(chat: &ChatFormat, text: &str, calls: &[ChatCall]) -> Result<Vec<u32>, ChatError> {
-    let arguments: Vec<String> = calls.iter().map(|call| python_json(&call.arguments)).collect();
-    let named = calls.iter().zip(&arguments);
-    let new: Vec<NewCall<'_>> = named.map(|(call, arguments)| NewCall { name: &call.name, arguments }).collect();
-    let written = if new.is_empty() { vec![] } else { chat.tool_format().write(&new) };
-    // Templates of these formats write calls on lines of their own.
-    let on_lines =
-        matches!(chat.tool_format(), ToolFormat::Hermes | ToolFormat::Qwen3CoderXml | ToolFormat::FencedJson);
-    let end = if on_lines && !calls.is_empty() { "\n" } else { "" };
-    let spoken = if text.is_empty() { String::new() } else { format!("{text}{end}") };
-    let pieces: Vec<ReplyPiece<'_>> =
-        std::iter::once(ReplyPiece::Plain(&spoken)).chain(written.iter().map(CallPiece::as_reply)).collect();
-    chat.encode_reply(&pieces)
 }

@@ -1,8 +1,9 @@
 //! The tokens of a conversation: what the policy would have seen and written, with the places of observed texts.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use gymkhana_chat::{ChatError, ChatFormat, Extension, Message, Rendered, Role};
+use gymkhana_chat::{Begun, ChatError, ChatFormat, Extension, Message, NewCall, NewReply, Rendered, Role};
 use gymkhana_record::{Function, Sampled, Segment};
 
 /// A part of a conversation.
@@ -12,6 +13,38 @@ pub(super) enum Part {
     Heard(Role, String),
     /// The tokens of a reply, with the stop token at its end.
     Reply(Vec<u32>),
+    /// A reply that is to be written as the model would.
+    Written(Written),
+}
+
+/// A reply that is to be written as the model would.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Written {
+    /// Thoughts apart from the text.
+    pub thoughts: Option<String>,
+    pub text: String,
+    /// Names and arguments of calls.
+    pub calls: Vec<(String, String)>,
+}
+
+impl Part {
+    /// The tokens of a reply, with the stop token at their end; empty for another part. `begun` tells whether the prompt has
+    /// opened a thought.
+    fn reply(&self, chat: &ChatFormat, begun: Begun) -> Result<Cow<'_, [u32]>, ChatError> {
+        match self {
+            Self::Heard(..) => Ok(Cow::Borrowed(&[])),
+            Self::Reply(tokens) => Ok(Cow::Borrowed(tokens)),
+            Self::Written(reply) => reply.tokens(chat, begun).map(Cow::Owned),
+        }
+    }
+}
+
+impl Written {
+    /// The tokens, with the stop token at their end.
+    fn tokens(&self, chat: &ChatFormat, begun: Begun) -> Result<Vec<u32>, ChatError> {
+        let calls: Vec<NewCall<'_>> = self.calls.iter().map(|(name, arguments)| NewCall { name, arguments }).collect();
+        chat.write_reply(&NewReply { thoughts: self.thoughts.as_deref(), text: &self.text, calls: &calls }, begun)
+    }
 }
 
 /// A context, and the places of the texts of users and tools in it. A text that occurs in several contexts has a place in
@@ -49,33 +82,33 @@ pub(super) fn lay_out(
     let (mut messages, mut rendered, mut stopped) = (Vec::<Message>::new(), Rendered::default(), false);
     let (mut laid, mut known, mut turn) = (Vec::<Laid>::new(), 0, 0);
     for part in parts {
-        match part {
-            Part::Heard(role, text) => messages.push(Message::of_text(*role, text.clone())),
-            Part::Reply(tokens) => {
-                let grown = chat.extend_observed(&rendered, &messages, functions, stopped)?;
-                rendered = grown.rendered;
-                let (given, is_new) = match grown.extension {
-                    Extension::Append(given) => (given, laid.is_empty()),
-                    Extension::Restart(given) => (given, true),
-                };
-                if is_new {
-                    laid.push(Laid { segment: Segment::new(seat), observed: vec![] });
-                }
-                let Some(Laid { segment, observed }) = laid.last_mut() else { continue };
-                let (start, seen) = (segment.len(), if is_new { known } else { 0 });
-                let places = grown.observed.iter().map(|place| start + place.start..start + place.end);
-                let fresh: Vec<Range<usize>> = places.skip(seen).collect();
-                known += fresh.len();
-                observed.extend(fresh);
-                segment.append_given(&given, turn);
-                // The columns have one length.
-                segment.append_sampled(&imitated(tokens), turn).unwrap_or_default();
-                stopped = tokens.last().is_some_and(|last| chat.stop().contains(last));
-                let spoken = tokens[..tokens.len() - usize::from(stopped)].to_vec();
-                messages.push(Message { role: Role::Assistant, text: String::new(), tokens: spoken });
-                turn += 1;
-            }
+        if let Part::Heard(role, text) = part {
+            messages.push(Message::of_text(*role, text.clone()));
+            continue;
         }
+        let grown = chat.extend_observed(&rendered, &messages, functions, stopped)?;
+        rendered = grown.rendered;
+        let tokens = part.reply(chat, rendered.begun())?;
+        let (given, is_new) = match grown.extension {
+            Extension::Append(given) => (given, laid.is_empty()),
+            Extension::Restart(given) => (given, true),
+        };
+        if is_new {
+            laid.push(Laid { segment: Segment::new(seat), observed: vec![] });
+        }
+        let Some(Laid { segment, observed }) = laid.last_mut() else { continue };
+        let (start, seen) = (segment.len(), if is_new { known } else { 0 });
+        let places = grown.observed.iter().map(|place| start + place.start..start + place.end);
+        let fresh: Vec<Range<usize>> = places.skip(seen).collect();
+        known += fresh.len();
+        observed.extend(fresh);
+        segment.append_given(&given, turn);
+        // The columns have one length.
+        segment.append_sampled(&imitated(&tokens), turn).unwrap_or_default();
+        stopped = tokens.last().is_some_and(|last| chat.stop().contains(last));
+        let spoken = tokens[..tokens.len() - usize::from(stopped)].to_vec();
+        messages.push(Message { role: Role::Assistant, text: String::new(), tokens: spoken });
+        turn += 1;
     }
     Ok(laid)
 }

@@ -10,6 +10,8 @@ pub(crate) struct Replies {
     pub count: usize,
     /// Sampled tokens.
     pub tokens: usize,
+    /// Tokens of thoughts among them.
+    pub thoughts: usize,
     /// Replies that no stop token or stop text ended.
     pub cut: usize,
 }
@@ -23,6 +25,8 @@ impl Replies {
     ) -> Self {
         let mut replies = Self::default();
         for record in records {
+            let own_turns = record.policy_turns.iter().filter(|turn| own_seats.contains(&turn.seat));
+            replies.thoughts += own_turns.map(|turn| turn.thought_tokens as usize).sum::<usize>();
             let own_segments = record.segments.iter().filter(|segment| own_seats.contains(&segment.seat()));
             for reply in own_segments.flat_map(|segment| segment.replies().map(|place| &segment.tokens()[place])) {
                 replies.count += 1;

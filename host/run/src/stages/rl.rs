@@ -266,6 +266,8 @@ struct Figures {
     success: f64,
     /// Mean over the replies of the policy's own seats.
     reply_tokens: f64,
+    /// Mean over these replies.
+    thought_tokens: f64,
     /// Share of these replies.
     cut_replies: f64,
     /// Share of the episodes.
@@ -290,6 +292,7 @@ impl Figures {
             failures: records().filter(|record| !record.failures.is_empty()).count(),
             reward: mean(records(), own_reward) / own_seats.len().max(1) as f64,
             reply_tokens: replies.tokens as f64 / replies.count.max(1) as f64,
+            thought_tokens: replies.thoughts as f64 / replies.count.max(1) as f64,
             cut_replies: replies.cut_share(),
             success: mean(records(), |record| f64::from(u8::from(record.success))),
             cut_short: cut_short(records()),
@@ -305,6 +308,7 @@ impl Figures {
             (rl::EPISODES, self.episodes as f64),
             (rl::SAMPLED_TOKENS, self.tokens as f64),
             (rl::REPLY_TOKENS, self.reply_tokens),
+            (rl::THOUGHT_TOKENS, self.thought_tokens),
             (rl::CUT_REPLIES, self.cut_replies),
             (rl::CUT_SHORT, self.cut_short),
             (rl::CALLS, self.calls),

@@ -54,7 +54,7 @@ impl<'a> Trajectory<'a> {
     fn seats(&self) -> BTreeSet<u32> {
         let seat = |turn: &Turn| match turn {
             Turn::Message { seat, .. } | Turn::Call { seat, .. } | Turn::MalformedCall { seat, .. } => Some(*seat),
-            Turn::Answer { .. } | Turn::Observation { .. } => None,
+            Turn::Thought { .. } | Turn::Answer { .. } | Turn::Observation { .. } => None,
         };
         self.turns.iter().filter_map(seat).collect()
     }
@@ -112,9 +112,17 @@ pub fn score<'a>(
     Box::pin(async move { Scorer::open(plugin, seed).await?.score(group, options, training_step).await })
 }
 
+/// Places in the transcript of the turns that a reward receives: thoughts only if it asks for them.
+fn received(turns: &[Turn], thoughts: bool) -> Vec<usize> {
+    let wanted = |(_, turn): &(usize, &Turn)| thoughts || !matches!(turn, Turn::Thought { .. });
+    turns.iter().enumerate().filter(wanted).map(|(place, _)| place).collect()
+}
+
 /// A live reward. Training opens one per scoring; scoring more than once serves to measure the cost of a new store.
 pub struct Scorer {
     info: Arc<RewardInfo>,
+    /// Whether the reward receives thoughts.
+    thoughts: bool,
     slot: Slot<reward::Guest>,
 }
 
@@ -124,7 +132,12 @@ impl Scorer {
     /// # Errors
     /// As [`score`].
     pub fn open(plugin: &Plugin, seed: Seed) -> CallFuture<'_, Self> {
-        Box::pin(async move { Ok(Self { info: plugin.reward_info().await?, slot: open(plugin, seed).await? }) })
+        Box::pin(async move {
+            {
+                let (info, thoughts) = (plugin.reward_info().await?, plugin.manifest().thoughts);
+                Ok(Self { info, thoughts, slot: open(plugin, seed).await? })
+            }
+        })
     }
 
     /// Cost of the last call; that of the first includes the start.
@@ -144,10 +157,10 @@ impl Scorer {
         training_step: u64,
     ) -> CallFuture<'a, Vec<Vec<Score>>> {
         Box::pin(async move {
-            let Self { info, slot } = self;
-            let lists: Vec<Lists<'_>> = group.iter().map(Lists::of).collect();
-            let turns: Vec<Vec<reward::Turn<'_>>> =
-                group.iter().zip(&lists).map(|(trajectory, lists)| turns(trajectory, lists)).collect();
+            let Self { info, thoughts, slot } = self;
+            let places: Vec<Vec<usize>> = group.iter().map(|one| received(one.turns, *thoughts)).collect();
+            let lists: Vec<Lists<'_>> = group.iter().zip(&places).map(|(one, places)| Lists::of(one, places)).collect();
+            let turns: Vec<Vec<reward::Turn<'_>>> = lists.iter().map(turns).collect();
             let group_param: Vec<reward::Trajectory<'_>> = group
                 .iter()
                 .zip(&lists)
@@ -159,13 +172,14 @@ impl Scorer {
                 guest.exports.call_score(guest.store, &group_param, &given, training_step).await
             };
             let outside = |code: &dyn Unsandboxed| code.score(group, options, training_step);
-            slot.call(CallKind::Advancing, call, outside, |scores| accept(scores, group, info)).await
+            slot.call(CallKind::Advancing, call, outside, |scores| accept(scores, group, &places, info)).await
         })
     }
 }
 
 /// Lists that the arguments of a trajectory borrow from.
 struct Lists<'a> {
+    turns: Vec<&'a Turn>,
     contents: Vec<ContentParam<'a>>,
     rewards: Vec<reward::SeatRewards<'a>>,
     extras: Vec<types::NamedValueParam<'a>>,
@@ -174,16 +188,19 @@ struct Lists<'a> {
 }
 
 impl<'a> Lists<'a> {
-    fn of(trajectory: &Trajectory<'a>) -> Self {
-        let contents = |turn: &'a Turn| match turn {
+    fn of(trajectory: &Trajectory<'a>, places: &[usize]) -> Self {
+        let turns: Vec<&'a Turn> = places.iter().filter_map(|place| trajectory.turns.get(*place)).collect();
+        let contents = |turn: &&'a Turn| match *turn {
             Turn::Message { content, .. } | Turn::Answer { content, .. } | Turn::Observation { content, .. } => {
                 ContentParam::of(content)
             }
+            Turn::Thought { text, .. } => ContentParam::of_text(text),
             Turn::Call { .. } | Turn::MalformedCall { .. } => ContentParam::of(&[]),
         };
         let rewards = |seat: &'a SeatRewards| reward::SeatRewards { seat: seat.seat, rewards: &seat.rewards };
         Self {
-            contents: trajectory.turns.iter().map(contents).collect(),
+            contents: turns.iter().map(contents).collect(),
+            turns,
             rewards: trajectory.environment_rewards.iter().map(rewards).collect(),
             extras: convert::named_value_params(trajectory.extras),
             privileged: convert::named_value_params(trajectory.privileged),
@@ -204,8 +221,9 @@ impl<'a> Lists<'a> {
     }
 }
 
-fn turns<'a>(trajectory: &Trajectory<'a>, lists: &'a Lists<'a>) -> Vec<reward::Turn<'a>> {
-    let turn = |(turn, parts): (&'a Turn, &'a ContentParam<'a>)| match turn {
+fn turns<'a>(lists: &'a Lists<'a>) -> Vec<reward::Turn<'a>> {
+    let turn = |(turn, parts): (&&'a Turn, &'a ContentParam<'a>)| match *turn {
+        Turn::Thought { seat, .. } => reward::Turn::Other(seat_message(*seat, parts)),
         Turn::Message { seat, .. } => reward::Turn::Message(seat_message(*seat, parts)),
         Turn::Observation { seat, .. } => reward::Turn::Observation(seat_message(*seat, parts)),
         Turn::Call { seat, call, cost } => {
@@ -221,7 +239,7 @@ fn turns<'a>(trajectory: &Trajectory<'a>, lists: &'a Lists<'a>) -> Vec<reward::T
             reward::Turn::Answer(reward::CallAnswer { seat: *seat, id, content, failed: *failed })
         }
     };
-    trajectory.turns.iter().zip(&lists.contents).map(turn).collect()
+    lists.turns.iter().zip(&lists.contents).map(turn).collect()
 }
 
 fn seat_message<'a>(seat: u32, parts: &'a ContentParam<'a>) -> reward::SeatMessage<'a> {
@@ -231,12 +249,13 @@ fn seat_message<'a>(seat: u32, parts: &'a ContentParam<'a>) -> reward::SeatMessa
 fn accept(
     scores: Vec<Vec<reward::SeatScore>>,
     group: &[Trajectory<'_>],
+    places: &[Vec<usize>],
     info: &RewardInfo,
 ) -> Result<Vec<Vec<Score>>, String> {
     if scores.len() != group.len() {
         return Err(format!("{} trajectories received {} lists of scores", group.len(), scores.len()));
     }
-    let one = |(scores, trajectory): (Vec<reward::SeatScore>, &Trajectory<'_>)| {
+    let one = |((scores, trajectory), places): ((Vec<reward::SeatScore>, &Trajectory<'_>), &Vec<usize>)| {
         let seats: Vec<u32> = scores.iter().map(|score| score.seat).collect();
         let expected = trajectory.seats();
         if seats.len() != expected.len() || !seats.iter().all(|seat| expected.contains(seat)) {
@@ -245,12 +264,18 @@ fn accept(
         if seats.iter().collect::<BTreeSet<_>>().len() != seats.len() {
             return Err(format!("a seat has two scores: {seats:?}"));
         }
-        scores.into_iter().map(|score| accept_one(score, trajectory, info)).collect()
+        scores.into_iter().map(|score| accept_one(score, trajectory, places, info)).collect()
     };
-    scores.into_iter().zip(group).map(one).collect()
+    scores.into_iter().zip(group).zip(places).map(one).collect()
 }
 
-fn accept_one(score: reward::SeatScore, trajectory: &Trajectory<'_>, info: &RewardInfo) -> Result<Score, String> {
+/// Checks a score. `places` are those of the turns that the reward received, in the transcript.
+fn accept_one(
+    score: reward::SeatScore,
+    trajectory: &Trajectory<'_>,
+    places: &[usize],
+    info: &RewardInfo,
+) -> Result<Score, String> {
     let reward::SeatScore { seat, total, components, turns, evidence } = score;
     if let Some(number) = std::iter::once(&total).chain(&turns).find(|number| !info.range.contains(**number)) {
         return Err(format!("seat {seat} received {number}, outside the range {}", info.range));
@@ -266,11 +291,14 @@ fn accept_one(score: reward::SeatScore, trajectory: &Trajectory<'_>, info: &Rewa
     if !turns.is_empty() && turns.len() != messages {
         return Err(format!("seat {seat} made {messages} messages and received {} turn rewards", turns.len()));
     }
-    if let Some(span) =
-        evidence.iter().find(|span| span.turn as usize >= trajectory.turns.len() || span.start > span.end)
-    {
-        return Err(format!("evidence is in turn {} at bytes {} to {}", span.turn, span.start, span.end));
-    }
+    let passage = |span: reward::Evidence| {
+        let place = places.get(span.turn as usize).filter(|_| span.start <= span.end);
+        let place = place
+            .and_then(|place| u32::try_from(*place).ok())
+            .ok_or_else(|| format!("evidence is in turn {} at bytes {} to {}", span.turn, span.start, span.end))?;
+        Ok(Evidence { turn: place, start: span.start, end: span.end, note: span.note })
+    };
+    let evidence = evidence.into_iter().map(passage).collect::<Result<_, String>>()?;
     Ok(Score {
         seat,
         total,
@@ -279,9 +307,6 @@ fn accept_one(score: reward::SeatScore, trajectory: &Trajectory<'_>, info: &Rewa
             .map(|component| Component { name: component.name, value: component.value })
             .collect(),
         turns,
-        evidence: evidence
-            .into_iter()
-            .map(|span| Evidence { turn: span.turn, start: span.start, end: span.end, note: span.note })
-            .collect(),
+        evidence,
     })
 }

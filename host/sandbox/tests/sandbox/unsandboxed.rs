@@ -133,6 +133,7 @@ fn plugin(code: Scripted) -> Plugin {
         capabilities: BTreeSet::new(),
         optional: BTreeSet::new(),
         deterministic: false,
+        thoughts: false,
         reward_range: None,
         quick: false,
     };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use gymkhana_chat::ThoughtMarks;
 use gymkhana_driver::{EpisodeData, Extent, Reply, StartFailure};
 use gymkhana_record::{Boundary, Call, CallSite, Ending, EpisodeId, EpisodeRecord, Failure, Seed, TaskRef, Turn};
 
@@ -83,6 +84,7 @@ impl LiveEpisode {
     /// If another seat or another turn is meant, or the worker is lost; the episode is then as before.
     pub(super) async fn act(&mut self, limits: &EpisodeLimits, action: Action) -> Result<Step, AskError> {
         let Action { seat, reply, turn } = action;
+        let reply = without_thoughts(reply);
         if let Some(again) = self.facts.repeated(&reply, turn)? {
             return Ok(again);
         }
@@ -152,7 +154,7 @@ impl LiveEpisode {
         let (mut calls, mut answers, mut observations) = (Vec::new(), Vec::new(), Vec::new());
         for added in added.turns.iter() {
             match added {
-                Turn::Message { .. } => {}
+                Turn::Thought { .. } | Turn::Message { .. } => {}
                 Turn::Call { call, .. } => calls.push(call.clone()),
                 Turn::MalformedCall { id, .. } => {
                     calls.push(Call { id: id.clone(), name: String::new(), arguments: String::new() });
@@ -187,6 +189,18 @@ impl LiveEpisode {
 fn owner_of_failed_call(failures: &[Failure], id: &str) -> Owner {
     let of_call = |failure: &&Failure| failure.call_site == CallSite::tool(id);
     failures.iter().find(of_call).map_or(Owner::Agent, Owner::of)
+}
+
+/// A reply whose thoughts are apart from its message. The model is unknown here, and so is the prompt.
+fn without_thoughts(reply: Reply) -> Reply {
+    if reply.thoughts.is_some() {
+        return reply;
+    }
+    let split = ThoughtMarks::split_any(&reply.message);
+    match split.thoughts.map(str::to_owned) {
+        Some(thoughts) => Reply { thoughts: Some(thoughts), message: split.message.to_owned(), calls: reply.calls },
+        None => reply,
+    }
 }
 
 impl EpisodeFacts {

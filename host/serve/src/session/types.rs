@@ -56,7 +56,7 @@ impl Action {
     /// A message.
     #[must_use]
     pub fn say(text: impl Into<String>) -> Self {
-        Self { seat: None, reply: Reply { message: text.into(), calls: vec![] }, turn: None }
+        Self { seat: None, reply: Reply { thoughts: None, message: text.into(), calls: vec![] }, turn: None }
     }
 
     /// One call. Arguments that are not an object are a malformed call, which the agent pays for.
@@ -66,7 +66,7 @@ impl Action {
             Json::Object(_) => WrittenCall::Sound { name: name.into(), arguments: arguments.to_string() },
             other => WrittenCall::malformed(&other.to_string(), "the arguments are not a JSON object"),
         };
-        Self { seat: None, reply: Reply { message: String::new(), calls: vec![call] }, turn: None }
+        Self { seat: None, reply: Reply { thoughts: None, message: String::new(), calls: vec![call] }, turn: None }
     }
 
     /// The same for this seat.

@@ -53,13 +53,14 @@ pub async fn in_process(seed: u64, index: u64) -> (Vec<Turn>, Vec<SeatRewards>) 
     for action in ACTIONS {
         let reply = match expression(action) {
             Some(expression) => Reply {
+                thoughts: None,
                 message: String::new(),
                 calls: vec![WrittenCall::Sound {
                     name: "calculate".to_owned(),
                     arguments: json!({ "expression": expression }).to_string(),
                 }],
             },
-            None => Reply { message: action.to_owned(), calls: vec![] },
+            None => Reply { thoughts: None, message: action.to_owned(), calls: vec![] },
         };
         if episode.take_turn(&mut NoHooks, reply, u32::MAX).await.is_some() {
             break;

@@ -168,7 +168,16 @@ fn reply(
     sampled: Sampled,
     delivered: bool,
 ) -> AddedReply<'static> {
-    let turn = PolicyTurn { seat: 0, turn, transcript, steps: 0, state: None, probe_score: None, note: None };
+    let turn = PolicyTurn {
+        seat: 0,
+        turn,
+        transcript,
+        steps: 0,
+        state: None,
+        probe_score: None,
+        thought_tokens: 0,
+        note: None,
+    };
     AddedReply {
         turn: Cow::Owned(turn),
         parent,

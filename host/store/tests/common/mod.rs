@@ -196,7 +196,16 @@ fn policy_turn(random: &mut Stream) -> PolicyTurn {
     let probe_score = (random.below(2) == 0).then(|| ProbeScore { log_prob: double(random), without });
     let state = (random.below(2) == 0).then(|| format!("{:016x}", random.bits()));
     let mut number = || random.bits() as u32;
-    PolicyTurn { seat: number(), turn: number(), transcript: number(), steps: number(), state, probe_score, note }
+    PolicyTurn {
+        seat: number(),
+        turn: number(),
+        transcript: number(),
+        steps: number(),
+        state,
+        probe_score,
+        thought_tokens: 0,
+        note,
+    }
 }
 
 fn segment(random: &mut Stream) -> Segment {

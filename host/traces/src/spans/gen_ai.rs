@@ -95,12 +95,13 @@ fn message(event: &Event<'_>) -> Json {
 
 fn assistant(action: &Action<'_>) -> Json {
     let said = action.said();
+    let thought = action.thoughts.map(|thoughts| json!({"type": "reasoning", "content": thoughts}));
     let spoken = (!said.is_empty()).then(|| json!({"type": "text", "content": said}));
     let calls = action
         .calls
         .iter()
         .map(|call| json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments(call)}));
-    json!({"role": "assistant", "parts": spoken.into_iter().chain(calls).collect::<Vec<_>>()})
+    json!({"role": "assistant", "parts": thought.into_iter().chain(spoken).chain(calls).collect::<Vec<_>>()})
 }
 
 fn tool(function: &gymkhana_record::Function) -> Json {

@@ -13,8 +13,16 @@ const LEAST: f64 = -1.0;
 
 /// An episode of this many turns, each of which paid -0.1.
 fn played(member: u32, turns: u32, reward: f64) -> EpisodeRecord {
-    let turn =
-        |turn| PolicyTurn { seat: 0, turn, transcript: 0, steps: turn, state: None, probe_score: None, note: None };
+    let turn = |turn| PolicyTurn {
+        seat: 0,
+        turn,
+        transcript: 0,
+        steps: turn,
+        state: None,
+        probe_score: None,
+        thought_tokens: 0,
+        note: None,
+    };
     EpisodeRecord {
         policy_turns: (0..turns).map(turn).collect(),
         turn_rewards: vec![vec![-0.1; turns as usize]],

@@ -58,7 +58,7 @@ pub(super) fn segment(seat: u32, turns: std::ops::Range<u32>, entropy: f32) -> S
 }
 
 fn policy_turn(turn: u32, transcript: u32) -> PolicyTurn {
-    PolicyTurn { seat: 0, turn, transcript, steps: turn, state: None, probe_score: None, note: None }
+    PolicyTurn { seat: 0, turn, transcript, steps: turn, state: None, probe_score: None, thought_tokens: 0, note: None }
 }
 
 fn message() -> Turn {

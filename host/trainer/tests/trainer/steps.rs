@@ -61,7 +61,7 @@ fn record(value: &Value, group: u32, member: u32) -> EpisodeRecord {
 
 fn policy_turn((turn, value): (u32, &Value)) -> PolicyTurn {
     let state = value["state"].as_str().map(str::to_owned);
-    PolicyTurn { seat: 0, turn, transcript: 0, steps: turn, state, probe_score: None, note: None }
+    PolicyTurn { seat: 0, turn, transcript: 0, steps: turn, state, probe_score: None, thought_tokens: 0, note: None }
 }
 
 fn algorithm(case: &Value, epochs: &Value) -> Algorithm {

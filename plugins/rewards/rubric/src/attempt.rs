@@ -18,6 +18,8 @@ const LONGEST: usize = 1 << 20;
 pub struct SeatTurn {
     /// Message.
     pub said: Said,
+    /// Thoughts that the host has told from the message.
+    thought: Option<Said>,
     /// Indices of the turn in the trajectory.
     pub span: Range<usize>,
     thoughts: OnceCell<Thoughts>,
@@ -42,7 +44,9 @@ impl<'a> Attempt<'a> {
         let turn = |(index, said): (usize, Said)| {
             let start = if index == 0 { 0 } else { said.turn };
             let end = starts.get(index + 1).copied().unwrap_or(trajectory.turns.len());
-            SeatTurn { span: start..end, said, thoughts: OnceCell::new() }
+            let thought = trajectory.thoughts_before(said.turn);
+            let thought = thought.map(|(turn, text)| Said { turn, start: 0, text: cut(text) });
+            SeatTurn { span: start..end, said, thought, thoughts: OnceCell::new() }
         };
         let turns = messages.into_iter().enumerate().map(turn).collect();
         Self { trajectory, seat, turns, most_thoughts }
@@ -59,17 +63,35 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Units of thought in the message of a turn, split at the first use.
-    pub fn thoughts(&self, turn: usize) -> &Thoughts {
-        let SeatTurn { said, thoughts: split, .. } = &self.turns[turn];
-        split.get_or_init(|| thoughts(&said.text, self.most_thoughts))
+    /// Text with the units of thought of a turn: the thoughts that the host has told from the message, else the message.
+    fn thinking(&self, turn: usize) -> &Said {
+        let SeatTurn { said, thought, .. } = &self.turns[turn];
+        thought.as_ref().unwrap_or(said)
+    }
+
+    /// Units of thought of a turn, split at the first use.
+    fn thoughts(&self, turn: usize) -> &Thoughts {
+        let split = &self.turns[turn].thoughts;
+        split.get_or_init(|| thoughts(&self.thinking(turn).text, self.most_thoughts))
+    }
+
+    /// Message of a turn behind its units of thought.
+    pub fn behind_thoughts(&self, turn: usize) -> &str {
+        let SeatTurn { said, thought, .. } = &self.turns[turn];
+        match thought {
+            Some(_) => said.text.trim(),
+            None => said.text[self.thoughts(turn).rest.clone()].trim(),
+        }
     }
 
     /// Texts of one turn that an item reads one by one: the message, or its units of thought.
     pub fn parts(&self, place: Place, turn: usize) -> Vec<Said> {
         let said = &self.turns[turn].said;
-        let unit =
-            |unit: &Range<usize>| Said { turn: said.turn, start: unit.start, text: said.text[unit.clone()].to_owned() };
+        let thinking = self.thinking(turn);
+        let unit = |unit: &Range<usize>| {
+            let text = thinking.text[unit.clone()].to_owned();
+            Said { turn: thinking.turn, start: unit.start, text }
+        };
         match place {
             Place::Thought => self.thoughts(turn).units.iter().map(unit).collect(),
             _ => vec![said.clone()],

@@ -52,7 +52,7 @@ fn message(quoted: &mut Quoted, attempt: &Attempt<'_>, place: Place, index: usiz
         quoted.parts.push((index, said));
     }
     if place == Place::Thought {
-        let rest = turn.said.text[attempt.thoughts(index).rest.clone()].trim();
+        let rest = attempt.behind_thoughts(index);
         quoted.blocks.extend((!rest.is_empty()).then(|| block("message after these thoughts", rest)));
     }
 }

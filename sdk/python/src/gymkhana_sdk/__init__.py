@@ -14,6 +14,7 @@ Subclass `Environment`, `Tool` or `Reward`, name the class in `pyproject.toml`, 
     environment = "consent:Consent"   # module:class; also `tool` and `reward`
     capabilities = []                 # any of "assets", "model", "tools", "http" (default: empty)
     deterministic = true              # equal inputs give equal output bytes (default: true)
+    thoughts = false                  # whether a reward reads the thoughts of seats (default: false)
 
 `gymkhana_sdk.testing` runs the same classes natively in tests. The modules `log`, `random`, `clock`, `assets`, `model`,
 `tools` and `http` call the host.

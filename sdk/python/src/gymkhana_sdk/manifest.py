@@ -25,7 +25,7 @@ FREE = ("log", "random", "clock")
 
 _SCHEMA = 1
 _MAGIC = b"GYMK"
-_KEYS = ("namespace", "capabilities", "optional", "deterministic", *KINDS)
+_KEYS = ("namespace", "capabilities", "optional", "deterministic", "thoughts", *KINDS)
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 # Semantic versioning: numbers without leading zeros, non-empty parts between dots, ASCII only.
 _NUMBER = r"(0|[1-9][0-9]*)"
@@ -55,6 +55,8 @@ class Project:
     optional: list[str] = field(default_factory=list)
     """Capabilities without which the plugin also runs: if a run does not grant one, its use raises `Denied`."""
     deterministic: bool = True
+    thoughts: bool = False
+    """Whether the reward reads the thoughts of seats, as turns of the kind `OTHER`."""
 
     @classmethod
     def read(cls, folder: Path) -> Project:
@@ -97,6 +99,7 @@ class Project:
             capabilities=capabilities,
             optional=optional,
             deterministic=_deterministic(table),
+            thoughts=_thoughts(table),
             **texts,
         )
 
@@ -116,6 +119,8 @@ class Project:
         }
         if self.optional:
             fields["optional"] = self.optional
+        if self.thoughts:
+            fields["thoughts"] = True
         if reward_range is not None:
             low, high = reward_range
             if not (math.isfinite(low) and math.isfinite(high) and low <= high):
@@ -204,6 +209,15 @@ def _capabilities(table: dict[str, Any], key: str) -> list[str]:
         if names.count(name) > 1:
             raise BuildError(f"capability `{name}` is listed twice in `{key}`: remove one")
     return names
+
+
+def _thoughts(table: dict[str, Any]) -> bool:
+    value = table.get("thoughts", False)
+    if not isinstance(value, bool):
+        raise _wrong("thoughts", "true or false", "thoughts = true")
+    if value and "reward" not in table:
+        raise BuildError("`thoughts` in [tool.gymkhana] is for rewards, and this plugin has no reward: remove it")
+    return value
 
 
 def _deterministic(table: dict[str, Any]) -> bool:

@@ -35,6 +35,7 @@ class TurnKind(enum.Enum):
     OBSERVATION = "observation"
     """Observation of a seat."""
     OTHER = "other"
+    """Thoughts of a seat before its message or calls, for a reward whose manifest has `thoughts = true`."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ class Ending(enum.Enum):
     FAILED = "failed"
     """The environment or the sandbox failed."""
     OTHER = "other"
+    """Thoughts of a seat before its message or calls, for a reward whose manifest has `thoughts = true`."""
 
 
 @dataclass(frozen=True)

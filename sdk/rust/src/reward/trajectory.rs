@@ -37,6 +37,17 @@ impl Trajectory {
         }
     }
 
+    /// Thoughts of a seat before the message at this index: the index of their turn and their text. Only a reward whose
+    /// manifest has `thoughts = true` receives them, as a [`Turn::Other`].
+    #[must_use]
+    pub fn thoughts_before(&self, message: usize) -> Option<(usize, String)> {
+        let index = message.checked_sub(1)?;
+        match (self.turns.get(index)?, self.turns.get(message)?.actor()) {
+            (Turn::Other(thoughts), Some(seat)) if thoughts.seat == seat => Some((index, text_of(&thoughts.content))),
+            _ => None,
+        }
+    }
+
     /// Calls of a seat, in order.
     pub fn calls(&self, seat: u32) -> impl Iterator<Item = &SeatCall> {
         self.turns.iter().filter_map(move |turn| match turn {

@@ -68,6 +68,7 @@ pub(super) fn show(run: &RunReader, record: &EpisodeRecord, printer: &Printer) -
 fn show_turn(turn: &Turn, printer: &Printer) {
     let (seat, label, text) = match turn {
         Turn::Observation { seat, content } => (seat, format!("environment to seat {seat}"), text_of(content)),
+        Turn::Thought { seat, text } => (seat, format!("seat {seat} thinks"), text.clone()),
         Turn::Message { seat, content } => (seat, format!("seat {seat}"), text_of(content)),
         Turn::Call { seat, call, .. } => {
             (seat, format!("seat {seat} calls"), format!("{} {}", call.name, call.arguments))

@@ -193,7 +193,7 @@ impl<'a> Table<'a> {
 
     async fn obey(&mut self, typed: Typed) -> CliResult<()> {
         match typed {
-            Typed::Say(message) => self.take_turn(Reply { message, calls: vec![] }).await?,
+            Typed::Say(message) => self.take_turn(Reply { thoughts: None, message, calls: vec![] }).await?,
             Typed::Call { name, arguments } => self.call(vec![Call { id: String::new(), name, arguments }]).await?,
             Typed::Functions => self.lines.show_functions(self.episode.data.functions(self.seat()).iter()),
             Typed::Oracle { .. } if !self.episode.offers(OptionalInterface::Oracle) => {
@@ -297,7 +297,7 @@ impl<'a> Table<'a> {
     async fn follow(&mut self, advice: Advice) -> CliResult<()> {
         self.lines.show(format!("{}: {}", self.name(self.seat()), in_words(&advice)));
         match advice {
-            Advice::Message(message) => self.take_turn(Reply { message, calls: vec![] }).await,
+            Advice::Message(message) => self.take_turn(Reply { thoughts: None, message, calls: vec![] }).await,
             Advice::Calls(calls) => self.call(calls).await,
         }
     }
@@ -402,7 +402,7 @@ impl<'a> Table<'a> {
     /// The advice as a turn: a message, or calls that are all answered here.
     fn performable(&self, advice: Advice) -> Option<Reply> {
         match advice {
-            Advice::Message(message) => Some(Reply { message, calls: vec![] }),
+            Advice::Message(message) => Some(Reply { thoughts: None, message, calls: vec![] }),
             Advice::Calls(calls) => calls.iter().all(|call| self.has_function(&call.name)).then(|| reply(calls)),
         }
     }
@@ -411,7 +411,7 @@ impl<'a> Table<'a> {
 /// A turn of calls. The episode numbers them.
 fn reply(calls: Vec<Call>) -> Reply {
     let calls = calls.into_iter().map(|Call { name, arguments, .. }| WrittenCall::Sound { name, arguments });
-    Reply { message: String::new(), calls: calls.collect() }
+    Reply { thoughts: None, message: String::new(), calls: calls.collect() }
 }
 
 fn in_words(advice: &Advice) -> String {

@@ -239,7 +239,7 @@ fn said(turn: &Turn) -> String {
             text_of(content)
         }
         Turn::Call { call, .. } => call.name.clone(),
-        Turn::MalformedCall { text, .. } => text.clone(),
+        Turn::MalformedCall { text, .. } | Turn::Thought { text, .. } => text.clone(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod server;
+mod thoughts;
 mod trainer;
 
 use gymkhana_algorithm::{Accelerator, Lora, Precision, SftSettings, TinyModel};
@@ -14,6 +15,7 @@ use crate::range::check_range;
 
 pub use checkpoint::{Checkpoint, HubModel};
 pub use server::ServerSection;
+pub use thoughts::{ThoughtsChoice, ThoughtsMarks, ThoughtsWord};
 pub use trainer::{LossReduction, TrainerKind, TrainerSection};
 
 /// Default number of times that a request to a server is repeated.
@@ -84,6 +86,8 @@ pub struct PolicySection {
     pub system: Option<String>,
     /// Format of tool calls in replies.
     pub tool_format: ToolFormatChoice,
+    /// Marks of thoughts in replies. Environments, other seats and rewards see the message without the thoughts before it.
+    pub thoughts: ThoughtsChoice,
     /// Sequences that the engine generates concurrently.
     #[schemars(range(min = 1, max = 4096))]
     pub max_concurrent_sequences: usize,
@@ -122,6 +126,7 @@ impl Default for PolicySection {
             server: None,
             system: None,
             tool_format: ToolFormatChoice::default(),
+            thoughts: ThoughtsChoice::default(),
             max_concurrent_sequences: 64,
             device: Accelerator::default(),
             precision: Precision::default(),

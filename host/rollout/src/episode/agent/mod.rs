@@ -210,7 +210,7 @@ impl AgentEpisode<'_> {
 
     /// Gives the program's answer to the environment.
     async fn give(&mut self, answer: String) -> Ending {
-        let reply = Reply { message: answer.clone(), calls: vec![] };
+        let reply = Reply { thoughts: None, message: answer.clone(), calls: vec![] };
         match self.instances.act(reply).await {
             Ok(_) if self.data().failures.iter().any(|failure| failure.kind.is_hosts()) => Ending::Dropped,
             // The program has answered once, and the environment wants another action.

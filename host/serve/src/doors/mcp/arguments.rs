@@ -99,7 +99,7 @@ impl Act {
             WrittenCall::Sound { name: call.name, arguments }
         };
         let calls = calls.into_iter().map(written).collect();
-        Ok(Action { seat, reply: Reply { message: text.unwrap_or_default(), calls }, turn })
+        Ok(Action { seat, reply: Reply { thoughts: None, message: text.unwrap_or_default(), calls }, turn })
     }
 }
 

@@ -82,7 +82,7 @@ fn turn(json: &Json) -> Result<Action, Fault> {
         return Err(Fault { kind: "missing", ..Fault::of("Field required", json) }.at("text"));
     }
     let calls = calls.into_iter().map(|call| written(call.name, &call.arguments)).collect();
-    Ok(Action { seat, reply: Reply { message: text.map(words).unwrap_or_default(), calls }, turn })
+    Ok(Action { seat, reply: Reply { thoughts: None, message: text.map(words).unwrap_or_default(), calls }, turn })
 }
 
 fn written(name: String, arguments: &Json) -> WrittenCall {

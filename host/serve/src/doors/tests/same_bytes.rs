@@ -33,7 +33,7 @@ async fn in_process(seed: u64, index: u64) -> Vec<(String, f64)> {
     let mut seen = vec![(shown(&episode.data.turns), 0.0)];
     for text in MOVES {
         let (turns, steps) = (episode.data.turns.len(), episode.data.rewards[0].rewards.len());
-        let reply = Reply { message: text.to_owned(), calls: vec![] };
+        let reply = Reply { thoughts: None, message: text.to_owned(), calls: vec![] };
         let ending = episode.take_turn(&mut NoHooks, reply, u32::MAX).await;
         let reward = episode.data.rewards[0].rewards[steps..].iter().sum();
         seen.push((shown(&episode.data.turns[turns..]), reward));

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use gymkhana_chat::ThoughtMarks;
 use gymkhana_driver::Reply;
 use gymkhana_http::{Client, Kept, KeptBytes};
 use gymkhana_registry::Digest;
@@ -162,7 +163,7 @@ impl Trajectories {
             return Answer::finished();
         }
         let opened = trajectory.session.get_or_try_init(|| self.open(client, &wanted.extra)).await;
-        let call = self.tags.call(&wanted.action);
+        let call = self.tags.call(ThoughtMarks::split_any(&wanted.action).message);
         let result = match (opened, call) {
             (Err(error), _) => Err(error),
             (Ok(_), None) if self.environment.is_none() => {
@@ -171,8 +172,8 @@ impl Trajectories {
             }
             (Ok(session), call) => {
                 let reply = match call {
-                    Some(call) => Reply { message: String::new(), calls: vec![call] },
-                    None => Reply { message: wanted.action.clone(), calls: vec![] },
+                    Some(call) => Reply { thoughts: None, message: String::new(), calls: vec![call] },
+                    None => Reply { thoughts: None, message: wanted.action.clone(), calls: vec![] },
                 };
                 session.act(Action { seat: None, reply, turn: None }).await
             }
