@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod byte_table;
+mod encoder;
 mod error;
 mod format;
 mod message;

@@ -166,6 +166,7 @@ const ALLOWED: [Allowed; 48] = [
         &[
             "record",
             "policy",
+            "chat",
             "sandbox",
             "driver",
             "rollout",

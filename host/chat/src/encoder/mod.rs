@@ -1,0 +1,276 @@
+//! Tokens of texts of which a part comes from outside.
+//!
+//! The tokens equal those of the whole text under the model's tokenizer, except that no part from outside becomes a mark:
+//! an added token that is special or has a sign other than letters, digits and white space. A mark that would lie in
+//! such a part, even with one character, is tokenised as plain text.
+
+mod marks;
+mod sections;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+use tokenizers::{
+    AddedToken, Model, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Tokenizer,
+};
+
+use crate::byte_table::TokenBytes;
+use crate::error::ChatError;
+use crate::prompt_cache::Memo;
+use crate::tokenizer_limits;
+use marks::Marks;
+use sections::{Section, sections};
+
+/// A character that no text of the conversation holds; it stands inside of forged marks until they are tokenised.
+const BREAKS: std::ops::RangeInclusive<char> = '\u{F8A0}'..='\u{F8EF}';
+
+/// The tokenizer of a model.
+pub(crate) struct Encoder {
+    /// With added tokens.
+    tokenizer: Arc<Tokenizer>,
+    marks: Marks,
+    /// Bytes of each token, for tokenizers that a table can decode.
+    token_bytes: Option<TokenBytes>,
+    /// Tokens of texts of the template between two marks.
+    memo: Memo<String, Arc<[u32]>>,
+}
+
+/// A text with the byte ranges that come from outside, in ascending order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sourced<'t> {
+    pub text: &'t str,
+    pub outside: &'t [Range<usize>],
+}
+
+impl Sourced<'_> {
+    /// Whether a range has a byte from outside.
+    fn is_touched(&self, range: &Range<usize>) -> bool {
+        let next = self.outside.partition_point(|part| part.end <= range.start);
+        self.outside.get(next).is_some_and(|part| part.start < range.end)
+    }
+}
+
+/// Tokens, and the offset of the first byte of each.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub tokens: Vec<u32>,
+    pub starts: Vec<usize>,
+}
+
+impl Encoder {
+    /// The tokenizer of the text of `tokenizer.json`.
+    pub(crate) fn new(file: &Json) -> Result<Self, String> {
+        tokenizer_limits::check(file)?;
+        let tokenizer = Tokenizer::from_bytes(file.to_string()).map_err(|error| error.to_string())?;
+        let marks = Marks::of(&tokenizer, file)?;
+        let token_bytes = TokenBytes::of(&tokenizer, file);
+        Ok(Self { tokenizer: Arc::new(tokenizer), marks, token_bytes, memo: Memo::default() })
+    }
+
+    /// The tokenizer with its added tokens.
+    pub(crate) fn tokenizer(&self) -> &Arc<Tokenizer> {
+        &self.tokenizer
+    }
+
+    /// Added tokens by their ids.
+    pub(crate) fn added(&self) -> impl Iterator<Item = (u32, &AddedToken)> {
+        self.tokenizer.get_added_vocabulary().get_added_tokens_decoder().iter().map(|(id, token)| (*id, token))
+    }
+
+    /// Whether a token is a mark.
+    pub(crate) fn is_mark(&self, id: u32) -> bool {
+        self.marks.ids.contains(&id)
+    }
+
+    /// The id of the mark with this text.
+    pub(crate) fn mark(&self, text: &str) -> Option<u32> {
+        self.tokenizer.token_to_id(text).filter(|id| self.is_mark(*id))
+    }
+
+    /// Texts of all marks.
+    pub(crate) fn mark_texts(&self) -> &[String] {
+        &self.marks.texts
+    }
+
+    /// Tokens of a text.
+    ///
+    /// # Errors
+    /// [`ChatError::Tokenize`] for a text that the tokenizer cannot encode, [`ChatError::Forged`] if plain text became a
+    /// mark.
+    pub(crate) fn tokens(&self, sourced: Sourced<'_>) -> Result<Vec<u32>, ChatError> {
+        let Some(finder) = &self.marks.finder else { return Ok(self.whole(sourced, false)?.tokens) };
+        let mut tokens = Vec::with_capacity(sourced.text.len() / 3 + 8);
+        for section in sections(finder, sourced) {
+            match section {
+                Section::Mark { number, .. } => tokens.push(self.marks.numbers[number]),
+                Section::Text { text, own: true, .. } => {
+                    let known = self.memo.get(text, || Ok::<_, ChatError>(self.plain(text)?.into()))?;
+                    tokens.extend_from_slice(&known);
+                }
+                Section::Text { text, own: false, .. } => tokens.extend(self.plain(text)?),
+            }
+        }
+        Ok(tokens)
+    }
+
+    /// Tokens of a text with the places of their first bytes.
+    ///
+    /// # Errors
+    /// As [`Encoder::tokens`].
+    pub(crate) fn placed(&self, sourced: Sourced<'_>) -> Result<Placed, ChatError> {
+        let Some(finder) = &self.marks.finder else { return self.whole(sourced, true) };
+        let mut placed = Placed::default();
+        for section in sections(finder, sourced) {
+            match section {
+                Section::Mark { number, start } => {
+                    placed.tokens.push(self.marks.numbers[number]);
+                    placed.starts.push(start);
+                }
+                Section::Text { text, start, .. } => {
+                    let pieces = self.pre_tokenized(PreTokenizedString::from(text), true)?;
+                    self.place(pieces, start, &mut placed)?;
+                }
+            }
+        }
+        Ok(placed)
+    }
+
+    /// Tokens of a text that holds no mark.
+    fn plain(&self, text: &str) -> Result<Vec<u32>, ChatError> {
+        let pieces = self.pre_tokenized(PreTokenizedString::from(text), true)?;
+        self.ids(&pieces)
+    }
+
+    /// Tokens of a text through the tokenizer's own search for added tokens.
+    fn whole(&self, sourced: Sourced<'_>, places: bool) -> Result<Placed, ChatError> {
+        let broken = self.broken(sourced)?;
+        let (text, mark) = broken.as_ref().map_or((sourced.text, None), |(text, mark)| (text.as_str(), Some(*mark)));
+        let vocabulary = self.tokenizer.get_added_vocabulary();
+        let mut pieces = vocabulary.extract_and_normalize(self.tokenizer.get_normalizer(), text);
+        if let Some(mark) = mark {
+            pieces.normalize(|piece| piece.replace(mark, "")).map_err(failed)?;
+        }
+        let pieces = self.pre_tokenized(pieces, false)?;
+        if !places {
+            return Ok(Placed { tokens: self.ids(&pieces)?, starts: vec![] });
+        }
+        let mut placed = Placed::default();
+        self.place(pieces, 0, &mut placed)?;
+        if let Some(mark) = mark {
+            let removed: Vec<usize> = text.match_indices(mark).map(|(place, _)| place).collect();
+            for start in &mut placed.starts {
+                *start -= removed.partition_point(|place| place < start) * mark.len_utf8();
+            }
+        }
+        Ok(placed)
+    }
+
+    /// The text with a character inside of each forged mark, if there are any, and the character.
+    fn broken(&self, sourced: Sourced<'_>) -> Result<Option<(String, char)>, ChatError> {
+        let mut broken: Option<(String, char)> = None;
+        let mut outside = sourced.outside.to_vec();
+        // Each round breaks all forged marks that the tokenizer finds; a broken one can reveal a shorter one.
+        loop {
+            let text = broken.as_ref().map_or(sourced.text, |(text, _)| text.as_str());
+            let places = self.forged(Sourced { text, outside: &outside });
+            if places.is_empty() {
+                return Ok(broken);
+            }
+            let mark = match &broken {
+                Some((_, mark)) => *mark,
+                None => BREAKS.clone().find(|mark| !text.contains(*mark)).ok_or_else(|| {
+                    ChatError::Tokenize("it holds all private characters that the host uses".to_owned())
+                })?,
+            };
+            let mut next = String::with_capacity(text.len() + 4 * places.len());
+            let mut last = 0;
+            for place in &places {
+                next.push_str(&text[last..*place]);
+                next.push(mark);
+                last = *place;
+            }
+            next.push_str(&text[last..]);
+            let moved = |at: usize| at + places.partition_point(|place| *place < at) * mark.len_utf8();
+            outside = outside.iter().map(|part| moved(part.start)..moved(part.end)).collect();
+            broken = Some((next, mark));
+        }
+    }
+
+    /// Places inside of marks that the tokenizer finds in text from outside.
+    fn forged(&self, sourced: Sourced<'_>) -> Vec<usize> {
+        let vocabulary = self.tokenizer.get_added_vocabulary();
+        let pieces = vocabulary.extract_and_normalize(self.tokenizer.get_normalizer(), sourced.text);
+        let splits = pieces.get_splits(OffsetReferential::Original, OffsetType::Byte);
+        let found = splits.into_iter().filter_map(|(_, (start, end), tokens)| {
+            let id = tokens.as_ref()?.first()?.id;
+            // A token may take the white space around it.
+            let taken = sourced.text.get(start..end)?;
+            let content = start + (taken.len() - taken.trim_start().len())..start + taken.trim_end().len();
+            let first = sourced.text.get(content.clone())?.chars().next()?;
+            (self.is_mark(id) && sourced.is_touched(&content)).then_some(content.start + first.len_utf8())
+        });
+        found.collect()
+    }
+
+    /// Normalises unless that is done, splits and tokenises.
+    fn pre_tokenized(&self, mut pieces: PreTokenizedString, normalise: bool) -> Result<PreTokenizedString, ChatError> {
+        if let Some(normalizer) = self.tokenizer.get_normalizer().filter(|_| normalise) {
+            pieces.normalize(|piece| normalizer.normalize(piece)).map_err(failed)?;
+        }
+        if let Some(splitter) = self.tokenizer.get_pre_tokenizer() {
+            splitter.pre_tokenize(&mut pieces).map_err(failed)?;
+        }
+        let model = self.tokenizer.get_model();
+        let is_forged = |id: u32| self.is_mark(id) && self.marks.unknown != Some(id);
+        let forged = std::cell::Cell::new(None);
+        let tokenize = |piece: &tokenizers::NormalizedString| {
+            let tokens = model.tokenize(piece.get())?;
+            if let Some(mark) = tokens.iter().find(|token| is_forged(token.id)) {
+                forged.set(Some(mark.id));
+            }
+            Ok(tokens)
+        };
+        pieces.tokenize(tokenize).map_err(failed)?;
+        match forged.get() {
+            Some(mark) => Err(ChatError::Forged(mark)),
+            None => Ok(pieces),
+        }
+    }
+
+    fn ids(&self, pieces: &PreTokenizedString) -> Result<Vec<u32>, ChatError> {
+        let splits = pieces.get_splits(OffsetReferential::Original, OffsetType::None);
+        Ok(splits.into_iter().filter_map(|(_, _, tokens)| tokens.as_ref()).flatten().map(|token| token.id).collect())
+    }
+
+    fn place(&self, pieces: PreTokenizedString, start: usize, placed: &mut Placed) -> Result<(), ChatError> {
+        let encoding = pieces.into_encoding(None, 0, OffsetType::Byte).map_err(failed)?;
+        placed.tokens.extend_from_slice(encoding.get_ids());
+        placed.starts.extend(encoding.get_offsets().iter().map(|(begin, _)| start + begin));
+        Ok(())
+    }
+
+    /// The text of any tokens, marks included. Ids outside the vocabulary have no text.
+    ///
+    /// # Errors
+    /// [`ChatError::Decode`] if the tokenizer's decoder fails.
+    pub(crate) fn decode(&self, tokens: &[u32]) -> Result<String, ChatError> {
+        match &self.token_bytes {
+            Some(token_bytes) => Ok(token_bytes.text(tokens)),
+            None => decode_with(&self.tokenizer, tokens),
+        }
+    }
+}
+
+/// The text of tokens, marks included.
+pub(crate) fn decode_with(tokenizer: &Tokenizer, tokens: &[u32]) -> Result<String, ChatError> {
+    tokenizer.decode(tokens, false).map_err(|error| ChatError::Decode(error.to_string()))
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "the signature of `map_err`")]
+fn failed(error: tokenizers::Error) -> ChatError {
+    ChatError::Tokenize(error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! Sections of a text: marks of the template, and the texts between them.
+
+use aho_corasick::AhoCorasick;
+
+use super::Sourced;
+
+/// A section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Section<'t> {
+    /// A mark: its number, and the offset of its first byte.
+    Mark { number: usize, start: usize },
+    /// A text.
+    Text {
+        text: &'t str,
+        /// Offset of its first byte.
+        start: usize,
+        /// Whether all of it is the template's own.
+        own: bool,
+    },
+}
+
+/// The sections of a text. A mark with a byte from outside is a part of a text.
+pub(super) fn sections<'t>(finder: &AhoCorasick, sourced: Sourced<'t>) -> Vec<Section<'t>> {
+    let Sourced { text, .. } = sourced;
+    let mut sections = Vec::new();
+    let mut last = 0;
+    let mut at = 0;
+    while let Some(found) = finder.find(aho_corasick::Input::new(text).range(at..)) {
+        if sourced.is_touched(&found.range()) {
+            // A shorter or a later mark may begin inside of a forged one.
+            let first = text[found.start()..].chars().next().map_or(1, char::len_utf8);
+            at = found.start() + first;
+            continue;
+        }
+        push(&mut sections, sourced, last..found.start());
+        sections.push(Section::Mark { number: found.pattern().as_usize(), start: found.start() });
+        last = found.end();
+        at = last;
+    }
+    push(&mut sections, sourced, last..text.len());
+    sections
+}
+
+fn push<'t>(sections: &mut Vec<Section<'t>>, sourced: Sourced<'t>, range: std::ops::Range<usize>) {
+    if !range.is_empty() {
+        let own = !sourced.is_touched(&range);
+        sections.push(Section::Text { text: &sourced.text[range.clone()], start: range.start, own });
+    }
+}
