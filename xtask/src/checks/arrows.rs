@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 48] = [
+const ALLOWED: [Allowed; 49] = [
     ("nearest", &[]),
     ("unified", &[]),
     ("rows", &[]),
@@ -25,6 +25,7 @@ const ALLOWED: [Allowed; 48] = [
     ("http", &[]),
     ("record", &[]),
     ("policy", &["record"]),
+    ("template", &[]),
     ("chat", &["record", "policy"]),
     ("traces", &["record"]),
     ("filter", &["nearest", "record"]),
