@@ -28,6 +28,7 @@ pub fn chat() -> Result<ChatFormat> {
         tokenizer: text("tokenizer.json"),
         config: text("tokenizer_config.json"),
         template: Some(text("chat_template.jinja")),
+        ends: vec![],
     };
     Ok(ChatFormat::new(&files)?)
 }

@@ -1,5 +1,7 @@
 //! Errors of chat formats.
 
+use gymkhana_template::TemplateError;
+
 /// A model's tokenizer or chat template cannot be used, or not for this conversation.
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
@@ -16,9 +18,9 @@ pub enum ChatError {
         "the model has no chat template: put one into chat_template.jinja or `chat_template` of tokenizer_config.json"
     )]
     NoTemplate,
-    /// The template failed on a conversation.
-    #[error("the chat template cannot render this conversation")]
-    Render(#[source] minijinja::Error),
+    /// The template is malformed, or fails on a conversation.
+    #[error("cannot render a conversation")]
+    Template(#[source] TemplateError),
     /// The template exceeds a limit.
     #[error(
         "cannot render a conversation: the chat template {excess}\nhint: use a model folder from a source that you trust"
@@ -26,6 +28,14 @@ pub enum ChatError {
     TemplateLimit {
         /// The limit, as a verb phrase.
         excess: String,
+    },
+    /// The model has no template of the name that the run asks for.
+    #[error("the model has no chat template `{name}`\nhint: choose one of `{known}`")]
+    NoTemplateNamed {
+        /// The name.
+        name: String,
+        /// The names of its templates.
+        known: String,
     },
     /// The template shows no replies of the policy, or puts no control token after them.
     #[error("the chat template does not show the policy's replies where its generation prompt announces them")]
@@ -47,4 +57,13 @@ pub enum ChatError {
     /// The tokenizer turned plain text into a control token.
     #[error("the tokenizer turns plain text into the control token {0}: its vocabulary holds control tokens as text")]
     Forged(u32),
+}
+
+impl From<TemplateError> for ChatError {
+    fn from(error: TemplateError) -> Self {
+        match error {
+            TemplateError::Limit { excess } => Self::TemplateLimit { excess },
+            other => Self::Template(other),
+        }
+    }
 }

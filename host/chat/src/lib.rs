@@ -9,17 +9,21 @@ mod format;
 mod message;
 mod new_reply;
 mod prompt_cache;
+mod python_json;
+mod rendering;
 mod stop_texts;
-mod template;
 mod thoughts;
 mod tokenizer_limits;
 pub mod tool_call;
 
 pub use error::ChatError;
-pub use format::{ChatFiles, ChatFormat, Extension, Observed, Rendered};
-pub use message::{Message, ReplyPiece, Role};
+pub use format::{
+    ChatFiles, ChatFormat, EarlierThoughts, Extension, Observed, Rendered, ResultForm, Shown, TemplateReport,
+    ToolsPlace,
+};
+pub use message::{AnsweredCall, Message, ReplyPiece, Role, SpokenCall, SpokenParts};
 pub use new_reply::NewReply;
+pub use python_json::python_json;
 pub use stop_texts::StopTexts;
-pub use template::python_json;
 pub use thoughts::{Begun, MarksError, ReplyParts, SplitReply, ThoughtMarks};
 pub use tool_call::{CallPiece, NewCall, ParsedReply, ToolFormat};

@@ -1,19 +1,18 @@
-//! A cache of rendered prompts, with placeholders for the texts of messages.
+//! Bounded caches: lists of functions with the shapes of their prompts, and other computed values.
 //!
-//! The shape of a prompt depends only on the order of roles and on the functions, so one rendering serves all episodes
-//! of a run. The tokens of the template's own pieces are cached as well. Each cache is bounded by bytes, and is cleared
-//! when full.
+//! The shape of a prompt often depends only on the order of roles and on the functions, so that one rendering serves all
+//! episodes of a run. Each cache is bounded by bytes, and is cleared when full.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use gymkhana_record::Function;
+use gymkhana_template::Value;
 use serde_json::{Value as Json, json};
 
 use crate::error::ChatError;
-use crate::message::Role;
-use crate::template::guard;
+use crate::rendering::{Shape, Signature};
 
 /// Capacity of each [`Memo`] (bytes): a thousand shapes of prompts of 8 KiB.
 const MEMO_BYTES: usize = 8 << 20;
@@ -39,12 +38,6 @@ impl Bytes for String {
 impl Bytes for Arc<str> {
     fn bytes(&self) -> usize {
         self.len()
-    }
-}
-
-impl Bytes for Vec<Role> {
-    fn bytes(&self) -> usize {
-        size_of_val(self.as_slice())
     }
 }
 
@@ -79,17 +72,27 @@ impl<K: Eq + Hash + Bytes, V: Clone + Bytes> Memo<K, V> {
         if let Some(known) = lock().values.get(key) {
             return Ok(known.clone());
         }
-        let (key, value) = (key.to_owned(), work()?);
+        let value = work()?;
+        self.keep(key.to_owned(), value.clone());
+        Ok(value)
+    }
+
+    /// The cached value of a key.
+    pub(crate) fn known(&self, key: &K) -> Option<V> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).values.get(key).cloned()
+    }
+
+    /// Caches a value, unless it is larger than the cache.
+    pub(crate) fn keep(&self, key: K, value: V) {
         let bytes = ENTRY_BYTES + key.bytes() + value.bytes();
-        let mut cache = lock();
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.bytes + bytes > MEMO_BYTES {
             cache.values.clear();
             cache.bytes = 0;
         }
-        if bytes <= MEMO_BYTES && cache.values.insert(key, value.clone()).is_none() {
+        if bytes <= MEMO_BYTES && cache.values.insert(key, value).is_none() {
             cache.bytes += bytes;
         }
-        Ok(value)
     }
 
     #[cfg(test)]
@@ -104,20 +107,19 @@ pub(crate) struct ToolList {
     /// Bytes of the functions' texts.
     bytes: usize,
     /// The list for the template; null without functions.
-    pub(crate) tools: Json,
-    /// The texts of that list's placeholders, which precede those of the messages.
+    tools: Json,
+    /// Texts of the list that hold a mark: they count as text from outside.
     pub(crate) texts: Vec<String>,
-    /// The shapes of conversations that end with the policy's turn.
-    pub(crate) shapes: Memo<Vec<Role>, Arc<str>>,
+    /// The shapes of renderings with these functions.
+    pub(crate) shapes: Memo<Signature, Arc<Shape>>,
 }
 
 impl ToolList {
-    /// The list of these functions, with placeholders for strings that contain a control token's text.
+    /// The list of these functions.
     ///
     /// # Errors
     /// [`ChatError::Schema`] if a function's parameters are not JSON.
-    pub(crate) fn new(functions: &[Function], controls: &[String]) -> Result<Self, ChatError> {
-        let mut texts = vec![];
+    pub(crate) fn new(functions: &[Function], marks: &[String]) -> Result<Self, ChatError> {
         let mut tools = vec![];
         for function in functions {
             let parameters: Json = serde_json::from_str(&function.parameters)
@@ -125,11 +127,37 @@ impl ToolList {
             let about = json!({
                 "name": function.name, "description": function.description, "parameters": parameters,
             });
-            tools.push(json!({"type": "function", "function": guard(about, controls, &mut texts)}));
+            tools.push(json!({"type": "function", "function": about}));
         }
         let tools = if tools.is_empty() { Json::Null } else { Json::Array(tools) };
+        let mut texts = vec![];
+        collect_marked(&tools, marks, &mut texts);
         let bytes = functions.iter().map(text_bytes).sum();
         Ok(Self { functions: functions.to_vec(), bytes, tools, texts, shapes: Memo::default() })
+    }
+
+    /// The list for the template. A text with a mark has its place in `texts` as its number.
+    pub(crate) fn value(&self) -> Value {
+        let place = |text: &str| self.texts.iter().position(|marked| marked == text);
+        Value::from_json_with(&self.tools, |text| place(text).and_then(|place| u32::try_from(place).ok()))
+    }
+}
+
+/// Adds the texts of a JSON value that hold a mark.
+fn collect_marked(value: &Json, marks: &[String], texts: &mut Vec<String>) {
+    let mut add = |text: &String| {
+        if marks.iter().any(|mark| text.contains(mark.as_str())) && !texts.contains(text) {
+            texts.push(text.clone());
+        }
+    };
+    match value {
+        Json::String(text) => add(text),
+        Json::Array(items) => items.iter().for_each(|item| collect_marked(item, marks, texts)),
+        Json::Object(map) => {
+            map.keys().for_each(&mut add);
+            map.values().for_each(|item| collect_marked(item, marks, texts));
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
     }
 }
 
@@ -146,12 +174,12 @@ impl ToolLists {
     ///
     /// # Errors
     /// As [`ToolList::new`].
-    pub(crate) fn of(&self, functions: &[Function], controls: &[String]) -> Result<Arc<ToolList>, ChatError> {
+    pub(crate) fn of(&self, functions: &[Function], marks: &[String]) -> Result<Arc<ToolList>, ChatError> {
         let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lists.iter().find(|list| list.functions == functions) {
             return Ok(Arc::clone(known));
         }
-        let list = Arc::new(ToolList::new(functions, controls)?);
+        let list = Arc::new(ToolList::new(functions, marks)?);
         let held = |list: &Arc<ToolList>| MIN_LIST_BYTES.max(list.bytes);
         if lists.iter().map(held).sum::<usize>() + held(&list) > TOOL_LIST_BYTES {
             lists.clear();

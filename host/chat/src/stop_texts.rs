@@ -5,8 +5,9 @@ use std::sync::Arc;
 use gymkhana_policy::StopCondition;
 use tokenizers::Tokenizer;
 
+use crate::encoder::decode_with;
 use crate::error::ChatError;
-use crate::format::{ChatFormat, decode_with};
+use crate::format::ChatFormat;
 
 /// Tokens decoded beyond a text's length in bytes, because some tokens have no text by themselves.
 const MARGIN: usize = 8;

@@ -31,5 +31,5 @@ pub use sections::{
     PolicySection, PrioritizedTasks, Priority, RecordedPreferences, RewardSection, RlStage, SamplerPhase,
     SamplerSection, SandboxSection, SeatBinding, SeatSection, SecretSection, ServerSection, SftStage, SourceKind,
     SourceSection, Stage, StageSeat, StagedTasks, ThoughtsChoice, ThoughtsMarks, ThoughtsWord, ToolFormatChoice,
-    ToolSection, TrainerKind, TrainerSection, TurnSchedule, WeightedTasks, WhenFailing, WrapperEntry,
+    ToolSection, ToolsInPrompt, TrainerKind, TrainerSection, TurnSchedule, WeightedTasks, WhenFailing, WrapperEntry,
 };

@@ -32,4 +32,4 @@ pub use saved::session::NotSaved;
 pub use snapshot::EpisodeSnapshot;
 pub use tools::reward_tools::RewardTools;
 pub use tools::tool_set::{BoundPlugin, SameFunction, Tool, ToolSet, UnknownTool, unsandboxed};
-pub use turn::{CallRefusal, Reply};
+pub use turn::{CallRefusal, Reply, call_id};

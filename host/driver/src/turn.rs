@@ -26,6 +26,12 @@ pub struct Reply {
     pub calls: Vec<WrittenCall>,
 }
 
+/// The id of the call that follows this number of calls in its episode.
+#[must_use]
+pub fn call_id(calls: u32) -> String {
+    format!("call-{calls}")
+}
+
 impl From<Advice> for Reply {
     /// The turn that an oracle advises.
     fn from(advice: Advice) -> Self {
@@ -191,7 +197,7 @@ impl Episode {
 
     /// Gives a call its id and adds it to the transcript.
     fn number<H: Hooks>(&mut self, hooks: &mut H, seat: u32, written: WrittenCall) -> NumberedCall {
-        let id = format!("call-{}", self.data.calls);
+        let id = call_id(self.data.calls);
         self.data.calls += 1;
         match written {
             WrittenCall::Sound { name, arguments } => {

@@ -11,17 +11,23 @@ const FOLDER: &str = "chat";
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
 const TEMPLATE: &str = "chat_template.jinja";
+const GENERATION: &str = "generation_config.json";
 
 /// Files of a model that define its chat format.
-pub(crate) const CHAT_FILES: [&str; 3] = [TOKENIZER, CONFIG, TEMPLATE];
+pub(crate) const CHAT_FILES: [&str; 5] = [TOKENIZER, CONFIG, TEMPLATE, GENERATION, "config.json"];
 
 /// Stores the texts that define the chat format.
 pub fn write_chat_files(run: &Path, files: &ChatFiles) -> RunResult<()> {
     let folder = run.join(FOLDER);
     let full = |path: &Path| format!("`{}` cannot be written\nhint: free space, then use --resume", path.display());
     std::fs::create_dir_all(&folder).user_context(full(&folder))?;
-    let texts =
-        [(TOKENIZER, Some(&files.tokenizer)), (CONFIG, Some(&files.config)), (TEMPLATE, files.template.as_ref())];
+    let ends = (!files.ends.is_empty()).then(|| json!({"eos_token_id": files.ends}).to_string());
+    let texts = [
+        (TOKENIZER, Some(&files.tokenizer)),
+        (CONFIG, Some(&files.config)),
+        (TEMPLATE, files.template.as_ref()),
+        (GENERATION, ends.as_ref()),
+    ];
     for (name, text) in texts.into_iter().filter_map(|(name, text)| Some((name, text?))) {
         let path = folder.join(name);
         gymkhana_registry::write_atomically(&path, text.as_bytes()).user_context(full(&path))?;
@@ -31,7 +37,7 @@ pub fn write_chat_files(run: &Path, files: &ChatFiles) -> RunResult<()> {
 
 /// Removes the texts that `write_chat_files` stored.
 pub fn remove_chat_files(run: &Path) -> RunResult<()> {
-    for path in [TOKENIZER, CONFIG, TEMPLATE].map(|name| run.join(FOLDER).join(name)) {
+    for path in [TOKENIZER, CONFIG, TEMPLATE, GENERATION].map(|name| run.join(FOLDER).join(name)) {
         if path.exists() {
             let stays = format!("`{}` cannot be removed\nhint: check its owner and permissions", path.display());
             std::fs::remove_file(&path).user_context(stays)?;
@@ -58,6 +64,7 @@ pub fn chat_files_without_tokens() -> ChatFiles {
         tokenizer: tokenizer.to_string(),
         config: json!({ "eos_token": end }).to_string(),
         template: Some(template),
+        ends: vec![],
     }
 }
 
@@ -65,8 +72,9 @@ pub fn chat_files_without_tokens() -> ChatFiles {
 pub fn read_chat_files(run: &Path) -> RunResult<ChatFiles> {
     let folder = run.join(FOLDER);
     let read = |name: &str| read(&folder.join(name), "restore the file from a copy of the run");
-    let template = folder.join(TEMPLATE).exists().then(|| read(TEMPLATE)).transpose()?;
-    Ok(ChatFiles { tokenizer: read(TOKENIZER)?, config: read(CONFIG)?, template })
+    let optional = |name: &str| folder.join(name).exists().then(|| read(name)).transpose();
+    let ends = ChatFiles::end_tokens(optional(GENERATION)?.as_deref());
+    Ok(ChatFiles { tokenizer: read(TOKENIZER)?, config: read(CONFIG)?, template: optional(TEMPLATE)?, ends })
 }
 
 /// Reads the texts that define the chat format from the folder of a model. Only the tokenizer is required.
@@ -74,7 +82,9 @@ pub fn model_chat_files(folder: &Path) -> RunResult<ChatFiles> {
     let read = |name: &str| read(&folder.join(name), "name the folder of a model with a fast tokenizer");
     let optional = |name: &str| folder.join(name).exists().then(|| read(name)).transpose();
     let config = optional(CONFIG)?.unwrap_or_else(|| "{}".to_owned());
-    Ok(ChatFiles { tokenizer: read(TOKENIZER)?, config, template: optional(TEMPLATE)? })
+    let configs = [optional("config.json")?, optional(GENERATION)?];
+    let ends = ChatFiles::end_tokens(configs.iter().flatten().map(String::as_str));
+    Ok(ChatFiles { tokenizer: read(TOKENIZER)?, config, template: optional(TEMPLATE)?, ends })
 }
 
 fn read(path: &Path, hint: &str) -> RunResult<String> {

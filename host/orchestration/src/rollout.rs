@@ -19,7 +19,7 @@ pub fn rollout(
     rewards: RewardSum,
     places: Option<usize>,
 ) -> RunResult<Rollout> {
-    let chat = chosen(chat, &file.policy);
+    let chat = chosen(chat, &file.policy)?;
     let limits = (&file.limits).into();
     let rules = bindings(&file.seats, set.seat_names()).into_iter().map(|seat| seat.section.rules()).collect();
     let rollout = Rollout::new(set, chat, limits, rewards, file.policy.system.clone(), file.failures.retries);
@@ -34,16 +34,24 @@ pub fn rollout(
 }
 
 /// A model's chat format with the choices of the run file.
-#[must_use]
-pub fn chosen(chat: ChatFormat, policy: &PolicySection) -> ChatFormat {
-    let chat = match policy.tool_format.format() {
-        Some(format) => chat.with_tool_format(format),
-        None => chat,
-    };
-    match policy.thoughts.marks() {
+///
+/// # Errors
+/// If the model has no chat template of the name that the run file chooses.
+pub fn chosen(chat: ChatFormat, policy: &PolicySection) -> RunResult<ChatFormat> {
+    let mut chat = chat.with_tools_place(policy.tools_in_prompt.into());
+    if let Some(name) = &policy.template_name {
+        chat = chat.with_template_named(name).user_context("policy.template_name".to_owned())?;
+    }
+    if !policy.template.is_empty() {
+        chat = chat.with_switches(policy.template.clone());
+    }
+    if let Some(format) = policy.tool_format.format() {
+        chat = chat.with_tool_format(format);
+    }
+    Ok(match policy.thoughts.marks() {
         Some(marks) => chat.with_thoughts(marks),
         None => chat,
-    }
+    })
 }
 
 /// The rollout with the agent program of the run file, if it has one. Starts the gateway.

@@ -27,7 +27,7 @@ use crate::episode::live_bytes::LiveBytes;
 use crate::reward::EpisodeEnd;
 
 pub use agent_player::{AgentPlayed, AgentPlayer, AgentSettings, AgentTask};
-pub use context::{ContextError, ContextStrategy, Summary, Window};
+pub use context::{ContextError, ContextStrategy, EarlierReasoning, Summary, Window};
 pub use episode::early_stop::EarlyStop;
 
 pub use episode::limits::Limits;
@@ -155,6 +155,7 @@ impl Rollout {
                 return Err(PluginSetError::ContextFunction { function: function.name, tool });
             }
         }
+        self.chat.set_earlier_thoughts(strategy.earlier_thoughts());
         self.context = Arc::new(strategy);
         Ok(self)
     }

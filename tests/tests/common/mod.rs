@@ -111,6 +111,7 @@ pub fn chat() -> ChatFormat {
         tokenizer: text("tokenizer.json"),
         config: text("tokenizer_config.json"),
         template: Some(text("chat_template.jinja")),
+        ends: vec![],
     };
     ChatFormat::new(&files).expect("the tiny model's own files are sound")
 }

@@ -145,6 +145,7 @@ fn what_a_tool_says_of_its_functions() {
         tokenizer: text("tokenizer.json"),
         config: text("tokenizer_config.json"),
         template: Some(TEMPLATE_WITH_FUNCTIONS.to_owned()),
+        ends: vec![],
     };
     let chat = ChatFormat::new(&files).unwrap();
     let tokens_with = |words: &str| {

@@ -96,6 +96,7 @@ pub fn chat(trainer: &Trainer) -> ChatFormat {
         tokenizer: text("tokenizer.json").expect("a tokenizer"),
         config: text("tokenizer_config.json").unwrap_or_else(|| "{}".to_owned()),
         template: text("chat_template.jinja"),
+        ends: vec![],
     };
     ChatFormat::new(&files).expect("a chat format")
 }

@@ -21,8 +21,13 @@ fn read(name: &str) -> String {
 
 fn chat() -> ChatFormat {
     let template = Some(read("chat_template.jinja"));
-    ChatFormat::new(&ChatFiles { tokenizer: read("tokenizer.json"), config: read("tokenizer_config.json"), template })
-        .unwrap()
+    ChatFormat::new(&ChatFiles {
+        tokenizer: read("tokenizer.json"),
+        config: read("tokenizer_config.json"),
+        template,
+        ends: vec![],
+    })
+    .unwrap()
 }
 
 fn role(name: &str) -> Role {
@@ -124,7 +129,12 @@ fn outside_text_is_passed_unchanged() {
 
 #[test]
 fn a_folder_without_a_template_is_refused() {
-    let files = ChatFiles { tokenizer: read("tokenizer.json"), config: read("tokenizer_config.json"), template: None };
+    let files = ChatFiles {
+        tokenizer: read("tokenizer.json"),
+        config: read("tokenizer_config.json"),
+        template: None,
+        ends: vec![],
+    };
     let refused = ChatFormat::new(&files).err().expect("no template, no chat").to_string();
     assert!(refused.contains("chat_template.jinja"), "{refused}");
 }

@@ -11,6 +11,7 @@ fn chat() -> ChatFormat {
         tokenizer: text("tokenizer.json").expect("a tokenizer"),
         config: text("tokenizer_config.json").expect("its configuration"),
         template: text("chat_template.jinja"),
+        ends: vec![],
     };
     ChatFormat::new(&files).expect("the tiny model's own files")
 }

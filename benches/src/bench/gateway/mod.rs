@@ -77,7 +77,7 @@ async fn timed<T>(work: impl Future<Output = Result<T>>) -> Result<(f64, T)> {
 fn chat() -> Result<ChatFormat> {
     let read = |name: &str| std::fs::read_to_string(root().join("tests/golden/chat").join(name));
     let (tokenizer, config) = (read("tokenizer.json")?, read("tokenizer_config.json")?);
-    Ok(ChatFormat::new(&ChatFiles { tokenizer, config, template: Some(read("chat_template.jinja")?) })?)
+    Ok(ChatFormat::new(&ChatFiles { tokenizer, config, template: Some(read("chat_template.jinja")?), ends: vec![] })?)
 }
 
 fn settings() -> SessionSettings {
@@ -190,7 +190,7 @@ fn rendering(chat: &ChatFormat) -> Result<()> {
         tokens.extend(&reply);
         let text = chat.decode_reply(&reply)?;
         let spoken = reply[..reply.len() - 1].to_vec();
-        messages.push(Message { role: Role::Assistant, text, tokens: spoken });
+        messages.push(Message::reply(text, spoken));
         rendered = now;
     }
     ensure!(!tokens.is_empty(), "tokens");

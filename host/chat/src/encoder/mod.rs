@@ -11,9 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
-use tokenizers::{
-    AddedToken, Model, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Tokenizer,
-};
+use tokenizers::{Model, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Tokenizer};
 
 use crate::byte_table::TokenBytes;
 use crate::error::ChatError;
@@ -71,11 +69,6 @@ impl Encoder {
     /// The tokenizer with its added tokens.
     pub(crate) fn tokenizer(&self) -> &Arc<Tokenizer> {
         &self.tokenizer
-    }
-
-    /// Added tokens by their ids.
-    pub(crate) fn added(&self) -> impl Iterator<Item = (u32, &AddedToken)> {
-        self.tokenizer.get_added_vocabulary().get_added_tokens_decoder().iter().map(|(id, token)| (*id, token))
     }
 
     /// Whether a token is a mark.

@@ -2,9 +2,13 @@
 
 use serde_json::Value as Json;
 
+use std::ops::Range;
+
 use super::*;
 use crate::new_reply::NewReply;
+use crate::thoughts::Begun;
 use crate::tool_call::NewCall;
+use crate::{Message, Role};
 
 const TOKENIZER: &str = include_str!("../../../../tests/golden/chat/tokenizer.json");
 const CONFIG: &str = include_str!("../../../../tests/golden/chat/tokenizer_config.json");
@@ -12,8 +16,12 @@ pub(crate) const TEMPLATE: &str = include_str!("../../../../tests/golden/chat/ch
 
 /// The tests' tokenizer with another template.
 pub(crate) fn with_template(tokenizer: &str, template: &str) -> ChatFormat {
-    let files =
-        ChatFiles { tokenizer: tokenizer.to_owned(), config: CONFIG.to_owned(), template: Some(template.to_owned()) };
+    let files = ChatFiles {
+        tokenizer: tokenizer.to_owned(),
+        config: CONFIG.to_owned(),
+        template: Some(template.to_owned()),
+        ends: vec![],
+    };
     ChatFormat::new(&files).unwrap()
 }
 
@@ -70,7 +78,7 @@ fn an_end_of_message_token_ends_a_turn_of_llama_alone() {
     let hermes = with_template(&tokenizer, TEMPLATE);
     let llama = with_template(&tokenizer, &format!("{{# <|python_tag|> #}}{TEMPLATE}"));
     assert_eq!(llama.tool_format(), ToolFormat::Llama3Json);
-    let end = llama.control.token_to_id("<|eom_id|>").unwrap();
+    let end = llama.encoder.mark("<|eom_id|>").unwrap();
     assert!(llama.stop().contains(&end));
     assert!(!hermes.stop().contains(&end));
     assert_eq!(llama.stop().first(), hermes.stop().first());
@@ -83,7 +91,7 @@ fn control_tokens_of_calls_are_in_the_text_of_a_reply() {
     let chat = with_template(&with_tokens(&["[TOOL_CALLS]"]), &format!("{{# [TOOL_CALLS] #}}{TEMPLATE}"));
     let calls = [NewCall { name: "f", arguments: "{\"x\": \"[TOOL_CALLS]\"}" }];
     let tokens = chat.write_reply(&NewReply { calls: &calls, ..NewReply::default() }, Begun::No).unwrap();
-    let mark = chat.control.token_to_id("[TOOL_CALLS]").unwrap();
+    let mark = chat.encoder.mark("[TOOL_CALLS]").unwrap();
     // The format's own mark is the control token; the argument's text is not.
     assert_eq!(tokens.iter().filter(|token| **token == mark).count(), 1);
     assert_eq!(tokens.last(), chat.stop().first());
@@ -133,7 +141,7 @@ fn templates_may_test_and_call_as_in_python() {
 /// The error of a model whose template begins with `own`.
 fn refused(own: &str) -> Option<String> {
     let template = Some(format!("{own}{TEMPLATE}"));
-    let files = ChatFiles { tokenizer: TOKENIZER.to_owned(), config: CONFIG.to_owned(), template };
+    let files = ChatFiles { tokenizer: TOKENIZER.to_owned(), config: CONFIG.to_owned(), template, ends: vec![] };
     match ChatFormat::new(&files) {
         Ok(_) => None,
         Err(ChatError::TemplateLimit { excess }) => Some(excess),
@@ -158,17 +166,6 @@ fn templates_have_limits_of_steps_and_bytes() {
     assert!(refused(&format!("{{# {} #}}", "x".repeat(1 << 20))).is_some_and(|excess| excess.contains("more than")));
 }
 
-#[test]
-fn a_long_conversation_takes_a_small_part_of_the_steps() {
-    let environment = template::environment(TEMPLATE.to_owned()).unwrap();
-    let roles = ["user", "assistant", "tool", "assistant"].iter().cycle().take(1000);
-    let messages: Vec<Json> = roles.map(|role| json!({"role": role, "content": "text"})).collect();
-    let template = environment.get_template(template::NAME).unwrap();
-    let context = minijinja::context! { messages => minijinja::Value::from_serialize(&messages) };
-    let (used, _) = template.render_captured(context).unwrap().state().fuel_levels().unwrap();
-    assert!(used > 1000 && used < template::MAX_STEPS / 50, "{used}");
-}
-
 /// Texts that equal words of the template are found at their own places.
 #[test]
 fn observed_texts_are_told_from_the_template() {
@@ -177,11 +174,7 @@ fn observed_texts_are_told_from_the_template() {
     let mut messages = vec![Message::of_text(Role::System, "user"), Message::of_text(Role::User, texts[0])];
     let first = chat.extend_observed(&Rendered::default(), &messages, &[function("{}")], false).unwrap();
     let reply = chat.encode_reply(&[ReplyPiece::Plain("user")]).unwrap();
-    messages.push(Message {
-        role: Role::Assistant,
-        text: "user".to_owned(),
-        tokens: reply[..reply.len() - 1].to_vec(),
-    });
+    messages.push(Message::reply("user", reply[..reply.len() - 1].to_vec()));
     messages.extend(texts[1..].iter().map(|text| Message::of_text(Role::Tool, *text)));
     let then = chat.extend_observed(&first.rendered, &messages, &[function("{}")], true).unwrap();
     let read = |observed: &Observed| {

@@ -7,8 +7,9 @@ use gymkhana_record::{Function, WrittenCall};
 use tokenizers::Tokenizer;
 
 use super::{Begun, ThoughtMarks};
+use crate::encoder::decode_with;
 use crate::error::ChatError;
-use crate::format::{ChatFormat, decode_with};
+use crate::format::ChatFormat;
 
 /// A reply of the policy in its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]

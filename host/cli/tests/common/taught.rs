@@ -47,6 +47,7 @@ fn chat_of(trainer: &Trainer) -> ChatFormat {
         tokenizer: text("tokenizer.json"),
         config: text("tokenizer_config.json"),
         template: Some(text("chat_template.jinja")),
+        ends: vec![],
     };
     ChatFormat::new(&files).expect("the tiny model's own files are sound")
 }

@@ -77,6 +77,7 @@ async fn rollout(desk: &Desk) -> Rollout {
         tokenizer: text("tokenizer.json"),
         config: text("tokenizer_config.json"),
         template: Some(text("chat_template.jinja")),
+        ends: vec![],
     };
     let chat = ChatFormat::new(&files).expect("a chat format");
     Rollout::new(set, chat, limits, reward_sum, None, 0).with_deterministic_places(SLOTS)

@@ -28,7 +28,7 @@ pub use limits::LimitsSection;
 pub use mcp::McpSection;
 pub use policy::{
     Checkpoint, HubModel, LossReduction, PolicySection, ServerSection, ThoughtsChoice, ThoughtsMarks, ThoughtsWord,
-    ToolFormatChoice, TrainerKind, TrainerSection,
+    ToolFormatChoice, ToolsInPrompt, TrainerKind, TrainerSection,
 };
 pub use retention::CheckpointsSection;
 pub use rewards::RewardSection;

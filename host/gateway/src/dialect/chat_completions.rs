@@ -115,7 +115,8 @@ fn calls(fields: &Fields<'_>) -> Result<Vec<InputCall>, ApiError> {
         let function = call.path("function");
         let function = Fields::of(call.require("function")?, &function)?;
         let (name, arguments) = (function.required_text("name")?, function.text("arguments")?.unwrap_or("{}"));
-        Ok(InputCall { name: name.to_owned(), arguments: arguments.to_owned() })
+        let id = call.text("id")?.map(str::to_owned);
+        Ok(InputCall { id, name: name.to_owned(), arguments: arguments.to_owned() })
     });
     calls.collect()
 }

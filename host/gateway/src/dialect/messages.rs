@@ -90,7 +90,8 @@ fn add_message(messages: &mut Vec<InputMessage>, value: &Json, path: &str) -> Re
             ("text", _) => message.text.push_str(block.required_text("text")?),
             ("tool_use", Role::Assistant) => {
                 let arguments = block.get("input").map_or_else(|| "{}".to_owned(), Json::to_string);
-                message.calls.push(InputCall { name: block.required_text("name")?.to_owned(), arguments });
+                let id = block.text("id")?.map(str::to_owned);
+                message.calls.push(InputCall { id, name: block.required_text("name")?.to_owned(), arguments });
             }
             ("tool_result", Role::User) => {
                 results = true;

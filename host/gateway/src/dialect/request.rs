@@ -6,6 +6,8 @@ use gymkhana_record::Function;
 /// A call in an earlier message of the assistant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputCall {
+    /// The id by which an answer names the call; programs may leave it out.
+    pub id: Option<String>,
     /// The function's name.
     pub name: String,
     /// JSON text of the arguments.

@@ -79,7 +79,8 @@ fn add_item(messages: &mut Vec<InputMessage>, item: &Json, path: &str) -> Result
         }
         "function_call" => {
             let name = fields.required_text("name")?.to_owned();
-            let call = InputCall { name, arguments: fields.required_text("arguments")?.to_owned() };
+            let id = fields.text("call_id")?.map(str::to_owned);
+            let call = InputCall { id, name, arguments: fields.required_text("arguments")?.to_owned() };
             match messages.last_mut() {
                 Some(last) if last.role == Role::Assistant => last.calls.push(call),
                 _ => {

@@ -55,7 +55,7 @@ fn conversation(dialect: Dialect) -> Json {
 fn one_conversation_has_one_form() {
     for dialect in ALL {
         let request = parse(dialect, &conversation(dialect));
-        let call = InputCall { name: "f".to_owned(), arguments: "{\"x\":1}".to_owned() };
+        let call = InputCall { id: Some("c1".to_owned()), name: "f".to_owned(), arguments: "{\"x\":1}".to_owned() };
         let expected = [
             InputMessage::of_text(Role::System, "Be brief."),
             InputMessage::of_text(Role::User, "1+1"),

@@ -129,5 +129,5 @@ impl Session<'_> {
 }
 
 fn as_input(call: &ReplyCall) -> InputCall {
-    InputCall { name: call.name.clone(), arguments: call.arguments.clone() }
+    InputCall { id: Some(call.id.clone()), name: call.name.clone(), arguments: call.arguments.clone() }
 }

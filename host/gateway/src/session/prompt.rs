@@ -1,12 +1,13 @@
 //! The tokens of a request's prompt: an extension of an earlier reply's tokens, or a root.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use gymkhana_chat::{Begun, ChatError, Extension, Message, NewCall, NewReply, Rendered, Role};
+use gymkhana_chat::{AnsweredCall, ChatError, Extension, Message, Rendered, Role, SpokenCall, SpokenParts};
 use gymkhana_policy::Conversation;
 
 use super::Session;
-use crate::dialect::{ApiError, ErrorClass, InputMessage, ModelRequest};
+use crate::dialect::{ApiError, ErrorClass, InputCall, InputMessage, ModelRequest};
 use crate::graph::{Continued, GraphTurn, Key};
 
 /// A prompt.
@@ -39,9 +40,10 @@ impl Session<'_> {
             return Err(ApiError::new(ErrorClass::Invalid, message));
         }
         let (history, continued) = self.graph.locate(&request.functions, &keys);
-        let messages = request.messages.iter().zip(&keys).map(|(message, key)| self.message(message, *key));
-        let messages = messages.collect::<Result<Vec<_>, _>>();
-        let messages = messages.map_err(|error| refused(&error))?;
+        let calls = request.messages.iter().flat_map(|message| &message.calls);
+        let called = calls.filter_map(|call| Some((call.id.as_deref()?, call.name.as_str()))).collect();
+        let messages: Vec<Message> =
+            request.messages.iter().zip(&keys).map(|(message, key)| self.message(message, *key, &called)).collect();
         let (before, sampled_stop) = match continued {
             Some(Continued { turn, .. }) => {
                 let turn = self.graph.turn(turn);
@@ -69,24 +71,28 @@ impl Session<'_> {
         Ok(Prompt { keys, history, parent, known_messages, before, given, tokens, rendered, conversation })
     }
 
-    /// A message as the chat format takes it. A message of the assistant that the policy sampled keeps its tokens.
-    fn message(&self, message: &InputMessage, key: Key) -> Result<Message, ChatError> {
-        let InputMessage { role, text, calls, .. } = message;
+    /// A message as the chat format takes it. A message of the assistant that the policy sampled keeps its tokens. `called`
+    /// holds the names of functions by the ids of their calls.
+    fn message(&self, message: &InputMessage, key: Key, called: &HashMap<&str, &str>) -> Message {
+        let InputMessage { role, text, calls, call_id } = message;
         if *role != Role::Assistant {
-            return Ok(Message::of_text(*role, text.clone()));
+            let answered = call_id.as_ref().and_then(|id| {
+                let name = called.get(id.as_str())?;
+                Some(AnsweredCall { id: id.clone(), name: (*name).to_owned() })
+            });
+            return Message { answers: answered, ..Message::of_text(*role, text.clone()) };
         }
-        if let Some(tokens) = self.graph.sampled_as(key) {
-            return Ok(Message { role: *role, text: text.clone(), tokens: tokens.to_vec() });
+        let call = |call: &InputCall| SpokenCall {
+            id: call.id.clone().unwrap_or_default(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+        };
+        let parts = SpokenParts { thoughts: None, message: text.clone(), calls: calls.iter().map(call).collect() };
+        match self.graph.sampled_as(key) {
+            Some(tokens) => Message::reply(text.clone(), tokens.to_vec()).with_parts(parts),
+            None if calls.is_empty() => Message::of_text(*role, text.clone()),
+            None => Message::of_text(*role, text.clone()).with_parts(parts),
         }
-        if calls.is_empty() {
-            return Ok(Message::of_text(*role, text.clone()));
-        }
-        let calls: Vec<NewCall<'_>> =
-            calls.iter().map(|call| NewCall { name: &call.name, arguments: &call.arguments }).collect();
-        let mut tokens = self.chat.write_reply(&NewReply { thoughts: None, text, calls: &calls }, Begun::No)?;
-        // The template writes the stop token.
-        tokens.pop();
-        Ok(Message { role: *role, text: text.clone(), tokens })
     }
 }
 

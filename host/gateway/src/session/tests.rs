@@ -18,6 +18,7 @@ pub(crate) fn chat() -> ChatFormat {
         tokenizer: include_str!("../../../../tests/golden/chat/tokenizer.json").to_owned(),
         config: include_str!("../../../../tests/golden/chat/tokenizer_config.json").to_owned(),
         template: Some(include_str!("../../../../tests/golden/chat/chat_template.jinja").to_owned()),
+        ends: vec![],
     };
     ChatFormat::new(&files).unwrap()
 }

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use gymkhana_record::{Function, Sampled, Segment, SegmentError};
 
-use gymkhana_chat::{Begun, ChatError, ChatFormat, Extension, Message, Rendered, Role};
+use gymkhana_chat::{AnsweredCall, Begun, ChatError, ChatFormat, Extension, Message, Rendered, Role, SpokenParts};
 use gymkhana_policy::Conversation;
 
 use strategy::ContextAction;
-pub use strategy::{ContextError, ContextStrategy, Summary, Window};
+pub use strategy::{ContextError, ContextStrategy, EarlierReasoning, Summary, Window};
 
 /// A message of the context.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,6 +94,17 @@ impl Context {
             asked: Asked::Action,
             masked: None,
             turns: 0,
+        }
+    }
+
+    /// Appends the answer to the call of this id.
+    pub(crate) fn hear_answer(&mut self, id: &str, text: &str) {
+        let parts = self.entries.iter().rev().filter_map(|entry| entry.message.parts.as_ref());
+        let call = parts.flat_map(|parts| &parts.calls).find(|call| call.id == id);
+        let answered = call.map(|call| AnsweredCall { id: call.id.clone(), name: call.name.clone() });
+        self.hear(Role::Tool, text);
+        if let Some(entry) = self.entries.last_mut() {
+            entry.message.answers = answered;
         }
     }
 
@@ -196,8 +207,14 @@ impl Context {
     }
 
     /// Appends the policy's reply; `stopped` tells whether it ended with a stop token. A note, whose `text` has no
-    /// thoughts, replaces everything but the task.
-    pub(crate) fn speak(&mut self, text: &str, sampled: &Sampled, stopped: bool) -> Result<(), SegmentError> {
+    /// thoughts, replaces everything but the task. `parts` are those of a reply whose calls could all be read.
+    pub(crate) fn speak(
+        &mut self,
+        text: &str,
+        parts: Option<SpokenParts>,
+        sampled: &Sampled,
+        stopped: bool,
+    ) -> Result<(), SegmentError> {
         if let Some(segment) = self.segments.last_mut() {
             segment.append_sampled(sampled, self.turns)?;
         }
@@ -214,7 +231,7 @@ impl Context {
             return Ok(());
         }
         let spoken = &sampled.tokens[..sampled.tokens.len().saturating_sub(usize::from(stopped))];
-        let message = Message { role: Role::Assistant, text: text.to_owned(), tokens: spoken.to_vec() };
+        let message = Message { parts: parts.map(Box::new), ..Message::reply(text, spoken.to_vec()) };
         self.entries.push(Entry { message, turn, left_out: false });
         Ok(())
     }

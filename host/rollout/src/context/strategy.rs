@@ -8,14 +8,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Entry, edits};
-use gymkhana_chat::Role;
+use gymkhana_chat::{EarlierThoughts, Role};
 
 /// Context strategy: the part of a long episode that the policy sees. The default is `append`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "strategy", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ContextStrategy {
     /// The context only grows.
-    Append {},
+    Append {
+        /// Thoughts of earlier replies.
+        #[serde(default)]
+        reasoning: EarlierReasoning,
+    },
     /// A placeholder replaces older tool results; everything else stays (DeepMiner).
     Window(Window),
     /// The policy summarises its context and continues from the task and the summary (SUPO). Excludes oracles and `sft`
@@ -29,7 +33,27 @@ pub enum ContextStrategy {
 
 impl Default for ContextStrategy {
     fn default() -> Self {
-        Self::Append {}
+        Self::Append { reasoning: EarlierReasoning::default() }
+    }
+}
+
+/// Thoughts of earlier replies in a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EarlierReasoning {
+    /// They stay as they were sampled.
+    #[default]
+    Keep,
+    /// The chat template decides. Where it drops them, a new segment begins.
+    Template,
+}
+
+impl From<EarlierReasoning> for EarlierThoughts {
+    fn from(reasoning: EarlierReasoning) -> Self {
+        match reasoning {
+            EarlierReasoning::Keep => Self::Keep,
+            EarlierReasoning::Template => Self::Template,
+        }
     }
 }
 
@@ -111,7 +135,7 @@ impl ContextStrategy {
             require((2..context_tokens).contains(&found), "tokens", found, &allowed)
         };
         match self {
-            Self::Append {} | Self::State {} | Self::Edits {} => Ok(()),
+            Self::Append { .. } | Self::State {} | Self::Edits {} => Ok(()),
             Self::Window(window) => {
                 require(window.most >= 1, "most", window.most as usize, "1 or more")?;
                 let keep = (1..=window.most).contains(&window.keep);
@@ -124,7 +148,15 @@ impl ContextStrategy {
 
     /// Whether the context is never shortened, so that a full context ends the episode.
     pub(crate) fn only_grows(&self) -> bool {
-        matches!(self, Self::Append {})
+        matches!(self, Self::Append { reasoning: EarlierReasoning::Keep })
+    }
+
+    /// What happens to the thoughts of earlier replies.
+    pub(crate) fn earlier_thoughts(&self) -> EarlierThoughts {
+        match self {
+            Self::Append { reasoning } => (*reasoning).into(),
+            Self::Window(_) | Self::Summary(_) | Self::State {} | Self::Edits {} => EarlierThoughts::Keep,
+        }
     }
 
     /// Whether the strategy may ask the policy for a note.
@@ -146,7 +178,7 @@ impl ContextStrategy {
     /// Action for a context of these entries; `tokens` is its length if it is continued.
     pub(super) fn next(&self, entries: &[Entry], tokens: usize) -> ContextAction {
         match self {
-            Self::Append {} | Self::Edits {} => ContextAction::Append,
+            Self::Append { .. } | Self::Edits {} => ContextAction::Append,
             Self::Window(window) => window.next(entries, tokens),
             Self::State {} => newest(entries),
             // Without a reply to summarise, the context would not get shorter.

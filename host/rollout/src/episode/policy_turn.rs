@@ -1,6 +1,7 @@
 //! One turn of a policy: its reply is parsed, recorded and handed to the driver.
 
-use gymkhana_driver::Reply;
+use gymkhana_chat::{ReplyParts, SpokenCall, SpokenParts};
+use gymkhana_driver::{Reply, call_id};
 use gymkhana_record::{Ending, PolicyTurn, WrittenCall};
 
 use crate::RolloutError;
@@ -18,6 +19,20 @@ fn with_cut_reason(call: WrittenCall, cut: Option<usize>) -> WrittenCall {
     }
 }
 
+/// A reply in its parts, for the chat template; none if a call could not be read. `calls` is the number of earlier calls of
+/// the episode, by which the driver names calls.
+fn spoken_parts(reply: &ReplyParts, calls: u32) -> Option<SpokenParts> {
+    let call = |(number, call): (u32, &WrittenCall)| match call {
+        WrittenCall::Sound { name, arguments } => {
+            let (name, arguments) = (name.clone(), arguments.clone());
+            Some(SpokenCall { id: call_id(number), name, arguments })
+        }
+        WrittenCall::Malformed { .. } => None,
+    };
+    let calls = (calls..).zip(&reply.calls).map(call).collect::<Option<_>>()?;
+    Some(SpokenParts { thoughts: reply.thoughts.clone(), message: reply.message.clone(), calls })
+}
+
 impl EpisodeState<'_> {
     /// Takes the turn of the seat to move. Returns the ending if the episode ends with it.
     pub(crate) async fn take_turn(&mut self, said: &SampledReply) -> Result<Option<Ending>, RolloutError> {
@@ -32,8 +47,12 @@ impl EpisodeState<'_> {
         let begun = context.begun();
         let (_, thought_bytes, rest) = chat.split_thoughts(&text, begun);
         let thought_tokens = chat.tokens_of_bytes(&sampled.tokens, thought_bytes)? as u32;
-        context.speak(if is_note { rest } else { &text }, sampled, *stopped)?;
         let note = is_note.then(|| rest.to_owned());
+        let reply = chat.parse_reply(&text, data.functions(seat), begun);
+        match &note {
+            Some(note) => context.speak(note, None, sampled, *stopped)?,
+            None => context.speak(&text, spoken_parts(&reply, data.calls), sampled, *stopped)?,
+        }
         let state = self.policy.state.known(taken).filter(|_| !is_note).map(short_digest);
         let probe_score = *probe_score;
         self.policy.policy_turns.push(PolicyTurn {
@@ -49,7 +68,6 @@ impl EpisodeState<'_> {
         if is_note {
             return Ok(None);
         }
-        let reply = chat.parse_reply(&text, data.functions(seat), begun);
         let cut = self.rollout.is_cut(&sampled.tokens).then_some(sampled.tokens.len());
         let calls = reply.calls.into_iter().map(|call| with_cut_reason(call, cut)).collect();
         let reply = Reply { thoughts: reply.thoughts, message: reply.message, calls };

@@ -146,7 +146,9 @@ impl<'m> Hooks for SeatHooks<'m, '_> {
     fn recorded(&mut self, turn: &Turn) {
         match turn {
             Turn::Observation { seat, content } => self.contexts[*seat as usize].hear(Role::User, &text_of(content)),
-            Turn::Answer { seat, content, .. } => self.contexts[*seat as usize].hear(Role::Tool, &text_of(content)),
+            Turn::Answer { seat, id, content, .. } => {
+                self.contexts[*seat as usize].hear_answer(id, &text_of(content));
+            }
             Turn::Thought { .. } | Turn::Message { .. } | Turn::Call { .. } | Turn::MalformedCall { .. } => {}
         }
     }

@@ -7,6 +7,7 @@ use gymkhana_trainer::ModelFiles;
 const TOKENIZER: &str = "tokenizer.json";
 const CONFIG: &str = "tokenizer_config.json";
 const TEMPLATE: &str = "chat_template.jinja";
+const GENERATION: &str = "generation_config.json";
 
 /// Chat format of a model.
 pub(crate) fn chat_format(files: &ModelFiles) -> RunResult<ChatFormat> {
@@ -16,9 +17,11 @@ pub(crate) fn chat_format(files: &ModelFiles) -> RunResult<ChatFormat> {
 /// Texts of a model that define its chat format.
 pub fn chat_files(files: &ModelFiles) -> ChatFiles {
     let text = |wanted: &str| files.iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned());
+    let ends = [files.config().map(str::to_owned), text(GENERATION)];
     ChatFiles {
         tokenizer: text(TOKENIZER).unwrap_or_default(),
         config: text(CONFIG).unwrap_or_else(|| "{}".to_owned()),
         template: text(TEMPLATE),
+        ends: ChatFiles::end_tokens(ends.iter().flatten().map(String::as_str)),
     }
 }

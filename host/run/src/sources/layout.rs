@@ -107,7 +107,7 @@ pub(super) fn lay_out(
         segment.append_sampled(&imitated(&tokens), turn).unwrap_or_default();
         stopped = tokens.last().is_some_and(|last| chat.stop().contains(last));
         let spoken = tokens[..tokens.len() - usize::from(stopped)].to_vec();
-        messages.push(Message { role: Role::Assistant, text: String::new(), tokens: spoken });
+        messages.push(Message::reply(String::new(), spoken));
         turn += 1;
     }
     Ok(laid)
@@ -132,7 +132,8 @@ mod tests {
 
     fn chat(template: &str) -> ChatFormat {
         let (tokenizer, config) = (TOKENIZER.to_owned(), CONFIG.to_owned());
-        ChatFormat::new(&ChatFiles { tokenizer, config, template: Some(template.to_owned()) }).expect("a chat format")
+        ChatFormat::new(&ChatFiles { tokenizer, config, template: Some(template.to_owned()), ends: vec![] })
+            .expect("a chat format")
     }
 
     /// Messages of every role, whose texts are words of the template.

@@ -13,6 +13,8 @@ const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelFiles {
     texts: BTreeMap<String, String>,
+    /// `config.json` as it was read; each checkpoint gets one of its own.
+    config: Option<String>,
 }
 
 impl ModelFiles {
@@ -29,7 +31,7 @@ impl ModelFiles {
     ];
 
     pub(crate) fn from_texts<const COUNT: usize>(texts: [(&str, String); COUNT]) -> Self {
-        Self { texts: texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect() }
+        Self { texts: texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect(), config: None }
     }
 
     /// Reads the text files of a folder that exist.
@@ -37,20 +39,29 @@ impl ModelFiles {
     /// # Errors
     /// If the tokenizer is missing, or a file cannot be read.
     pub fn read(folder: &Path) -> Result<Self, TrainerError> {
-        let mut texts = BTreeMap::new();
-        for name in Self::NAMES {
+        let read = |name: &str| {
             let path = folder.join(name);
             match std::fs::read_to_string(&path) {
-                Ok(text) => drop(texts.insert(name.to_owned(), text)),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(TrainerError::file("read", &path)(error)),
+                Ok(text) => Ok(Some(text)),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(TrainerError::file("read", &path)(error)),
             }
+        };
+        let mut texts = BTreeMap::new();
+        for name in Self::NAMES {
+            texts.extend(read(name)?.map(|text| (name.to_owned(), text)));
         }
         if !texts.contains_key(TOKENIZER) {
             let problem = format!("`{TOKENIZER}` is missing\nhint: save the model with a fast tokenizer");
             return Err(TrainerError::Folder { path: folder.to_owned(), problem });
         }
-        Ok(Self { texts })
+        Ok(Self { texts, config: read("config.json")? })
+    }
+
+    /// `config.json` of the folder from which the files were read.
+    #[must_use]
+    pub fn config(&self) -> Option<&str> {
+        self.config.as_deref()
     }
 
     /// Names and texts, sorted by name.

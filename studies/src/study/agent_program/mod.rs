@@ -199,6 +199,7 @@ fn chat(trainer: &Trainer) -> Result<ChatFormat> {
         tokenizer: text("tokenizer.json").context("the tiny model has a tokenizer")?,
         config: text("tokenizer_config.json").context("the tiny model has a tokenizer's config")?,
         template: text("chat_template.jinja"),
+        ends: vec![],
     };
     Ok(ChatFormat::new(&files)?)
 }

@@ -6,7 +6,7 @@ mod thoughts;
 mod trainer;
 
 use gymkhana_algorithm::{Accelerator, Lora, Precision, SftSettings, TinyModel};
-use gymkhana_chat::ToolFormat;
+use gymkhana_chat::{ToolFormat, ToolsPlace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +68,29 @@ impl ToolFormatChoice {
     }
 }
 
+/// Place of the list of functions in prompts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToolsInPrompt {
+    /// Where the chat template lists them; the system message if it lists none.
+    #[default]
+    Auto,
+    /// Where the chat template lists them, if anywhere.
+    Template,
+    /// The system message.
+    System,
+}
+
+impl From<ToolsInPrompt> for ToolsPlace {
+    fn from(place: ToolsInPrompt) -> Self {
+        match place {
+            ToolsInPrompt::Auto => Self::Auto,
+            ToolsInPrompt::Template => Self::Template,
+            ToolsInPrompt::System => Self::System,
+        }
+    }
+}
+
 /// Policy of the run. Without `checkpoint` and `tiny` it is a tiny model of the default size with random weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -88,6 +111,16 @@ pub struct PolicySection {
     pub tool_format: ToolFormatChoice,
     /// Marks of thoughts in replies. Environments, other seats and rewards see the message without the thoughts before it.
     pub thoughts: ThoughtsChoice,
+    /// Place of the list of functions in prompts.
+    pub tools_in_prompt: ToolsInPrompt,
+    /// Variables for the chat template, such as `enable_thinking = false`.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    #[schemars(extend("x-range" = "a table of values"))]
+    pub template: serde_json::Map<String, serde_json::Value>,
+    /// Name of one of the model's chat templates. Default: `tool_use` where functions are listed, `default` elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "by the conversation"))]
+    pub template_name: Option<String>,
     /// Sequences that the engine generates concurrently.
     #[schemars(range(min = 1, max = 4096))]
     pub max_concurrent_sequences: usize,
@@ -127,6 +160,9 @@ impl Default for PolicySection {
             system: None,
             tool_format: ToolFormatChoice::default(),
             thoughts: ThoughtsChoice::default(),
+            tools_in_prompt: ToolsInPrompt::default(),
+            template: serde_json::Map::new(),
+            template_name: None,
             max_concurrent_sequences: 64,
             device: Accelerator::default(),
             precision: Precision::default(),

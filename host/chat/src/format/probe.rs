@@ -1,0 +1,170 @@
+//! What a template shows: functions, instructions and the answers of tools, found by small renderings.
+
+use gymkhana_record::Function;
+
+use super::ChatFormat;
+use crate::encoder::Sourced;
+use crate::error::ChatError;
+use crate::message::{AnsweredCall, Message, Role, SpokenCall, SpokenParts};
+use crate::rendering::{self, Author, Rendered, ReplyForm};
+
+/// A word that no template holds.
+const PROBE: &str = "qzprobexw";
+
+/// The form in which answers of tools are given to the template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ResultForm {
+    /// As messages of tools.
+    #[default]
+    Tool,
+    /// As messages of the user, because the template shows no messages of tools.
+    User,
+}
+
+/// What a template shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shown {
+    /// Whether it lists functions.
+    pub tools: bool,
+    /// Whether it shows instructions.
+    pub system: bool,
+    /// Whether it writes the calls of replies.
+    pub calls: bool,
+    /// The form of the answers of tools.
+    pub results: ResultForm,
+    /// The form of replies with calls.
+    pub(crate) replies: ReplyForm,
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self { tools: true, system: true, calls: true, results: ResultForm::default(), replies: ReplyForm::StandIn }
+    }
+}
+
+/// What a run tells about the chat format of its model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TemplateReport {
+    /// Names of the templates, if the model has several.
+    pub templates: Vec<String>,
+    /// The tool-call format.
+    pub tool_format: String,
+    /// Whether the template or the run named that format.
+    pub tool_format_known: bool,
+    /// The marks of thoughts; none if thoughts are not split.
+    pub thoughts: Option<(String, String)>,
+    /// Texts of the tokens that end a reply.
+    pub ends: Vec<String>,
+    /// Whether functions are told in the system message.
+    pub tells_tools: bool,
+    /// Whether instructions are told in the message of the user.
+    pub folds_system: bool,
+    /// Whether answers of tools are told as messages of the user.
+    pub folds_results: bool,
+    /// Variables of the run for the template that it does not read.
+    pub unread_switches: Vec<String>,
+}
+
+impl ChatFormat {
+    /// What a run tells about the format.
+    #[must_use]
+    pub fn report(&self) -> TemplateReport {
+        let names: Vec<&str> = self.template(true).names().chain(self.template(false).names()).collect();
+        let text = |id: &u32| self.encoder.tokenizer().id_to_token(*id).unwrap_or_else(|| format!("token {id}"));
+        TemplateReport {
+            templates: self.templates.names().into_iter().map(str::to_owned).collect(),
+            tool_format: self.tool_format.to_string(),
+            tool_format_known: self.tool_format_known,
+            thoughts: self.thoughts.as_ref().map(|marks| (marks.open().to_owned(), marks.close().to_owned())),
+            ends: self.stop.iter().map(text).collect(),
+            tells_tools: self.tells_tools(),
+            folds_system: !self.shown.system,
+            folds_results: self.shown.results == ResultForm::User,
+            unread_switches: self.switches.keys().filter(|name| !names.contains(&name.as_str())).cloned().collect(),
+        }
+    }
+
+    /// The format with what its template shows.
+    pub(super) fn probed(mut self) -> Self {
+        let user = Message::of_text(Role::User, "?");
+        let system = Message::of_text(Role::System, PROBE);
+        let shows_system = self.probe(&[&system, &user], &[], ReplyForm::StandIn);
+        let function = Function {
+            name: PROBE.to_owned(),
+            description: PROBE.to_owned(),
+            parameters: "{\"type\": \"object\", \"properties\": {}}".to_owned(),
+            cost: 0.0,
+        };
+        let functions = [function];
+        let with_tools = self.probe(&[&user], &functions, ReplyForm::StandIn);
+        self.shown = Shown {
+            system: shows_system.is_some_and(|text| holds(&text, Author::Run)),
+            tools: with_tools.is_some_and(|rendered| rendered.text.contains(PROBE)),
+            ..Shown::default()
+        };
+        let functions = if self.shown.tools { &functions[..] } else { &[] };
+        let (reply, answer) = called();
+        self.shown.calls = self.shows_calls(&user, &reply, functions);
+        (self.shown.results, self.shown.replies) = self.probe_results([&user, &reply, &answer], functions);
+        self
+    }
+
+    /// Whether the template writes the calls of a reply.
+    fn shows_calls(&self, user: &Message, reply: &Message, functions: &[Function]) -> bool {
+        let written = self.probe(&[user, reply], functions, ReplyForm::Calls);
+        written.is_some_and(|rendered| holds(&rendered, Author::Reply(1)))
+    }
+
+    /// The forms of answers and replies that the template shows.
+    fn probe_results(&self, messages: [&Message; 3], functions: &[Function]) -> (ResultForm, ReplyForm) {
+        let shown = |form: ReplyForm| {
+            let rendered = self.probe(&messages, functions, form)?;
+            let replied = rendered.passages.iter().position(|passage| matches!(passage.author, Author::Reply(_)))?;
+            let end = self.end_of(&rendered, replied, form)?;
+            holds(&rendered, Author::Observed).then(|| rendered.text[end..].to_owned())
+        };
+        match (shown(ReplyForm::StandIn), shown(ReplyForm::Calls)) {
+            (Some(plain), Some(calls)) if plain != calls => (ResultForm::Tool, ReplyForm::Calls),
+            (Some(_), _) => (ResultForm::Tool, ReplyForm::StandIn),
+            (None, Some(_)) => (ResultForm::Tool, ReplyForm::Calls),
+            (None, None) => (ResultForm::User, ReplyForm::StandIn),
+        }
+    }
+
+    fn probe(&self, messages: &[&Message], functions: &[Function], form: ReplyForm) -> Option<Rendered> {
+        let tools = self.tools(functions).ok()?;
+        let template = self.template(!functions.is_empty());
+        rendering::render(template, &tools, messages.iter().copied(), &self.setting(true, form)).ok()
+    }
+
+    /// The stop tokens: the first token that the template writes after a reply, and the end-of-sequence token.
+    pub(super) fn find_stop(&self) -> Result<Vec<u32>, ChatError> {
+        let question = Message::of_text(Role::User, "?");
+        let reply = Message::reply("!", vec![0]);
+        let (tools, setting) = (self.tools(&[])?, self.setting(false, ReplyForm::StandIn));
+        let rendered = rendering::render(self.template(false), &tools, [&question, &reply], &setting)?;
+        let replied = rendered.passages.iter().find(|passage| matches!(passage.author, Author::Reply(_)));
+        let end = replied.ok_or(ChatError::NoReply)?.range.end;
+        let tokens = self.encoder.tokens(Sourced { text: &rendered.text[end..], outside: &[] })?;
+        let first = tokens.iter().position(|token| self.encoder.is_mark(*token));
+        let is_next = |place: &usize| self.decode(&tokens[..*place]).is_ok_and(|before| before.trim().is_empty());
+        let eos = self.encoder.tokenizer().token_to_id(&self.eos_token);
+        let mut stop: Vec<u32> = first.filter(is_next).map(|place| tokens[place]).into_iter().collect();
+        stop.extend(eos.filter(|eos| !stop.contains(eos)));
+        if stop.is_empty() { Err(ChatError::NoReply) } else { Ok(stop) }
+    }
+}
+
+/// A reply with a call, and the answer to it.
+fn called() -> (Message, Message) {
+    let call = SpokenCall { id: "a1b2c3d4e".to_owned(), name: PROBE.to_owned(), arguments: "{}".to_owned() };
+    let answered = AnsweredCall { id: call.id.clone(), name: call.name.clone() };
+    let parts = SpokenParts { thoughts: None, message: String::new(), calls: vec![call] };
+    (Message::reply("!", vec![0]).with_parts(parts), Message::of_text(Role::Tool, PROBE).answering(answered))
+}
+
+/// Whether a rendering has the probe as a text of this author.
+fn holds(rendered: &Rendered, author: Author) -> bool {
+    let of = |passage: &&rendering::Passage| passage.author == author;
+    rendered.passages.iter().filter(of).any(|passage| rendered.text[passage.range.clone()].contains(PROBE))
+}

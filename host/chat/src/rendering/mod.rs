@@ -1,0 +1,130 @@
+//! Conversations as the chat template renders them, with the author of each passage.
+//!
+//! A reply of the policy is a stand-in of one character, whose place the sampled tokens take, unless the template is to
+//! write its thoughts and calls. All other messages are rendered with their true texts.
+
+mod conversation;
+mod shape;
+
+use std::ops::Range;
+
+use gymkhana_template::{Limits, Rendering, Template, Value};
+use serde_json::{Map, Value as Json};
+
+use crate::error::ChatError;
+use crate::message::Message;
+use crate::prompt_cache::ToolList;
+use conversation::Conversation;
+pub(crate) use conversation::{ReplyForm, Signature};
+pub(crate) use shape::Shape;
+
+/// The author of a passage from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Author {
+    /// The run: instructions and functions.
+    Run,
+    /// A user or a tool.
+    Observed,
+    /// The policy: the message of this number.
+    Reply(usize),
+}
+
+/// A passage of a rendering.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Passage {
+    /// Its bytes.
+    pub range: Range<usize>,
+    /// Its author.
+    pub author: Author,
+}
+
+/// A rendered conversation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Rendered {
+    pub text: String,
+    /// The passages from outside, in order. The text between them is the template's own.
+    pub passages: Vec<Passage>,
+}
+
+impl Rendered {
+    /// Offset of the end of the last passage from outside.
+    pub fn fixed(&self) -> usize {
+        self.passages.last().map_or(0, |passage| passage.range.end)
+    }
+}
+
+/// What a rendering is made with, besides the conversation.
+pub(crate) struct Setting<'s> {
+    /// Variables of the run, such as `enable_thinking`.
+    pub switches: &'s Map<String, Json>,
+    pub bos_token: &'s str,
+    pub eos_token: &'s str,
+    /// Whether the rendering ends with the beginning of the policy's turn.
+    pub prompt: bool,
+    /// The form in which replies with sampled tokens are given to the template.
+    pub form: ReplyForm,
+}
+
+/// Renders a conversation. Renderings that do not depend on the messages' texts are cached with the tools.
+///
+/// # Errors
+/// [`ChatError::Template`] if the template fails, [`ChatError::TemplateLimit`] if it exceeds a limit.
+pub(crate) fn render<'m>(
+    template: &Template,
+    tools: &'m ToolList,
+    messages: impl IntoIterator<Item = &'m Message>,
+    setting: &Setting<'_>,
+) -> Result<Rendered, ChatError> {
+    let conversation = Conversation::new(tools, messages, setting.form);
+    let signature = conversation.signature(setting.prompt);
+    if let Some(shape) = signature.as_ref().and_then(|signature| tools.shapes.known(signature)) {
+        return Ok(shape.fill(&conversation));
+    }
+    let mut variables = vec![
+        ("messages".to_owned(), conversation.messages()),
+        ("tools".to_owned(), tools.value()),
+        ("add_generation_prompt".to_owned(), Value::bool(setting.prompt)),
+        ("bos_token".to_owned(), Value::own(setting.bos_token)),
+        ("eos_token".to_owned(), Value::own(setting.eos_token)),
+    ];
+    variables.extend(setting.switches.iter().map(|(name, value)| (name.clone(), Value::from_json(value))));
+    let rendering = template.render(variables, &limits(conversation.bytes()))?;
+    let is_fixed = rendering.inspected_sources.iter().all(|source| conversation.is_of_tools(*source));
+    match signature {
+        Some(signature) if is_fixed => {
+            let shape = Shape::of(&rendering);
+            let rendered = shape.fill(&conversation);
+            tools.shapes.keep(signature, shape.into());
+            Ok(rendered)
+        }
+        _ => Ok(rendered(&rendering, &conversation)),
+    }
+}
+
+/// Limits of a rendering of texts with this number of bytes, each of which a template may read and write several times.
+fn limits(texts: usize) -> Limits {
+    let (usual, texts) = (Limits::default(), texts.saturating_sub(1 << 20));
+    Limits {
+        steps: usual.steps.saturating_add(texts as u64),
+        written_bytes: usual.written_bytes.saturating_add(texts.saturating_mul(2)),
+        held_bytes: usual.held_bytes.saturating_add(texts.saturating_mul(32)),
+        ..usual
+    }
+}
+
+/// A rendering with the authors of its passages. Neighbouring passages of one author stay separate.
+fn rendered(rendering: &Rendering, conversation: &Conversation<'_>) -> Rendered {
+    let mut rendered = Rendered { text: rendering.text.as_str().to_owned(), passages: vec![] };
+    let mut start = 0;
+    for run in rendering.text.runs() {
+        if let gymkhana_template::Origin::Source(source) = run.origin {
+            let author = conversation.author(source);
+            rendered.passages.push(Passage { range: start..run.end, author });
+        }
+        start = run.end;
+    }
+    rendered
+}
+
+#[cfg(test)]
+mod tests;

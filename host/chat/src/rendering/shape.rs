@@ -1,0 +1,77 @@
+//! Renderings that serve all conversations of one signature: the template's own texts, and places for texts from outside.
+
+use gymkhana_template::{Class, Form, Origin, Rendering};
+
+use super::conversation::Conversation;
+use super::{Passage, Rendered};
+use crate::prompt_cache::Bytes;
+
+/// A rendering without the texts from outside.
+#[derive(Debug)]
+pub(crate) struct Shape(Vec<Piece>);
+
+#[derive(Debug)]
+enum Piece {
+    Own(Box<str>),
+    /// The text of a source, whole or without white space at its ends.
+    Text {
+        source: u32,
+        form: Form,
+    },
+    /// A text that was made from a source whose text is the same in all conversations of the signature.
+    Fixed {
+        source: u32,
+        text: Box<str>,
+    },
+}
+
+impl Shape {
+    /// The shape of a rendering, of which texts of messages are whole or trimmed.
+    pub(super) fn of(rendering: &Rendering) -> Self {
+        let piece = |piece: gymkhana_template::Piece<'_>| match (piece.origin, piece.form) {
+            (Origin::Template, _) => Piece::Own(piece.text.into()),
+            (Origin::Source(source), Form::Derived) => Piece::Fixed { source, text: piece.text.into() },
+            (Origin::Source(source), form) => Piece::Text { source, form },
+        };
+        Self(rendering.text.pieces().map(piece).collect())
+    }
+
+    /// The rendering with the texts of a conversation.
+    pub(super) fn fill(&self, conversation: &Conversation<'_>) -> Rendered {
+        let mut rendered = Rendered::default();
+        for piece in &self.0 {
+            let (source, text) = match piece {
+                Piece::Own(text) => {
+                    rendered.text.push_str(text);
+                    continue;
+                }
+                Piece::Text { source, form } => {
+                    let text = conversation.text(*source);
+                    let text = match form {
+                        Form::Trimmed { start, end } => Class::trim(text, *start, *end),
+                        Form::Whole | Form::Derived => text,
+                    };
+                    (*source, text)
+                }
+                Piece::Fixed { source, text } => (*source, &**text),
+            };
+            let start = rendered.text.len();
+            rendered.text.push_str(text);
+            if !text.is_empty() {
+                let range = start..rendered.text.len();
+                rendered.passages.push(Passage { range, author: conversation.author(source) });
+            }
+        }
+        rendered
+    }
+}
+
+impl Bytes for std::sync::Arc<Shape> {
+    fn bytes(&self) -> usize {
+        let text = |piece: &Piece| match piece {
+            Piece::Own(text) | Piece::Fixed { text, .. } => text.len(),
+            Piece::Text { .. } => 0,
+        };
+        size_of_val(self.0.as_slice()) + self.0.iter().map(text).sum::<usize>()
+    }
+}

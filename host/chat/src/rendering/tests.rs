@@ -1,0 +1,1 @@
+//! Renderings with the authors of their passages.
