@@ -46,9 +46,9 @@ fn range(_cx: &Context, args: Args) -> Result<Val, Fault> {
     if step == 0 {
         return fail("the step of `range` is 0");
     }
-    let limit = i128::from(i64::MAX);
-    let numbers = [start, stop, step].map(|number| i64::try_from(number.clamp(-limit, limit)).unwrap_or(0));
-    let [start, stop, step] = numbers;
+    let (Ok(start), Ok(stop), Ok(step)) = (i64::try_from(start), i64::try_from(stop), i64::try_from(step)) else {
+        return fail("a bound of `range` is too large");
+    };
     let distance = i128::from(stop) - i128::from(start);
     let (distance, size) = if step > 0 { (distance, i128::from(step)) } else { (-distance, -i128::from(step)) };
     let count = if distance > 0 { (distance - 1) / size + 1 } else { 0 };

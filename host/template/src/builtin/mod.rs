@@ -13,7 +13,7 @@ mod tests;
 mod tojson;
 
 pub(crate) use access::{attribute, item};
-pub(crate) use filters::filter;
+pub(crate) use filters::{escaped, filter};
 pub(crate) use functions::global;
 pub(crate) use methods::call_method;
 pub(crate) use percent::percent;

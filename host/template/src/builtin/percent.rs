@@ -1,5 +1,6 @@
 //! The operator `%` of strings.
 
+use super::filters::escaped;
 use super::spec::Spec;
 use crate::context::Context;
 use crate::error::{Fault, fail};
@@ -43,7 +44,7 @@ pub(crate) fn percent(cx: &Context, format: &Str, values: &Val) -> Result<Val, F
             to.letter(letter, mark.derived());
             continue;
         }
-        let mut conversion = Conversion::default();
+        let mut conversion = Conversion { escapes: format.is_markup(), ..Conversion::default() };
         let mut text = String::new();
         for (letter, _) in letters.by_ref() {
             text.push(letter);
@@ -60,7 +61,7 @@ pub(crate) fn percent(cx: &Context, format: &Str, values: &Val) -> Result<Val, F
     if !values.are_used() {
         return fail("a format has fewer conversions than values");
     }
-    Val::text(cx, to.finish())
+    Val::text(cx, to.finish().with_markup(format.is_markup()))
 }
 
 /// One conversion, such as `%-5.2f`.
@@ -71,6 +72,8 @@ struct Conversion {
     in_key: bool,
     in_precision: bool,
     has_width: bool,
+    /// Whether the format is HTML.
+    escapes: bool,
 }
 
 impl Conversion {
@@ -147,7 +150,10 @@ impl Conversion {
         let kind = self.spec.kind.take().unwrap_or('s');
         let text = match kind {
             's' | 'r' | 'a' => {
-                let text = if kind == 's' { print(cx, &value)? } else { repr(cx, &value)? };
+                let mut text = if kind == 's' { print(cx, &value)? } else { repr(cx, &value)? };
+                if self.escapes {
+                    text = escaped(cx, &text)?;
+                }
                 (self.spec.fill, self.spec.sign) = (None, None);
                 self.spec.align = self.spec.align.or(Some('>'));
                 self.spec.format_text(cx, &text)?

@@ -21,7 +21,7 @@ pub(crate) fn test(name: &str) -> Option<Test> {
             let [other] = args.bind("eq", ["other"], 1)?;
             equal(cx, value, &other)
         },
-        "escaped" => |_, _, args| plain(args, false),
+        "escaped" => |_, value, args| plain(args, matches!(value, Val::Str(text) if text.is_markup())),
         "even" => |_, value, args| plain(args, !rest(value, &Val::Int(2))?.is_true()),
         "false" => |_, value, args| plain(args, matches!(value, Val::Bool(false))),
         "filter" => |cx, value, args| plain(args, is_name(cx, value, |name| filter(name).is_some())),

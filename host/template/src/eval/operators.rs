@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::Rendering;
 use super::scope::Scope;
-use crate::builtin::percent;
+use crate::builtin::{escaped, percent};
 use crate::context::Context;
 use crate::error::{Fault, fail};
 use crate::parse::{Comparison, Expr};
@@ -93,6 +93,12 @@ fn operate(cx: &Context, operator: &str, left: &Val, right: &Val) -> Result<Val,
 
 fn joined(cx: &Context, left: &Str, right: &Str) -> Result<Val, Fault> {
     cx.hold(left.len().saturating_add(right.len()))?;
+    if left.is_markup() || right.is_markup() {
+        let mut text = Builder::default();
+        text.add_str(&escaped(cx, left)?);
+        text.add_str(&escaped(cx, right)?);
+        return Ok(Val::Str(text.finish().with_markup(true)));
+    }
     let mut text = Builder::default();
     text.add_str(left);
     text.add_str(right);
@@ -105,7 +111,7 @@ fn repeated(cx: &Context, value: &Val, times: i128) -> Result<Val, Fault> {
         Val::Str(text) => {
             cx.hold(text.len().saturating_mul(times))?;
             let times = if text.is_empty() { 0 } else { times };
-            Ok(Val::Str(text.repeated(times)))
+            Ok(Val::Str(text.repeated(times).with_markup(text.is_markup())))
         }
         Val::List(seq) | Val::Tuple(seq) => {
             cx.hold(seq.items.len().saturating_mul(times).saturating_mul(size_of::<Val>()))?;

@@ -7,8 +7,8 @@ use super::ast::{Extra, Symbol};
 use super::lexer::{Kind, Token};
 use crate::error::TemplateError;
 
-/// Most nested expressions and statements of a source.
-const MAX_NESTING: u16 = 100;
+/// Most nested expressions and statements of a source. Jinja2 itself fails at about 80 nested parentheses.
+const MAX_NESTING: u16 = 60;
 
 pub(super) struct Parser<'s> {
     tokens: Vec<Token<'s>>,

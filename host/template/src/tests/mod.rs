@@ -1,3 +1,6 @@
 //! Tests of the crate.
 
+mod classes;
+mod hostile;
 mod language;
+mod origins;

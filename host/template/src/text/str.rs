@@ -28,6 +28,8 @@ impl Mark {
 pub(crate) struct Str {
     text: Arc<str>,
     marks: Marks,
+    /// Whether the text counts as HTML, to which other texts are appended with escapes, as `markupsafe.Markup`.
+    is_markup: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -39,23 +41,23 @@ enum Marks {
 impl Str {
     /// A text of the template.
     pub(crate) fn own(text: &str) -> Self {
-        Self { text: Arc::from(text), marks: Marks::One(Mark::OWN) }
+        Self { text: Arc::from(text), marks: Marks::One(Mark::OWN), is_markup: false }
     }
 
     /// As [`Str::own`], without a copy.
     pub(crate) fn shared(text: Arc<str>) -> Self {
-        Self { text, marks: Marks::One(Mark::OWN) }
+        Self { text, marks: Marks::One(Mark::OWN), is_markup: false }
     }
 
     /// The full text of a source.
     pub(crate) fn outside(text: &str, source: u32) -> Self {
         let mark = Mark { origin: Origin::Source(source), form: Form::Whole };
-        Self { text: Arc::from(text), marks: Marks::One(mark) }
+        Self { text: Arc::from(text), marks: Marks::One(mark), is_markup: false }
     }
 
     /// A text with one mark.
     pub(super) fn marked(text: &str, mark: Mark) -> Self {
-        Self { text: Arc::from(text), marks: Marks::One(mark) }
+        Self { text: Arc::from(text), marks: Marks::One(mark), is_markup: false }
     }
 
     /// A text with its runs, which must cover it.
@@ -65,7 +67,16 @@ impl Str {
             [run] => Marks::One(Mark { origin: run.origin, form: run.form }),
             _ => Marks::Many(Arc::from(runs)),
         };
-        Self { text: Arc::from(text), marks }
+        Self { text: Arc::from(text), marks, is_markup: false }
+    }
+
+    /// The text as HTML, or as plain text.
+    pub(crate) fn with_markup(self, is_markup: bool) -> Self {
+        Self { is_markup, ..self }
+    }
+
+    pub(crate) fn is_markup(&self) -> bool {
+        self.is_markup
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -139,14 +150,14 @@ impl Str {
     pub(crate) fn remade(&self, text: &str) -> Self {
         let outside = self.segments().map(|(_, mark)| mark).find(|mark| mark.origin != Origin::Template);
         let mark = outside.map_or(Mark::OWN, Mark::derived);
-        Self { text: Arc::from(text), marks: Marks::One(mark) }
+        Self { text: Arc::from(text), marks: Marks::One(mark), is_markup: false }
     }
 
     /// The characters between two byte offsets; origins are kept, and runs from outside become derived.
     pub(crate) fn part(&self, start: usize, end: usize) -> Self {
         if let Marks::One(mark) = &self.marks {
             let text = Arc::from(self.text.get(start..end).unwrap_or_default());
-            return Self { text, marks: Marks::One(mark.derived()) };
+            return Self { text, marks: Marks::One(mark.derived()), is_markup: false };
         }
         let mut builder = Builder::default();
         builder.add_part(self, start, end);

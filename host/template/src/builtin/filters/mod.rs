@@ -7,6 +7,8 @@ mod text;
 mod web;
 mod wrap;
 
+pub(crate) use web::escaped;
+
 use super::{Filter, tojson};
 use crate::context::Context;
 use crate::error::{Fault, fail};
@@ -23,7 +25,8 @@ pub(crate) fn filter(name: &str) -> Option<Filter> {
         "count" | "length" => length,
         "d" | "default" => default,
         "dictsort" => sequence::dictsort,
-        "e" | "escape" | "forceescape" => web::escape,
+        "e" | "escape" => web::escape,
+        "forceescape" => web::forceescape,
         "filesizeformat" => number::filesizeformat,
         "first" => sequence::first,
         "float" => number::float,
@@ -46,7 +49,8 @@ pub(crate) fn filter(name: &str) -> Option<Filter> {
         "replace" => text::replace,
         "reverse" => sequence::reverse,
         "round" => number::round,
-        "safe" | "string" => text::string,
+        "safe" => web::safe,
+        "string" => text::string,
         "select" => |cx, value, args| select::select(cx, &value, args, true, false),
         "selectattr" => |cx, value, args| select::select(cx, &value, args, true, true),
         "slice" => sequence::slice,

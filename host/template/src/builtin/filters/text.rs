@@ -13,19 +13,27 @@ pub(super) fn string(cx: &Context, value: Val, args: Args) -> Result<Val, Fault>
     Ok(Val::Str(print(cx, &value)?))
 }
 
+/// The result of a method: HTML if the value is.
+fn keep(value: &Val, result: Val) -> Result<Val, Fault> {
+    match (value, result) {
+        (Val::Str(text), Val::Str(result)) => Ok(Val::Str(result.with_markup(text.is_markup()))),
+        (_, result) => Ok(result),
+    }
+}
+
 pub(super) fn lower(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("lower", [], 0)?;
-    methods::lower(cx, &soft(cx, &value)?)
+    keep(&value, methods::lower(cx, &soft(cx, &value)?)?)
 }
 
 pub(super) fn upper(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("upper", [], 0)?;
-    methods::upper(cx, &soft(cx, &value)?)
+    keep(&value, methods::upper(cx, &soft(cx, &value)?)?)
 }
 
 pub(super) fn capitalize(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("capitalize", [], 0)?;
-    methods::capitalize(cx, &soft(cx, &value)?)
+    keep(&value, methods::capitalize(cx, &soft(cx, &value)?)?)
 }
 
 /// Words begin with a capital letter.
@@ -55,7 +63,7 @@ pub(super) fn center(cx: &Context, value: Val, args: Args) -> Result<Val, Fault>
 
 pub(super) fn trim(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
     let [chars] = args.bind("trim", ["chars"], 0)?;
-    methods::strip(cx, &soft(cx, &value)?, &chars, true, true)
+    keep(&value, methods::strip(cx, &soft(cx, &value)?, &chars, true, true)?)
 }
 
 pub(super) fn replace(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {

@@ -17,15 +17,29 @@ fn escape_letter(letter: char, to: &mut String) {
     }
 }
 
-fn escaped(cx: &Context, text: &Str) -> Result<Str, Fault> {
+/// The text as HTML, with escapes unless it is HTML already.
+pub(crate) fn escaped(cx: &Context, text: &Str) -> Result<Str, Fault> {
+    if text.is_markup() {
+        return Ok(text.clone());
+    }
     cx.inspect(text);
     cx.hold(text.len().saturating_mul(2))?;
-    Ok(text.map_letters(escape_letter))
+    Ok(text.map_letters(escape_letter).with_markup(true))
 }
 
 pub(super) fn escape(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("escape", [], 0)?;
     Val::text(cx, escaped(cx, &soft(cx, &value)?)?)
+}
+
+pub(super) fn forceescape(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+    let [] = args.bind("forceescape", [], 0)?;
+    Val::text(cx, escaped(cx, &soft(cx, &value)?.with_markup(false))?)
+}
+
+pub(super) fn safe(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+    let [] = args.bind("safe", [], 0)?;
+    Ok(Val::Str(soft(cx, &value)?.with_markup(true)))
 }
 
 /// Attributes of an element from a dictionary.

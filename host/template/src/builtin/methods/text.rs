@@ -55,8 +55,15 @@ pub(super) const NAMES: [&str; 44] = [
     "zfill",
 ];
 
-/// Calls a method of a string.
+/// Calls a method of a string. Most methods of HTML give HTML.
 pub(super) fn call(cx: &Context, text: &Str, name: &str, args: Args) -> Result<Val, Fault> {
+    match call_plain(cx, text, name, args)? {
+        Val::Str(result) if text.is_markup() => Ok(Val::Str(result.with_markup(true))),
+        result => Ok(result),
+    }
+}
+
+fn call_plain(cx: &Context, text: &Str, name: &str, args: Args) -> Result<Val, Fault> {
     match name {
         "strip" | "lstrip" | "rstrip" => {
             let [chars] = args.bind(name, ["chars"], 0)?;
