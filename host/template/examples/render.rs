@@ -1,9 +1,10 @@
 //! Renders templates for comparisons with other implementations. Reads lines of JSON with `template` and `variables`;
-//! writes a line of JSON with `text` or `error` for each.
+//! writes a line of JSON for each: `error`, or `text`, `pieces` (text, number of the source or null, form) and `inspected`
+//! sources. Each string and key of the variables is a source of its own, numbered from 1 in the order of the JSON text.
 
 use std::io::{BufRead as _, Write as _};
 
-use gymkhana_template::{Limits, Template, Value};
+use gymkhana_template::{Limits, Origin, Template, Value};
 use serde_json::{Value as Json, json};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -11,7 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for line in std::io::stdin().lock().lines() {
         let case: Json = serde_json::from_str(&line?)?;
         let result = match render(&case) {
-            Ok(text) => json!({ "text": text }),
+            Ok(result) => result,
             Err(error) => json!({ "error": error.to_string() }),
         };
         writeln!(output, "{result}")?;
@@ -19,8 +20,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The text of a case. Each string of its variables is a source of its own, so that origins are followed, too.
-fn render(case: &Json) -> Result<String, Box<dyn std::error::Error>> {
+/// The result of a case.
+fn render(case: &Json) -> Result<Json, Box<dyn std::error::Error>> {
     let template = Template::parse(case["template"].as_str().unwrap_or_default())?;
     let mut sources = 0;
     let mut next = |_: &str| {
@@ -30,5 +31,10 @@ fn render(case: &Json) -> Result<String, Box<dyn std::error::Error>> {
     let variables = case["variables"].as_object().into_iter().flatten();
     let variables = variables.map(|(name, value)| (name.clone(), Value::from_json_outside(value, &mut next)));
     let rendering = template.render(variables.collect(), &Limits::default())?;
-    Ok(rendering.text.as_str().to_owned())
+    let pieces = rendering.text.pieces().map(|piece| match piece.origin {
+        Origin::Template => json!([piece.text, null, null]),
+        Origin::Source(source) => json!([piece.text, source, format!("{:?}", piece.form)]),
+    });
+    let pieces: Vec<Json> = pieces.collect();
+    Ok(json!({ "text": rendering.text.as_str(), "pieces": pieces, "inspected": rendering.inspected_sources }))
 }

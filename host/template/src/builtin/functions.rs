@@ -13,9 +13,9 @@ pub(crate) fn global(name: &str) -> Option<Val> {
     let (name, function): (&'static str, Native) = match name {
         "range" => ("range", range),
         "dict" => ("dict", dict),
-        "namespace" => ("namespace", Namespace::new),
-        "cycler" => ("cycler", Cycler::new),
-        "joiner" => ("joiner", Joiner::new),
+        "namespace" => ("namespace", Namespace::make),
+        "cycler" => ("cycler", Cycler::make),
+        "joiner" => ("joiner", Joiner::make),
         "lipsum" => ("lipsum", |_, _| fail("`lipsum` is not supported")),
         "raise_exception" => ("raise_exception", raise_exception),
         "strftime_now" => ("strftime_now", strftime),
@@ -30,11 +30,12 @@ fn raise_exception(cx: &Context, args: Args) -> Result<Val, Fault> {
 }
 
 fn range(_cx: &Context, args: Args) -> Result<Val, Fault> {
-    if !args.named.is_empty() {
+    let Args { positional, named } = args;
+    if !named.is_empty() {
         return fail("`range` takes no named arguments");
     }
     let mut numbers = Vec::new();
-    for value in &args.positional {
+    for value in positional {
         numbers.push(value.need_int("an argument of `range`")?);
     }
     let (start, stop, step) = match *numbers {
@@ -74,5 +75,5 @@ fn dict(cx: &Context, args: Args) -> Result<Val, Fault> {
         _ => return fail("`dict` takes at most one argument without a name"),
     }
     entries.extend(args.named.into_iter().map(|(name, value)| (Val::own(&name), value)));
-    Dict::new(cx, entries)
+    Dict::make(cx, entries)
 }

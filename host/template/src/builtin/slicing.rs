@@ -6,9 +6,9 @@ use crate::text::{Builder, Str};
 use crate::value::{Val, items_of};
 
 /// The value of `value[start:stop:step]`.
-pub(crate) fn slice(cx: &Context, value: &Val, bounds: [Option<Val>; 3]) -> Result<Val, Fault> {
+pub(crate) fn slice(cx: &Context, value: &Val, bounds: &[Option<Val>; 3]) -> Result<Val, Fault> {
     let mut numbers = [None; 3];
-    for (number, bound) in numbers.iter_mut().zip(&bounds) {
+    for (number, bound) in numbers.iter_mut().zip(bounds) {
         *number = match bound {
             None | Some(Val::None) => None,
             Some(bound) => Some(bound.need_int("a bound of a slice")?),

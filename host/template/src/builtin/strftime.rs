@@ -59,7 +59,7 @@ pub(super) fn strftime(cx: &Context, args: Args) -> Result<Val, Fault> {
             continue;
         }
         let mut code = String::new();
-        while let Some((letter, _)) = letters.next() {
+        for (letter, _) in letters.by_ref() {
             code.push(letter);
             if letter != '-' {
                 break;

@@ -15,7 +15,7 @@ struct Style {
 }
 
 /// The filter `tojson`.
-pub(super) fn tojson(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn tojson(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let names = ["ensure_ascii", "indent", "separators", "sort_keys"];
     let [ensure_ascii, indent, separators, sort_keys] = args.bind("tojson", names, 0)?;
     let indent = match indent.present() {
@@ -37,7 +37,7 @@ pub(super) fn tojson(cx: &Context, value: Val, args: Args) -> Result<Val, Fault>
     let style =
         Style { ensures_ascii: ensure_ascii.is_true(), indent, between, colon, sorts_keys: sort_keys.is_true() };
     let mut to = Builder::default();
-    style.write(cx, &value, 0, &mut to)?;
+    style.write(cx, value, 0, &mut to)?;
     Val::text(cx, to.finish())
 }
 

@@ -105,7 +105,7 @@ impl Rendering<'_> {
     }
 
     /// The result of a filter in the source.
-    pub(super) fn filter(&self, value: Val, call: &FilterCall, scope: &Rc<Scope>) -> Result<Val, Fault> {
+    pub(super) fn filter(&self, value: &Val, call: &FilterCall, scope: &Rc<Scope>) -> Result<Val, Fault> {
         let Some(filter) = call.filter else {
             return Err(self.at(call.line, Fault::Failed(format!("there is no filter `{}`", call.name))));
         };

@@ -35,7 +35,7 @@ impl Rendering<'_> {
             ExprKind::Call(function, arguments) => return self.call(expr.line, function, arguments, scope),
             ExprKind::Filter(value, call) => {
                 let value = self.evaluate(value, scope)?;
-                return self.filter(value, call, scope);
+                return self.filter(&value, call, scope);
             }
             ExprKind::Test(value, call) => return self.test(expr.line, value, call, scope),
             ExprKind::And(left, right) => {
@@ -84,7 +84,7 @@ impl Rendering<'_> {
         for (key, value) in entries {
             values.push((self.evaluate(key, scope)?, self.evaluate(value, scope)?));
         }
-        Dict::new(self.cx, values)
+        Dict::make(self.cx, values)
     }
 
     fn concat(&self, parts: &[Expr], scope: &Rc<Scope>) -> Result<Val, Fault> {
@@ -102,7 +102,7 @@ impl Rendering<'_> {
         for (value, bound) in values.iter_mut().zip(bounds) {
             *value = bound.as_ref().map(|bound| self.evaluate(bound, scope)).transpose()?;
         }
-        slice(self.cx, &value, values).map_err(|fault| self.at(line, fault))
+        slice(self.cx, &value, &values).map_err(|fault| self.at(line, fault))
     }
 
     fn test(&self, line: u32, value: &Expr, call: &TestCall, scope: &Rc<Scope>) -> Result<Val, Fault> {

@@ -19,7 +19,7 @@ pub(super) struct MacroValue {
 
 impl MacroValue {
     /// The value of a macro that is defined in this scope.
-    pub(super) fn new(cx: &Context, parsed: &Arc<Macro>, scope: &Rc<Scope>) -> Result<Val, Fault> {
+    pub(super) fn make(cx: &Context, parsed: &Arc<Macro>, scope: &Rc<Scope>) -> Result<Val, Fault> {
         cx.hold(2 * size_of::<Val>())?;
         scope.capture(cx);
         Ok(Val::Object(Rc::new(Self { parsed: Arc::clone(parsed), scope: Rc::clone(scope) })))
@@ -92,7 +92,7 @@ impl Rendering<'_> {
         }
         if parsed.extra.kwargs && !has_parameter("kwargs") {
             let entries = std::mem::take(&mut named).into_iter().map(|(name, value)| (Val::own(&name), value));
-            self.set_special("kwargs", Dict::new(self.cx, entries.collect())?, scope);
+            self.set_special("kwargs", Dict::make(self.cx, entries.collect())?, scope);
         }
         if let Some((name, _)) = named.first() {
             return fail(format!("macro `{}` has no argument `{name}`", parsed.name));

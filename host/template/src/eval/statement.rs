@@ -52,14 +52,14 @@ impl Rendering<'_> {
                 self.assign(target, value, scope)?;
             }
             StatementKind::Macro(parsed) => {
-                let value = MacroValue::new(self.cx, parsed, scope)?;
+                let value = MacroValue::make(self.cx, parsed, scope)?;
                 if let Some(symbol) = parsed.symbol {
                     scope.set(symbol, value);
                 }
             }
             StatementKind::CallBlock(body, call) => {
                 let ExprKind::Call(function, arguments) = &call.kind else { return Ok(Flow::Next) };
-                let caller = MacroValue::new(self.cx, body, scope)?;
+                let caller = MacroValue::make(self.cx, body, scope)?;
                 let value = self.call_with(call.line, function, arguments, Some(caller), scope)?;
                 output.write(self.cx, &print(self.cx, &value)?)?;
             }
@@ -113,7 +113,7 @@ impl Rendering<'_> {
         let inner = Scope::inside(scope);
         self.execute(body, &inner, &mut output)?;
         let text: Str = output.finish(self.cx)?;
-        filters.iter().try_fold(Val::Str(text), |value, filter| self.filter(value, filter, scope))
+        filters.iter().try_fold(Val::Str(text), |value, filter| self.filter(&value, filter, scope))
     }
 
     /// Assigns a value to names or to an attribute of a namespace.

@@ -7,8 +7,11 @@ pub(super) enum Number {
     Float(f64),
 }
 
+/// Whether a byte is a digit in some base.
+type IsDigit = fn(u8) -> bool;
+
 /// Bytes of digits with single underscores between them.
-fn digits(text: &str, is_digit: fn(u8) -> bool) -> usize {
+fn digits(text: &str, is_digit: IsDigit) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
@@ -29,7 +32,7 @@ fn is_decimal(byte: u8) -> bool {
 pub(super) fn number(text: &str, may_be_float: bool) -> Result<(usize, Number), String> {
     let too_large = |_| "a number is too large".to_owned();
     let prefix = text.get(..2).unwrap_or_default().to_ascii_lowercase();
-    let radix: Option<(u32, fn(u8) -> bool)> = match prefix.as_str() {
+    let radix: Option<(u32, IsDigit)> = match prefix.as_str() {
         "0x" => Some((16, |byte| byte.is_ascii_hexdigit())),
         "0o" => Some((8, |byte| (b'0'..=b'7').contains(&byte))),
         "0b" => Some((2, |byte| byte == b'0' || byte == b'1')),

@@ -21,7 +21,7 @@ fn like(text: &str, other: &str) -> String {
     match Class::of(text) {
         Class::Empty => String::new(),
         Class::Blank => " \n".repeat(1 + other.len() % 2),
-        Class::Solid => format!("{}ж{}", other, if other.len() % 2 == 0 { " \t" } else { "" }),
+        Class::Solid => format!("{}ж{}", other, if other.len().is_multiple_of(2) { " \t" } else { "" }),
     }
 }
 

@@ -4,3 +4,4 @@ mod classes;
 mod hostile;
 mod language;
 mod origins;
+mod speed;

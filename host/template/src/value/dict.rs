@@ -60,7 +60,7 @@ impl Dict {
     }
 
     /// A dictionary of entries, of which later ones replace the values of earlier ones with the same key.
-    pub(crate) fn new(cx: &Context, entries: Vec<(Val, Val)>) -> Result<Val, Fault> {
+    pub(crate) fn make(cx: &Context, entries: Vec<(Val, Val)>) -> Result<Val, Fault> {
         cx.hold((1 + entries.len()) * 2 * size_of::<Val>())?;
         let mut unique: Vec<(Val, Val)> = Vec::with_capacity(entries.len());
         let mut places: HashMap<Key, usize> = HashMap::with_capacity(entries.len());

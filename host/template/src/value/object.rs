@@ -60,7 +60,7 @@ pub(crate) struct Namespace {
 
 impl Namespace {
     /// A namespace with these attributes.
-    pub(crate) fn new(cx: &Context, args: Args) -> Result<Val, Fault> {
+    pub(crate) fn make(cx: &Context, args: Args) -> Result<Val, Fault> {
         cx.hold(size_of::<Val>() * 4)?;
         let namespace = Rc::new(Self::default());
         cx.clear_at_end(Rc::<Self>::clone(&namespace));
@@ -124,7 +124,7 @@ pub(crate) struct Cycler {
 
 impl Cycler {
     /// A cycler of these values.
-    pub(crate) fn new(cx: &Context, args: Args) -> Result<Val, Fault> {
+    pub(crate) fn make(cx: &Context, args: Args) -> Result<Val, Fault> {
         if args.positional.is_empty() || !args.named.is_empty() {
             return fail("`cycler` takes at least one value");
         }
@@ -184,7 +184,7 @@ pub(crate) struct Joiner {
 
 impl Joiner {
     /// A joiner with this separator.
-    pub(crate) fn new(_cx: &Context, args: Args) -> Result<Val, Fault> {
+    pub(crate) fn make(_cx: &Context, args: Args) -> Result<Val, Fault> {
         let [separator] = args.bind("joiner", ["sep"], 0)?;
         let separator = separator.given().cloned().unwrap_or_else(|| Val::own(", "));
         Ok(Val::Object(Rc::new(Self { separator, is_used: Cell::new(false) })))

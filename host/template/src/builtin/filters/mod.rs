@@ -44,15 +44,15 @@ pub(crate) fn filter(name: &str) -> Option<Filter> {
         "min" => select::min,
         "pprint" => |_, _, _| fail("`pprint` is not supported"),
         "random" => |_, _, _| fail("`random` is not supported, since prompts must not depend on chance"),
-        "reject" => |cx, value, args| select::select(cx, &value, args, false, false),
-        "rejectattr" => |cx, value, args| select::select(cx, &value, args, false, true),
+        "reject" => |cx, value, args| select::select(cx, value, args, false, false),
+        "rejectattr" => |cx, value, args| select::select(cx, value, args, false, true),
         "replace" => text::replace,
         "reverse" => sequence::reverse,
         "round" => number::round,
         "safe" => web::safe,
         "string" => text::string,
-        "select" => |cx, value, args| select::select(cx, &value, args, true, false),
-        "selectattr" => |cx, value, args| select::select(cx, &value, args, true, true),
+        "select" => |cx, value, args| select::select(cx, value, args, true, false),
+        "selectattr" => |cx, value, args| select::select(cx, value, args, true, true),
         "slice" => sequence::slice,
         "sort" => select::sort,
         "striptags" => web::striptags,
@@ -72,17 +72,17 @@ pub(crate) fn filter(name: &str) -> Option<Filter> {
     })
 }
 
-fn length(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+fn length(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("length", [], 0)?;
-    Ok(Val::int(length_of(cx, &value)?))
+    Ok(Val::int(length_of(cx, value)?))
 }
 
-fn default(_cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+fn default(_cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [default, is_boolean] = args.bind("default", ["default_value", "boolean"], 0)?;
     if value.is_undefined() || (is_boolean.is_true() && !value.is_true()) {
         return Ok(default.given().cloned().unwrap_or_else(|| Val::own("")));
     }
-    Ok(value)
+    Ok(value.clone())
 }
 
 /// The value as a string.

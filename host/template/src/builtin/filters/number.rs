@@ -4,9 +4,9 @@ use crate::context::Context;
 use crate::error::{Fault, fail};
 use crate::value::{Args, Val, negate, number_of};
 
-pub(super) fn abs(_cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn abs(_cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("abs", [], 0)?;
-    match &value {
+    match value {
         Val::Float(number) => Ok(Val::Float(number.abs())),
         other => match other.need_int("the value of `abs`")? {
             ..0 => negate(other),
@@ -16,12 +16,12 @@ pub(super) fn abs(_cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
 }
 
 /// The whole number of a value; a default if it has none.
-pub(super) fn int(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn int(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [default, base] = args.bind("int", ["default", "base"], 0)?;
     let default = default.given().cloned().unwrap_or(Val::Int(0));
     let base = base.given().map_or(Ok(10), |base| base.need_int("the base of `int`"))?;
     value.check_defined()?;
-    let number = match &value {
+    let number = match value {
         Val::Str(text) => {
             cx.inspect(text);
             let text = text.as_str().trim_matches(crate::text::is_space);
@@ -66,11 +66,11 @@ fn parse_float(text: &str) -> Option<f64> {
 }
 
 /// The number of a value; a default if it has none.
-pub(super) fn float(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn float(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [default] = args.bind("float", ["default"], 0)?;
     let default = default.given().cloned().unwrap_or(Val::Float(0.0));
     value.check_defined()?;
-    let number = match &value {
+    let number = match value {
         Val::Str(text) => {
             cx.inspect(text);
             parse_float(text.as_str())
@@ -81,7 +81,7 @@ pub(super) fn float(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> 
 }
 
 /// The number with fewer digits.
-pub(super) fn round(_cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn round(_cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [precision, method] = args.bind("round", ["precision", "method"], 0)?;
     let precision = precision.given().map_or(Ok(0), |precision| precision.need_int("a precision"))?;
     let precision = i32::try_from(precision.clamp(-400, 400)).unwrap_or(0);
@@ -99,7 +99,7 @@ pub(super) fn round(_cx: &Context, value: Val, args: Args) -> Result<Val, Fault>
         return round_int(number, precision);
     }
     if !number.is_finite() {
-        return Ok(value);
+        return Ok(value.clone());
     }
     let rounded = match usize::try_from(precision) {
         Ok(decimals) => format!("{number:.decimals$}").parse().unwrap_or(number),
@@ -123,7 +123,7 @@ fn round_int(number: i128, precision: i32) -> Result<Val, Fault> {
 }
 
 /// A size in bytes for people.
-pub(super) fn filesizeformat(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn filesizeformat(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [binary] = args.bind("filesizeformat", ["binary"], 0)?;
     let is_binary = binary.is_true();
     let size = match float(cx, value, Args::of(vec![Val::None]))? {

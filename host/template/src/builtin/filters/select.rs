@@ -62,23 +62,23 @@ fn rank(cx: &Context, value: &Val, getter: Option<&Getter>, is_folded: bool) -> 
 }
 
 /// An attribute or method, never an item.
-pub(super) fn attr(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn attr(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [name] = args.bind("attr", ["name"], 1)?;
     let name: Arc<str> = print(cx, &name)?.to_arc();
-    Ok(own_attribute(cx, &value, &name)?.unwrap_or(Val::Undefined(Some(name))))
+    Ok(own_attribute(cx, value, &name)?.unwrap_or(Val::Undefined(Some(name))))
 }
 
-pub(super) fn join(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn join(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [separator, attribute] = args.bind("join", ["d", "attribute"], 0)?;
     let separator = print(cx, &separator)?;
-    let items = items_of(cx, &value)?;
+    let items = items_of(cx, value)?;
     let Some(getter) = getter(cx, &attribute)? else { return methods::join(cx, &separator, &items.items, true) };
     let items: Vec<Val> = items.items.iter().map(|item| getter.get(cx, item)).collect::<Result<_, _>>()?;
     methods::join(cx, &separator, &items, true)
 }
 
 /// An attribute of each item, or the result of a filter.
-pub(super) fn map(cx: &Context, value: Val, mut args: Args) -> Result<Val, Fault> {
+pub(super) fn map(cx: &Context, value: &Val, mut args: Args) -> Result<Val, Fault> {
     let is_attribute = args.positional.is_empty() && args.named.iter().any(|(name, _)| &**name == "attribute");
     if !value.is_true() {
         return Val::iter(cx, Vec::new());
@@ -87,7 +87,7 @@ pub(super) fn map(cx: &Context, value: Val, mut args: Args) -> Result<Val, Fault
     if is_attribute {
         let [attribute, default] = args.bind("map", ["attribute", "default"], 1)?;
         let getter = Getter::new(cx, &attribute, default)?;
-        for item in &items_of(cx, &value)?.items {
+        for item in &items_of(cx, value)?.items {
             mapped.push(getter.get(cx, item)?);
         }
         return Val::iter(cx, mapped);
@@ -99,10 +99,10 @@ pub(super) fn map(cx: &Context, value: Val, mut args: Args) -> Result<Val, Fault
     let name = name.need_str("the name of a filter")?;
     cx.inspect(name);
     let Some(filter) = filter(name.as_str()) else { return fail(format!("there is no filter `{}`", name.as_str())) };
-    for item in &items_of(cx, &value)?.items {
+    for item in &items_of(cx, value)?.items {
         cx.enter()?;
         let args = Args { positional: args.positional.clone(), named: args.named.clone() };
-        mapped.push(filter(cx, item.clone(), args)?);
+        mapped.push(filter(cx, item, args)?);
         cx.leave();
     }
     Val::iter(cx, mapped)
@@ -155,7 +155,7 @@ pub(super) fn select(
     Val::iter(cx, selected)
 }
 
-pub(super) fn sort(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn sort(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let names = ["reverse", "case_sensitive", "attribute"];
     let [is_reversed, is_case_sensitive, attribute] = args.bind("sort", names, 0)?;
     let is_folded = !is_case_sensitive.is_true();
@@ -169,7 +169,7 @@ pub(super) fn sort(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
         Some(index) => vec![Getter::new(cx, index, Val::Undefined(None))?],
     };
     let mut ranked = Vec::new();
-    for item in &items_of(cx, &value)?.items {
+    for item in &items_of(cx, value)?.items {
         let ranks: Vec<Val> =
             getters.iter().map(|getter| rank(cx, item, Some(getter), is_folded)).collect::<Result<_, _>>()?;
         let rank = if ranks.is_empty() { folded(cx, item, is_folded)? } else { Val::list(cx, ranks)? };
@@ -179,12 +179,12 @@ pub(super) fn sort(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
     Val::list(cx, sorted)
 }
 
-pub(super) fn max(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
-    extreme(cx, &value, args, Ordering::Greater)
+pub(super) fn max(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
+    extreme(cx, value, args, Ordering::Greater)
 }
 
-pub(super) fn min(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
-    extreme(cx, &value, args, Ordering::Less)
+pub(super) fn min(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
+    extreme(cx, value, args, Ordering::Less)
 }
 
 fn extreme(cx: &Context, value: &Val, args: Args, better: Ordering) -> Result<Val, Fault> {
@@ -206,19 +206,19 @@ fn extreme(cx: &Context, value: &Val, args: Args, better: Ordering) -> Result<Va
 }
 
 /// Items without those that are equal to earlier ones.
-pub(super) fn unique(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn unique(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [is_case_sensitive, attribute] = args.bind("unique", ["case_sensitive", "attribute"], 0)?;
     let getter = getter(cx, &attribute)?;
     let is_folded = !is_case_sensitive.is_true();
     let mut ranked = Vec::new();
-    for item in items_of(cx, &value)?.items.iter().rev() {
+    for item in items_of(cx, value)?.items.iter().rev() {
         ranked.push((rank(cx, item, getter.as_ref(), is_folded)?, item.clone()));
     }
     // Of entries with equal keys, a dictionary keeps the last value, which is the first item here.
     let order: Vec<Val> = ranked.iter().rev().map(|(rank, _)| rank.clone()).collect();
-    let Val::Dict(first) = Dict::new(cx, ranked)? else { return fail("`unique` failed") };
+    let Val::Dict(first) = Dict::make(cx, ranked)? else { return fail("`unique` failed") };
     let keys = order.into_iter().map(|rank| (rank, Val::None)).collect();
-    let Val::Dict(keys) = Dict::new(cx, keys)? else { return fail("`unique` failed") };
+    let Val::Dict(keys) = Dict::make(cx, keys)? else { return fail("`unique` failed") };
     let mut items = Vec::new();
     for (rank, _) in keys.entries() {
         items.extend(first.get(cx, rank)?.cloned());
@@ -226,14 +226,14 @@ pub(super) fn unique(cx: &Context, value: Val, args: Args) -> Result<Val, Fault>
     Val::iter(cx, items)
 }
 
-pub(super) fn sum(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn sum(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [attribute, start] = args.bind("sum", ["attribute", "start"], 0)?;
     let getter = getter(cx, &attribute)?;
     let mut sum = start.given().cloned().unwrap_or(Val::Int(0));
     if let Val::Str(_) = &sum {
         return fail("`sum` does not add strings");
     }
-    for item in &items_of(cx, &value)?.items {
+    for item in &items_of(cx, value)?.items {
         let item = match &getter {
             Some(getter) => getter.get(cx, item)?,
             None => item.clone(),
@@ -253,13 +253,13 @@ pub(super) fn sum(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
 }
 
 /// Groups of items with an equal attribute, sorted by it.
-pub(super) fn groupby(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn groupby(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [attribute, default, is_case_sensitive] =
         args.bind("groupby", ["attribute", "default", "case_sensitive"], 1)?;
     let getter = Getter::new(cx, &attribute, default)?;
     let is_folded = !is_case_sensitive.is_true();
     let mut ranked = Vec::new();
-    for item in &items_of(cx, &value)?.items {
+    for item in &items_of(cx, value)?.items {
         ranked.push((rank(cx, item, Some(&getter), is_folded)?, item.clone()));
     }
     let items = ordered(cx, ranked, false)?;

@@ -7,33 +7,33 @@ use crate::context::Context;
 use crate::error::{Fault, fail};
 use crate::value::{Args, Val, compare, items_of, sorted};
 
-pub(super) fn list(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn list(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("list", [], 0)?;
-    Val::list(cx, items_of(cx, &value)?.items.clone())
+    Val::list(cx, items_of(cx, value)?.items.clone())
 }
 
-pub(super) fn first(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn first(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("first", [], 0)?;
-    if let Val::Iter(iter) = &value {
+    if let Val::Iter(iter) = value {
         return Ok(iter.next().unwrap_or(Val::Undefined(None)));
     }
-    Ok(items_of(cx, &value)?.items.first().cloned().unwrap_or(Val::Undefined(None)))
+    Ok(items_of(cx, value)?.items.first().cloned().unwrap_or(Val::Undefined(None)))
 }
 
-pub(super) fn last(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn last(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("last", [], 0)?;
-    if let Val::Iter(_) = &value {
+    if let Val::Iter(_) = value {
         return fail("an iterator has no last item");
     }
-    Ok(items_of(cx, &value)?.items.last().cloned().unwrap_or(Val::Undefined(None)))
+    Ok(items_of(cx, value)?.items.last().cloned().unwrap_or(Val::Undefined(None)))
 }
 
-pub(super) fn reverse(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn reverse(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("reverse", [], 0)?;
-    if let Val::Str(_) = &value {
-        return crate::builtin::slice(cx, &value, [None, None, Some(Val::Int(-1))]);
+    if let Val::Str(_) = value {
+        return crate::builtin::slice(cx, value, &[None, None, Some(Val::Int(-1))]);
     }
-    let mut items = items_of(cx, &value)?.items.clone();
+    let mut items = items_of(cx, value)?.items.clone();
     items.reverse();
     match value {
         Val::Iter(_) => Val::list(cx, items),
@@ -42,10 +42,10 @@ pub(super) fn reverse(cx: &Context, value: Val, args: Args) -> Result<Val, Fault
 }
 
 /// Pairs of keys and values.
-pub(super) fn items(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn items(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("items", [], 0)?;
     let mut pairs = Vec::new();
-    match &value {
+    match value {
         Val::Undefined(_) => {}
         Val::Dict(dict) => {
             for (key, value) in dict.entries() {
@@ -58,10 +58,10 @@ pub(super) fn items(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> 
 }
 
 /// Lists of some items each.
-pub(super) fn batch(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn batch(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [count, fill] = args.bind("batch", ["linecount", "fill_with"], 1)?;
     let count = usize::try_from(count.need_int("the size of a batch")?.max(1)).unwrap_or(usize::MAX);
-    let items = items_of(cx, &value)?;
+    let items = items_of(cx, value)?;
     let mut batches = Vec::new();
     for batch in items.items.chunks(count) {
         let mut batch = batch.to_vec();
@@ -75,9 +75,9 @@ pub(super) fn batch(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> 
 }
 
 /// Lists of about equal length.
-pub(super) fn slice(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn slice(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [count, fill] = args.bind("slice", ["slices", "fill_with"], 1)?;
-    let items = items_of(cx, &value)?;
+    let items = items_of(cx, value)?;
     let count = usize::try_from(count.need_int("the number of slices")?).unwrap_or(0);
     if count == 0 {
         return fail("the number of slices must be positive");
@@ -99,14 +99,14 @@ pub(super) fn slice(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> 
 }
 
 /// Pairs of keys and values, sorted.
-pub(super) fn dictsort(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn dictsort(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [is_case_sensitive, by, is_reversed] = args.bind("dictsort", ["case_sensitive", "by", "reverse"], 0)?;
     let by_value = match by.given().map(|by| by.need_str("`by`")).transpose()?.map_or("key", crate::text::Str::as_str) {
         "key" => false,
         "value" => true,
         _ => return fail("`by` must be `key` or `value`"),
     };
-    let Val::Dict(dict) = &value else { return fail("`dictsort` needs a dictionary") };
+    let Val::Dict(dict) = value else { return fail("`dictsort` needs a dictionary") };
     let is_folded = !is_case_sensitive.is_true();
     let mut pairs = Vec::new();
     for (key, value) in dict.entries() {

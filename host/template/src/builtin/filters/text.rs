@@ -8,9 +8,9 @@ use crate::error::{Fault, fail};
 use crate::text::{Builder, Str};
 use crate::value::{Args, Dict, Val, print};
 
-pub(super) fn string(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn string(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("string", [], 0)?;
-    Ok(Val::Str(print(cx, &value)?))
+    Ok(Val::Str(print(cx, value)?))
 }
 
 /// The result of a method: HTML if the value is.
@@ -21,25 +21,25 @@ fn keep(value: &Val, result: Val) -> Result<Val, Fault> {
     }
 }
 
-pub(super) fn lower(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn lower(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("lower", [], 0)?;
-    keep(&value, methods::lower(cx, &soft(cx, &value)?)?)
+    keep(value, methods::lower(cx, &soft(cx, value)?)?)
 }
 
-pub(super) fn upper(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn upper(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("upper", [], 0)?;
-    keep(&value, methods::upper(cx, &soft(cx, &value)?)?)
+    keep(value, methods::upper(cx, &soft(cx, value)?)?)
 }
 
-pub(super) fn capitalize(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn capitalize(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("capitalize", [], 0)?;
-    keep(&value, methods::capitalize(cx, &soft(cx, &value)?)?)
+    keep(value, methods::capitalize(cx, &soft(cx, value)?)?)
 }
 
 /// Words begin with a capital letter.
-pub(super) fn title(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn title(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("title", [], 0)?;
-    let text = soft(cx, &value)?;
+    let text = soft(cx, value)?;
     cx.inspect(&text);
     let mut is_first = true;
     Val::text(
@@ -55,25 +55,25 @@ pub(super) fn title(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> 
     )
 }
 
-pub(super) fn center(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn center(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [width] = args.bind("center", ["width"], 0)?;
     let width = width.given().map_or(Ok(80), |width| width.need_int("a width"))?;
-    methods::pad(cx, &soft(cx, &value)?, "center", width, &Str::own(" "))
+    methods::pad(cx, &soft(cx, value)?, "center", width, &Str::own(" "))
 }
 
-pub(super) fn trim(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn trim(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [chars] = args.bind("trim", ["chars"], 0)?;
-    keep(&value, methods::strip(cx, &soft(cx, &value)?, &chars, true, true)?)
+    keep(value, methods::strip(cx, &soft(cx, value)?, &chars, true, true)?)
 }
 
-pub(super) fn replace(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn replace(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [old, new, count] = args.bind("replace", ["old", "new", "count"], 2)?;
-    methods::replace(cx, &soft(cx, &value)?, &soft(cx, &old)?, &soft(cx, &new)?, &count)
+    methods::replace(cx, &soft(cx, value)?, &soft(cx, &old)?, &soft(cx, &new)?, &count)
 }
 
 /// The operator `%` with the arguments.
-pub(super) fn format(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
-    let text = soft(cx, &value)?;
+pub(super) fn format(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
+    let text = soft(cx, value)?;
     if args.named.is_empty() {
         return percent(cx, &text, &Val::tuple(cx, args.positional)?);
     }
@@ -81,11 +81,11 @@ pub(super) fn format(cx: &Context, value: Val, args: Args) -> Result<Val, Fault>
         return fail("`format` takes arguments with names or without them, not both");
     }
     let entries = args.named.into_iter().map(|(name, value)| (Val::own(&name), value)).collect();
-    percent(cx, &text, &Dict::new(cx, entries)?)
+    percent(cx, &text, &Dict::make(cx, entries)?)
 }
 
 /// Lines after the first one, or all of them, begin with more space.
-pub(super) fn indent(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn indent(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [width, first, blank] = args.bind("indent", ["width", "first", "blank"], 0)?;
     let indent = match width.given() {
         None => Str::own("    "),

@@ -27,25 +27,25 @@ pub(crate) fn escaped(cx: &Context, text: &Str) -> Result<Str, Fault> {
     Ok(text.map_letters(escape_letter).with_markup(true))
 }
 
-pub(super) fn escape(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn escape(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("escape", [], 0)?;
-    Val::text(cx, escaped(cx, &soft(cx, &value)?)?)
+    Val::text(cx, escaped(cx, &soft(cx, value)?)?)
 }
 
-pub(super) fn forceescape(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn forceescape(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("forceescape", [], 0)?;
-    Val::text(cx, escaped(cx, &soft(cx, &value)?.with_markup(false))?)
+    Val::text(cx, escaped(cx, &soft(cx, value)?.with_markup(false))?)
 }
 
-pub(super) fn safe(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn safe(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("safe", [], 0)?;
-    Ok(Val::Str(soft(cx, &value)?.with_markup(true)))
+    Ok(Val::Str(soft(cx, value)?.with_markup(true)))
 }
 
 /// Attributes of an element from a dictionary.
-pub(super) fn xmlattr(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn xmlattr(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [autospace] = args.bind("xmlattr", ["autospace"], 0)?;
-    let Val::Dict(dict) = &value else { return fail("`xmlattr` needs a dictionary") };
+    let Val::Dict(dict) = value else { return fail("`xmlattr` needs a dictionary") };
     let mut to = Builder::default();
     for (key, value) in dict.entries() {
         if value.present().is_none() {
@@ -68,9 +68,9 @@ pub(super) fn xmlattr(cx: &Context, value: Val, args: Args) -> Result<Val, Fault
 }
 
 /// The text without tags and comments, with single spaces.
-pub(super) fn striptags(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn striptags(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("striptags", [], 0)?;
-    let text = soft(cx, &value)?;
+    let text = soft(cx, value)?;
     cx.inspect(&text);
     cx.work(text.len())?;
     let without = without(&without(text.as_str(), "<!--", "-->"), "<", ">");
@@ -94,13 +94,13 @@ fn without(text: &str, start: &str, end: &str) -> String {
 }
 
 /// Percent encoding of a text, or of pairs as a query.
-pub(super) fn urlencode(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn urlencode(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("urlencode", [], 0)?;
-    let pairs: Vec<(Val, Val)> = match &value {
+    let pairs: Vec<(Val, Val)> = match value {
         Val::Dict(dict) => dict.entries().to_vec(),
         Val::List(_) | Val::Tuple(_) | Val::Iter(_) => {
             let mut pairs = Vec::new();
-            for pair in &items_of(cx, &value)?.items {
+            for pair in &items_of(cx, value)?.items {
                 match items_of(cx, pair)?.items.as_slice() {
                     [key, value] => pairs.push((key.clone(), value.clone())),
                     _ => return fail("`urlencode` takes pairs"),

@@ -7,9 +7,9 @@ use crate::error::{Fault, fail};
 use crate::text::{Builder, Str, is_space};
 use crate::value::{Args, Val};
 
-pub(super) fn wordcount(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn wordcount(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [] = args.bind("wordcount", [], 0)?;
-    let text = soft(cx, &value)?;
+    let text = soft(cx, value)?;
     cx.inspect(&text);
     cx.work(text.len())?;
     let words = text.as_str().split(|letter: char| letter != '_' && !letter.is_alphanumeric());
@@ -17,7 +17,7 @@ pub(super) fn wordcount(cx: &Context, value: Val, args: Args) -> Result<Val, Fau
 }
 
 /// The first characters or words, with an ending.
-pub(super) fn truncate(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn truncate(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let [length, kills_words, end, leeway] = args.bind("truncate", ["length", "killwords", "end", "leeway"], 0)?;
     let number = |value: &Val, default: i128| value.present().map_or(Ok(default), |value| value.need_int("a length"));
     let (length, leeway) = (number(&length, 255)?, number(&leeway, 5)?);
@@ -31,7 +31,7 @@ pub(super) fn truncate(cx: &Context, value: Val, args: Args) -> Result<Val, Faul
         return fail("the length of `truncate` is smaller than its ending");
     }
     if text.count() as i128 <= length.saturating_add(leeway) {
-        return Ok(value);
+        return Ok(value.clone());
     }
     let kept = usize::try_from(length - end_length).unwrap_or(0);
     let mut stop = text.as_str().char_indices().nth(kept).map_or(text.len(), |(at, _)| at);
@@ -45,7 +45,7 @@ pub(super) fn truncate(cx: &Context, value: Val, args: Args) -> Result<Val, Faul
 }
 
 /// Lines of a maximum width. Words are not broken at hyphens.
-pub(super) fn wordwrap(cx: &Context, value: Val, args: Args) -> Result<Val, Fault> {
+pub(super) fn wordwrap(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> {
     let names = ["width", "break_long_words", "wrapstring", "break_on_hyphens"];
     let [width, breaks_words, separator, breaks_hyphens] = args.bind("wordwrap", names, 0)?;
     let width = width.given().map_or(Ok(79), |width| width.need_int("a width"))?;
@@ -58,7 +58,7 @@ pub(super) fn wordwrap(cx: &Context, value: Val, args: Args) -> Result<Val, Faul
         Some(separator) => separator.need_str("a separator")?.clone(),
         None => Str::own("\n"),
     };
-    let text = soft(cx, &value)?;
+    let text = soft(cx, value)?;
     cx.inspect(&text);
     cx.hold(text.len().saturating_mul(8))?;
     let mut wrapped = Vec::new();

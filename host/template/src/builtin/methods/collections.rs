@@ -48,7 +48,7 @@ pub(super) fn of_dict(cx: &Context, dict: &Rc<Dict>, name: &str, args: Args) -> 
             let [keys, value] = args.bind("fromkeys", ["keys", "value"], 1)?;
             let value = value.given().cloned().unwrap_or(Val::None);
             let keys = items_of(cx, &keys)?;
-            return Dict::new(cx, keys.items.iter().map(|key| (key.clone(), value.clone())).collect());
+            return Dict::make(cx, keys.items.iter().map(|key| (key.clone(), value.clone())).collect());
         }
         "keys" => ViewKind::Keys,
         "values" => ViewKind::Values,
