@@ -123,11 +123,14 @@ impl Context {
 
     /// Notes that the rendering depends on the contents of a text, not only on the classes of its sources.
     pub(crate) fn inspect(&self, text: &Str) {
+        let mut runs: u64 = 0;
         for source in text.sources() {
+            runs += 1;
             if self.last.replace(Some(source)) != Some(source) {
                 self.inspected.borrow_mut().insert(source);
             }
         }
+        self.steps.set(self.steps.get().saturating_add(runs));
     }
 
     /// Sources whose contents the rendering depends on.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::methods::has_method;
+use super::method_names::has_method;
 use crate::context::Context;
 use crate::error::Fault;
 use crate::value::Val;

@@ -123,7 +123,7 @@ fn value_of(cx: &Context, name: &str, args: &Args, next: &mut NextNumber) -> Res
         *next = None;
         args.positional.get(number).cloned().ok_or_else(missing)?
     } else {
-        let named = args.named.iter().find(|(known, _)| **known == *first);
+        let named = args.named.iter().find(|(known, _)| known.as_str() == first);
         named.map(|(_, value)| value.clone()).ok_or_else(missing)?
     };
     while !rest.is_empty() {

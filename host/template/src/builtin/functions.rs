@@ -74,6 +74,6 @@ fn dict(cx: &Context, args: Args) -> Result<Val, Fault> {
         }
         _ => return fail("`dict` takes at most one argument without a name"),
     }
-    entries.extend(args.named.into_iter().map(|(name, value)| (Val::own(&name), value)));
+    entries.extend(args.named.into_iter().map(|(name, value)| (Val::Str(name), value)));
     Dict::make(cx, entries)
 }

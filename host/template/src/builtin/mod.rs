@@ -4,21 +4,24 @@ mod access;
 mod filters;
 mod format;
 mod functions;
+mod html;
+mod method_names;
 mod methods;
 mod percent;
+mod predicates;
 mod slicing;
 mod spec;
 mod strftime;
-mod tests;
 mod tojson;
 
 pub(crate) use access::{attribute, item};
-pub(crate) use filters::{escaped, filter};
+pub(crate) use filters::filter;
 pub(crate) use functions::global;
+pub(crate) use html::escaped;
 pub(crate) use methods::call_method;
 pub(crate) use percent::percent;
+pub(crate) use predicates::test;
 pub(crate) use slicing::slice;
-pub(crate) use tests::test;
 
 use crate::context::Context;
 use crate::error::Fault;

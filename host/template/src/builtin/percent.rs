@@ -1,6 +1,6 @@
 //! The operator `%` of strings.
 
-use super::filters::escaped;
+use super::html::escaped;
 use super::spec::Spec;
 use crate::context::Context;
 use crate::error::{Fault, fail};

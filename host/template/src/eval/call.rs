@@ -10,6 +10,7 @@ use super::scope::Scope;
 use crate::builtin::{attribute, call_method};
 use crate::error::{Fault, fail};
 use crate::parse::{Arguments, Expr, ExprKind, FilterCall};
+use crate::text::Str;
 use crate::value::{Args, Val, items_of};
 
 impl Rendering<'_> {
@@ -35,7 +36,7 @@ impl Rendering<'_> {
     ) -> Result<Val, Fault> {
         let function = self.evaluate_function(function, scope)?;
         let mut args = self.arguments(arguments, scope)?;
-        args.named.extend(caller.map(|caller| (Arc::from("caller"), caller)));
+        args.named.extend(caller.map(|caller| (Str::own("caller"), caller)));
         match function {
             // A macro notes the lines of its own statements.
             Function::Value(function) => {
@@ -85,7 +86,7 @@ impl Rendering<'_> {
     pub(super) fn arguments(&self, arguments: &Arguments, scope: &Rc<Scope>) -> Result<Args, Fault> {
         let mut args = Args::of(self.all(&arguments.positional, scope)?);
         for (name, value) in &arguments.named {
-            args.named.push((Arc::clone(name), self.evaluate(value, scope)?));
+            args.named.push((Str::shared(Arc::clone(name)), self.evaluate(value, scope)?));
         }
         if let Some(sequence) = &arguments.sequence {
             let sequence = self.evaluate(sequence, scope)?;
@@ -98,7 +99,7 @@ impl Rendering<'_> {
             for (key, value) in dict.entries() {
                 let key = key.need_str("the name of an argument")?;
                 self.cx.inspect(key);
-                args.named.push((key.to_arc(), value.clone()));
+                args.named.push((key.clone(), value.clone()));
             }
         }
         Ok(args)

@@ -9,6 +9,7 @@ use super::{Output, Rendering};
 use crate::context::Context;
 use crate::error::{Fault, fail};
 use crate::parse::Macro;
+use crate::text::Str;
 use crate::value::{Args, Dict, Object, Val};
 
 /// A macro with the variables around it.
@@ -91,11 +92,11 @@ impl Rendering<'_> {
             self.set_special("caller", caller, scope);
         }
         if parsed.extra.kwargs && !has_parameter("kwargs") {
-            let entries = std::mem::take(&mut named).into_iter().map(|(name, value)| (Val::own(&name), value));
+            let entries = std::mem::take(&mut named).into_iter().map(|(name, value)| (Val::Str(name), value));
             self.set_special("kwargs", Dict::make(self.cx, entries.collect())?, scope);
         }
         if let Some((name, _)) = named.first() {
-            return fail(format!("macro `{}` has no argument `{name}`", parsed.name));
+            return fail(format!("macro `{}` has no argument `{}`", parsed.name, name.as_str()));
         }
         let rest: Vec<Val> = positional.collect();
         if parsed.extra.varargs && !has_parameter("varargs") {
@@ -115,7 +116,7 @@ impl Rendering<'_> {
 }
 
 /// Removes a named argument.
-fn take(named: &mut Vec<(Arc<str>, Val)>, name: &str) -> Option<Val> {
-    let at = named.iter().position(|(known, _)| **known == *name)?;
+fn take(named: &mut Vec<(Str, Val)>, name: &str) -> Option<Val> {
+    let at = named.iter().position(|(known, _)| known.as_str() == name)?;
     Some(named.remove(at).1)
 }

@@ -123,6 +123,8 @@ fn keys_keep_their_origin() {
         &[("k", 6, Whole), ("=", 0, Whole), ("v", 7, Whole)],
         &[],
     );
+    check("{% for k in dict(**d) %}{{ k }}{% endfor %}", &[("k", 6, Whole)], &[6]);
+    check("{% macro m() %}{{ kwargs|list|first }}{% endmacro %}{{ m(**d) }}", &[("k", 6, Whole)], &[6]);
     check("{{ d.k }}", &[("v", 7, Whole)], &[6]);
     let json = [("{\"", 0, Whole), ("k", 6, Derived), ("\": \"", 0, Whole), ("v", 7, Derived), ("\"}", 0, Whole)];
     check("{{ d|tojson }}", &json, &[6, 7]);

@@ -1,7 +1,5 @@
 //! Arguments of calls.
 
-use std::sync::Arc;
-
 use super::{Val, number_of};
 use crate::error::{Fault, fail};
 use crate::text::Str;
@@ -10,7 +8,8 @@ use crate::text::Str;
 #[derive(Default)]
 pub(crate) struct Args {
     pub(crate) positional: Vec<Val>,
-    pub(crate) named: Vec<(Arc<str>, Val)>,
+    /// Names keep their origins, since `dict(**values)` makes keys of them.
+    pub(crate) named: Vec<(Str, Val)>,
 }
 
 impl Args {
@@ -34,10 +33,10 @@ impl Args {
             *slot = Some(value);
         }
         for (name, value) in self.named {
-            match names.iter().position(|known| **known == *name).and_then(|at| values.get_mut(at)) {
+            match names.iter().position(|known| *known == name.as_str()).and_then(|at| values.get_mut(at)) {
                 Some(slot @ None) => *slot = Some(value),
-                Some(_) => return fail(format!("`{function}` got two values for its argument `{name}`")),
-                None => return fail(format!("`{function}` has no argument `{name}`")),
+                Some(_) => return fail(format!("`{function}` got two values for its argument `{}`", name.as_str())),
+                None => return fail(format!("`{function}` has no argument `{}`", name.as_str())),
             }
         }
         if let Some((name, _)) = names.iter().zip(&values).take(required).find(|(_, value)| value.is_none()) {

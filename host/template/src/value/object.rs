@@ -73,7 +73,7 @@ impl Namespace {
             }
         }
         for (name, value) in args.named {
-            namespace.set(cx, &name, value)?;
+            namespace.set(cx, &name.to_arc(), value)?;
         }
         Ok(Val::Object(namespace))
     }

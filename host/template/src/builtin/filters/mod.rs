@@ -1,13 +1,12 @@
 //! The filters of the language.
 
 mod number;
+mod order;
 mod select;
 mod sequence;
 mod text;
 mod web;
 mod wrap;
-
-pub(crate) use web::escaped;
 
 use super::{Filter, tojson};
 use crate::context::Context;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::sequence::ordered;
+use super::order::{folded, ordered};
 use crate::builtin::access::{item, own_attribute};
 use crate::builtin::{filter, methods, test};
 use crate::context::Context;
@@ -46,14 +46,6 @@ fn getter(cx: &Context, attribute: &Val) -> Result<Option<Getter>, Fault> {
     attribute.present().map(|attribute| Getter::new(cx, attribute, Val::Undefined(None))).transpose()
 }
 
-/// The value by which an item is compared: strings without case, if `is_folded`.
-pub(super) fn folded(cx: &Context, value: &Val, is_folded: bool) -> Result<Val, Fault> {
-    match value {
-        Val::Str(text) if is_folded => methods::lower(cx, text),
-        other => Ok(other.clone()),
-    }
-}
-
 fn rank(cx: &Context, value: &Val, getter: Option<&Getter>, is_folded: bool) -> Result<Val, Fault> {
     match getter {
         Some(getter) => folded(cx, &getter.get(cx, value)?, is_folded),
@@ -79,7 +71,7 @@ pub(super) fn join(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault> 
 
 /// An attribute of each item, or the result of a filter.
 pub(super) fn map(cx: &Context, value: &Val, mut args: Args) -> Result<Val, Fault> {
-    let is_attribute = args.positional.is_empty() && args.named.iter().any(|(name, _)| &**name == "attribute");
+    let is_attribute = args.positional.is_empty() && args.named.iter().any(|(name, _)| name.as_str() == "attribute");
     if !value.is_true() {
         return Val::iter(cx, Vec::new());
     }

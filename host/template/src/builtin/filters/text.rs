@@ -80,7 +80,7 @@ pub(super) fn format(cx: &Context, value: &Val, args: Args) -> Result<Val, Fault
     if !args.positional.is_empty() {
         return fail("`format` takes arguments with names or without them, not both");
     }
-    let entries = args.named.into_iter().map(|(name, value)| (Val::own(&name), value)).collect();
+    let entries = args.named.into_iter().map(|(name, value)| (Val::Str(name), value)).collect();
     percent(cx, &text, &Dict::make(cx, entries)?)
 }
 

@@ -13,20 +13,6 @@ pub(super) use split::lines;
 pub(super) use text::join;
 pub(super) use text::{capitalize, lower, pad, replace, strip, upper};
 
-/// Whether the value has a method of this name.
-pub(super) fn has_method(value: &Val, name: &str) -> bool {
-    let names: &[&str] = match value {
-        Val::Str(_) => &text::NAMES,
-        Val::List(_) | Val::Tuple(_) => &["count", "index"],
-        Val::Dict(_) => &["copy", "fromkeys", "get", "items", "keys", "values"],
-        Val::Range(_) => &["count", "index"],
-        Val::Float(_) => &["is_integer"],
-        Val::Object(object) => object.methods(),
-        _ => &[],
-    };
-    names.contains(&name)
-}
-
 /// Calls a method of a value.
 pub(crate) fn call_method(cx: &Context, value: &Val, name: &str, args: Args) -> Result<Val, Fault> {
     cx.steps(1)?;

@@ -7,54 +7,6 @@ use crate::error::{Fault, fail};
 use crate::text::{Builder, Mark, Str, is_space};
 use crate::value::{Args, Val, items_of};
 
-/// Names of all methods.
-pub(super) const NAMES: [&str; 44] = [
-    "capitalize",
-    "casefold",
-    "center",
-    "count",
-    "endswith",
-    "expandtabs",
-    "find",
-    "format",
-    "format_map",
-    "index",
-    "isalnum",
-    "isalpha",
-    "isascii",
-    "isdecimal",
-    "isdigit",
-    "isidentifier",
-    "islower",
-    "isnumeric",
-    "isprintable",
-    "isspace",
-    "istitle",
-    "isupper",
-    "join",
-    "ljust",
-    "lower",
-    "lstrip",
-    "partition",
-    "removeprefix",
-    "removesuffix",
-    "replace",
-    "rfind",
-    "rindex",
-    "rjust",
-    "rpartition",
-    "rsplit",
-    "rstrip",
-    "split",
-    "splitlines",
-    "startswith",
-    "strip",
-    "swapcase",
-    "title",
-    "upper",
-    "zfill",
-];
-
 /// Calls a method of a string. Most methods of HTML give HTML.
 pub(super) fn call(cx: &Context, text: &Str, name: &str, args: Args) -> Result<Val, Fault> {
     match call_plain(cx, text, name, args)? {
@@ -85,7 +37,7 @@ fn call_plain(cx: &Context, text: &Str, name: &str, args: Args) -> Result<Val, F
             for (key, value) in dict.entries() {
                 let key = key.need_str("a key of `format_map`")?;
                 cx.inspect(key);
-                args.named.push((key.to_arc(), value.clone()));
+                args.named.push((key.clone(), value.clone()));
             }
             format(cx, text, &args)
         }
