@@ -123,7 +123,8 @@ impl Dict {
 
     fn index(&self) -> &HashMap<Key, usize> {
         self.index.get_or_init(|| {
-            let keys = self.entries.iter().enumerate();
+            // Of equal keys, the first one is found.
+            let keys = self.entries.iter().enumerate().rev();
             keys.filter_map(|(place, (key, _))| Some((content(key).ok()?, place))).collect()
         })
     }
