@@ -108,7 +108,7 @@ impl Rendering<'_> {
     /// The result of a filter in the source.
     pub(super) fn filter(&self, value: &Val, call: &FilterCall, scope: &Rc<Scope>) -> Result<Val, Fault> {
         let Some(filter) = call.filter else {
-            return Err(self.at(call.line, Fault::Failed(format!("there is no filter `{}`", call.name))));
+            return Err(self.at(call.line, Fault::Failed(format!("the filter `{}` does not exist", call.name))));
         };
         let args = self.arguments(&call.arguments, scope)?;
         filter(self.cx, value, args).map_err(|fault| self.at(call.line, fault))

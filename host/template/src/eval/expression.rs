@@ -108,7 +108,7 @@ impl Rendering<'_> {
     fn test(&self, line: u32, value: &Expr, call: &TestCall, scope: &Rc<Scope>) -> Result<Val, Fault> {
         let value = self.evaluate(value, scope)?;
         let Some(test) = call.test else {
-            return Err(self.at(line, Fault::Failed(format!("there is no test `{}`", call.name))));
+            return Err(self.at(line, Fault::Failed(format!("the test `{}` does not exist", call.name))));
         };
         let args = self.arguments(&call.arguments, scope)?;
         let holds = test(self.cx, &value, args).map_err(|fault| self.at(line, fault))?;

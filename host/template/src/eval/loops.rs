@@ -138,7 +138,10 @@ impl Rendering<'_> {
         }
         // As in Jinja, `else` applies unless the body was executed up to its end.
         let mut is_completed = false;
-        let recursion = parsed.is_recursive.then(|| (Arc::clone(parsed), Rc::clone(scope)));
+        let recursion = parsed.is_recursive.then(|| {
+            scope.capture(self.cx);
+            (Arc::clone(parsed), Rc::clone(scope))
+        });
         let (at, changed) = (Cell::new(0), Rc::default());
         let state = Rc::new(LoopState { items: Rc::clone(&items), at, level, changed, recursion });
         let mut inner = Scope::inside(scope);

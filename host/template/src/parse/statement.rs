@@ -84,7 +84,7 @@ impl Parser<'_> {
             "include" => Ok(self.refused("include")),
             "import" | "from" => Ok(self.refused("import")),
             "extends" => Ok(self.refused("extends")),
-            _ => self.error(format!("there is no statement `{name}`")),
+            _ => self.error(format!("the statement `{name}` does not exist")),
         }
     }
 

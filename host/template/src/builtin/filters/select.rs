@@ -90,7 +90,9 @@ pub(super) fn map(cx: &Context, value: &Val, mut args: Args) -> Result<Val, Faul
     let name = args.positional.remove(0);
     let name = name.need_str("the name of a filter")?;
     cx.inspect(name);
-    let Some(filter) = filter(name.as_str()) else { return fail(format!("there is no filter `{}`", name.as_str())) };
+    let Some(filter) = filter(name.as_str()) else {
+        return fail(format!("the filter `{}` does not exist", name.as_str()));
+    };
     for item in &items_of(cx, value)?.items {
         cx.enter()?;
         let args = Args { positional: args.positional.clone(), named: args.named.clone() };
@@ -123,8 +125,9 @@ pub(super) fn select(
         let name = args.positional.remove(0);
         let name = name.need_str("the name of a test")?;
         cx.inspect(name);
-        condition =
-            Some(test(name.as_str()).ok_or_else(|| Fault::Failed(format!("there is no test `{}`", name.as_str())))?);
+        condition = Some(
+            test(name.as_str()).ok_or_else(|| Fault::Failed(format!("the test `{}` does not exist", name.as_str())))?,
+        );
     }
     let mut selected = Vec::new();
     for item in &items_of(cx, value)?.items {
