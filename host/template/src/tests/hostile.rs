@@ -92,6 +92,9 @@ fn endless_recursion_ends() {
 
 #[test]
 fn values_that_refer_to_themselves_are_freed() {
+    let source = "{% set ns = namespace(l=0) %}{% for i in range(20000) %}{% set x = ns.l %}\
+        {% for y in [1] recursive %}{% set ns.l = loop %}{% endfor %}{% endfor %}ok";
+    assert_eq!(render(source).unwrap(), "ok");
     let source = "{% set ns = namespace() %}{% set ns.ns = ns %}{% for i in range(20000) %}{% set ns.x = namespace(x=ns.x) %}{% endfor %}ok";
     assert_eq!(render(source).unwrap(), "ok");
     let source = "{% set ns = namespace(f=1) %}{% for i in range(20000) %}{% set g = ns.f %}{% macro f() %}{{ g }}{% endmacro %}{% set ns.f = f %}{% endfor %}ok";
