@@ -72,6 +72,7 @@ fn nesting_up_to_the_limits_is_evaluated() {
 
 #[test]
 fn endless_recursion_ends() {
+    exceeds("{% set ns = namespace(x='') %}{% for i in range(20000) %}{% set ns.x = joiner(ns.x) %}{% endfor %}");
     exceeds("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}");
     exceeds("{% macro m(x) %}{{ ((((((((((((x ~ m(x))))))))))))) }}{% endmacro %}{{ m(1) }}");
     exceeds("{% macro m() %}{{ caller }}{% call m() %}{% endcall %}{% endmacro %}{{ m() }}");
@@ -92,6 +93,9 @@ fn endless_recursion_ends() {
 
 #[test]
 fn values_that_refer_to_themselves_are_freed() {
+    let source = "{% set ns = namespace(l=0) %}{% for i in range(20000) %}{% for y in [1] %}\
+        {% set _ = loop.changed(ns.l) %}{% set ns.l = loop %}{% endfor %}{% endfor %}ok";
+    assert_eq!(render(source).unwrap(), "ok");
     let source = "{% set ns = namespace(l=0) %}{% for i in range(20000) %}{% set x = ns.l %}\
         {% for y in [1] recursive %}{% set ns.l = loop %}{% endfor %}{% endfor %}ok";
     assert_eq!(render(source).unwrap(), "ok");

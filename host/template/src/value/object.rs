@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{Args, Val, items_of};
+use super::{Args, Val, check_depth, items_of};
 use crate::context::{Clear, Context};
 use crate::error::{Fault, fail};
 use crate::text::Str;
@@ -187,6 +187,7 @@ impl Joiner {
     pub(crate) fn make(_cx: &Context, args: Args) -> Result<Val, Fault> {
         let [separator] = args.bind("joiner", ["sep"], 0)?;
         let separator = separator.given().cloned().unwrap_or_else(|| Val::own(", "));
+        check_depth(separator.depth().saturating_add(1))?;
         Ok(Val::Object(Rc::new(Self { separator, is_used: Cell::new(false) })))
     }
 }
