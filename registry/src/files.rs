@@ -84,6 +84,36 @@ pub fn read_regular_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Largest text that [`read_regular_text`] and [`read_argument`] read, in bytes.
+pub const MAX_TEXT_BYTES: u64 = 256 << 20;
+
+/// Reads a text of a folder, with the same rule as [`open_regular_file`].
+///
+/// # Errors
+/// As for [`open_regular_file`]; [`io::ErrorKind::InvalidData`] if it is not UTF-8, [`io::ErrorKind::FileTooLarge`] if it
+/// has more than [`MAX_TEXT_BYTES`].
+pub fn read_regular_text(path: &Path) -> io::Result<String> {
+    read_text(open_regular_file(path)?)
+}
+
+/// Reads a text that a user names, which may be a pipe of the shell.
+///
+/// # Errors
+/// As for [`read_regular_text`].
+pub fn read_argument(path: &Path) -> io::Result<String> {
+    read_text(File::open(path)?)
+}
+
+fn read_text(file: File) -> io::Result<String> {
+    let mut text = String::new();
+    file.take(MAX_TEXT_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_TEXT_BYTES {
+        let reason = format!("it has more than {} MiB", MAX_TEXT_BYTES >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+    }
+    Ok(text)
+}
+
 /// Opens or creates a lock file, with the same rule as [`open_regular_file`]. The caller takes the lock.
 ///
 /// # Errors

@@ -1,13 +1,13 @@
 //! `gymkhana.lock`: the plugins of a run, pinned by name, version and digest.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::{Capability, ContractStamp, Digest, Kind, Manifest, PluginName, write_atomically};
+use crate::{Capability, ContractStamp, Digest, Kind, Manifest, PluginName, read_regular_text, write_atomically};
 
 /// Default name of a lock file.
 pub const LOCK_FILE: &str = "gymkhana.lock";
@@ -151,7 +151,7 @@ impl Lock {
             schema: u32,
         }
         let damaged = |source| LockError::Damaged { path: path.to_owned(), source: Box::new(source) };
-        let text = fs::read_to_string(path).map_err(|source| LockError::Read { path: path.to_owned(), source })?;
+        let text = read_regular_text(path).map_err(|source| LockError::Read { path: path.to_owned(), source })?;
         let Schema { schema } = toml::from_str(&text).map_err(damaged)?;
         if schema != LOCK_SCHEMA {
             return Err(LockError::Schema { path: path.to_owned(), found: schema });

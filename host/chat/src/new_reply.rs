@@ -53,12 +53,17 @@ impl Pieces {
 impl ChatFormat {
     /// The tokens of a reply, as the model would have sampled it. Ends with the stop token.
     ///
-    /// Texts, names and arguments are tokenised as plain text; the marks around thoughts and calls become the model's own
-    /// tokens. `begun` tells whether the prompt has opened a thought: the reply then continues or closes it.
+    /// The template writes the reply if it can, else the run's tool-call format does. Texts, names and arguments are
+    /// tokenised as plain text; the marks around thoughts and calls become the model's own tokens. `begun` tells whether the prompt has opened a thought: the reply then continues or closes it.
     ///
     /// # Errors
     /// [`ChatError::Tokenize`] or [`ChatError::Forged`] for a text that the tokenizer cannot encode.
     pub fn write_reply(&self, reply: &NewReply<'_>, begun: Begun) -> Result<Vec<u32>, ChatError> {
+        // A text that begins with thoughts in the model's marks is written as it is.
+        let has_thoughts = self.thoughts().is_some_and(|marks| marks.split(reply.text, Begun::No).thoughts.is_some());
+        if let Some(tokens) = if has_thoughts { None } else { self.template_reply(reply, begun) } {
+            return Ok(tokens);
+        }
         let mut pieces = Pieces::default();
         self.say(reply, begun, &mut pieces);
         let calls = self.tool_format().write(reply.calls);

@@ -7,6 +7,8 @@ use serde_json::Value as Json;
 const MAX_ADDED: usize = 20_000;
 /// Factor by which normalizers may lengthen a text. Published ones write three bytes for a space.
 const MAX_GROWTH: f64 = 64.0;
+/// Largest id of a token: tables are as long as the largest id. Published tokenizers have up to 300,000 tokens.
+const MAX_ID: u64 = 1 << 22;
 /// Depth of sequences in sequences.
 const MAX_DEPTH: usize = 8;
 
@@ -15,6 +17,12 @@ pub(crate) fn check(tokenizer: &Json) -> Result<(), String> {
     let added = tokenizer["added_tokens"].as_array().map_or(0, Vec::len);
     if added > MAX_ADDED {
         return Err(format!("it has {added} added tokens, and the limit is {MAX_ADDED}"));
+    }
+    let vocabulary = tokenizer["model"]["vocab"].as_object();
+    let ids = vocabulary.into_iter().flat_map(|vocabulary| vocabulary.values());
+    let added = tokenizer["added_tokens"].as_array().into_iter().flatten().map(|token| &token["id"]);
+    if let Some(id) = ids.chain(added).filter_map(Json::as_u64).find(|id| *id > MAX_ID) {
+        return Err(format!("a token has the id {id}, and the limit is {MAX_ID}"));
     }
     for part in ["normalizer", "pre_tokenizer", "decoder", "post_processor"] {
         let growth = growth(&tokenizer[part], MAX_DEPTH)?;
@@ -42,6 +50,8 @@ fn growth(part: &Json, depth: usize) -> Result<f64, String> {
             let pattern = text(&part["pattern"]["String"]).unwrap_or(1).max(1);
             (content as f64 / pattern as f64).max(1.0)
         }
+        // Each text between two marks gets the prefix, and may have one letter.
+        "Prepend" => 1.0 + text(&part["prepend"]).unwrap_or(0) as f64,
         _ => 1.0,
     })
 }
@@ -59,6 +69,16 @@ mod tests {
         assert_eq!(check(&sequence(6)), Ok(()), "64 times");
         let nested = (0..20).fold(doubling.clone(), |inner, _| json!({ "type": "Sequence", "normalizers": [inner] }));
         assert!(check(&json!({ "normalizer": nested })).unwrap_err().contains("nested more than 8 deep"));
+    }
+
+    #[test]
+    fn long_prefixes_and_large_ids_are_refused() {
+        let prefix = json!({ "type": "Prepend", "prepend": "x".repeat(100) });
+        assert!(check(&json!({ "normalizer": prefix })).unwrap_err().contains("lengthen a text 101 times"));
+        let large = check(&json!({ "model": { "vocab": { "a": 1, "b": 2_147_483_648_u64 } } })).unwrap_err();
+        assert_eq!(large, "a token has the id 2147483648, and the limit is 4194304");
+        assert!(check(&json!({ "added_tokens": [{ "id": 100_000_000 }] })).is_err());
+        assert_eq!(check(&json!({ "model": { "vocab": { "a": 300_000 } } })), Ok(()));
     }
 
     #[test]

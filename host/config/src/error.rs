@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum RunFileError {
     /// The file cannot be read.
-    #[error("run file `{path}` cannot be read\nhint: check the path")]
+    #[error("run file `{path}` cannot be read\nhint: {}", hint_of(source))]
     Read {
         /// The file.
         path: PathBuf,
@@ -52,5 +52,14 @@ impl RunFileError {
             Self::Contradiction(message) => Self::Contradiction(format!("{section}.{message}")),
             other => other,
         }
+    }
+}
+
+/// What helps if a run file cannot be read.
+fn hint_of(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::InvalidData => "save it as UTF-8 text",
+        std::io::ErrorKind::FileTooLarge => "name a run file",
+        _ => "check the path",
     }
 }

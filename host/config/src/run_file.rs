@@ -118,8 +118,8 @@ impl RunFile {
     /// # Errors
     /// If the file cannot be read, is malformed or contradicts itself.
     pub fn read(path: &Path, sets: &[String]) -> Result<Self, RunFileError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|source| RunFileError::Read { path: path.to_owned(), source })?;
+        let text = gymkhana_registry::read_argument(path);
+        let text = text.map_err(|source| RunFileError::Read { path: path.to_owned(), source })?;
         Self::parse(&text, &path.display().to_string(), sets)
     }
 

@@ -88,7 +88,7 @@ pub fn model_chat_files(folder: &Path) -> RunResult<ChatFiles> {
 }
 
 fn read(path: &Path, hint: &str) -> RunResult<String> {
-    std::fs::read_to_string(path)
+    gymkhana_registry::read_regular_text(path)
         .map_err(|error| RunError::user(format!("`{}` cannot be read: {error}\nhint: {hint}", path.display())))
 }
 

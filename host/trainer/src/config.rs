@@ -172,7 +172,7 @@ impl ModelConfig {
     /// If the file cannot be read or is not JSON of a model, or if its architecture is not supported: other families
     /// than Qwen2, Qwen3 and Llama, sliding windows, and quantised weights are refused.
     pub fn read(path: &Path) -> Result<Self, TrainerError> {
-        let text = std::fs::read_to_string(path).map_err(TrainerError::file("read", path))?;
+        let text = crate::storage::fs::read_text(path)?;
         let json = |source| TrainerError::Json { path: path.to_owned(), source };
         let source: Map<String, Value> = serde_json::from_str(&text).map_err(json)?;
         Self::from_source(source, path)

@@ -49,6 +49,7 @@ const ALLOWED: [Allowed; 49] = [
         "config",
         &[
             "record",
+            "registry",
             "policy",
             "chat",
             "net",

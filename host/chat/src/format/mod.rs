@@ -7,6 +7,7 @@ mod adapt;
 mod extend;
 mod files;
 mod probe;
+mod writing;
 
 use std::sync::Arc;
 
@@ -279,5 +280,7 @@ impl ChatFormat {
     }
 }
 
+#[cfg(test)]
+mod templates_tests;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -122,7 +122,7 @@ async fn download(model: &mut HubModel) -> RunResult<PathBuf> {
 
 /// Size in a model's configuration; unbounded where it has none.
 fn size(config: &Path) -> RunResult<ModelSize> {
-    let text = match std::fs::read_to_string(config) {
+    let text = match gymkhana_registry::read_regular_text(config) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => "{}".to_owned(),
         Err(error) => return Err(error).user_context(format!("`{}` cannot be read", config.display())),

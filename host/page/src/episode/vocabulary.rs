@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
+use gymkhana_registry::read_regular_file;
 use gymkhana_store::RunReader;
 use serde_json::Value as Json;
 
@@ -26,7 +27,7 @@ impl Vocabulary {
         if fs::metadata(path).ok()?.len() > MOST_BYTES {
             return None;
         }
-        let file: Json = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+        let file: Json = serde_json::from_slice(&read_regular_file(path).ok()?).ok()?;
         Self::parse(&file)
     }
 

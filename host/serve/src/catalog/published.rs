@@ -57,7 +57,7 @@ impl Catalog {
         reporter: &Arc<dyn Reporter>,
         check: impl FnOnce(&RunFile) -> RunResult<()>,
     ) -> RunResult<(Self, ServeFile)> {
-        let config = match fs::read_to_string(path.join(SERVE_FILE)) {
+        let config = match gymkhana_registry::read_regular_text(&path.join(SERVE_FILE)) {
             Ok(text) => Some(ServeFile::parse(&text, SERVE_FILE)?),
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error).user_context("the configuration of the served catalog cannot be read"),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use super::fs::read_text;
 use crate::TrainerError;
 
 const TOKENIZER: &str = "tokenizer.json";
@@ -41,11 +42,10 @@ impl ModelFiles {
     pub fn read(folder: &Path) -> Result<Self, TrainerError> {
         let read = |name: &str| {
             let path = folder.join(name);
-            match std::fs::read_to_string(&path) {
-                Ok(text) => Ok(Some(text)),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(TrainerError::file("read", &path)(error)),
+            if path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+                return Ok(None);
             }
+            read_text(&path).map(Some)
         };
         let mut texts = BTreeMap::new();
         for name in Self::NAMES {

@@ -6,6 +6,9 @@ use std::path::Path;
 
 use crate::TrainerError;
 
+/// Largest text of a model that is read, in bytes.
+const MAX_TEXT_BYTES: u64 = 256 << 20;
+
 /// Opens a file for reading. A folder of a model can hold a pipe, at which an open would wait, or a device.
 pub(crate) fn open_regular(path: &Path) -> Result<File, TrainerError> {
     let open = || {
@@ -20,7 +23,12 @@ pub(crate) fn open_regular(path: &Path) -> Result<File, TrainerError> {
 /// Reads a text, with the same rule.
 pub(crate) fn read_text(path: &Path) -> Result<String, TrainerError> {
     let mut text = String::new();
-    open_regular(path)?.read_to_string(&mut text).map_err(TrainerError::file("read", path))?;
+    let read = open_regular(path)?.take(MAX_TEXT_BYTES + 1).read_to_string(&mut text);
+    read.map_err(TrainerError::file("read", path))?;
+    if text.len() as u64 > MAX_TEXT_BYTES {
+        let reason = format!("it has more than {} MiB", MAX_TEXT_BYTES >> 20);
+        return Err(TrainerError::file("read", path)(std::io::Error::new(std::io::ErrorKind::FileTooLarge, reason)));
+    }
     Ok(text)
 }
 
