@@ -4,7 +4,8 @@
 //! `NAME<｜tool▁sep｜>{…}`. Sources: the chat templates of deepseek-ai/DeepSeek-R1-Distill-Qwen-32B and DeepSeek-V3.1,
 //! and vLLM's `examples/tool_chat_template_deepseekv3.jinja`.
 
-use super::json::{read_named, split_value};
+use super::json::{read_named, split_arguments};
+use super::scan::split_at_mark;
 use super::{CallPiece, NewCall, ParsedReply, ReplyBuilder, WrittenCall};
 
 /// The control token before all calls of a reply.
@@ -14,6 +15,8 @@ const BEGIN: &str = "<｜tool▁call▁begin｜>";
 const END: &str = "<｜tool▁call▁end｜>";
 const SEPARATOR: &str = "<｜tool▁sep｜>";
 const FENCE: &str = "```";
+/// The type of a call in V3 and R1.
+const TYPE: &str = "function";
 
 pub(super) fn parse(text: &str) -> ParsedReply {
     let mut reply = ReplyBuilder::default();
@@ -35,35 +38,47 @@ fn push_outside(text: &str, message: &mut String) {
 
 /// Reads a call and gives the text behind its end.
 fn split_call(text: &str) -> (WrittenCall, &str) {
-    let Some((head, body)) = text.split_once(SEPARATOR).filter(|(head, _)| !head.contains(END)) else {
+    let ends = [SEPARATOR, END, BEGIN];
+    let Some((head, _, body)) = split_at_mark(text, &ends).filter(|(_, mark, _)| *mark == SEPARATOR) else {
         return malformed(text, &format!("the call has no {SEPARATOR}"));
     };
-    let (name, arguments, fenced) = if body.trim_start().starts_with(['{', '"']) {
-        (head, body, false)
+    let inside = body.trim_start();
+    let bare = inside.is_empty() || ["{", "[", "\"", "null", END].iter().any(|start| inside.starts_with(start));
+    let (name, arguments, fenced) = if bare && head.trim() != TYPE {
+        (head, inside, false)
     } else {
-        let Some((name, block)) = body.split_once(FENCE).filter(|(name, _)| !name.contains(END)) else {
+        let fence = split_at_mark(body, &[FENCE, END, BEGIN]).filter(|(_, mark, _)| *mark == FENCE);
+        let Some((name, _, block)) = fence else {
             return malformed(text, "the call has no JSON object of arguments");
         };
-        if head.trim() != "function" {
+        if head.trim() != TYPE {
             return malformed(text, "the call is not of type `function`");
         }
         (name, block.strip_prefix("json").unwrap_or(block), true)
     };
-    let Some((arguments, behind)) = split_value(arguments) else {
+    let ends: &[&str] = if fenced { &[FENCE] } else { &[END] };
+    let Some((arguments, behind)) = split_arguments(arguments, ends) else {
         return malformed(text, "the arguments of the call are not valid JSON");
     };
     let behind = behind.trim_start();
     let behind = if fenced { behind.strip_prefix(FENCE).unwrap_or(behind).trim_start() } else { behind };
-    let Some(rest) = behind.strip_prefix(END) else {
-        return malformed(text, &format!("the call is not closed by {END}"));
+    let rest = match behind.strip_prefix(END) {
+        Some(rest) => rest,
+        // The stop token came at once.
+        None if behind.is_empty() && !arguments.is_empty() => behind,
+        None => return malformed(text, &format!("the call is not closed by {END}")),
     };
     let whole = &text[..text.len() - behind.len()];
     (read_named(name, arguments, whole), rest)
 }
 
-/// Takes everything up to the next end, or the whole text, as one malformed call.
+/// Takes everything up to the next end, the next call or the end of the text as one malformed call.
 fn malformed<'t>(text: &'t str, reason: &str) -> (WrittenCall, &'t str) {
-    let (lost, rest) = text.split_once(END).unwrap_or((text, ""));
+    let (lost, rest) = match split_at_mark(text, &[END, BEGIN, CALLS_END]) {
+        Some((lost, mark, rest)) if mark == END => (lost, rest),
+        Some((lost, ..)) => (lost, &text[lost.len()..]),
+        None => (text, ""),
+    };
     (WrittenCall::malformed(lost, reason), rest)
 }
 

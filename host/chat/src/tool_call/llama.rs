@@ -5,7 +5,8 @@
 //! `examples/tool_chat_template_llama3.1_json.jinja` and `tool_parsers/llama_tool_parser.py`. The format has no closing
 //! mark, so JSON is a call only if it holds a name and arguments; other JSON is part of the message.
 
-use super::json::{ArgumentsKey, is_call, read_call, resembles_call, split_value, write_call};
+use super::json::{PARAMETERS, is_call, read_call, resembles_call, split_value, write_call};
+use super::scan::split_at_mark;
 use super::{CallPiece, NewCall, ParsedReply, ReplyBuilder};
 
 /// The control token before calls that an `ipython` environment answers.
@@ -22,10 +23,10 @@ fn parse_tagged(text: &str, reply: &mut ReplyBuilder) {
     let mut rest = next_call(text);
     while !rest.is_empty() {
         let Some((value, behind)) = split_value(rest) else {
-            reply.calls.push(read_call(rest, ArgumentsKey::Either));
+            reply.calls.push(read_call(rest, PARAMETERS));
             return;
         };
-        reply.calls.push(read_call(value, ArgumentsKey::Either));
+        reply.calls.push(read_call(value, PARAMETERS));
         rest = next_call(behind.trim_start().trim_start_matches(PYTHON_TAG));
     }
 }
@@ -33,15 +34,15 @@ fn parse_tagged(text: &str, reply: &mut ReplyBuilder) {
 /// Text before the tag or without it may hold calls between other text.
 fn parse_untagged(text: &str, reply: &mut ReplyBuilder) {
     let mut rest = text;
-    while let Some(start) = [rest.find(PYTHON_TAG), rest.find('{')].into_iter().flatten().min() {
-        let (before, candidate) = rest.split_at(start);
+    while let Some((before, ..)) = split_at_mark(rest, &[PYTHON_TAG, "{"]) {
+        let candidate = &rest[before.len()..];
         reply.message.push_str(before);
         if let Some(calls) = candidate.strip_prefix(PYTHON_TAG) {
             return parse_tagged(calls, reply);
         }
         match split_value(candidate) {
             Some((value, behind)) if is_call(value) => {
-                reply.calls.push(read_call(value, ArgumentsKey::Either));
+                reply.calls.push(read_call(value, PARAMETERS));
                 rest = next_call(behind);
             }
             Some((value, behind)) => {
@@ -49,7 +50,7 @@ fn parse_untagged(text: &str, reply: &mut ReplyBuilder) {
                 rest = behind;
             }
             None if resembles_call(candidate) => {
-                reply.calls.push(read_call(candidate, ArgumentsKey::Either));
+                reply.calls.push(read_call(candidate, PARAMETERS));
                 return;
             }
             // Without the keys of a call, the rest of the text holds no call.
@@ -73,6 +74,6 @@ fn next_call(text: &str) -> &str {
 }
 
 pub(super) fn write(calls: &[NewCall<'_>]) -> Vec<CallPiece> {
-    let texts: Vec<String> = calls.iter().map(|call| write_call(call, "parameters")).collect();
+    let texts: Vec<String> = calls.iter().map(|call| write_call(call, PARAMETERS)).collect();
     vec![CallPiece::plain(texts.join("; "))]
 }

@@ -5,11 +5,21 @@
 //! Devstral-Small-2507, and vLLM's `tool_parsers/mistral_tool_parser.py` with its tests. Ids of calls, which Mistral
 //! appends to a call, are ignored.
 
-use super::json::{ArgumentsKey, read_call, read_named, split_value, write_call};
+use super::json::{ARGUMENTS, read_named, split_arguments};
+use super::marked::{self, Layout, Marks, Shape, read_block};
+use super::scan::split_before;
 use super::{CallPiece, NewCall, ParsedReply, ReplyBuilder, WrittenCall};
 
 /// The control token before calls.
 pub(super) const TOOL_CALLS: &str = "[TOOL_CALLS]";
+const MARKS: Marks<'static> = Marks {
+    open: TOOL_CALLS,
+    close: "",
+    needs_close: false,
+    keys: ARGUMENTS,
+    shape: Shape::Object,
+    layout: Layout::List,
+};
 const CALL_ID: &str = "[CALL_ID]";
 const ARGS: &str = "[ARGS]";
 
@@ -20,8 +30,7 @@ pub(super) fn parse(text: &str) -> ParsedReply {
         reply.message.push_str(before);
         let calls = after.trim_start();
         rest = match calls.bytes().next() {
-            Some(b'[') => parse_array(calls, &mut reply),
-            Some(b'{') => parse_object(calls, &mut reply),
+            Some(b'[' | b'{') => read_block(calls, &MARKS, &[TOOL_CALLS], &mut reply.calls),
             _ => parse_named(calls, &mut reply),
         };
     }
@@ -29,48 +38,14 @@ pub(super) fn parse(text: &str) -> ParsedReply {
     reply.finish()
 }
 
-/// Reads `[{…}, …]`, element by element, and gives the text behind it.
-fn parse_array<'t>(text: &'t str, reply: &mut ReplyBuilder) -> &'t str {
-    let mut rest = text.strip_prefix('[').unwrap_or(text).trim_start();
-    if let Some(behind) = rest.strip_prefix(']') {
-        reply.calls.push(WrittenCall::malformed("[]", "the list of calls is empty"));
-        return behind;
-    }
-    loop {
-        let Some((value, behind)) = split_value(rest) else {
-            return give_up(rest, "the list of calls is not valid JSON", reply);
-        };
-        reply.calls.push(read_call(value, ArgumentsKey::Either));
-        let behind = behind.trim_start();
-        if let Some(behind) = behind.strip_prefix(']') {
-            return behind;
-        }
-        rest = match behind.strip_prefix(',') {
-            Some(next) => next.trim_start(),
-            None => return give_up(behind, "the list of calls is not closed by `]`", reply),
-        };
-    }
-}
-
-/// Reads one `{…}` without a list around it.
-fn parse_object<'t>(text: &'t str, reply: &mut ReplyBuilder) -> &'t str {
-    match split_value(text) {
-        Some((value, behind)) => {
-            reply.calls.push(read_call(value, ArgumentsKey::Either));
-            behind
-        }
-        None => give_up(text, "the call is not valid JSON", reply),
-    }
-}
-
 /// Reads `name[ARGS]{…}`, where `[CALL_ID]id` may follow the name and `[ARGS]` may be absent.
 fn parse_named<'t>(text: &'t str, reply: &mut ReplyBuilder) -> &'t str {
-    let end = text.find(TOOL_CALLS).unwrap_or(text.len());
-    let marked = text[..end].find(ARGS).map(|at| (&text[..at], &text[at + ARGS.len()..]));
-    let Some((head, arguments)) = marked.or_else(|| text[..end].find('{').map(|at| text.split_at(at))) else {
+    let (call, _) = split_before(text, &[TOOL_CALLS]);
+    let marked = call.find(ARGS).map(|at| (&text[..at], &text[at + ARGS.len()..]));
+    let Some((head, arguments)) = marked.or_else(|| call.find('{').map(|at| text.split_at(at))) else {
         return give_up(text, "the call has no arguments: `{` is missing", reply);
     };
-    let Some((arguments, behind)) = split_value(arguments) else {
+    let Some((arguments, behind)) = split_arguments(arguments, &[TOOL_CALLS]) else {
         return give_up(text, "the arguments of the call are not valid JSON", reply);
     };
     let name = head.split_once(CALL_ID).map_or(head, |(name, _)| name);
@@ -80,12 +55,11 @@ fn parse_named<'t>(text: &'t str, reply: &mut ReplyBuilder) -> &'t str {
 
 /// Takes everything up to the next calls as one malformed call.
 fn give_up<'t>(text: &'t str, reason: &str, reply: &mut ReplyBuilder) -> &'t str {
-    let (lost, rest) = text.split_at(text.find(TOOL_CALLS).unwrap_or(text.len()));
+    let (lost, rest) = split_before(text, &[TOOL_CALLS]);
     reply.calls.push(WrittenCall::malformed(lost, reason));
     rest
 }
 
 pub(super) fn write(calls: &[NewCall<'_>]) -> Vec<CallPiece> {
-    let texts: Vec<String> = calls.iter().map(|call| write_call(call, "arguments")).collect();
-    vec![CallPiece::frame(TOOL_CALLS), CallPiece::plain(format!("[{}]", texts.join(", ")))]
+    marked::write(calls, &MARKS)
 }

@@ -18,7 +18,7 @@ fn a_malformed_call_says_why() {
         (ToolFormat::Hermes, "<tool_call>{\"name\": \"a\", \"arguments\": [1]}</tool_call>", "not a JSON object"),
         (ToolFormat::Hermes, "<tool_call>{\"arguments\": {}}</tool_call>", "missing field `name`"),
         (ToolFormat::Hermes, "<tool_call>1+1</tool_call>", "not of the form"),
-        (ToolFormat::Hermes, "<tool_call>{\"name\": \"a\"}", "not closed by </tool_call>"),
+        (ToolFormat::Hermes, "<tool_call>{\"name\": \"a\"} and", "not closed by </tool_call>"),
         (ToolFormat::Hermes, "<tool_call>{\"name\": \"a\"} b</tool_call>", "trailing characters"),
         (ToolFormat::Llama3Json, "<|python_tag|>brave_search.call(query=\"x\")", "not of the form"),
         (ToolFormat::Llama3Json, "<|python_tag|>{\"answer\": 1}", "missing field `name`"),
@@ -49,8 +49,8 @@ fn a_malformed_call_says_why() {
         (ToolFormat::DeepSeek, "<｜tool▁call▁begin｜>function", "has no <｜tool▁sep｜>"),
         (ToolFormat::DeepSeek, "<｜tool▁call▁begin｜>function<｜tool▁sep｜>a<｜tool▁call▁end｜>", "no JSON object"),
         (ToolFormat::DeepSeek, "<｜tool▁call▁begin｜>a<｜tool▁sep｜>{\"x\"<｜tool▁call▁end｜>", "not valid JSON"),
-        (ToolFormat::DeepSeek, "<｜tool▁call▁begin｜>a<｜tool▁sep｜>{}", "not closed by <｜tool▁call▁end｜>"),
-        (ToolFormat::FencedJson, "```json\n{\"name\": \"a\", \"arguments\": {}}", "not closed by ```"),
+        (ToolFormat::DeepSeek, "<｜tool▁call▁begin｜>a<｜tool▁sep｜>{} and", "not closed by <｜tool▁call▁end｜>"),
+        (ToolFormat::FencedJson, "```json\n{\"name\": \"a\", \"arguments\": {}} and", "not closed by ```"),
         (ToolFormat::FencedJson, "```json\n{\"name\": \"a\", \"arguments\": {}\n```", "EOF"),
         (ToolFormat::FencedJson, "```json\n{\"name\": \"a\", \"arguments\": 7}\n```", "not a JSON object"),
     ] {
@@ -108,7 +108,8 @@ fn marks_inside_json_strings_do_not_close_a_call() {
 fn deep_nesting_is_malformed() {
     let deep = format!("{}{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
     let text = format!("<tool_call>{{\"name\": \"a\", \"arguments\": {deep}}}</tool_call>");
-    assert!(malformed(ToolFormat::Hermes, &text).1.contains("recursion limit"));
+    let reason = malformed(ToolFormat::Hermes, &text).1;
+    assert!(reason.contains("recursion limit"), "{reason}");
     // The time for unclosed nesting is linear in its length.
     assert_eq!(ToolFormat::Llama3Json.parse(&"{\"a\":".repeat(100_000), &[]).calls, []);
 }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value as Json, json};
 use super::super::{NewCall, ToolFormat, WrittenCall};
 use super::{sound, written};
 
-/// Marks of all formats and pieces of calls.
-const MARKS: [&str; 30] = [
+/// Marks of the formats and pieces of calls.
+const MARKS: [&str; 66] = [
     "<tool_call>",
     "</tool_call>",
     "<|python_tag|>",
@@ -39,6 +39,42 @@ const MARKS: [&str; 30] = [
     "\\",
     "{\"name\": \"f\", \"arguments\": {}}",
     "{\"name\": \"f\", \"parameters\": {",
+    "<arg_key>",
+    "</arg_key>",
+    "<arg_value>",
+    "</arg_value>",
+    "<tool_sep>",
+    "<tool_calls>",
+    "</tool_calls>",
+    "<|start|>assistant",
+    "<|channel|>",
+    "commentary",
+    " to=functions.f",
+    "<|message|>",
+    "<|call|>",
+    "<|tool_call_begin|>",
+    "<|tool_call_argument_begin|>",
+    "<|tool_call_end|>",
+    "<|tool_call_start|>",
+    "<|tool_call_end|>",
+    "<function_calls>",
+    "[f(a=",
+    "'",
+    ")",
+    "<minimax:tool_call>",
+    "<invoke name=\"f\">",
+    "<parameter name=\"a\">",
+    "</invoke>",
+    "<｜DSML｜invoke name=\"f\">",
+    "<｜DSML｜parameter name=\"a\" string=\"true\">",
+    "</｜DSML｜parameter>",
+    "<|tool_call>",
+    "call:f{",
+    "<|\"|>",
+    "<tool_call|>",
+    "<|START_ACTION|>",
+    "<|tool_call|>",
+    "<TOOLCALL>",
 ];
 
 fn mark() -> impl Strategy<Value = String> {
@@ -97,10 +133,35 @@ fn function(name: &str, arguments: &Map<String, Json>) -> Function {
     }
 }
 
-/// The one case that Qwen3-Coder's format cannot express: a string with the tags that end a parameter.
+/// Texts that end a value in the formats without escapes.
+const ENDS: [&str; 9] = [
+    "</parameter>",
+    "<parameter",
+    "</arg_value>",
+    "<arg_key>",
+    "</｜DSML｜parameter>",
+    "<｜DSML｜parameter",
+    "<![CDATA[",
+    "<|\"|>",
+    "<function",
+];
+
+/// The cases that formats without escapes cannot express: a text with the marks that end it.
 fn is_ambiguous(format: ToolFormat, calls: &[(String, Map<String, Json>)]) -> bool {
+    let escapes = !matches!(
+        format,
+        ToolFormat::Qwen3CoderXml
+            | ToolFormat::SeedXml
+            | ToolFormat::Glm
+            | ToolFormat::Hunyuan3
+            | ToolFormat::MinimaxXml
+            | ToolFormat::DeepSeekDsml
+            | ToolFormat::MiniCpm5
+            | ToolFormat::Gemma
+    );
     let mut strings = calls.iter().flat_map(|(_, arguments)| arguments.values()).map(Json::to_string);
-    format == ToolFormat::Qwen3CoderXml && strings.any(|text| text.contains("</parameter>"))
+    // The mark around Gemma's texts holds a quotation mark, which JSON escapes.
+    !escapes && strings.any(|text| ENDS.iter().any(|end| text.replace("\\\"", "\"").contains(end)))
 }
 
 /// All texts of a reply: nothing else is left of what the policy wrote.
@@ -128,7 +189,8 @@ proptest! {
             calls.iter().zip(&texts).map(|((name, _), arguments)| NewCall { name, arguments }).collect();
         let expected: Vec<WrittenCall> = new.iter().map(|call| sound(call.name, call.arguments)).collect();
         for format in ToolFormat::ALL.into_iter().filter(|format| !is_ambiguous(*format, &calls)) {
-            let reply = format!("{spoken}{}", written(format, &new));
+            let separator = if spoken.is_empty() { "" } else { format.separator() };
+            let reply = format!("{spoken}{separator}{}", written(format, &new));
             let parsed = format.parse(&reply, &functions);
             prop_assert_eq!(&parsed.calls, &expected, "{}: {}", format, reply);
             prop_assert_eq!(parsed.message, spoken, "{}: {}", format, reply);

@@ -1,0 +1,92 @@
+//! Outputs of models in every format (`tests/golden/chat/formats/NAME.json`) and what is to be read from them.
+//!
+//! The expected values follow the published descriptions that the modules of the formats name.
+
+use std::path::Path;
+
+use gymkhana_record::Function;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value as Json, json};
+
+use super::super::{ToolFormat, WrittenCall};
+
+/// Fewest outputs of a format.
+const FEWEST: usize = 20;
+
+#[derive(Deserialize)]
+struct Output {
+    why: String,
+    text: String,
+    message: String,
+    calls: Vec<Expected>,
+}
+
+/// A call, or a malformed call with a part of its reason.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    arguments: Option<Box<RawValue>>,
+    #[serde(default)]
+    malformed: bool,
+    #[serde(default)]
+    reason: String,
+}
+
+impl Expected {
+    fn is_met(&self, call: &WrittenCall) -> bool {
+        match call {
+            WrittenCall::Sound { name, arguments } => {
+                let expected = self.arguments.as_ref().map(|arguments| arguments.get());
+                !self.malformed && *name == self.name && Some(arguments.as_str()) == expected
+            }
+            WrittenCall::Malformed { reason, .. } => self.malformed && reason.contains(&self.reason),
+        }
+    }
+}
+
+fn function(name: &str, properties: &Json) -> Function {
+    let parameters = json!({
+        "type": "object", "properties": properties,
+        "$defs": {"Query": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
+    });
+    Function { name: name.to_owned(), description: String::new(), parameters: parameters.to_string(), cost: 0.0 }
+}
+
+/// The functions that the outputs call.
+pub(super) fn functions() -> Vec<Function> {
+    let file = json!({
+        "path": {"type": "string"}, "text": {"type": "string"},
+        "options": {"type": "object"}, "force": {"type": "boolean"},
+    });
+    vec![
+        function("add", &json!({"a": {"type": "integer"}, "b": {"type": "number"}})),
+        function("write_file", &file),
+        function("find", &json!({"query": {"$ref": "#/$defs/Query"}, "limit": {"enum": [1, 2, 3]}})),
+        function("now", &json!({})),
+    ]
+}
+
+#[test]
+fn outputs_are_read_as_described() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/chat/formats");
+    let functions = functions();
+    let mut wrong = Vec::new();
+    for format in ToolFormat::ALL {
+        let text = std::fs::read_to_string(folder.join(format!("{format}.json"))).unwrap();
+        let outputs: Vec<Output> = serde_json::from_str(&text).unwrap();
+        assert!(outputs.len() >= FEWEST, "{format} has {} outputs", outputs.len());
+        for output in &outputs {
+            let reply = format.parse(&output.text, &functions);
+            let calls = reply.calls.len() == output.calls.len()
+                && output.calls.iter().zip(&reply.calls).all(|(expected, call)| expected.is_met(call));
+            if !calls || reply.message != output.message {
+                wrong.push(format!("{format}: {}: {:?}\n    {reply:?}", output.why, output.text));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} outputs:\n{}", wrong.len(), wrong.join("\n"));
+}
