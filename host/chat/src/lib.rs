@@ -26,4 +26,4 @@ pub use new_reply::NewReply;
 pub use python_json::python_json;
 pub use stop_texts::StopTexts;
 pub use thoughts::{Begun, MarksError, ReplyParts, SplitReply, ThoughtMarks};
-pub use tool_call::{CallPiece, NewCall, ParsedReply, ToolFormat};
+pub use tool_call::{CallPiece, CustomMarks, CustomMarksError, NewCall, ParsedReply, ToolFormat, UnknownToolFormat};

@@ -87,6 +87,18 @@ fn an_end_of_message_token_ends_a_turn_of_llama_alone() {
 }
 
 #[test]
+fn calls_of_harmony_end_with_their_own_token() {
+    let tokens = ["<|channel|>", "<|message|>", "<|constrain|>", "<|call|>"];
+    let chat = with_template(&with_tokens(&tokens), TEMPLATE).with_tool_format(ToolFormat::Harmony);
+    let calls = [NewCall { name: "f", arguments: "{}" }];
+    let written = chat.encode_calls(&calls).unwrap();
+    assert_eq!(written.last().copied(), chat.control.token_to_id("<|call|>"));
+    let text = chat.decode_reply(&written).unwrap();
+    assert_eq!(text, "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}");
+    assert_eq!(chat.parse_reply(&text, &[]).calls.len(), 1);
+}
+
+#[test]
 fn control_tokens_of_calls_are_in_the_text_of_a_reply() {
     let chat = with_template(&with_tokens(&["[TOOL_CALLS]"]), &format!("{{# [TOOL_CALLS] #}}{TEMPLATE}"));
     let calls = [NewCall { name: "f", arguments: "{\"x\": \"[TOOL_CALLS]\"}" }];

@@ -77,7 +77,8 @@ fn marks() -> Vec<&'static str> {
     ];
     all.extend(read.iter().flat_map(|reading| reading.marks).map(|marks| marks.open));
     all.extend(python::MARKS.map(|(open, _)| open));
-    let tagged = [&tags::table::DSML, &tags::table::GCML, &tags::table::STEP, &tags::table::SEED, &tags::table::MINIMAX];
+    let tagged =
+        [&tags::table::DSML, &tags::table::GCML, &tags::table::STEP, &tags::table::SEED, &tags::table::MINIMAX];
     all.extend(tagged.iter().flat_map(|tags| tags.sections).map(|(open, _)| *open));
     all.retain(|mark| !mark.is_empty());
     all

@@ -49,8 +49,7 @@ pub(super) fn parse(text: &str, marks: &Marks, functions: &[Function]) -> Parsed
                 rest = behind(values.text, marks.close).unwrap_or_default();
             }
             Err(reason) => {
-                let (lost, mark, behind) =
-                    split_at_mark(after, &[marks.close, marks.open]).unwrap_or((after, "", ""));
+                let (lost, mark, behind) = split_at_mark(after, &[marks.close, marks.open]).unwrap_or((after, "", ""));
                 reply.calls.push(WrittenCall::malformed(lost, reason));
                 rest = if mark == marks.open { &after[lost.len()..] } else { behind };
             }
@@ -235,7 +234,11 @@ impl Writer<'_> {
         self.push_plain("{");
         for (index, (key, value)) in entries.0.iter().enumerate() {
             self.push_plain(if index > 0 { "," } else { "" });
-            if !is_plain_key(key) { self.push_text(key) } else { self.push_plain(key) }
+            if !is_plain_key(key) {
+                self.push_text(key)
+            } else {
+                self.push_plain(key)
+            }
             self.push_plain(":");
             self.push_value(value.get());
         }

@@ -35,14 +35,8 @@ pub(super) const KIMI: Marks = Marks {
 };
 
 /// Llama 3.1's own form.
-pub(super) const LLAMA_FUNCTION: Marks = Marks {
-    section: ("", ""),
-    begin: "<function=",
-    separator: ">",
-    end: "</function>",
-    is_id: false,
-    control: false,
-};
+pub(super) const LLAMA_FUNCTION: Marks =
+    Marks { section: ("", ""), begin: "<function=", separator: ">", end: "</function>", is_id: false, control: false };
 
 /// Splits a reply into its message and its calls.
 pub(super) fn parse(text: &str, marks: &Marks) -> ParsedReply {

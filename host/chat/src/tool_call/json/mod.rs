@@ -74,8 +74,7 @@ fn sound_call(text: &str, keys: Keys<'_>) -> Result<(String, String), String> {
     }
     let name = [keys.name, "name"].into_iter().find_map(|key| entries.get(key));
     let name = name.ok_or_else(|| form(format!("missing field `{}`", keys.name)))?;
-    let name: String =
-        serde_json::from_str(name).map_err(|_| format!("the value of `{}` is not a text", keys.name))?;
+    let name: String = serde_json::from_str(name).map_err(|_| format!("the value of `{}` is not a text", keys.name))?;
     if name.trim().is_empty() {
         return Err("the call has no function name".to_owned());
     }

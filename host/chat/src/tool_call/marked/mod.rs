@@ -130,9 +130,11 @@ pub(super) fn read_block<'t>(
         }
         let next = rest.strip_prefix([',', ';']).unwrap_or(rest).trim_start();
         let follows = next.starts_with(['{', '[']) && (marks.needs_close || holds_calls(next));
+        // The closing mark may be absent at the end of the reply and in front of another call.
+        let ends = rest.is_empty() || opens.iter().any(|open| rest.starts_with(open));
         if follows {
             rest = next;
-        } else if rest.is_empty() || !marks.needs_close {
+        } else if ends || !marks.needs_close {
             return rest;
         } else {
             calls.truncate(first);

@@ -28,11 +28,15 @@ pub(super) struct Notation {
 }
 
 /// Llama 3.2 and 4: a list without marks.
-pub(super) const BARE: Notation =
-    Notation { open: "", close: "", between: ", ", python_words: true, brackets: true };
+pub(super) const BARE: Notation = Notation { open: "", close: "", between: ", ", python_words: true, brackets: true };
 /// LFM2: a list between control tokens.
-pub(super) const LFM2: Notation =
-    Notation { open: "<|tool_call_start|>", close: "<|tool_call_end|>", between: ", ", python_words: true, brackets: true };
+pub(super) const LFM2: Notation = Notation {
+    open: "<|tool_call_start|>",
+    close: "<|tool_call_end|>",
+    between: ", ",
+    python_words: true,
+    brackets: true,
+};
 /// Olmo 3: a line for each call.
 pub(super) const OLMO: Notation = Notation {
     open: "<function_calls>\n",

@@ -24,9 +24,7 @@ pub(super) fn function<'t>(text: &'t str, tags: &Tags) -> Result<Named<'t>, Stri
             let (name, behind) = text.split_at(end);
             Named { name: name.trim(), string: None, behind }
         }
-        NameForm::Plain | NameForm::Attribute => {
-            in_tag(text, tags).ok_or("the function's name is not closed by >")?
-        }
+        NameForm::Plain | NameForm::Attribute => in_tag(text, tags).ok_or("the function's name is not closed by >")?,
     };
     if named.name.is_empty() || named.name.contains(|c: char| c.is_whitespace() || "<>{}\"'".contains(c)) {
         return Err("the call has no function name".to_owned());

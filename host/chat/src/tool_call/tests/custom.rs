@@ -21,10 +21,7 @@ fn own_marks_are_read_and_written() {
     assert_eq!(reply.calls, [sound("a", "{\"t\":\"</x>\"}"), sound("b", "{}")]);
     let calls = [NewCall { name: "a", arguments: "{\"t\": 1}" }, NewCall { name: "b", arguments: "{}" }];
     let text = written(format, &calls);
-    assert_eq!(
-        text,
-        "<x>{\"tool\": \"a\", \"input\": {\"t\": 1}}</x>\n<x>{\"tool\": \"b\", \"input\": {}}</x>"
-    );
+    assert_eq!(text, "<x>{\"tool\": \"a\", \"input\": {\"t\": 1}}</x>\n<x>{\"tool\": \"b\", \"input\": {}}</x>");
     assert_eq!(format.parse(&text, &[]).calls, [sound("a", "{\"t\":1}"), sound("b", "{}")]);
 }
 

@@ -38,10 +38,7 @@ fn a_template_reveals_its_format() {
         ("prefix function calls with functools marker", ToolFormat::Functools),
         ("<tool_calls>[{\"name\":", ToolFormat::ToolCalls),
         ("please output \"<function_call> {", ToolFormat::FunctionCall),
-        (
-            "<function=example_function_name>{\"example_name\": \"example_value\"}</function>",
-            ToolFormat::LlamaFunction,
-        ),
+        ("<function=example_function_name>{\"example_name\": \"example_value\"}</function>", ToolFormat::LlamaFunction),
         ("Answer with [{\"name\": \"tool\", \"arguments\": {}}]", ToolFormat::JsonList),
     ] {
         assert_eq!(ToolFormat::detect(template), Some(format), "{template}");

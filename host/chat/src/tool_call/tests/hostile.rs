@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::ToolFormat;
+use super::super::{NewCall, ToolFormat};
 use super::outputs::functions;
+use super::written;
 
 /// Pieces that are repeated: unclosed marks, and marks whose contents are broken late.
 const PIECES: [&str; 46] = [
@@ -59,34 +60,48 @@ const PIECES: [&str; 46] = [
 const ENDS: [&str; 3] = ["", "\"", "</function><function=x>y</parameter></function></tool_call>"];
 
 /// Repetitions of a piece in the short text and in the long one.
-const FEW: usize = 10_000;
+const FEW: usize = 1_000;
+const LONG: usize = 10_000;
+/// Repetitions of an opening mark.
 const MANY: usize = 100_000;
+
+fn time(format: ToolFormat, text: &str) -> Duration {
+    let functions = functions();
+    let start = Instant::now();
+    assert!(format.parse(text, &functions).message.len() <= text.len());
+    start.elapsed()
+}
 
 /// The time for ten times the text would be a hundred times as long if it grew with the square. The limits leave room
 /// for a busy machine.
 #[test]
-fn repeated_marks_take_linear_time() {
-    let functions = functions();
-    let time = |format: ToolFormat, text: &str| {
-        let start = Instant::now();
-        assert!(format.parse(text, &functions).message.len() <= text.len());
-        start.elapsed()
-    };
+fn repeated_pieces_take_linear_time() {
     for (piece, end) in PIECES.into_iter().flat_map(|piece| ENDS.map(|end| (piece, end))) {
         let text = |times: usize| format!("{}{end}", piece.repeat(times));
-        let (few, many) = (text(FEW), text(MANY));
-        for format in ToolFormat::ALL {
-            let short = time(format, &few);
-            assert!(short < Duration::from_secs(2), "{format}: {piece:?} and {end:?} took {short:?}");
-            let long = time(format, &many);
-            assert!(
-                long < Duration::from_millis(500) + short * 40,
-                "{format}: {piece:?} and {end:?} took {short:?} and then {long:?}"
-            );
+        let (few, long) = (text(FEW), text(LONG));
+        // Formats to which the marks mean nothing are left out.
+        let reads = |format: &ToolFormat| format.parse(piece, &[]).message != piece.trim();
+        for format in ToolFormat::ALL.into_iter().filter(reads) {
+            let (short, long) = (time(format, &few), time(format, &long));
+            let most = Duration::from_secs(1) + short * 30;
+            assert!(long < most, "{format}: {piece:?} and {end:?} took {short:?} and then {long:?}");
         }
         let start = Instant::now();
-        let _ = ToolFormat::resembles_call(&many);
+        let _ = ToolFormat::resembles_call(&long);
         assert!(start.elapsed() < Duration::from_secs(5), "resembles_call: {piece:?}");
+    }
+}
+
+/// A hundred thousand opening marks of each format, of which none is closed.
+#[test]
+fn unclosed_marks_take_linear_time() {
+    let calls = [NewCall { name: "add", arguments: "{\"a\": \"x\"}" }];
+    for format in ToolFormat::ALL {
+        let text = written(format, &calls);
+        let open = text.split("add").next().unwrap_or_default();
+        let open = if open.is_empty() { "[" } else { open };
+        let taken = time(format, &open.repeat(MANY));
+        assert!(taken < Duration::from_secs(10), "{format}: {open:?} took {taken:?}");
     }
 }
 

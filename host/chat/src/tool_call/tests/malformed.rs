@@ -106,7 +106,7 @@ fn marks_inside_json_strings_do_not_close_a_call() {
 
 #[test]
 fn deep_nesting_is_malformed() {
-    let deep = format!("{}{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
+    let deep = format!("{}1{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
     let text = format!("<tool_call>{{\"name\": \"a\", \"arguments\": {deep}}}</tool_call>");
     let reason = malformed(ToolFormat::Hermes, &text).1;
     assert!(reason.contains("recursion limit"), "{reason}");

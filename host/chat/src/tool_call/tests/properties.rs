@@ -4,7 +4,7 @@ use gymkhana_record::Function;
 use proptest::prelude::*;
 use serde_json::{Map, Value as Json, json};
 
-use super::super::{NewCall, ToolFormat, WrittenCall};
+use super::super::{CustomMarks, NewCall, ToolFormat, WrittenCall};
 use super::{sound, written};
 
 /// Marks of the formats and pieces of calls.
@@ -164,6 +164,12 @@ fn is_ambiguous(format: ToolFormat, calls: &[(String, Map<String, Json>)]) -> bo
     !escapes && strings.any(|text| ENDS.iter().any(|end| text.replace("\\\"", "\"").contains(end)))
 }
 
+/// All formats, and one of a user's own marks.
+fn formats() -> impl Iterator<Item = ToolFormat> {
+    let own = CustomMarks::new("<x>", Some("</x>"), "input", "tool").unwrap();
+    ToolFormat::ALL.into_iter().chain([ToolFormat::Custom(own)])
+}
+
 /// All texts of a reply: nothing else is left of what the policy wrote.
 fn kept(format: ToolFormat, text: &str) -> String {
     let reply = format.parse(text, &[]);
@@ -188,7 +194,7 @@ proptest! {
         let new: Vec<NewCall<'_>> =
             calls.iter().zip(&texts).map(|((name, _), arguments)| NewCall { name, arguments }).collect();
         let expected: Vec<WrittenCall> = new.iter().map(|call| sound(call.name, call.arguments)).collect();
-        for format in ToolFormat::ALL.into_iter().filter(|format| !is_ambiguous(*format, &calls)) {
+        for format in formats().filter(|format| !is_ambiguous(*format, &calls)) {
             let separator = if spoken.is_empty() { "" } else { format.separator() };
             let reply = format!("{spoken}{separator}{}", written(format, &new));
             let parsed = format.parse(&reply, &functions);
@@ -199,7 +205,7 @@ proptest! {
 
     #[test]
     fn every_text_is_parsed(text in ".{0,200}") {
-        for format in ToolFormat::ALL {
+        for format in formats() {
             prop_assert!(format.parse(&text, &[]).message.len() <= text.len());
         }
     }
@@ -214,7 +220,7 @@ proptest! {
             let word = word.and_then(|_| named.next()).map_or("", String::as_str);
             format!("{mark}{word}")
         }).collect();
-        for format in ToolFormat::ALL {
+        for format in formats() {
             let kept = kept(format, &text);
             for word in &words {
                 prop_assert!(kept.contains(word.as_str()), "{}: {} lost {}: {}", format, text, word, kept);

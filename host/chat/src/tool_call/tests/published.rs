@@ -60,8 +60,13 @@ fn calls_of_published_templates_are_read_back() {
         let message = reply.message.trim_start_matches("<think>\n\n</think>").trim();
         assert_eq!(message, golden.message, "{}: {}", golden.template, golden.reply);
     }
-    let rendered =
-        [ToolFormat::Hermes, ToolFormat::Llama3Json, ToolFormat::Mistral, ToolFormat::Qwen3CoderXml, ToolFormat::DeepSeek];
+    let rendered = [
+        ToolFormat::Hermes,
+        ToolFormat::Llama3Json,
+        ToolFormat::Mistral,
+        ToolFormat::Qwen3CoderXml,
+        ToolFormat::DeepSeek,
+    ];
     for format in rendered {
         assert!(goldens.iter().any(|golden| golden.format == format), "no published template has {format}");
     }

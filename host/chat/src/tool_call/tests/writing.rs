@@ -100,10 +100,7 @@ const EXAMPLES: [(ToolFormat, &str); 34] = [
         "<function_call> {\"name\": \"add\", \"arguments\": {\"a\": 1, \"b\": \"x\"}}\n\
          <function_call> {\"name\": \"now\", \"arguments\": {}}",
     ),
-    (
-        ToolFormat::Gemma,
-        "<|tool_call>call:add{a:1,b:<|\"|>x<|\"|>}<tool_call|><|tool_call>call:now{}<tool_call|>",
-    ),
+    (ToolFormat::Gemma, "<|tool_call>call:add{a:1,b:<|\"|>x<|\"|>}<tool_call|><|tool_call>call:now{}<tool_call|>"),
     (
         ToolFormat::FunctionGemma,
         "<start_function_call>call:add{a:1,b:<escape>x<escape>}<end_function_call>\
