@@ -6,8 +6,7 @@ use super::marked::table as marks;
 use super::scan::split_at_mark;
 use super::{deepseek, gemma, harmony, llama, mistral, named, python, tags};
 
-/// A format and the texts by which a template reveals it, one of which is enough. All words of one text, which are
-/// separated by `&`, are needed.
+/// A format and the marks by which a template reveals it: all marks of one of the sets.
 type Row = (ToolFormat, &'static [&'static [&'static str]]);
 
 /// The formats by the marks in a template. A template may quote a simpler format beside its own, so the most specific

@@ -7,7 +7,7 @@ use super::super::json::exact::{MOST_DEPTH, compact, push_string};
 /// Reads a text that is one literal.
 ///
 /// # Errors
-/// The reason, for text that is no literal.
+/// The reason, for text that is not a literal.
 pub(in super::super) fn read(text: &str) -> Result<String, String> {
     let mut cursor = Cursor::new(text.trim());
     let mut json = String::new();

@@ -23,7 +23,7 @@ pub(super) struct Notation {
     pub between: &'static str,
     /// Whether constants are written as `True`, `False` and `None`; else as in JSON.
     pub python_words: bool,
-    /// The part of `open` and `close` that is no control token.
+    /// Whether the calls stand in square brackets.
     pub brackets: bool,
 }
 

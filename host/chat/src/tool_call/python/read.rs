@@ -7,7 +7,7 @@ use super::super::{ParsedReply, ReplyBuilder, WrittenCall};
 use super::MARKS;
 use super::literal::Cursor;
 
-/// The reason why a text is no call, and the text that was not read.
+/// The reason why a text is not a call, and the text that was not read.
 type Broken<'t> = (String, &'t str);
 
 /// Splits a reply into its message and its calls.
@@ -36,7 +36,7 @@ pub(in super::super) fn starts_call(text: &str) -> bool {
     }
 }
 
-/// Reads a list at a bracket outside of marks, and gives the text behind it. A list that is no list of calls is part of
+/// Reads a list at a bracket outside of marks, and gives the text behind it. A list of other values is part of
 /// the message, unless the reply begins with it.
 fn read_bare<'t>(text: &'t str, reply: &mut ReplyBuilder) -> &'t str {
     if starts_call(text) {

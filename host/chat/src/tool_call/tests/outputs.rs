@@ -90,3 +90,30 @@ fn outputs_are_read_as_described() {
     }
     assert!(wrong.is_empty(), "{} outputs:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// A reply may be cut anywhere, and a cut reply has no more text than its parts.
+#[test]
+fn cut_outputs_are_parsed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/chat/formats");
+    let functions = functions();
+    for format in ToolFormat::ALL {
+        let text = std::fs::read_to_string(folder.join(format!("{format}.json"))).unwrap();
+        let outputs: Vec<Output> = serde_json::from_str(&text).unwrap();
+        for text in outputs.iter().map(|output| &output.text) {
+            for (at, _) in text.char_indices() {
+                let reply = format.parse(&text[..at], &functions);
+                assert!(reply.message.len() <= at, "{format}: {}", &text[..at]);
+                let kept: usize = reply.calls.iter().map(size).sum();
+                assert!(kept <= 3 * at + 64, "{format}: {}: {reply:?}", &text[..at]);
+            }
+        }
+    }
+}
+
+/// Bytes of a call's own text.
+fn size(call: &WrittenCall) -> usize {
+    match call {
+        WrittenCall::Sound { name, arguments } => name.len() + arguments.len(),
+        WrittenCall::Malformed { text, .. } => text.len(),
+    }
+}
