@@ -11,7 +11,7 @@ type Row = (ToolFormat, &'static [&'static [&'static str]]);
 
 /// The formats by the marks in a template. A template may quote a simpler format beside its own, so the most specific
 /// marks come first.
-const ROWS: [Row; 35] = [
+const ROWS: [Row; 36] = [
     (ToolFormat::DeepSeekDsml, &[&["｜DSML｜"]]),
     (ToolFormat::GigaChat35, &[&["｜GCML｜"]]),
     (ToolFormat::Step3, &[&["<steptml:"]]),
@@ -31,6 +31,7 @@ const ROWS: [Row; 35] = [
     (ToolFormat::Lfm2, &[&["<|tool_call_start|>"], &["<|tool_list_start|>"]]),
     (ToolFormat::Apertus, &[&[marks::APERTUS.open]]),
     (ToolFormat::InternLm, &[&["<|action_start|>"]]),
+    (ToolFormat::LongCatTags, &[&["<longcat_arg_key>"]]),
     (ToolFormat::LongCat, &[&[marks::LONGCAT.open]]),
     (ToolFormat::GigaChat3, &[&["function call", "<|role_sep|>"], &["<|function_call|>"]]),
     (ToolFormat::Nemotron, &[&[marks::NEMOTRON.open]]),
@@ -53,9 +54,16 @@ const ROWS: [Row; 35] = [
     (ToolFormat::JsonList, &[&["[{\"name\":"]]),
 ];
 
+/// Marks of formats that no parser reads: Kimi K3. Such a template may list functions in a code block of JSON, which is
+/// not the form of its calls.
+const UNREAD: [&[&str]; 1] = [&["<|open|>", "<|close|>", "<|sep|>"]];
+
 /// The format that a template reveals.
 pub(super) fn format_of(template: &str) -> Option<ToolFormat> {
     let reveals = |words: &[&str]| words.iter().all(|word| template.contains(word));
+    if UNREAD.iter().any(|words| reveals(words)) {
+        return None;
+    }
     let row = ROWS.iter().find(|(_, texts)| texts.iter().any(|words| reveals(words)));
     row.map(|(format, _)| *format)
 }
@@ -63,7 +71,15 @@ pub(super) fn format_of(template: &str) -> Option<ToolFormat> {
 /// Marks that stand in calls and hardly in other text.
 fn marks() -> Vec<&'static str> {
     let mut all = vec![deepseek::CALLS_BEGIN, "<｜tool▁call▁begin｜>", mistral::TOOL_CALLS, llama::PYTHON_TAG];
-    all.extend(["to=functions.", "<invoke name=", "<arg_key>", "<parameter=", "<function=", "<function name="]);
+    all.extend([
+        "to=functions.",
+        "<invoke name=",
+        "<arg_key>",
+        "<longcat_arg_key>",
+        "<parameter=",
+        "<function=",
+        "<function name=",
+    ]);
     all.extend([named::KIMI.section.0, named::KIMI.begin, gemma::GEMMA.open, gemma::FUNCTION_GEMMA.open]);
     let read = [
         marks::READ_HERMES,

@@ -103,6 +103,8 @@ formats! {
     Step3 = "step3",
     /// `<longcat_tool_call>{…}</longcat_tool_call>`: LongCat.
     LongCat = "longcat",
+    /// The tags of `glm` with the prefix `longcat_`: LongCat 2.
+    LongCatTags = "longcat-tags",
     /// `<function name="…"><param name="…">`: MiniCPM 5.
     MiniCpm5 = "minicpm5",
     /// The tags of `glm` in `<tool_calls>`, with `<tool_sep>` behind the name: Hunyuan 3.
@@ -207,6 +209,7 @@ impl ToolFormat {
             Self::InternLm => Form::Marked(marks::READ_INTERNLM, marks::INTERNLM),
             Self::Step3 => Form::Tags(&tag_table::STEP),
             Self::LongCat => Form::Marked(marks::READ_LONGCAT, marks::LONGCAT),
+            Self::LongCatTags => Form::Tags(&tag_table::LONGCAT),
             Self::MiniCpm5 => Form::Tags(&tag_table::MINICPM),
             Self::Hunyuan3 => Form::Tags(&tag_table::HUNYUAN),
             Self::GigaChat3 => Form::Marked(marks::READ_GIGACHAT, marks::GIGACHAT),
@@ -251,6 +254,7 @@ impl ToolFormat {
             | Self::MinimaxXml
             | Self::SeedXml
             | Self::LongCat
+            | Self::LongCatTags
             | Self::JsonList
             | Self::Olmo3
             | Self::FunctionCall => "\n",

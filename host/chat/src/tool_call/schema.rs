@@ -6,8 +6,8 @@ use serde_json::Value as Json;
 use super::json::exact::{compact, push_string};
 use super::python::literal;
 
-/// Most references and alternatives that are followed in each other.
-const MOST_STEPS: usize = 8;
+/// Most references and alternatives that are followed for a parameter: schemas may refer to themselves.
+const MOST_STEPS: usize = 64;
 
 /// The schema of a function's parameters.
 #[derive(Debug, Clone, Default)]
@@ -50,13 +50,8 @@ impl Schema {
 
     /// The declared types of a parameter; empty if none is declared.
     fn types(&self, key: &str) -> Vec<String> {
-        let mut types = Vec::new();
-        if let Some(root) = &self.0
-            && let Some(property) = root.get("properties").and_then(|properties| properties.get(key))
-        {
-            add_types(root, property, 0, &mut types);
-        }
-        types
+        let property = |root: &Json| root.get("properties")?.get(key).map(|property| types_of(root, property));
+        self.0.as_ref().and_then(property).unwrap_or_default()
     }
 }
 
@@ -67,32 +62,32 @@ pub(super) fn quoted(text: &str) -> String {
     json
 }
 
-fn add_types(root: &Json, property: &Json, steps: usize, types: &mut Vec<String>) {
-    if steps > MOST_STEPS {
-        return;
-    }
-    match property.get("type") {
-        Some(Json::String(one)) => types.push(one.to_lowercase()),
-        Some(Json::Array(several)) => {
-            types.extend(several.iter().filter_map(Json::as_str).map(str::to_lowercase));
+/// The declared types of a property, through alternatives and references.
+fn types_of(root: &Json, property: &Json) -> Vec<String> {
+    let mut types = Vec::new();
+    let mut open = vec![property];
+    for _ in 0..MOST_STEPS {
+        let Some(schema) = open.pop() else { break };
+        match schema.get("type") {
+            Some(Json::String(one)) => types.push(one.to_lowercase()),
+            Some(Json::Array(several)) => {
+                types.extend(several.iter().filter_map(Json::as_str).map(str::to_lowercase));
+            }
+            _ => {
+                let listed = schema.get("enum").and_then(Json::as_array).into_iter().flatten();
+                types.extend(listed.chain(schema.get("const")).map(|value| type_of(value).to_owned()));
+            }
         }
-        _ => {
-            let listed = property.get("enum").and_then(Json::as_array).into_iter().flatten();
-            types.extend(listed.chain(property.get("const")).map(|value| type_of(value).to_owned()));
+        if schema.get("nullable").and_then(Json::as_bool) == Some(true) {
+            types.push("null".to_owned());
         }
-    }
-    if property.get("nullable").and_then(Json::as_bool) == Some(true) {
-        types.push("null".to_owned());
-    }
-    for alternatives in ["anyOf", "oneOf", "allOf"] {
-        for alternative in property.get(alternatives).and_then(Json::as_array).into_iter().flatten() {
-            add_types(root, alternative, steps + 1, types);
+        for alternatives in ["anyOf", "oneOf", "allOf"] {
+            open.extend(schema.get(alternatives).and_then(Json::as_array).into_iter().flatten());
         }
+        let pointer = schema.get("$ref").and_then(Json::as_str).and_then(|link| link.strip_prefix('#'));
+        open.extend(pointer.and_then(|pointer| root.pointer(pointer)));
     }
-    let pointer = property.get("$ref").and_then(Json::as_str).and_then(|link| link.strip_prefix('#'));
-    if let Some(target) = pointer.and_then(|pointer| root.pointer(pointer)) {
-        add_types(root, target, steps + 1, types);
-    }
+    types
 }
 
 fn type_of(value: &Json) -> &'static str {

@@ -109,3 +109,12 @@ pub(in super::super) const GLM: Tags = Tags {
 /// Hunyuan 3: the same with a section and a mark behind the name.
 pub(in super::super) const HUNYUAN: Tags =
     Tags { sections: &[("<tool_calls>", "</tool_calls>")], one_section: true, preface: &["<tool_sep>"], ..GLM };
+/// LongCat 2, in the manner of GLM.
+pub(in super::super) const LONGCAT: Tags = Tags {
+    name: NameForm::Element { value: "<longcat_arg_value>", end: "</longcat_arg_key>" },
+    function: "<longcat_tool_call>",
+    function_end: "</longcat_tool_call>",
+    parameter: "<longcat_arg_key>",
+    parameter_end: "</longcat_arg_value>",
+    ..GLM
+};

@@ -31,6 +31,7 @@ fn a_template_reveals_its_format() {
         ("<|tools_prefix|>[", ToolFormat::Apertus),
         ("<|action_start|><|plugin|>", ToolFormat::InternLm),
         ("<longcat_tool_call>", ToolFormat::LongCat),
+        ("<longcat_tool_call>name\n<longcat_arg_key>", ToolFormat::LongCatTags),
         ("'role': 'function call' … role_sep=\"<|role_sep|>\\n\"", ToolFormat::GigaChat3),
         ("<AVAILABLE_TOOLS>[ … <TOOLCALL>[", ToolFormat::Nemotron),
         ("<|tool_call|>{\"name\": \"foo\"}<|/tool_call|>", ToolFormat::Phi4Mini),
@@ -43,6 +44,13 @@ fn a_template_reveals_its_format() {
     ] {
         assert_eq!(ToolFormat::detect(template), Some(format), "{template}");
     }
+}
+
+/// Kimi K3 lists functions in a code block of JSON, and calls them in tags that no parser reads.
+#[test]
+fn an_unread_format_is_not_taken_for_another() {
+    let template = "'<|open|>' + tag + '<|sep|>' '<|close|>' # Tools\n```json";
+    assert_eq!(ToolFormat::detect(template), None);
 }
 
 #[test]

@@ -70,14 +70,19 @@ pub(super) fn functions() -> Vec<Function> {
     ]
 }
 
+/// The outputs of a format.
+fn outputs(format: ToolFormat) -> Vec<Output> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/chat/formats");
+    let text = std::fs::read_to_string(folder.join(format!("{format}.json"))).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
 #[test]
 fn outputs_are_read_as_described() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/chat/formats");
     let functions = functions();
     let mut wrong = Vec::new();
     for format in ToolFormat::ALL {
-        let text = std::fs::read_to_string(folder.join(format!("{format}.json"))).unwrap();
-        let outputs: Vec<Output> = serde_json::from_str(&text).unwrap();
+        let outputs = outputs(format);
         assert!(outputs.len() >= FEWEST, "{format} has {} outputs", outputs.len());
         for output in &outputs {
             let reply = format.parse(&output.text, &functions);
@@ -94,17 +99,44 @@ fn outputs_are_read_as_described() {
 /// A reply may be cut anywhere, and a cut reply has no more text than its parts.
 #[test]
 fn cut_outputs_are_parsed() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/chat/formats");
     let functions = functions();
     for format in ToolFormat::ALL {
-        let text = std::fs::read_to_string(folder.join(format!("{format}.json"))).unwrap();
-        let outputs: Vec<Output> = serde_json::from_str(&text).unwrap();
-        for text in outputs.iter().map(|output| &output.text) {
+        for text in outputs(format).iter().map(|output| &output.text) {
             for (at, _) in text.char_indices() {
                 let reply = format.parse(&text[..at], &functions);
                 assert!(reply.message.len() <= at, "{format}: {}", &text[..at]);
                 let kept: usize = reply.calls.iter().map(size).sum();
                 assert!(kept <= 3 * at + 64, "{format}: {}: {reply:?}", &text[..at]);
+            }
+        }
+    }
+}
+
+/// Parts of outputs behind each other, also those of other formats, give objects of arguments.
+#[test]
+fn joined_parts_of_outputs_are_parsed() {
+    let functions = functions();
+    let texts: Vec<String> = ToolFormat::ALL.into_iter().flat_map(outputs).map(|output| output.text).collect();
+    let mut state = 1_u64;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    for _ in 0..2_000 {
+        let mut joined = String::new();
+        for _ in 0..4 {
+            let text = &texts[next(texts.len())];
+            let (from, to) = (next(text.len() + 1), next(text.len() + 1));
+            joined.extend(text.get(from.min(to)..from.max(to)));
+        }
+        for format in ToolFormat::ALL {
+            let reply = format.parse(&joined, &functions);
+            assert!(reply.message.len() <= joined.len(), "{format}: {joined}");
+            for call in &reply.calls {
+                if let WrittenCall::Sound { arguments, .. } = call {
+                    let read = serde_json::from_str::<serde_json::Map<String, Json>>(arguments);
+                    assert!(read.is_ok(), "{format}: {joined}: {arguments}");
+                }
             }
         }
     }

@@ -134,7 +134,9 @@ fn function(name: &str, arguments: &Map<String, Json>) -> Function {
 }
 
 /// Texts that end a value in the formats without escapes.
-const ENDS: [&str; 9] = [
+const ENDS: [&str; 11] = [
+    "</longcat_arg_value>",
+    "<longcat_arg_key>",
     "</parameter>",
     "<parameter",
     "</arg_value>",
@@ -154,6 +156,7 @@ fn is_ambiguous(format: ToolFormat, calls: &[(String, Map<String, Json>)]) -> bo
             | ToolFormat::SeedXml
             | ToolFormat::Glm
             | ToolFormat::Hunyuan3
+            | ToolFormat::LongCatTags
             | ToolFormat::MinimaxXml
             | ToolFormat::DeepSeekDsml
             | ToolFormat::MiniCpm5
@@ -174,7 +177,11 @@ fn formats() -> impl Iterator<Item = ToolFormat> {
 fn kept(format: ToolFormat, text: &str) -> String {
     let reply = format.parse(text, &[]);
     let calls = reply.calls.into_iter().map(|call| match call {
-        WrittenCall::Sound { name, arguments } => name + " " + &arguments,
+        WrittenCall::Sound { name, arguments } => {
+            let read = serde_json::from_str::<Map<String, Json>>(&arguments);
+            assert!(read.is_ok(), "{format}: {text}: {arguments}");
+            name + " " + &arguments
+        }
         WrittenCall::Malformed { text, .. } => text,
     });
     std::iter::once(reply.message).chain(calls).collect::<Vec<_>>().join(" ")

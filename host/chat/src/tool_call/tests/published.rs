@@ -139,6 +139,10 @@ fn qwen_coder_reads_values_by_the_schema() {
     let properties = json!({
         "text": {"type": "string"}, "count": {"type": "integer"}, "flag": {"type": "boolean"},
         "maybe": {"type": ["string", "null"]}, "list": {"type": "array"},
+        "any": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "one": {"oneOf": [{"type": "integer"}]},
+        "choice": {"enum": ["1", "2"]}, "fixed": {"const": 3}, "nullable": {"type": "string", "nullable": true},
+        "link": {"$ref": "#/properties/list"}, "loop": {"anyOf": [{"$ref": "#/properties/loop"}, {"type": "null"}]},
+        "object": {"type": "object"},
     });
     let reply = |value: &str, key: &str| {
         let text = format!("<function=f>\n<parameter={key}>\n{value}\n</parameter>\n</function>");
@@ -158,6 +162,17 @@ fn qwen_coder_reads_values_by_the_schema() {
         ("maybe", "None", json!(null)),
         ("maybe", "true", json!("true")),
         ("list", "[1, {\"a\": \"b\"}]", json!([1, {"a": "b"}])),
+        ("any", "42", json!("42")),
+        ("any", "None", json!(null)),
+        ("one", "42", json!(42)),
+        ("choice", "1", json!("1")),
+        ("fixed", "3", json!(3)),
+        ("nullable", "null", json!(null)),
+        ("link", "['a', None]", json!(["a", null])),
+        ("loop", "None", json!(null)),
+        ("object", "{'a': True, 'b': None}", json!({"a": true, "b": null})),
+        ("object", "{'a': ", json!("{'a': ")),
+        ("unknown", "{'a': True}", json!("{'a': True}")),
         ("unknown", "42", json!(42)),
         ("unknown", "True", json!("True")),
         ("unknown", "\"quoted\"", json!("\"quoted\"")),

@@ -4,7 +4,7 @@ use super::super::{CallPiece, NewCall, ParsedReply, ToolFormat};
 use super::{sound, written};
 
 /// Two calls in every format.
-const EXAMPLES: [(ToolFormat, &str); 34] = [
+const EXAMPLES: [(ToolFormat, &str); 35] = [
     (
         ToolFormat::Hermes,
         "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1, \"b\": \"x\"}}\n</tool_call>\n\
@@ -134,6 +134,12 @@ const EXAMPLES: [(ToolFormat, &str); 34] = [
         ToolFormat::LongCat,
         "<longcat_tool_call>{\"name\": \"add\", \"arguments\": {\"a\": 1, \"b\": \"x\"}}</longcat_tool_call>\n\
          <longcat_tool_call>{\"name\": \"now\", \"arguments\": {}}</longcat_tool_call>",
+    ),
+    (
+        ToolFormat::LongCatTags,
+        "<longcat_tool_call>add\n<longcat_arg_key>a</longcat_arg_key>\n<longcat_arg_value>1</longcat_arg_value>\n\
+         <longcat_arg_key>b</longcat_arg_key>\n<longcat_arg_value>x</longcat_arg_value>\n</longcat_tool_call>\n\
+         <longcat_tool_call>now\n</longcat_tool_call>",
     ),
     (
         ToolFormat::MiniCpm5,
