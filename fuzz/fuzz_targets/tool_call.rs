@@ -35,7 +35,7 @@ fuzz_target!(|text: &str| {
                 assert!(!written.is_empty(), "{format}: a call is written as nothing");
             }
         }
-        // Arguments from outside are never frames, whatever they hold.
+        // A writer takes any text as arguments.
         for piece in format.write(&[NewCall { name: "f", arguments: text }]) {
             let (CallPiece::Frame(piece) | CallPiece::Plain(piece)) = piece;
             assert!(piece.len() <= 16 * text.len() + 256, "{format}: a piece is longer than what it writes");

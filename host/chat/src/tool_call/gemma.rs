@@ -234,10 +234,10 @@ impl Writer<'_> {
         self.push_plain("{");
         for (index, (key, value)) in entries.0.iter().enumerate() {
             self.push_plain(if index > 0 { "," } else { "" });
-            if !is_plain_key(key) {
-                self.push_text(key)
+            if is_plain_key(key) {
+                self.push_plain(key);
             } else {
-                self.push_plain(key)
+                self.push_text(key);
             }
             self.push_plain(":");
             self.push_value(value.get());

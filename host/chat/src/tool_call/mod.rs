@@ -2,7 +2,7 @@
 //!
 //! A reply that cannot be read as a call is not an error of the host: the call becomes [`WrittenCall::Malformed`], and
 //! the agent receives the reason as the call's answer. Parsing keeps all text: it is in the message, in a call, or in
-//! a malformed call.
+//! a malformed call. Left out are marks, ids, and the channel of thoughts of [`ToolFormat::Harmony`].
 
 mod custom;
 mod deepseek;
