@@ -65,6 +65,12 @@ fn read_message<'t>(text: &'t str, skipped: usize, reply: &mut ReplyBuilder) -> 
     };
     let head = &text[..text.len() - body.len() - MESSAGE.len()];
     let Some(header) = Header::of(head) else {
+        if has_recipient(head) {
+            let rest = split_body(body).1;
+            let whole = &text[..text.len() - rest.len()];
+            reply.calls.push(WrittenCall::malformed(whole, "the header of the call has an unknown word"));
+            return rest;
+        }
         // Unknown words in a header are kept.
         reply.message.push_str(head);
         return body;
@@ -95,12 +101,17 @@ fn skip_broken<'t>(text: &'t str, skipped: usize, reply: &mut ReplyBuilder) -> &
     let behind = &text[skipped..];
     let end = split_at_mark(behind, &ends).map_or(behind.len(), |(before, ..)| before.len());
     let (head, rest) = text.split_at(skipped + end);
-    if head.split_whitespace().any(|word| word.starts_with(RECIPIENT)) {
+    if has_recipient(head) {
         reply.calls.push(WrittenCall::malformed(head, format!("the call has no {MESSAGE}")));
     } else if Header::of(head).is_none() {
         push_text(&head[skipped..], reply);
     }
     rest
+}
+
+/// Whether a header names a recipient, so that its message is meant as a call.
+fn has_recipient(head: &str) -> bool {
+    head.split_whitespace().any(|word| word.starts_with(RECIPIENT))
 }
 
 /// The text of a message and the text behind its end.
@@ -147,7 +158,9 @@ impl<'t> Header<'t> {
             let (words, mark, behind) = split_at_mark(rest, &[START, CHANNEL, CONSTRAIN]).unwrap_or((rest, "", ""));
             for word in words.split_whitespace() {
                 match word.strip_prefix(RECIPIENT) {
-                    Some(recipient) if !recipient.is_empty() => header.recipient = Some(recipient),
+                    Some(recipient) if !recipient.is_empty() && header.recipient.is_none() => {
+                        header.recipient = Some(recipient);
+                    }
                     _ if before == CHANNEL && header.channel.is_empty() && is_channel(word) => header.channel = word,
                     _ if before == START && word == "assistant" => {}
                     // The type of a call's text, with its mark or without.

@@ -133,8 +133,12 @@ fn function(name: &str, arguments: &Map<String, Json>) -> Function {
     }
 }
 
-/// Texts that end a value in the formats without escapes.
-const ENDS: [&str; 11] = [
+/// Texts that end a value or a call in the formats without escapes.
+const ENDS: [&str; 15] = [
+    "</tool_calls>",
+    "</function>",
+    "</invoke>",
+    "</tool_call>",
     "</longcat_arg_value>",
     "<longcat_arg_key>",
     "</parameter>",
