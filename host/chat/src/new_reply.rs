@@ -4,7 +4,7 @@ use crate::error::ChatError;
 use crate::format::ChatFormat;
 use crate::message::ReplyPiece;
 use crate::thoughts::{Begun, ThoughtMarks};
-use crate::tool_call::{CallPiece, NewCall, ToolFormat};
+use crate::tool_call::{CallPiece, NewCall};
 
 /// A reply that the host writes for a policy.
 #[derive(Debug, Clone, Copy, Default)]
@@ -67,8 +67,8 @@ impl ChatFormat {
         let mut pieces = Pieces::default();
         self.say(reply, begun, &mut pieces);
         let calls = self.tool_format().write(reply.calls);
-        if !calls.is_empty() && !reply.text.is_empty() && on_lines(self.tool_format()) {
-            pieces.plain("\n");
+        if !calls.is_empty() && !reply.text.is_empty() {
+            pieces.plain(self.tool_format().separator());
         }
         for call in &calls {
             match call {
@@ -76,7 +76,13 @@ impl ChatFormat {
                 CallPiece::Plain(text) => pieces.plain(text),
             }
         }
-        self.encode_reply(&pieces.as_reply())
+        let mut tokens = self.encode_reply(&pieces.as_reply())?;
+        // Some formats end a turn with calls by another token than the template's end of a message.
+        let end = self.tool_format().call_end().filter(|_| !calls.is_empty()).and_then(|end| self.token(end));
+        if let (Some(end), Some(last)) = (end, tokens.last_mut()) {
+            *last = end;
+        }
+        Ok(tokens)
     }
 
     /// Writes the thoughts and the text of a reply.
@@ -113,7 +119,7 @@ impl ChatFormat {
     fn mark(&self, text: &str, marks: &ThoughtMarks, pieces: &mut Pieces) {
         let mut rest = text;
         let next = |rest: &str| {
-            let known = [marks.open(), marks.close()].into_iter().filter(|mark| self.has_token(mark));
+            let known = [marks.open(), marks.close()].into_iter().filter(|mark| self.token(mark).is_some());
             known.filter_map(|mark| Some((rest.find(mark)?, mark.len()))).min()
         };
         while let Some((place, length)) = next(rest) {
@@ -123,11 +129,6 @@ impl ChatFormat {
         }
         pieces.plain(rest);
     }
-}
-
-/// Whether templates of a format write calls on lines of their own.
-fn on_lines(format: ToolFormat) -> bool {
-    matches!(format, ToolFormat::Hermes | ToolFormat::Qwen3CoderXml | ToolFormat::FencedJson)
 }
 
 #[cfg(test)]

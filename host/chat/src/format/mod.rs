@@ -178,12 +178,12 @@ impl ChatFormat {
     /// The format of tool calls in replies.
     #[must_use]
     pub fn tool_format(&self) -> ToolFormat {
-        self.tool_format.clone()
+        self.tool_format
     }
 
-    /// Whether the tokenizer has a mark with this text.
-    pub(crate) fn has_token(&self, text: &str) -> bool {
-        self.encoder.mark(text).is_some()
+    /// The mark with this text.
+    pub(crate) fn token(&self, text: &str) -> Option<u32> {
+        self.encoder.mark(text)
     }
 
     /// The tokens that end the policy's turn; the first is the one that the template writes.

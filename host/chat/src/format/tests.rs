@@ -91,11 +91,11 @@ fn calls_of_harmony_end_with_their_own_token() {
     let tokens = ["<|channel|>", "<|message|>", "<|constrain|>", "<|call|>"];
     let chat = with_template(&with_tokens(&tokens), TEMPLATE).with_tool_format(ToolFormat::Harmony);
     let calls = [NewCall { name: "f", arguments: "{}" }];
-    let written = chat.encode_calls(&calls).unwrap();
-    assert_eq!(written.last().copied(), chat.control.token_to_id("<|call|>"));
+    let written = chat.write_reply(&NewReply { calls: &calls, ..NewReply::default() }, Begun::No).unwrap();
+    assert_eq!(written.last().copied(), chat.encoder.mark("<|call|>"));
     let text = chat.decode_reply(&written).unwrap();
     assert_eq!(text, "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}");
-    assert_eq!(chat.parse_reply(&text, &[]).calls.len(), 1);
+    assert_eq!(chat.parse_reply(&text, &[], Begun::No).calls.len(), 1);
 }
 
 #[test]

@@ -3,10 +3,11 @@
 mod checkpoint;
 mod server;
 mod thoughts;
+mod tool_format;
 mod trainer;
 
 use gymkhana_algorithm::{Accelerator, Lora, Precision, SftSettings, TinyModel};
-use gymkhana_chat::{ToolFormat, ToolsPlace};
+use gymkhana_chat::ToolsPlace;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ use crate::range::check_range;
 pub use checkpoint::{Checkpoint, HubModel};
 pub use server::ServerSection;
 pub use thoughts::{ThoughtsChoice, ThoughtsMarks, ThoughtsWord};
+pub use tool_format::ToolFormatChoice;
 pub use trainer::{LossReduction, TrainerKind, TrainerSection};
 
 /// Default number of times that a request to a server is repeated.
@@ -26,46 +28,6 @@ fn default_retries() -> u32 {
 /// Default number of concurrent requests to a server.
 fn default_requests() -> usize {
     256
-}
-
-/// Format of tool calls, or its choice by the chat template.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ToolFormatChoice {
-    /// The format in the chat template, else `hermes`.
-    #[default]
-    Auto,
-    /// `<tool_call>` around JSON.
-    Hermes,
-    /// JSON with `name` and `parameters`, after `<|python_tag|>` or alone.
-    #[serde(rename = "llama3-json")]
-    Llama3Json,
-    /// `[TOOL_CALLS]` before JSON.
-    Mistral,
-    /// `<function=…>` and `<parameter=…>` inside `<tool_call>`.
-    #[serde(rename = "qwen3-coder-xml")]
-    Qwen3CoderXml,
-    /// DeepSeek's control tokens around a name and fenced JSON.
-    #[serde(rename = "deepseek")]
-    DeepSeek,
-    /// JSON in a fenced code block.
-    FencedJson,
-}
-
-impl ToolFormatChoice {
-    /// The chosen format; none where the chat template decides.
-    #[must_use]
-    pub fn format(self) -> Option<ToolFormat> {
-        match self {
-            Self::Auto => None,
-            Self::Hermes => Some(ToolFormat::Hermes),
-            Self::Llama3Json => Some(ToolFormat::Llama3Json),
-            Self::Mistral => Some(ToolFormat::Mistral),
-            Self::Qwen3CoderXml => Some(ToolFormat::Qwen3CoderXml),
-            Self::DeepSeek => Some(ToolFormat::DeepSeek),
-            Self::FencedJson => Some(ToolFormat::FencedJson),
-        }
-    }
 }
 
 /// Place of the list of functions in prompts.
