@@ -3,6 +3,7 @@
 use std::fmt::{Display, Formatter, Result as Written};
 use std::path::Path;
 
+use gymkhana_chat::TemplateReport;
 use gymkhana_config::{RunFile, Stage};
 use gymkhana_record::{Seed, TaskRef};
 use gymkhana_rollout::NoPrompt;
@@ -14,6 +15,8 @@ use crate::start::Prepared;
 use gymkhana_orchestration::environments::RunEnvironment;
 use gymkhana_orchestration::{Classify, RunResult};
 
+/// Bytes of an episode's text that a plan shows.
+const MOST_SHOWN: usize = 16 << 10;
 /// Bytes of a float32 number.
 const FLOAT: u64 = 4;
 
@@ -30,6 +33,8 @@ pub struct RunPlan {
     pub budget: String,
     /// Bytes that the models keep, by their use.
     pub memory: Vec<(String, u64)>,
+    /// What is known of the chat format.
+    pub chat: TemplateReport,
     /// First prompt of the policy in each environment, or why it is not known.
     pub prompts: Vec<Result<FirstPrompt, NoPrompt>>,
 }
@@ -45,6 +50,8 @@ pub struct FirstPrompt {
     pub tokens: usize,
     /// Their text, control tokens included.
     pub text: String,
+    /// Texts of the contexts of a whole episode of the task; empty if it cannot be played.
+    pub episode: Vec<String>,
 }
 
 impl Prepared {
@@ -62,7 +69,9 @@ impl Prepared {
             prompts.push(match tokens {
                 Ok(tokens) => {
                     let text = rollout.chat().decode(&tokens).internal()?;
-                    Ok(FirstPrompt { environment: view.name.clone(), task, tokens: tokens.len(), text })
+                    let shown = rollout.shown_episode(&task, Seed(file.seed), self.opened.seats.context()).await;
+                    let episode = shown.unwrap_or_default();
+                    Ok(FirstPrompt { environment: view.name.clone(), task, tokens: tokens.len(), text, episode })
                 }
                 Err(why) => Err(why),
             });
@@ -73,6 +82,7 @@ impl Prepared {
             stages: file.stages.iter().map(stage).collect::<RunResult<_>>()?,
             budget: Budget::of(file, self.opened.seats.own_seats().len()).to_string(),
             memory: memory(file, &self.opened.seats)?,
+            chat: self.opened.environments.first().rollout.chat().report(),
             prompts,
         })
     }
@@ -177,6 +187,16 @@ impl StageMemory {
     }
 }
 
+/// A text of at most [`MOST_SHOWN`] bytes.
+fn shortened(text: &str) -> String {
+    if text.len() <= MOST_SHOWN {
+        return text.to_owned();
+    }
+    let half = MOST_SHOWN / 2;
+    let (head, tail) = (&text[..text.floor_char_boundary(half)], &text[text.ceil_char_boundary(text.len() - half)..]);
+    format!("{head}\n… {} bytes are left out …\n{tail}", text.len() - head.len() - tail.len())
+}
+
 impl Display for RunPlan {
     fn fmt(&self, f: &mut Formatter<'_>) -> Written {
         writeln!(f, "{}\n", self.banner)?;
@@ -187,11 +207,15 @@ impl Display for RunPlan {
             self.memory.iter().map(|(name, bytes)| format!("{name} {}", megabytes(*bytes))).collect();
         let sum = self.memory.iter().map(|(_, bytes)| bytes).sum();
         writeln!(f, "memory of the models, without activations: {} = {}\n", parts.join(" + "), megabytes(sum))?;
+        writeln!(f, "{}", self.chat)?;
         for prompt in &self.prompts {
             match prompt {
-                Ok(FirstPrompt { environment, task, tokens, text }) => {
+                Ok(FirstPrompt { environment, task, tokens, text, episode }) => {
                     let of = environment.as_ref().map(|name| format!(" of environment {name}")).unwrap_or_default();
                     writeln!(f, "first prompt{of}, task {task}, {tokens} tokens:\n{text}\n")?;
+                    for context in episode {
+                        writeln!(f, "a whole episode of the task{of}:\n{}\n", shortened(context))?;
+                    }
                 }
                 Err(why) => writeln!(f, "first prompt: not shown, because {why}\n")?,
             }

@@ -20,7 +20,7 @@ use crate::resume::{begun_as, growth};
 use crate::schedule::{Durations, StagePart};
 use crate::seats::SeatPolicies;
 use crate::sources::Sources;
-use crate::stages::watch::CutWatch;
+use crate::stages::watch::{CallWatch, CutWatch};
 use crate::state::{Progress, SavedCheckpoint, State, remove_checkpoints};
 use crate::stop::{Halt, StopRequest, Stopped};
 use gymkhana_orchestration::environments::Environments;
@@ -50,6 +50,7 @@ pub(crate) struct Session {
     pub(crate) held_out: u64,
     /// Watch over cut replies.
     pub(crate) cuts: CutWatch,
+    pub(crate) call_watch: CallWatch,
     /// Start time of this process, less the time of earlier ones.
     pub(crate) begun: Instant,
     /// Request to stop early.
@@ -109,6 +110,7 @@ impl Session {
             durations: Durations::default(),
             held_out: 0,
             cuts: CutWatch::default(),
+            call_watch: CallWatch::default(),
             begun,
             stop: StopRequest::default(),
             sources: Sources::default(),

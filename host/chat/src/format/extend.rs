@@ -9,12 +9,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use gymkhana_record::Function;
+use serde_json::{Map, Value as Json};
 
-use super::{ChatFormat, EarlierThoughts};
+use super::{ChatFormat, EarlierThoughts, no_switches};
 use crate::encoder::{Placed, Sourced};
 use crate::error::ChatError;
 use crate::message::Message;
-use crate::rendering::{self, Author, Passage, ReplyForm};
+use crate::rendering::{self, Author, Passage, ReplyForm, Setting};
 use crate::thoughts::Begun;
 
 /// A conversation at its last conversion to tokens.
@@ -62,6 +63,17 @@ pub struct Observed {
     pub observed: Vec<Range<usize>>,
 }
 
+/// How a context grows.
+#[derive(Clone, Copy)]
+struct Growth<'g> {
+    /// Whether the last reply ended with a stop token.
+    sampled_stop: bool,
+    /// Whether the places of observed texts are wanted.
+    places: bool,
+    /// Variables of one request for the template.
+    switches: &'g Map<String, Json>,
+}
+
 impl ChatFormat {
     /// The tokens by which a context grows up to the policy's next turn, and the rendered conversation.
     ///
@@ -77,7 +89,22 @@ impl ChatFormat {
         functions: &[Function],
         sampled_stop: bool,
     ) -> Result<(Extension, Rendered), ChatError> {
-        let grown = self.grow(before, messages, functions, sampled_stop, false)?;
+        self.extend_with(before, messages, functions, sampled_stop, no_switches())
+    }
+
+    /// As [`ChatFormat::extend`], with variables of one request for the template.
+    ///
+    /// # Errors
+    /// As [`ChatFormat::extend`].
+    pub fn extend_with<'m>(
+        &self,
+        before: &Rendered,
+        messages: impl IntoIterator<Item = &'m Message>,
+        functions: &[Function],
+        sampled_stop: bool,
+        switches: &Map<String, Json>,
+    ) -> Result<(Extension, Rendered), ChatError> {
+        let grown = self.grow(before, messages, functions, Growth { sampled_stop, places: false, switches })?;
         Ok((grown.extension, grown.rendered))
     }
 
@@ -92,7 +119,7 @@ impl ChatFormat {
         functions: &[Function],
         sampled_stop: bool,
     ) -> Result<Observed, ChatError> {
-        self.grow(before, messages, functions, sampled_stop, true)
+        self.grow(before, messages, functions, Growth { sampled_stop, places: true, switches: no_switches() })
     }
 
     fn grow<'m>(
@@ -100,13 +127,13 @@ impl ChatFormat {
         before: &Rendered,
         messages: impl IntoIterator<Item = &'m Message>,
         functions: &[Function],
-        sampled_stop: bool,
-        places: bool,
+        growth: Growth<'_>,
     ) -> Result<Observed, ChatError> {
+        let Growth { sampled_stop, places, switches } = growth;
         let given = self.adapted(messages, functions)?;
         let messages = &given.messages;
         let tools = self.tools(given.functions)?;
-        let setting = self.setting(true, self.reply_form());
+        let setting = Setting { own_switches: switches, ..self.setting(true, self.reply_form()) };
         let template = self.template(!given.functions.is_empty());
         let now = rendering::render(template, &tools, messages.iter().map(AsRef::as_ref), &setting)?;
         let view = View { format: self, messages, now: &now, places };

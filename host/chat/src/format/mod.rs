@@ -7,6 +7,7 @@ mod adapt;
 mod extend;
 mod files;
 mod probe;
+mod report;
 mod writing;
 
 use std::sync::Arc;
@@ -27,7 +28,8 @@ use crate::tool_call::ToolFormat;
 pub use extend::{Extension, Observed, Rendered};
 pub use files::ChatFiles;
 use files::{Templates, parse, token_text};
-pub use probe::{ResultForm, Shown, TemplateReport};
+pub use probe::{ResultForm, Shown};
+pub use report::TemplateReport;
 
 /// What happens to the thoughts of earlier replies in a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -276,8 +278,21 @@ impl ChatFormat {
     }
 
     fn setting(&self, prompt: bool, form: ReplyForm) -> Setting<'_> {
-        Setting { switches: &self.switches, bos_token: &self.bos_token, eos_token: &self.eos_token, prompt, form }
+        Setting {
+            switches: &self.switches,
+            own_switches: no_switches(),
+            bos_token: &self.bos_token,
+            eos_token: &self.eos_token,
+            prompt,
+            form,
+        }
     }
+}
+
+/// No variables for a template.
+fn no_switches() -> &'static Map<String, Json> {
+    static NONE: std::sync::LazyLock<Map<String, Json>> = std::sync::LazyLock::new(Map::new);
+    &NONE
 }
 
 #[cfg(test)]

@@ -42,48 +42,7 @@ impl Default for Shown {
     }
 }
 
-/// What a run tells about the chat format of its model.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TemplateReport {
-    /// Names of the templates, if the model has several.
-    pub templates: Vec<String>,
-    /// The tool-call format.
-    pub tool_format: String,
-    /// Whether the template or the run named that format.
-    pub tool_format_known: bool,
-    /// The marks of thoughts; none if thoughts are not split.
-    pub thoughts: Option<(String, String)>,
-    /// Texts of the tokens that end a reply.
-    pub ends: Vec<String>,
-    /// Whether functions are told in the system message.
-    pub tells_tools: bool,
-    /// Whether instructions are told in the message of the user.
-    pub folds_system: bool,
-    /// Whether answers of tools are told as messages of the user.
-    pub folds_results: bool,
-    /// Variables of the run for the template that it does not read.
-    pub unread_switches: Vec<String>,
-}
-
 impl ChatFormat {
-    /// What a run tells about the format.
-    #[must_use]
-    pub fn report(&self) -> TemplateReport {
-        let names: Vec<&str> = self.template(true).names().chain(self.template(false).names()).collect();
-        let text = |id: &u32| self.encoder.tokenizer().id_to_token(*id).unwrap_or_else(|| format!("token {id}"));
-        TemplateReport {
-            templates: self.templates.names().into_iter().map(str::to_owned).collect(),
-            tool_format: self.tool_format.to_string(),
-            tool_format_known: self.tool_format_known,
-            thoughts: self.thoughts.as_ref().map(|marks| (marks.open().to_owned(), marks.close().to_owned())),
-            ends: self.stop.iter().map(text).collect(),
-            tells_tools: self.tells_tools(),
-            folds_system: !self.shown.system,
-            folds_results: self.shown.results == ResultForm::User,
-            unread_switches: self.switches.keys().filter(|name| !names.contains(&name.as_str())).cloned().collect(),
-        }
-    }
-
     /// The format with what its template shows.
     pub(super) fn probed(mut self) -> Self {
         let user = Message::of_text(Role::User, "?");

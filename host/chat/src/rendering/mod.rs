@@ -61,6 +61,8 @@ pub(crate) struct Setting<'s> {
     pub eos_token: &'s str,
     /// Whether the rendering ends with the beginning of the policy's turn.
     pub prompt: bool,
+    /// Variables of one request, which win; renderings with them are not cached.
+    pub own_switches: &'s Map<String, Json>,
     /// The form in which replies with sampled tokens are given to the template.
     pub form: ReplyForm,
 }
@@ -76,7 +78,7 @@ pub(crate) fn render<'m>(
     setting: &Setting<'_>,
 ) -> Result<Rendered, ChatError> {
     let conversation = Conversation::new(tools, messages, setting.form);
-    let signature = conversation.signature(setting.prompt);
+    let signature = conversation.signature(setting.prompt).filter(|_| setting.own_switches.is_empty());
     if let Some(shape) = signature.as_ref().and_then(|signature| tools.shapes.known(signature)) {
         return Ok(shape.fill(&conversation));
     }
@@ -87,7 +89,8 @@ pub(crate) fn render<'m>(
         ("bos_token".to_owned(), Value::own(setting.bos_token)),
         ("eos_token".to_owned(), Value::own(setting.eos_token)),
     ];
-    variables.extend(setting.switches.iter().map(|(name, value)| (name.clone(), Value::from_json(value))));
+    let switches = setting.switches.iter().chain(setting.own_switches);
+    variables.extend(switches.map(|(name, value)| (name.clone(), Value::from_json(value))));
     let rendering = template.render(variables, &limits(conversation.bytes()))?;
     let is_fixed = rendering.inspected_sources.iter().all(|source| conversation.is_of_tools(*source));
     match signature {

@@ -238,6 +238,9 @@ pub struct GenerateArgs {
     /// System prompt
     #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
     pub system: Option<String>,
+    /// Variable of the chat template, such as enable_thinking=false (repeatable)
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "raw", value_parser = crate::parse::switch)]
+    pub template: Vec<(String, serde_json::Value)>,
     /// Maximum tokens of the reply
     #[arg(long, value_name = "COUNT", default_value_t = 512, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub max_tokens: usize,

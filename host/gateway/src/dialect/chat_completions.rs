@@ -46,7 +46,17 @@ pub(super) fn parse(body: &Json) -> Result<ModelRequest, ApiError> {
         stream_usage: options.map_or(Ok(false), |options| options.flag("include_usage"))?,
         log_probs: body.flag("logprobs")?,
         stored: false,
+        switches: switches(&body)?,
     })
+}
+
+/// Variables for the chat template, in the field of vLLM and SGLang.
+fn switches(body: &Fields<'_>) -> Result<serde_json::Map<String, Json>, ApiError> {
+    match body.get("chat_template_kwargs") {
+        None => Ok(serde_json::Map::new()),
+        Some(Json::Object(switches)) => Ok(switches.clone()),
+        Some(_) => Err(body.error("chat_template_kwargs", "must be an object")),
+    }
 }
 
 /// Refuses what would change the reply and that the policy cannot do.

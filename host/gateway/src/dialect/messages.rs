@@ -49,6 +49,7 @@ pub(super) fn parse(body: &Json, samples: bool) -> Result<ModelRequest, ApiError
         stream_usage: true,
         log_probs: false,
         stored: false,
+        switches: serde_json::Map::new(),
     })
 }
 

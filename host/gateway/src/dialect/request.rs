@@ -73,4 +73,6 @@ pub struct ModelRequest {
     pub log_probs: bool,
     /// Whether a later request may name the reply as its `previous`.
     pub stored: bool,
+    /// Variables for the chat template, besides those of the run.
+    pub switches: serde_json::Map<String, serde_json::Value>,
 }

@@ -59,6 +59,7 @@ pub(super) fn parse(body: &Json) -> Result<ModelRequest, ApiError> {
         stream_usage: true,
         log_probs: false,
         stored: true,
+        switches: serde_json::Map::new(),
     })
 }
 

@@ -51,7 +51,7 @@ impl Session<'_> {
             }
             None => (Rendered::default(), false),
         };
-        let extended = self.chat.extend(&before, &messages, &request.functions, sampled_stop);
+        let extended = self.chat.extend_with(&before, &messages, &request.functions, sampled_stop, &request.switches);
         let (extension, rendered) = extended.map_err(|error| refused(&error))?;
         let known_messages = continued.map_or(0, |continued| continued.messages);
         let (parent, prefix, given) = match (extension, continued) {

@@ -21,6 +21,8 @@ use crate::scoring::reward_call::{RewardCall, ScoreOutcome};
 
 /// Maximum number of turns of a trial: those that the conformance suite allows an oracle.
 const MAX_TURNS: u32 = 300;
+/// Turns of an episode that is shown without an oracle.
+const SHOWN_TURNS: u32 = 2;
 
 /// Reason why no first prompt of a task is known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -153,6 +155,31 @@ impl Rollout {
             },
             Err(error) => NoPrompt::Failed(error.to_string()),
         })
+    }
+
+    /// The texts of the contexts of a whole episode as policies would read them: the oracle plays, or without one each reply
+    /// is empty, for [`SHOWN_TURNS`] turns.
+    ///
+    /// # Errors
+    /// The reason why there are none.
+    pub async fn shown_episode(&self, task: &TaskRef, seed: Seed, context: usize) -> Result<Vec<String>, NoPrompt> {
+        if self.calls_out() {
+            return Err(NoPrompt::CallsOut);
+        }
+        if self.agent.is_some() {
+            return Err(NoPrompt::Agent);
+        }
+        let silent = ScriptedPolicy::new(context, |_: &GenerateRequest| self.stop.iter().copied().take(1).collect());
+        let by_oracle = self.oracle_can_play() && !self.context.asks_for_notes();
+        let (actor, turns) = match by_oracle {
+            true => (Actor::Oracle, MAX_TURNS),
+            false => (Actor::Policy(&silent), SHOWN_TURNS),
+        };
+        let plan = EpisodePlan { turns: Some(turns), ..plan(task, seed) };
+        let failed = |why: String| NoPrompt::Failed(why);
+        let record = play(self, plan, actor).await.map_err(|error| failed(error.to_string()))?;
+        let texts = record.segments.iter().map(|segment| self.chat.decode(segment.tokens()));
+        texts.collect::<Result<_, _>>().map_err(|error| failed(error.to_string()))
     }
 
     /// Names of the functions that the seats may call at the start of a task. `None` if a plugin fails or can make outbound

@@ -52,7 +52,9 @@ impl Session {
             let rewards = seat_rewards(&groups, &self.seats.seats);
             let signal = of_models.iter().any(|own| has_signal(&groups, &compared, &own.algorithm));
             let cut = self.cuts.step(&self.file, self.progress.stage, figures.cut_replies);
-            cut.iter().for_each(|warning| self.reporter.warn(warning));
+            let format = self.environments.first().rollout.chat().tool_format();
+            let unread = self.call_watch.step(format, groups.iter().flatten());
+            cut.iter().chain(&unread).for_each(|warning| self.reporter.warn(warning));
             if stage.shuffle_rewards {
                 self.shuffle_rewards(step, &mut groups);
             }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::pin::Pin;
 
-use gymkhana_config::{RlStage, RunFile, Stage};
+use gymkhana_config::{RlStage, RunFile, Stage, ToolsInPrompt};
 use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{Seed, TaskRef};
 use gymkhana_rollout::{ContextStrategy, PluginSet, ProbeError, SamplingPlan, SeatPlayer, TurnProbe};
@@ -71,7 +71,7 @@ pub(crate) const SEATED: [Check<Seated>; 2] = [Check::Read(served_model_is_updat
 
 /// Checks of the run file against the models and, when resuming, against the run's folder. The last ones start episodes
 /// of the first training task of each environment.
-pub(crate) const OPENED: [Check<Opened>; 10] = [
+pub(crate) const OPENED: [Check<Opened>; 11] = [
     Check::Read(run_file_holds),
     Check::Read(same_run),
     Check::Read(checkpoint_agrees),
@@ -82,6 +82,7 @@ pub(crate) const OPENED: [Check<Opened>; 10] = [
     Check::Call(oracle_can_play),
     Check::Call(prompts_fit),
     Check::Call(conversations_call_offered),
+    Check::Call(template_shows_all),
 ];
 
 /// Checks of a run that is about to train. A plan of a run leaves them out, because they change the server.
@@ -322,6 +323,25 @@ fn conversations_call_offered(run: &Opened) -> Checked<'_> {
                 ));
             }
         }
+        Ok(())
+    })
+}
+
+/// Warns of what the chat template leaves out and of what it reveals too little of.
+fn template_shows_all(run: &Opened) -> Checked<'_> {
+    Box::pin(async {
+        let report = run.environments.first().rollout.chat().report();
+        let mut warnings = report.warnings(run.file.policy.system.is_some());
+        let confirmed = run.file.policy.tools_in_prompt == ToolsInPrompt::System;
+        for environment in run.environments.iter() {
+            // A plugin that fails here fails in the run too, with its reason.
+            let offered = environment.rollout.offered_functions(&first_task(environment), Seed(run.file.seed)).await;
+            if !confirmed && offered.is_some_and(|functions| !functions.is_empty()) {
+                warnings.extend(report.warnings_of_tools());
+                break;
+            }
+        }
+        warnings.iter().for_each(|warning| run.reporter.warn(warning));
         Ok(())
     })
 }

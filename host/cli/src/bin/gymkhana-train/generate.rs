@@ -31,7 +31,7 @@ pub fn generate(args: &GenerateArgs, printer: &Printer) -> CliResult<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     runtime.block_on(async {
         let folder = Models::of(checkpoint, &printer.reporter()).await?;
-        let chat = chat_format(&ModelFiles::read(&folder).user_error()?, args.raw)?;
+        let chat = chat_format(&ModelFiles::read(&folder).user_error()?, args)?;
         let tokens =
             if args.raw { chat.encode_raw(&prompt).user_error()? } else { conversation(args, &prompt, &chat)? };
         if tokens.is_empty() {
@@ -86,13 +86,14 @@ fn read_input() -> CliResult<String> {
     Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
 }
 
-/// Chat format of the model; `raw` replaces its template.
-fn chat_format(files: &ModelFiles, raw: bool) -> CliResult<ChatFormat> {
+/// Chat format of the model; `--raw` replaces its template.
+fn chat_format(files: &ModelFiles, args: &GenerateArgs) -> CliResult<ChatFormat> {
     let mut texts = chat_files(files);
-    if raw {
+    if args.raw {
         texts = ChatFiles { template: Some(NO_TEMPLATE.to_owned()), ..texts };
     }
-    ChatFormat::new(&texts).user_error()
+    let chat = ChatFormat::new(&texts).user_error()?;
+    Ok(if args.template.is_empty() { chat } else { chat.with_switches(args.template.iter().cloned().collect()) })
 }
 
 /// A message in JSON.
