@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{Path, RawQuery, State};
@@ -16,7 +17,7 @@ use crate::access::{Access, admit};
 use crate::error::{PageError, Problem};
 use crate::query::Query;
 use crate::replayer::Replayer;
-use crate::state::App;
+use crate::state::{App, Pace};
 use crate::{episode, episodes, layout, live, overview, replay, rewards};
 
 /// Writes a page on a thread that may wait for files.
@@ -25,8 +26,14 @@ async fn page(app: App, write: impl FnOnce(&App) -> Result<Markup, Problem> + Se
     let place = Arc::clone(app.writers()).acquire_owned().await;
     let writer = app.clone();
     let written = tokio::task::spawn_blocking(move || {
-        let _place = place;
-        write(&writer)
+        let begun = Instant::now();
+        let written = write(&writer);
+        let rest = writer.rest(begun.elapsed());
+        drop(tokio::runtime::Handle::current().spawn(async move {
+            tokio::time::sleep(rest).await;
+            drop(place);
+        }));
+        written
     });
     match written.await.unwrap_or(Err(Problem::Panicked)) {
         Ok(page) => Html(page.into_string()).into_response(),
@@ -39,7 +46,17 @@ async fn page(app: App, write: impl FnOnce(&App) -> Result<Markup, Problem> + Se
 /// # Errors
 /// If a run cannot be opened.
 pub fn router(runs: &[PathBuf], access: Access, replayer: Option<Replayer>) -> Result<Router, PageError> {
-    let app = App::open(runs, replayer)?;
+    paced(runs, access, replayer, Pace::Full)
+}
+
+/// The same with a pace.
+pub(crate) fn paced(
+    runs: &[PathBuf],
+    access: Access,
+    replayer: Option<Replayer>,
+    pace: Pace,
+) -> Result<Router, PageError> {
+    let app = App::open(runs, replayer, pace)?;
     let replays = match app.replays() {
         Some(_) => Router::new().route("/runs/{run}/episodes/{id}/replay", get(replay_page).post(replay_result)),
         None => Router::new(),

@@ -9,7 +9,8 @@ use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, Listener, Server, 
 use crate::access::{Access, Token};
 use crate::error::PageError;
 use crate::replayer::Replayer;
-use crate::routes::router;
+use crate::routes::paced;
+use crate::state::Pace;
 
 /// Limits of the page's connections: a browser opens six, one of them for live updates.
 const LIMITS: ConnectionLimits = ConnectionLimits {
@@ -24,6 +25,7 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
 pub struct Place {
     listener: Listener,
     access: Access,
+    pace: Pace,
 }
 
 impl Place {
@@ -36,7 +38,14 @@ impl Place {
         Access::new(address, token.clone())?;
         let listener = Listener::bind(address)?;
         let access = Access::new(listener.address(), token)?;
-        Ok(Self { listener, access })
+        Ok(Self { listener, access, pace: Pace::Full })
+    }
+
+    /// The same for a page in the process of a run: it leaves the processor to the run.
+    #[must_use]
+    pub fn beside_run(mut self) -> Self {
+        self.pace = Pace::BesideRun;
+        self
     }
 
     /// Bound address; a requested port 0 is replaced by the assigned port.
@@ -54,7 +63,7 @@ impl Place {
         if replayer.is_some() && !address.ip().is_loopback() {
             return Err(PageError::ReplayFromElsewhere(address));
         }
-        let server = Server::new(router(runs, self.access, replayer)?, HostNames::at(address, false, &[]));
+        let server = Server::new(paced(runs, self.access, replayer, self.pace)?, HostNames::at(address, false, &[]));
         Ok(Page { listener: self.listener, server })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
@@ -14,6 +15,18 @@ const STREAMS: usize = 64;
 /// Most pages that are written at a time. The others wait.
 const WRITERS: usize = 8;
 
+/// Work of the page relative to its pauses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// Up to [`WRITERS`] pages at a time.
+    Full,
+    /// One page at a time, and a pause of [`REST`] times its duration after each: the processor belongs to the run.
+    BesideRun,
+}
+
+/// Pause after a page beside a run, in durations of the page.
+const REST: u32 = 4;
+
 /// The runs, shared by all requests.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Shared>);
@@ -22,16 +35,19 @@ struct Shared {
     runs: Vec<Run>,
     streams: Arc<Semaphore>,
     writers: Arc<Semaphore>,
+    pace: Pace,
     replays: Option<Replays>,
 }
 
 impl App {
     /// Opens runs, whose episodes can be replayed if there is a replayer.
-    pub fn open(runs: &[PathBuf], replayer: Option<Replayer>) -> Result<Self, PageError> {
+    pub fn open(runs: &[PathBuf], replayer: Option<Replayer>, pace: Pace) -> Result<Self, PageError> {
+        let writers = if pace == Pace::Full { WRITERS } else { 1 };
         Ok(Self(Arc::new(Shared {
             runs: Run::open_all(runs)?,
             streams: Arc::new(Semaphore::new(STREAMS)),
-            writers: Arc::new(Semaphore::new(WRITERS)),
+            writers: Arc::new(Semaphore::new(writers)),
+            pace,
             replays: replayer.map(Replays::new),
         })))
     }
@@ -54,6 +70,14 @@ impl App {
     /// Places for readers of live updates.
     pub fn streams(&self) -> &Arc<Semaphore> {
         &self.0.streams
+    }
+
+    /// Pause before the next page after one that took this time.
+    pub fn rest(&self, took: Duration) -> Duration {
+        match self.0.pace {
+            Pace::Full => Duration::ZERO,
+            Pace::BesideRun => took * REST,
+        }
     }
 
     /// Places for pages that are being written.

@@ -30,6 +30,8 @@ pub(crate) struct Encoder {
     marks: Marks,
     /// Bytes of each token, for tokenizers that a table can decode.
     token_bytes: Option<TokenBytes>,
+    /// Most bytes of a text that one token stands for; none if they have no bound.
+    longest: Option<usize>,
     /// Tokens of texts of the template between two marks.
     memo: Memo<String, Arc<[u32]>>,
 }
@@ -63,7 +65,14 @@ impl Encoder {
         let tokenizer = Tokenizer::from_bytes(file.to_string()).map_err(|error| error.to_string())?;
         let marks = Marks::of(&tokenizer, file)?;
         let token_bytes = TokenBytes::of(&tokenizer, file);
-        Ok(Self { tokenizer: Arc::new(tokenizer), marks, token_bytes, memo: Memo::default() })
+        let longest = tokenizer.get_vocab(true).keys().map(String::len).max();
+        let longest = longest.filter(|_| bounds_texts(file)).map(|bytes| bytes.saturating_mul(SHORTENING));
+        Ok(Self { tokenizer: Arc::new(tokenizer), marks, token_bytes, longest, memo: Memo::default() })
+    }
+
+    /// Most bytes of a text that this number of tokens stands for; none if they have no bound.
+    pub(crate) fn most_bytes(&self, tokens: usize) -> Option<usize> {
+        self.longest.map(|longest| tokens.saturating_mul(longest))
     }
 
     /// The tokenizer with its added tokens.
@@ -253,6 +262,28 @@ impl Encoder {
             None => decode_with(&self.tokenizer, tokens),
         }
     }
+}
+
+/// Factor by which Unicode's normal forms shorten a text at most.
+const SHORTENING: usize = 4;
+
+/// Whether the length of a text bounds its number of tokens: no token stands for unknown text of any length, and no
+/// normaliser removes text.
+fn bounds_texts(file: &Json) -> bool {
+    fn keeps(normalizer: &Json) -> bool {
+        match normalizer["type"].as_str() {
+            None | Some("NFC" | "NFD" | "NFKC" | "NFKD" | "Prepend" | "ByteLevel") => true,
+            Some("Sequence") => normalizer["normalizers"].as_array().is_some_and(|parts| parts.iter().all(keeps)),
+            Some("Replace") => {
+                let (pattern, content) = (normalizer["pattern"]["String"].as_str(), normalizer["content"].as_str());
+                pattern.zip(content).is_some_and(|(pattern, content)| pattern.len() <= content.len())
+            }
+            Some(_) => false,
+        }
+    }
+    let model = &file["model"];
+    let knows_all = model["byte_fallback"] == true || model["unk_token"].is_null() && model["unk_id"].is_null();
+    knows_all && keeps(&file["normalizer"])
 }
 
 /// The text of tokens, marks included.

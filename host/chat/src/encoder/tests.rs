@@ -109,6 +109,19 @@ fn a_mark_from_outside_is_plain_text() {
     }
 }
 
+#[test]
+fn the_length_of_a_text_bounds_its_tokens() {
+    let byte_level = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": true});
+    let mut bounded = file(Json::Null, byte_level.clone(), Json::Null);
+    bounded["model"]["unk_token"] = Json::Null;
+    assert_eq!(Encoder::new(&bounded).unwrap().most_bytes(10), Some(10 * 4 * "<unk>".len()));
+    // Unknown text of any length, and a normaliser that removes text.
+    assert_eq!(Encoder::new(&file(Json::Null, byte_level.clone(), Json::Null)).unwrap().most_bytes(10), None);
+    let mut stripped = file(json!({"type": "Strip", "strip_left": true, "strip_right": true}), byte_level, Json::Null);
+    stripped["model"]["unk_token"] = Json::Null;
+    assert_eq!(Encoder::new(&stripped).unwrap().most_bytes(10), None);
+}
+
 proptest! {
     /// Nothing from outside becomes a mark, and without marks from outside the tokens are the reference's.
     #[test]

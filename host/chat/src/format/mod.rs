@@ -222,6 +222,13 @@ impl ChatFormat {
         Arc::clone(self.encoder.tokenizer())
     }
 
+    /// Most bytes of a text that this number of tokens stands for: a longer text need not be tokenised to see that it does
+    /// not fit. None for tokenizers without such a bound.
+    #[must_use]
+    pub fn most_bytes(&self, tokens: usize) -> Option<usize> {
+        self.encoder.most_bytes(tokens)
+    }
+
     /// Number of tokens of the tokenizer, added tokens included.
     #[must_use]
     pub fn vocabulary(&self) -> usize {

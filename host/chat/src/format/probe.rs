@@ -58,7 +58,9 @@ impl ChatFormat {
         let with_tools = self.probe(&[&user], &functions, ReplyForm::StandIn);
         self.shown = Shown {
             system: shows_system.is_some_and(|text| holds(&text, Author::Run)),
-            tools: with_tools.is_some_and(|rendered| rendered.text.contains(PROBE)),
+            // A template that reads the list and writes none of it leaves it out on purpose.
+            tools: with_tools.is_some_and(|rendered| rendered.text.contains(PROBE))
+                || self.template(true).names().any(|name| name == "tools"),
             ..Shown::default()
         };
         let functions = if self.shown.tools { &functions[..] } else { &[] };

@@ -9,7 +9,7 @@ use arrow_schema::ArrowError;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Map, Value as Json};
 
-use super::value::{Unsupported, value};
+use super::value::{Room, Unread, value};
 use super::{Record, Records, messages, open, pages};
 use crate::error::{DataError, Place};
 
@@ -60,10 +60,13 @@ impl<I: Iterator<Item = Result<RecordBatch, ArrowError>>> Iterator for Batches<I
                 Err(error) => return Some(Err(wrong(&self.path, self.format, &error))),
             }
         }
-        let (columns, left_out) = columns(self.batch.as_ref()?, self.row);
+        let (columns, left_out) = match columns(self.batch.as_ref()?, self.row) {
+            Some((columns, left_out)) => (super::within_row(columns), left_out),
+            None => (Err(super::too_large()), vec![]),
+        };
         (self.row, self.number) = (self.row + 1, self.number + 1);
         let place = Place { file: self.path.clone(), unit: "row", number: self.number };
-        Some(Ok(Record { place, split: self.split.clone(), columns: super::within_row(columns), left_out }))
+        Some(Ok(Record { place, split: self.split.clone(), columns, left_out }))
     }
 }
 
@@ -71,14 +74,60 @@ fn wrong(path: &Path, format: &'static str, error: &ArrowError) -> DataError {
     DataError::Format { path: path.to_owned(), format, why: error.to_string() }
 }
 
-/// Columns of a row, and those that have no form in JSON, with their types.
-fn columns(batch: &RecordBatch, row: usize) -> (Map<String, Json>, Vec<(String, String)>) {
-    let (mut columns, mut left_out) = (Map::new(), Vec::new());
+/// Columns of a row.
+type Columns = Map<String, Json>;
+
+/// Columns of a row, and those that have no form in JSON, with their types; `None` for a row that is too large.
+fn columns(batch: &RecordBatch, row: usize) -> Option<(Columns, Vec<(String, String)>)> {
+    let (mut columns, mut left_out, mut room) = (Map::new(), Vec::new(), Room::of_row());
     for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-        match value(array, row) {
+        match value(array, row, &mut room) {
             Ok(value) => drop(columns.insert(field.name().clone(), value)),
-            Err(Unsupported(kind)) => left_out.push((field.name().clone(), kind.to_string())),
+            Err(Unread::Type(kind)) => left_out.push((field.name().clone(), kind.to_string())),
+            Err(Unread::TooLarge) => return None,
         }
     }
-    (columns, left_out)
+    Some((columns, left_out))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::types::Int32Type;
+    use arrow_array::{
+        Array, ArrayRef, DictionaryArray, FixedSizeListArray, Int32Array, ListArray, NullArray, StringArray,
+    };
+    use arrow_buffer::OffsetBuffer;
+    use arrow_schema::{DataType, Field};
+
+    use super::*;
+
+    fn read(array: ArrayRef) -> Option<Columns> {
+        let batch = RecordBatch::try_from_iter([("prompt", array)]).expect("a batch");
+        columns(&batch, 0).map(|(columns, _)| columns)
+    }
+
+    /// A list of values that take no bytes in the file.
+    fn nothing(count: i32) -> ArrayRef {
+        let field = Arc::new(Field::new("item", DataType::Null, true));
+        Arc::new(FixedSizeListArray::new(field, count, Arc::new(NullArray::new(count as usize)), None))
+    }
+
+    /// A list whose values are one text.
+    fn repeated(count: i32, bytes: usize) -> ArrayRef {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(bytes)]));
+        let keys = Int32Array::from(vec![0; count as usize]);
+        let values = DictionaryArray::<Int32Type>::new(keys, texts);
+        let field = Arc::new(Field::new("item", values.data_type().clone(), true));
+        Arc::new(ListArray::new(field, OffsetBuffer::from_lengths([count as usize]), Arc::new(values), None))
+    }
+
+    #[test]
+    fn a_row_is_measured_before_it_is_made() {
+        assert_eq!(read(nothing(2_000_000_000)), None);
+        assert_eq!(read(repeated(20_000, 1 << 20)), None);
+        assert_eq!(read(nothing(3)).expect("a row")["prompt"], serde_json::json!([null, null, null]));
+        assert_eq!(read(repeated(2, 1)).expect("a row")["prompt"], serde_json::json!(["x", "x"]));
+    }
 }

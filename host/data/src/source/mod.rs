@@ -118,9 +118,13 @@ fn open_text(path: &Path) -> Result<File, DataError> {
 /// Columns of a row, unless they are larger than a row may be.
 fn within_row(columns: Map<String, Json>) -> Result<Map<String, Json>, String> {
     if stored_bytes(&columns) > u64::from(MAX_ROW_BYTES) {
-        return Err(format!("the row has more than {MAX_ROW_BYTES} bytes"));
+        return Err(too_large());
     }
     Ok(columns)
+}
+
+fn too_large() -> String {
+    format!("the row has more than {MAX_ROW_BYTES} bytes")
 }
 
 /// The error about a file of an unknown format.

@@ -7,29 +7,59 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, StructArray, downcast_dictionary_array};
 use arrow_schema::DataType;
+use gymkhana_rows::MAX_ROW_BYTES;
 use serde_json::{Map, Value as Json};
 
 use super::calendar::date_or_time;
 
-/// A type that has no JSON form here.
-pub(super) struct Unsupported(pub DataType);
+/// A value that cannot be read.
+pub(super) enum Unread {
+    /// A type that has no JSON form here.
+    Type(DataType),
+    /// More bytes than a row may have.
+    TooLarge,
+}
+
+/// Bytes that the values of a row may still take.
+pub(super) struct Room(u64);
+
+/// Bytes that a value takes besides its text.
+const VALUE_BYTES: u64 = 4;
+
+impl Room {
+    /// Room for a row.
+    pub(super) fn of_row() -> Self {
+        Self(u64::from(MAX_ROW_BYTES))
+    }
+
+    /// Takes the room of a value with this number of bytes, before the value is made.
+    fn take(&mut self, bytes: usize) -> Result<(), Unread> {
+        let left = self.0.checked_sub(VALUE_BYTES.saturating_add(bytes as u64));
+        self.0 = left.ok_or(Unread::TooLarge)?;
+        Ok(())
+    }
+}
 
 /// Value in a row of an array. A float that is not finite becomes `null`, a decimal a text with all its digits, and bytes
 /// a text if they are UTF-8.
-pub(super) fn value(array: &ArrayRef, row: usize) -> Result<Json, Unsupported> {
+pub(super) fn value(array: &ArrayRef, row: usize, room: &mut Room) -> Result<Json, Unread> {
+    room.take(0)?;
     if array.is_null(row) {
         return Ok(Json::Null);
     }
     if let Some(text) = date_or_time(array, row) {
         return Ok(text);
     }
-    let text = |bytes: &[u8]| std::str::from_utf8(bytes).map(Json::from).map_err(|_| unsupported(array));
+    let mut text = |bytes: &[u8]| {
+        room.take(bytes.len())?;
+        std::str::from_utf8(bytes).map(Json::from).map_err(|_| unsupported(array))
+    };
     Ok(match array.data_type() {
         DataType::Null => Json::Null,
         DataType::Boolean => array.as_boolean().value(row).into(),
-        DataType::Utf8 => array.as_string::<i32>().value(row).into(),
-        DataType::LargeUtf8 => array.as_string::<i64>().value(row).into(),
-        DataType::Utf8View => array.as_string_view().value(row).into(),
+        DataType::Utf8 => text(array.as_string::<i32>().value(row).as_bytes())?,
+        DataType::LargeUtf8 => text(array.as_string::<i64>().value(row).as_bytes())?,
+        DataType::Utf8View => text(array.as_string_view().value(row).as_bytes())?,
         DataType::Int8 => array.as_primitive::<Int8Type>().value(row).into(),
         DataType::Int16 => array.as_primitive::<Int16Type>().value(row).into(),
         DataType::Int32 => array.as_primitive::<Int32Type>().value(row).into(),
@@ -48,15 +78,15 @@ pub(super) fn value(array: &ArrayRef, row: usize) -> Result<Json, Unsupported> {
         DataType::Binary => text(array.as_binary::<i32>().value(row))?,
         DataType::LargeBinary => text(array.as_binary::<i64>().value(row))?,
         DataType::BinaryView => text(array.as_binary_view().value(row))?,
-        DataType::Dictionary(..) => category(array, row)?,
-        DataType::Map(..) => map(&array.as_map().value(row))?,
-        DataType::List(_) => list(&array.as_list::<i32>().value(row))?,
-        DataType::LargeList(_) => list(&array.as_list::<i64>().value(row))?,
-        DataType::FixedSizeList(..) => list(&array.as_fixed_size_list().value(row))?,
+        DataType::Dictionary(..) => category(array, row, room)?,
+        DataType::Map(..) => map(&array.as_map().value(row), room)?,
+        DataType::List(_) => list(&array.as_list::<i32>().value(row), room)?,
+        DataType::LargeList(_) => list(&array.as_list::<i64>().value(row), room)?,
+        DataType::FixedSizeList(..) => list(&array.as_fixed_size_list().value(row), room)?,
         DataType::Struct(fields) => {
             let columns = fields.iter().zip(array.as_struct().columns());
             let entry = |(field, column): (&arrow_schema::FieldRef, &ArrayRef)| {
-                value(column, row).map(|value| (field.name().clone(), value))
+                value(column, row, room).map(|value| (field.name().clone(), value))
             };
             Json::Object(columns.map(entry).collect::<Result<Map<_, _>, _>>()?)
         }
@@ -64,25 +94,25 @@ pub(super) fn value(array: &ArrayRef, row: usize) -> Result<Json, Unsupported> {
     })
 }
 
-fn list(values: &ArrayRef) -> Result<Json, Unsupported> {
-    (0..values.len()).map(|row| value(values, row)).collect()
+fn list(values: &ArrayRef, room: &mut Room) -> Result<Json, Unread> {
+    (0..values.len()).map(|row| value(values, row, room)).collect()
 }
 
-fn unsupported(array: &ArrayRef) -> Unsupported {
-    Unsupported(array.data_type().clone())
+fn unsupported(array: &ArrayRef) -> Unread {
+    Unread::Type(array.data_type().clone())
 }
 
 /// Value of a category, such as a column of pandas.
-fn category(array: &ArrayRef, row: usize) -> Result<Json, Unsupported> {
+fn category(array: &ArrayRef, row: usize, room: &mut Room) -> Result<Json, Unread> {
     downcast_dictionary_array!(
-        array => array.key(row).map_or(Ok(Json::Null), |key| value(array.values(), key)),
-        other => Err(Unsupported(other.clone())),
+        array => array.key(row).map_or(Ok(Json::Null), |key| value(array.values(), key, room)),
+        other => Err(Unread::Type(other.clone())),
     )
 }
 
 /// Entries of a map: an object if the keys are texts, else a list of pairs.
-fn map(entries: &StructArray) -> Result<Json, Unsupported> {
-    let (keys, values) = (list(entries.column(0))?, list(entries.column(1))?);
+fn map(entries: &StructArray, room: &mut Room) -> Result<Json, Unread> {
+    let (keys, values) = (list(entries.column(0), room)?, list(entries.column(1), room)?);
     let (Json::Array(keys), Json::Array(values)) = (keys, values) else { return Ok(Json::Null) };
     let pairs = keys.into_iter().zip(values);
     if entries.column(0).data_type().is_string() {

@@ -388,8 +388,13 @@ impl<'a> Session<'a> {
         // Checked before the messages become tokens, which take many times their bytes.
         let keys: Vec<Key> = request.messages.iter().map(Key::of_message).collect();
         let bytes = self.transcript.bytes_with(&request.messages, &keys, limits.bytes)?;
-        let prompt = self.prompt(&request, keys)?;
         let context = limits.context_tokens.min(self.policy.context());
+        let length: usize = request.messages.iter().map(|message| message.text.len()).sum();
+        if self.chat.most_bytes(context).is_some_and(|most| length > most) {
+            self.spent.get_or_insert(SpentLimit::Context);
+            return Err(too_long(format!("messages of {length} bytes do not fit the context of {context} tokens")));
+        }
+        let prompt = self.prompt(&request, keys)?;
         if prompt.tokens.len() >= context {
             self.spent.get_or_insert(SpentLimit::Context);
             return Err(context_full(prompt.tokens.len(), context));
@@ -481,11 +486,11 @@ fn policy_failed() -> ApiError {
 }
 
 fn context_full(tokens: usize, context: usize) -> ApiError {
-    let message = format!(
-        "prompt is too long: {tokens} tokens leave no room for a reply in the context of {context}\nhint: shorten the \
-         messages"
-    );
-    ApiError::new(ErrorClass::ContextFull, message)
+    too_long(format!("{tokens} tokens leave no room for a reply in the context of {context}"))
+}
+
+fn too_long(why: String) -> ApiError {
+    ApiError::new(ErrorClass::ContextFull, format!("prompt is too long: {why}\nhint: shorten the messages"))
 }
 
 #[cfg(test)]

@@ -22,6 +22,6 @@ pub async fn serve(place: Place, folder: PathBuf, printer: Printer) {
 }
 
 async fn open_and_serve(place: Place, folder: PathBuf) -> Result<(), PageError> {
-    place.open(&[folder], None)?.serve(pending()).await;
+    place.beside_run().open(&[folder], None)?.serve(pending()).await;
     Ok(())
 }
