@@ -35,6 +35,9 @@ impl ChatFormat {
         functions: &'f [Function],
     ) -> Result<Adapted<'m, 'f>, ChatError> {
         let mut adapted = Adapted { messages: messages.into_iter().map(Cow::Borrowed).collect(), functions };
+        if self.as_given {
+            return Ok(adapted);
+        }
         if !functions.is_empty() && self.tells_tools() {
             adapted.instruct(&self.tools_text(functions)?);
             adapted.functions = &[];

@@ -35,6 +35,12 @@ impl Default for Rendered {
 }
 
 impl Rendered {
+    /// The text, which the template wrote. Replies with sampled tokens may stand in it as a private character.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Whether the prompt has opened a thought that the reply continues.
     #[must_use]
     pub fn begun(&self) -> Begun {

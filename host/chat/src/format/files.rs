@@ -111,10 +111,14 @@ fn named(entry: &Json) -> Option<(String, String)> {
     Some((entry["name"].as_str()?.to_owned(), entry["template"].as_str()?.to_owned()))
 }
 
-/// A token's text in the tokenizer's configuration, which holds a string or an object with `content`; else empty.
-pub(super) fn token_text(config: &Json, key: &str) -> String {
-    let token = &config[key];
-    token.as_str().or_else(|| token["content"].as_str()).unwrap_or_default().to_owned()
+/// The named tokens of a tokenizer's configuration, which holds strings or objects with `content`. `bos_token` and
+/// `eos_token` come first and are empty if it lacks them.
+pub(super) fn named_tokens(config: &Json) -> Vec<(String, String)> {
+    let text = |key: &str| config[key].as_str().or_else(|| config[key]["content"].as_str()).map(str::to_owned);
+    let usual = ["bos_token", "eos_token"].map(|key| (key.to_owned(), text(key).unwrap_or_default()));
+    let others = ["unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
+    let others = others.into_iter().filter_map(|key| Some((key.to_owned(), text(key)?)));
+    usual.into_iter().chain(others).collect()
 }
 
 pub(super) fn parse(text: &str, file: &'static str) -> Result<Json, ChatError> {

@@ -27,7 +27,7 @@ use crate::tool_call::ToolFormat;
 
 pub use extend::{Extension, Observed, Rendered};
 pub use files::ChatFiles;
-use files::{Templates, parse, token_text};
+use files::{Templates, named_tokens, parse};
 pub use probe::{ResultForm, Shown};
 pub use report::TemplateReport;
 
@@ -59,8 +59,8 @@ pub struct ChatFormat {
     templates: Templates,
     /// Variables of the run for the template.
     switches: Map<String, Json>,
-    bos_token: String,
-    eos_token: String,
+    /// The tokenizer's named tokens, such as `bos_token`, for the template.
+    named_tokens: Vec<(String, String)>,
     tool_format: ToolFormat,
     /// Whether the template or the run named the tool-call format.
     tool_format_known: bool,
@@ -68,6 +68,8 @@ pub struct ChatFormat {
     thoughts: Option<ThoughtMarks>,
     earlier_thoughts: EarlierThoughts,
     tools_place: ToolsPlace,
+    /// Whether the template gets all messages as they are.
+    as_given: bool,
     /// Messages that the template shows.
     shown: Shown,
     /// Stop tokens by the template and the configuration.
@@ -101,13 +103,13 @@ impl ChatFormat {
             encoder,
             templates,
             switches: Map::new(),
-            bos_token: token_text(&config, "bos_token"),
-            eos_token: token_text(&config, "eos_token"),
+            named_tokens: named_tokens(&config),
             tool_format,
             tool_format_known,
             thoughts: Some(thoughts),
             earlier_thoughts: EarlierThoughts::default(),
             tools_place: ToolsPlace::default(),
+            as_given: false,
             shown: Shown::default(),
             template_stop: Vec::new(),
             stop: Vec::new(),
@@ -151,6 +153,14 @@ impl ChatFormat {
     #[must_use]
     pub fn with_tools_place(mut self, tools_place: ToolsPlace) -> Self {
         self.tools_place = tools_place;
+        self
+    }
+
+    /// Gives the template all messages and functions as they are, also those that it leaves out or refuses, as
+    /// `apply_chat_template` of transformers does. By default they are moved into messages that the template shows.
+    #[must_use]
+    pub fn with_messages_as_given(mut self) -> Self {
+        self.as_given = true;
         self
     }
 
@@ -288,10 +298,10 @@ impl ChatFormat {
         Setting {
             switches: &self.switches,
             own_switches: no_switches(),
-            bos_token: &self.bos_token,
-            eos_token: &self.eos_token,
+            named_tokens: &self.named_tokens,
             prompt,
             form,
+            plain_ids: self.shown.plain_ids,
         }
     }
 }

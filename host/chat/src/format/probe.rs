@@ -34,11 +34,20 @@ pub struct Shown {
     pub results: ResultForm,
     /// The form of replies with calls.
     pub(crate) replies: ReplyForm,
+    /// Whether it takes only ids of nine letters and digits, and refuses others.
+    pub(crate) plain_ids: bool,
 }
 
 impl Default for Shown {
     fn default() -> Self {
-        Self { tools: true, system: true, calls: true, results: ResultForm::default(), replies: ReplyForm::StandIn }
+        Self {
+            tools: true,
+            system: true,
+            calls: true,
+            results: ResultForm::default(),
+            replies: ReplyForm::StandIn,
+            plain_ids: true,
+        }
     }
 }
 
@@ -64,9 +73,12 @@ impl ChatFormat {
             ..Shown::default()
         };
         let functions = if self.shown.tools { &functions[..] } else { &[] };
-        let (reply, answer) = called();
+        let (reply, answer) = called("a1b2c3d4e");
         self.shown.calls = self.shows_calls(&user, &reply, functions);
         (self.shown.results, self.shown.replies) = self.probe_results([&user, &reply, &answer], functions);
+        self.shown.plain_ids = false;
+        let (reply, answer) = called("call_1-a");
+        self.shown.plain_ids = self.probe(&[&user, &reply, &answer], functions, ReplyForm::Calls).is_none();
         self
     }
 
@@ -109,7 +121,7 @@ impl ChatFormat {
         let tokens = self.encoder.tokens(Sourced { text: &rendered.text[end..], outside: &[] })?;
         let first = tokens.iter().position(|token| self.encoder.is_mark(*token));
         let is_next = |place: &usize| self.decode(&tokens[..*place]).is_ok_and(|before| before.trim().is_empty());
-        let eos = self.encoder.tokenizer().token_to_id(&self.eos_token);
+        let eos = self.encoder.tokenizer().token_to_id(&self.named_tokens[1].1);
         let mut stop: Vec<u32> = first.filter(is_next).map(|place| tokens[place]).into_iter().collect();
         stop.extend(eos.filter(|eos| !stop.contains(eos)));
         if stop.is_empty() { Err(ChatError::NoReply) } else { Ok(stop) }
@@ -117,8 +129,8 @@ impl ChatFormat {
 }
 
 /// A reply with a call, and the answer to it.
-fn called() -> (Message, Message) {
-    let call = SpokenCall { id: "a1b2c3d4e".to_owned(), name: PROBE.to_owned(), arguments: "{}".to_owned() };
+fn called(id: &str) -> (Message, Message) {
+    let call = SpokenCall { id: id.to_owned(), name: PROBE.to_owned(), arguments: "{}".to_owned() };
     let answered = AnsweredCall { id: call.id.clone(), name: call.name.clone() };
     let parts = SpokenParts { thoughts: None, message: String::new(), calls: vec![call] };
     (Message::reply("!", vec![0]).with_parts(parts), Message::of_text(Role::Tool, PROBE).answering(answered))

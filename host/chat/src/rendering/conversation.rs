@@ -54,6 +54,8 @@ pub(super) struct Conversation<'m> {
     messages: Vec<Numbered<'m>>,
     /// Number of sources of the tools, which come first.
     of_tools: u32,
+    /// Whether ids of calls are given in the form of [`plain_id`].
+    plain_ids: bool,
 }
 
 /// What decides about the shape of a rendering: roles, forms and classes of texts.
@@ -67,9 +69,14 @@ impl Bytes for Signature {
 }
 
 impl<'m> Conversation<'m> {
-    pub(super) fn new(tools: &'m ToolList, messages: impl IntoIterator<Item = &'m Message>, form: ReplyForm) -> Self {
+    pub(super) fn new(
+        tools: &'m ToolList,
+        messages: impl IntoIterator<Item = &'m Message>,
+        form: ReplyForm,
+        plain_ids: bool,
+    ) -> Self {
         let sources = tools.texts.iter().map(|text| Source { text: text.into(), author: Author::Run }).collect();
-        let mut conversation = Self { sources, messages: vec![], of_tools: number(tools.texts.len()) };
+        let mut conversation = Self { sources, messages: vec![], of_tools: number(tools.texts.len()), plain_ids };
         for (index, message) in messages.into_iter().enumerate() {
             conversation.push(index, message, form);
         }
@@ -91,6 +98,7 @@ impl<'m> Conversation<'m> {
             _ if message.tokens.is_empty() => MessageForm::Text,
             _ => MessageForm::StandIn,
         };
+        let given_id = if self.plain_ids { plain_id } else { nonempty_id };
         let mut add = |text: Cow<'m, str>| self.sources.push(Source { text, author });
         match (form, &message.parts) {
             (MessageForm::StandIn, _) => add(STAND_IN.into()),
@@ -98,7 +106,7 @@ impl<'m> Conversation<'m> {
                 add(parts.message.as_str().into());
                 add(parts.thoughts.as_deref().unwrap_or_default().into());
                 for SpokenCall { id, name, arguments } in &parts.calls {
-                    add(plain_id(id));
+                    add(given_id(id));
                     add(name.into());
                     add(arguments.into());
                 }
@@ -106,7 +114,7 @@ impl<'m> Conversation<'m> {
             _ => add(message.text.as_str().into()),
         }
         if let Some(AnsweredCall { id, name }) = &message.answers {
-            self.sources.push(Source { text: plain_id(id), author: Author::Run });
+            self.sources.push(Source { text: given_id(id), author: Author::Run });
             self.sources.push(Source { text: name.into(), author: Author::Run });
         }
         self.messages.push(Numbered { message, first, form });
@@ -170,6 +178,8 @@ impl<'m> Conversation<'m> {
         if let Some(parts) = parts {
             if *form == MessageForm::Parts && parts.thoughts.is_some() {
                 entries.push(("reasoning_content", self.value(first + 1)));
+                // The name that GPT-OSS reads; transformers gives both names too.
+                entries.insert(0, ("thinking", self.value(first + 1)));
             }
             if !parts.calls.is_empty() {
                 let calls = (0..).zip(&parts.calls).map(|(place, call)| self.call(call, first + 2 + 3 * place));
@@ -188,6 +198,11 @@ impl<'m> Conversation<'m> {
         let function = Value::dict([("name", self.value(source + 1)), ("arguments", arguments)]);
         Value::dict([("id", self.value(source)), ("type", Value::own("function")), ("function", function)])
     }
+}
+
+/// The id as it is; of an empty one a digest.
+fn nonempty_id(id: &str) -> Cow<'_, str> {
+    if id.is_empty() { plain_id(id) } else { id.into() }
 }
 
 /// An id of nine letters and digits, which all templates accept: the id itself if it is one, else a digest of it.

@@ -57,14 +57,16 @@ impl Rendered {
 pub(crate) struct Setting<'s> {
     /// Variables of the run, such as `enable_thinking`.
     pub switches: &'s Map<String, Json>,
-    pub bos_token: &'s str,
-    pub eos_token: &'s str,
+    /// The tokenizer's named tokens, such as `bos_token`: name and text.
+    pub named_tokens: &'s [(String, String)],
     /// Whether the rendering ends with the beginning of the policy's turn.
     pub prompt: bool,
     /// Variables of one request, which win; renderings with them are not cached.
     pub own_switches: &'s Map<String, Json>,
     /// The form in which replies with sampled tokens are given to the template.
     pub form: ReplyForm,
+    /// Whether the template takes only ids of nine letters and digits.
+    pub plain_ids: bool,
 }
 
 /// Renders a conversation. Renderings that do not depend on the messages' texts are cached with the tools.
@@ -77,7 +79,7 @@ pub(crate) fn render<'m>(
     messages: impl IntoIterator<Item = &'m Message>,
     setting: &Setting<'_>,
 ) -> Result<Rendered, ChatError> {
-    let conversation = Conversation::new(tools, messages, setting.form);
+    let conversation = Conversation::new(tools, messages, setting.form, setting.plain_ids);
     let signature = conversation.signature(setting.prompt).filter(|_| setting.own_switches.is_empty());
     if let Some(shape) = signature.as_ref().and_then(|signature| tools.shapes.known(signature)) {
         return Ok(shape.fill(&conversation));
@@ -85,10 +87,10 @@ pub(crate) fn render<'m>(
     let mut variables = vec![
         ("messages".to_owned(), conversation.messages()),
         ("tools".to_owned(), tools.value()),
+        ("documents".to_owned(), Value::none()),
         ("add_generation_prompt".to_owned(), Value::bool(setting.prompt)),
-        ("bos_token".to_owned(), Value::own(setting.bos_token)),
-        ("eos_token".to_owned(), Value::own(setting.eos_token)),
     ];
+    variables.extend(setting.named_tokens.iter().map(|(name, text)| (name.clone(), Value::own(text))));
     let switches = setting.switches.iter().chain(setting.own_switches);
     variables.extend(switches.map(|(name, value)| (name.clone(), Value::from_json(value))));
     let rendering = template.render(variables, &limits(conversation.bytes()))?;

@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Published chat templates, rendered and tokenised by this project and by transformers.
+
+compare.py --program PROGRAM --folder FOLDER [--report FILE] [--only NAME]: PROGRAM is the example `conversation` of the
+crate gymkhana-chat, FOLDER keeps the downloaded distributions. Fails if fewer than 95 % of the conversations of a template
+that the project accepts have the text and tokens of transformers.
+"""
+import argparse
+import collections
+import datetime
+import json
+import pathlib
+import subprocess
+import tempfile
+
+import growth
+import sources
+import tokenizer_files
+from conversations import CONVERSATIONS, with_marks
+from transformers import PreTrainedTokenizerFast
+from transformers.utils import chat_template_utils
+
+LEAST = 0.95
+# One template in this many is also tokenised with the other kinds of tokenizers.
+SAMPLE = 6
+
+
+class Date(datetime.datetime):
+    """The date that the project gives to templates."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return cls(2024, 7, 26)
+
+
+chat_template_utils.datetime = Date
+
+
+class Reference:
+    """A template in transformers."""
+
+    def __init__(self, paths, template):
+        self.tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(paths[0]), **tokenizer_files.NAMED)
+        self.tokenizer.chat_template = template
+
+    def apply(self, one, **options):
+        given = {"tools": one["tools"], "add_generation_prompt": True, **one["switches"], **options}
+        return self.tokenizer.apply_chat_template(one["messages"], **given)
+
+    def text(self, one):
+        """The text, or None and the reason."""
+        try:
+            return self.apply(one, tokenize=False), None
+        except Exception as error:
+            return None, f"{type(error).__name__}: {error}".splitlines()[0]
+
+    def tokens(self, one, **options):
+        return self.apply(one, tokenize=True, return_dict=False, **options)
+
+
+def ours(program, cases):
+    """The answers of the project's program."""
+    lines = "".join(json.dumps(case) + "\n" for case in cases)
+    run = subprocess.run([program], input=lines.encode(), stdout=subprocess.PIPE, check=True)
+    return [json.loads(line) for line in run.stdout.decode().split("\n") if line]
+
+
+def case(paths, one, **more):
+    keys = ("tokenizer", "config", "template")
+    return {**dict(zip(keys, map(str, paths))), **{key: one[key] for key in ("messages", "tools", "switches")}, **more}
+
+
+def excerpt(left, right):
+    """The place at which two texts or lists differ."""
+    at = next((at for at, pair in enumerate(zip(left, right)) if pair[0] != pair[1]), min(len(left), len(right)))
+    return f"at {at}: {left[max(0, at - 30):at + 50]!r} is not {right[max(0, at - 30):at + 50]!r}"
+
+
+class Row:
+    """The result of one template."""
+
+    def __init__(self, entry):
+        self.name, self.source = entry["name"], entry["source"]
+        self.counts, self.notes = collections.Counter(), []
+
+    def count(self, what, note=None):
+        self.counts[what] += 1
+        if note:
+            self.notes.append(f"{what}: {note}")
+
+
+def compare_given(row, reference, answers):
+    """Conversations as they are given."""
+    for one, answer in zip(CONVERSATIONS, answers):
+        text, reason = reference.text(one)
+        row.count("conversations")
+        if text is None:
+            if "error" in answer:
+                row.count("refused by both")
+            else:
+                row.count("refused by transformers only", f"{one['name']}: {reason}")
+        elif "error" in answer:
+            row.count("refused here only", f"{one['name']}: {answer['error']}")
+        elif text != answer["text"]:
+            row.count("other text", f"{one['name']}: {excerpt(answer['text'], text)}")
+        else:
+            row.count("equal text")
+            tokens = reference.tokens(one)
+            if tokens == answer["tokens"]:
+                row.count("equal tokens")
+            else:
+                row.count("other tokens", f"{one['name']}: {excerpt(answer['tokens'], tokens)}")
+
+
+def compare_usual(row, reference, given, usual):
+    """What the project changes by default must be what the template leaves out or refuses."""
+    for one, plain, told in zip(CONVERSATIONS, given, usual):
+        if plain == told or (plain.get("tokens") == told.get("tokens") and "tokens" in plain):
+            row.count("as given")
+            continue
+        text, _ = reference.text(one)
+        shown = text is not None and all(part in text for part in wanted(one))
+        if "error" in told:
+            row.count("refused by default")
+        elif shown:
+            row.count("moved without need", f"{one['name']}: {excerpt(told['text'], plain.get('text', ''))}")
+        else:
+            row.count("moved")
+
+
+def wanted(one):
+    """Words that a prompt has to hold: instructions, functions and results."""
+    for message in one["messages"]:
+        if message["role"] in ("system", "tool"):
+            yield from message["content"].split()
+        for call in message.get("tool_calls", []):
+            yield call["function"]["name"]
+    for tool in one["tools"] or []:
+        yield tool["function"]["name"]
+
+
+def compare_marks(row, reference, paths, program):
+    """No mark in a text may become a mark: the reference marks such texts itself."""
+    marks = [mark for mark in tokenizer_files.marks_of(reference.tokenizer.chat_template)][:12] or ["</s>"]
+    several = list(with_marks(marks))
+    for one, answer in zip(several, ours(program, [case(paths, one, as_given=True) for one in several])):
+        text, _ = reference.text(one)
+        if text is None or "error" in answer:
+            row.count("marks: refused")
+            continue
+        row.count("marks: equal text" if text == answer["text"] else "marks: other text")
+        controls = set(reference.tokenizer.added_tokens_decoder)
+        real = [token for token in answer["tokens"] if token in controls]
+        try:
+            expected = [token for token in reference.tokens(one, sanitize_control_tokens=True) if token in controls]
+        except Exception:
+            row.count("marks: no reference")
+            continue
+        if real == expected:
+            row.count("marks: none forged")
+        else:
+            row.count("marks: others", f"{one['name']}: {excerpt(real, expected)}")
+
+
+def compare_kinds(row, entry, folder, program):
+    """The same conversations with other kinds of tokenizers."""
+    for kind in list(tokenizer_files.KINDS)[1:]:
+        paths = tokenizer_files.write(folder / kind, entry["text"], kind)
+        reference = Reference(paths, entry["text"])
+        answers = ours(program, [case(paths, one, as_given=True) for one in CONVERSATIONS])
+        for one, answer in zip(CONVERSATIONS, answers):
+            text, _ = reference.text(one)
+            if text is None or "text" not in answer or text != answer["text"]:
+                continue
+            equal = reference.tokens(one) == answer["tokens"]
+            note = None if equal else f"{one['name']}: {excerpt(answer['tokens'], reference.tokens(one))}"
+            row.count(f"{kind}: {'equal' if equal else 'other'} tokens", note)
+
+
+def compare(entry, folder, program, sampled):
+    row = Row(entry)
+    paths = tokenizer_files.write(folder, entry["text"])
+    reference = Reference(paths, entry["text"])
+    given = ours(program, [case(paths, one, as_given=True) for one in CONVERSATIONS])
+    if "refused" in given[0]:
+        row.count("refused template", given[0]["refused"])
+        return row
+    compare_given(row, reference, given)
+    compare_usual(row, reference, given, ours(program, [case(paths, one) for one in CONVERSATIONS]))
+    compare_marks(row, reference, paths, program)
+    growth.compare(row, reference, lambda cases: ours(program, [case(paths, one, grow=True) for one in cases]))
+    if sampled:
+        compare_kinds(row, entry, folder, program)
+    return row
+
+
+def is_sound(row):
+    counts = row.counts
+    compared = counts["conversations"] - counts["refused by both"]
+    return bool(counts["refused template"]) or counts["equal tokens"] >= LEAST * compared
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", type=pathlib.Path, required=True)
+    parser.add_argument("--folder", type=pathlib.Path, required=True)
+    parser.add_argument("--report", type=pathlib.Path)
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    entries = sources.checked(sources.fetch(arguments.folder))
+    assert len(entries) >= 100 and len(CONVERSATIONS) >= 30
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, entry in enumerate(entries):
+            if arguments.only in entry["name"]:
+                made = pathlib.Path(folder) / str(number)
+                rows.append(compare(entry, made, arguments.program.resolve(), number % SAMPLE == 0))
+    totals = collections.defaultdict(collections.Counter)
+    for row in rows:
+        totals[row.source].update(row.counts)
+        totals[row.source]["templates"] += 1
+        print(f"{row.name}: {'' if is_sound(row) else 'FAILED '}{dict(row.counts)}")
+    for source, counts in totals.items():
+        print(source, json.dumps(counts, indent=1, sort_keys=True))
+    if arguments.report:
+        lines = [{"name": row.name, "counts": row.counts, "notes": row.notes} for row in rows]
+        arguments.report.write_text(json.dumps(lines, indent=1, ensure_ascii=False))
+    failed = [row.name for row in rows if not is_sound(row)]
+    assert not failed, f"less than {LEAST:.0%} equal: {failed}"
+
+
+if __name__ == "__main__":
+    main()
