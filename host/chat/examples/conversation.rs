@@ -1,11 +1,12 @@
 //! Renders conversations for comparisons with other implementations. Reads lines of JSON and writes a line for each.
 //!
-//! A line holds the paths `tokenizer`, `config` and `template`, `messages` and `tools` as `OpenAI`'s API takes them (with
+//! A line holds the paths `tokenizer`, `config` and `template`, the ids of `ends` of replies, `messages` and `tools` as `OpenAI`'s API takes them (with
 //! `reasoning_content`, and `name` in results), `switches` for the template, `as_given` if the template is to get messages
 //! that it leaves out, and `grow` for a context that grows turn by turn, in which replies have tokens.
 //!
-//! The answer is `error`, or `text`, `tokens` and `told` (what the host moves into messages that the template shows). With
-//! `grow` it is `turns`: for each prompt whether the context began again, its `tokens`, and those of the same conversation
+//! The answer is `error`, or `text`, `tokens` and `told` (whether the host moves tools, instructions and results into
+//! messages that the template shows) and `lists_contents`. With `grow` it is `turns`: for each prompt the number of
+//! `messages`, whether the context began again, the tokens `appended`, all `tokens`, and those of the same conversation
 //! without a context before it as `whole`.
 
 use std::error::Error;
@@ -24,7 +25,8 @@ fn main() -> Result<(), Failure> {
     let mut last: Option<(Json, Result<ChatFormat, String>)> = None;
     for line in std::io::stdin().lock().lines() {
         let case: Json = serde_json::from_str(&line?)?;
-        let files = json!([case["tokenizer"], case["config"], case["template"], case["switches"], case["as_given"]]);
+        let keys = ["tokenizer", "config", "template", "ends", "switches", "as_given"];
+        let files: Json = keys.iter().map(|key| case[*key].clone()).collect();
         if last.as_ref().is_none_or(|(known, _)| *known != files) {
             last = Some((files, format(&case).map_err(|error| reason(&*error))));
         }
@@ -46,7 +48,8 @@ fn reason(error: &dyn Error) -> String {
 fn format(case: &Json) -> Result<ChatFormat, Failure> {
     let read = |key: &str| std::fs::read_to_string(text(&case[key]));
     let (tokenizer, config, template) = (read("tokenizer")?, read("config")?, Some(read("template")?));
-    let mut format = ChatFormat::new(&ChatFiles { tokenizer, config, template, ends: vec![] })?;
+    let ends = list(&case["ends"]).iter().filter_map(Json::as_u64).filter_map(|id| id.try_into().ok()).collect();
+    let mut format = ChatFormat::new(&ChatFiles { tokenizer, config, template, ends })?;
     if let Some(switches) = case["switches"].as_object() {
         format = format.with_switches(switches.clone());
     }
@@ -67,7 +70,8 @@ fn answer(format: &ChatFormat, case: &Json) -> Result<Json, Failure> {
     let (Extension::Append(tokens) | Extension::Restart(tokens)) = extension;
     let report = format.report();
     let told = json!([report.tells_tools, report.folds_system, report.folds_results]);
-    Ok(json!({ "text": rendered.text(), "tokens": tokens, "told": told }))
+    let lists = report.lists_contents;
+    Ok(json!({ "text": rendered.text(), "tokens": tokens, "told": told, "lists_contents": lists }))
 }
 
 /// The prompts of a conversation whose replies are sampled.
@@ -81,13 +85,21 @@ fn grow(format: &ChatFormat, given: &[Json], functions: &[Function]) -> Result<J
         }
         let (extension, rendered) = format.extend(&before, &messages, functions, !turns.is_empty())?;
         let restarted = matches!(extension, Extension::Restart(_)) && !turns.is_empty();
-        match extension {
-            Extension::Append(tokens) => context.extend(tokens),
-            Extension::Restart(tokens) => context = tokens,
-        }
+        let appended = match extension {
+            Extension::Append(tokens) => {
+                context.extend_from_slice(&tokens);
+                tokens
+            }
+            Extension::Restart(tokens) => {
+                context = tokens;
+                vec![]
+            }
+        };
         let (whole, _) = format.extend(&Rendered::default(), &messages, functions, false)?;
         let (Extension::Append(whole) | Extension::Restart(whole)) = whole;
-        turns.push(json!({ "messages": place, "restarted": restarted, "tokens": context, "whole": whole }));
+        turns.push(json!({
+            "messages": place, "restarted": restarted, "appended": appended, "tokens": context, "whole": whole,
+        }));
         let Some(given) = given else { break };
         let mut reply = message(given, &messages);
         let parts = reply.parts.take().map(|parts| *parts).unwrap_or_default();

@@ -115,6 +115,20 @@ def unusual():
     yield one("two instructions", system("a"), system("b"), user("c"))
 
 
+def variants():
+    """Forms of calls beside those of CONVERSATIONS, counted by themselves: kind and conversation."""
+    weather = {"city": "Köln"}
+    for kind, content, number, arguments in [
+        ("content null", None, 1, weather), ("arguments as text", "", 1, '{"city": "Köln"}'), ("other ids", "", None, weather)
+    ]:
+        called, answered = call(arguments), result("12 °C")
+        if number is None:
+            called["id"] = answered["tool_call_id"] = "call_" + "a1B-" * 5
+        messages = [user("Weather?"), reply(content, calls=[called]), answered]
+        yield kind, one(kind, *messages, tools=TOOLS)
+        yield kind, one(kind, system("S"), *messages, reply("It is 12."), user("Thanks"), tools=TOOLS)
+
+
 CONVERSATIONS = [*flat(), *turns(), *calls(), *thoughts(), *unusual()]
 
 

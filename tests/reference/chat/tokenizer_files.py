@@ -5,8 +5,10 @@ import re
 
 BASE = pathlib.Path(__file__).parents[2] / "golden" / "chat" / "tokenizer.json"
 MARKS = re.compile(r"<\|[^|<>\s'\"{}]{1,60}\|>|<｜[^｜<>]{1,60}｜>|<\|?/?[A-Za-z_][\w:.-]{0,60}\|?>|<<?/?SYS>>?|"
-                   r"\[/?[A-Z_]{3,40}\]|\]?<[\]!~]b?[\[\]]|<[^\x00-\x7f][^<>\s'\"]{0,40}>")
+                   r"\[/?[A-Z_]{3,40}\]|\]~!b\[|\]~b\]|\[e~\[|\]<\]minimax\[>\[|<[^\x00-\x7f][^<>\s'\"]{0,40}>")
 NAMED = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+# Marks at which models end a reply with calls, by their `generation_config.json`.
+ENDS = ["<|call|>", "<|tool_response>"]
 SPACE = "\u2581"
 
 
@@ -67,7 +69,7 @@ KINDS = {
 
 
 def write(folder, template, kind="byte level"):
-    """Writes the files of a model with this template; returns the paths of its tokenizer and configuration."""
+    """Writes the files of a model with this template; returns their paths, and the ids of ENDS."""
     marks = marks_of(template)
     tokenizer = KINDS[kind](list(dict.fromkeys([*marks, *NAMED.values()])))
     folder.mkdir(parents=True, exist_ok=True)
@@ -75,4 +77,5 @@ def write(folder, template, kind="byte level"):
     config = {"tokenizer_class": "PreTrainedTokenizerFast", **NAMED}
     for path, text in zip(paths, [json.dumps(tokenizer), json.dumps(config), template]):
         path.write_bytes(text.encode())
-    return paths
+    ends = [token["id"] for token in tokenizer["added_tokens"] if token["content"] in ENDS]
+    return {**dict(zip(("tokenizer", "config", "template"), map(str, paths))), "ends": ends}

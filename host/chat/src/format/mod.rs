@@ -21,7 +21,7 @@ use crate::encoder::{Encoder, Sourced};
 use crate::error::ChatError;
 use crate::message::ReplyPiece;
 use crate::prompt_cache::{ToolList, ToolLists};
-use crate::rendering::{ReplyForm, Setting};
+use crate::rendering::{Given, ReplyForm, Setting};
 use crate::thoughts::ThoughtMarks;
 use crate::tool_call::ToolFormat;
 
@@ -72,6 +72,8 @@ pub struct ChatFormat {
     as_given: bool,
     /// Messages that the template shows.
     shown: Shown,
+    /// The form of ids and contents that the template takes.
+    given: Given,
     /// Stop tokens by the template and the configuration.
     template_stop: Vec<u32>,
     /// Those and the stop tokens of the tool-call format.
@@ -111,10 +113,12 @@ impl ChatFormat {
             tools_place: ToolsPlace::default(),
             as_given: false,
             shown: Shown::default(),
+            given: Given::default(),
             template_stop: Vec::new(),
             stop: Vec::new(),
             tool_lists: ToolLists::default(),
         };
+        format.probe_contents();
         format.template_stop = format.find_stop()?;
         let others = files.ends.iter().filter(|end| !format.template_stop.contains(end)).copied();
         format.template_stop.extend(others.collect::<Vec<u32>>());
@@ -301,7 +305,7 @@ impl ChatFormat {
             named_tokens: &self.named_tokens,
             prompt,
             form,
-            plain_ids: self.shown.plain_ids,
+            given: self.given,
         }
     }
 }

@@ -6,6 +6,7 @@ use super::ChatFormat;
 use crate::encoder::Sourced;
 use crate::error::ChatError;
 use crate::message::{AnsweredCall, Message, Role, SpokenCall, SpokenParts};
+use crate::prompt_cache::ToolLists;
 use crate::rendering::{self, Author, Rendered, ReplyForm};
 
 /// A word that no template holds.
@@ -34,8 +35,6 @@ pub struct Shown {
     pub results: ResultForm,
     /// The form of replies with calls.
     pub(crate) replies: ReplyForm,
-    /// Whether it takes only ids of nine letters and digits, and refuses others.
-    pub(crate) plain_ids: bool,
 }
 
 impl Default for Shown {
@@ -46,7 +45,6 @@ impl Default for Shown {
             calls: true,
             results: ResultForm::default(),
             replies: ReplyForm::StandIn,
-            plain_ids: true,
         }
     }
 }
@@ -54,16 +52,13 @@ impl Default for Shown {
 impl ChatFormat {
     /// The format with what its template shows.
     pub(super) fn probed(mut self) -> Self {
+        self.probe_contents();
         let user = Message::of_text(Role::User, "?");
         let system = Message::of_text(Role::System, PROBE);
-        let shows_system = self.probe(&[&system, &user], &[], ReplyForm::StandIn);
-        let function = Function {
-            name: PROBE.to_owned(),
-            description: PROBE.to_owned(),
-            parameters: "{\"type\": \"object\", \"properties\": {}}".to_owned(),
-            cost: 0.0,
-        };
-        let functions = [function];
+        let functions = [function()];
+        // Templates for tool use can fail without functions.
+        let usual = if self.probe(&[&user], &[], ReplyForm::StandIn).is_some() { &[][..] } else { &functions };
+        let shows_system = self.probe(&[&system, &user], usual, ReplyForm::StandIn);
         let with_tools = self.probe(&[&user], &functions, ReplyForm::StandIn);
         self.shown = Shown {
             system: shows_system.is_some_and(|text| holds(&text, Author::Run)),
@@ -74,17 +69,37 @@ impl ChatFormat {
         };
         let functions = if self.shown.tools { &functions[..] } else { &[] };
         let (reply, answer) = called("a1b2c3d4e");
-        self.shown.calls = self.shows_calls(&user, &reply, functions);
+        self.shown.calls = self.shows_calls(&[&user, &reply], functions)
+            || self.shows_calls(&[&user, &reply, &answer], functions);
         (self.shown.results, self.shown.replies) = self.probe_results([&user, &reply, &answer], functions);
-        self.shown.plain_ids = false;
+        self.given.plain_ids = false;
         let (reply, answer) = called("call_1-a");
-        self.shown.plain_ids = self.probe(&[&user, &reply, &answer], functions, ReplyForm::Calls).is_none();
+        self.given.plain_ids = self.probe(&[&user, &reply, &answer], functions, ReplyForm::Calls).is_none();
         self
     }
 
+    /// Finds whether the template takes contents as texts or as lists of parts: some templates of models with images show
+    /// only the parts of a list.
+    pub(super) fn probe_contents(&mut self) {
+        let (user, reply) = (Message::of_text(Role::User, PROBE), Message::reply("!", vec![0]));
+        self.given.parts = false;
+        for parts in [false, true, false] {
+            self.given.parts = parts;
+            // Shapes of the other form.
+            self.tool_lists = ToolLists::default();
+            let shown = [&[][..], &[function()][..]].map(|functions| {
+                let rendered = self.probe(&[&user, &reply], functions, ReplyForm::StandIn);
+                rendered.is_some_and(|rendered| holds(&rendered, Author::Observed))
+            });
+            if shown.contains(&true) {
+                return;
+            }
+        }
+    }
+
     /// Whether the template writes the calls of a reply.
-    fn shows_calls(&self, user: &Message, reply: &Message, functions: &[Function]) -> bool {
-        let written = self.probe(&[user, reply], functions, ReplyForm::Calls);
+    fn shows_calls(&self, messages: &[&Message], functions: &[Function]) -> bool {
+        let written = self.probe(messages, functions, ReplyForm::Calls);
         written.is_some_and(|rendered| holds(&rendered, Author::Reply(1)))
     }
 
@@ -114,8 +129,13 @@ impl ChatFormat {
     pub(super) fn find_stop(&self) -> Result<Vec<u32>, ChatError> {
         let question = Message::of_text(Role::User, "?");
         let reply = Message::reply("!", vec![0]);
-        let (tools, setting) = (self.tools(&[])?, self.setting(false, ReplyForm::StandIn));
-        let rendered = rendering::render(self.template(false), &tools, [&question, &reply], &setting)?;
+        let setting = self.setting(false, ReplyForm::StandIn);
+        let render = |functions: &[Function]| {
+            let template = self.template(!functions.is_empty());
+            rendering::render(template, &*self.tools(functions)?, [&question, &reply], &setting)
+        };
+        // Templates for tool use can fail without functions.
+        let rendered = render(&[]).or_else(|error| render(&[function()]).map_err(|_| error))?;
         let replied = rendered.passages.iter().find(|passage| matches!(passage.author, Author::Reply(_)));
         let end = replied.ok_or(ChatError::NoReply)?.range.end;
         let tokens = self.encoder.tokens(Sourced { text: &rendered.text[end..], outside: &[] })?;
@@ -126,6 +146,12 @@ impl ChatFormat {
         stop.extend(eos.filter(|eos| !stop.contains(eos)));
         if stop.is_empty() { Err(ChatError::NoReply) } else { Ok(stop) }
     }
+}
+
+/// A function.
+fn function() -> Function {
+    let parameters = "{\"type\": \"object\", \"properties\": {}}".to_owned();
+    Function { name: PROBE.to_owned(), description: PROBE.to_owned(), parameters, cost: 0.0 }
 }
 
 /// A reply with a call, and the answer to it.

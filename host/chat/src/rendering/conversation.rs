@@ -54,8 +54,16 @@ pub(super) struct Conversation<'m> {
     messages: Vec<Numbered<'m>>,
     /// Number of sources of the tools, which come first.
     of_tools: u32,
-    /// Whether ids of calls are given in the form of [`plain_id`].
-    plain_ids: bool,
+    given: Given,
+}
+
+/// The form in which ids and contents are given to the template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Given {
+    /// Ids of calls have nine letters and digits.
+    pub plain_ids: bool,
+    /// Contents are lists of parts, of which the only one is the text.
+    pub parts: bool,
 }
 
 /// What decides about the shape of a rendering: roles, forms and classes of texts.
@@ -73,10 +81,10 @@ impl<'m> Conversation<'m> {
         tools: &'m ToolList,
         messages: impl IntoIterator<Item = &'m Message>,
         form: ReplyForm,
-        plain_ids: bool,
+        given: Given,
     ) -> Self {
         let sources = tools.texts.iter().map(|text| Source { text: text.into(), author: Author::Run }).collect();
-        let mut conversation = Self { sources, messages: vec![], of_tools: number(tools.texts.len()), plain_ids };
+        let mut conversation = Self { sources, messages: vec![], of_tools: number(tools.texts.len()), given };
         for (index, message) in messages.into_iter().enumerate() {
             conversation.push(index, message, form);
         }
@@ -93,12 +101,12 @@ impl<'m> Conversation<'m> {
         let form = match (&message.parts, form) {
             _ if message.role != Role::Assistant => MessageForm::Text,
             (Some(_), ReplyForm::Parts) => MessageForm::Parts,
-            (Some(parts), ReplyForm::Calls) if !parts.calls.is_empty() => MessageForm::Calls,
             (Some(_), _) if message.tokens.is_empty() => MessageForm::Parts,
+            (Some(parts), ReplyForm::Calls) if !parts.calls.is_empty() => MessageForm::Calls,
             _ if message.tokens.is_empty() => MessageForm::Text,
             _ => MessageForm::StandIn,
         };
-        let given_id = if self.plain_ids { plain_id } else { nonempty_id };
+        let given_id = if self.given.plain_ids { plain_id } else { nonempty_id };
         let mut add = |text: Cow<'m, str>| self.sources.push(Source { text, author });
         match (form, &message.parts) {
             (MessageForm::StandIn, _) => add(STAND_IN.into()),
@@ -169,7 +177,13 @@ impl<'m> Conversation<'m> {
 
     fn message(&self, numbered: &Numbered<'m>) -> Value {
         let Numbered { message, first, form } = numbered;
-        let mut entries = vec![("role", Value::own(message.role.name())), ("content", self.value(*first))];
+        let text = self.value(*first);
+        let content = if self.given.parts {
+            Value::list([Value::dict([("type", Value::own("text")), ("text", text)])])
+        } else {
+            text
+        };
+        let mut entries = vec![("role", Value::own(message.role.name())), ("content", content)];
         if message.answers.is_some() {
             entries.push(("tool_call_id", self.value(first + 1)));
             entries.push(("name", self.value(first + 2)));

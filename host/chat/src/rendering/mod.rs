@@ -15,7 +15,7 @@ use crate::error::ChatError;
 use crate::message::Message;
 use crate::prompt_cache::ToolList;
 use conversation::Conversation;
-pub(crate) use conversation::{ReplyForm, Signature};
+pub(crate) use conversation::{Given, ReplyForm, Signature};
 pub(crate) use shape::Shape;
 
 /// The author of a passage from outside.
@@ -65,8 +65,8 @@ pub(crate) struct Setting<'s> {
     pub own_switches: &'s Map<String, Json>,
     /// The form in which replies with sampled tokens are given to the template.
     pub form: ReplyForm,
-    /// Whether the template takes only ids of nine letters and digits.
-    pub plain_ids: bool,
+    /// The form of ids and contents.
+    pub given: Given,
 }
 
 /// Renders a conversation. Renderings that do not depend on the messages' texts are cached with the tools.
@@ -79,7 +79,7 @@ pub(crate) fn render<'m>(
     messages: impl IntoIterator<Item = &'m Message>,
     setting: &Setting<'_>,
 ) -> Result<Rendered, ChatError> {
-    let conversation = Conversation::new(tools, messages, setting.form, setting.plain_ids);
+    let conversation = Conversation::new(tools, messages, setting.form, setting.given);
     let signature = conversation.signature(setting.prompt).filter(|_| setting.own_switches.is_empty());
     if let Some(shape) = signature.as_ref().and_then(|signature| tools.shapes.known(signature)) {
         return Ok(shape.fill(&conversation));
