@@ -5,7 +5,7 @@
 //! that it leaves out, and `grow` for a context that grows turn by turn, in which replies have tokens.
 //!
 //! The answer is `error`, or `text`, `tokens` and `told` (whether the host moves tools, instructions and results into
-//! messages that the template shows) and `lists_contents`. With `grow` it is `turns`: for each prompt the number of
+//! messages that the template shows), `lists_contents` and `text_arguments`. With `grow` it is `turns`: for each prompt the number of
 //! `messages`, whether the context began again, the tokens `appended`, all `tokens`, and those of the same conversation
 //! without a context before it as `whole`.
 
@@ -70,8 +70,10 @@ fn answer(format: &ChatFormat, case: &Json) -> Result<Json, Failure> {
     let (Extension::Append(tokens) | Extension::Restart(tokens)) = extension;
     let report = format.report();
     let told = json!([report.tells_tools, report.folds_system, report.folds_results]);
-    let lists = report.lists_contents;
-    Ok(json!({ "text": rendered.text(), "tokens": tokens, "told": told, "lists_contents": lists }))
+    Ok(json!({
+        "text": rendered.text(), "tokens": tokens, "told": told, "lists_contents": report.lists_contents,
+        "text_arguments": report.text_arguments,
+    }))
 }
 
 /// The prompts of a conversation whose replies are sampled.

@@ -43,16 +43,25 @@ class Reference:
     def __init__(self, paths, template):
         self.tokenizer = PreTrainedTokenizerFast(tokenizer_file=paths["tokenizer"], **tokenizer_files.NAMED)
         self.tokenizer.chat_template = template
-        # Whether contents are lists of parts, as templates of models with images take them.
-        self.lists_contents = False
+        # Whether contents are lists of parts, as templates of models with images take them, and arguments JSON text.
+        self.lists_contents = self.text_arguments = False
+
+    def shaped_as(self, answers):
+        self.lists_contents = any(answer.get("lists_contents") for answer in answers)
+        self.text_arguments = any(answer.get("text_arguments") for answer in answers)
+        return self
 
     def apply(self, one, **options):
         given = {"tools": one["tools"], "add_generation_prompt": True, **one["switches"], **options}
-        messages = one["messages"]
-        if self.lists_contents:
-            listed = lambda text: [{"type": "text", "text": text}]
-            messages = [{**message, "content": listed(message["content"])} for message in messages]
+        messages = [self.shaped(message) for message in one["messages"]]
         return self.tokenizer.apply_chat_template(messages, **given)
+
+    def shaped(self, message):
+        if self.lists_contents:
+            message = {**message, "content": [{"type": "text", "text": message["content"]}]}
+        if self.text_arguments and "tool_calls" in message:
+            message = {**message, "tool_calls": [with_text(call) for call in message["tool_calls"]]}
+        return message
 
     def text(self, one):
         """The text, or None and the reason."""
@@ -63,6 +72,14 @@ class Reference:
 
     def tokens(self, one, **options):
         return self.apply(one, tokenize=True, return_dict=False, **options)
+
+
+def with_text(call):
+    function = call["function"]
+    arguments = function["arguments"]
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+    return {**call, "function": {**function, "arguments": arguments}}
 
 
 def ours(program, cases):
@@ -122,9 +139,11 @@ def compare_usual(row, reference, given, usual):
     """What the project changes by default must be what the template leaves out or refuses."""
     called = [user("q"), reply("", calls=[call({"city": "qzx"})]), result("r"), user("s")]
     shows_calls = "qzx" in (reference.text(conversation("", *called, tools=TOOLS))[0] or "")
+    as_given = set()
     for one, plain, told in zip(CONVERSATIONS, given, usual):
         if plain == told or (plain.get("tokens") == told.get("tokens") and "tokens" in plain):
             row.count("as given")
+            as_given.add(one["name"])
             continue
         text, _ = reference.text(one)
         has_calls = any(message.get("tool_calls") for message in one["messages"])
@@ -135,6 +154,7 @@ def compare_usual(row, reference, given, usual):
             row.count("moved without need", f"{one['name']}: {excerpt(told['text'], plain.get('text', ''))}")
         else:
             row.count("moved")
+    return as_given
 
 
 def wanted(one):
@@ -196,13 +216,13 @@ def added_marks(few, many):
     return (collections.Counter(many) - collections.Counter(few)).keys()
 
 
-def compare_kinds(row, entry, folder, program, lists_contents):
+def compare_kinds(row, entry, folder, program):
     """The same conversations with other kinds of tokenizers."""
     for kind in list(tokenizer_files.KINDS)[1:]:
         paths = tokenizer_files.write(folder / kind, entry["text"], kind)
         reference = Reference(paths, entry["text"])
-        reference.lists_contents = lists_contents
         answers = ours(program, [case(paths, one, as_given=True) for one in CONVERSATIONS])
+        reference.shaped_as(answers)
         for one, answer in zip(CONVERSATIONS, answers):
             text, _ = reference.text(one)
             if text is None or "text" not in answer or text != answer["text"]:
@@ -220,15 +240,17 @@ def compare(entry, folder, program, sampled):
     if "refused" in given[0]:
         row.count("refused template", given[0]["refused"])
         return row
-    reference.lists_contents = any(answer.get("lists_contents") for answer in given)
-    row.count("lists contents" if reference.lists_contents else "contents as text")
+    reference.shaped_as(given)
+    row.count("contents as lists" if reference.lists_contents else "contents as text")
+    row.count("arguments as text" if reference.text_arguments else "arguments as objects")
     compare_given(row, reference, given)
-    compare_usual(row, reference, given, ours(program, [case(paths, one) for one in CONVERSATIONS]))
+    as_given = compare_usual(row, reference, given, ours(program, [case(paths, one) for one in CONVERSATIONS]))
     compare_marks(row, reference, paths, program)
     compare_variants(row, reference, paths, program)
-    growth.compare(row, reference, lambda cases: ours(program, [case(paths, one, grow=True) for one in cases]))
+    grown = lambda cases: ours(program, [case(paths, one, grow=True) for one in cases])
+    growth.compare(row, reference, grown, as_given)
     if sampled:
-        compare_kinds(row, entry, folder, program, reference.lists_contents)
+        compare_kinds(row, entry, folder, program)
     return row
 
 

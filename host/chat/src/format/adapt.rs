@@ -45,6 +45,9 @@ impl ChatFormat {
         if !self.shown.system {
             adapted.fold_instructions();
         }
+        if self.shown.alternates && self.shown.results == ResultForm::User {
+            adapted.join_answers();
+        }
         for message in &mut adapted.messages {
             match message.role {
                 // A template that wants the calls of replies refuses an answer without one.
@@ -121,6 +124,21 @@ impl Adapted<'_, '_> {
         }
     }
 
+    /// Joins neighbouring answers, which become one message of the user.
+    fn join_answers(&mut self) {
+        let mut joined: Vec<Cow<'_, Message>> = Vec::with_capacity(self.messages.len());
+        for message in self.messages.drain(..) {
+            match joined.last_mut() {
+                Some(last) if last.role == Role::Tool && message.role == Role::Tool => {
+                    let last = last.to_mut();
+                    last.text = format!("{}{BETWEEN_ANSWERS}{}", last.text, message.text);
+                }
+                _ => joined.push(message),
+            }
+        }
+        self.messages = joined;
+    }
+
     /// Moves instructions into the next message of the user.
     fn fold_instructions(&mut self) {
         let mut instructions = String::new();
@@ -143,6 +161,9 @@ impl Adapted<'_, '_> {
         self.messages = kept;
     }
 }
+
+/// Text between answers in one message of the user.
+const BETWEEN_ANSWERS: &str = "\n</tool_response>\n<tool_response>\n";
 
 /// Turns the answer of a tool into a message of the user.
 fn as_user(message: &mut Cow<'_, Message>) {

@@ -184,18 +184,26 @@ impl ChatFormat {
     /// Offset behind all that the template writes for the reply whose first passage has this number, up to the token that
     /// ends the turn; `None` if such a token is missing behind a reply that the template wrote itself.
     pub(super) fn end_of(&self, now: &rendering::Rendered, first: usize, form: ReplyForm) -> Option<usize> {
-        let author = now.passages.get(first)?.author;
-        let own = now.passages[first..].iter().take_while(|passage| passage.author == author);
-        let end = own.last()?.range.end;
+        let passages = now.passages.get(first..)?;
+        let all = passages.iter().take_while(|passage| passage.author == passages[0].author).count();
         if form == ReplyForm::StandIn {
-            return Some(end);
+            return Some(passages[all.checked_sub(1)?].range.end);
         }
-        let next = now.passages[first..].iter().find(|passage| passage.author != author);
-        let behind = &now.text[end..next.map_or(now.text.len(), |passage| passage.range.start)];
         // Marks of the call's own format may stand between its last text and the token that ends the turn.
-        let stops = self.stop.iter().filter_map(|id| self.encoder.tokenizer().id_to_token(*id));
-        let place = stops.filter_map(|stop| behind.find(&stop)).min();
-        Some(end + place?)
+        let stops: Vec<String> =
+            self.stop.iter().filter_map(|id| self.encoder.tokenizer().id_to_token(*id)).collect();
+        let stop_behind = |count: usize| {
+            let end = passages[count.checked_sub(1)?].range.end;
+            let next = passages.get(count).map_or(now.text.len(), |passage| passage.range.start);
+            let behind = &now.text[end..next];
+            Some(end + stops.iter().filter_map(|stop| behind.find(stop)).min()?)
+        };
+        // An answer may begin with the name of its call, a text of the reply that stands there again.
+        let is_repeated = |place: &usize| {
+            let (before, source) = (&passages[..*place], passages[*place].source);
+            before.iter().rev().any(|passage| passage.source == source)
+        };
+        (1..all).filter(is_repeated).chain([all]).find_map(stop_behind)
     }
 }
 
@@ -242,7 +250,7 @@ impl View<'_, '_> {
             Ok(())
         };
         if self.format.reply_form() != ReplyForm::Parts {
-            for Passage { range, author } in &self.now.passages {
+            for Passage { range, author, .. } in &self.now.passages {
                 let Author::Reply(number) = author else { continue };
                 let Some(reply) = self.messages.get(*number).filter(|reply| is_stand_in(reply, self.format)) else {
                     continue;

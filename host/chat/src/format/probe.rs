@@ -35,6 +35,8 @@ pub struct Shown {
     pub results: ResultForm,
     /// The form of replies with calls.
     pub(crate) replies: ReplyForm,
+    /// Whether it refuses two messages of the user in a row.
+    pub(crate) alternates: bool,
 }
 
 impl Default for Shown {
@@ -45,6 +47,7 @@ impl Default for Shown {
             calls: true,
             results: ResultForm::default(),
             replies: ReplyForm::StandIn,
+            alternates: false,
         }
     }
 }
@@ -69,9 +72,21 @@ impl ChatFormat {
         };
         let functions = if self.shown.tools { &functions[..] } else { &[] };
         let (reply, answer) = called("a1b2c3d4e");
-        self.shown.calls = self.shows_calls(&[&user, &reply], functions)
-            || self.shows_calls(&[&user, &reply, &answer], functions);
-        (self.shown.results, self.shown.replies) = self.probe_results([&user, &reply, &answer], functions);
+        // Some templates join the arguments to other texts.
+        for text_arguments in [false, true, false] {
+            self.given.text_arguments = text_arguments;
+            self.shown.calls = self.shows_calls(&[&user, &reply], functions)
+                || self.shows_calls(&[&user, &reply, &answer], functions);
+            if self.shown.calls {
+                break;
+            }
+        }
+        // Templates that count turns may count those with calls apart.
+        let said = Message::reply("!", vec![0]);
+        let (short, long) = ([&user, &reply, &answer], [&user, &reply, &answer, &said, &user]);
+        let results = self.probe_results(&long, functions).or_else(|| self.probe_results(&short, functions));
+        (self.shown.results, self.shown.replies) = results.unwrap_or((ResultForm::User, ReplyForm::StandIn));
+        self.shown.alternates = self.probe(&[&user, &user], functions, ReplyForm::StandIn).is_none();
         self.given.plain_ids = false;
         let (reply, answer) = called("call_1-a");
         self.given.plain_ids = self.probe(&[&user, &reply, &answer], functions, ReplyForm::Calls).is_none();
@@ -103,19 +118,19 @@ impl ChatFormat {
         written.is_some_and(|rendered| holds(&rendered, Author::Reply(1)))
     }
 
-    /// The forms of answers and replies that the template shows.
-    fn probe_results(&self, messages: [&Message; 3], functions: &[Function]) -> (ResultForm, ReplyForm) {
+    /// The forms of answers and replies that the template shows, if it shows any.
+    fn probe_results(&self, messages: &[&Message], functions: &[Function]) -> Option<(ResultForm, ReplyForm)> {
         let shown = |form: ReplyForm| {
-            let rendered = self.probe(&messages, functions, form)?;
-            let replied = rendered.passages.iter().position(|passage| matches!(passage.author, Author::Reply(_)))?;
+            let rendered = self.probe(messages, functions, form)?;
+            let replied = rendered.passages.iter().position(|passage| passage.author == Author::Reply(1))?;
             let end = self.end_of(&rendered, replied, form)?;
             holds(&rendered, Author::Observed).then(|| rendered.text[end..].to_owned())
         };
         match (shown(ReplyForm::StandIn), shown(ReplyForm::Calls)) {
-            (Some(plain), Some(calls)) if plain != calls => (ResultForm::Tool, ReplyForm::Calls),
-            (Some(_), _) => (ResultForm::Tool, ReplyForm::StandIn),
-            (None, Some(_)) => (ResultForm::Tool, ReplyForm::Calls),
-            (None, None) => (ResultForm::User, ReplyForm::StandIn),
+            (Some(plain), Some(calls)) if plain != calls => Some((ResultForm::Tool, ReplyForm::Calls)),
+            (Some(_), _) => Some((ResultForm::Tool, ReplyForm::StandIn)),
+            (None, Some(_)) => Some((ResultForm::Tool, ReplyForm::Calls)),
+            (None, None) => None,
         }
     }
 

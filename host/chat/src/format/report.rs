@@ -25,6 +25,10 @@ pub struct TemplateReport {
     pub folds_system: bool,
     /// Whether answers of tools are told as messages of the user.
     pub folds_results: bool,
+    /// Whether contents are given to the template as lists of parts.
+    pub lists_contents: bool,
+    /// Whether arguments of calls are given to the template as JSON text.
+    pub text_arguments: bool,
     /// Variables of the run for the template, as JSON; empty for none.
     pub switches: String,
     /// Variables of the run for the template that it does not read.
@@ -46,6 +50,8 @@ impl ChatFormat {
             tells_tools: self.tells_tools(),
             folds_system: !self.shown.system,
             folds_results: self.shown.results == ResultForm::User,
+            lists_contents: self.given.parts,
+            text_arguments: self.given.text_arguments,
             switches: if self.switches.is_empty() { String::new() } else { python_json(&self.switches) },
             unread_switches: self.switches.keys().filter(|name| !names.contains(&name.as_str())).cloned().collect(),
         }

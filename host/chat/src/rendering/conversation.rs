@@ -64,6 +64,8 @@ pub(crate) struct Given {
     pub plain_ids: bool,
     /// Contents are lists of parts, of which the only one is the text.
     pub parts: bool,
+    /// Arguments of calls are JSON text.
+    pub text_arguments: bool,
 }
 
 /// What decides about the shape of a rendering: roles, forms and classes of texts.
@@ -206,7 +208,7 @@ impl<'m> Conversation<'m> {
     /// A call whose id, name and arguments are the sources from this number on.
     fn call(&self, call: &SpokenCall, source: u32) -> Value {
         let arguments = match serde_json::from_str::<Json>(&call.arguments) {
-            Ok(arguments @ Json::Object(_)) => Value::from_json_outside(&arguments, |_| source + 2),
+            Ok(arguments @ Json::Object(_)) if !self.given.text_arguments => Value::from_json_outside(&arguments, |_| source + 2),
             _ => self.value(source + 2),
         };
         let function = Value::dict([("name", self.value(source + 1)), ("arguments", arguments)]);

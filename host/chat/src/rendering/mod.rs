@@ -36,6 +36,8 @@ pub(crate) struct Passage {
     pub range: Range<usize>,
     /// Its author.
     pub author: Author,
+    /// Number of the text that it was made from.
+    pub source: u32,
 }
 
 /// A rendered conversation.
@@ -124,7 +126,7 @@ fn rendered(rendering: &Rendering, conversation: &Conversation<'_>) -> Rendered 
     for run in rendering.text.runs() {
         if let gymkhana_template::Origin::Source(source) = run.origin {
             let author = conversation.author(source);
-            rendered.passages.push(Passage { range: start..run.end, author });
+            rendered.passages.push(Passage { range: start..run.end, author, source });
         }
         start = run.end;
     }

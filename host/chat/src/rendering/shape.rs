@@ -59,7 +59,7 @@ impl Shape {
             rendered.text.push_str(text);
             if !text.is_empty() {
                 let range = start..rendered.text.len();
-                rendered.passages.push(Passage { range, author: conversation.author(source) });
+                rendered.passages.push(Passage { range, author: conversation.author(source), source });
             }
         }
         rendered
