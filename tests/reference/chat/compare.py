@@ -41,6 +41,7 @@ class Reference:
     """A template in transformers."""
 
     def __init__(self, paths, template):
+        self.marks = [token["content"] for token in json.loads(pathlib.Path(paths["tokenizer"]).read_text())["added_tokens"]]
         self.tokenizer = PreTrainedTokenizerFast(tokenizer_file=paths["tokenizer"], **tokenizer_files.NAMED)
         self.tokenizer.chat_template = template
         # Whether contents are lists of parts, as templates of models with images take them, and arguments JSON text.
@@ -183,7 +184,7 @@ def compare_variants(row, reference, paths, program):
 
 def compare_marks(row, reference, paths, program):
     """No mark in a text may become a mark. The reference is transformers' own protection."""
-    marks = tokenizer_files.marks_of(reference.tokenizer.chat_template)[:12] or ["</s>"]
+    marks = reference.marks[:12]
     several = list(with_marks(marks))
     names = reference.tokenizer.added_tokens_decoder
     for one, answer in zip(several, ours(program, [case(paths, one, as_given=True) for one in several])):
@@ -216,10 +217,10 @@ def added_marks(few, many):
     return (collections.Counter(many) - collections.Counter(few)).keys()
 
 
-def compare_kinds(row, entry, folder, program):
+def compare_kinds(row, entry, texts, folder, program):
     """The same conversations with other kinds of tokenizers."""
     for kind in list(tokenizer_files.KINDS)[1:]:
-        paths = tokenizer_files.write(folder / kind, entry["text"], kind)
+        paths = tokenizer_files.write(folder / kind, entry["text"], texts, kind)
         reference = Reference(paths, entry["text"])
         answers = ours(program, [case(paths, one, as_given=True) for one in CONVERSATIONS])
         reference.shaped_as(answers)
@@ -234,7 +235,9 @@ def compare_kinds(row, entry, folder, program):
 
 def compare(entry, folder, program, sampled):
     row = Row(entry)
-    paths = tokenizer_files.write(folder, entry["text"])
+    first = Reference(tokenizer_files.write(folder, entry["text"]), entry["text"])
+    texts = [text for text, _ in map(first.text, CONVERSATIONS) if text is not None]
+    paths = tokenizer_files.write(folder, entry["text"], texts)
     reference = Reference(paths, entry["text"])
     given = ours(program, [case(paths, one, as_given=True) for one in CONVERSATIONS])
     if "refused" in given[0]:
@@ -250,7 +253,7 @@ def compare(entry, folder, program, sampled):
     grown = lambda cases: ours(program, [case(paths, one, grow=True) for one in cases])
     growth.compare(row, reference, grown, as_given)
     if sampled:
-        compare_kinds(row, entry, folder, program)
+        compare_kinds(row, entry, texts, folder, program)
     return row
 
 

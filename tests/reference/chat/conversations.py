@@ -73,7 +73,7 @@ def turns():
 def calls():
     """Tools, calls and results."""
     weather = {"city": "Köln"}
-    rich = {"city": "a \"b\" <c> & 'd'\n", "days": 2, "options": {"x": None, "list": [1.5, -2, True, "z"]}}
+    rich = {"city": "a \"b\" < c & d > 'e'\n", "days": 2, "options": {"x": None, "list": [1.5, -2, True, "z"]}}
     yield one("tools", user("Weather?"), tools=TOOLS)
     yield one("tools with instructions", system("Be brief."), user("Weather?"), tools=TOOLS)
     yield one("tools, odd", system(ODD), user(ODD), tools=TOOLS)

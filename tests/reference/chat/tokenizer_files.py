@@ -6,15 +6,18 @@ import re
 BASE = pathlib.Path(__file__).parents[2] / "golden" / "chat" / "tokenizer.json"
 MARKS = re.compile(r"<\|[^|<>\s'\"{}]{1,60}\|>|<｜[^｜<>]{1,60}｜>|<\|?/?[A-Za-z_][\w:.-]{0,60}\|?>|<<?/?SYS>>?|"
                    r"\[/?[A-Z_]{3,40}\]|\]~!b\[|\]~b\]|\[e~\[|\]<\]minimax\[>\[|<[^\x00-\x7f][^<>\s'\"]{0,40}>")
+# Marks that templates compose of a word and a variant.
+COMPOSED = re.compile(r"<｜[^｜<>]{1,60}｜>|<\|[^|<>\s'\"{}]{1,60}\|>|</?[a-z_]+:[a-z]+>")
 NAMED = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 # Marks at which models end a reply with calls, by their `generation_config.json`.
-ENDS = ["<|call|>", "<|tool_response>"]
+ENDS = ["<|call|>", "<|calls|>", "<|tool_response>", "<|END_OF_TURN_TOKEN|>"]
 SPACE = "\u2581"
 
 
-def marks_of(template):
-    """The marks that stand in a template, longest first."""
-    return sorted(set(MARKS.findall(template)), key=lambda mark: (-len(mark), mark))
+def marks_of(template, texts=()):
+    """The marks that stand in a template, longest first, and those that it composes: they stand in its texts only."""
+    found = {*MARKS.findall(template), *(mark for text in texts for mark in COMPOSED.findall(text))}
+    return sorted(found, key=lambda mark: (-len(mark), mark))
 
 
 def added(marks, first, special=True):
@@ -68,9 +71,9 @@ KINDS = {
 }
 
 
-def write(folder, template, kind="byte level"):
+def write(folder, template, texts=(), kind="byte level"):
     """Writes the files of a model with this template; returns their paths, and the ids of ENDS."""
-    marks = marks_of(template)
+    marks = marks_of(template, texts)
     tokenizer = KINDS[kind](list(dict.fromkeys([*marks, *NAMED.values()])))
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / "tokenizer.json", folder / "tokenizer_config.json", folder / "chat_template.jinja"]

@@ -178,7 +178,8 @@ impl ChatFormat {
             let written = now.text.strip_prefix(&*before.text)?.strip_prefix(reply.text.as_str())?;
             return Some(now.text.len() - written.len());
         }
-        self.end_of(now, next, self.reply_form())
+        let form = if is_stand_in(reply, self) { ReplyForm::StandIn } else { self.reply_form() };
+        self.end_of(now, next, form)
     }
 
     /// Offset behind all that the template writes for the reply whose first passage has this number, up to the token that

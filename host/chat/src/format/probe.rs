@@ -83,8 +83,10 @@ impl ChatFormat {
         }
         // Templates that count turns may count those with calls apart.
         let said = Message::reply("!", vec![0]);
-        let (short, long) = ([&user, &reply, &answer], [&user, &reply, &answer, &said, &user]);
-        let results = self.probe_results(&long, functions).or_else(|| self.probe_results(&short, functions));
+        let long = [&user, &reply, &answer, &reply, &answer, &said, &user];
+        let results = [&long[..], &[&user, &reply, &answer, &said, &user], &long[..3]]
+            .into_iter()
+            .find_map(|messages| self.probe_results(messages, functions));
         (self.shown.results, self.shown.replies) = results.unwrap_or((ResultForm::User, ReplyForm::StandIn));
         self.shown.alternates = self.probe(&[&user, &user], functions, ReplyForm::StandIn).is_none();
         self.given.plain_ids = false;
@@ -118,20 +120,36 @@ impl ChatFormat {
         written.is_some_and(|rendered| holds(&rendered, Author::Reply(1)))
     }
 
-    /// The forms of answers and replies that the template shows, if it shows any.
+    /// The forms of answers and replies that the template shows, if it shows any. Messages 1 and, if there is one behind the
+    /// answer to it, 3 are replies with calls.
     fn probe_results(&self, messages: &[&Message], functions: &[Function]) -> Option<(ResultForm, ReplyForm)> {
         let shown = |form: ReplyForm| {
             let rendered = self.probe(messages, functions, form)?;
-            let replied = rendered.passages.iter().position(|passage| passage.author == Author::Reply(1))?;
-            let end = self.end_of(&rendered, replied, form)?;
-            holds(&rendered, Author::Observed).then(|| rendered.text[end..].to_owned())
+            let called = (1..messages.len().min(4)).step_by(2).filter(|place| messages[*place].parts.is_some());
+            called.map(|place| self.answer_behind(&rendered, place, form)).collect::<Option<Vec<[String; 2]>>>()
         };
         match (shown(ReplyForm::StandIn), shown(ReplyForm::Calls)) {
-            (Some(plain), Some(calls)) if plain != calls => Some((ResultForm::Tool, ReplyForm::Calls)),
+            (Some(plain), Some(calls)) if !are_equal(&plain, &calls) => Some((ResultForm::Tool, ReplyForm::Calls)),
             (Some(_), _) => Some((ResultForm::Tool, ReplyForm::StandIn)),
             (None, Some(_)) => Some((ResultForm::Tool, ReplyForm::Calls)),
             (None, None) => None,
         }
+    }
+
+    /// The text behind a reply with a call up to the end of the answer, which must be shown, and the text from there to the
+    /// next reply.
+    fn answer_behind(&self, rendered: &Rendered, reply: usize, form: ReplyForm) -> Option<[String; 2]> {
+        let first = rendered.passages.iter().position(|passage| passage.author == Author::Reply(reply))?;
+        let end = self.end_of(rendered, first, form)?;
+        let of_next = |passage: &&rendering::Passage| matches!(passage.author, Author::Reply(other) if other != reply);
+        let mut behind = rendered.passages[first..].iter();
+        let holds_probe = |passage: &&rendering::Passage| rendered.text[passage.range.clone()].contains(PROBE);
+        let is_answer = |passage: &&rendering::Passage| passage.author == Author::Observed && holds_probe(passage);
+        let answer = behind.find(|passage| of_next(passage) || is_answer(passage))?;
+        let next = behind.find(of_next).map_or(rendered.text.len(), |passage| passage.range.start);
+        let shown = answer.author == Author::Observed;
+        let text = |range: std::ops::Range<usize>| Some(rendered.text.get(range)?.to_owned());
+        shown.then_some([text(end..answer.range.end)?, text(answer.range.end..next)?])
     }
 
     fn probe(&self, messages: &[&Message], functions: &[Function], form: ReplyForm) -> Option<Rendered> {
@@ -161,6 +179,12 @@ impl ChatFormat {
         stop.extend(eos.filter(|eos| !stop.contains(eos)));
         if stop.is_empty() { Err(ChatError::NoReply) } else { Ok(stop) }
     }
+}
+
+/// Whether the texts behind replies are equal, without the beginnings of later replies with calls.
+fn are_equal(some: &[[String; 2]], others: &[[String; 2]]) -> bool {
+    let last = |texts: &[[String; 2]]| texts.last().map(|[_, behind]| behind.clone());
+    some.iter().map(|[answer, _]| answer).eq(others.iter().map(|[answer, _]| answer)) && last(some) == last(others)
 }
 
 /// A function.
