@@ -10,7 +10,7 @@ MARKS = re.compile(r"<\|[^|<>\s'\"{}]{1,60}\|>|<｜[^｜<>]{1,60}｜>|<\|?/?[A-Z
 COMPOSED = re.compile(r"<｜[^｜<>]{1,60}｜>|<\|[^|<>\s'\"{}]{1,60}\|>|</?[a-z_]+:[a-z]+>")
 NAMED = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 # Marks at which models end a reply with calls, by their `generation_config.json`.
-ENDS = ["<|call|>", "<|calls|>", "<|tool_response>", "<|END_OF_TURN_TOKEN|>"]
+ENDS = ["<|call|>", "<|calls|>", "<|tool_response>", "<|END_OF_TURN_TOKEN|>", "<｜hy_eos:opensource｜>"]
 SPACE = "\u2581"
 
 

@@ -83,7 +83,8 @@ impl ChatFormat {
         }
         // Templates that count turns may count those with calls apart.
         let said = Message::reply("!", vec![0]);
-        let long = [&user, &reply, &answer, &reply, &answer, &said, &user];
+        let (again, answered) = called("f5g6h7i8j");
+        let long = [&user, &reply, &answer, &again, &answered, &said, &user];
         let results = [&long[..], &[&user, &reply, &answer, &said, &user], &long[..3]]
             .into_iter()
             .find_map(|messages| self.probe_results(messages, functions));
