@@ -2,8 +2,8 @@
 """Published chat templates, rendered and tokenised by this project and by transformers.
 
 compare.py --program PROGRAM --folder FOLDER [--report FILE] [--only NAME]: PROGRAM is the example `conversation` of the
-crate gymkhana-chat, FOLDER keeps the downloaded distributions. Fails if fewer than 95 % of the conversations of a template
-that the project accepts have the text and tokens of transformers.
+crate gymkhana-chat, FOLDER keeps the downloaded distributions. Fails if the project refuses more than 5 % of the templates, or
+if fewer than 95 % of a template's conversations, or fewer than 30, have the text and tokens of transformers.
 """
 import argparse
 import collections
@@ -22,6 +22,7 @@ from transformers import PreTrainedTokenizerFast
 from transformers.utils import chat_template_utils
 
 LEAST = 0.95
+LEAST_CONVERSATIONS = 30
 # One template in this many is also tokenised with the other kinds of tokenizers.
 SAMPLE = 6
 
@@ -101,7 +102,7 @@ def excerpt(left, right):
 
 
 class Row:
-    """The result of one template."""
+    """The result of one template: counts, and the reasons of differences and refusals."""
 
     def __init__(self, entry):
         self.name, self.source = entry["name"], entry["source"]
@@ -241,7 +242,7 @@ def compare(entry, folder, program, sampled):
     reference = Reference(paths, entry["text"])
     given = ours(program, [case(paths, one, as_given=True) for one in CONVERSATIONS])
     if "refused" in given[0]:
-        row.count("refused template", given[0]["refused"])
+        row.count("refused template", f"{given[0]['refused']} (transformers renders {len(texts)} conversations)")
         return row
     reference.shaped_as(given)
     row.count("contents as lists" if reference.lists_contents else "contents as text")
@@ -260,9 +261,10 @@ def compare(entry, folder, program, sampled):
 def is_sound(row):
     counts = row.counts
     compared = counts["conversations"] - counts["refused by both"]
-    faults = ("refused template", "marks: forged", "marks: other text", "growth: restarts without a change",
-              "growth: other end than whole", "growth: not continued")
-    return counts["equal tokens"] >= LEAST * compared and not any(counts[fault] for fault in faults)
+    faults = ("marks: forged", "marks: other text", "moved without need", "growth: restarts without a change",
+              "growth: other end than whole", "growth: other than the end in transformers")
+    enough = counts["equal tokens"] >= max(LEAST * compared, LEAST_CONVERSATIONS)
+    return bool(counts["refused template"]) or (enough and not any(counts[fault] for fault in faults))
 
 
 def main():
@@ -273,7 +275,7 @@ def main():
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
     entries = sources.checked(sources.fetch(arguments.folder))
-    assert len(entries) >= 100 and len(CONVERSATIONS) >= 30
+    assert len(entries) >= 100
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for number, entry in enumerate(entries):
@@ -291,7 +293,10 @@ def main():
         lines = [{"name": row.name, "counts": row.counts, "notes": row.notes} for row in rows]
         arguments.report.write_text(json.dumps(lines, indent=1, ensure_ascii=False))
     failed = [row.name for row in rows if not is_sound(row)]
-    assert not failed, f"less than {LEAST:.0%} equal: {failed}"
+    assert not failed, f"less than {LEAST:.0%} equal, or another fault: {failed}"
+    refused = [row.notes for row in rows if row.counts["refused template"]]
+    print(f"{len(rows) - len(refused)} of {len(rows)} templates accepted; refused: {refused}")
+    assert len(refused) <= (1 - LEAST) * len(rows)
 
 
 if __name__ == "__main__":

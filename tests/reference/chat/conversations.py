@@ -8,10 +8,11 @@ TOOLS = [
         "name": "get_weather", "description": "Weather of a \"city\" & more – é",
         "parameters": {"type": "object", "properties": {
             "city": {"type": "string", "description": "a city"},
-            "unit": {"type": "string", "enum": ["C", "F"]},
-            "days": {"type": "integer", "default": 3},
-            "options": {"type": "object", "properties": {
-                "x": {"type": ["string", "null"]}, "list": {"type": "array", "items": {"type": "number"}}}},
+            "unit": {"type": "string", "description": "a unit", "enum": ["C", "F"]},
+            "days": {"type": "integer", "description": "days\nfrom now", "default": 3},
+            "options": {"type": "object", "description": "others", "properties": {
+                "x": {"type": ["string", "null"]}, "list": {"type": "array", "items": {"type": "number"}}},
+                "additionalProperties": {"type": "string"}},
         }, "required": ["city"]}}},
     {"type": "function", "function": {
         "name": "stop", "description": "Stops.", "parameters": {"type": "object", "properties": {}}}},
@@ -129,7 +130,13 @@ def variants():
         yield kind, one(kind, system("S"), *messages, reply("It is 12."), user("Thanks"), tools=TOOLS)
 
 
-CONVERSATIONS = [*flat(), *turns(), *calls(), *thoughts(), *unusual()]
+def listing_tools(conversations):
+    """The same conversations with tools that nobody calls: some templates refuse all without tools."""
+    for given in conversations:
+        yield {**given, "name": f"{given['name']}, with tools", "tools": TOOLS}
+
+
+CONVERSATIONS = [*flat(), *turns(), *listing_tools(flat()), *listing_tools(turns()), *calls(), *thoughts(), *unusual()]
 
 
 def with_marks(marks):
