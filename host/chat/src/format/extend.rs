@@ -191,8 +191,7 @@ impl ChatFormat {
             return Some(passages[all.checked_sub(1)?].range.end);
         }
         // Marks of the call's own format may stand between its last text and the token that ends the turn.
-        let stops: Vec<String> =
-            self.stop.iter().filter_map(|id| self.encoder.tokenizer().id_to_token(*id)).collect();
+        let stops: Vec<String> = self.stop.iter().filter_map(|id| self.encoder.tokenizer().id_to_token(*id)).collect();
         let stop_behind = |count: usize| {
             let end = passages[count.checked_sub(1)?].range.end;
             let next = passages.get(count).map_or(now.text.len(), |passage| passage.range.start);

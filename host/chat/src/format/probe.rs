@@ -75,8 +75,8 @@ impl ChatFormat {
         // Some templates join the arguments to other texts.
         for text_arguments in [false, true, false] {
             self.given.text_arguments = text_arguments;
-            self.shown.calls = self.shows_calls(&[&user, &reply], functions)
-                || self.shows_calls(&[&user, &reply, &answer], functions);
+            self.shown.calls =
+                self.shows_calls(&[&user, &reply], functions) || self.shows_calls(&[&user, &reply, &answer], functions);
             if self.shown.calls {
                 break;
             }

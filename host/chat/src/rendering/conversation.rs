@@ -208,7 +208,9 @@ impl<'m> Conversation<'m> {
     /// A call whose id, name and arguments are the sources from this number on.
     fn call(&self, call: &SpokenCall, source: u32) -> Value {
         let arguments = match serde_json::from_str::<Json>(&call.arguments) {
-            Ok(arguments @ Json::Object(_)) if !self.given.text_arguments => Value::from_json_outside(&arguments, |_| source + 2),
+            Ok(arguments @ Json::Object(_)) if !self.given.text_arguments => {
+                Value::from_json_outside(&arguments, |_| source + 2)
+            }
             _ => self.value(source + 2),
         };
         let function = Value::dict([("name", self.value(source + 1)), ("arguments", arguments)]);
