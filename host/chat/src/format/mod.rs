@@ -319,4 +319,6 @@ fn no_switches() -> &'static Map<String, Json> {
 #[cfg(test)]
 mod templates_tests;
 #[cfg(test)]
+mod form_tests;
+#[cfg(test)]
 pub(crate) mod tests;

@@ -11,7 +11,7 @@ use crate::tool_call::NewCall;
 use crate::{Message, Role};
 
 const TOKENIZER: &str = include_str!("../../../../tests/golden/chat/tokenizer.json");
-const CONFIG: &str = include_str!("../../../../tests/golden/chat/tokenizer_config.json");
+pub(crate) const CONFIG: &str = include_str!("../../../../tests/golden/chat/tokenizer_config.json");
 pub(crate) const TEMPLATE: &str = include_str!("../../../../tests/golden/chat/chat_template.jinja");
 
 /// The tests' tokenizer with another template.
