@@ -2,8 +2,8 @@
 """Published chat templates, rendered and tokenised by this project and by transformers.
 
 compare.py --program PROGRAM --folder FOLDER [--report FILE] [--only NAME]: PROGRAM is the example `conversation` of the
-crate gymkhana-chat, FOLDER keeps the downloaded distributions. Fails if the project refuses more than 5 % of the templates, or
-if fewer than 95 % of a template's conversations, or fewer than 30, have the text and tokens of transformers.
+crate gymkhana-chat, FOLDER keeps the downloaded distributions. Fails if the project refuses more than 5 % of the
+templates, or if fewer than 95 % of a template's conversations, or fewer than 30, have the text and tokens of transformers.
 """
 import argparse
 import collections
@@ -42,7 +42,8 @@ class Reference:
     """A template in transformers."""
 
     def __init__(self, paths, template):
-        self.marks = [token["content"] for token in json.loads(pathlib.Path(paths["tokenizer"]).read_text())["added_tokens"]]
+        added = json.loads(pathlib.Path(paths["tokenizer"]).read_text())["added_tokens"]
+        self.marks = [token["content"] for token in added]
         self.tokenizer = PreTrainedTokenizerFast(tokenizer_file=paths["tokenizer"], **tokenizer_files.NAMED)
         self.tokenizer.chat_template = template
         # Whether contents are lists of parts, as templates of models with images take them, and arguments JSON text.

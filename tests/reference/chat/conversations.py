@@ -120,7 +120,9 @@ def variants():
     """Forms of calls beside those of CONVERSATIONS, counted by themselves: kind and conversation."""
     weather = {"city": "Köln"}
     for kind, content, number, arguments in [
-        ("content null", None, 1, weather), ("arguments as text", "", 1, '{"city": "Köln"}'), ("other ids", "", None, weather)
+        ("content null", None, 1, weather),
+        ("arguments as text", "", 1, '{"city": "Köln"}'),
+        ("other ids", "", None, weather),
     ]:
         called, answered = call(arguments), result("12 °C")
         if number is None:

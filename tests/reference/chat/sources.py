@@ -1,7 +1,7 @@
 """The chat templates of three published distributions, fetched by hash.
 
-llama.cpp's own templates come from the source distribution of llama_cpp_python, which vendors its folder `models/templates`:
-llama.cpp itself is not on PyPI.
+llama.cpp's own templates come from the source distribution of llama_cpp_python, which vendors its folder
+`models/templates`: llama.cpp itself is not on PyPI.
 """
 import ast
 import hashlib
@@ -129,4 +129,5 @@ def checked(files):
 if __name__ == "__main__":
     lines = listed(fetch(pathlib.Path(sys.argv[1])))
     entries = ",\n".join(f"  {json.dumps(entry)}" for entry in lines["templates"])
-    LIST.write_text(f'{{"distributions": {json.dumps(lines["distributions"], indent=1)},\n "templates": [\n{entries}\n]}}\n')
+    packages = json.dumps(lines["distributions"], indent=1)
+    LIST.write_text(f'{{"distributions": {packages},\n "templates": [\n{entries}\n]}}\n')
