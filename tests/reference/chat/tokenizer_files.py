@@ -9,7 +9,7 @@ MARKS = re.compile(r"<\|[^|<>\s'\"{}]{1,60}\|>|<｜[^｜<>]{1,60}｜>|<\|?/?[A-Z
 # Marks that templates compose of a word and a variant.
 COMPOSED = re.compile(r"<｜[^｜<>]{1,60}｜>|<\|[^|<>\s'\"{}]{1,60}\|>|</?[a-z_]+:[a-z]+>")
 NAMED = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-# Marks at which models end a reply with calls, by their `generation_config.json`.
+# Marks that end replies, read off the templates: the packages hold no `generation_config.json`.
 ENDS = ["<|call|>", "<|calls|>", "<|tool_response>", "<|END_OF_TURN_TOKEN|>", "<｜hy_eos:opensource｜>"]
 SPACE = "\u2581"
 
