@@ -26,7 +26,7 @@ const ALLOWED: [Allowed; 49] = [
     ("record", &[]),
     ("policy", &["record"]),
     ("template", &[]),
-    ("chat", &["record", "policy"]),
+    ("chat", &["record", "policy", "template"]),
     ("traces", &["record"]),
     ("filter", &["nearest", "record"]),
     ("sandbox", &["record", "registry", "nearest"]),

@@ -24,10 +24,10 @@ impl Marks {
         let mut marks: Vec<(u32, &AddedToken)> =
             added.iter().filter(|(_, token)| is_mark(token)).map(|(id, token)| (*id, token)).collect();
         marks.sort_by_key(|(id, _)| *id);
-        let plain = |token: &&AddedToken| {
-            !token.single_word && !token.lstrip && !token.rstrip && !(token.normalized && has_normalizer(file))
+        let plain = |token: &AddedToken| {
+            !(token.single_word || token.lstrip || token.rstrip || token.normalized && has_normalizer(file))
         };
-        let are_plain = marks.len() == added.len() && marks.iter().all(|(_, token)| plain(&token));
+        let are_plain = marks.len() == added.len() && marks.iter().all(|(_, token)| plain(token));
         let finder = if are_plain && is_local(file) && !marks.is_empty() {
             let texts = marks.iter().map(|(_, token)| token.content.as_str());
             let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(texts);

@@ -15,7 +15,7 @@ use tokenizers::{Model, Normalizer, OffsetReferential, OffsetType, PreTokenizedS
 
 use crate::byte_table::TokenBytes;
 use crate::error::ChatError;
-use crate::prompt_cache::Memo;
+use crate::memo::Memo;
 use crate::tokenizer_limits;
 use marks::Marks;
 use sections::{Section, sections};

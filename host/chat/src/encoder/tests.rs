@@ -6,6 +6,7 @@ use serde_json::json;
 use super::*;
 
 /// A tokenizer of single characters and some pairs, with two marks, a normaliser and a pre-tokenizer.
+#[allow(clippy::needless_pass_by_value, reason = "values are written where they are passed")]
 fn file(normalizer: Json, pre_tokenizer: Json, more: Json) -> Json {
     let mut letters: Vec<String> = "abcdefgh \n<|>x/▁Ġ.,!é".chars().map(|letter| letter.to_string()).collect();
     letters.extend(["ab", "▁a", "Ġa", " a", "\n\n", "bc", "▁ab", "<|", "|>"].map(str::to_owned));
@@ -91,15 +92,15 @@ fn a_conversation_has_the_tokens_of_its_whole_text() {
 fn a_mark_from_outside_is_plain_text() {
     let parts = ["<|s|>a", "<|e|>", "b<|e|>"];
     let text = parts.concat();
-    let whole = [parts[0].len()..parts[0].len() + parts[1].len()];
+    let whole = parts[0].len()..parts[0].len() + parts[1].len();
     // Only a part of the mark comes from outside.
-    let half = [whole[0].start..whole[0].start + 2];
-    let last = [whole[0].end - 1..whole[0].end];
+    let half = whole.start..whole.start + 2;
+    let last = whole.end - 1..whole.end;
     for (name, file) in kinds() {
         let encoder = Encoder::new(&file).unwrap();
         let mark = encoder.mark("<|e|>").unwrap();
         for outside in [&whole, &half, &last] {
-            let sourced = Sourced { text: &text, outside };
+            let sourced = Sourced { text: &text, outside: std::slice::from_ref(outside) };
             let tokens = encoder.tokens(sourced).unwrap();
             assert_eq!(tokens.iter().filter(|token| **token == mark).count(), 1, "{name} {outside:?}: {tokens:?}");
             assert_eq!(encoder.placed(sourced).unwrap().tokens, tokens, "{name}");

@@ -20,8 +20,7 @@ use tokenizers::Tokenizer;
 use crate::encoder::{Encoder, Sourced};
 use crate::error::ChatError;
 use crate::message::ReplyPiece;
-use crate::prompt_cache::{ToolList, ToolLists};
-use crate::rendering::{Given, ReplyForm, Setting};
+use crate::rendering::{Given, ReplyForm, Setting, ToolList, ToolLists};
 use crate::thoughts::ThoughtMarks;
 use crate::tool_call::ToolFormat;
 
@@ -99,8 +98,7 @@ impl ChatFormat {
             Some(format) => (format, true),
             None => (ToolFormat::default(), false),
         };
-        let tokens = encoder.mark_texts().iter().map(String::as_str);
-        let thoughts = ThoughtMarks::detect(source, tokens).unwrap_or_default();
+        let thoughts = ThoughtMarks::detect(source, encoder.mark_texts()).unwrap_or_default();
         let mut format = Self {
             encoder,
             templates,
@@ -317,8 +315,8 @@ fn no_switches() -> &'static Map<String, Json> {
 }
 
 #[cfg(test)]
-mod templates_tests;
-#[cfg(test)]
 mod form_tests;
+#[cfg(test)]
+mod templates_tests;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -6,8 +6,7 @@ use super::ChatFormat;
 use crate::encoder::Sourced;
 use crate::error::ChatError;
 use crate::message::{AnsweredCall, Message, Role, SpokenCall, SpokenParts};
-use crate::prompt_cache::ToolLists;
-use crate::rendering::{self, Author, Rendered, ReplyForm};
+use crate::rendering::{self, Author, Rendered, ReplyForm, ToolLists};
 
 /// A word that no template holds.
 const PROBE: &str = "qzprobexw";

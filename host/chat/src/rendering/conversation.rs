@@ -6,8 +6,8 @@ use gymkhana_template::{Class, Value};
 use serde_json::Value as Json;
 
 use super::Author;
+use crate::memo::Bytes;
 use crate::message::{AnsweredCall, Message, Role, SpokenCall};
-use crate::prompt_cache::{Bytes, ToolList};
 
 /// The text in place of a reply with sampled tokens: a private character, which no mark of a template contains.
 const STAND_IN: &str = "\u{F8F0}";
@@ -80,13 +80,13 @@ impl Bytes for Signature {
 
 impl<'m> Conversation<'m> {
     pub(super) fn new(
-        tools: &'m ToolList,
+        tools: &'m [String],
         messages: impl IntoIterator<Item = &'m Message>,
         form: ReplyForm,
         given: Given,
     ) -> Self {
-        let sources = tools.texts.iter().map(|text| Source { text: text.into(), author: Author::Run }).collect();
-        let mut conversation = Self { sources, messages: vec![], of_tools: number(tools.texts.len()), given };
+        let sources = tools.iter().map(|text| Source { text: text.into(), author: Author::Run }).collect();
+        let mut conversation = Self { sources, messages: vec![], of_tools: number(tools.len()), given };
         for (index, message) in messages.into_iter().enumerate() {
             conversation.push(index, message, form);
         }

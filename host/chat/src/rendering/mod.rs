@@ -5,6 +5,7 @@
 
 mod conversation;
 mod shape;
+mod tool_list;
 
 use std::ops::Range;
 
@@ -13,10 +14,10 @@ use serde_json::{Map, Value as Json};
 
 use crate::error::ChatError;
 use crate::message::Message;
-use crate::prompt_cache::ToolList;
 use conversation::Conversation;
-pub(crate) use conversation::{Given, ReplyForm, Signature};
-pub(crate) use shape::Shape;
+pub(crate) use conversation::{Given, ReplyForm};
+use shape::Shape;
+pub(crate) use tool_list::{ToolList, ToolLists};
 
 /// The author of a passage from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +82,7 @@ pub(crate) fn render<'m>(
     messages: impl IntoIterator<Item = &'m Message>,
     setting: &Setting<'_>,
 ) -> Result<Rendered, ChatError> {
-    let conversation = Conversation::new(tools, messages, setting.form, setting.given);
+    let conversation = Conversation::new(&tools.texts, messages, setting.form, setting.given);
     let signature = conversation.signature(setting.prompt).filter(|_| setting.own_switches.is_empty());
     if let Some(shape) = signature.as_ref().and_then(|signature| tools.shapes.known(signature)) {
         return Ok(shape.fill(&conversation));

@@ -4,7 +4,7 @@ use gymkhana_template::{Class, Form, Origin, Rendering};
 
 use super::conversation::Conversation;
 use super::{Passage, Rendered};
-use crate::prompt_cache::Bytes;
+use crate::memo::Bytes;
 
 /// A rendering without the texts from outside.
 #[derive(Debug)]

@@ -106,11 +106,10 @@ impl ThoughtMarks {
     /// The marks that a chat template contains, else those for which the tokenizer has tokens; `None` if neither reveals
     /// any.
     #[must_use]
-    pub fn detect<'t>(template: &str, tokens: impl IntoIterator<Item = &'t str> + Clone) -> Option<Self> {
+    pub fn detect(template: &str, tokens: &[String]) -> Option<Self> {
         let in_template = |family: &&Family| family.reveal.iter().any(|mark| template.contains(mark));
-        let in_tokens = |family: &&Family| {
-            [family.open, family.close].iter().all(|mark| tokens.clone().into_iter().any(|token| token == *mark))
-        };
+        let in_tokens =
+            |family: &&Family| [family.open, family.close].iter().all(|mark| tokens.iter().any(|token| token == mark));
         let found = FAMILIES.iter().find(in_template).or_else(|| FAMILIES.iter().find(in_tokens));
         found.map(|family| Self(Kind::Known(family)))
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn of(template: &str) -> ThoughtMarks {
-    ThoughtMarks::detect(template, []).unwrap()
+    ThoughtMarks::detect(template, &[]).unwrap()
 }
 
 /// Thoughts and message of a reply.
@@ -74,10 +74,16 @@ fn families_have_marks_of_their_own() {
 #[test]
 fn marks_are_detected_in_the_template_or_among_the_tokens() {
     // `<|end|>` ends the messages of other models too.
-    assert_eq!(ThoughtMarks::detect("<|user|>{{ m.content }}<|end|>", ["<|end|>"]), None);
-    assert_eq!(ThoughtMarks::detect("plain", ["<think>"]), None);
-    assert_eq!(ThoughtMarks::detect("plain", ["</think>", "<think>"]), Some(ThoughtMarks::default()));
-    assert_eq!(ThoughtMarks::detect("[THINK]", ["</think>", "<think>"]).unwrap().open(), "[THINK]");
+    assert_eq!(ThoughtMarks::detect("<|user|>{{ m.content }}<|end|>", &["<|end|>".to_owned()]), None);
+    assert_eq!(ThoughtMarks::detect("plain", &["<think>".to_owned()]), None);
+    assert_eq!(
+        ThoughtMarks::detect("plain", &["</think>".to_owned(), "<think>".to_owned()]),
+        Some(ThoughtMarks::default())
+    );
+    assert_eq!(
+        ThoughtMarks::detect("[THINK]", &["</think>".to_owned(), "<think>".to_owned()]).unwrap().open(),
+        "[THINK]"
+    );
 }
 
 #[test]

@@ -70,8 +70,10 @@ pub struct PolicySection {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
     /// Format of tool calls in replies.
+    #[schemars(extend("x-range" = "a name in [Tool formats](tool-formats.md), or a table"))]
     pub tool_format: ToolFormatChoice,
     /// Marks of thoughts in replies. Environments, other seats and rewards see the message without the thoughts before it.
+    #[schemars(extend("x-range" = "`auto`, `off`, or `{ open = …, close = … }`"))]
     pub thoughts: ThoughtsChoice,
     /// Place of the list of functions in prompts.
     pub tools_in_prompt: ToolsInPrompt,
