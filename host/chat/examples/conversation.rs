@@ -144,8 +144,8 @@ fn message(given: &Json, earlier: &[Message]) -> Message {
     }
     let message = Message::of_text(role, content);
     let Some(id) = given["tool_call_id"].as_str() else { return message };
-    let calls = earlier.iter().filter_map(|message| message.parts.as_ref()).flat_map(|parts| &parts.calls);
-    match calls.filter(|call| call.id == id).next_back() {
+    let mut calls = earlier.iter().filter_map(|message| message.parts.as_ref()).flat_map(|parts| &parts.calls);
+    match calls.rfind(|call| call.id == id) {
         Some(call) => message.answering(AnsweredCall { id: id.to_owned(), name: call.name.clone() }),
         None => message,
     }

@@ -15,13 +15,13 @@ pub fn without_thoughts(text: String) -> (Option<String>, String) {
     }
 }
 
+/// A call: name, arguments and no reason; or text, no arguments and the reason why it cannot be read.
+type ReadCall<'py> = (String, Bound<'py, PyAny>, String);
+
 /// The thoughts of a model's text, its message, and its calls in the format of Hermes: `(name, arguments, "")`, or
 /// `("", None, reason)` with the text of a call that cannot be read in place of the name.
 #[pyfunction]
-pub fn read_reply<'py>(
-    py: Python<'py>,
-    text: String,
-) -> PyResult<(Option<String>, String, Vec<(String, Bound<'py, PyAny>, String)>)> {
+pub fn read_reply<'py>(py: Python<'py>, text: String) -> PyResult<(Option<String>, String, Vec<ReadCall<'py>>)> {
     let (thoughts, rest) = without_thoughts(text);
     let parsed = ToolFormat::Hermes.parse(&rest, &[]);
     let call = |call: WrittenCall| {

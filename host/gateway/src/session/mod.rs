@@ -392,7 +392,7 @@ impl<'a> Session<'a> {
         let length: usize = request.messages.iter().map(|message| message.text.len()).sum();
         if self.chat.most_bytes(context).is_some_and(|most| length > most) {
             self.spent.get_or_insert(SpentLimit::Context);
-            return Err(too_long(format!("messages of {length} bytes do not fit the context of {context} tokens")));
+            return Err(too_long(&format!("messages of {length} bytes do not fit the context of {context} tokens")));
         }
         let prompt = self.prompt(&request, keys)?;
         if prompt.tokens.len() >= context {
@@ -486,10 +486,10 @@ fn policy_failed() -> ApiError {
 }
 
 fn context_full(tokens: usize, context: usize) -> ApiError {
-    too_long(format!("{tokens} tokens leave no room for a reply in the context of {context}"))
+    too_long(&format!("{tokens} tokens leave no room for a reply in the context of {context}"))
 }
 
-fn too_long(why: String) -> ApiError {
+fn too_long(why: &str) -> ApiError {
     ApiError::new(ErrorClass::ContextFull, format!("prompt is too long: {why}\nhint: shorten the messages"))
 }
 

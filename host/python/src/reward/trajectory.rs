@@ -113,7 +113,7 @@ fn add_message(message: &Bound<'_, PyAny>, turns: &mut Vec<Turn>) -> PyResult<()
             let calls = calls.as_ref().and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
             let content = content.unwrap_or_default();
             if calls.is_empty() || !content.is_empty() {
-                let thoughts = ["reasoning_content", "reasoning"].into_iter().find_map(|name| field(name));
+                let thoughts = ["reasoning_content", "reasoning"].into_iter().find_map(&field);
                 say(thoughts.map(|thoughts| text(&thoughts)).transpose()?, content, turns);
             }
             for call in calls {
