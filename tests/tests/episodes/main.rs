@@ -18,5 +18,6 @@ mod probes;
 #[path = "../common/recorder.rs"]
 mod recorder;
 mod rollout;
+mod thoughts;
 mod trials;
 mod watch;
