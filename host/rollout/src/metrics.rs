@@ -133,6 +133,30 @@ pub struct RolloutMetrics {
     staleness: Histogram,
     episodes: AtomicU64,
     failures: [AtomicU64; FAILURES.len()],
+    restarts: [AtomicU64; RestartReason::ALL.len()],
+}
+
+/// Reason why a context begins a new segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestartReason {
+    /// The context strategy, an edit or a note changed earlier messages.
+    Strategy,
+    /// The chat template renders earlier messages differently.
+    Template,
+}
+
+impl RestartReason {
+    /// All reasons, in the order of reports.
+    pub const ALL: [Self; 2] = [Self::Strategy, Self::Template];
+
+    /// Name in reports.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Strategy => "strategy",
+            Self::Template => "template",
+        }
+    }
 }
 
 /// Names of the boundaries at which failures are counted.
@@ -147,6 +171,7 @@ impl Default for RolloutMetrics {
             staleness: Histogram::new(&STALENESS),
             episodes: AtomicU64::new(0),
             failures: Default::default(),
+            restarts: Default::default(),
         }
     }
 }
@@ -183,6 +208,17 @@ impl RolloutMetrics {
             };
             self.failures[place].fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Records a context that begins a new segment.
+    pub fn restarted(&self, reason: RestartReason) {
+        self.restarts[reason as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Number of contexts that began a new segment for a reason.
+    #[must_use]
+    pub fn restarts(&self, reason: RestartReason) -> u64 {
+        self.restarts[reason as usize].load(Ordering::Relaxed)
     }
 
     /// Number of active waits of a kind.

@@ -11,7 +11,7 @@ use crate::recorder::{Recorder, assert_saw};
 use gymkhana_chat::ReplyPiece;
 use gymkhana_policy::GenerateRequest;
 use gymkhana_record::{Ending, EpisodeRecord, FailureKind, Turn};
-use gymkhana_rollout::{Actor, ContextStrategy, Difference, Limits, PluginSetError, Rollout, Summary, Window};
+use gymkhana_rollout::{Actor, ContextStrategy, Difference, Limits, PluginSetError, RestartReason, Rollout, Summary, Window};
 use gymkhana_store::RunFolder;
 
 fn table() -> Table {
@@ -75,6 +75,8 @@ async fn the_window_replaces_older_results_and_keeps_every_reply() {
     let (record, shown) = play(&rollout, echoes).await;
     // The fourth result replaces three; then two more fit next to the remaining one, and the next replaces again.
     assert_eq!(shown.len(), 2);
+    let restarts = RestartReason::ALL.map(|reason| rollout.metrics().restarts(reason));
+    assert_eq!(restarts, [1, 0], "by the strategy, not by the template");
     assert!((0..3).all(|result| stands(&shown[0], result) && !stands(&shown[1], result)), "{shown:?}");
     assert!((3..6).all(|result| !stands(&shown[0], result) && stands(&shown[1], result)), "{shown:?}");
     assert_eq!(shown[1].matches("t(gone)<").count(), 3);

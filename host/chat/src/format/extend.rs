@@ -41,6 +41,12 @@ impl Rendered {
         &self.text
     }
 
+    /// Whether nothing was rendered yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
     /// Whether the prompt has opened a thought that the reply continues.
     #[must_use]
     pub fn begun(&self) -> Begun {

@@ -14,6 +14,8 @@ use gymkhana_record::{Function, Sampled, Segment, SegmentError};
 use gymkhana_chat::{AnsweredCall, Begun, ChatError, ChatFormat, Extension, Message, Rendered, Role, SpokenParts};
 use gymkhana_policy::Conversation;
 
+use crate::metrics::RestartReason;
+
 use strategy::ContextAction;
 pub use strategy::{ContextError, ContextStrategy, EarlierReasoning, Summary, Window};
 
@@ -56,6 +58,8 @@ pub(crate) struct Context {
     /// Whether all messages are in tokens, so that the policy can generate.
     prompted: bool,
     asked: Asked,
+    /// The reason of the last new segment, until it is counted.
+    restart: Option<RestartReason>,
     /// Prompt with the last turn's feedback hidden.
     masked: Option<Vec<u32>>,
     /// Number of turns of the policy, including notes to itself.
@@ -92,6 +96,7 @@ impl Context {
             sampled_stop: false,
             prompted: false,
             asked: Asked::Action,
+            restart: None,
             masked: None,
             turns: 0,
         }
@@ -150,6 +155,10 @@ impl Context {
         if growth.total >= limit {
             return Ok(None);
         }
+        if growth.fresh && !self.segments.is_empty() {
+            let by_strategy = self.rendered.is_empty();
+            self.restart = Some(if by_strategy { RestartReason::Strategy } else { RestartReason::Template });
+        }
         self.rendered = growth.rendered;
         if growth.fresh {
             self.segments.push(Segment::new(self.seat));
@@ -158,6 +167,11 @@ impl Context {
         let last = self.segments.len() - 1;
         self.segments[last].append_given(&growth.tokens, self.turns);
         Ok(Some(&self.segments[last]))
+    }
+
+    /// The reason of a new segment that was not counted yet.
+    pub(crate) fn take_restart(&mut self) -> Option<RestartReason> {
+        self.restart.take()
     }
 
     /// Prompt in which the mask replaces every message since the last reply; `None` if there is no such message.

@@ -51,6 +51,9 @@ pub(crate) async fn generation(
         return Ok(Generation::Ended(Ending::ContextLimit));
     };
     let tokens = shared(segment.tokens());
+    if let Some(reason) = context.take_restart() {
+        rollout.metrics.restarted(reason);
+    }
     if let Some(failure) = play.policy.overrides.advice_failure(&play.episode.boundary(), taken) {
         play.episode.data.failures.push(failure);
         return Ok(Generation::Ended(Ending::EnvironmentFailed));

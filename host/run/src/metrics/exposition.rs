@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use gymkhana_rollout::{Buckets, WaitKind};
+use gymkhana_rollout::{Buckets, RestartReason, WaitKind};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
@@ -43,6 +43,8 @@ impl Collector for RunState {
         page.single(families::EPISODES, &Value::Integer(rollout.episodes()))?;
         let failures = rollout.failures().map(|(boundary, count)| (boundary, Value::Integer(count)));
         page.labelled(families::FAILURES, failures)?;
+        let restarts = |reason: RestartReason| (reason.label(), Value::Integer(rollout.restarts(reason)));
+        page.labelled(families::CONTEXT_RESTARTS, RestartReason::ALL.into_iter().map(restarts))?;
         page.single(families::TOKEN_STALENESS, &Value::of_buckets(&rollout.staleness(), 1.0))?;
         page.single(families::TRAINER_IDLE, &Value::Seconds(rollout.trainer_idle()))?;
         let idle = self.idle.iter().map(|(model, idle)| (model.as_str(), Value::Seconds(*idle)));
@@ -136,6 +138,7 @@ mod tests {
     fn the_text_is_what_was_reported() {
         let rollout = Arc::new(RolloutMetrics::default());
         rollout.finished([gymkhana_record::Boundary::Model].iter());
+        rollout.restarted(RestartReason::Template);
         rollout.record_staleness(0, 5);
         rollout.record_staleness(3, 2);
         rollout.trainer_waited(Duration::from_millis(250));

@@ -86,6 +86,8 @@ families! {
     WAITING: Gauge "waiting", label Some("kind"), suffix None, "waits", "waits in progress";
     EPISODES: Counter "episodes", label None, suffix None, "episodes", "finished episodes";
     FAILURES: Counter "failures", label Some("boundary"), suffix None, "failures", "failures of episodes";
+    CONTEXT_RESTARTS: Counter "context_restarts", label Some("reason"), suffix None, "segments",
+        "contexts that began a new segment, because a context strategy or the chat template changed earlier messages";
     TOKEN_STALENESS: Histogram "token_staleness", label None, suffix Some("steps"), "training steps",
         "staleness of trained tokens, one observation per token";
     TRAINER_IDLE: Counter "trainer_idle", label None, suffix SECONDS, "seconds",
