@@ -11,7 +11,9 @@ use crate::recorder::{Recorder, assert_saw};
 use gymkhana_chat::ReplyPiece;
 use gymkhana_policy::GenerateRequest;
 use gymkhana_record::{Ending, EpisodeRecord, FailureKind, Turn};
-use gymkhana_rollout::{Actor, ContextStrategy, Difference, Limits, PluginSetError, RestartReason, Rollout, Summary, Window};
+use gymkhana_rollout::{
+    Actor, ContextStrategy, Difference, Limits, PluginSetError, RestartReason, Rollout, Summary, Window,
+};
 use gymkhana_store::RunFolder;
 
 fn table() -> Table {

@@ -81,7 +81,8 @@ fn demonstrations_are_played_as_long_as_they_have_a_weight() {
     assert_eq!(figures(&desk, "demonstration_weight"), [0.5, 0.25, 0.0, 0.0]);
     for (step, share) in (0..).zip(figures(&desk, "cut_short")) {
         let of_step: Vec<_> = played.iter().filter(|record| record.id.step == step).collect();
-        let cut = of_step.iter().filter(|record| record.ending == Ending::TurnLimit).count();
+        let is_cut = |record: &&&EpisodeRecord| matches!(record.ending, Ending::TurnLimit | Ending::ContextLimit);
+        let cut = of_step.iter().filter(is_cut).count();
         assert_eq!(share, cut as f64 / of_step.len() as f64, "step {step}");
     }
     let average = desk.path("out/checkpoints/0-000004/average/model.safetensors");

@@ -17,11 +17,10 @@ pub(crate) fn chat_format(files: &ModelFiles) -> RunResult<ChatFormat> {
 /// Texts of a model that define its chat format.
 pub fn chat_files(files: &ModelFiles) -> ChatFiles {
     let text = |wanted: &str| files.iter().find(|(name, _)| *name == wanted).map(|(_, text)| text.to_owned());
-    let ends = [files.config().map(str::to_owned), text(GENERATION)];
     ChatFiles {
         tokenizer: text(TOKENIZER).unwrap_or_default(),
         config: text(CONFIG).unwrap_or_else(|| "{}".to_owned()),
         template: text(TEMPLATE),
-        ends: ChatFiles::end_tokens(ends.iter().flatten().map(String::as_str)),
+        ends: ChatFiles::end_tokens(text(GENERATION).as_deref()),
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::fs::read_text;
 use crate::TrainerError;
 
@@ -10,12 +12,32 @@ const TOKENIZER: &str = "tokenizer.json";
 const CHAT_TEMPLATE: &str = "chat_template.jinja";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 
+const GENERATION: &str = "generation_config.json";
+const CONFIG: &str = "config.json";
+
+/// Adds the end tokens of `config.json` to `generation_config.json`, which checkpoints keep, where it lacks one.
+fn keep_ends(config: &str, texts: &mut BTreeMap<String, String>) {
+    let object = |text: &str| serde_json::from_str::<serde_json::Map<String, Value>>(text).ok();
+    let ids = |config: &serde_json::Map<String, Value>| match config.get("eos_token_id") {
+        Some(Value::Array(ids)) => ids.clone(),
+        Some(id @ Value::Number(_)) => vec![id.clone()],
+        _ => vec![],
+    };
+    let generation = texts.get(GENERATION).map_or_else(|| Some(serde_json::Map::new()), |text| object(text));
+    // Files that are not JSON are refused by their other readers.
+    let (Some(config), Some(mut generation)) = (object(config), generation) else { return };
+    let known = ids(&generation);
+    let new: Vec<Value> = ids(&config).into_iter().filter(|id| !known.contains(id)).collect();
+    if !new.is_empty() {
+        generation.insert("eos_token_id".to_owned(), known.into_iter().chain(new).collect());
+        texts.insert(GENERATION.to_owned(), format!("{:#}\n", Value::Object(generation)));
+    }
+}
+
 /// A model's text files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelFiles {
     texts: BTreeMap<String, String>,
-    /// `config.json` as it was read; each checkpoint gets one of its own.
-    config: Option<String>,
 }
 
 impl ModelFiles {
@@ -24,7 +46,7 @@ impl ModelFiles {
         TOKENIZER,
         TOKENIZER_CONFIG,
         CHAT_TEMPLATE,
-        "generation_config.json",
+        GENERATION,
         "special_tokens_map.json",
         "added_tokens.json",
         "vocab.json",
@@ -32,7 +54,7 @@ impl ModelFiles {
     ];
 
     pub(crate) fn from_texts<const COUNT: usize>(texts: [(&str, String); COUNT]) -> Self {
-        Self { texts: texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect(), config: None }
+        Self { texts: texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect() }
     }
 
     /// Reads the text files of a folder that exist.
@@ -55,13 +77,10 @@ impl ModelFiles {
             let problem = format!("`{TOKENIZER}` is missing\nhint: save the model with a fast tokenizer");
             return Err(TrainerError::Folder { path: folder.to_owned(), problem });
         }
-        Ok(Self { texts, config: read("config.json")? })
-    }
-
-    /// `config.json` of the folder from which the files were read.
-    #[must_use]
-    pub fn config(&self) -> Option<&str> {
-        self.config.as_deref()
+        if let Some(config) = read(CONFIG)? {
+            keep_ends(&config, &mut texts);
+        }
+        Ok(Self { texts })
     }
 
     /// Names and texts, sorted by name.
@@ -83,5 +102,30 @@ impl ModelFiles {
         }
         let config: serde_json::Value = serde_json::from_str(self.texts.get(TOKENIZER_CONFIG)?).ok()?;
         config.get("chat_template")?.as_str().map(str::to_owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_keep_all_end_tokens() {
+        let merged = |config: &str, generation: Option<&str>| {
+            let mut texts: BTreeMap<String, String> =
+                generation.map(|text| (GENERATION.to_owned(), text.to_owned())).into_iter().collect();
+            keep_ends(config, &mut texts);
+            texts.remove(GENERATION)
+        };
+        let ends = |text: Option<String>| -> Value {
+            serde_json::from_str::<Value>(&text.expect("a file")).expect("JSON")["eos_token_id"].clone()
+        };
+        assert_eq!(ends(merged("{\"eos_token_id\": [1, 2]}", None)), serde_json::json!([1, 2]));
+        let both = merged("{\"eos_token_id\": [1, 2]}", Some("{\"eos_token_id\": 2, \"top_k\": 5}"));
+        assert!(both.as_ref().is_some_and(|text| text.contains("top_k")));
+        assert_eq!(ends(both), serde_json::json!([2, 1]));
+        let same = "{ \"eos_token_id\": 258 }";
+        assert_eq!(merged("{\"eos_token_id\": 258}", Some(same)).as_deref(), Some(same), "the text stays");
+        assert_eq!(merged("{}", None), None);
     }
 }

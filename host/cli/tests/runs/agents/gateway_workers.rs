@@ -350,7 +350,8 @@ fn workers_get_what_episodes_need() {
         assert_ne!(bytes, reward, "workers have a reward");
         texts.extend(String::from_utf8(bytes));
     }
-    let run_file = texts.iter().find(|text| text.contains("turn-cost")).expect("a run file");
+    let run_file =
+        texts.iter().find(|text| text.contains("turn-cost") && text.contains("success =")).expect("a run file");
     assert!(run_file.contains("user = \"rules\"") && !run_file.contains("answer-match"), "{run_file}");
     assert!(!run_file.contains(&peer.url()), "{run_file}");
 }

@@ -29,7 +29,8 @@ fn a_dry_run_prints_the_plan_and_writes_nothing() {
     // The prompt is what the first episode of that task begins with.
     desk.run(WORD_PROBLEMS, &[]).succeeded();
     let shown = desk.host(&["show", "out", "--episode", "0.demo.0.0.0.0", "--prompt"]).succeeded();
-    let question = plan.split("tokens:\n").nth(1).and_then(|text| text.split("\n\nrun file").next()).expect("a prompt");
+    let question =
+        plan.split("tokens:\n").nth(1).and_then(|text| text.split("\n\na whole episode").next()).expect("a prompt");
     let spoken = question.lines().max_by_key(|line| line.len()).expect("a line");
     assert!(shown.contains(spoken), "{spoken}: {shown}");
 }
