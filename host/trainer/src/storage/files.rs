@@ -100,7 +100,7 @@ impl ModelFiles {
         if let Some(template) = self.texts.get(CHAT_TEMPLATE) {
             return Some(template.clone());
         }
-        let config: serde_json::Value = serde_json::from_str(self.texts.get(TOKENIZER_CONFIG)?).ok()?;
+        let config: Value = serde_json::from_str(self.texts.get(TOKENIZER_CONFIG)?).ok()?;
         config.get("chat_template")?.as_str().map(str::to_owned)
     }
 }

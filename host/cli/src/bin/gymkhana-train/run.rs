@@ -183,7 +183,8 @@ fn print(finished: &Finished, printer: &Printer) {
         if let Some(better) = better_checkpoint.as_deref().map(Path::display) {
             printer.result(format!("better checkpoint: {better}"));
         }
-        printer.status(format!("next: host eval {checkpoint} {folder}"));
+        let best = better_checkpoint.as_deref().map_or(checkpoint, Path::display);
+        printer.status(format!("next: host eval {best} {folder}"));
     }
 }
 
