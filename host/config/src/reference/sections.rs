@@ -66,6 +66,8 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::new(2, "Top level", Body::Root, ""),
     Section::new(2, "`[policy]`", Body::Types(&["PolicySection"]), TOOL_FORMATS),
     Section::of(3, "Models by folder or hub", &["Checkpoint", "HubModel"]),
+    Section::of(3, "`policy.tool_format` as a table", &["ToolFormatMarks"]),
+    Section::of(3, "`policy.thoughts` as a table", &["ThoughtsMarks"]),
     Section::of(3, "`policy.tiny`", &["TinyModel"]),
     Section::of(3, "`policy.lora`", &["Lora"]),
     Section::of(3, "`policy.server`", &["ServerSection"]),

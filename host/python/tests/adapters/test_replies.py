@@ -10,6 +10,7 @@ from gymkhana_rl.errors import OptionError
 from reference import CASES, path
 
 FUNCTIONS = [{"name": "add", "description": "Adds.", "parameters": {"type": "object", "properties": {}}}]
+FORM = 'the call is not of the form {"name": …, "arguments": {…}}'
 ADD = '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
 
 
@@ -25,17 +26,27 @@ ADD = '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
             "",
             (Call("add", {"a": "</tool_call><tool_call>"}),),
         ),
-        ('x <tool_call>{"name": "add"', "x", (Malformed("the call is not closed by </tool_call>"),)),
-        ("<tool_call>[1]</tool_call>", "", (Malformed('the call is not of the form {"name": …, "arguments": {…}}'),)),
+        (
+            'x <tool_call>{"name": "add"',
+            "x",
+            (Malformed(f"the call is not closed by </tool_call>; {FORM}: EOF while parsing an object at line 1 column 14"),),
+        ),
+        (
+            "<tool_call>[1]</tool_call>",
+            "",
+            (Malformed(f"{FORM}: invalid type: integer `1`, expected a JSON object at line 1 column 1"),),
+        ),
         (
             '<tool_call>{"name": "add", "arguments": 3}</tool_call>',
             "",
-            (Malformed("the arguments are not an object", "", "add"),),
+            (Malformed("the arguments of the call are not a JSON object"),),
         ),
+        ("<think>\nAdd.\n</think>\n\n" + ADD, "", (Call("add", {"a": 1}),)),
     ],
 )
 def test_calls_in_text(text: str, message: str, calls: tuple) -> None:
-    assert Reply.from_text(text, FUNCTIONS) == Reply(message, calls)
+    thoughts = "Add." if "<think>" in text else None
+    assert Reply.from_text(text, FUNCTIONS) == Reply(message, calls, thoughts)
 
 
 def test_a_seat_without_functions_sends_text() -> None:

@@ -51,29 +51,38 @@ impl<'de> Deserialize<'de> for ToolFormatChoice {
     }
 }
 
+/// Marks around JSON calls, a table with these keys. It describes the table for the schema.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[allow(dead_code, reason = "the chat format reads the table")]
+struct ToolFormatMarks {
+    /// Kind of the calls.
+    #[schemars(extend("x-range" = "`json`"))]
+    kind: String,
+    /// Mark before a call.
+    open: String,
+    /// Mark behind a call, if the model writes one.
+    close: Option<String>,
+    /// Key of the arguments.
+    #[schemars(extend("x-default" = "`arguments`"))]
+    key: Option<String>,
+    /// Key of the function's name.
+    #[schemars(extend("x-default" = "`name`"))]
+    name: Option<String>,
+}
+
 impl JsonSchema for ToolFormatChoice {
     fn schema_name() -> Cow<'static, str> {
         "ToolFormatChoice".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let names: Vec<&str> = std::iter::once(AUTO).chain(ToolFormat::ALL.map(ToolFormat::name)).collect();
         json_schema!({
             "description": "Format of tool calls: a name, or the marks around JSON.",
             "anyOf": [
                 {"type": "string", "enum": names},
-                {
-                    "type": "object",
-                    "properties": {
-                        "kind": {"type": "string", "enum": ["json"]},
-                        "open": {"type": "string"},
-                        "close": {"type": "string"},
-                        "key": {"type": "string"},
-                        "name": {"type": "string"},
-                    },
-                    "required": ["kind", "open"],
-                    "additionalProperties": false,
-                },
+                generator.subschema_for::<ToolFormatMarks>(),
             ],
         })
     }
