@@ -18,6 +18,5 @@ mod probes;
 #[path = "../common/recorder.rs"]
 mod recorder;
 mod rollout;
-mod thoughts;
 mod trials;
 mod watch;

@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+mod thoughts;
+
 use crate::common::{Table, answers, call, limits, plan, play_by, rollout, rollout_with};
 use crate::recorder::{Recorder, assert_saw};
 use gymkhana_chat::ReplyPiece;
