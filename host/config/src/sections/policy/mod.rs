@@ -6,6 +6,8 @@ mod thoughts;
 mod tool_format;
 mod trainer;
 
+use std::collections::BTreeMap;
+
 use gymkhana_algorithm::{Accelerator, Lora, Precision, SftSettings, TinyModel};
 use gymkhana_chat::ToolsPlace;
 use schemars::JsonSchema;
@@ -53,6 +55,16 @@ impl From<ToolsInPrompt> for ToolsPlace {
     }
 }
 
+/// Value of a variable for the chat template. It describes the table for the schema.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "the chat format takes any JSON value")]
+enum TemplateValue {
+    Flag(bool),
+    Number(f64),
+    Text(String),
+}
+
 /// Policy of the run. Without `checkpoint` and `tiny` it is a tiny model of the default size with random weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -79,7 +91,7 @@ pub struct PolicySection {
     pub tools_in_prompt: ToolsInPrompt,
     /// Variables for the chat template, such as `enable_thinking = false`.
     #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
-    #[schemars(extend("x-range" = "a table of values"))]
+    #[schemars(with = "BTreeMap<String, TemplateValue>", extend("x-range" = "a table of values"))]
     pub template: serde_json::Map<String, serde_json::Value>,
     /// Name of one of the model's chat templates. Default: `tool_use` where functions are listed, `default` elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]

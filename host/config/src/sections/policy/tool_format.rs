@@ -51,14 +51,21 @@ impl<'de> Deserialize<'de> for ToolFormatChoice {
     }
 }
 
+/// Kind of calls between marks of the run.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "kebab-case")]
+#[allow(dead_code, reason = "the chat format reads the table")]
+enum MarksKind {
+    Json,
+}
+
 /// Marks around JSON calls, a table with these keys. It describes the table for the schema.
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 #[allow(dead_code, reason = "the chat format reads the table")]
 struct ToolFormatMarks {
     /// Kind of the calls.
-    #[schemars(extend("x-range" = "`json`"))]
-    kind: String,
+    kind: MarksKind,
     /// Mark before a call.
     open: String,
     /// Mark behind a call, if the model writes one.
