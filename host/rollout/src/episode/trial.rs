@@ -158,7 +158,7 @@ impl Rollout {
     }
 
     /// The texts of the contexts of a whole episode as policies would read them: the oracle plays, or without one each reply
-    /// is empty, for [`SHOWN_TURNS`] turns.
+    /// is empty, for two turns.
     ///
     /// # Errors
     /// The reason why there are none.
