@@ -25,8 +25,8 @@ pub use content_store::{ContentFile, ContentStore, ContentStoreError, PendingFil
 pub use digest::{Digest, ParseDigestError};
 pub use error_chain::ErrorChain;
 pub use files::{
-    PluginFileError, copy_atomically, open_lock_file, open_regular_file, read_argument, read_plugin_file,
-    read_regular_file, read_regular_text, write_atomically,
+    MAX_TEXT_BYTES, PluginFileError, copy_atomically, open_lock_file, open_regular_file, read_argument,
+    read_plugin_file, read_regular_file, read_regular_text, write_atomically,
 };
 pub use folder::{Authority, CHECKPOINT_FILE, FolderError, FolderReadError, RegistryFolder};
 pub use index::{
