@@ -73,7 +73,7 @@ class Reply:
 
     @classmethod
     def from_text(cls, text: str, functions: Functions) -> Reply:
-        """Reads thoughts and `<tool_call>{"name": …, "arguments": {…}}</tool_call>`; a seat without functions calls none."""
+        """Reads thoughts and `<tool_call>{"name": …, "arguments": {…}}</tool_call>`; plain text without functions."""
         if not functions:
             return cls(text)
         thoughts, message, written = read_reply(text)
