@@ -13,6 +13,7 @@ static FORMAT: LazyLock<ChatFormat> = LazyLock::new(|| {
         tokenizer: include_str!("../../tests/golden/chat/tokenizer.json").to_owned(),
         config: include_str!("../../tests/golden/chat/tokenizer_config.json").to_owned(),
         template: Some(include_str!("../../tests/golden/chat/chat_template.jinja").to_owned()),
+        ..ChatFiles::default()
     };
     ChatFormat::new(&files).expect("a valid chat format")
 });

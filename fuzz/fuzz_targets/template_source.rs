@@ -9,6 +9,7 @@ fuzz_target!(|source: &str| {
         tokenizer: include_str!("../../tests/golden/chat/tokenizer.json").to_owned(),
         config: include_str!("../../tests/golden/chat/tokenizer_config.json").to_owned(),
         template: Some(source.to_owned()),
+        ..ChatFiles::default()
     };
     let Ok(format) = ChatFormat::new(&files) else { return };
     let messages = [

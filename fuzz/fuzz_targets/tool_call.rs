@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use gymkhana_chat::{CallPiece, CustomMarks, NewCall, ToolFormat};
+use gymkhana_chat::{CallPiece, CustomMarks, NewCall, ThoughtMarks, ToolFormat};
 use gymkhana_record::{Function, WrittenCall};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Map, Value};
@@ -41,6 +41,8 @@ fuzz_target!(|text: &str| {
             assert!(piece.len() <= 16 * text.len() + 256, "{format}: a piece is longer than what it writes");
         }
     }
+    let split = ThoughtMarks::split_any(text);
+    assert!(text[split.bytes..].contains(split.message), "the message does not stand behind the thoughts");
     let _ = ToolFormat::detect(text);
     let _ = ToolFormat::resembles_call(text);
 });
