@@ -114,7 +114,13 @@ fn message(value: &Json, path: &str) -> Result<InputMessage, ApiError> {
     };
     let calls = if role == Role::Assistant { calls(&fields)? } else { vec![] };
     let call_id = if role == Role::Tool { Some(fields.required_text("tool_call_id")?.to_owned()) } else { None };
-    Ok(InputMessage { role, text, calls, call_id })
+    let mut message = InputMessage { calls, call_id, ..InputMessage::of_text(role, text) };
+    if role == Role::Assistant {
+        // The names of the field at inference servers.
+        let reasoning = fields.text("reasoning_content")?.or(fields.text("reasoning")?);
+        message.reason(reasoning.unwrap_or_default());
+    }
+    Ok(message)
 }
 
 fn calls(fields: &Fields<'_>) -> Result<Vec<InputCall>, ApiError> {

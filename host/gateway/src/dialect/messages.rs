@@ -98,8 +98,9 @@ fn add_message(messages: &mut Vec<InputMessage>, value: &Json, path: &str) -> Re
                 results = true;
                 messages.push(tool_result(&block)?);
             }
-            // The record holds the reasoning as it was sampled.
-            ("thinking" | "redacted_thinking", Role::Assistant) => {}
+            ("thinking", Role::Assistant) => message.reason(block.text("thinking")?.unwrap_or_default()),
+            // Reasoning that the program cannot read either.
+            ("redacted_thinking", Role::Assistant) => {}
             (kind, _) => return Err(unsupported_part(&place, kind)),
         }
     }

@@ -21,6 +21,8 @@ pub struct InputMessage {
     pub role: Role,
     /// The text.
     pub text: String,
+    /// Reasoning before the text of a message of the assistant; none if the program dropped it.
+    pub reasoning: Option<String>,
     /// Calls of a message of the assistant.
     pub calls: Vec<InputCall>,
     /// The id of the call that a message of a tool answers.
@@ -28,10 +30,25 @@ pub struct InputMessage {
 }
 
 impl InputMessage {
-    /// A message without calls.
+    /// A message without reasoning and calls.
     #[must_use]
     pub fn of_text(role: Role, text: impl Into<String>) -> Self {
-        Self { role, text: text.into(), calls: vec![], call_id: None }
+        Self { role, text: text.into(), reasoning: None, calls: vec![], call_id: None }
+    }
+
+    /// Bytes of text, reasoning and calls.
+    pub(crate) fn bytes(&self) -> usize {
+        let calls = self.calls.iter().map(|call| call.name.len() + call.arguments.len()).sum::<usize>();
+        self.text.len() + self.reasoning.as_ref().map_or(0, String::len) + calls
+    }
+
+    /// Adds reasoning behind that of the message; nothing if it is empty.
+    pub(crate) fn reason(&mut self, text: &str) {
+        match &mut self.reasoning {
+            _ if text.is_empty() => {}
+            Some(reasoning) => *reasoning = format!("{reasoning}\n{text}"),
+            None => self.reasoning = Some(text.to_owned()),
+        }
     }
 }
 

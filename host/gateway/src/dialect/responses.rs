@@ -29,8 +29,9 @@ pub(super) fn parse(body: &Json) -> Result<ModelRequest, ApiError> {
     match body.require("input")? {
         Json::String(text) => messages.push(InputMessage::of_text(Role::User, text)),
         Json::Array(items) => {
+            let mut reasoning = String::new();
             for (index, item) in items.iter().enumerate() {
-                add_item(&mut messages, item, &format!("input[{index}]"))?;
+                add_item(&mut messages, &mut reasoning, item, &format!("input[{index}]"))?;
             }
         }
         _ => return Err(body.error("input", "must be a string or a list of items")),
@@ -63,8 +64,9 @@ pub(super) fn parse(body: &Json) -> Result<ModelRequest, ApiError> {
     })
 }
 
-/// Adds an item. Adjacent items of the assistant are one message: its text, then its calls.
-fn add_item(messages: &mut Vec<InputMessage>, item: &Json, path: &str) -> Result<(), ApiError> {
+/// Adds an item. Adjacent items of the assistant are one message: its text, then its calls. `reasoning` is that of the
+/// assistant's next item.
+fn add_item(messages: &mut Vec<InputMessage>, reasoning: &mut String, item: &Json, path: &str) -> Result<(), ApiError> {
     let fields = Fields::of(item, path)?;
     match fields.text("type")?.unwrap_or("message") {
         "message" => {
@@ -73,8 +75,8 @@ fn add_item(messages: &mut Vec<InputMessage>, item: &Json, path: &str) -> Result
                 fields.error("role", format!("is `{name}`; known: system, developer, user, assistant"))
             })?;
             let text = content_text(fields.require("content")?, &fields.path("content"), &TEXT)?;
-            match (role, messages.last_mut()) {
-                (Role::Assistant, Some(last)) if last.role == Role::Assistant => last.text.push_str(&text),
+            match role {
+                Role::Assistant => spoken(messages, reasoning).text.push_str(&text),
                 _ => messages.push(InputMessage::of_text(role, text)),
             }
         }
@@ -82,24 +84,32 @@ fn add_item(messages: &mut Vec<InputMessage>, item: &Json, path: &str) -> Result
             let name = fields.required_text("name")?.to_owned();
             let id = fields.text("call_id")?.map(str::to_owned);
             let call = InputCall { id, name, arguments: fields.required_text("arguments")?.to_owned() };
-            match messages.last_mut() {
-                Some(last) if last.role == Role::Assistant => last.calls.push(call),
-                _ => {
-                    let message = InputMessage::of_text(Role::Assistant, "");
-                    messages.push(InputMessage { calls: vec![call], ..message });
-                }
-            }
+            spoken(messages, reasoning).calls.push(call);
         }
         "function_call_output" => {
             let text = content_text(fields.require("output")?, &fields.path("output"), &TEXT)?;
             let call_id = Some(fields.required_text("call_id")?.to_owned());
             messages.push(InputMessage { call_id, ..InputMessage::of_text(Role::Tool, text) });
         }
-        // The record holds the reasoning as it was sampled.
-        "reasoning" => {}
+        "reasoning" => {
+            let content = fields.get("content").unwrap_or(&Json::Null);
+            if !content.is_null() {
+                reasoning.push_str(&content_text(content, &fields.path("content"), &["reasoning_text"])?);
+            }
+        }
         other => return Err(fields.error("type", format!("is `{other}`, which this policy cannot read"))),
     }
     Ok(())
+}
+
+/// The message of the assistant to which an item belongs: the last one, or a new one.
+fn spoken<'a>(messages: &'a mut Vec<InputMessage>, reasoning: &mut String) -> &'a mut InputMessage {
+    if messages.last().is_none_or(|last| last.role != Role::Assistant) {
+        messages.push(InputMessage::of_text(Role::Assistant, ""));
+    }
+    let place = messages.len() - 1;
+    messages[place].reason(&std::mem::take(reasoning));
+    &mut messages[place]
 }
 
 /// The items of the output.

@@ -56,10 +56,11 @@ fn one_conversation_has_one_form() {
     for dialect in ALL {
         let request = parse(dialect, &conversation(dialect));
         let call = InputCall { id: Some("c1".to_owned()), name: "f".to_owned(), arguments: "{\"x\":1}".to_owned() };
+        let reasoning = (dialect == Dialect::Messages).then(|| "…".to_owned());
         let expected = [
             InputMessage::of_text(Role::System, "Be brief."),
             InputMessage::of_text(Role::User, "1+1"),
-            InputMessage { calls: vec![call], ..InputMessage::of_text(Role::Assistant, "") },
+            InputMessage { calls: vec![call], reasoning, ..InputMessage::of_text(Role::Assistant, "") },
             InputMessage { call_id: Some("c1".to_owned()), ..InputMessage::of_text(Role::Tool, "2") },
         ];
         assert_eq!(request.messages, expected, "{dialect:?}");
@@ -67,6 +68,42 @@ fn one_conversation_has_one_form() {
         assert_eq!((request.max_tokens, request.sampling.temperature), (Some(9), Some(0.5)));
         assert_eq!(request.stop, if dialect == Dialect::Responses { vec![] } else { vec!["END"] });
         assert!(request.reads_calls && !request.stream);
+    }
+}
+
+#[test]
+fn reasoning_of_the_history_is_read() {
+    let asked = json!({"role": "user", "content": "a"});
+    let bodies = [
+        (
+            Dialect::ChatCompletions,
+            json!({"model": "policy", "messages": [
+            asked, {"role": "assistant", "content": "one", "reasoning_content": "because"}, asked]}),
+        ),
+        (
+            Dialect::ChatCompletions,
+            json!({"model": "policy", "messages": [
+            asked, {"role": "assistant", "content": "one", "reasoning": "because"}, asked]}),
+        ),
+        (
+            Dialect::Responses,
+            json!({"model": "policy", "input": [
+            asked,
+            {"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "because"}]},
+            {"role": "assistant", "content": [{"type": "output_text", "text": "one"}]},
+            asked]}),
+        ),
+        (
+            Dialect::Messages,
+            json!({"model": "policy", "max_tokens": 9, "messages": [
+            asked, {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "because", "signature": ""}, {"type": "text", "text": "one"}]},
+            asked]}),
+        ),
+    ];
+    for (dialect, body) in bodies {
+        let message = &parse(dialect, &body).messages[1];
+        assert_eq!((message.reasoning.as_deref(), message.text.as_str()), (Some("because"), "one"), "{body}");
     }
 }
 

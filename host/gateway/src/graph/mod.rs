@@ -27,6 +27,8 @@ pub struct GraphTurn {
     pub sampled: Sampled,
     /// Whether the reply ends with a stop token.
     pub stopped: bool,
+    /// The reply's reasoning without its marks.
+    pub reasoning: Option<String>,
     /// The rendered conversation of the request.
     pub rendered: Rendered,
     /// The policy's name for the tokens.
@@ -37,7 +39,7 @@ pub struct GraphTurn {
 
 impl GraphTurn {
     /// The sampled tokens without the stop token.
-    fn spoken(&self) -> &[u32] {
+    pub(crate) fn spoken(&self) -> &[u32] {
         &self.sampled.tokens[..self.sampled.tokens.len().saturating_sub(usize::from(self.stopped))]
     }
 }
@@ -119,10 +121,10 @@ impl Graph {
         (history, continued)
     }
 
-    /// The sampled tokens of the message of the assistant with this key, without the stop token, if the policy sampled it.
+    /// The reply that the message of the assistant with this key is, if the policy sampled it.
     #[must_use]
-    pub fn sampled_as(&self, message: Key) -> Option<&[u32]> {
-        self.by_reply.get(&message).map(|turn| self.turns[*turn].spoken())
+    pub fn sampled_as(&self, message: Key) -> Option<&GraphTurn> {
+        self.by_reply.get(&message).map(|turn| &self.turns[*turn])
     }
 
     /// All tokens up to a reply and with it.

@@ -11,6 +11,7 @@ fn turn(parent: Option<usize>, number: usize, delivered: bool) -> GraphTurn {
         parent,
         given: vec![10_000 + number],
         sampled: certain(vec![number, number]),
+        reasoning: None,
         stopped: false,
         rendered: Rendered::default(),
         conversation: Conversation { id: 0, place: 0 },

@@ -36,6 +36,7 @@ impl Session<'_> {
         let usage = Usage { prompt: prompt.tokens.len(), cached: prompt.before, sampled: sampled.tokens.len() };
         let (reply, thought_bytes) = self.read(request, &sampled, stop, usage, begun).map_err(undecodable)?;
         let message = InputMessage {
+            reasoning: reply.reasoning.clone(),
             calls: reply.calls.iter().map(as_input).collect(),
             ..InputMessage::of_text(Role::Assistant, reply.text.clone())
         };
@@ -55,7 +56,8 @@ impl Session<'_> {
         self.transcript.speak(self.graph.len() as u32, &reply, thought_tokens as u32);
         let Prompt { history, parent, given, rendered, conversation, .. } = prompt;
         let stopped = stop == Stop::Token;
-        let turn = GraphTurn { parent, given, sampled, stopped, rendered, conversation, delivered: false };
+        let reasoning = reply.reasoning.clone();
+        let turn = GraphTurn { parent, given, sampled, stopped, reasoning, rendered, conversation, delivered: false };
         let turn = self.graph.add(history, &message, turn);
         Ok((Arc::new(reply), Some(turn)))
     }

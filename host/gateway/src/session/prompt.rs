@@ -71,10 +71,10 @@ impl Session<'_> {
         Ok(Prompt { keys, history, parent, known_messages, before, given, tokens, rendered, conversation })
     }
 
-    /// A message as the chat format takes it. A message of the assistant that the policy sampled keeps its tokens. `called`
-    /// holds the names of functions by the ids of their calls.
+    /// A message as the chat format takes it. A message of the assistant that the policy sampled keeps its tokens; of
+    /// another one the template writes text, reasoning and calls. `called` holds the names of functions by the ids of their calls.
     fn message(&self, message: &InputMessage, key: Key, called: &HashMap<&str, &str>) -> Message {
-        let InputMessage { role, text, calls, call_id } = message;
+        let InputMessage { role, text, reasoning, calls, call_id } = message;
         if *role != Role::Assistant {
             let answered = call_id.as_ref().and_then(|id| {
                 let name = called.get(id.as_str())?;
@@ -87,10 +87,13 @@ impl Session<'_> {
             name: call.name.clone(),
             arguments: call.arguments.clone(),
         };
-        let parts = SpokenParts { thoughts: None, message: text.clone(), calls: calls.iter().map(call).collect() };
-        match self.graph.sampled_as(key) {
-            Some(tokens) => Message::reply(text.clone(), tokens.to_vec()).with_parts(parts),
-            None if calls.is_empty() => Message::of_text(*role, text.clone()),
+        let sampled = self.graph.sampled_as(key);
+        let thoughts = sampled.map_or(reasoning, |turn| &turn.reasoning).clone();
+        let is_text = thoughts.is_none() && calls.is_empty();
+        let parts = SpokenParts { thoughts, message: text.clone(), calls: calls.iter().map(call).collect() };
+        match sampled {
+            Some(turn) => Message::reply(text.clone(), turn.spoken().to_vec()).with_parts(parts),
+            None if is_text => Message::of_text(*role, text.clone()),
             None => Message::of_text(*role, text.clone()).with_parts(parts),
         }
     }

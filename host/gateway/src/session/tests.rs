@@ -13,14 +13,17 @@ use kept::Kept;
 
 mod kept;
 
-pub(crate) fn chat() -> ChatFormat {
-    let files = ChatFiles {
+fn chat_files() -> ChatFiles {
+    ChatFiles {
         tokenizer: include_str!("../../../../tests/golden/chat/tokenizer.json").to_owned(),
         config: include_str!("../../../../tests/golden/chat/tokenizer_config.json").to_owned(),
         template: Some(include_str!("../../../../tests/golden/chat/chat_template.jinja").to_owned()),
         ends: vec![],
-    };
-    ChatFormat::new(&files).unwrap()
+    }
+}
+
+pub(crate) fn chat() -> ChatFormat {
+    ChatFormat::new(&chat_files()).unwrap()
 }
 
 pub(crate) fn settings() -> SessionSettings {
@@ -307,6 +310,29 @@ async fn dropped_reasoning_keeps_the_tokens() {
     })
     .await;
     assert_eq!(left.sampled(), [[reasoned, "two"]]);
+}
+
+/// The chat format of a template that writes earlier thoughts.
+fn thinking_chat() -> ChatFormat {
+    let template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content %}<think>\n\
+                    {{ m.reasoning_content }}\n</think>\n\n{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}\
+                    {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+    let files = ChatFiles { template: Some(template.to_owned()), ..chat_files() };
+    ChatFormat::new(&files).unwrap()
+}
+
+#[tokio::test]
+async fn reasoning_that_the_policy_did_not_sample_is_rendered() {
+    let chat = thinking_chat();
+    let ended = chat.encode_reply(&[ReplyPiece::Frame("two")]).unwrap();
+    let left = play_tokens(chat, settings(), vec![ended], |client| async move {
+        let told = json!({"role": "assistant", "content": "one", "reasoning_content": "because"});
+        client.ask(&body(&[user("a"), told, user("b")])).await.unwrap();
+    })
+    .await;
+    let expected = "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<think>\nbecause\n</think>\n\none<|im_end|>\n\
+                    <|im_start|>user\nb<|im_end|>\n<|im_start|>assistant\ntwo<|im_end|>";
+    assert_eq!(left.text(0), expected);
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ impl Transcript {
     /// If they exceed `limit`.
     pub(super) fn bytes_with(&self, messages: &[InputMessage], keys: &[Key], limit: u64) -> Result<u64, ApiError> {
         let new = messages.iter().zip(keys).filter(|(_, key)| !self.known.contains(key));
-        let bytes: usize = new.map(|(message, _)| message.text.len() + call_bytes(message)).sum();
+        let bytes: usize = new.map(|(message, _)| message.bytes()).sum();
         let total = self.bytes.saturating_add(bytes as u64);
         if total > limit {
             let message = format!(
@@ -136,10 +136,6 @@ impl Transcript {
     pub(super) fn into_parts(self) -> (Vec<Turn>, Vec<PolicyTurn>) {
         (self.turns, self.policy_turns)
     }
-}
-
-fn call_bytes(message: &InputMessage) -> usize {
-    message.calls.iter().map(|call| call.name.len() + call.arguments.len()).sum()
 }
 
 /// Whether a program that calls `tool` may pass on a call of `called`: some put a prefix before the names of tools.
