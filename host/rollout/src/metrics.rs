@@ -134,6 +134,7 @@ pub struct RolloutMetrics {
     episodes: AtomicU64,
     failures: [AtomicU64; FAILURES.len()],
     restarts: [AtomicU64; RestartReason::ALL.len()],
+    disabled_marks: AtomicU64,
 }
 
 /// Reason why a context begins a new segment.
@@ -172,6 +173,7 @@ impl Default for RolloutMetrics {
             episodes: AtomicU64::new(0),
             failures: Default::default(),
             restarts: Default::default(),
+            disabled_marks: AtomicU64::new(0),
         }
     }
 }
@@ -219,6 +221,17 @@ impl RolloutMetrics {
     #[must_use]
     pub fn restarts(&self, reason: RestartReason) -> u64 {
         self.restarts[reason as usize].load(Ordering::Relaxed)
+    }
+
+    /// Records marks of the tokenizer in observed texts, which became plain text.
+    pub fn record_disabled_marks(&self, marks: u32) {
+        self.disabled_marks.fetch_add(u64::from(marks), Ordering::Relaxed);
+    }
+
+    /// Number of marks of the tokenizer in observed texts.
+    #[must_use]
+    pub fn disabled_marks(&self) -> u64 {
+        self.disabled_marks.load(Ordering::Relaxed)
     }
 
     /// Number of active waits of a kind.

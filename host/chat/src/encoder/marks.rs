@@ -1,14 +1,13 @@
 //! The added tokens of a tokenizer that text from outside must not become.
 
-use std::collections::HashSet;
-
 use aho_corasick::{AhoCorasick, MatchKind};
 use serde_json::Value as Json;
 use tokenizers::{AddedToken, Tokenizer};
 
 /// The marks of a tokenizer.
 pub(super) struct Marks {
-    pub ids: HashSet<u32>,
+    /// Whether the token of each id up to the last mark is one.
+    is_mark: Vec<bool>,
     /// The mark that the model gives for a text without tokens.
     pub unknown: Option<u32>,
     pub texts: Vec<String>,
@@ -39,12 +38,25 @@ impl Marks {
         let unknown = unknown.or_else(|| u32::try_from(file["model"]["unk_id"].as_u64()?).ok());
         Ok(Self {
             unknown,
-            ids: marks.iter().map(|(id, _)| *id).collect(),
+            is_mark: flags(&marks),
             texts: marks.iter().map(|(_, token)| token.content.clone()).collect(),
             numbers: marks.iter().map(|(id, _)| *id).collect(),
             finder,
         })
     }
+
+    pub(super) fn contains(&self, id: u32) -> bool {
+        self.is_mark.get(id as usize).is_some_and(|is_mark| *is_mark)
+    }
+}
+
+/// Whether the token of each id up to the last mark is one, for marks in the order of their ids.
+fn flags(marks: &[(u32, &AddedToken)]) -> Vec<bool> {
+    let mut flags = vec![false; marks.last().map_or(0, |(last, _)| *last as usize + 1)];
+    for (id, _) in marks {
+        flags[*id as usize] = true;
+    }
+    flags
 }
 
 /// Whether an added token is a mark: words and white space, as some tokenizers add them, are ordinary text.

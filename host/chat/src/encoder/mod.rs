@@ -11,7 +11,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
-use tokenizers::{Model, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Tokenizer};
+use tokenizers::{
+    Model, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Token, Tokenizer,
+};
 
 use crate::byte_table::TokenBytes;
 use crate::error::ChatError;
@@ -32,18 +34,29 @@ pub(crate) struct Encoder {
     token_bytes: Option<TokenBytes>,
     /// Most bytes of a text that one token stands for; none if they have no bound.
     longest: Option<usize>,
-    /// Tokens of texts of the template between two marks.
+    /// Tokens of texts that many conversations have between two marks.
     memo: Memo<String, Arc<[u32]>>,
 }
 
 /// A text with the byte ranges that come from outside, in ascending order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sourced<'t> {
-    pub text: &'t str,
-    pub outside: &'t [Range<usize>],
+    text: &'t str,
+    outside: &'t [Range<usize>],
+    /// Number of bytes at the beginning that the template and the run wrote: many conversations begin with them.
+    shared: usize,
 }
 
-impl Sourced<'_> {
+impl<'t> Sourced<'t> {
+    pub(crate) fn new(text: &'t str, outside: &'t [Range<usize>]) -> Self {
+        Self { text, outside, shared: 0 }
+    }
+
+    /// The same text, of which many conversations have this number of bytes at the beginning.
+    pub(crate) fn with_shared(self, shared: usize) -> Self {
+        Self { shared, ..self }
+    }
+
     /// Whether a range has a byte from outside.
     fn is_touched(&self, range: &Range<usize>) -> bool {
         let next = self.outside.partition_point(|part| part.end <= range.start);
@@ -51,11 +64,14 @@ impl Sourced<'_> {
     }
 }
 
-/// Tokens, and the offset of the first byte of each.
+/// Tokens of a text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Placed {
     pub tokens: Vec<u32>,
+    /// Offset of the first byte of each token, if it was wanted.
     pub starts: Vec<usize>,
+    /// Number of marks in text from outside, which are plain text.
+    pub disabled: u32,
 }
 
 impl Encoder {
@@ -82,7 +98,7 @@ impl Encoder {
 
     /// Whether a token is a mark.
     pub(crate) fn is_mark(&self, id: u32) -> bool {
-        self.marks.ids.contains(&id)
+        self.marks.contains(id)
     }
 
     /// The id of the mark with this text.
@@ -101,38 +117,34 @@ impl Encoder {
     /// [`ChatError::Tokenize`] for a text that the tokenizer cannot encode, [`ChatError::Forged`] if plain text became a
     /// mark.
     pub(crate) fn tokens(&self, sourced: Sourced<'_>) -> Result<Vec<u32>, ChatError> {
-        let Some(finder) = &self.marks.finder else { return Ok(self.whole(sourced, false)?.tokens) };
-        let mut tokens = Vec::with_capacity(sourced.text.len() / 3 + 8);
-        for section in sections(finder, sourced) {
-            match section {
-                Section::Mark { number, .. } => tokens.push(self.marks.numbers[number]),
-                Section::Text { text, own: true, .. } => {
-                    let known = self.memo.get(text, || Ok::<_, ChatError>(self.plain(text)?.into()))?;
-                    tokens.extend_from_slice(&known);
-                }
-                Section::Text { text, own: false, .. } => tokens.extend(self.plain(text)?),
-            }
-        }
-        Ok(tokens)
+        Ok(self.encode(sourced, false)?.tokens)
     }
 
-    /// Tokens of a text with the places of their first bytes.
+    /// Tokens of a text, with the places of their first bytes if they are wanted.
     ///
     /// # Errors
     /// As [`Encoder::tokens`].
-    pub(crate) fn placed(&self, sourced: Sourced<'_>) -> Result<Placed, ChatError> {
-        let Some(finder) = &self.marks.finder else { return self.whole(sourced, true) };
-        let mut placed = Placed::default();
-        for section in sections(finder, sourced) {
+    pub(crate) fn encode(&self, sourced: Sourced<'_>, places: bool) -> Result<Placed, ChatError> {
+        let Some(finder) = &self.marks.finder else { return self.whole(sourced, places) };
+        let (sections, disabled) = sections(finder, sourced);
+        let mut placed = Placed { disabled, ..Placed::default() };
+        for section in sections {
             match section {
                 Section::Mark { number, start } => {
                     placed.tokens.push(self.marks.numbers[number]);
-                    placed.starts.push(start);
+                    if places {
+                        placed.starts.push(start);
+                    }
                 }
-                Section::Text { text, start, .. } => {
-                    let pieces = self.pre_tokenized(PreTokenizedString::from(text), true)?;
-                    self.place(pieces, start, &mut placed)?;
+                Section::Text { text, start, .. } if places => {
+                    let pieces = self.split(PreTokenizedString::from(text), true)?;
+                    self.place(self.tokenized(pieces)?, start, &mut placed)?;
                 }
+                Section::Text { text, is_shared: true, .. } => {
+                    let known = self.memo.get(text, || Ok::<_, ChatError>(self.plain(text)?.into()))?;
+                    placed.tokens.extend_from_slice(&known);
+                }
+                Section::Text { text, is_shared: false, .. } => placed.tokens.extend(self.plain(text)?),
             }
         }
         Ok(placed)
@@ -140,8 +152,17 @@ impl Encoder {
 
     /// Tokens of a text that holds no mark.
     fn plain(&self, text: &str) -> Result<Vec<u32>, ChatError> {
-        let pieces = self.pre_tokenized(PreTokenizedString::from(text), true)?;
-        self.ids(&pieces)
+        let pieces = self.split(PreTokenizedString::from(text), true)?;
+        let model = self.tokenizer.get_model();
+        let mut ids = Vec::with_capacity(text.len() / 3 + 8);
+        for (piece, ..) in pieces.get_splits(OffsetReferential::Original, OffsetType::None) {
+            let tokens = model.tokenize(piece).map_err(failed)?;
+            if let Some(mark) = self.forged_among(&tokens) {
+                return Err(ChatError::Forged(mark));
+            }
+            ids.extend(tokens.iter().map(|token| token.id));
+        }
+        Ok(ids)
     }
 
     /// Tokens of a text through the tokenizer's own search for added tokens.
@@ -153,11 +174,15 @@ impl Encoder {
         if let Some(mark) = mark {
             pieces.normalize(|piece| piece.replace(mark, "")).map_err(failed)?;
         }
-        let pieces = self.pre_tokenized(pieces, false)?;
+        let pieces = self.tokenized(self.split(pieces, false)?)?;
+        let disabled = mark.map_or(0, |mark| text.matches(mark).count());
+        let mut placed = Placed { disabled: u32::try_from(disabled).unwrap_or(u32::MAX), ..Placed::default() };
         if !places {
-            return Ok(Placed { tokens: self.ids(&pieces)?, starts: vec![] });
+            let splits = pieces.get_splits(OffsetReferential::Original, OffsetType::None);
+            let tokens = splits.into_iter().filter_map(|(_, _, tokens)| tokens.as_ref()).flatten();
+            placed.tokens = tokens.map(|token| token.id).collect();
+            return Ok(placed);
         }
-        let mut placed = Placed::default();
         self.place(pieces, 0, &mut placed)?;
         if let Some(mark) = mark {
             let removed: Vec<usize> = text.match_indices(mark).map(|(place, _)| place).collect();
@@ -175,7 +200,7 @@ impl Encoder {
         // Each round breaks all forged marks that the tokenizer finds; a broken one can reveal a shorter one.
         loop {
             let text = broken.as_ref().map_or(sourced.text, |(text, _)| text.as_str());
-            let places = self.forged(Sourced { text, outside: &outside });
+            let places = self.forged(Sourced::new(text, &outside));
             if places.is_empty() {
                 return Ok(broken);
             }
@@ -215,34 +240,36 @@ impl Encoder {
         found.collect()
     }
 
-    /// Normalises unless that is done, splits and tokenises.
-    fn pre_tokenized(&self, mut pieces: PreTokenizedString, normalise: bool) -> Result<PreTokenizedString, ChatError> {
+    /// Normalises unless that is done, and splits into the pieces that the model tokenises.
+    fn split(&self, mut pieces: PreTokenizedString, normalise: bool) -> Result<PreTokenizedString, ChatError> {
         if let Some(normalizer) = self.tokenizer.get_normalizer().filter(|_| normalise) {
             pieces.normalize(|piece| normalizer.normalize(piece)).map_err(failed)?;
         }
         if let Some(splitter) = self.tokenizer.get_pre_tokenizer() {
             splitter.pre_tokenize(&mut pieces).map_err(failed)?;
         }
+        Ok(pieces)
+    }
+
+    /// Tokenises the pieces of a text.
+    fn tokenized(&self, mut pieces: PreTokenizedString) -> Result<PreTokenizedString, ChatError> {
         let model = self.tokenizer.get_model();
-        let is_forged = |id: u32| self.is_mark(id) && self.marks.unknown != Some(id);
         let forged = std::cell::Cell::new(None);
         let tokenize = |piece: &tokenizers::NormalizedString| {
             let tokens = model.tokenize(piece.get())?;
-            if let Some(mark) = tokens.iter().find(|token| is_forged(token.id)) {
-                forged.set(Some(mark.id));
+            if let Some(mark) = self.forged_among(&tokens) {
+                forged.set(Some(mark));
             }
             Ok(tokens)
         };
         pieces.tokenize(tokenize).map_err(failed)?;
-        match forged.get() {
-            Some(mark) => Err(ChatError::Forged(mark)),
-            None => Ok(pieces),
-        }
+        forged.get().map_or(Ok(pieces), |mark| Err(ChatError::Forged(mark)))
     }
 
-    fn ids(&self, pieces: &PreTokenizedString) -> Result<Vec<u32>, ChatError> {
-        let splits = pieces.get_splits(OffsetReferential::Original, OffsetType::None);
-        Ok(splits.into_iter().filter_map(|(_, _, tokens)| tokens.as_ref()).flatten().map(|token| token.id).collect())
+    /// A mark that the model made of plain text.
+    fn forged_among(&self, tokens: &[Token]) -> Option<u32> {
+        let mut ids = tokens.iter().map(|token| token.id);
+        ids.find(|id| self.is_mark(*id) && self.marks.unknown != Some(*id))
     }
 
     fn place(&self, pieces: PreTokenizedString, start: usize, placed: &mut Placed) -> Result<(), ChatError> {

@@ -14,20 +14,21 @@ pub(super) enum Section<'t> {
         text: &'t str,
         /// Offset of its first byte.
         start: usize,
-        /// Whether all of it is the template's own.
-        own: bool,
+        /// Whether many conversations have it: the template wrote it, or the run.
+        is_shared: bool,
     },
 }
 
-/// The sections of a text. A mark with a byte from outside is a part of a text.
-pub(super) fn sections<'t>(finder: &AhoCorasick, sourced: Sourced<'t>) -> Vec<Section<'t>> {
+/// The sections of a text, and the number of marks with a byte from outside, which are parts of texts.
+pub(super) fn sections<'t>(finder: &AhoCorasick, sourced: Sourced<'t>) -> (Vec<Section<'t>>, u32) {
     let Sourced { text, .. } = sourced;
-    let mut sections = Vec::new();
+    let (mut sections, mut disabled) = (Vec::new(), 0);
     let mut last = 0;
     let mut at = 0;
     while let Some(found) = finder.find(aho_corasick::Input::new(text).range(at..)) {
         if sourced.is_touched(&found.range()) {
             // A shorter or a later mark may begin inside of a forged one.
+            disabled += 1;
             let first = text[found.start()..].chars().next().map_or(1, char::len_utf8);
             at = found.start() + first;
             continue;
@@ -38,12 +39,12 @@ pub(super) fn sections<'t>(finder: &AhoCorasick, sourced: Sourced<'t>) -> Vec<Se
         at = last;
     }
     push(&mut sections, sourced, last..text.len());
-    sections
+    (sections, disabled)
 }
 
 fn push<'t>(sections: &mut Vec<Section<'t>>, sourced: Sourced<'t>, range: std::ops::Range<usize>) {
     if !range.is_empty() {
-        let own = !sourced.is_touched(&range);
-        sections.push(Section::Text { text: &sourced.text[range.clone()], start: range.start, own });
+        let is_shared = range.end <= sourced.shared || !sourced.is_touched(&range);
+        sections.push(Section::Text { text: &sourced.text[range.clone()], start: range.start, is_shared });
     }
 }

@@ -79,10 +79,10 @@ fn a_conversation_has_the_tokens_of_its_whole_text() {
     let outside = [8..13, 26..30];
     for (name, file) in kinds() {
         let encoder = Encoder::new(&file).unwrap();
-        let sourced = Sourced { text, outside: &outside };
+        let sourced = Sourced::new(text, &outside);
         let tokens = encoder.tokens(sourced).unwrap();
         assert_eq!(tokens, reference(&file, text), "{name}");
-        let placed = encoder.placed(sourced).unwrap();
+        let placed = encoder.encode(sourced, true).unwrap();
         assert_eq!(placed.tokens, tokens, "{name}");
         assert!(placed.starts.is_sorted(), "{name}: {:?}", placed.starts);
     }
@@ -100,12 +100,14 @@ fn a_mark_from_outside_is_plain_text() {
         let encoder = Encoder::new(&file).unwrap();
         let mark = encoder.mark("<|e|>").unwrap();
         for outside in [&whole, &half, &last] {
-            let sourced = Sourced { text: &text, outside: std::slice::from_ref(outside) };
+            let sourced = Sourced::new(&text, std::slice::from_ref(outside));
             let tokens = encoder.tokens(sourced).unwrap();
             assert_eq!(tokens.iter().filter(|token| **token == mark).count(), 1, "{name} {outside:?}: {tokens:?}");
-            assert_eq!(encoder.placed(sourced).unwrap().tokens, tokens, "{name}");
+            let placed = encoder.encode(sourced, true).unwrap();
+            assert_eq!((placed.tokens, placed.disabled), (tokens, 1), "{name}");
+            assert_eq!(encoder.encode(sourced, false).unwrap().disabled, 1, "{name}");
         }
-        let trusted = encoder.tokens(Sourced { text: &text, outside: &[] }).unwrap();
+        let trusted = encoder.tokens(Sourced::new(&text, &[])).unwrap();
         assert_eq!(trusted, reference(&file, &text), "{name}");
     }
 }
@@ -140,8 +142,8 @@ proptest! {
                 outside.push(start..text.len());
             }
         }
-        let sourced = Sourced { text: &text, outside: &outside };
-        let placed = encoder.placed(sourced).unwrap();
+        let sourced = Sourced::new(&text, &outside);
+        let placed = encoder.encode(sourced, true).unwrap();
         prop_assert_eq!(&encoder.tokens(sourced).unwrap(), &placed.tokens);
         for (token, start) in placed.tokens.iter().zip(&placed.starts) {
             if encoder.is_mark(*token) && text[*start..].trim_start().starts_with('<') {

@@ -26,11 +26,12 @@ pub struct Rendered {
     /// Number of bytes up to the end of the last message: what follows belongs to the policy's turn.
     fixed: usize,
     begun: Begun,
+    disabled_marks: u32,
 }
 
 impl Default for Rendered {
     fn default() -> Self {
-        Self { text: Arc::default(), fixed: 0, begun: Begun::No }
+        Self { text: Arc::default(), fixed: 0, begun: Begun::No, disabled_marks: 0 }
     }
 }
 
@@ -45,6 +46,13 @@ impl Rendered {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
+    }
+
+    /// Number of marks in the texts that this conversion added, which are plain text there: the tokens differ from those of
+    /// the whole text under the model's tokenizer at these marks alone.
+    #[must_use]
+    pub fn disabled_marks(&self) -> u32 {
+        self.disabled_marks
     }
 
     /// Whether the prompt has opened a thought that the reply continues.
@@ -149,14 +157,15 @@ impl ChatFormat {
         let template = self.template(!given.functions.is_empty());
         let now = rendering::render(template, &tools, messages.iter().map(AsRef::as_ref), &setting)?;
         let view = View { format: self, messages, now: &now, places };
-        let (extension, observed) = match self.reply_end(before, &now, messages) {
-            Some(end) => view.appended(end, sampled_stop)?,
-            None => view.restarted()?,
+        let (extension, part) = match self.reply_end(before, &now, messages) {
+            Some(end) => view.appended(end, sampled_stop)?.into_extension(Extension::Append),
+            None => view.restarted()?.into_extension(Extension::Restart),
         };
         let tail = now.text.get(now.fixed()..).unwrap_or_default();
         let begun = self.thoughts.as_ref().map_or(Begun::No, |marks| marks.begun(tail));
         let fixed = now.fixed();
-        Ok(Observed { extension, rendered: Rendered { text: now.text.into(), fixed, begun }, observed })
+        let rendered = Rendered { text: now.text.into(), fixed, begun, disabled_marks: part.disabled };
+        Ok(Observed { extension, rendered, observed: part.observed })
     }
 
     /// The form in which replies are given to the template.
@@ -222,18 +231,43 @@ struct View<'v, 'm> {
     places: bool,
 }
 
+/// A part of a rendering as tokens.
+#[derive(Default)]
+struct Part {
+    tokens: Vec<u32>,
+    /// Places of observed texts among the tokens.
+    observed: Vec<Range<usize>>,
+    /// Number of marks in texts from outside.
+    disabled: u32,
+}
+
+impl Part {
+    /// Adds a part behind this one.
+    fn add(&mut self, part: Self) {
+        let start = self.tokens.len();
+        self.observed.extend(part.observed.into_iter().map(|place| start + place.start..start + place.end));
+        self.tokens.extend(part.tokens);
+        self.disabled = self.disabled.saturating_add(part.disabled);
+    }
+
+    /// Moves the tokens into an extension.
+    fn into_extension(mut self, kind: fn(Vec<u32>) -> Extension) -> (Extension, Self) {
+        (kind(std::mem::take(&mut self.tokens)), self)
+    }
+}
+
 impl View<'_, '_> {
     /// The tokens behind the end of the last reply.
-    fn appended(&self, end: usize, sampled_stop: bool) -> Result<(Extension, Vec<Range<usize>>), ChatError> {
-        let (mut tokens, mut observed) = self.part(end..self.now.text.len())?;
+    fn appended(&self, end: usize, sampled_stop: bool) -> Result<Part, ChatError> {
+        let mut part = self.part(end..self.now.text.len())?;
         if sampled_stop {
-            let skipped = self.stop_at_beginning(&tokens)?;
-            tokens.drain(..skipped);
-            observed.iter_mut().for_each(|place| {
+            let skipped = self.stop_at_beginning(&part.tokens)?;
+            part.tokens.drain(..skipped);
+            part.observed.iter_mut().for_each(|place| {
                 *place = place.start.saturating_sub(skipped)..place.end.saturating_sub(skipped);
             });
         }
-        Ok((Extension::Append(tokens), observed))
+        Ok(part)
     }
 
     /// Number of tokens up to the template's own stop token, if only white space stands before it.
@@ -245,32 +279,25 @@ impl View<'_, '_> {
     }
 
     /// The tokens of the whole conversation, with the sampled tokens of replies in their places.
-    fn restarted(&self) -> Result<(Extension, Vec<Range<usize>>), ChatError> {
-        let (mut tokens, mut observed, mut last) = (vec![], vec![], 0);
-        let mut add = |range: Range<usize>, sampled: &[u32]| -> Result<(), ChatError> {
-            let (more, places) = self.part(range)?;
-            let start = tokens.len();
-            observed.extend(places.into_iter().map(|place| start + place.start..start + place.end));
-            tokens.extend(more);
-            tokens.extend_from_slice(sampled);
-            Ok(())
-        };
+    fn restarted(&self) -> Result<Part, ChatError> {
+        let (mut whole, mut last) = (Part::default(), 0);
         if self.format.reply_form() != ReplyForm::Parts {
             for Passage { range, author, .. } in &self.now.passages {
                 let Author::Reply(number) = author else { continue };
                 let Some(reply) = self.messages.get(*number).filter(|reply| is_stand_in(reply, self.format)) else {
                     continue;
                 };
-                add(last..range.start, &reply.tokens)?;
+                whole.add(self.part(last..range.start)?);
+                whole.tokens.extend_from_slice(&reply.tokens);
                 last = range.end;
             }
         }
-        add(last..self.now.text.len(), &[])?;
-        Ok((Extension::Restart(tokens), observed))
+        whole.add(self.part(last..self.now.text.len())?);
+        Ok(whole)
     }
 
-    /// Tokens of a part of the rendering, and places of observed texts among them.
-    fn part(&self, range: Range<usize>) -> Result<(Vec<u32>, Vec<Range<usize>>), ChatError> {
+    /// Tokens of a part of the rendering.
+    fn part(&self, range: Range<usize>) -> Result<Part, ChatError> {
         let passages = &self.now.passages;
         let from = passages.partition_point(|passage| passage.range.end <= range.start);
         let within = passages[from..].iter().take_while(|passage| passage.range.start < range.end);
@@ -278,14 +305,13 @@ impl View<'_, '_> {
             passage.range.start.saturating_sub(range.start)..passage.range.end.min(range.end) - range.start
         };
         let outside: Vec<Range<usize>> = within.clone().map(local).collect();
-        let sourced = Sourced { text: &self.now.text[range.clone()], outside: &outside };
-        if !self.places {
-            return Ok((self.format.encoder.tokens(sourced)?, vec![]));
-        }
-        let placed = self.format.encoder.placed(sourced)?;
-        let texts = within.filter(|passage| passage.author == Author::Observed).map(local);
+        let observed = within.clone().find(|passage| passage.author != Author::Run);
+        let shared = observed.map_or(range.len(), |passage| local(passage).start);
+        let sourced = Sourced::new(&self.now.text[range.clone()], &outside).with_shared(shared);
+        let placed = self.format.encoder.encode(sourced, self.places)?;
+        let texts = within.filter(|passage| self.places && passage.author == Author::Observed).map(local);
         let observed = texts.map(|text| tokens_in(&placed, &text)).filter(|place| !place.is_empty()).collect();
-        Ok((placed.tokens, observed))
+        Ok(Part { tokens: placed.tokens, observed, disabled: placed.disabled })
     }
 }
 

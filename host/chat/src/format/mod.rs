@@ -264,7 +264,7 @@ impl ChatFormat {
                 }
             }
         }
-        let mut tokens = self.encoder.tokens(Sourced { text: &text, outside: &outside })?;
+        let mut tokens = self.encoder.tokens(Sourced::new(&text, &outside))?;
         tokens.extend(self.stop.first());
         Ok(tokens)
     }
@@ -285,7 +285,7 @@ impl ChatFormat {
     /// came out.
     pub fn encode_plain(&self, text: &str) -> Result<Vec<u32>, ChatError> {
         let whole = 0..text.len();
-        self.encoder.tokens(Sourced { text, outside: std::slice::from_ref(&whole) })
+        self.encoder.tokens(Sourced::new(text, std::slice::from_ref(&whole)))
     }
 
     fn template(&self, functions: bool) -> &Template {

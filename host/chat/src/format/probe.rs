@@ -171,7 +171,7 @@ impl ChatFormat {
         let rendered = render(&[]).or_else(|error| render(&[function()]).map_err(|_| error))?;
         let replied = rendered.passages.iter().find(|passage| matches!(passage.author, Author::Reply(_)));
         let end = replied.ok_or(ChatError::NoReply)?.range.end;
-        let tokens = self.encoder.tokens(Sourced { text: &rendered.text[end..], outside: &[] })?;
+        let tokens = self.encoder.tokens(Sourced::new(&rendered.text[end..], &[]))?;
         let first = tokens.iter().position(|token| self.encoder.is_mark(*token));
         let is_next = |place: &usize| self.decode(&tokens[..*place]).is_ok_and(|before| before.trim().is_empty());
         let eos = self.encoder.tokenizer().token_to_id(&self.named_tokens[1].1);

@@ -42,8 +42,8 @@ impl ChatFormat {
             .filter(|passage| place.start <= passage.range.start && passage.range.end <= place.end)
             .map(|passage| passage.range.start - place.start..passage.range.end - place.start)
             .collect();
-        let mut tokens = self.encoder.tokens(Sourced { text, outside: &outside }).ok()?;
-        let behind = self.encoder.tokens(Sourced { text: &whole.text[place.end..], outside: &[] }).ok()?;
+        let mut tokens = self.encoder.tokens(Sourced::new(text, &outside)).ok()?;
+        let behind = self.encoder.tokens(Sourced::new(&whole.text[place.end..], &[])).ok()?;
         tokens.extend(behind.first().filter(|token| self.stop.contains(token)).or(self.stop.first()));
         Some(tokens)
     }

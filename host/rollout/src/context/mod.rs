@@ -60,6 +60,8 @@ pub(crate) struct Context {
     asked: Asked,
     /// The reason of the last new segment, until it is counted.
     restart: Option<RestartReason>,
+    /// Number of marks in new messages that became plain text, until they are counted.
+    disabled_marks: u32,
     /// Prompt with the last turn's feedback hidden.
     masked: Option<Vec<u32>>,
     /// Number of turns of the policy, including notes to itself.
@@ -97,6 +99,7 @@ impl Context {
             prompted: false,
             asked: Asked::Action,
             restart: None,
+            disabled_marks: 0,
             masked: None,
             turns: 0,
         }
@@ -159,6 +162,7 @@ impl Context {
             let by_strategy = self.rendered.is_empty();
             self.restart = Some(if by_strategy { RestartReason::Strategy } else { RestartReason::Template });
         }
+        self.disabled_marks = self.disabled_marks.saturating_add(growth.rendered.disabled_marks());
         self.rendered = growth.rendered;
         if growth.fresh {
             self.segments.push(Segment::new(self.seat));
@@ -172,6 +176,11 @@ impl Context {
     /// The reason of a new segment that was not counted yet.
     pub(crate) fn take_restart(&mut self) -> Option<RestartReason> {
         self.restart.take()
+    }
+
+    /// The number of disabled marks that were not counted yet.
+    pub(crate) fn take_disabled_marks(&mut self) -> u32 {
+        std::mem::take(&mut self.disabled_marks)
     }
 
     /// Prompt in which the mask replaces every message since the last reply; `None` if there is no such message.

@@ -54,6 +54,7 @@ pub(crate) async fn generation(
     if let Some(reason) = context.take_restart() {
         rollout.metrics.restarted(reason);
     }
+    rollout.metrics.record_disabled_marks(context.take_disabled_marks());
     if let Some(failure) = play.policy.overrides.advice_failure(&play.episode.boundary(), taken) {
         play.episode.data.failures.push(failure);
         return Ok(Generation::Ended(Ending::EnvironmentFailed));

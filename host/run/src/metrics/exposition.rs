@@ -45,6 +45,7 @@ impl Collector for RunState {
         page.labelled(families::FAILURES, failures)?;
         let restarts = |reason: RestartReason| (reason.label(), Value::Integer(rollout.restarts(reason)));
         page.labelled(families::CONTEXT_RESTARTS, RestartReason::ALL.into_iter().map(restarts))?;
+        page.single(families::DISABLED_MARKS, &Value::Integer(rollout.disabled_marks()))?;
         page.single(families::TOKEN_STALENESS, &Value::of_buckets(&rollout.staleness(), 1.0))?;
         page.single(families::TRAINER_IDLE, &Value::Seconds(rollout.trainer_idle()))?;
         let idle = self.idle.iter().map(|(model, idle)| (model.as_str(), Value::Seconds(*idle)));
@@ -139,6 +140,7 @@ mod tests {
         let rollout = Arc::new(RolloutMetrics::default());
         rollout.finished([gymkhana_record::Boundary::Model].iter());
         rollout.restarted(RestartReason::Template);
+        rollout.record_disabled_marks(3);
         rollout.record_staleness(0, 5);
         rollout.record_staleness(3, 2);
         rollout.trainer_waited(Duration::from_millis(250));

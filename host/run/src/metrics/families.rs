@@ -88,6 +88,8 @@ families! {
     FAILURES: Counter "failures", label Some("boundary"), suffix None, "failures", "failures of episodes";
     CONTEXT_RESTARTS: Counter "context_restarts", label Some("reason"), suffix None, "segments",
         "contexts that began a new segment, because a context strategy or the chat template changed earlier messages";
+    DISABLED_MARKS: Counter "disabled_marks", label None, suffix None, "marks",
+        "marks of the tokenizer, such as end tokens, in texts from outside the policy, which became plain text";
     TOKEN_STALENESS: Histogram "token_staleness", label None, suffix Some("steps"), "training steps",
         "staleness of trained tokens, one observation per token";
     TRAINER_IDLE: Counter "trainer_idle", label None, suffix SECONDS, "seconds",
