@@ -48,7 +48,7 @@ pub enum TrainerError {
         source: serde_json::Error,
     },
     /// The architecture of a model is not supported.
-    #[error("unsupported model in `{}`: {what}\nhint: use a Qwen2, Qwen3 or Llama causal language model with full attention, SiLU, unquantised weights, and default, linear, dynamic, yarn or llama3 rotary positions", path.display())]
+    #[error("unsupported model in `{}`: {what}\nhint: use unquantised weights of a family that docs/how-to/use-a-model-from-a-hub.md lists; a server in `policy.server` or `[trainer]` can sample and train others", path.display())]
     UnsupportedModel {
         /// The `config.json`.
         path: PathBuf,

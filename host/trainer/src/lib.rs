@@ -28,7 +28,10 @@ mod tiny;
 pub mod token_stats;
 mod trainer;
 
-pub use config::{Biases, Family, ModelConfig};
+pub use config::{
+    Activation, Biases, BlockNorms, Decoder, ExpertNames, Experts, Family, Fused, LayerKind, ModelConfig, QueryKeyNorm,
+    RotaryPairs, Scales, SoftCaps,
+};
 pub use error::TrainerError;
 pub use footprint::Footprint;
 pub use gymkhana_algorithm::{

@@ -8,6 +8,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::{PrefixGroup, Target};
 use crate::loss::Inputs;
+use crate::model::{Shown, Sight};
 use crate::token_stats::{Column, TokenStats};
 use gymkhana_algorithm::Ratio;
 
@@ -55,8 +56,12 @@ struct Block {
 struct Before {
     /// Positions of keys, `[R · T]`: those of the prefix, then those of the row.
     keys: Tensor,
-    /// Keys that a position sees, `[R or 1, 1, S, T]`.
+    /// Keys that a position sees without a window, `[R or 1, 1, S, T]`.
     mask_R1ST: Tensor,
+    /// Number of positions in each row's prefix, of one row if all are alike.
+    counts: Vec<i64>,
+    /// Number of keys of the longest prefix.
+    longest: i64,
 }
 
 /// A row: its first position, its length, and the first position and length of its prefix.
@@ -103,13 +108,9 @@ impl Packed {
     }
 
     /// Attention of all positions, `[1, M, H, D]`, from queries of that shape and keys and values `[1, M, K, D]`.
-    pub fn attend(&self, query: &Tensor, key: &Tensor, value: &Tensor) -> Tensor {
-        let grouped = query.size()[2] != key.size()[2];
-        let blocks: Vec<Tensor> = self
-            .blocks
-            .iter()
-            .map(|block| block.attend([query, key, value].map(|part| part.squeeze_dim(0)), grouped))
-            .collect();
+    pub fn attend(&self, heads: [&Tensor; 3], sight: Sight) -> Tensor {
+        let heads = heads.map(|part| part.squeeze_dim(0));
+        let blocks: Vec<Tensor> = self.blocks.iter().map(|block| block.attend(&heads, sight)).collect();
         Tensor::cat(&blocks, 0).unsqueeze(0)
     }
 
@@ -229,7 +230,7 @@ impl Block {
     }
 
     /// Attention of the block's rows, `[count, H, D]`, from queries, keys and values `[M, …, D]`.
-    fn attend(&self, [query, key, value]: [Tensor; 3], grouped: bool) -> Tensor {
+    fn attend(&self, [query, key, value]: &[Tensor; 3], sight: Sight) -> Tensor {
         let shaped = |heads: &Tensor, index: Option<&Tensor>, length: i64| {
             let size = heads.size();
             let chosen = match index {
@@ -238,19 +239,17 @@ impl Block {
             };
             chosen.reshape([self.rows, length, size[1], size[2]]).transpose(1, 2)
         };
-        let query_RHSD = shaped(&query, self.filled.as_ref(), self.length);
-        let sdpa = |key: &Tensor, value: &Tensor, mask: Option<&Tensor>| {
-            Tensor::scaled_dot_product_attention(&query_RHSD, key, value, mask, 0.0, mask.is_none(), None, grouped)
-        };
+        let query_RHSD = shaped(query, self.filled.as_ref(), self.length);
         let attended = match &self.before {
             None => {
-                let [key, value] = [&key, &value].map(|heads| shaped(heads, self.filled.as_ref(), self.length));
-                sdpa(&key, &value, None)
+                let [key, value] = [key, value].map(|heads| shaped(heads, self.filled.as_ref(), self.length));
+                sight.causal([&query_RHSD, &key, &value])
             }
             Some(before) => {
                 let length = before.keys.size()[0] / self.rows;
-                let [key, value] = [&key, &value].map(|heads| shaped(heads, Some(&before.keys), length));
-                sdpa(&key, &value, Some(&before.mask_R1ST))
+                let [key, value] = [key, value].map(|heads| shaped(heads, Some(&before.keys), length));
+                let mask_R1ST = before.mask(sight, query.device());
+                sight.attend([&query_RHSD, &key, &value], Shown::Mask(&mask_R1ST))
             }
         };
         let size = query.size();
@@ -283,7 +282,23 @@ impl Before {
         }
         let size = [shown.len() as i64, 1, length as i64, (longest + length) as i64];
         let mask_R1ST = Tensor::from_slice(&mask).to_kind(Kind::Bool).view(size).to_device(device);
-        Some(Self { keys: Tensor::from_slice(&keys).to_device(device), mask_R1ST })
+        let counts = shown.iter().map(|row| row.before.1 as i64).collect();
+        Some(Self { keys: Tensor::from_slice(&keys).to_device(device), mask_R1ST, counts, longest: longest as i64 })
+    }
+
+    /// Keys that a position sees, `[R or 1, 1, S, T]`.
+    fn mask(&self, sight: Sight, device: Device) -> Tensor {
+        let size = self.mask_R1ST.size();
+        let (length, all) = (size[2], size[3]);
+        let Some(window) = sight.window.filter(|_| sight.is_short(all)) else { return self.mask_R1ST.shallow_clone() };
+        let arange = |count: i64| Tensor::arange(count, (Kind::Int64, device));
+        let counts_R11 = Tensor::from_slice(&self.counts).to_device(device).view([-1, 1, 1]);
+        let query_RS1 = &counts_R11 + arange(length).view([1, -1, 1]);
+        let rows = self.counts.len() as i64;
+        let prefix_R1T = arange(self.longest).view([1, 1, -1]).expand([rows, 1, self.longest], false);
+        let key_R1T = Tensor::cat(&[prefix_R1T, counts_R11 + arange(length).view([1, 1, -1])], 2);
+        let near_RST = (query_RS1 - key_R1T).lt(window);
+        self.mask_R1ST.logical_and(&near_RST.unsqueeze(1))
     }
 }
 
@@ -301,6 +316,12 @@ mod tests {
     /// Compares naive attention over each whole sequence with packed attention.
     #[test]
     fn packing_changes_no_attention() {
+        for (window, cap) in [(None, None), (Some(3), None), (Some(11), Some(0.8))] {
+            compare(Sight { window, cap });
+        }
+    }
+
+    fn compare(sight: Sight) {
         tch::manual_seed(3);
         let begins = |first: u32, last: &[u32]| [&[first; 9][..], last].concat();
         let tokens = [
@@ -325,7 +346,7 @@ mod tests {
             table.view([16 * 40, -1, D]).index_select(0, &flat.view([-1])).unsqueeze(0)
         });
         let [query, key, value] = &packed_heads;
-        let found = packed.attend(query, key, value).squeeze_dim(0).index_select(0, &packed.places_N);
+        let found = packed.attend([query, key, value], sight).squeeze_dim(0).index_select(0, &packed.places_N);
         for (row, (place, index)) in packed.origins.iter().enumerate() {
             let inputs: Vec<i64> = sequences[*place].inputs().iter().map(|token| i64::from(*token)).collect();
             let positions = Tensor::arange(inputs.len() as i64, (Kind::Int64, Device::Cpu));
@@ -335,8 +356,10 @@ mod tests {
                 .map(|table| table.view([16 * 40, -1, D]).index_select(0, &flat).unsqueeze(0).transpose(1, 2));
             let [key, value] = [key, value].map(|heads| heads.repeat_interleave_self_int(H / K, 1, None));
             let scores = query.matmul(&key.transpose(2, 3)) / (D as f64).sqrt();
-            let causal = scores.ones_like().tril(0).eq(0.0);
-            let expected = scores.masked_fill(&causal, f64::NEG_INFINITY).softmax(-1, Kind::Float).matmul(&value);
+            let scores = sight.cap.map_or_else(|| scores.shallow_clone(), |cap| (&scores / cap).tanh() * cap);
+            let shown = scores.ones_like().tril(0).triu(1 - sight.window.unwrap_or(100));
+            let expected =
+                scores.masked_fill(&shown.eq(0.0), f64::NEG_INFINITY).softmax(-1, Kind::Float).matmul(&value);
             let expected = expected.select(2, *index as i64).squeeze_dim(0);
             let difference = (found.get(row as i64) - expected).abs().max().double_value(&[]);
             assert!(difference < 1e-5, "sequence {place}, position {index}: {difference}");

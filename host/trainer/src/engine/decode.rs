@@ -9,6 +9,8 @@ use std::ffi::c_void;
 
 use tch::{Kind, TchError, Tensor};
 
+use crate::model::Sight;
+
 /// Cached positions of a batch's row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
@@ -46,6 +48,10 @@ struct Operands<'a> {
     heads: usize,
     kv_heads: usize,
     head_size: usize,
+    /// Number of last positions that a row sees.
+    window: usize,
+    /// Bound that scores approach.
+    cap: Option<f32>,
 }
 
 /// Attention of float32 queries `[R, 1, H, D]` on the processor over a layer's cached keys and values
@@ -58,6 +64,7 @@ pub(super) fn attend(
     [keys, values]: [&Tensor; 2],
     rows: &[Seen],
     kv_heads: i64,
+    sight: Sight,
 ) -> Result<Tensor, TchError> {
     let query_R1HD = query_R1HD.f_contiguous()?;
     let size = query_R1HD.size();
@@ -83,6 +90,8 @@ pub(super) fn attend(
         heads: heads as usize,
         kv_heads: kv_heads as usize,
         head_size: head_size as usize,
+        window: sight.window.map_or(usize::MAX, |window| usize::try_from(window).unwrap_or(usize::MAX)),
+        cap: sight.cap.map(|cap| cap as f32),
     };
     // SAFETY: `part` receives disjoint ranges of rows, and the operands outlive the loop, which ends before it returns.
     let code = unsafe {
@@ -134,9 +143,9 @@ fn row_for_processor(operands: &Operands<'_>, query: &[f32], seen: Seen, scores:
 #[inline(always)]
 fn row(operands: &Operands<'_>, query: &[f32], seen: Seen, scores: &mut Vec<f32>, attended: &mut [f32]) {
     let Operands { heads, kv_heads, head_size, .. } = *operands;
-    let (width, group, count) = (kv_heads * head_size, heads / kv_heads, seen.count);
+    let (width, group, count) = (kv_heads * head_size, heads / kv_heads, seen.count.min(operands.window));
     let cut = |all: &'_ [f32]| -> std::ops::Range<usize> {
-        let start = (seen.start * width).min(all.len());
+        let start = ((seen.start + seen.count - count) * width).min(all.len());
         start..(start + count * width).min(all.len())
     };
     let keys = &operands.keys[cut(operands.keys)];
@@ -149,6 +158,9 @@ fn row(operands: &Operands<'_>, query: &[f32], seen: Seen, scores: &mut Vec<f32>
             let own = &key[head / group * head_size..][..head_size];
             scores[head * count + position] = dot(query, own) * scale;
         }
+    }
+    if let Some(cap) = operands.cap {
+        scores.iter_mut().for_each(|score| *score = cap * (*score / cap).tanh());
     }
     for head in scores.chunks_exact_mut(count.max(1)) {
         softmax(head);
@@ -230,6 +242,7 @@ mod tests {
     use tch::{Device, Kind, Tensor};
 
     use super::*;
+    use crate::model::Shown;
 
     #[test]
     fn exponentials_are_those_of_the_library() {
@@ -247,37 +260,35 @@ mod tests {
     #[test]
     fn rows_are_those_of_libtorch_and_the_same_bits_in_any_batch() {
         tch::manual_seed(5);
-        for (heads, kv_heads, head_size) in [(5, 5, 32), (4, 2, 6), (6, 1, 20)] {
+        let all = Sight { window: None, cap: None };
+        let short = Sight { window: Some(7), cap: Some(1.5) };
+        for (heads, kv_heads, head_size, sight) in [(5, 5, 32, all), (4, 2, 6, all), (6, 1, 20, all), (4, 2, 6, short)]
+        {
             let (slots, positions) = (24_usize, 40_usize);
             let random = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu)) * 2.0;
             let [keys, values] = [(); 2].map(|()| random(&[(slots * positions) as i64, kv_heads * head_size]));
             let query = random(&[slots as i64, 1, heads, head_size]);
             let rows: Vec<Seen> =
                 (0..slots).map(|slot| Seen { start: slot * positions, count: slot * 7 % (positions + 1) }).collect();
-            let together = attend(&query, [&keys, &values], &rows, kv_heads).expect("attention");
+            let together = attend(&query, [&keys, &values], &rows, kv_heads, sight).expect("attention");
             for (index, row) in rows.iter().enumerate() {
                 let own = together.get(index as i64);
                 let query = query.narrow(0, index as i64, 1);
-                let alone = attend(&query, [&keys, &values], &[*row], kv_heads).expect("attention");
+                let alone = attend(&query, [&keys, &values], &[*row], kv_heads, sight).expect("attention");
                 assert_eq!(own, alone.get(0), "row {index}");
                 if row.count == 0 {
                     assert_eq!(own, own.zeros_like());
                     continue;
                 }
+                let count = sight.window.map_or(row.count as i64, |window| window.min(row.count as i64));
                 let [key, value] = [&keys, &values].map(|part| {
-                    let own = part.narrow(0, row.start as i64, row.count as i64).to_kind(Kind::Double);
-                    own.view([1, row.count as i64, kv_heads, head_size]).transpose(1, 2)
+                    let end = (row.start + row.count) as i64;
+                    let own = part.narrow(0, end - count, count).to_kind(Kind::Double);
+                    own.view([1, count, kv_heads, head_size]).transpose(1, 2)
                 });
-                let expected = Tensor::scaled_dot_product_attention::<&Tensor>(
-                    &query.to_kind(Kind::Double).transpose(1, 2),
-                    &key,
-                    &value,
-                    None,
-                    0.0,
-                    false,
-                    None,
-                    heads != kv_heads,
-                );
+                let query = query.to_kind(Kind::Double).transpose(1, 2);
+                let every = Tensor::ones([1, 1, 1, count], (Kind::Bool, Device::Cpu));
+                let expected = sight.attend([&query, &key, &value], Shown::Mask(&every));
                 let apart = (expected.transpose(1, 2).squeeze_dim(0) - own).abs().max().double_value(&[]);
                 assert!(apart < 1e-5, "row {index}: {apart}");
             }
@@ -288,9 +299,13 @@ mod tests {
     fn operands_that_do_not_fit_are_refused() {
         let zeros = |size: &[i64]| Tensor::zeros(size, (Kind::Float, Device::Cpu));
         let (query, cache) = (zeros(&[1, 1, 2, 4]), zeros(&[8, 8]));
-        let refused = |row: Seen| attend(&query, [&cache, &cache], &[row], 2).is_err();
+        let refused =
+            |row: Seen| attend(&query, [&cache, &cache], &[row], 2, Sight { window: None, cap: None }).is_err();
         assert!(refused(Seen { start: 7, count: 2 }) && !refused(Seen { start: 7, count: 1 }));
         let half = cache.to_kind(Kind::BFloat16);
-        assert!(attend(&query, [&half, &half], &[Seen { start: 0, count: 1 }], 2).is_err());
+        assert!(
+            attend(&query, [&half, &half], &[Seen { start: 0, count: 1 }], 2, Sight { window: None, cap: None })
+                .is_err()
+        );
     }
 }

@@ -23,7 +23,7 @@ use gymkhana_record::Sampled;
 use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
 
 use crate::loss::token_log_probs;
-use crate::model::{LogitsBy, Model, Weights, token_tensor};
+use crate::model::{LogitsBy, Model, Shown, Sight, Weights, token_tensor};
 use crate::{Settings, TrainerError, cuda};
 use cache::{Cache, Rows};
 use slot::{Slot, shared_prefix};
@@ -71,8 +71,8 @@ struct Fed {
 enum Attended {
     /// Those of each row, read in place.
     InPlace(Vec<decode::Seen>),
-    /// The first positions of all rows, with a mask, `[R, 1, S, T]`.
-    Masked(Tensor),
+    /// The first positions of all rows, with a mask for each window of the model's layers, `[R, 1, S, T]`.
+    Masked(Vec<(Option<i64>, Tensor)>),
 }
 
 impl Engine {
@@ -292,24 +292,30 @@ impl Engine {
             let seen = |row: &Row| decode::Seen { start: self.cache.start(row.slot), count: row.first + row.count };
             Attended::InPlace(rows.iter().map(seen).collect())
         } else {
-            Attended::Masked(visible(&positions_RS, length as i64)?.f_to_kind(model.kind())?)
+            let mask = |window: Option<i64>| {
+                Ok((window, visible(&positions_RS, length as i64, window)?.f_to_kind(model.kind())?))
+            };
+            let windows = model.config().decoder.windows().into_iter();
+            Attended::Masked(windows.map(mask).collect::<Result<_, TchError>>()?)
         };
-        let (heads, kv_heads) = (model.config().num_attention_heads, model.config().num_key_value_heads);
+        let kv_heads = model.config().num_key_value_heads;
         let angles = model.angles_at(&positions_RS);
         let cache = &mut self.cache;
         let mut failure = None;
         let hidden_1RC =
             model.hidden(&self.weights, &tokens_RS, &angles, Some(&lasts_R), |layer, query, key, value| {
                 cache.write(layer, &targets, key, value);
+                let sight = Sight::of(model.config(), layer);
                 match &attended {
-                    Attended::InPlace(seen) => decode::attend(query, cache.layer(layer), seen, kv_heads)
+                    Attended::InPlace(seen) => decode::attend(query, cache.layer(layer), seen, kv_heads, sight)
                         .unwrap_or_else(|error| {
                             failure = Some(error);
                             query.zeros_like()
                         }),
-                    Attended::Masked(mask_R1ST) => {
+                    Attended::Masked(masks) => {
                         let [key, value] = cache.read(layer, slots, length);
-                        attend(query, &key, &value, mask_R1ST, heads / kv_heads)
+                        let mask = masks.iter().find(|(window, _)| *window == sight.window);
+                        mask.map_or_else(|| query.zeros_like(), |(_, mask)| attend(query, [&key, &value], mask, sight))
                     }
                 }
             });
@@ -391,30 +397,32 @@ impl Engine {
     }
 }
 
-/// Attention mask of each token: 0 at cached positions up to its own, minus infinity after it, `[R, 1, S, T]`.
-fn visible(positions_RS: &Tensor, length: i64) -> Result<Tensor, TchError> {
+/// Attention mask of each token: 0 at cached positions that it sees, up to its own and within the window, minus infinity at
+/// the others, `[R, 1, S, T]`.
+fn visible(positions_RS: &Tensor, length: i64, window: Option<i64>) -> Result<Tensor, TchError> {
     let size = positions_RS.size();
     let cached_T = Tensor::f_arange(length, (Kind::Int64, positions_RS.device()))?;
-    let hidden_RST = cached_T.f_gt_tensor(&positions_RS.f_unsqueeze(-1)?)?;
+    let own_RS1 = positions_RS.f_unsqueeze(-1)?;
+    let later_RST = cached_T.f_gt_tensor(&own_RS1)?;
+    let hidden_RST = match window {
+        None => later_RST,
+        Some(window) => later_RST.f_logical_or(&cached_T.f_le_tensor(&own_RS1.f_sub_scalar(window)?)?)?,
+    };
     let mask = Tensor::f_zeros([size[0], 1, size[1], length], (Kind::Float, positions_RS.device()))?;
     mask.f_masked_fill(&hidden_RST.f_unsqueeze(1)?, f64::NEG_INFINITY)
 }
 
 /// Attention of `[R, S, H, D]` queries over `[R, K, T, D]` keys and values; returns `[R, S, H, D]`.
-fn attend(query_RSHD: &Tensor, key: &Tensor, value: &Tensor, mask_R1ST: &Tensor, group: i64) -> Tensor {
+fn attend(query_RSHD: &Tensor, [key, value]: [&Tensor; 2], mask_R1ST: &Tensor, sight: Sight) -> Tensor {
     let size = query_RSHD.size();
     let (R, S, H, D) = (size[0], size[1], size[2], size[3]);
+    let (group, shown) = (H / key.size()[1], Shown::Mask(mask_R1ST));
     if S == 1 && group > 1 {
         // The heads of a group see the same keys: with heads as positions, each key is read once.
         let query_RKGD = query_RSHD.reshape([R, H / group, group, D]);
-        let attended = sdpa(&query_RKGD, key, value, mask_R1ST, false);
-        return attended.reshape([R, S, H, D]);
+        return sight.attend([&query_RKGD, key, value], shown).reshape([R, S, H, D]);
     }
-    sdpa(&query_RSHD.transpose(1, 2), key, value, mask_R1ST, group > 1).transpose(1, 2)
-}
-
-fn sdpa(query: &Tensor, key: &Tensor, value: &Tensor, mask: &Tensor, grouped: bool) -> Tensor {
-    Tensor::scaled_dot_product_attention(query, key, value, Some(mask), 0.0, false, None, grouped)
+    sight.attend([&query_RSHD.transpose(1, 2), key, value], shown).transpose(1, 2)
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 //! memory at once. The layers below it run backward once for each part.
 #![allow(non_snake_case)]
 
+#[cfg(test)]
+mod families;
 mod head;
 mod pass;
 
@@ -12,7 +14,7 @@ use tch::{Kind, TchError, Tensor, no_grad_guard};
 use crate::TrainerError;
 use crate::batch::{Packed, Sequence, parts};
 use crate::loss::{self, Inputs, Objective, PerToken};
-use crate::model::{Angles, LogitsBy, Model, Weights};
+use crate::model::{Angles, LogitsBy, Model, Sight, Weights};
 use gymkhana_algorithm::{Direction, Surrogate};
 use head::Head;
 pub(super) use pass::Pass;
@@ -54,8 +56,10 @@ impl<'a> TeacherPass<'a> {
 pub(super) fn target_hidden(model: &Model, weights: &Weights, packed: &Packed) -> Tensor {
     let angles = model.angles_at(&packed.positions_1M);
     let only = Some(&packed.places_N);
-    let hidden_1NC = model
-        .hidden(weights, &packed.tokens_1M, &angles, only, |_, query, key, value| packed.attend(query, key, value));
+    let attend = |layer, query: &Tensor, key: &Tensor, value: &Tensor| {
+        packed.attend([query, key, value], Sight::of(model.config(), layer))
+    };
+    let hidden_1NC = model.hidden(weights, &packed.tokens_1M, &angles, only, attend);
     hidden_1NC.squeeze_dim(0)
 }
 
@@ -110,7 +114,8 @@ impl TrunkBackward {
 
 fn layer(model: &Model, weights: &Weights, packed: &Packed, angles: &Angles, index: usize, x: &Tensor) -> Tensor {
     let only = Some(&packed.places_N);
-    model.layer(weights, index, x, angles, only, |_, query, key, value| packed.attend(query, key, value))
+    let sight = Sight::of(model.config(), index);
+    model.layer(weights, index, x, angles, only, |_, query, key, value| packed.attend([query, key, value], sight))
 }
 
 /// Adds the gradients of a part to the parameters and returns the sums that the objective reports. A separable

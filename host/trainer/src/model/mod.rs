@@ -1,12 +1,14 @@
-//! The transformer of Qwen2, Qwen3 and Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU. The families
-//! differ in their biases, in the normalisation of query and key heads, and in the scaling of rotary positions.
+//! The decoder of all families: RMSNorm, rotary positions, grouped-query attention, gated feed-forward parts. What differs
+//! between families are options of [`crate::ModelConfig::decoder`].
 //!
 //! Training and generation share one computation; they differ only in the attention over keys and values, which the
 //! caller passes as `attend`. Suffixes of names are axes: B sequences, S positions, N selected positions, C width of
 //! the residual stream, H query heads, K key and value heads, D width of a head, V vocabulary, T cached positions.
 #![allow(non_snake_case)]
 
+mod attention;
 mod decode;
+mod mlp;
 mod product;
 mod rotary;
 mod weights;
@@ -17,11 +19,12 @@ use tch::{Device, Kind, Tensor, no_grad_guard};
 use crate::lora::{self, Adapters};
 use crate::parameters::Parameters;
 use crate::{Lora, ModelConfig, Settings, TrainerError, device, loss};
-use rotary::{Rotary, rotate};
+use rotary::Rotary;
 
+pub(crate) use attention::{Shown, Sight};
 pub(crate) use rotary::Angles;
 pub(crate) use weights::{EMBEDDING, OUTPUT_LAYER, shapes};
-use weights::{LayerWeights, Source};
+use weights::{LayerWeights, QueryKeyWeights, Source};
 
 pub use weights::Weights;
 
@@ -34,6 +37,8 @@ pub struct Model {
     rotary: Rotary,
     kind: Kind,
     output_kind: Kind,
+    /// Whether a row of a generated batch must not depend on the others.
+    deterministic: bool,
     /// Maximum size of the logits that the output layer computes at once, in MiB of float32, if it is set.
     logits_chunk_mib: Option<usize>,
 }
@@ -59,7 +64,8 @@ impl Model {
         let positions = positions.min(config.positions());
         let rotary = Rotary::new(&config, positions, device).map_err(torch())?;
         let (kind, output_kind) = (Kind::Float, Kind::Float);
-        Ok(Self { config, parameters, adapters: None, rotary, kind, output_kind, logits_chunk_mib: None })
+        let (adapters, deterministic, logits_chunk_mib) = (None, false, None);
+        Ok(Self { config, parameters, adapters, rotary, kind, output_kind, deterministic, logits_chunk_mib })
     }
 
     /// Draws random weights: matrices from normal distributions, biases 0, norms 1. The numbers depend only on `seed`.
@@ -70,7 +76,7 @@ impl Model {
         for (name, tensor) in self.parameters.named() {
             let shape = tensor.size();
             let values = if name.ends_with("norm.weight") {
-                tensor.f_ones_like()
+                if self.config.decoder.norms_add_one { tensor.f_zeros_like() } else { tensor.f_ones_like() }
             } else if name.ends_with(".bias") {
                 tensor.f_zeros_like()
             } else {
@@ -112,6 +118,7 @@ impl Model {
     pub(crate) fn set_up(&mut self, settings: &Settings) -> Result<(), TrainerError> {
         self.kind = device::kind(settings.precision);
         self.output_kind = settings.output_precision.map_or(self.kind, device::kind);
+        self.deterministic = settings.deterministic;
         self.logits_chunk_mib = settings.logits_chunk_mib;
         let Some(lora) = settings.lora.as_ref().filter(|_| settings.learns) else { return Ok(()) };
         let adapters = Adapters::new(lora.clone(), &self.parameters, self.device(), settings.seed.child("lora"));
@@ -218,11 +225,12 @@ impl Model {
 
     fn source<'a>(&'a self, trained: &'a Parameters, merged: bool) -> Source<'a> {
         let (config, kind, output_kind) = (&self.config, self.kind, self.output_kind);
+        let every_token = merged && self.deterministic;
         match &self.adapters {
-            None => Source { config, parameters: trained, adapters: None, merged, kind, output_kind },
+            None => Source { config, parameters: trained, adapters: None, merged, every_token, kind, output_kind },
             Some(Adapters { lora, .. }) => {
                 let adapters = Some((trained, lora.scale()));
-                Source { config, parameters: &self.parameters, adapters, merged, kind, output_kind }
+                Source { config, parameters: &self.parameters, adapters, merged, every_token, kind, output_kind }
             }
         }
     }
@@ -263,7 +271,7 @@ impl Model {
         mut attend: impl FnMut(usize, &Tensor, &Tensor, &Tensor) -> Tensor,
     ) -> Tensor {
         let layer = &weights.layers[index];
-        let [query, key, value] = self.heads(layer, x_BSC, angles);
+        let [query, key, value] = self.heads(layer, index, x_BSC, angles);
         let (size, width) = (x_BSC.size(), query.size()[2] * query.size()[3]);
         let attended = attend(index, &query, &key, &value).reshape([size[0], size[1], width]);
         if index + 1 < weights.depth() {
@@ -276,44 +284,67 @@ impl Model {
                 self.feed_forward(layer, &chosen(x_BSC), &chosen(&attended))
             }
         };
-        self.norm(&last, &weights.norm_C)
+        scaled(self.norm(&last, &weights.norm_C), self.config.decoder.scales.logits)
     }
 
-    fn norm(&self, x_BSC: &Tensor, weight_C: &Tensor) -> Tensor {
-        x_BSC.rms_norm([self.config.hidden_size], Some(weight_C), self.config.rms_norm_eps)
+    fn norm(&self, x: &Tensor, weight: &Tensor) -> Tensor {
+        x.rms_norm(weight.size(), Some(weight), self.config.rms_norm_eps)
+    }
+
+    /// Normalised, if there is a norm.
+    fn normed(&self, x: &Tensor, weight: Option<&Tensor>) -> Tensor {
+        weight.map_or_else(|| x.shallow_clone(), |weight| self.norm(x, weight))
     }
 
     /// Queries `[B, S, H, D]`, keys and values `[B, S, K, D]` of a layer.
-    fn heads(&self, layer: &LayerWeights, x_BSC: &Tensor, angles: &Angles) -> [Tensor; 3] {
+    fn heads(&self, layer: &LayerWeights, index: usize, x_BSC: &Tensor, angles: &Angles) -> [Tensor; 3] {
         let (config, size) = (&self.config, x_BSC.size());
         let (H, K, D) = (config.num_attention_heads, config.num_key_value_heads, config.head_size());
-        let heads = layer.query_key_value.of(&self.norm(x_BSC, &layer.input_norm_C));
-        let parts = heads.view([size[0], size[1], H + 2 * K, D]).split_with_sizes([H + K, K], 2);
-        let query_key = match &layer.query_key_norm_HD {
-            Some(norm_HD) => parts[0].rms_norm::<&Tensor>([D], None, config.rms_norm_eps) * norm_HD,
-            None => parts[0].shallow_clone(),
+        let fed = layer.query_key_value.of(&self.normed(x_BSC, layer.norms.before_attention.as_ref()));
+        let fed = match &layer.query_key_norm {
+            Some(QueryKeyWeights::Whole([query, key])) => {
+                let parts = fed.split_with_sizes([H * D, K * D, K * D], -1);
+                Tensor::cat(&[&self.norm(&parts[0], query), &self.norm(&parts[1], key), &parts[2]], -1)
+            }
+            _ => fed,
         };
-        let rotated = rotate(&query_key, angles, D).split_with_sizes([H, K], 2);
-        [rotated[0].shallow_clone(), rotated[1].shallow_clone(), parts[1].shallow_clone()]
+        let parts = fed.view([size[0], size[1], H + 2 * K, D]).split_with_sizes([H + K, K], 2);
+        let each =
+            |heads: &Tensor, norm_HD: &Tensor| heads.rms_norm::<&Tensor>([D], None, config.rms_norm_eps) * norm_HD;
+        let query_key = match &layer.query_key_norm {
+            Some(QueryKeyWeights::Heads(norm_HD)) => each(&parts[0], norm_HD),
+            _ => parts[0].shallow_clone(),
+        };
+        let rotated = match config.decoder.layers[index].rope {
+            Some(kind) => angles.rotate(&query_key, kind, config.decoder.pairs.interleaved),
+            None => query_key,
+        };
+        let rotated = match &layer.query_key_norm {
+            Some(QueryKeyWeights::RotatedHeads(norm_HD)) => each(&rotated, norm_HD),
+            _ => rotated,
+        };
+        let rotated = rotated.split_with_sizes([H, K], 2);
+        let query = angles.scale(rotated[0].shallow_clone(), config.decoder.scales.attention);
+        [query, rotated[1].shallow_clone(), parts[1].shallow_clone()]
     }
 
     /// Adds a layer's attention and feed-forward output to the residual stream. Not in place, because the norms need
     /// their inputs for the gradients.
     fn feed_forward(&self, layer: &LayerWeights, x_BSC: &Tensor, attended: &Tensor) -> Tensor {
-        let x_BSC = x_BSC + layer.output.of(attended);
-        let [gate, up] = layer.gate_up.of(&self.norm(&x_BSC, &layer.post_norm_C), self.config.intermediate_size);
-        &x_BSC + layer.down.of(&(gate.silu() * up))
+        let (norms, scale) = (&layer.norms, self.config.decoder.scales.residual);
+        let attended = self.normed(&layer.output.of(attended), norms.after_attention.as_ref());
+        let x_BSC = x_BSC + scaled(attended, scale);
+        let fed = layer.mlp.of(&self.normed(&x_BSC, norms.before_mlp.as_ref()));
+        x_BSC + scaled(self.normed(&fed, norms.after_mlp.as_ref()), scale)
     }
 
     /// Residual stream of whole sequences with causal attention, `[B, S, C]`. Shorter sequences are padded at the end,
     /// where no token sees the padding.
     pub(crate) fn causal_hidden(&self, weights: &Weights, tokens_BS: &Tensor) -> Tensor {
         let angles = self.rotary.first(tokens_BS.size()[1]);
-        let grouped = self.config.num_attention_heads != self.config.num_key_value_heads;
-        self.hidden(weights, tokens_BS, &angles, None, |_, query, key, value| {
+        self.hidden(weights, tokens_BS, &angles, None, |layer, query, key, value| {
             let [query, key, value] = [query, key, value].map(|heads| heads.transpose(1, 2));
-            Tensor::scaled_dot_product_attention::<&Tensor>(&query, &key, &value, None, 0.0, true, None, grouped)
-                .transpose(1, 2)
+            Sight::of(&self.config, layer).causal([&query, &key, &value]).transpose(1, 2)
         })
     }
 
@@ -344,6 +375,11 @@ impl Model {
             None => Ok(()),
         }
     }
+}
+
+/// A tensor times a factor.
+fn scaled(x: Tensor, factor: f64) -> Tensor {
+    if factor == 1.0 { x } else { x * factor }
 }
 
 /// What reads the logits of a chunk.

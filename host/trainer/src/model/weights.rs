@@ -3,7 +3,9 @@
 
 use tch::{Kind, Tensor};
 
+use super::mlp::{Dense, GateUp, Mlp, Sparse};
 use super::product::product;
+use crate::config::{Experts, QueryKeyNorm, SHARED_EXPERT};
 use crate::parameters::Parameters;
 use crate::{ModelConfig, lora};
 
@@ -20,12 +22,16 @@ pub struct Weights {
     pub(super) norm_C: Tensor,
     /// Output layer, `[V, C]`.
     head_VC: Tensor,
+    embedding_scale: f64,
+    /// Bound that logits approach.
+    logits_cap: Option<f64>,
 }
 
 impl Weights {
     /// Residual stream before the first layer, `[B, S, C]`.
     pub(crate) fn embed(&self, tokens_BS: &Tensor) -> Tensor {
-        Tensor::embedding(&self.embedding_VC, tokens_BS, -1, false, false)
+        let embedded = Tensor::embedding(&self.embedding_VC, tokens_BS, -1, false, false);
+        if self.embedding_scale == 1.0 { embedded } else { embedded * self.embedding_scale }
     }
 
     /// Number of layers.
@@ -40,7 +46,16 @@ impl Weights {
 
     /// Logits in the number format of the output layer.
     pub(crate) fn own_logits(&self, hidden_NC: &Tensor) -> Tensor {
-        product(&hidden_NC.to_kind(self.head_VC.kind()), &self.head_VC, None)
+        let logits_NV = product(&hidden_NC.to_kind(self.head_VC.kind()), &self.head_VC, None);
+        match self.logits_cap {
+            None => logits_NV,
+            Some(cap) => (logits_NV / cap).tanh() * cap,
+        }
+    }
+
+    /// Whether logits are the product of the residual stream with the output layer, and nothing more.
+    pub(crate) fn has_plain_logits(&self) -> bool {
+        self.logits_cap.is_none()
     }
 
     /// Output layer, `[V, C]`.
@@ -52,36 +67,31 @@ impl Weights {
 /// Weights of one layer. Parts that the family does not have are `None`.
 #[derive(Debug)]
 pub(super) struct LayerWeights {
-    pub input_norm_C: Tensor,
+    pub norms: Norms,
     pub query_key_value: Linear,
-    /// Norms of each head of queries and keys.
-    pub query_key_norm_HD: Option<Tensor>,
+    pub query_key_norm: Option<QueryKeyWeights>,
     pub output: Linear,
-    pub post_norm_C: Tensor,
-    pub gate_up: GateUp,
-    pub down: Linear,
+    pub mlp: Mlp,
 }
 
-/// The two matrices of the feed-forward part that multiply the same input. One product is faster on a processor and in
-/// generation. In training on a GPU, two are: their results and gradients are not parts of wider rows, which libtorch
-/// reads more slowly and has to join.
+/// Norms around the parts of a layer, `[C]` each.
 #[derive(Debug)]
-pub(super) enum GateUp {
-    Joined(Linear),
-    Apart([Linear; 2]),
+pub(super) struct Norms {
+    pub before_attention: Option<Tensor>,
+    pub after_attention: Option<Tensor>,
+    pub before_mlp: Option<Tensor>,
+    pub after_mlp: Option<Tensor>,
 }
 
-impl GateUp {
-    /// Results of both matrices, `[…, F]` each.
-    pub fn of(&self, x: &Tensor, width: i64) -> [Tensor; 2] {
-        match self {
-            Self::Joined(linear) => {
-                let wide = linear.of(x).split(width, -1);
-                [wide[0].shallow_clone(), wide[1].shallow_clone()]
-            }
-            Self::Apart(both) => both.each_ref().map(|linear| linear.of(x)),
-        }
-    }
+/// Norms of queries and keys.
+#[derive(Debug)]
+pub(super) enum QueryKeyWeights {
+    /// Of each head, `[H + K, D]`.
+    Heads(Tensor),
+    /// Of each head after the rotation, `[H + K, D]`.
+    RotatedHeads(Tensor),
+    /// Of all heads of the queries, `[H · D]`, and of the keys, `[K · D]`.
+    Whole([Tensor; 2]),
 }
 
 /// A matrix with its bias and adapter. Suffixes of names are axes: I inputs, O outputs, R ranks.
@@ -112,6 +122,8 @@ pub(super) struct Source<'a> {
     pub adapters: Option<(&'a Parameters, f64)>,
     /// Whether adapters are merged into the matrices: faster, but without gradients for the adapters.
     pub merged: bool,
+    /// Whether each expert computes all tokens.
+    pub every_token: bool,
     /// Number format of the pass.
     pub kind: Kind,
     /// Number format of the output layer.
@@ -127,49 +139,104 @@ impl Source<'_> {
             true => self.get_as(EMBEDDING, self.output_kind),
             false => self.get_as(OUTPUT_LAYER, self.output_kind),
         };
-        let layers =
-            (0..self.config.num_hidden_layers).map(|index| self.layer(&format!("model.layers.{index}"))).collect();
-        Weights { layers, norm_C: self.get("model.norm.weight"), embedding_VC, head_VC }
-    }
-
-    fn layer(&self, layer: &str) -> LayerWeights {
-        let (config, biases) = (self.config, self.config.biases);
-        let heads =
-            |name: &str, count: i64| self.get(&format!("{layer}.{name}")).expand([count, config.head_size()], false);
-        let linear = |parts: &[&str], biased| {
-            let parts: Vec<String> = parts.iter().map(|part| format!("{layer}.{part}")).collect();
-            self.linear(&parts, biased)
-        };
-        LayerWeights {
-            input_norm_C: self.get(&format!("{layer}.input_layernorm.weight")),
-            query_key_value: linear(
-                &["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
-                biases.query_key_value,
-            ),
-            query_key_norm_HD: config.query_key_norm.then(|| {
-                let query = heads("self_attn.q_norm.weight", config.num_attention_heads);
-                Tensor::cat(&[query, heads("self_attn.k_norm.weight", config.num_key_value_heads)], 0)
-            }),
-            output: linear(&["self_attn.o_proj"], biases.output),
-            post_norm_C: self.get(&format!("{layer}.post_attention_layernorm.weight")),
-            gate_up: if self.merged || !self.parameters.flat().device().is_cuda() {
-                GateUp::Joined(linear(&["mlp.gate_proj", "mlp.up_proj"], biases.mlp))
-            } else {
-                GateUp::Apart(["mlp.gate_proj", "mlp.up_proj"].map(|part| linear(&[part], biases.mlp)))
-            },
-            down: linear(&["mlp.down_proj"], biases.mlp),
+        let layers = (0..self.config.num_hidden_layers).map(|index| self.layer(index)).collect();
+        Weights {
+            layers,
+            norm_C: self.norm("model.norm"),
+            embedding_VC,
+            head_VC,
+            embedding_scale: self.config.decoder.scales.embedding,
+            logits_cap: self.config.decoder.caps.logits,
         }
     }
 
+    fn layer(&self, index: i64) -> LayerWeights {
+        let layer = format!("model.layers.{index}");
+        let decoder = &self.config.decoder;
+        let norm = |name: Option<&str>| name.map(|name| self.norm(&format!("{layer}.{name}")));
+        let query_key_value: &[&str] =
+            if decoder.fused.query_key_value { &["qkv_proj"] } else { &["q_proj", "k_proj", "v_proj"] };
+        let attention = format!("{layer}.self_attn");
+        LayerWeights {
+            norms: Norms {
+                before_attention: norm(decoder.norms.before_attention),
+                after_attention: norm(decoder.norms.after_attention),
+                before_mlp: norm(decoder.norms.before_mlp),
+                after_mlp: norm(decoder.norms.after_mlp),
+            },
+            query_key_value: self.linear(&attention, query_key_value, decoder.biases.query_key_value),
+            query_key_norm: decoder.query_key_norm.map(|norm| self.query_key_norm(&layer, norm)),
+            output: self.linear(&attention, &["o_proj"], decoder.biases.output),
+            mlp: match &decoder.experts {
+                Some(experts) if decoder.layers[index as usize].sparse => Mlp::Sparse(self.sparse(&layer, experts)),
+                _ => Mlp::Dense(self.dense(&format!("{layer}.mlp"), &["gate_proj", "up_proj", "down_proj"])),
+            },
+        }
+    }
+
+    fn query_key_norm(&self, layer: &str, norm: QueryKeyNorm) -> QueryKeyWeights {
+        let config = self.config;
+        let [query, key] = norm.names().map(|name| self.norm(&format!("{layer}.{name}")));
+        let heads = || {
+            let of = |norm: &Tensor, count: i64| norm.expand([count, config.head_size()], false);
+            Tensor::cat(&[of(&query, config.num_attention_heads), of(&key, config.num_key_value_heads)], 0)
+        };
+        match norm {
+            QueryKeyNorm::Heads => QueryKeyWeights::Heads(heads()),
+            QueryKeyNorm::RotatedHeads => QueryKeyWeights::RotatedHeads(heads()),
+            QueryKeyNorm::Whole => QueryKeyWeights::Whole([query, key]),
+        }
+    }
+
+    fn dense(&self, part: &str, [gate, up, down]: &[&str; 3]) -> Dense {
+        let decoder = &self.config.decoder;
+        let biased = decoder.biases.mlp;
+        let gate_up = if decoder.fused.gate_up {
+            GateUp::Joined(self.linear(part, &["gate_up_proj"], biased))
+        } else if self.merged || !self.parameters.flat().device().is_cuda() {
+            GateUp::Joined(self.linear(part, &[gate, up], biased))
+        } else {
+            GateUp::Apart([gate, up].map(|matrix| self.linear(part, &[matrix], biased)))
+        };
+        Dense { gate_up, down: self.linear(part, &[down], biased), activation: decoder.activation }
+    }
+
+    fn sparse(&self, layer: &str, options: &Experts) -> Sparse {
+        let names = options.names;
+        let expert = |index: i64| self.dense(&format!("{layer}.{}.{index}", names.expert), &names.matrices);
+        let [shared, gate] = SHARED_EXPERT;
+        let shared = || {
+            let expert = self.dense(&format!("{layer}.{shared}"), &names.matrices);
+            (expert, self.linear(layer, &[gate], false))
+        };
+        Sparse {
+            router: self.linear(layer, &[names.router], false),
+            experts: (0..options.count).map(expert).collect(),
+            shared: options.shared_width.map(|_| shared()),
+            options: *options,
+            every_token: self.every_token,
+        }
+    }
+
+    /// Weight of a norm, to which 1 is added where the family does so.
+    fn norm(&self, name: &str) -> Tensor {
+        let name = format!("{name}.weight");
+        if self.config.decoder.norms_add_one {
+            return (self.get_as(&name, Kind::Float) + 1.0).to_kind(self.kind);
+        }
+        self.get(&name)
+    }
+
     /// Concatenates matrices that multiply the same input.
-    fn linear(&self, parts: &[String], biased: bool) -> Linear {
-        let joined = |ending: &str| match parts {
+    fn linear(&self, whole: &str, parts: &[&str], biased: bool) -> Linear {
+        let parts: Vec<String> = parts.iter().map(|part| format!("{whole}.{part}")).collect();
+        let joined = |ending: &str| match &parts[..] {
             [part] => self.get(&format!("{part}.{ending}")),
             parts => {
                 Tensor::cat(&parts.iter().map(|part| self.get(&format!("{part}.{ending}"))).collect::<Vec<_>>(), 0)
             }
         };
-        let adapter = if self.merged { None } else { self.adapter(parts) };
+        let adapter = if self.merged { None } else { self.adapter(&parts) };
         Linear { weight_OI: joined("weight"), bias_O: biased.then(|| joined("bias")), adapter }
     }
 
@@ -213,37 +280,72 @@ impl Source<'_> {
 
 /// Names and shapes of the checkpoint's tensors.
 pub(crate) fn shapes(config: &ModelConfig) -> Vec<(String, Vec<i64>)> {
-    let (C, F, V, D) = (config.hidden_size, config.intermediate_size, config.vocab_size, config.head_size());
-    let (Q, KV) = (config.num_attention_heads * D, config.num_key_value_heads * D);
-    let biases = config.biases;
-    let parts = [
-        ("self_attn.q_proj.weight", vec![Q, C], true),
-        ("self_attn.q_proj.bias", vec![Q], biases.query_key_value),
-        ("self_attn.k_proj.weight", vec![KV, C], true),
-        ("self_attn.k_proj.bias", vec![KV], biases.query_key_value),
-        ("self_attn.v_proj.weight", vec![KV, C], true),
-        ("self_attn.v_proj.bias", vec![KV], biases.query_key_value),
-        ("self_attn.o_proj.weight", vec![C, Q], true),
-        ("self_attn.o_proj.bias", vec![C], biases.output),
-        ("self_attn.q_norm.weight", vec![D], config.query_key_norm),
-        ("self_attn.k_norm.weight", vec![D], config.query_key_norm),
-        ("mlp.gate_proj.weight", vec![F, C], true),
-        ("mlp.gate_proj.bias", vec![F], biases.mlp),
-        ("mlp.up_proj.weight", vec![F, C], true),
-        ("mlp.up_proj.bias", vec![F], biases.mlp),
-        ("mlp.down_proj.weight", vec![C, F], true),
-        ("mlp.down_proj.bias", vec![C], biases.mlp),
-        ("input_layernorm.weight", vec![C], true),
-        ("post_attention_layernorm.weight", vec![C], true),
-    ];
+    let (C, V) = (config.hidden_size, config.vocab_size);
     let mut shapes = vec![(EMBEDDING.to_owned(), vec![V, C])];
-    for index in 0..config.num_hidden_layers {
-        let there = parts.iter().filter(|(_, _, there)| *there);
-        shapes.extend(there.map(|(part, shape, _)| (format!("model.layers.{index}.{part}"), shape.clone())));
+    for (index, kind) in config.decoder.layers.iter().enumerate() {
+        let mut own = attention_shapes(config);
+        own.extend(match &config.decoder.experts {
+            Some(experts) if kind.sparse => expert_shapes(config, experts),
+            _ => mlp_shapes(config, "mlp", &["gate_proj", "up_proj", "down_proj"], config.intermediate_size),
+        });
+        own.extend(config.decoder.norms.names().map(|name| (format!("{name}.weight"), vec![C])));
+        shapes.extend(own.into_iter().map(|(name, shape)| (format!("model.layers.{index}.{name}"), shape)));
     }
     shapes.push(("model.norm.weight".to_owned(), vec![C]));
     if !config.tie_word_embeddings {
         shapes.push((OUTPUT_LAYER.to_owned(), vec![V, C]));
+    }
+    shapes
+}
+
+/// A matrix from I inputs to O outputs, and its bias.
+fn linear_shapes(name: &str, [O, I]: [i64; 2], biased: bool) -> impl Iterator<Item = (String, Vec<i64>)> + use<> {
+    let bias = biased.then(|| (format!("{name}.bias"), vec![O]));
+    std::iter::once((format!("{name}.weight"), vec![O, I])).chain(bias)
+}
+
+/// Tensors of a layer's attention.
+fn attention_shapes(config: &ModelConfig) -> Vec<(String, Vec<i64>)> {
+    let (C, D, decoder) = (config.hidden_size, config.head_size(), &config.decoder);
+    let (Q, KV) = (config.num_attention_heads * D, config.num_key_value_heads * D);
+    let (biased, fused) = (decoder.biases.query_key_value, [("qkv_proj", Q + 2 * KV)]);
+    let apart = [("q_proj", Q), ("k_proj", KV), ("v_proj", KV)];
+    let inputs: &[(&str, i64)] = if decoder.fused.query_key_value { &fused } else { &apart };
+    let mut shapes: Vec<(String, Vec<i64>)> =
+        inputs.iter().flat_map(|(name, O)| linear_shapes(&format!("self_attn.{name}"), [*O, C], biased)).collect();
+    shapes.extend(linear_shapes("self_attn.o_proj", [C, Q], decoder.biases.output));
+    if let Some(norm) = decoder.query_key_norm {
+        let widths = if norm == QueryKeyNorm::Whole { [Q, KV] } else { [D, D] };
+        let named = norm.names().into_iter().zip(widths);
+        shapes.extend(named.map(|(name, width)| (format!("{name}.weight"), vec![width])));
+    }
+    shapes
+}
+
+/// Tensors of a feed-forward part of width F.
+fn mlp_shapes(config: &ModelConfig, part: &str, [gate, up, down]: &[&str; 3], F: i64) -> Vec<(String, Vec<i64>)> {
+    let (C, decoder) = (config.hidden_size, &config.decoder);
+    let apart = [(*gate, F), (*up, F)];
+    let inputs: &[(&str, i64)] = if decoder.fused.gate_up { &[("gate_up_proj", 2 * F)] } else { &apart };
+    let biased = decoder.biases.mlp;
+    let mut shapes: Vec<(String, Vec<i64>)> =
+        inputs.iter().flat_map(|(name, O)| linear_shapes(&format!("{part}.{name}"), [*O, C], biased)).collect();
+    shapes.extend(linear_shapes(&format!("{part}.{down}"), [C, F], biased));
+    shapes
+}
+
+/// Tensors of a layer's experts.
+fn expert_shapes(config: &ModelConfig, experts: &Experts) -> Vec<(String, Vec<i64>)> {
+    let (C, names) = (config.hidden_size, experts.names);
+    let mut shapes: Vec<(String, Vec<i64>)> = linear_shapes(names.router, [experts.count, C], false).collect();
+    for index in 0..experts.count {
+        let part = format!("{}.{index}", names.expert);
+        shapes.extend(mlp_shapes(config, &part, &names.matrices, experts.width));
+    }
+    if let Some(width) = experts.shared_width {
+        let [shared, gate] = SHARED_EXPERT;
+        shapes.extend(mlp_shapes(config, shared, &names.matrices, width));
+        shapes.extend(linear_shapes(gate, [1, C], false));
     }
     shapes
 }

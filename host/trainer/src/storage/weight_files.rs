@@ -83,9 +83,8 @@ fn paths(folder: &Path) -> Result<Vec<PathBuf>, TrainerError> {
 pub(crate) fn fill(folder: &Path, model: &Model) -> Result<(), TrainerError> {
     for path in paths(folder)? {
         for (name, values) in tensor_file::read(&path)? {
-            if weight_header::is_left_over(&name, model.config()) {
-                continue;
-            }
+            let own = model.config().own_name(&name);
+            let Some(name) = own.filter(|name| !weight_header::is_left_over(name, model.config())) else { continue };
             model.parameters().set(&name, &values).map_err(TrainerError::torch("copied weights from a file"))?;
         }
     }

@@ -25,9 +25,7 @@ pub(crate) fn check(files: &[PathBuf], index: &Path, config: &ModelConfig) -> Re
     let mut found: BTreeMap<String, (Vec<i64>, &Path)> = BTreeMap::new();
     for path in files.iter().map(PathBuf::as_path) {
         for (name, shape) in read(path)? {
-            if is_left_over(&name, config) {
-                continue;
-            }
+            let Some(name) = config.own_name(&name).filter(|name| !is_left_over(name, config)) else { continue };
             if found.insert(name.clone(), (shape, path)).is_some() {
                 return Err(weights(path, format!("`{name}` is also in another file")));
             }

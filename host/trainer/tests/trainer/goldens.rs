@@ -17,6 +17,35 @@ use tch::{Device, Kind, Tensor};
 /// Each family with tied and untied embeddings; among them sharded files, bfloat16, float16, and every kind of rotary
 /// positions.
 const MODELS: [&str; 6] = ["qwen2-tied", "qwen2-untied", "qwen3-tied", "qwen3-untied", "llama-tied", "llama-untied"];
+/// The other families. Their longest prompts are longer than their windows and original contexts.
+const OTHERS: [&str; 22] = [
+    "qwen2-windows",
+    "mistral",
+    "ministral3",
+    "mixtral",
+    "qwen2-moe",
+    "qwen3-moe",
+    "gemma2",
+    "gemma3",
+    "phi3",
+    "phi3-long",
+    "smollm3",
+    "olmo2",
+    "olmo3",
+    "granite",
+    "seed-oss",
+    "exaone4",
+    "ernie4.5",
+    "hunyuan",
+    "glm4",
+    "qwen2.5-vl",
+    "qwen3-vl",
+    "gemma3-vision",
+];
+
+fn models() -> impl Iterator<Item = &'static str> {
+    MODELS.into_iter().chain(OTHERS)
+}
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
@@ -58,7 +87,7 @@ fn difference_of_logits(folder: &Path, name: &str) -> f64 {
 
 #[test]
 fn logits_equal_those_of_transformers() {
-    for name in MODELS {
+    for name in models() {
         let difference = difference_of_logits(&golden(name), name);
         assert!(difference <= 2e-5, "{name}: {difference}");
     }
@@ -68,7 +97,7 @@ fn logits_equal_those_of_transformers() {
 #[tokio::test]
 async fn checkpoints_hold_the_same_model() {
     let root = tempfile::tempdir().expect("a folder");
-    for name in MODELS {
+    for name in models() {
         let folder = root.path().join(name);
         let trainer = Trainer::open(&golden(name), &Settings::default()).expect("a model");
         trainer.save(&folder, &Value::Null).await.expect("saved");
@@ -106,9 +135,9 @@ fn rotary_frequencies_equal_those_of_transformers() {
     for case in json("rope.json").as_array().expect("cases") {
         let config = case["config"].as_object().expect("an object");
         let number = |key: &str| config[key].as_i64().expect("a number");
-        let rope = Rope::read(config, number("max_position_embeddings")).expect("known positions");
+        let rope = Rope::read(config, number("max_position_embeddings"), 10_000.0).expect("known positions");
         let expected = numbers(&case["frequencies"]);
-        let found = rope.frequencies(number("head_dim")).expect("frequencies");
+        let found = rope.frequencies(number("head_dim"), number("max_position_embeddings")).expect("frequencies");
         assert_eq!(found.len(), expected.len(), "{case}");
         for (found, expected) in found.into_iter().zip(expected) {
             assert!((f64::from(found) - expected).abs() <= 2e-7 * expected, "{case}: {found} is not {expected}");
@@ -120,7 +149,7 @@ fn rotary_frequencies_equal_those_of_transformers() {
 /// All prompts at once, in two turns each, so that the test covers prefill, cache and batching.
 #[tokio::test]
 async fn cached_greedy_continuations_equal_those_of_transformers() {
-    for (name, deterministic) in MODELS.into_iter().flat_map(|name| [(name, false), (name, true)]) {
+    for (name, deterministic) in models().flat_map(|name| [(name, false), (name, true)]) {
         let settings = Settings { max_concurrent_sequences: 4, deterministic, ..Settings::default() };
         let trainer = Trainer::open(&golden(name), &settings).expect("a model");
         let golden = json(&format!("{name}/golden.json"));

@@ -31,7 +31,7 @@ pub(super) struct Chunk {
 }
 
 impl<'a> Head<'a> {
-    /// `None` on a device without kernels.
+    /// `None` on a device without kernels, and for a model whose logits are bounded.
     pub fn new(
         model: &Model,
         weights: &'a Weights,
@@ -39,7 +39,7 @@ impl<'a> Head<'a> {
         hidden_NC: &Tensor,
         targets_N: &'a Tensor,
     ) -> Option<Self> {
-        let kernels = kernels(model.device())?;
+        let kernels = kernels(model.device()).filter(|_| weights.has_plain_logits())?;
         let hidden_NC = hidden_NC.detach().to_kind(weights.head().kind());
         Some(Self { kernels, weights, pass, hidden_NC, targets_N, by_head_VC: None, by_hidden: Vec::new() })
     }
