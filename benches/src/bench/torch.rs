@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use gymkhana_benches::Effort;
-use gymkhana_benches::trainer::{generation_rate, training_rate};
+use gymkhana_benches::trainer::{generation_rate, group_rate, training_rate};
 use gymkhana_trainer::{SftSettings, TinyModel};
 
 const CONVERSATIONS: usize = 64;
@@ -17,6 +17,15 @@ pub fn generate(effort: Effort) -> Result<()> {
             let name = format!("generate, {CONVERSATIONS} slots, {threads} thread(s)");
             print(&name, together, "one at a time", alone);
         }
+        let long = TinyModel { context: 32_768, ..tiny.clone() };
+        let rate = |tiny| async move { generation_rate(tiny, 1, CONVERSATIONS * rounds, true).await };
+        let name = format!("generate, {CONVERSATIONS} slots, context of {}", long.context);
+        print(&name, rate(&long).await?, &format!("context of {}", tiny.context), rate(&tiny).await?);
+        let (members, prompt) = (effort.pick(16, 2), effort.pick(4000, 100));
+        let large = TinyModel { context: 4096, ..tiny };
+        let shared = group_rate(&large, members, prompt, 32, true).await?;
+        let apart = group_rate(&large, members, prompt, 32, false).await?;
+        print(&format!("generate, {members} of one prompt of {prompt} tokens"), shared, "a prompt for each", apart);
         Ok(())
     })
 }

@@ -42,6 +42,38 @@ pub async fn generation_rate(
     Ok(tokens as f64 / start.elapsed().as_secs_f64())
 }
 
+/// Tokens per second, prompts included, of a group that continues prompts of the same length: the same prompt, or one for
+/// each member.
+///
+/// # Errors
+/// If the model cannot be made or stops.
+pub async fn group_rate(
+    tiny: &TinyModel,
+    members: usize,
+    prompt_tokens: usize,
+    reply_tokens: usize,
+    is_shared: bool,
+) -> Result<f64, TrainerError> {
+    let trainer = Trainer::create(tiny, &Settings { max_concurrent_sequences: members, ..Settings::default() })?;
+    converse(&trainer, 0).await.map_err(|error| TrainerError::Gone(error.to_string()))?;
+    let start = Instant::now();
+    let replies = (1..=members).map(|id| {
+        let seed = Seed(19).child("prompt").child(if is_shared { 0 } else { id });
+        trainer.generate(GenerateRequest {
+            conversation: Conversation { id: id as u64, place: id as u32 },
+            tokens: random_tokens(seed, prompt_tokens).collect(),
+            max_tokens: reply_tokens,
+            stop: Arc::from([]),
+            stop_texts: None,
+            sampling: Sampling::at(1.0),
+            seed: Seed(19).child(id),
+            token_sink: None,
+        })
+    });
+    try_join_all(replies).await.map_err(|error| TrainerError::Gone(error.to_string()))?;
+    Ok((members * (prompt_tokens + reply_tokens)) as f64 / start.elapsed().as_secs_f64())
+}
+
 /// Runs one conversation and counts the sampled tokens.
 async fn converse(trainer: &Trainer, id: usize) -> Result<usize, PolicyError> {
     let conversation = Conversation { id: id as u64, place: id as u32 };

@@ -1,6 +1,6 @@
 //! Memory that an open model takes by itself, computed from its shape.
 
-use gymkhana_algorithm::Precision;
+use gymkhana_algorithm::{Accelerator, Precision};
 
 use crate::model::{OUTPUT_LAYER, shapes};
 use crate::{ModelConfig, Settings, engine};
@@ -15,7 +15,7 @@ pub struct Footprint {
     pub weights: u64,
     /// Copies of weights that generate: all in another number format, joined matrices, and those with merged adapters.
     pub generation: u64,
-    /// Keys and values of all concurrent sequences at full length.
+    /// Keys and values of conversations, at most.
     pub cache: u64,
 }
 
@@ -49,12 +49,11 @@ impl Footprint {
                 || ["q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"].iter().any(&part)
                 || (merges && ["o_proj", "down_proj"].iter().any(part))
         };
-        let width = (config.num_key_value_heads * config.head_size()).unsigned_abs();
-        let rows = (settings.max_concurrent_sequences * engine::cached_positions(context)) as u64;
         Self {
             weights: config.parameter_count().saturating_mul(FLOAT),
             generation: config.count(is_copied).saturating_mul(bytes),
-            cache: 2 * config.num_hidden_layers.unsigned_abs() * width * rows * bytes,
+            cache: engine::CacheSize::of(config, settings, context, settings.device != Accelerator::Cpu)
+                .bytes(config, settings),
         }
     }
 }
@@ -65,7 +64,8 @@ mod tests {
     use crate::{Lora, TinyModel, tiny};
 
     /// By hand: 264 x 16 in the embedding; 16 x 16 + 16, twice 8 x 16 + 8 in queries, keys and values; 16 x 16 in the
-    /// output; 3 x 32 x 16 in the feed-forward part; 3 norms of 16. A slot of 320 tokens has 352 rows of 8 + 8 numbers.
+    /// output; 3 x 32 x 16 in the feed-forward part; 3 norms of 16. A conversation of 320 tokens has 352 rows of 8 + 8
+    /// numbers, and 32 rows are scratch space.
     #[test]
     fn by_hand() {
         let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 320 };
@@ -76,8 +76,8 @@ mod tests {
             [weights, generation, cache]
         };
         assert_eq!(config.parameter_count(), 6608);
-        assert_eq!(of(Precision::Float32, None), [26_432, (544 + 1024) * 4, 8 * 352 * 16 * 4]);
-        assert_eq!(of(Precision::Bfloat16, None), [26_432, 13_216, 8 * 352 * 16 * 2]);
+        assert_eq!(of(Precision::Float32, None), [26_432, (544 + 1024) * 4, (8 * 352 + 32) * 16 * 4]);
+        assert_eq!(of(Precision::Bfloat16, None), [26_432, 13_216, (8 * 352 + 32) * 16 * 2]);
         let lora = Lora { rank: 2, alpha: 4.0, modules: vec![crate::Module::QProj] };
         assert_eq!(of(Precision::Float32, Some(lora))[1], (544 + 256 + 1024 + 512) * 4);
     }

@@ -120,6 +120,12 @@ impl SeatPolicies {
         self.models.iter().filter_map(move |model| Some((model.seat_name(), model.trained, own(model)?)))
     }
 
+    /// What a user should know of the models of this process, each once.
+    pub fn warnings(&self) -> Vec<String> {
+        let all = self.models.iter().filter_map(|model| model.trainer.own()).flat_map(Trainer::warnings);
+        all.collect::<std::collections::BTreeSet<String>>().into_iter().collect()
+    }
+
     /// Seats that the run's policy plays.
     pub fn own_seats(&self) -> &[u32] {
         &self.models[0].seats
@@ -168,6 +174,7 @@ pub(crate) fn settings(file: &RunFile, slots: usize) -> Settings {
         precision: file.policy.precision,
         output_precision: file.policy.output_precision,
         logits_chunk_mib: file.policy.logits_chunk_mib,
+        cache_mib: file.policy.cache_mib,
         lora: file.policy.lora.clone(),
         ..Settings::default()
     }

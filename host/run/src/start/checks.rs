@@ -71,7 +71,8 @@ pub(crate) const SEATED: [Check<Seated>; 2] = [Check::Read(served_model_is_updat
 
 /// Checks of the run file against the models and, when resuming, against the run's folder. The last ones start episodes
 /// of the first training task of each environment.
-pub(crate) const OPENED: [Check<Opened>; 11] = [
+pub(crate) const OPENED: [Check<Opened>; 12] = [
+    Check::Read(models_are_as_read),
     Check::Read(run_file_holds),
     Check::Read(same_run),
     Check::Read(checkpoint_agrees),
@@ -325,6 +326,12 @@ fn conversations_call_offered(run: &Opened) -> Checked<'_> {
         }
         Ok(())
     })
+}
+
+/// Warns of what is known of the models' files.
+fn models_are_as_read(run: &Opened) -> RunResult<()> {
+    run.seats.warnings().iter().for_each(|warning| run.reporter.warn(warning));
+    Ok(())
 }
 
 /// Warns of what the chat template leaves out and of what it reveals too little of.

@@ -208,6 +208,26 @@ impl ModelConfig {
         if self.is_text_part { text_part::own_name(name) } else { Some(name.to_owned()) }
     }
 
+    /// What a user should know of the file before the model is used.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.is_text_part {
+            warnings.push(format!(
+                "the model sees pictures, and its text part alone is loaded, trained and written, as `{}`",
+                self.model_type()
+            ));
+        }
+        if !self.unknown_keys.is_empty() {
+            warnings.push(format!(
+                "config.json has keys that are neither known nor known to change nothing: {}\nhint: compare replies with \
+                 those of another program, for example `host generate --temperature 0`",
+                self.unknown_keys.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ")
+            ));
+        }
+        warnings
+    }
+
     /// Config of the same model with an output layer of its own, equal to the embedding where it was tied.
     pub(crate) fn untied(&self) -> Self {
         let mut source = self.source.clone();

@@ -1,80 +1,166 @@
-//! Key-value cache of all slots, allocated once.
+//! Key-value cache in blocks of positions, which conversations with the same beginning share.
 //!
-//! Layout per layer: `[slots · T, K · D]`. A token's keys are one contiguous row, so that writing a step is one row
-//! copy, and attention reads a strided view without copying. The last row of each slot is scratch space: padding and
-//! idle rows of a batch write there.
+//! Layout per layer: `[blocks · P, K · D]` with P positions in a block. A token's keys are one contiguous row, so that writing
+//! a step is one row copy. A conversation has a table of its blocks. The first block is scratch space: padding and idle rows of
+//! a batch write there, and masked positions without a block are read from it.
+//!
+//! Memory is set aside for all blocks at the start, and on a processor a block takes memory only once it is used.
 #![allow(non_snake_case)]
 
-use tch::{TchError, Tensor};
+use tch::{Device, TchError, Tensor};
 
+use super::blocks::{Blocks, Table};
 use crate::model::Model;
+use crate::{ModelConfig, Settings, device};
 
-/// Attention covers a number of cached positions that is rounded up to a multiple of this.
-const BUCKET: usize = 32;
+/// Positions of a block. Attention covers a number of cached positions that is rounded up to a multiple of this.
+const BLOCK: usize = 32;
 
-/// Keys and values of all slots.
+/// Keys and values of all conversations.
 pub(super) struct Cache {
     layers: Vec<[Tensor; 2]>,
-    slots: usize,
+    blocks: Blocks,
+    /// Positions of a conversation of full length, rounded up.
     positions: usize,
     kv_heads: i64,
     head_size: i64,
 }
 
-/// Slots of a batch, one per row.
-pub(super) enum Rows {
-    /// The first slots, in order; read without copying.
-    First(usize),
-    /// Arbitrary slots.
-    These(Tensor),
+/// Sizes of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CacheSize {
+    /// Positions of a block.
+    pub block: usize,
+    /// Number of blocks, the one of scratch space included.
+    pub count: usize,
+    /// Positions of a conversation of full length, rounded up to whole blocks.
+    pub positions: usize,
 }
 
-/// Rows of a slot of `context` tokens, scratch space included.
-pub(crate) fn cached_positions(context: usize) -> usize {
-    (context + 1).next_multiple_of(BUCKET)
+impl CacheSize {
+    /// Of a cache for conversations of up to `context` tokens. The kernels of generation read a conversation's positions from one
+    /// place, so that a block there is a whole conversation. Deterministic engines never compute a token twice, and have room for
+    /// all conversations at full length.
+    pub fn of(config: &ModelConfig, settings: &Settings, context: usize, contiguous: bool) -> Self {
+        let positions = (context + 1).next_multiple_of(BLOCK);
+        let block = if contiguous { positions } else { BLOCK };
+        let wanted = settings.max_concurrent_sequences * (positions / block);
+        let bytes = Self::position_bytes(config, settings).saturating_mul(block as u64).max(1);
+        let most = settings.cache_bytes().filter(|_| !settings.deterministic).map_or(wanted, |most| {
+            // One conversation of full length has room in any case.
+            usize::try_from(most / bytes).unwrap_or(usize::MAX).max(positions / block)
+        });
+        Self { block, count: 1 + wanted.min(most), positions }
+    }
+
+    /// Bytes of the keys and values of one position.
+    fn position_bytes(config: &ModelConfig, settings: &Settings) -> u64 {
+        let width = (config.num_key_value_heads * config.head_size()).unsigned_abs();
+        let number = device::kind(settings.precision).elt_size_in_bytes() as u64;
+        2 * config.num_hidden_layers.unsigned_abs() * width * number
+    }
+
+    /// Bytes of all keys and values.
+    pub fn bytes(self, config: &ModelConfig, settings: &Settings) -> u64 {
+        Self::position_bytes(config, settings).saturating_mul((self.count * self.block) as u64)
+    }
 }
 
 impl Cache {
-    /// Allocates space for `context` tokens per slot.
-    pub fn new(model: &Model, slots: usize, context: usize) -> Result<Self, TchError> {
+    /// Sets space aside.
+    pub fn new(model: &Model, size: CacheSize) -> Result<Self, TchError> {
         let config = model.config();
         let (kv_heads, head_size) = (config.num_key_value_heads, config.head_size());
-        let positions = cached_positions(context);
-        let size = [(slots * positions) as i64, kv_heads * head_size];
-        let zeros = || Tensor::f_zeros(size, (model.kind(), model.device()));
+        let shape = [(size.count * size.block) as i64, kv_heads * head_size];
+        let empty = || -> Result<Tensor, TchError> {
+            let tensor = Tensor::f_empty(shape, (model.kind(), model.device()))?;
+            let _ = tensor.f_narrow(0, 0, size.block as i64)?.f_zero_()?;
+            Ok(tensor)
+        };
         let layers =
-            (0..config.num_hidden_layers).map(|_| Ok([zeros()?, zeros()?])).collect::<Result<_, TchError>>()?;
-        Ok(Self { layers, slots, positions, kv_heads, head_size })
+            (0..config.num_hidden_layers).map(|_| Ok([empty()?, empty()?])).collect::<Result<_, TchError>>()?;
+        let blocks = Blocks::new(size.count, size.block);
+        Ok(Self { layers, blocks, positions: size.positions, kv_heads, head_size })
     }
 
-    /// Number of cached positions per slot.
+    /// Positions of a conversation of full length, rounded up.
     pub fn positions(&self) -> usize {
         self.positions
     }
 
     /// Number of positions that attention covers to see `length` of them.
     pub fn bucket(&self, length: usize) -> usize {
-        length.next_multiple_of(BUCKET).min(self.positions)
+        length.next_multiple_of(BLOCK).min(self.positions)
     }
 
-    /// Position to which padding and idle rows write.
-    pub fn scratch(&self) -> usize {
-        self.positions - 1
+    /// Number of positions in a block.
+    pub fn block(&self) -> usize {
+        self.blocks.size()
     }
 
-    /// Row of a slot's position.
-    pub fn row(&self, slot: usize, position: usize) -> i64 {
-        (slot * self.positions + position) as i64
+    /// Row of a conversation's position, or a row of scratch space if it has no block.
+    pub fn row(&self, table: &Table, position: usize) -> i64 {
+        self.blocks.row(table, position) as i64
     }
 
-    /// First row of a slot.
-    pub fn start(&self, slot: usize) -> usize {
-        slot * self.positions
-    }
-
-    /// Keys and values of a layer, `[slots · T, K · D]` each.
+    /// Keys and values of a layer, `[blocks · P, K · D]` each.
     pub fn layer(&self, layer: usize) -> [&Tensor; 2] {
         self.layers[layer].each_ref()
+    }
+
+    /// Number of free blocks that a conversation needs before positions from `first` to `end - 1` can be written.
+    pub fn needed(&self, table: &Table, first: usize, end: usize) -> usize {
+        self.blocks.needed(table, first, end)
+    }
+
+    /// Number of free blocks.
+    pub fn free(&self) -> usize {
+        self.blocks.free()
+    }
+
+    /// Gives a conversation blocks of its own for the positions from `first` to `end - 1`; the ones before stay.
+    ///
+    /// # Errors
+    /// If an operation of libtorch fails. Without [`Cache::needed`] free blocks, the positions have no blocks.
+    pub fn prepare(&mut self, table: &mut Table, first: usize, end: usize) -> Result<(), TchError> {
+        let (size, copied) = (self.block(), self.blocks.prepare(table, first, end));
+        // What stands in memory that nobody wrote to may be no number, and a masked position counts 0 times that.
+        for fresh in copied.fresh {
+            for cached in self.layers.iter().flatten() {
+                let _ = cached.f_narrow(0, (fresh * size) as i64, size as i64)?.f_zero_()?;
+            }
+        }
+        if let Some((from, to)) = copied.copy {
+            self.copy_rows(from * size, to * size, first % size)?;
+        }
+        Ok(())
+    }
+
+    /// Gives back the blocks behind the first `length` positions.
+    pub fn shorten(&mut self, table: &mut Table, length: usize) {
+        self.blocks.shorten(table, length);
+    }
+
+    /// Lets a conversation share the first `length` positions of another: whole blocks by reference, the rest as a copy. Returns
+    /// the number of positions that it has then, which is lower if no block is free.
+    pub fn share(&mut self, from: &Table, to: &mut Table, length: usize) -> Result<usize, TchError> {
+        let size = self.block();
+        let whole = self.blocks.share(from, to, length);
+        if whole == length || self.needed(to, whole, length) > self.free() {
+            return Ok(whole);
+        }
+        self.prepare(to, whole, length)?;
+        let [source, target] = [from, &*to].map(|table| self.blocks.row(table, whole));
+        self.copy_rows(source, target, (length - whole).min(size))?;
+        Ok(length)
+    }
+
+    fn copy_rows(&self, from: usize, to: usize, count: usize) -> Result<(), TchError> {
+        for cached in self.layers.iter().flatten() {
+            let source = cached.f_narrow(0, from as i64, count as i64)?;
+            cached.f_narrow(0, to as i64, count as i64)?.f_copy_(&source)?;
+        }
+        Ok(())
     }
 
     /// Writes keys and values, `[B, S, K, D]` each, to rows `[B · S]`.
@@ -85,24 +171,15 @@ impl Cache {
         }
     }
 
-    /// Keys and values of the first `length` positions, `[B, K, length, D]` each.
-    pub fn read(&self, layer: usize, rows: &Rows, length: usize) -> [Tensor; 2] {
-        let shape = [self.slots as i64, self.positions as i64, self.kv_heads, self.head_size];
-        [0, 1].map(|index| {
-            let cut = self.layers[layer][index].view(shape).narrow(1, 0, length as i64);
-            let chosen = match rows {
-                Rows::First(count) => cut.narrow(0, 0, *count as i64),
-                Rows::These(slots) => cut.index_select(0, slots),
-            };
-            chosen.transpose(1, 2)
-        })
+    /// Rows of the first `length` positions of each conversation, `[B · length]`.
+    pub fn rows<'t>(&self, tables: impl Iterator<Item = &'t Table>, length: usize, device: Device) -> Tensor {
+        let rows: Vec<i64> = tables.flat_map(|table| (0..length).map(|position| self.row(table, position))).collect();
+        Tensor::from_slice(&rows).to_device(device)
     }
 
-    /// Copies the first `length` positions of one slot to another.
-    pub fn copy_prefix(&mut self, from: usize, to: usize, length: usize) {
-        let (from, to) = (self.row(from, 0), self.row(to, 0));
-        for cached in self.layers.iter().flatten() {
-            cached.narrow(0, to, length as i64).copy_(&cached.narrow(0, from, length as i64));
-        }
+    /// Keys and values in rows `[B · length]`, `[B, K, length, D]` each.
+    pub fn read(&self, layer: usize, rows: &Tensor, length: usize) -> [Tensor; 2] {
+        let shape = [-1, length as i64, self.kv_heads, self.head_size];
+        [0, 1].map(|index| self.layers[layer][index].index_select(0, rows).view(shape).transpose(1, 2))
     }
 }

@@ -11,13 +11,47 @@ use tch::{Kind, TchError, Tensor};
 
 use crate::model::Sight;
 
-/// Cached positions of a batch's row.
-#[derive(Debug, Clone, Copy)]
+/// Cached positions of a batch's rows.
+#[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// First row of the slot in the cache.
-    pub start: usize,
-    /// Number of positions, the new token's included; 0 for an idle row, whose attention is 0.
-    pub count: usize,
+    /// Positions of a block.
+    size: usize,
+    /// Blocks of all rows.
+    blocks: Vec<u32>,
+    /// For each row its first block among them, and the number of its positions, the new token's included; 0 for an idle row,
+    /// whose attention is 0.
+    rows: Vec<(usize, usize)>,
+}
+
+impl Seen {
+    /// Of no rows, in blocks of this size.
+    pub fn new(size: usize) -> Self {
+        Self { size, ..Self::default() }
+    }
+
+    /// Adds a row with this number of positions in its blocks.
+    pub fn push(&mut self, blocks: &[u32], count: usize) {
+        self.rows.push((self.blocks.len(), count));
+        self.blocks.extend_from_slice(&blocks[..count.div_ceil(self.size).min(blocks.len())]);
+    }
+
+    /// Whether each row has a block in a cache of this number of rows for each of its positions.
+    fn fits(&self, cached: usize) -> bool {
+        let ends = self.rows.iter().skip(1).map(|(start, _)| *start).chain([self.blocks.len()]);
+        let full = self.rows.iter().zip(ends).all(|((start, count), end)| (end - start) * self.size >= *count);
+        full && self.blocks.iter().all(|block| (*block as usize + 1) * self.size <= cached)
+    }
+
+    /// Rows of the cache with the last `shown` positions of a row, in their order: first row and number of neighbours.
+    fn runs(&self, (start, count): (usize, usize), shown: usize) -> impl Iterator<Item = (usize, usize)> {
+        let (size, mut position) = (self.size, count - shown);
+        std::iter::from_fn(move || {
+            let (block, within) = (self.blocks.get(start + position / size)?, position % size);
+            let length = (size - within).min(count - position);
+            position += length;
+            (length > 0).then_some((*block as usize * size + within, length))
+        })
+    }
 }
 
 /// Numbers of a sum that are added independently.
@@ -43,7 +77,7 @@ struct Operands<'a> {
     /// `[rows of the cache, K · D]`, as are the values.
     keys: &'a [f32],
     values: &'a [f32],
-    rows: &'a [Seen],
+    seen: &'a Seen,
     attended_RHD: *mut f32,
     heads: usize,
     kv_heads: usize,
@@ -62,7 +96,7 @@ struct Operands<'a> {
 pub(super) fn attend(
     query_R1HD: &Tensor,
     [keys, values]: [&Tensor; 2],
-    rows: &[Seen],
+    seen: &Seen,
     kv_heads: i64,
     sight: Sight,
 ) -> Result<Tensor, TchError> {
@@ -72,7 +106,7 @@ pub(super) fn attend(
     let attended_R1HD = query_R1HD.f_zeros_like()?;
     let width = (kv_heads * head_size) as usize;
     let cached = keys.size()[0] as usize;
-    let fits = rows.iter().all(|row| row.start + row.count <= cached) && rows.len() as i64 == size[0];
+    let fits = seen.fits(cached) && seen.rows.len() as i64 == size[0];
     let alike = [keys, values].iter().all(|part| part.is_contiguous() && part.numel() == cached * width);
     let plain = [&query_R1HD, keys, values].iter().all(|part| part.kind() == Kind::Float);
     if !fits || !alike || !plain || heads % kv_heads != 0 {
@@ -85,7 +119,7 @@ pub(super) fn attend(
         query_RHD: numbers(&query_R1HD),
         keys: numbers(keys),
         values: numbers(values),
-        rows,
+        seen,
         attended_RHD: attended_R1HD.data_ptr().cast(),
         heads: heads as usize,
         kv_heads: kv_heads as usize,
@@ -95,7 +129,7 @@ pub(super) fn attend(
     };
     // SAFETY: `part` receives disjoint ranges of rows, and the operands outlive the loop, which ends before it returns.
     let code = unsafe {
-        torch_parallel_for(0, rows.len() as i64, ROWS_PER_THREAD, part, std::ptr::from_mut(&mut operands).cast())
+        torch_parallel_for(0, seen.rows.len() as i64, ROWS_PER_THREAD, part, std::ptr::from_mut(&mut operands).cast())
     };
     if code == 0 { Ok(attended_R1HD) } else { Err(TchError::Torch("a parallel loop failed".to_owned())) }
 }
@@ -110,21 +144,39 @@ extern "C" fn part(begin: i64, end: i64, context: *mut c_void) {
         // SAFETY: the result has a place for each row, and no other thread has this row.
         let attended = unsafe { std::slice::from_raw_parts_mut(operands.attended_RHD.add(index * width), width) };
         let query = &operands.query_RHD[index * width..(index + 1) * width];
-        row_for_processor(operands, query, operands.rows[index], &mut scores, attended);
+        row_for_processor(operands, query, operands.seen.rows[index], &mut scores, attended);
     }
 }
 
 /// [`row`], compiled for the widest vectors that the processor has. Its sums have the same order and therefore the same
 /// bits for all of them.
-fn row_for_processor(operands: &Operands<'_>, query: &[f32], seen: Seen, scores: &mut Vec<f32>, attended: &mut [f32]) {
+fn row_for_processor(
+    operands: &Operands<'_>,
+    query: &[f32],
+    seen: (usize, usize),
+    scores: &mut Vec<f32>,
+    attended: &mut [f32],
+) {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx2")]
-        fn row_avx2(operands: &Operands<'_>, query: &[f32], seen: Seen, scores: &mut Vec<f32>, attended: &mut [f32]) {
+        fn row_avx2(
+            operands: &Operands<'_>,
+            query: &[f32],
+            seen: (usize, usize),
+            scores: &mut Vec<f32>,
+            attended: &mut [f32],
+        ) {
             row(operands, query, seen, scores, attended);
         }
         #[target_feature(enable = "avx512f")]
-        fn row_avx512(operands: &Operands<'_>, query: &[f32], seen: Seen, scores: &mut Vec<f32>, attended: &mut [f32]) {
+        fn row_avx512(
+            operands: &Operands<'_>,
+            query: &[f32],
+            seen: (usize, usize),
+            scores: &mut Vec<f32>,
+            attended: &mut [f32],
+        ) {
             row(operands, query, seen, scores, attended);
         }
         if std::arch::is_x86_feature_detected!("avx512f") {
@@ -141,19 +193,14 @@ fn row_for_processor(operands: &Operands<'_>, query: &[f32], seen: Seen, scores:
 
 /// Attention of one row, `[H, D]`; `attended` is 0 before.
 #[inline(always)]
-fn row(operands: &Operands<'_>, query: &[f32], seen: Seen, scores: &mut Vec<f32>, attended: &mut [f32]) {
+fn row(operands: &Operands<'_>, query: &[f32], seen: (usize, usize), scores: &mut Vec<f32>, attended: &mut [f32]) {
     let Operands { heads, kv_heads, head_size, .. } = *operands;
-    let (width, group, count) = (kv_heads * head_size, heads / kv_heads, seen.count.min(operands.window));
-    let cut = |all: &'_ [f32]| -> std::ops::Range<usize> {
-        let start = ((seen.start + seen.count - count) * width).min(all.len());
-        start..(start + count * width).min(all.len())
-    };
-    let keys = &operands.keys[cut(operands.keys)];
-    let values = &operands.values[cut(operands.values)];
+    let (width, group, count) = (kv_heads * head_size, heads / kv_heads, seen.1.min(operands.window));
+    let runs = || operands.seen.runs(seen, count).map(|(first, length)| first * width..(first + length) * width);
     let scale = (head_size as f32).sqrt().recip();
     scores.clear();
     scores.resize(heads * count, 0.0);
-    for (position, key) in keys.chunks_exact(width).enumerate() {
+    for (position, key) in runs().flat_map(|run| operands.keys[run].chunks_exact(width)).enumerate() {
         for (head, query) in query.chunks_exact(head_size).enumerate() {
             let own = &key[head / group * head_size..][..head_size];
             scores[head * count + position] = dot(query, own) * scale;
@@ -165,7 +212,7 @@ fn row(operands: &Operands<'_>, query: &[f32], seen: Seen, scores: &mut Vec<f32>
     for head in scores.chunks_exact_mut(count.max(1)) {
         softmax(head);
     }
-    for (position, value) in values.chunks_exact(width).enumerate() {
+    for (position, value) in runs().flat_map(|run| operands.values[run].chunks_exact(width)).enumerate() {
         for (head, attended) in attended.chunks_exact_mut(head_size).enumerate() {
             let weight = scores[head * count + position];
             let own = &value[head / group * head_size..][..head_size];
@@ -264,27 +311,36 @@ mod tests {
         let short = Sight { window: Some(7), cap: Some(1.5) };
         for (heads, kv_heads, head_size, sight) in [(5, 5, 32, all), (4, 2, 6, all), (6, 1, 20, all), (4, 2, 6, short)]
         {
-            let (slots, positions) = (24_usize, 40_usize);
+            // Each conversation has five blocks of eight positions, in an order of its own.
+            let (slots, positions, size) = (24_usize, 40_usize, 8_usize);
+            let blocks =
+                |slot: usize| (0..5).map(|block| ((block * 7 + slot) % 5 * 24 + slot) as u32).collect::<Vec<_>>();
+            let one = |row: &(usize, usize)| {
+                let mut seen = Seen::new(size);
+                seen.push(&blocks(row.0), row.1);
+                seen
+            };
             let random = |size: &[i64]| Tensor::randn(size, (Kind::Float, Device::Cpu)) * 2.0;
             let [keys, values] = [(); 2].map(|()| random(&[(slots * positions) as i64, kv_heads * head_size]));
             let query = random(&[slots as i64, 1, heads, head_size]);
-            let rows: Vec<Seen> =
-                (0..slots).map(|slot| Seen { start: slot * positions, count: slot * 7 % (positions + 1) }).collect();
-            let together = attend(&query, [&keys, &values], &rows, kv_heads, sight).expect("attention");
+            let rows: Vec<(usize, usize)> = (0..slots).map(|slot| (slot, slot * 7 % (positions + 1))).collect();
+            let mut seen = Seen::new(size);
+            rows.iter().for_each(|(slot, count)| seen.push(&blocks(*slot), *count));
+            let together = attend(&query, [&keys, &values], &seen, kv_heads, sight).expect("attention");
             for (index, row) in rows.iter().enumerate() {
                 let own = together.get(index as i64);
                 let query = query.narrow(0, index as i64, 1);
-                let alone = attend(&query, [&keys, &values], &[*row], kv_heads, sight).expect("attention");
+                let alone = attend(&query, [&keys, &values], &one(row), kv_heads, sight).expect("attention");
                 assert_eq!(own, alone.get(0), "row {index}");
-                if row.count == 0 {
+                if row.1 == 0 {
                     assert_eq!(own, own.zeros_like());
                     continue;
                 }
-                let count = sight.window.map_or(row.count as i64, |window| window.min(row.count as i64));
+                let count = sight.window.map_or(row.1 as i64, |window| window.min(row.1 as i64));
                 let [key, value] = [&keys, &values].map(|part| {
-                    let end = (row.start + row.count) as i64;
-                    let own = part.narrow(0, end - count, count).to_kind(Kind::Double);
-                    own.view([1, count, kv_heads, head_size]).transpose(1, 2)
+                    let own = blocks(row.0).into_iter().map(|block| part.narrow(0, i64::from(block) * 8, 8));
+                    let own = Tensor::cat(&own.collect::<Vec<_>>(), 0).narrow(0, row.1 as i64 - count, count);
+                    own.to_kind(Kind::Double).view([1, count, kv_heads, head_size]).transpose(1, 2)
                 });
                 let query = query.to_kind(Kind::Double).transpose(1, 2);
                 let every = Tensor::ones([1, 1, 1, count], (Kind::Bool, Device::Cpu));
@@ -299,13 +355,16 @@ mod tests {
     fn operands_that_do_not_fit_are_refused() {
         let zeros = |size: &[i64]| Tensor::zeros(size, (Kind::Float, Device::Cpu));
         let (query, cache) = (zeros(&[1, 1, 2, 4]), zeros(&[8, 8]));
-        let refused =
-            |row: Seen| attend(&query, [&cache, &cache], &[row], 2, Sight { window: None, cap: None }).is_err();
-        assert!(refused(Seen { start: 7, count: 2 }) && !refused(Seen { start: 7, count: 1 }));
+        let all = Sight { window: None, cap: None };
+        let refused = |blocks: &[u32], count: usize| {
+            let mut seen = Seen::new(4);
+            seen.push(blocks, count);
+            attend(&query, [&cache, &cache], &seen, 2, all).is_err()
+        };
+        assert!(!refused(&[1, 0], 8) && refused(&[1], 5) && refused(&[2], 1));
         let half = cache.to_kind(Kind::BFloat16);
-        assert!(
-            attend(&query, [&half, &half], &[Seen { start: 0, count: 1 }], 2, Sight { window: None, cap: None })
-                .is_err()
-        );
+        let mut seen = Seen::new(4);
+        seen.push(&[0], 1);
+        assert!(attend(&query, [&half, &half], &seen, 2, all).is_err());
     }
 }

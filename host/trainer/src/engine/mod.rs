@@ -1,8 +1,12 @@
 //! Generation: continuous batching over slots, which keep a conversation's keys and values between its turns.
 //!
-//! The first tokens of a slot are cached. Slots with more than one uncached token are *prefilled* in padded batches;
-//! slots with exactly one are *decoded* together, one token each. Requests join and leave between steps. New weights
-//! clear the caches and running requests are prefilled again, so that keys and values of different weights never mix.
+//! The first tokens of a slot are cached. Slots with more than one uncached token are *prefilled* in padded batches, long ones
+//! in portions; slots with exactly one are *decoded* together, one token each. Requests join and leave between steps. New
+//! weights clear the caches and running requests are prefilled again, so that keys and values of different weights never mix.
+//!
+//! The cache has a fixed number of blocks, for which slots compete: those of idle conversations are taken first, the least
+//! recently used before others, then those of the request that was started last, whose tokens are computed again later.
+//! Requests wait while older ones need the room.
 //!
 //! **Deterministic** engines assign each conversation the slot of its place, prefill it alone, decode all slots
 //! including idle ones, and let masked attention cover the whole cache. Each row of such a batch is computed by the same
@@ -11,8 +15,11 @@
 //! tokens.
 #![allow(non_snake_case)]
 
+mod blocks;
 mod cache;
 mod decode;
+mod prefill;
+mod room;
 mod sampler;
 mod slot;
 
@@ -25,17 +32,14 @@ use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
 use crate::loss::token_log_probs;
 use crate::model::{LogitsBy, Model, Shown, Sight, Weights, token_tensor};
 use crate::{Settings, TrainerError, cuda};
-use cache::{Cache, Rows};
-use slot::{Slot, shared_prefix};
+use cache::Cache;
+use slot::Slot;
 
-pub(crate) use cache::cached_positions;
+pub(crate) use cache::CacheSize;
 pub(crate) use slot::Waiting;
 
-/// Maximum positions per prefill, padding included; bounds the memory of mask and scores.
-const PREFILL_TOKENS: usize = 8192;
-
-/// A prefix of another slot is copied, or waited for, if it exceeds the own cached prefix by at least this many tokens.
-const WORTHWHILE_PREFIX: usize = 16;
+/// Most tokens that are prefilled in one step: other requests get their next tokens in between.
+const PORTION: usize = 2048;
 
 /// The engine. It lives on the thread that owns the model.
 pub(crate) struct Engine {
@@ -47,10 +51,15 @@ pub(crate) struct Engine {
     context: usize,
     deterministic: bool,
     steps: u64,
+    /// Number of requests that were started.
+    started: u64,
+    /// Most tokens of a slot that are prefilled in one step, and of all slots before others get their next tokens.
+    portion: usize,
     device: Device,
 }
 
 /// A row of a batch: a slot and the positions of its tokens to compute.
+#[derive(Clone, Copy)]
 struct Row {
     slot: usize,
     first: usize,
@@ -70,15 +79,29 @@ struct Fed {
 /// Cached positions that a step's attention covers.
 enum Attended {
     /// Those of each row, read in place.
-    InPlace(Vec<decode::Seen>),
-    /// The first positions of all rows, with a mask for each window of the model's layers, `[R, 1, S, T]`.
-    Masked(Vec<(Option<i64>, Tensor)>),
+    InPlace(decode::Seen),
+    /// Rows of the cache with the first positions of all rows, `[R · T]`, and a mask for each window of the model's layers,
+    /// `[R, 1, S, T]`.
+    Masked(Tensor, Vec<(Option<i64>, Tensor)>),
 }
 
 impl Engine {
     pub fn new(model: &Model, settings: &Settings, context: usize, version: u32) -> Result<Self, TrainerError> {
+        let contiguous = model.decode_kernels().is_some();
+        let size = CacheSize::of(model.config(), settings, context, contiguous);
+        Self::with_cache(model, settings, context, version, size)
+    }
+
+    /// An engine whose cache has this size.
+    fn with_cache(
+        model: &Model,
+        settings: &Settings,
+        context: usize,
+        version: u32,
+        size: CacheSize,
+    ) -> Result<Self, TrainerError> {
         let _guard = no_grad_guard();
-        let cache = Cache::new(model, settings.max_concurrent_sequences, context);
+        let cache = Cache::new(model, size);
         Ok(Self {
             weights: model.inference_weights(),
             version,
@@ -88,6 +111,8 @@ impl Engine {
             context,
             deterministic: settings.deterministic,
             steps: 0,
+            started: 0,
+            portion: PORTION,
             device: model.device(),
         })
     }
@@ -97,9 +122,7 @@ impl Engine {
         let _guard = no_grad_guard();
         self.weights = model.inference_weights();
         self.version = version;
-        for slot in &mut self.slots {
-            (slot.cached, slot.opening) = (0, 0);
-        }
+        (0..self.slots.len()).for_each(|slot| self.forget(slot));
     }
 
     /// Queues a request that fits the context and the vocabulary.
@@ -110,7 +133,11 @@ impl Engine {
     /// Releases a conversation's slot. Its cache stays as a possible prefix for others until the slot is needed; a
     /// deterministic engine clears it, so that no conversation depends on earlier ones.
     pub fn release(&mut self, conversation: Conversation) {
-        for slot in self.slots.iter_mut().filter(|slot| slot.owner == Some(conversation)) {
+        for index in 0..self.slots.len() {
+            let slot = &mut self.slots[index];
+            if slot.owner != Some(conversation) {
+                continue;
+            }
             slot.owner = None;
             slot.running = None;
             if self.deterministic {
@@ -132,7 +159,10 @@ impl Engine {
         self.slots.iter_mut().for_each(Slot::drop_cancelled);
         self.waiting.retain(|waiting| !waiting.reply.is_closed());
         self.admit();
-        while let Some(rows) = self.next_prefill() {
+        let mut portions = 0;
+        while portions < self.portion || self.deterministic {
+            let Some(rows) = self.next_prefill()? else { break };
+            portions += rows.iter().map(|row| row.count).sum::<usize>();
             self.prefill(model, &rows)?;
         }
         self.decode(model)
@@ -143,7 +173,13 @@ impl Engine {
         for _ in 0..self.waiting.len() {
             let Some(waiting) = self.waiting.pop_front() else { return };
             match self.place_for(&waiting) {
-                Some(index) => self.slots[index].start(waiting, self.context, self.steps),
+                Some(index) => {
+                    self.started += 1;
+                    let slot = &mut self.slots[index];
+                    slot.start(waiting, self.context, self.steps, self.started);
+                    let kept = slot.cached.max(slot.opening);
+                    self.cache.shorten(&mut slot.table, kept);
+                }
                 None => self.waiting.push_back(waiting),
             }
         }
@@ -166,104 +202,52 @@ impl Engine {
         free.min_by_key(|index| (self.slots[*index].owner.is_some(), self.slots[*index].used))
     }
 
-    /// Rows of the next prefill: of similar length, without rows whose prefix another row of the batch is about to
-    /// cache.
-    fn next_prefill(&mut self) -> Option<Vec<Row>> {
-        let mut lacking: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].pending() > 1).collect();
-        for slot in &lacking {
-            if self.deterministic { self.borrow_opening(*slot) } else { self.borrow_prefix(*slot) }
-        }
-        lacking.retain(|slot| self.slots[*slot].pending() > 1);
-        if self.deterministic {
-            let row = |slot: usize| Row { slot, first: self.slots[slot].cached, count: self.slots[slot].pending() - 1 };
-            return lacking.first().map(|slot| vec![row(*slot)]);
-        }
-        lacking.sort_by_key(|slot| std::cmp::Reverse(self.slots[*slot].pending()));
-        let longest = self.slots[*lacking.first()?].pending();
-        let mut chosen: Vec<usize> = Vec::new();
-        for index in lacking {
-            let slot = &self.slots[index];
-            if (chosen.len() + 1) * longest > PREFILL_TOKENS.max(longest) || slot.pending() * 2 < longest {
-                break;
-            }
-            let wait_for_sibling = chosen.iter().any(|other| {
-                shared_prefix(&self.slots[*other].tokens, &slot.tokens) >= slot.cached + WORTHWHILE_PREFIX
-            });
-            if !wait_for_sibling {
-                chosen.push(index);
-            }
-        }
-        let row = |slot: usize| Row { slot, first: self.slots[slot].cached, count: self.slots[slot].pending() };
-        Some(chosen.into_iter().map(row).collect())
-    }
-
-    /// Copies the longest prefix that another slot has cached, if it is long enough. Members of a group share the
-    /// task's text, and all conversations share the system message.
-    fn borrow_prefix(&mut self, index: usize) {
-        let slot = &self.slots[index];
-        let useful = &slot.tokens[..slot.tokens.len() - 1];
-        let candidates = (0..self.slots.len()).filter(|other| *other != index).map(|other| {
-            let lender = &self.slots[other];
-            (shared_prefix(&lender.tokens[..lender.cached], useful), other)
-        });
-        let Some((shared, lender)) = candidates.max_by_key(|(shared, _)| *shared) else { return };
-        if shared >= slot.cached + WORTHWHILE_PREFIX {
-            self.cache.copy_prefix(lender, index, shared);
-            self.slots[index].cached = shared;
-        }
-    }
-
-    /// Copies the prompt from a slot that computed the same tokens in one prefill, which gives bit-identical numbers.
-    /// Members of a group thus compute their prompt once.
-    fn borrow_opening(&mut self, index: usize) {
-        let slot = &self.slots[index];
-        let wanted = &slot.tokens[..slot.tokens.len() - 1];
-        let lends = |lender: &Slot| lender.opening == wanted.len() && lender.tokens.starts_with(wanted);
-        if slot.cached > 0 {
-            return;
-        }
-        let Some(lender) = self.slots.iter().position(lends) else { return };
-        let count = wanted.len();
-        if lender != index {
-            self.cache.copy_prefix(lender, index, count);
-        }
-        self.slots[index].fill(count);
-    }
-
     fn prefill(&mut self, model: &Model, rows: &[Row]) -> Result<(), TchError> {
-        let slots: Vec<i64> = rows.iter().map(|row| row.slot as i64).collect();
-        let slots = Rows::These(Tensor::f_from_slice(&slots)?.f_to_device(self.device)?);
-        let hidden_RC = self.feed(model, rows, &slots)?;
+        let hidden_RC = self.feed(model, rows)?;
         if self.deterministic {
             rows.iter().for_each(|row| self.slots[row.slot].fill(row.count));
             return Ok(());
         }
-        self.choose(&hidden_RC, rows)
+        // A portion that is not the last gives no token.
+        let ends = |row: &Row| row.count == self.slots[row.slot].pending();
+        let (last, places): (Vec<Row>, Vec<i64>) =
+            rows.iter().zip(0..).filter(|(row, _)| ends(row)).map(|(row, place)| (*row, place)).unzip();
+        for row in rows.iter().filter(|row| !last.iter().any(|last| last.slot == row.slot)) {
+            self.slots[row.slot].fill(row.count);
+        }
+        if last.len() == rows.len() {
+            return self.choose(&hidden_RC, rows);
+        }
+        if last.is_empty() {
+            return Ok(());
+        }
+        let places = Tensor::f_from_slice(&places)?.f_to_device(self.device)?;
+        self.choose(&hidden_RC.f_index_select(0, &places)?, &last)
     }
 
-    /// Computes the single uncached token of each running slot.
+    /// Computes the single uncached token of each running slot that has room, the oldest first.
     fn decode(&mut self, model: &Model) -> Result<(), TchError> {
-        let ready = |slot: &usize| self.slots[*slot].pending() == 1;
-        let active: Vec<usize> = (0..self.slots.len()).filter(ready).collect();
+        let mut ready: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].pending() == 1).collect();
+        ready.sort_by_key(|slot| self.slots[*slot].order);
+        let next = |slot: usize, engine: &Self| Row { slot, first: engine.slots[slot].cached, count: 1 };
+        let mut active = Vec::new();
+        for slot in ready {
+            // An older one may have taken its blocks.
+            if self.slots[slot].pending() == 1 && self.make_room(&next(slot, self))? {
+                active.push(slot);
+            }
+        }
+        active.sort_unstable();
         let Some(last) = active.last() else { return Ok(()) };
         let span = if self.deterministic { self.slots.len() } else { last + 1 };
-        // Idle rows cost less than a copy of the cache, unless they are the majority.
+        // Idle rows cost less than a gap in the batch, unless they are the majority.
         let dense = self.deterministic || (!self.reads_in_place(model) && active.len() * 2 > span);
-        let fed: Vec<usize> = if dense { (0..span).collect() } else { active };
-        let slots = if dense || self.reads_in_place(model) {
-            Rows::First(span)
-        } else {
-            let list: Vec<i64> = fed.iter().map(|slot| *slot as i64).collect();
-            Rows::These(Tensor::f_from_slice(&list)?.f_to_device(self.device)?)
-        };
+        let fed: Vec<usize> = if dense { (0..span).collect() } else { active.clone() };
         let rows: Vec<Row> = fed
             .into_iter()
-            .map(|slot| match self.slots[slot].pending() {
-                1 => Row { slot, first: self.slots[slot].cached, count: 1 },
-                _ => Row { slot, first: 0, count: 0 },
-            })
+            .map(|slot| if active.contains(&slot) { next(slot, self) } else { Row { slot, first: 0, count: 0 } })
             .collect();
-        let hidden_RC = self.feed(model, &rows, &slots)?;
+        let hidden_RC = self.feed(model, &rows)?;
         self.choose(&hidden_RC, &rows)
     }
 
@@ -274,7 +258,7 @@ impl Engine {
 
     /// Runs tokens through the model and caches their keys and values. Rows are padded to the longest; padding and idle
     /// rows write to the scratch position. Returns the hidden state of each row's last token, `[R, C]`.
-    fn feed(&mut self, model: &Model, rows: &[Row], slots: &Rows) -> Result<Tensor, TchError> {
+    fn feed(&mut self, model: &Model, rows: &[Row]) -> Result<Tensor, TchError> {
         let S = rows.iter().map(|row| row.count).max().unwrap_or(1).max(1);
         let seen = rows.iter().map(|row| row.first + row.count).max().unwrap_or(1);
         let length = if self.deterministic { self.cache.positions() } else { self.cache.bucket(seen.max(1)) };
@@ -289,14 +273,17 @@ impl Engine {
             );
         }
         let attended = if S == 1 && self.reads_in_place(model) {
-            let seen = |row: &Row| decode::Seen { start: self.cache.start(row.slot), count: row.first + row.count };
-            Attended::InPlace(rows.iter().map(seen).collect())
+            let mut seen = decode::Seen::new(self.cache.block());
+            rows.iter().for_each(|row| seen.push(self.slots[row.slot].table.blocks(), row.first + row.count));
+            Attended::InPlace(seen)
         } else {
             let mask = |window: Option<i64>| {
                 Ok((window, visible(&positions_RS, length as i64, window)?.f_to_kind(model.kind())?))
             };
             let windows = model.config().decoder.windows().into_iter();
-            Attended::Masked(windows.map(mask).collect::<Result<_, TchError>>()?)
+            let tables = rows.iter().map(|row| &self.slots[row.slot].table);
+            let seen = self.cache.rows(tables, length, self.device);
+            Attended::Masked(seen, windows.map(mask).collect::<Result<_, TchError>>()?)
         };
         let kv_heads = model.config().num_key_value_heads;
         let angles = model.angles_at(&positions_RS);
@@ -312,8 +299,8 @@ impl Engine {
                             failure = Some(error);
                             query.zeros_like()
                         }),
-                    Attended::Masked(masks) => {
-                        let [key, value] = cache.read(layer, slots, length);
+                    Attended::Masked(rows, masks) => {
+                        let [key, value] = cache.read(layer, rows, length);
                         let mask = masks.iter().find(|(window, _)| *window == sight.window);
                         mask.map_or_else(|| query.zeros_like(), |(_, mask)| attend(query, [&key, &value], mask, sight))
                     }
@@ -328,13 +315,15 @@ impl Engine {
     /// Inputs of a pass over rows of up to S tokens, copied to the device at once.
     fn fed(&self, rows: &[Row], S: usize) -> Result<Fed, TchError> {
         let (mut tokens, mut positions, mut targets) = (Vec::new(), Vec::new(), Vec::new());
+        let scratch = blocks::Table::default();
         for row in rows {
             for index in 0..S {
                 let meant = index < row.count;
                 let position = if meant { row.first + index } else { 0 };
                 tokens.push(if meant { i64::from(self.slots[row.slot].tokens[position]) } else { 0 });
                 positions.push(position as i64);
-                targets.push(self.cache.row(row.slot, if meant { position } else { self.cache.scratch() }));
+                let own = meant.then_some(&self.slots[row.slot].table);
+                targets.push(self.cache.row(own.unwrap_or(&scratch), position));
             }
         }
         let lasts = rows.iter().zip(0..).map(|(row, at)| (at * S + row.count.max(1) - 1) as i64);

@@ -4,6 +4,7 @@ use gymkhana_policy::{Conversation, GenerateRequest, Generated, PolicyError, Sto
 use gymkhana_record::{Sampled, Stream};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::blocks::Table;
 use super::sampler::{RowSampling, SampledToken};
 
 /// A request that waits for a slot.
@@ -31,6 +32,8 @@ pub(super) struct Slot {
     pub owner: Option<Conversation>,
     /// Tokens of the conversation.
     pub tokens: Vec<u32>,
+    /// Blocks of the cached tokens.
+    pub table: Table,
     /// Number of tokens whose keys and values are cached.
     pub cached: usize,
     /// Number of leading tokens that were computed in one prefill and are still cached. Computing them in other
@@ -40,11 +43,13 @@ pub(super) struct Slot {
     pub running: Option<Running>,
     /// Engine step of the last use.
     pub used: u64,
+    /// Place of the running request in the order in which requests were started.
+    pub order: u64,
 }
 
 impl Slot {
     /// Starts a request. The cached prefix that it shares stays.
-    pub fn start(&mut self, waiting: Waiting, context: usize, now: u64) {
+    pub fn start(&mut self, waiting: Waiting, context: usize, now: u64, order: u64) {
         let request = &waiting.request;
         self.owner = Some(request.conversation);
         // The last token is always computed, because its logits give the next token.
@@ -54,7 +59,7 @@ impl Slot {
         }
         self.tokens.clear();
         self.tokens.extend_from_slice(&request.tokens);
-        self.used = now;
+        (self.used, self.order) = (now, order);
         let limit = request.max_tokens.max(1).min(context - request.tokens.len());
         let stream = request.seed.stream();
         self.running = Some(Running { stream, sampled: Sampled::default(), limit, waiting });

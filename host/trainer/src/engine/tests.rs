@@ -51,7 +51,7 @@ fn prefilled(engine: &mut Engine, model: &Model) -> Vec<(usize, usize)> {
     let _guard = no_grad_guard();
     engine.admit();
     let mut slots = Vec::new();
-    while let Some(rows) = engine.next_prefill() {
+    while let Some(rows) = engine.next_prefill().expect("room") {
         slots.extend(rows.iter().map(|row| (row.slot, row.count)));
         engine.prefill(model, &rows).expect("computed");
     }
@@ -139,4 +139,113 @@ fn only_a_prompt_of_one_prefill_is_copied() {
     let again = submit(&mut engine, 0, &all[..20]);
     assert_eq!(prefilled(&mut engine, &model), [(3, 39)], "slot 0 no longer has it from one prefill");
     finish(&mut engine, &model, vec![other, again]);
+}
+
+/// An engine with room for this number of blocks of 32 positions, beside the scratch space.
+fn crowded(model: &Model, blocks: usize) -> Engine {
+    let settings = Settings { max_concurrent_sequences: 4, ..Settings::default() };
+    let size = CacheSize { block: 32, count: 1 + blocks, positions: 160 };
+    Engine::with_cache(model, &settings, 128, 0, size).expect("an engine")
+}
+
+fn greedy(engine: &mut Engine, place: u32, tokens: &[u32], most: usize) -> Answer {
+    submit_as(engine, place, tokens, |request| (request.sampling, request.max_tokens) = (Sampling::GREEDY, most))
+}
+
+/// Four conversations of three to four blocks each, in two turns, with room for all and with room for hardly more than one:
+/// everyone gets the same reply, and the oldest request gets its tokens without a break.
+#[test]
+fn conversations_wait_for_room_and_lose_nothing() {
+    let model = model();
+    let prompts: Vec<Vec<u32>> =
+        (0..4).map(|place| (0..40 + place * 7).map(|at| (at * 5 + place) % 256).collect()).collect();
+    let played = |blocks: usize| {
+        let mut engine = crowded(&model, blocks);
+        let mut texts = prompts.clone();
+        let mut replies = Vec::new();
+        for most in [30, 25] {
+            let asked: Vec<Answer> =
+                (0..).zip(&texts).map(|(place, text)| greedy(&mut engine, place, text, most)).collect();
+            let mut steps = 0;
+            while engine.has_work() {
+                engine.step(&model).expect("a step");
+                steps += 1;
+                assert!(steps < 1000, "no progress");
+            }
+            let tokens: Vec<Vec<u32>> = asked
+                .into_iter()
+                .map(|mut answer| answer.try_recv().expect("an answer").expect("a reply").sampled.tokens)
+                .collect();
+            texts.iter_mut().zip(&tokens).for_each(|(text, reply)| text.extend(reply));
+            replies.push(tokens);
+        }
+        (0..4).for_each(|place| engine.release(Conversation { id: place, place: place as u32 }));
+        (0..4).for_each(|slot| engine.forget(slot));
+        assert_eq!(engine.cache.free(), blocks, "no block is lost");
+        replies
+    };
+    let roomy = played(20);
+    assert!(roomy.iter().flatten().all(|reply| !reply.is_empty()));
+    for blocks in [4, 5, 7] {
+        assert_eq!(played(blocks), roomy, "{blocks} blocks");
+    }
+}
+
+/// A prompt of 100 tokens takes three whole blocks once, and a block of each member for the rest.
+#[test]
+fn a_group_shares_the_blocks_of_its_prompt() {
+    let model = model();
+    let prompt: Vec<u32> = (0..101).map(|index| index * 5 % 256).collect();
+    let mut engine = crowded(&model, 20);
+    let answers: Vec<Answer> = (0..4).map(|place| greedy(&mut engine, place, &prompt, 3)).collect();
+    engine.step(&model).expect("a step");
+    assert_eq!(engine.cache.free(), 20 - 3 - 4);
+    let replies = finish(&mut engine, &model, answers);
+    let alike = |one: &Sampled, other: &Sampled| {
+        let close = |(one, other): (&f32, &f32)| (one - other).abs() < 1e-4;
+        one.tokens == other.tokens && one.log_probs.iter().zip(&other.log_probs).all(close)
+    };
+    assert!(replies.iter().all(|reply| alike(reply, &replies[0])), "{replies:?}");
+    // A branch that differs at position 50 shares one block and keeps the others' contents as they are.
+    let mut branch = prompt[..50].to_vec();
+    branch.extend([9, 8, 7]);
+    let answer = greedy(&mut engine, 1, &branch, 3);
+    let again = greedy(&mut engine, 2, &prompt, 3);
+    let found = finish(&mut engine, &model, vec![answer, again]);
+    let mut alone = crowded(&model, 20);
+    let answer = greedy(&mut alone, 0, &branch, 3);
+    let expected = &finish(&mut alone, &model, vec![answer])[0];
+    assert!(alike(&found[0], expected) && alike(&found[1], &replies[0]), "{found:?}");
+}
+
+/// A long prompt is computed in portions, and another conversation gets a token in each step meanwhile.
+#[test]
+fn a_long_prompt_does_not_hold_up_others() {
+    let model = model();
+    let long: Vec<u32> = (0..100).map(|index| index * 5 % 256).collect();
+    let mut engine = crowded(&model, 20);
+    engine.portion = 16;
+    let (token_sink, mut streamed) = tokio::sync::mpsc::unbounded_channel();
+    let short = submit_as(&mut engine, 0, &[1, 2, 3], |request| {
+        (request.sampling, request.max_tokens, request.token_sink) = (Sampling::GREEDY, 40, Some(token_sink));
+    });
+    engine.step(&model).expect("a step");
+    let mut waiting = greedy(&mut engine, 1, &long, 1);
+    let mut steps = 0;
+    while waiting.try_recv().is_err() {
+        while streamed.try_recv().is_ok() {}
+        engine.step(&model).expect("a step");
+        steps += 1;
+        assert!(streamed.try_recv().is_ok(), "step {steps}");
+    }
+    // 100 tokens in portions of 16.
+    assert_eq!(steps, 7);
+    let mut whole = crowded(&model, 20);
+    let answers = vec![greedy(&mut whole, 1, &long, 1)];
+    drop(short);
+    let expected = finish(&mut whole, &model, answers);
+    let mut again = crowded(&model, 20);
+    again.portion = 16;
+    let answers = vec![greedy(&mut again, 1, &long, 1)];
+    assert_eq!(finish(&mut again, &model, answers)[0].tokens, expected[0].tokens);
 }

@@ -144,6 +144,12 @@ impl Trainer {
         self.shared.config.parameter_count()
     }
 
+    /// What a user should know of the model's `config.json`.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.shared.config.warnings()
+    }
+
     /// Memory of the model without training state and activations.
     #[must_use]
     pub fn footprint(&self) -> Footprint {

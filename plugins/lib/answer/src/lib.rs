@@ -2,7 +2,7 @@
 //!
 //! The relevant part is the content of the last `<answer>…</answer>`, or the line behind the last `answer:` if that comes
 //! later, or the whole message without either. A numeric answer requires that the part contains exactly one number; a text
-//! answer requires that the part equals the answer. [`markup`] has the grammar of what may stand around it.
+//! answer requires that the part equals the answer. The module `markup` has the grammar of what may stand around it.
 
 mod markup;
 

@@ -1,10 +1,11 @@
 //! Reward for a final message whose answer is mathematically equal to the environment's privileged `answer`.
 //!
-//! The answer is the content of the last `<answer>` tag, else of the last box, else the value behind the last `answer is`,
-//! `answer:` or `####`, else the end of the message; `look-in` restricts the search. [`find`] has the grammar of what may
-//! stand around a value. The answer is parsed as LaTeX or plain text: numbers with decimals, thousands separators,
-//! repeating decimals and percent; fractions and mixed numbers; roots, powers, factorials, logarithms and trigonometry;
-//! variables; tuples, intervals, sets, lists and matrices; equations and inequalities; residues; `±`; words.
+//! The answer is the content of the last `<answer>` tag, else of the last box, else the value behind the last `answer
+//! is`, `answer:` or `####`, else the end of the message; `look-in` restricts the search. The module `find` has the
+//! grammar of what may stand around a value. The answer is parsed as LaTeX or plain text: numbers with decimals,
+//! thousands separators, repeating decimals and percent; fractions and mixed numbers; roots, powers, factorials,
+//! logarithms and trigonometry; variables; tuples, intervals, sets, lists and matrices; equations and inequalities;
+//! residues; `±`; words.
 //!
 //! Around a number stand, without an effect on equality:
 //!

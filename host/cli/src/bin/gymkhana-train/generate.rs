@@ -47,6 +47,7 @@ pub fn generate(args: &GenerateArgs, printer: &Printer) -> CliResult<()> {
             ..Settings::default()
         };
         let trainer = Trainer::open(&folder, &settings).user_error()?;
+        trainer.warnings().iter().for_each(|warning| printer.status(format!("warning: {warning}")));
         let (token_sink, tokens_sampled) = unbounded_channel();
         let request = GenerateRequest {
             conversation: Conversation { id: 0, place: 0 },

@@ -123,6 +123,12 @@ pub struct PolicySection {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65_536))]
     pub logits_chunk_mib: Option<usize>,
+    /// Keys and values of conversations that are kept at most, in MiB. Default: half of the available memory on `cpu`; on
+    /// `cuda` as much as `max_concurrent_sequences` conversations of full length take. When it is full, the requests that
+    /// started last wait or are computed again. With `deterministic` there is room for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 16_777_216))]
+    pub cache_mib: Option<usize>,
     /// Recomputes layers in the backward pass instead of storing their activations.
     pub activation_checkpointing: bool,
 }
@@ -147,6 +153,7 @@ impl Default for PolicySection {
             max_behaviour_divergence: 0.1,
             micro_batch_tokens: SftSettings::default().micro_batch_tokens,
             logits_chunk_mib: None,
+            cache_mib: None,
             activation_checkpointing: false,
         }
     }
@@ -165,6 +172,8 @@ impl PolicySection {
         check_range("policy.micro_batch_tokens", self.micro_batch_tokens, 1..=1 << 24, "a number from 1 to 16777216")?;
         let chunk = self.logits_chunk_mib.unwrap_or(1);
         check_range("policy.logits_chunk_mib", chunk, 1..=65_536, "a number from 1 to 65536")?;
+        let cache = self.cache_mib.unwrap_or(1);
+        check_range("policy.cache_mib", cache, 1..=1 << 24, "a number from 1 to 16777216")?;
         if self.output_precision == Some(Precision::Bfloat16) && self.precision == Precision::Float32 {
             let message = "policy.output_precision is bfloat16, but policy.precision is float32\nhint: remove \
                            output_precision, or set precision = \"bfloat16\"";
