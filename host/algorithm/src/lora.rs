@@ -38,7 +38,9 @@ pub enum Module {
 }
 
 impl Module {
-    fn all() -> Vec<Self> {
+    /// All modules.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
         vec![Self::QProj, Self::KProj, Self::VProj, Self::OProj, Self::GateProj, Self::UpProj, Self::DownProj]
     }
 

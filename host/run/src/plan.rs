@@ -133,7 +133,7 @@ fn teacher(folder: &Path) -> RunResult<u64> {
 
 /// Additions of the stages to a trained model, the largest of all stages.
 #[derive(Debug, Clone, Copy, Default)]
-struct StageMemory {
+pub(crate) struct StageMemory {
     /// Whether adapters are trained instead of the weights.
     adapted: bool,
     reference: bool,
@@ -146,7 +146,7 @@ struct StageMemory {
 
 impl StageMemory {
     /// Additions to the run's policy, or to the model of a seat.
-    fn of(file: &RunFile, seat: Option<&str>) -> RunResult<Self> {
+    pub(crate) fn of(file: &RunFile, seat: Option<&str>) -> RunResult<Self> {
         let mut most = Self { adapted: file.policy.lora.is_some(), ..Self::default() };
         for stage in &file.stages {
             most.average |= stage.optimizer().ema.is_some();
@@ -166,7 +166,7 @@ impl StageMemory {
     }
 
     /// Bytes of a model by their use, without those that are 0.
-    fn of_model(self, footprint: Footprint, trained: bool) -> Vec<(&'static str, u64)> {
+    pub(crate) fn of_model(self, footprint: Footprint, trained: bool) -> Vec<(&'static str, u64)> {
         let Footprint { weights, generation, cache } = footprint;
         let if_any = |needed: bool, bytes: u64| if needed { bytes } else { 0 };
         let full = trained && !self.adapted;

@@ -26,6 +26,21 @@ impl ModelConfig {
         self.count(|_| true)
     }
 
+    /// Bytes that a training pass keeps of a number of tokens, estimated from the sizes of the tensors whose gradients need
+    /// them: in each layer three of the residual stream for each part, the heads before and after their rotation, and four of
+    /// the feed-forward width; with recomputation one of the residual stream, and all of a single layer.
+    #[must_use]
+    pub fn activation_bytes(&self, tokens: usize, precision: Precision, recomputed: bool) -> u64 {
+        let heads = (self.num_attention_heads * 3 + self.num_key_value_heads * 3) * self.head_dim;
+        let width = self.decoder.experts.map_or(self.intermediate_size, |experts| {
+            experts.per_token * experts.width + experts.shared_width.unwrap_or(0)
+        });
+        let layer = (6 * self.hidden_size + heads + 4 * width).unsigned_abs();
+        let (layers, stream) = (self.num_hidden_layers.unsigned_abs(), self.hidden_size.unsigned_abs());
+        let numbers = if recomputed { layers * stream + layer } else { layers * layer };
+        numbers.saturating_mul(tokens as u64).saturating_mul(bytes_of(precision))
+    }
+
     /// Number of weights in the tensors of some names.
     fn count(&self, selects: impl Fn(&str) -> bool) -> u64 {
         let sizes = shapes(self).into_iter().filter(|(name, _)| selects(name));
@@ -33,13 +48,18 @@ impl ModelConfig {
     }
 }
 
+fn bytes_of(precision: Precision) -> u64 {
+    match precision {
+        Precision::Float32 => FLOAT,
+        Precision::Bfloat16 => 2,
+    }
+}
+
 impl Footprint {
     /// Of a model with these settings and this context in tokens.
-    pub(crate) fn of(config: &ModelConfig, settings: &Settings, context: usize) -> Self {
-        let bytes = match settings.precision {
-            Precision::Float32 => FLOAT,
-            Precision::Bfloat16 => 2,
-        };
+    #[must_use]
+    pub fn of(config: &ModelConfig, settings: &Settings, context: usize) -> Self {
+        let bytes = bytes_of(settings.precision);
         let merges = settings.lora.is_some() && settings.learns;
         let is_copied = |name: &str| {
             let part = |part: &&str| name.contains(*part);

@@ -5,23 +5,43 @@
 //! O outputs.
 #![allow(non_snake_case)]
 
-use gymkhana_algorithm::Lora;
+use std::collections::BTreeSet;
+
+use gymkhana_algorithm::{Lora, Module};
 use gymkhana_record::Seed;
 use tch::{Device, TchError, Tensor, no_grad_guard};
 
 use crate::parameters::Parameters;
 
+/// Whether a matrix is adapted: it is one of the modules, or the families that have it under another name or joined with
+/// others call it so.
 fn adapts(lora: &Lora, name: &str) -> bool {
-    lora.modules.iter().any(|module| name.ends_with(&format!("{}.weight", module.name())))
+    let Some(matrix) = name.strip_suffix(".weight").map(last_part) else { return false };
+    let modules: &[Module] = match matrix {
+        "qkv_proj" => &[Module::QProj, Module::KProj, Module::VProj],
+        "gate_up_proj" => &[Module::GateProj, Module::UpProj],
+        "w1" => &[Module::GateProj],
+        "w2" => &[Module::DownProj],
+        "w3" => &[Module::UpProj],
+        _ => return lora.modules.iter().any(|module| module.name() == matrix),
+    };
+    modules.iter().any(|module| lora.modules.contains(module))
 }
 
-/// Configuration file of PEFT.
-pub(crate) fn config(lora: &Lora) -> serde_json::Value {
+/// What stands behind the last point of a name.
+fn last_part(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+/// Configuration file of PEFT for adapters with these parameters.
+pub(crate) fn config(lora: &Lora, parameters: &Parameters) -> serde_json::Value {
+    let matrices = parameters.named().filter_map(|(name, _)| name.strip_suffix(".lora_A.weight"));
+    let targets: BTreeSet<&str> = matrices.map(last_part).collect();
     serde_json::json!({
         "peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": null, "bias": "none",
         "fan_in_fan_out": false, "inference_mode": true, "lora_dropout": 0.0, "r": lora.rank,
         "lora_alpha": lora.alpha,
-        "target_modules": lora.modules.iter().map(|module| module.name()).collect::<Vec<_>>(),
+        "target_modules": targets,
     })
 }
 
@@ -70,4 +90,28 @@ pub(crate) fn low_rank<'a>(parameters: &'a Parameters, matrix: &str) -> Option<[
 pub(crate) fn merged(matrix_OI: &Tensor, [down_RI, up_OR]: [&Tensor; 2], scale: f64) -> Tensor {
     let _guard = no_grad_guard();
     matrix_OI + up_OR.matmul(down_RI) * scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_and_renamed_matrices_are_adapted() {
+        let lora = Lora { rank: 2, alpha: 4.0, modules: vec![Module::VProj, Module::GateProj] };
+        for (name, adapted) in [
+            ("model.layers.0.self_attn.v_proj.weight", true),
+            ("model.layers.0.self_attn.q_proj.weight", false),
+            ("model.layers.0.self_attn.qkv_proj.weight", true),
+            ("model.layers.0.mlp.gate_up_proj.weight", true),
+            ("model.layers.0.mlp.experts.3.gate_proj.weight", true),
+            ("model.layers.0.block_sparse_moe.experts.3.w1.weight", true),
+            ("model.layers.0.block_sparse_moe.experts.3.w3.weight", false),
+            ("model.layers.0.mlp.gate.weight", false),
+            ("model.layers.0.mlp.shared_expert_gate.weight", false),
+            ("model.layers.0.self_attn.v_proj.bias", false),
+        ] {
+            assert_eq!(adapts(&lora, name), adapted, "{name}");
+        }
+    }
 }

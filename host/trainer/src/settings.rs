@@ -100,7 +100,8 @@ impl Settings {
 }
 
 /// Memory that programs can take without swapping, in bytes; `None` on systems that do not say it.
-fn available_memory() -> Option<u64> {
+#[must_use]
+pub fn available_memory() -> Option<u64> {
     let facts = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = facts.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)

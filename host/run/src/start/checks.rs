@@ -13,6 +13,7 @@ use gymkhana_rollout::{ContextStrategy, PluginSet, ProbeError, SamplingPlan, Sea
 use gymkhana_sandbox::OptionalInterface;
 use gymkhana_trainer::Requirement;
 
+use super::memory;
 use super::phases::{Assembled, Opened, Pinned, Prepared, Resolved, Resumed, Seated};
 use super::request::RunRequest;
 use crate::agreement;
@@ -64,7 +65,7 @@ pub(crate) const REOPENED: [Check<Resumed>; 4] = [
 ];
 
 /// Checks before models are opened.
-pub(crate) const PINNED: [Check<Pinned>; 1] = [Check::Read(same_seats)];
+pub(crate) const PINNED: [Check<Pinned>; 2] = [Check::Read(same_seats), Check::Read(memory::fits)];
 
 /// Checks of the models and the inference server.
 pub(crate) const SEATED: [Check<Seated>; 2] = [Check::Read(served_model_is_updated), Check::Read(context_fits)];

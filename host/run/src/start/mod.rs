@@ -4,6 +4,7 @@
 //! the last list: all user errors are found before that.
 
 mod checks;
+mod memory;
 mod phases;
 mod request;
 mod warnings;

@@ -151,7 +151,7 @@ fn write_adapter(partial: &Path, model: &Model, lora: &Lora) -> Result<(), Train
     let named: Vec<(String, Tensor)> =
         halves.map(|(name, tensor)| (format!("base_model.model.{name}"), tensor.shallow_clone())).collect();
     tensor_file::write(&folder.join(ADAPTER_WEIGHTS), &named)?;
-    write_synced(&folder.join(ADAPTER_CONFIG), format!("{:#}", lora::config(lora)).as_bytes())?;
+    write_synced(&folder.join(ADAPTER_CONFIG), format!("{:#}", lora::config(lora, model.trained())).as_bytes())?;
     sync_folder(&folder)
 }
 

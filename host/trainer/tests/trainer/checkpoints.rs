@@ -237,8 +237,8 @@ async fn unsupported_models_are_refused_by_name() {
     edit(&config, "\"intermediate_size\": 64", "\"intermediate_size\": 48");
     edit(&config, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1");
     assert!(refusal(&folder).contains("num_hidden_layers = 1 in config.json, but the weights have 2 layers"));
-    edit(&config, "\"model_type\": \"qwen2\"", "\"model_type\": \"mistral\"");
-    assert!(refusal(&folder).contains("model_type = \"mistral\""));
+    edit(&config, "\"model_type\": \"qwen2\"", "\"model_type\": \"gpt_oss\"");
+    assert!(refusal(&folder).contains("model_type = \"gpt_oss\", which needs attention sinks"));
 }
 
 /// The config and the headers of the weights are compared before memory for the model is allocated.
