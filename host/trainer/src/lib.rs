@@ -47,6 +47,7 @@ pub use learner::{RlData, Weighted};
 pub use settings::{Settings, available_memory};
 pub use storage::checkpoint::{export_model, open_model};
 pub use storage::checksums::FILE as CHECKSUMS_FILE;
+pub use storage::converted::ConvertedModel;
 pub use storage::description::ModelDescription;
 pub use storage::files::ModelFiles;
 pub use storage::weight_files;

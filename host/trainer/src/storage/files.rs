@@ -53,7 +53,7 @@ impl ModelFiles {
         "merges.txt",
     ];
 
-    pub(crate) fn from_texts<const COUNT: usize>(texts: [(&str, String); COUNT]) -> Self {
+    pub(crate) fn from_texts<'a>(texts: impl IntoIterator<Item = (&'a str, String)>) -> Self {
         Self { texts: texts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect() }
     }
 

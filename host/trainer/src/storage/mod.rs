@@ -2,6 +2,7 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod checksums;
+pub(crate) mod converted;
 pub(crate) mod description;
 pub(crate) mod files;
 pub(crate) mod fs;
