@@ -10,7 +10,7 @@ mod commands;
 #[cfg(feature = "full")]
 mod data;
 #[cfg(feature = "full")]
-mod doctor;
+pub mod doctor;
 pub mod environment_block;
 pub mod error;
 mod escape;
@@ -125,6 +125,9 @@ fn dispatch(command: Command, printer: &Printer) -> CliResult<u8> {
         }
         #[cfg(feature = "full")]
         Command::Data(command) => data::run(&command, printer),
+        // The checks of a model are those of the trainer.
+        #[cfg(feature = "full")]
+        Command::Doctor(args) if args.model.is_some() => return Err(launch::trainer()),
         #[cfg(feature = "full")]
         Command::Doctor(args) => return Ok(doctor::doctor(&args, printer)),
         #[cfg(feature = "full")]

@@ -56,6 +56,12 @@ impl RunError {
         self
     }
 
+    /// The same error, with this hint if it has none.
+    #[must_use]
+    pub fn or_hint(self, hint: impl Display) -> Self {
+        if self.hint().is_some() { self } else { self.with_hint(hint) }
+    }
+
     /// The same error under the name of its object.
     #[must_use]
     pub fn prefixed(self, object: impl Display) -> Self {
@@ -168,8 +174,12 @@ mod tests {
         let error = Err::<(), _>(missing()).user_context("`x` cannot be read\nhint: check the path").unwrap_err();
         assert_eq!(error.to_string(), "`x` cannot be read\n  because: no such file\nhint: check the path");
         assert_eq!(error.kind(), ErrorKind::User);
+        assert_eq!(error.hint().as_deref(), Some("check the path"));
+        let error = error.or_hint("do nothing");
         let other = error.with_hint("restore it");
         assert_eq!(other.to_string(), "`x` cannot be read\n  because: no such file\nhint: restore it");
+        let plain = Err::<(), _>(missing()).user_error().unwrap_err().or_hint("look again");
+        assert_eq!(plain.to_string(), "no such file\nhint: look again");
     }
 
     #[test]

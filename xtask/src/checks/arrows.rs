@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 49] = [
+const ALLOWED: [Allowed; 50] = [
     ("nearest", &[]),
     ("unified", &[]),
     ("rows", &[]),
@@ -41,6 +41,7 @@ const ALLOWED: [Allowed; 49] = [
     ("trainer", &["algorithm", "record", "policy"]),
     ("policy-server", &["record", "policy", "chat", "net"]),
     ("tinker", &["record", "policy", "algorithm", "net"]),
+    ("gguf", &[]),
     ("store", &["record", "registry"]),
     ("page", &["filter", "http", "record", "registry", "store"]),
     ("registry-server", &["http", "registry"]),
@@ -154,6 +155,7 @@ const ALLOWED: [Allowed; 49] = [
             "data",
             "workers",
             "run",
+            "gguf",
             "page",
             "traces",
             "filter",
@@ -222,6 +224,7 @@ const ALLOWED: [Allowed; 49] = [
             "data",
             "filter",
             "gateway",
+            "gguf",
             "http",
             "orchestration",
             "policy-server",

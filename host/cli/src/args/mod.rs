@@ -1,6 +1,7 @@
 //! Arguments of the command line.
 
 pub mod data;
+pub mod model;
 pub mod plugin;
 pub mod registry;
 mod serving;
@@ -21,6 +22,7 @@ use crate::error::{CliError, CliResult};
 use crate::units::parse_age;
 
 use data::{DataCommand, Purpose};
+use model::ModelFolderCommand;
 use plugin::PluginCommand;
 use registry::{FetchArgs, RegistryCommand};
 use serving::PAGE_ADDRESS;
@@ -84,7 +86,7 @@ pub enum Command {
     /// List or remove compiled plugins
     #[command(subcommand)]
     Cache(CacheCommand),
-    /// Check the machine, tools, folders and registries
+    /// Check the machine, tools and registries, or a model
     Doctor(DoctorArgs),
     /// Print a script that completes commands
     Completions(CompletionsArgs),
@@ -104,6 +106,9 @@ pub enum ModelCommand {
     Eval(EvalArgs),
     /// Copy a model for an inference server
     Export(ExportArgs),
+    /// Convert models of other formats
+    #[command(subcommand)]
+    Model(ModelFolderCommand),
     /// Write the generated reference pages
     #[command(hide = true)]
     Reference(ReferenceArgs),
@@ -129,6 +134,9 @@ pub enum CacheCommand {
 /// `host doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
+    /// Check this model's folder instead of the machine
+    #[arg(long, value_name = "DIR", conflicts_with = "offline")]
+    pub model: Option<PathBuf>,
     /// Offline: do not contact registries
     #[arg(long)]
     pub offline: bool,

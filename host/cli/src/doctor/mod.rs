@@ -5,10 +5,10 @@
 mod cache;
 mod disk;
 mod files;
-mod finding;
+pub mod finding;
 mod libtorch;
 mod mappings;
-mod memory;
+pub mod memory;
 mod node;
 mod programs;
 mod python;
@@ -30,13 +30,17 @@ const FAILED: u8 = 1;
 
 /// Runs the command.
 pub fn doctor(args: &DoctorArgs, printer: &Printer) -> u8 {
-    let findings = findings(args.offline);
-    if args.json {
+    report(&findings(args.offline), args.json, printer)
+}
+
+/// Prints findings and returns the exit code.
+pub fn report(findings: &[Finding], json: bool, printer: &Printer) -> u8 {
+    if json {
         printer.json(serde_json::json!(findings));
     } else {
         findings.iter().for_each(|finding| printer.result(finding.lines()));
     }
-    exit_code(&findings)
+    exit_code(findings)
 }
 
 /// Findings of all checks, those of every command first.

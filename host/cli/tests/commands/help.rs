@@ -15,6 +15,8 @@ fn help_of_every_command() {
         "generate",
         "eval",
         "export",
+        "model",
+        "model import",
         "replay",
         "show",
         "page",

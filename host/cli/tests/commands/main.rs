@@ -12,6 +12,7 @@ mod inspect;
 mod libtorch;
 mod machine;
 mod mistakes;
+mod models;
 #[path = "../../../../registry/tests/common/plugins.rs"]
 mod plugins;
 mod remedies;

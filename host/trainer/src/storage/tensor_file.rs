@@ -39,6 +39,27 @@ fn bytes_of(tensor: &Tensor) -> Result<Vec<u8>, TchError> {
     Ok(bytes)
 }
 
+/// Kinds of the number formats that are read.
+fn kind(format: Dtype) -> Option<Kind> {
+    match format {
+        Dtype::F32 => Some(Kind::Float),
+        Dtype::BF16 => Some(Kind::BFloat16),
+        Dtype::F16 => Some(Kind::Half),
+        _ => None,
+    }
+}
+
+/// Whether tensors in a number format are read.
+pub(crate) fn is_readable(format: Dtype) -> bool {
+    kind(format).is_some()
+}
+
+/// The error of a tensor in a number format that is not read, such as one of quantised weights.
+pub(crate) fn unreadable(path: &Path, name: &str, format: Dtype) -> TrainerError {
+    let problem = format!("`{name}` is {format:?}\nhint: convert the weights to F32, BF16 or F16");
+    TrainerError::Weights { path: path.to_owned(), problem }
+}
+
 /// Reads all tensors of a file as float32 on the CPU.
 pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, Tensor>, TrainerError> {
     let bytes = std::fs::read(path).map_err(TrainerError::file("read", path))?;
@@ -46,15 +67,7 @@ pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, Tensor>, TrainerError
         .map_err(|source| TrainerError::Safetensors { path: path.to_owned(), source })?;
     file.iter()
         .map(|(name, view)| {
-            let kind = match view.dtype() {
-                Dtype::F32 => Kind::Float,
-                Dtype::BF16 => Kind::BFloat16,
-                Dtype::F16 => Kind::Half,
-                other => {
-                    let problem = format!("`{name}` is {other:?}\nhint: convert the weights to F32, BF16 or F16");
-                    return Err(TrainerError::Weights { path: path.to_owned(), problem });
-                }
-            };
+            let kind = kind(view.dtype()).ok_or_else(|| unreadable(path, name, view.dtype()))?;
             let shape: Vec<i64> = view.shape().iter().map(|size| *size as i64).collect();
             let tensor = Tensor::f_from_data_size(view.data(), &shape, kind)
                 .and_then(|tensor| tensor.f_to_kind(Kind::Float))

@@ -75,8 +75,68 @@ pub(crate) fn check(folder: &Path, config: &ModelConfig) -> Result<(), TrainerEr
     weight_header::check(&files, &index, config)
 }
 
+/// The weight files of a folder that fit a config.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WeightFiles {
+    /// Number of files.
+    pub files: usize,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Number formats of the tensors, such as `BF16`, sorted.
+    pub formats: Vec<String>,
+}
+
+/// Checks all that the loader checks, and that the index names the file of each tensor. No weights are read.
+///
+/// # Errors
+/// If weights are missing, damaged, or quantised, or the tensors are not those of the config.
+pub fn inspect(folder: &Path, config: &ModelConfig) -> Result<WeightFiles, TrainerError> {
+    if names(folder)?.is_none() {
+        let problem =
+            format!("neither `{SINGLE}` nor `{INDEX}` is there\nhint: save the model with safetensors weights");
+        return Err(TrainerError::Folder { path: folder.to_owned(), problem });
+    }
+    check(folder, config)?;
+    let (files, mut bytes, mut formats) = (paths(folder)?, 0, BTreeSet::new());
+    let mut places = BTreeMap::new();
+    for path in &files {
+        bytes += std::fs::metadata(path).map_err(TrainerError::file("read", path))?.len();
+        for (name, format) in weight_header::formats(path)? {
+            if !tensor_file::is_readable(format) {
+                return Err(tensor_file::unreadable(path, &name, format));
+            }
+            formats.insert(format!("{format:?}"));
+            places.insert(name, path.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        }
+    }
+    check_index(folder, &places)?;
+    Ok(WeightFiles { files: files.len(), bytes, formats: formats.into_iter().collect() })
+}
+
+/// Checks that the index of several files names these places of the tensors.
+fn check_index(folder: &Path, places: &BTreeMap<String, String>) -> Result<(), TrainerError> {
+    let path = folder.join(INDEX);
+    if folder.join(SINGLE).is_file() {
+        return Ok(());
+    }
+    let index: Index =
+        serde_json::from_str(&read_text(&path)?).map_err(|source| TrainerError::Json { path: path.clone(), source })?;
+    let wrong = places.iter().find(|(name, file)| index.weight_map.get(*name) != Some(*file));
+    let Some((name, file)) = wrong else { return Ok(()) };
+    let named =
+        index.weight_map.get(name).map_or_else(|| "does not list it".to_owned(), |named| format!("names `{named}`"));
+    let problem = format!("`{name}` is in `{file}`, but the index {named}\nhint: download the index again");
+    Err(TrainerError::Weights { path, problem })
+}
+
+/// Paths of the weight files, which exist.
 fn paths(folder: &Path) -> Result<Vec<PathBuf>, TrainerError> {
-    Ok(names(folder)?.unwrap_or_default().iter().map(|name| folder.join(name)).collect())
+    let names = names(folder)?.unwrap_or_default();
+    if let Some(name) = names.iter().find(|name| !folder.join(name).exists()) {
+        let problem = format!("`{name}`, which it names, is missing\nhint: download the missing file");
+        return Err(TrainerError::Weights { path: folder.join(INDEX), problem });
+    }
+    Ok(names.iter().map(|name| folder.join(name)).collect())
 }
 
 /// Fills a model with a folder's weights, one file at a time. [`check`] has accepted the files.

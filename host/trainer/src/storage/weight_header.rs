@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use safetensors::SafeTensorError;
 use safetensors::tensor::Metadata;
+use safetensors::{Dtype, SafeTensorError};
 
 use crate::model::{OUTPUT_LAYER, shapes};
 use crate::storage::fs::open_regular;
@@ -102,6 +102,19 @@ fn weights(path: &Path, problem: String) -> TrainerError {
 /// Names and shapes of a file's tensors. The file must be as long as its header declares, so shapes are never larger
 /// than the file.
 fn read(path: &Path) -> Result<Vec<(String, Vec<i64>)>, TrainerError> {
+    let shape =
+        |sizes: &[usize]| -> Vec<i64> { sizes.iter().map(|size| i64::try_from(*size).unwrap_or(i64::MAX)).collect() };
+    let metadata = metadata(path)?;
+    Ok(metadata.tensors().into_iter().map(|(name, info)| (name, shape(&info.shape))).collect())
+}
+
+/// Number formats of a file's tensors, by their names.
+pub(crate) fn formats(path: &Path) -> Result<BTreeMap<String, Dtype>, TrainerError> {
+    Ok(metadata(path)?.tensors().into_iter().map(|(name, info)| (name, info.dtype)).collect())
+}
+
+/// Header of a file that is as long as its header declares.
+fn metadata(path: &Path) -> Result<Metadata, TrainerError> {
     let damaged = |source| TrainerError::Safetensors { path: path.to_owned(), source };
     let io = || TrainerError::file("read", path);
     let mut file = open_regular(path)?;
@@ -125,7 +138,5 @@ fn read(path: &Path) -> Result<Vec<(String, Vec<i64>)>, TrainerError> {
     if (metadata.data_len() as u64).checked_add(LENGTH_BYTES + length) != Some(size) {
         return Err(damaged(SafeTensorError::MetadataIncompleteBuffer));
     }
-    let shape =
-        |sizes: &[usize]| -> Vec<i64> { sizes.iter().map(|size| i64::try_from(*size).unwrap_or(i64::MAX)).collect() };
-    Ok(metadata.tensors().into_iter().map(|(name, info)| (name, shape(&info.shape))).collect())
+    Ok(metadata)
 }

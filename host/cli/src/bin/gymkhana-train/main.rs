@@ -1,8 +1,12 @@
 //! `gymkhana-train`: the commands that need a model. `host` starts it; it is linked with libtorch.
 
+#[cfg(feature = "full")]
+mod doctor;
 mod eval;
 mod export;
 mod generate;
+#[cfg(feature = "full")]
+mod import;
 mod page;
 #[cfg(feature = "full")]
 mod reference;
@@ -12,8 +16,12 @@ mod workers;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
+#[cfg(feature = "full")]
+use gymkhana_cli::args::DoctorArgs;
 use gymkhana_cli::args::ModelCommand;
+#[cfg(feature = "full")]
+use gymkhana_cli::args::model::ModelFolderCommand;
 #[cfg(not(feature = "full"))]
 use gymkhana_cli::error::CliError;
 use gymkhana_cli::finish;
@@ -27,7 +35,17 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[command(name = "host", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
-    command: ModelCommand,
+    command: Typed,
+}
+
+/// Commands of this program.
+#[derive(Debug, Subcommand)]
+enum Typed {
+    #[command(flatten)]
+    Model(ModelCommand),
+    /// With the folder of a model.
+    #[cfg(feature = "full")]
+    Doctor(DoctorArgs),
 }
 
 fn main() -> ExitCode {
@@ -37,13 +55,22 @@ fn main() -> ExitCode {
     gymkhana_cli::environment_block::clear();
     let cli = Cli::parse();
     let code = finish(&Printer::default(), |printer| {
-        let done = match cli.command {
+        let command = match cli.command {
+            Typed::Model(command) => command,
+            #[cfg(feature = "full")]
+            Typed::Doctor(args) => return Ok(doctor::doctor(&args, printer)),
+        };
+        let done = match command {
             ModelCommand::Run(args) => return run::run(&args, printer),
             ModelCommand::Generate(args) => generate::generate(&args, printer),
             ModelCommand::Eval(args) => eval::eval(&args, printer),
             ModelCommand::Export(args) => export::export(&args, printer),
             #[cfg(feature = "full")]
+            ModelCommand::Model(ModelFolderCommand::Import(args)) => import::import(&args, printer),
+            #[cfg(feature = "full")]
             ModelCommand::Reference(args) => reference::reference(&args, printer),
+            #[cfg(not(feature = "full"))]
+            ModelCommand::Model(_) => Err(CliError::left_out("no model can be converted", "the command")),
             #[cfg(not(feature = "full"))]
             ModelCommand::Reference(_) => Err(CliError::left_out("the pages cannot be written", "the command")),
         };
