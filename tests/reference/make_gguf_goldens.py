@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """GGUF files with tensors of every type, as the package gguf writes and reads them.
 
-make_gguf_goldens.py FOLDER writes FOLDER/gguf/NAME.gguf and FOLDER/gguf/golden.json: for each file the SHA-256 of every
-tensor's little-endian float32 values under its name in transformers, and its shape. Names, and the rows of queries and keys
-in the order of transformers, are those of transformers' own conversion."""
+make_gguf_goldens.py FOLDER writes FOLDER/gguf/NAME.gguf and FOLDER/gguf/golden.json: for each file the shape of every
+tensor under its name in transformers, and the SHA-256 of its little-endian float32 values. Rows of queries and keys are
+in the order of transformers."""
 import hashlib
 import json
 import pathlib

@@ -46,13 +46,15 @@ def goldens_are_current(repo, scratch):
     comparison_is_relative()
     programs = ("make_training_goldens.py", "make_algorithm_goldens.py", "make_step_goldens.py", "make_model_goldens.py",
                 "make_sampling_goldens.py", "make_chat_goldens.py", "make_kuhn_goldens.py", "make_reward_goldens.py",
-                "make_math_goldens.py", "make_template_goldens.py")
+                "make_math_goldens.py", "make_template_goldens.py", "make_gguf_goldens.py")
     for program in programs:
         subprocess.run([sys.executable, HERE / program, scratch], check=True)
     for made in sorted(scratch.rglob("*.json")):
         committed = repo / "tests" / "golden" / made.relative_to(scratch)
         if made.name.startswith("golden") or made.parent == scratch or made.name == "language.json":
             near(json.loads(committed.read_text()), json.loads(made.read_text()), str(made.relative_to(scratch)))
+    for made in sorted((scratch / "gguf").glob("*.gguf")):
+        assert made.read_bytes() == (repo / "tests" / "golden" / "gguf" / made.name).read_bytes(), made.name
     print("golden files are current")
 
 

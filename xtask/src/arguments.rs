@@ -179,6 +179,7 @@ mod tests {
         assert_eq!(parsed("test").unwrap(), test(None));
         assert_eq!(parsed("test --reference").unwrap(), test(Some(None)));
         assert_eq!(parsed("test --reference vllm").unwrap(), test(Some(Some(Reference::Vllm))));
+        assert_eq!(parsed("test --reference pretrained").unwrap(), test(Some(Some(Reference::Pretrained))));
         assert_eq!(parsed("test --reference python").unwrap(), test(Some(Some(Reference::Python))));
         let crates = vec!["rollout".to_owned(), "store".to_owned()];
         assert_eq!(parsed("test rollout store").unwrap(), Command::Test { crates, reference: None, again: false });

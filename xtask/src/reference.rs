@@ -56,6 +56,12 @@ const DOORS_TESTS: &str = "tests/reference/doors";
 /// The program that compares chat templates.
 const CHAT_PROGRAM: &str = "tests/reference/chat/compare.py";
 
+/// A published model as a GGUF file.
+const SMOLLM2: &str = include_str!("../requirements/smollm2.txt");
+
+/// The program that compares that model.
+const PRETRAINED: &str = "tests/reference/pretrained/check.py";
+
 /// The program that trains beside transformers.
 const TRAINING: &str = "tests/reference/train_beside.py";
 
@@ -82,6 +88,8 @@ pub enum Reference {
     Doors,
     /// Published chat templates, rendered and tokenised by transformers.
     Chat,
+    /// SmolLM2-135M-Instruct from a GGUF file, beside transformers and llama.cpp; needs 10 GB of disk.
+    Pretrained,
     /// Runs of workers with a fault of a worker, the bus or the trainer every few seconds, for half an hour.
     Workers,
 }
@@ -99,6 +107,7 @@ pub fn run(workspace: &Workspace, reference: Reference) -> anyhow::Result<()> {
         Reference::Python => wheel_test::run(workspace),
         Reference::Doors => doors(workspace),
         Reference::Chat => chat(workspace),
+        Reference::Pretrained => pretrained(workspace),
         Reference::Workers => workers(workspace),
     }
 }
@@ -177,6 +186,25 @@ fn chat(workspace: &Workspace) -> anyhow::Result<()> {
         let mut comparison = Command::new(&python);
         comparison.arg(CHAT_PROGRAM).arg("--program").arg(workspace.target.join("release/examples/conversation"));
         comparison.args(["--folder", ".tools/chat-templates"]);
+        execute(comparison.current_dir(&workspace.root))
+    })
+}
+
+/// Imports a published model, and compares it with transformers and llama.cpp: weights, tokens, log-probabilities, training
+/// and the gateway.
+fn pretrained(workspace: &Workspace) -> anyhow::Result<()> {
+    let python = reference_python(workspace)?;
+    let model = step("pretrained: model", || ensure_python_as_listed(&workspace.root, "smollm2", SMOLLM2))?;
+    let clients = clients_python(workspace)?;
+    step("pretrained: programs", || {
+        let build = ["build", "--release", "--workspace", "--bin", "host", "--bin", "gymkhana-train"];
+        execute(cargo().args(build).args(["--example", "conversation"]).current_dir(&workspace.root))
+    })?;
+    step("pretrained: comparison", || {
+        let mut comparison = Command::new(&python);
+        comparison.arg(PRETRAINED).arg("--model").arg(&model).arg("--clients").arg(&clients);
+        comparison.arg("--host").arg(workspace.target.join("release/host"));
+        comparison.arg("--conversation").arg(workspace.target.join("release/examples/conversation"));
         execute(comparison.current_dir(&workspace.root))
     })
 }

@@ -11,7 +11,7 @@ use crate::step::step;
 use crate::workspace::Workspace;
 
 /// Locks of Python packages, each with the files of its direct requirements.
-const PYTHON: [(&str, &[&str]); 22] = [
+const PYTHON: [(&str, &[&str]); 23] = [
     ("plugins/requirements.txt", &["plugins/requirements.in"]),
     (
         "tests/reference/requirements.txt",
@@ -36,6 +36,7 @@ const PYTHON: [(&str, &[&str]); 22] = [
     ("xtask/requirements/python.txt", &["xtask/requirements/python.in"]),
     ("xtask/requirements/rllm.txt", &["xtask/requirements/rllm.in"]),
     ("xtask/requirements/services.txt", &["xtask/requirements/services.in"]),
+    ("xtask/requirements/smollm2.txt", &["xtask/requirements/smollm2.in"]),
     ("xtask/requirements/tinker.txt", &["xtask/requirements/tinker.in"]),
     ("xtask/requirements/traces.txt", &["xtask/requirements/traces.in"]),
     ("xtask/requirements/vllm.txt", &["xtask/requirements/vllm.in"]),
