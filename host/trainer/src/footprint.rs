@@ -56,20 +56,10 @@ fn bytes_of(precision: Precision) -> u64 {
 }
 
 impl Footprint {
-<<<<<<< HEAD
-    /// Of a model with these settings and this context in tokens.
-    #[must_use]
-    pub fn of(config: &ModelConfig, settings: &Settings, context: usize) -> Self {
-        let bytes = bytes_of(settings.precision);
-=======
     /// Of a model with these settings, whose conversations have up to `context` tokens.
     #[must_use]
     pub fn of(config: &ModelConfig, settings: &Settings, context: usize) -> Self {
-        let bytes = match settings.precision {
-            Precision::Float32 => FLOAT,
-            Precision::Bfloat16 => 2,
-        };
->>>>>>> 50d5c7b9 (cli: import GGUF files, check model folders)
+        let bytes = bytes_of(settings.precision);
         let merges = settings.lora.is_some() && settings.learns;
         let is_copied = |name: &str| {
             let part = |part: &&str| name.contains(*part);
