@@ -40,6 +40,7 @@ fn findings(folder: &Path) -> Vec<Finding> {
     });
     if let Ok(config) = &config {
         findings.push(Finding::ok("model", described(config)));
+        findings.extend(config.warnings().into_iter().map(|warning| Finding::warn("config", warning)));
         findings.push(weights(folder, config));
         findings.push(memory_of(config, memory::probe().map(|facts| facts.available)));
     }
@@ -78,7 +79,7 @@ fn described(config: &ModelConfig) -> String {
     format!(
         "{}: {} of width {}, {} ({} of keys and values) of width {}, {} ids of tokens, {} positions, {:.1} million \
          weights{}",
-        config.family.model_type(),
+        config.model_type(),
         counted(config.num_hidden_layers as u64, "layer"),
         config.hidden_size,
         counted(config.num_attention_heads as u64, "head"),
