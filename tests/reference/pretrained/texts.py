@@ -16,6 +16,10 @@ PIECES = [
 ]
 
 
+# Texts of a chat template, with control tokens of SmolLM2.
+CHATS = ["<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n", "<|endoftext|>", "a<repo_name>b <file_sep>\n"]
+
+
 def texts(count=200, seed=7):
     """The pieces, then random sequences of up to 12 of them."""
     chooser = random.Random(seed)

@@ -96,7 +96,14 @@ def encoded(folder, given):
     return [tokenizer.encode(text, add_special_tokens=False).ids for text in given]
 
 
-def composed(known, given):
+def same_ids(folder, tokens):
+    """Every token has its place in the file as id."""
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    wrong = [(place, token) for place, token in enumerate(tokens) if tokenizer.token_to_id(token) != place]
+    assert not wrong, wrong[:5]
+
+
+def composed(given):
     """Texts that Unicode's composition leaves as they are: models of the kind qwen2 compose, llama.cpp does not."""
     import unicodedata
     return [text for text in given if unicodedata.normalize("NFC", text) == text]
@@ -104,14 +111,15 @@ def composed(known, given):
 
 def check(file, folder, scratch, import_model):
     """All comparisons; `import_model(file, folder)` imports a file."""
-    given = texts.texts()
-    compare("of the model", encoded(folder, given), llama_cpp.tokens(file, given), given)
-    known = fields(file)
+    given, known = texts.texts(), fields(file)
+    chats = given + texts.CHATS
+    compare("of the model", encoded(folder, chats), llama_cpp.tokens(file, chats), chats)
+    same_ids(folder, known["tokenizer.ggml.tokens"])
     for splitting in SPLITTINGS:
         tiny, out = scratch / f"{splitting}.gguf", scratch / splitting
         write_split(tiny, known, splitting)
         import_model(tiny, out)
-        shown = composed(known, given) if splitting == "qwen2" else given
+        shown = composed(given) if splitting == "qwen2" else given
         compare(splitting, encoded(out, shown), llama_cpp.tokens(tiny, shown), shown)
     pieces = train_pieces()
     tiny, out = scratch / "pieces.gguf", scratch / "pieces"

@@ -13,7 +13,7 @@ const MERGES: &str = "tokenizer.ggml.merges";
 pub fn read(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>) -> Result<Kind, Problem> {
     let splitting = pre_tokenizer::of(metadata)?;
     let merges = metadata.texts(MERGES)?.ok_or_else(|| Problem::damaged(format!("key `{MERGES}` is missing")))?;
-    let mut tokens: Map<String, Value> = vocabulary.plain().map(|(id, text)| (text.to_owned(), json!(id))).collect();
+    let mut tokens: Map<String, Value> = vocabulary.used().map(|(id, text)| (text.to_owned(), json!(id))).collect();
     let mut pairs = Vec::with_capacity(merges.len());
     for merge in merges {
         let wrong =

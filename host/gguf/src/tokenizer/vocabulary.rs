@@ -57,9 +57,10 @@ impl<'a> Vocabulary<'a> {
         self.texts.get(id as usize).copied()
     }
 
-    /// Tokens that texts are made of, with their ids.
-    pub fn plain(&self) -> impl Iterator<Item = (u32, &'a str)> {
-        self.of_types(&[NORMAL, BYTE])
+    /// Tokens with their ids, without those that pad the vocabulary. Special tokens are among them: `tokenizers` gives new
+    /// ids to added tokens that the vocabulary does not have.
+    pub fn used(&self) -> impl Iterator<Item = (u32, &'a str)> {
+        self.of_types(&[NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE])
     }
 
     /// Tokens that merges can join.

@@ -54,7 +54,12 @@ fn the_tokenizer_has_tokens_merges_and_the_template() {
         serde_json::from_str(text).unwrap()
     };
     let tokenizer = file("tokenizer.json");
-    assert_eq!(tokenizer["model"]["vocab"], json!({ "a": 3, "b": 4, "c": 5, "ab": 6, "abc": 7 }));
+    assert_eq!(
+        tokenizer["model"]["vocab"],
+        json!({
+            "<unk>": 0, "<s>": 1, "</s>": 2, "a": 3, "b": 4, "c": 5, "ab": 6, "abc": 7,
+        })
+    );
     assert_eq!(tokenizer["model"]["merges"], json!([["a", "b"], ["ab", "c"]]));
     let added: Vec<(&Value, &Value)> =
         tokenizer["added_tokens"].as_array().unwrap().iter().map(|token| (&token["id"], &token["content"])).collect();
