@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use gymkhana_record::json_values_at_most;
 use serde_json::Value;
 use url::Url;
 
@@ -268,7 +269,7 @@ impl Received {
     /// If it is not JSON or has too many values; the reason.
     pub fn json(&self) -> Result<Value, String> {
         let bytes = &self.bytes;
-        if values_at_most(bytes) > MAX_ANSWER_VALUES {
+        if json_values_at_most(bytes) > MAX_ANSWER_VALUES {
             return Err(format!("its answer has more than {MAX_ANSWER_VALUES} JSON values"));
         }
         if bytes.is_empty() {
@@ -288,37 +289,7 @@ fn is_transient(status: StatusCode) -> bool {
     status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT)
 }
 
-/// Upper bound of the number of values of a JSON text: each follows one of these signs, except for the outermost.
-fn values_at_most(bytes: &[u8]) -> usize {
-    1 + bytes.iter().filter(|byte| matches!(byte, b'[' | b'{' | b',' | b':')).count()
-}
-
 fn excerpt(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(EXCERPT_BYTES)]);
     text.trim().to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Number of values of a JSON text, counted by the parser.
-    fn count(value: &Value) -> usize {
-        1 + match value {
-            Value::Array(items) => items.iter().map(count).sum(),
-            Value::Object(map) => map.values().map(count).sum(),
-            _ => 0,
-        }
-    }
-
-    #[test]
-    fn the_bound_of_values_holds() {
-        for text in ["0", "[]", "[0, [1, [2]], {}]", r#"{"a": {"b": [1, 2]}, "c": "d"}"#] {
-            let values = count(&serde_json::from_str(text).unwrap());
-            let bound = values_at_most(text.as_bytes());
-            assert!((values..=2 * values).contains(&bound), "{text}: {values}, {bound}");
-        }
-        let many = format!("[{}0]", "0,".repeat(MAX_ANSWER_VALUES));
-        assert!(values_at_most(many.as_bytes()) > MAX_ANSWER_VALUES && many.len() < MAX_ANSWER_BYTES);
-    }
 }

@@ -34,6 +34,6 @@ pub use progress::{Added, AddedCall, AddedReply, TreeReply, segments_of, tokens_
 pub use score::{Component, Evidence, Score};
 pub use seed::{Seed, Stream};
 pub use segment::{Sampled, Segment, SegmentColumns, SegmentError};
-pub use size::stored_bytes;
+pub use size::{json_values_at_most, stored_bytes};
 pub use step_metrics::{StepMetric, StepMetrics};
 pub use transcript::{Turn, set_call_cost};

@@ -29,9 +29,30 @@ pub fn stored_bytes<T: Serialize + ?Sized>(value: &T) -> u64 {
     }
 }
 
+/// Upper bound of the number of values of a JSON text: each follows one of these signs outside of strings, except for the
+/// outermost.
+///
+/// A parsed value takes up to 300 bytes, so that a text of many small values needs far more memory than its size.
+#[must_use]
+pub fn json_values_at_most(text: &[u8]) -> usize {
+    let (mut values, mut in_string, mut is_escaped) = (1, false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' | b',' | b':' if !in_string => values += 1,
+            _ => {}
+        }
+    }
+    values
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::{Media, Part, stored_bytes};
+    use serde_json::Value;
+
+    use crate::{Media, Part, json_values_at_most, stored_bytes};
 
     #[test]
     fn escapes_and_base64_are_counted() {
@@ -41,5 +62,24 @@ mod tests {
         // {"image":{"mime":"a/b","bytes":"..."}}: 35 bytes around four thirds of the bytes.
         let image = Part::Image(Media { mime: "a/b".to_owned(), bytes: vec![255; 3_000] });
         assert_eq!(stored_bytes(&image), 35 + 4_000);
+    }
+
+    /// Number of values of a JSON text, counted by the parser.
+    fn count(value: &Value) -> usize {
+        1 + match value {
+            Value::Array(items) => items.iter().map(count).sum(),
+            Value::Object(map) => map.values().map(count).sum(),
+            _ => 0,
+        }
+    }
+
+    #[test]
+    fn the_bound_of_values_holds() {
+        let quoted = r#"["a: b, {c}", "\", ",", "",,,,,,,,,,"]"#;
+        for text in ["0", "[]", "[0, [1, [2]], {}]", r#"{"a": {"b": [1, 2]}, "c": "d"}"#, quoted] {
+            let values = count(&serde_json::from_str(text).unwrap());
+            let bound = json_values_at_most(text.as_bytes());
+            assert!((values..=2 * values).contains(&bound), "{text}: {values}, {bound}");
+        }
     }
 }
