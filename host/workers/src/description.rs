@@ -1,13 +1,20 @@
 //! What a worker must know of a run or of a server before it plays: versions, files and seats.
 
 use std::path::{Component, Path};
+use std::sync::Arc;
 
+use gymkhana_orchestration::{Classify, Reporter, RunResult};
 use gymkhana_record::EPISODE_SCHEMA;
 use gymkhana_registry::{Digest, contract};
 use serde::{Deserialize, Serialize};
 
+use crate::bus::Bus;
+use crate::dropped::Dropped;
+use crate::reply::Owner;
+use crate::signature::OwnerKey;
+
 /// Version of the messages on the bus.
-const PROTOCOL: u32 = 4;
+const PROTOCOL: u32 = 5;
 
 /// Versions of a program; a worker's are those of the trainer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +118,8 @@ pub(crate) struct Description {
     pub versions: Versions,
     /// Life of the trainer or the server.
     pub epoch: String,
+    /// Public key with which it signs jobs, replies and requests in this life.
+    pub key: String,
     /// Files of the run's folder that its episodes depend on.
     pub files: Vec<FileEntry>,
     /// Players of the seats; empty for a server.
@@ -127,6 +136,9 @@ pub(crate) enum DescriptionError {
     /// It is not a description.
     #[error(transparent)]
     Malformed(#[from] serde_json::Error),
+    /// It names no key, so that nothing could be known to come from its trainer or server.
+    #[error("`key` is not the public key of a user's NKey")]
+    Key,
     /// A number is out of range: anyone on the bus can write one.
     #[error("`{field}` is {value}, and must be {least} to {most}")]
     Range {
@@ -154,6 +166,9 @@ impl Description {
             }
             Err(DescriptionError::Range { field, value, least, most })
         };
+        if OwnerKey::parse(&description.key).is_none() {
+            return Err(DescriptionError::Key);
+        }
         within("lease_ms", description.lease_ms, 1, 86_400_000)?;
         within("places", description.places.unwrap_or(1) as u64, 1, 1_000_000)?;
         within("seats", description.seats.len() as u64, 0, 1024)?;
@@ -167,6 +182,15 @@ impl Description {
             }
         }
         Ok(description)
+    }
+
+    /// The trainer or server, for questions over this connection.
+    ///
+    /// # Errors
+    /// If the description has no key, which [`parse`](Self::parse) refuses.
+    pub fn owner(&self, bus: &Bus, reporter: &Arc<dyn Reporter>) -> RunResult<Arc<Owner>> {
+        let key = OwnerKey::parse(&self.key).ok_or(DescriptionError::Key).user_error()?;
+        Ok(Arc::new(Owner { client: bus.client.clone(), key, dropped: Dropped::new(reporter) }))
     }
 
     /// Digest of all files, which tells a worker's plugins and settings from others.
@@ -197,6 +221,7 @@ mod tests {
             versions: Versions::own(),
             epoch: "e".to_owned(),
             files: vec![FileEntry { path: "run.toml".to_owned(), digest: Digest::of(b""), bytes: 9 }],
+            key: crate::signature::Signer::temporary().public_key(),
             seats: vec![seat],
             places: Some(8),
             lease_ms: 60_000,
@@ -208,6 +233,7 @@ mod tests {
         };
         assert_eq!(parse(&|_| {}).as_ref(), Ok(&sound));
         for (change, field) in [
+            (&(|own: &mut Description| own.key.make_ascii_lowercase()) as &dyn Fn(&mut Description), "`key` is not"),
             (&(|own: &mut Description| own.places = Some(0)) as &dyn Fn(&mut Description), "`places` is 0"),
             (&|own| own.lease_ms = u64::MAX, "`lease_ms` is 18446744073709551615"),
             (&|own| own.lease_ms = 0, "`lease_ms` is 0"),

@@ -25,6 +25,7 @@
 
 pub mod bus;
 mod description;
+mod dropped;
 mod files;
 mod front;
 mod limits;
@@ -32,6 +33,7 @@ mod messages;
 mod objects;
 mod parcel;
 mod publication;
+mod reply;
 mod signature;
 mod signed;
 mod trainer;

@@ -123,6 +123,21 @@ pub(crate) enum CallRefusal {
     StopTexts { found: u64, most: u64 },
     #[error("the stop texts of a policy call have {found} bytes, above the limit of {most}")]
     StopBytes { found: u64, most: u64 },
+    #[error("the worker's key is not one of the trainer's --worker-keys")]
+    Key,
+}
+
+impl CallRefusal {
+    /// The change that lets the call pass.
+    pub fn hint(self) -> &'static str {
+        match self {
+            Self::StopTokens { .. } | Self::StopTexts { .. } | Self::StopBytes { .. } => {
+                "use fewer stop texts in the run file"
+            }
+            Self::Name { .. } | Self::Delivery { .. } => "use the trainer's version of `host`",
+            Self::Key => "start the worker with --key, and add its key at the trainer if the worker is yours",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -57,9 +57,12 @@ pub(crate) enum Direction {
 /// Reason why a parcel is not read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ParcelError {
-    /// It is wrong.
+    /// Its sender made it wrong.
     #[error("{0}")]
     Refused(String),
+    /// It was damaged, or another program sent it.
+    #[error("{0}")]
+    Damaged(String),
     /// The bus is away, or does not have its parts.
     #[error("{0}")]
     Away(String),
@@ -67,7 +70,7 @@ pub(crate) enum ParcelError {
 
 impl From<SignatureRefusal> for ParcelError {
     fn from(refusal: SignatureRefusal) -> Self {
-        Self::Refused(refusal.to_string())
+        Self::Damaged(refusal.to_string())
     }
 }
 
@@ -97,6 +100,8 @@ impl Parts {
 pub(crate) struct ParcelOffice {
     pub bus: Bus,
     pub names: Names,
+    /// Signs what is written here.
+    pub signer: Signer,
 }
 
 impl ParcelOffice {
@@ -109,7 +114,6 @@ impl ParcelOffice {
         direction: Direction,
         (worker, place, number): (&str, PlaceId, u64),
         parts: &Parts,
-        key: Option<&Signer>,
     ) -> Result<Bytes, PutError> {
         let joined = parts.joined();
         let header = ParcelHeader {
@@ -127,12 +131,11 @@ impl ParcelOffice {
         } else {
             &joined
         };
-        let subject = self.names.places(worker);
-        let sign = |text: &[u8]| key.and_then(|key| key.sign(&subject, text));
-        encode_signed(&header, inline, sign).map_err(|error| PutError::Refused(error.to_string()))
+        let message = encode_signed(&self.names.places(worker), &header, inline, &self.signer);
+        message.map_err(|error| PutError::Refused(error.to_string()))
     }
 
-    /// Header of a message, which came from or to this worker. With `keys`, it must be signed.
+    /// Header and body of a message, which came from or to this worker and is signed by one of the keys.
     ///
     /// # Errors
     /// If it is malformed, another worker's, too large, or not signed by one of the keys.
@@ -142,10 +145,10 @@ impl ParcelOffice {
         worker: &str,
         keys: &WorkerKeys,
     ) -> Result<(ParcelHeader, &'a [u8]), ParcelError> {
-        let malformed = || ParcelError::Refused("it sent a malformed message".to_owned());
-        let SignedMessage { header, text, signature, body } =
-            decode_signed::<ParcelHeader>(message).ok_or_else(malformed)?;
-        keys.check(&self.names.places(worker), text, signature.as_ref())?;
+        let malformed = || ParcelError::Damaged("it is malformed".to_owned());
+        let signed = decode_signed::<ParcelHeader>(message).ok_or_else(malformed)?;
+        signed.key(keys, &self.names.places(worker))?;
+        let SignedMessage { header, body, .. } = signed;
         if header.worker != worker {
             return Err(ParcelError::Refused("it sent a message of another worker".to_owned()));
         }
@@ -167,7 +170,9 @@ impl ParcelOffice {
     ) -> Result<Parts, ParcelError> {
         let bytes = if header.in_object { self.fetch(direction, header).await? } else { inline.to_vec() };
         if Digest::of(&bytes) != header.digest {
-            return Err(ParcelError::Refused("it sent a message that is not the one of its digest".to_owned()));
+            // The message is what its sender signed; others may write to the bucket.
+            let why = "it sent a message that is not the one of its digest".to_owned();
+            return Err(if header.in_object { ParcelError::Damaged(why) } else { ParcelError::Refused(why) });
         }
         let wrong = || ParcelError::Refused("it sent a message of another size than it says".to_owned());
         Parts::split(bytes, header.parts).ok_or_else(wrong)

@@ -13,6 +13,7 @@ use gymkhana_orchestration::{Classify, RunResult};
 use crate::bus::{Bus, Names, RUNS, RunKey};
 use crate::description::Description;
 use crate::files;
+use crate::signature::Signer;
 
 /// Code of the bus for what it does not have.
 pub(crate) const NOT_FOUND: usize = 404;
@@ -33,6 +34,8 @@ pub(crate) struct Publication {
     /// Folder with the files.
     pub folder: PathBuf,
     pub description: Description,
+    /// Signs what goes to workers; the description has its public key.
+    pub signer: Signer,
 }
 
 impl Publication {

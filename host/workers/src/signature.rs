@@ -1,22 +1,29 @@
-//! Signatures of results: a trainer that has the keys of its workers takes results of no others.
+//! Signatures of messages on the bus.
 //!
-//! Keys are NKeys of users, as `nsc` and `nk` write them: Ed25519 in base 32. A signature covers the subject of the results,
-//! which names the run and the life of its trainer, and the header, which names the job, the delivery and the digest of the
-//! records.
+//! Keys are NKeys of users, as `nsc` and `nk` write them: Ed25519 in base 32. A worker signs its results, policy calls,
+//! heartbeats and answers with its own key, or with one that it makes when it starts; the signature covers the subject, which
+//! names the run and the life of its trainer, the header and the body. A trainer or server signs its jobs, replies and requests
+//! with the key that its description names; a reply covers the digest of its request, so that it answers no other message.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use gymkhana_orchestration::{Classify, RunError, RunResult};
+use gymkhana_registry::Digest;
 use nkeys::{KeyPair, KeyPairType};
 
-/// First line of what is signed.
-const PURPOSE: &[u8] = b"gymkhana result 1\n";
+/// First line of what a worker signs.
+const MESSAGE: &[u8] = b"gymkhana message 2\n";
+/// First line of what a trainer or server signs.
+const STATEMENT: &[u8] = b"gymkhana statement 1\n";
+/// Most workers whose keys are remembered.
+const MOST_SENDERS: usize = 1 << 16;
 
-/// Signature of a result, with the public key that made it.
+/// Signature of a message, with the public key that made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Signature {
     pub key: String,
@@ -30,6 +37,7 @@ pub(crate) enum SignatureRefusal {
     Missing,
     #[error("key {0} is not one of the trainer's --worker-keys\nhint: add the key there, if the worker is yours")]
     Unknown(String),
+    /// It was damaged, or another program sent it in the name of a worker.
     #[error("its signature does not belong to it")]
     Wrong,
 }
@@ -47,6 +55,12 @@ impl std::fmt::Debug for Signer {
 }
 
 impl Signer {
+    /// A new key, which is written nowhere.
+    #[must_use]
+    pub fn temporary() -> Self {
+        Self { pair: Arc::new(KeyPair::new_user()) }
+    }
+
     /// Reads the seed of a key.
     ///
     /// # Errors
@@ -83,14 +97,46 @@ impl Signer {
         self.pair.public_key()
     }
 
-    /// Signs a header that is sent to this subject; `None` if the key cannot sign.
-    pub(crate) fn sign(&self, subject: &str, header: &[u8]) -> Option<Signature> {
-        let bytes = self.pair.sign(&signed(subject, header)).ok()?.try_into().ok()?;
+    /// Signs a header and a body that are sent to this subject; `None` if the key cannot sign.
+    pub(crate) fn sign(&self, subject: &str, header: &[u8], body: &[u8]) -> Option<Signature> {
+        let bytes = self.pair.sign(&signed(subject, header, body)).ok()?.try_into().ok()?;
         Some(Signature { key: self.public_key(), bytes })
+    }
+
+    /// A message of a trainer or server about `about`: the signature, then the body. `None` if the key cannot sign.
+    pub(crate) fn state(&self, about: &Digest, body: &[u8]) -> Option<Bytes> {
+        let signature = self.pair.sign(&stated(about, body)).ok()?;
+        Some([&signature, body].concat().into())
     }
 }
 
-/// Public keys of the workers whose results a trainer takes; results of all workers count without any.
+/// Public key of a trainer or server.
+#[derive(Clone)]
+pub(crate) struct OwnerKey {
+    text: String,
+    pair: Arc<KeyPair>,
+}
+
+impl OwnerKey {
+    /// The key of this text; `None` if it is not the public key of a user.
+    pub fn parse(text: &str) -> Option<Self> {
+        let pair = KeyPair::from_public_key(text).ok().filter(|pair| pair.key_pair_type() == KeyPairType::User)?;
+        Some(Self { text: text.to_owned(), pair: Arc::new(pair) })
+    }
+
+    /// The body of a message that this trainer or server sent about `about`; `None` for every other message.
+    pub fn read<'m>(&self, about: &Digest, message: &'m [u8]) -> Option<&'m [u8]> {
+        let (signature, body) = message.split_at_checked(64)?;
+        self.pair.verify(&stated(about, body), signature).ok().map(|()| body)
+    }
+
+    /// The set with this key alone.
+    pub fn alone(&self) -> WorkerKeys {
+        WorkerKeys::only(&self.text)
+    }
+}
+
+/// Public keys of the workers whose messages a trainer or server takes; without any, those of all workers that sign them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkerKeys {
     known: Option<BTreeSet<String>>,
@@ -121,25 +167,56 @@ impl WorkerKeys {
         Ok(Self { known: Some(known) })
     }
 
-    /// Checks the signature of a header that came to this subject.
-    pub(crate) fn check(
+    /// This key alone.
+    pub(crate) fn only(key: &str) -> Self {
+        Self { known: Some(BTreeSet::from([key.to_owned()])) }
+    }
+
+    /// Checks the signature of a header and a body that came to this subject; returns the key.
+    ///
+    /// # Errors
+    /// If the message was altered. With known keys, also if it has no signature, or one of another key.
+    pub(crate) fn check<'s>(
         &self,
         subject: &str,
-        header: &[u8],
-        signature: Option<&Signature>,
-    ) -> Result<(), SignatureRefusal> {
-        let Some(known) = &self.known else { return Ok(()) };
-        let signature = signature.ok_or(SignatureRefusal::Missing)?;
-        if !known.contains(&signature.key) {
-            return Err(SignatureRefusal::Unknown(signature.key.chars().take(64).collect()));
+        (header, body): (&[u8], &[u8]),
+        signature: Option<&'s Signature>,
+    ) -> Result<&'s str, SignatureRefusal> {
+        let unsigned = if self.known.is_some() { SignatureRefusal::Missing } else { SignatureRefusal::Wrong };
+        let Signature { key, bytes } = signature.ok_or(unsigned)?;
+        let pair = KeyPair::from_public_key(key).map_err(|_| SignatureRefusal::Wrong)?;
+        pair.verify(&signed(subject, header, body), bytes).map_err(|_| SignatureRefusal::Wrong)?;
+        match &self.known {
+            Some(known) if !known.contains(key) => Err(SignatureRefusal::Unknown(key.chars().take(64).collect())),
+            _ => Ok(key),
         }
-        let pair = KeyPair::from_public_key(&signature.key).map_err(|_| SignatureRefusal::Wrong)?;
-        pair.verify(&signed(subject, header), &signature.bytes).map_err(|_| SignatureRefusal::Wrong)
     }
 }
 
-fn signed(subject: &str, header: &[u8]) -> Vec<u8> {
-    [PURPOSE, subject.as_bytes(), b"\n", header].concat()
+/// The key of each worker that was heard: that of its first message.
+#[derive(Debug, Default)]
+pub(crate) struct Senders(HashMap<String, String>);
+
+impl Senders {
+    /// Whether a message of this key may be one of the worker, whose first message decides.
+    pub fn is_own(&mut self, worker: &str, key: &str) -> bool {
+        if let Some(own) = self.0.get(worker) {
+            return own == key;
+        }
+        if self.0.len() >= MOST_SENDERS {
+            self.0.clear();
+        }
+        self.0.insert(worker.to_owned(), key.to_owned());
+        true
+    }
+}
+
+fn signed(subject: &str, header: &[u8], body: &[u8]) -> Vec<u8> {
+    [MESSAGE, subject.as_bytes(), b"\n", header, b"\n", Digest::of(body).to_string().as_bytes()].concat()
+}
+
+fn stated(about: &Digest, body: &[u8]) -> Vec<u8> {
+    [STATEMENT, about.to_string().as_bytes(), b"\n", Digest::of(body).to_string().as_bytes()].concat()
 }
 
 #[cfg(test)]
@@ -155,26 +232,64 @@ mod tests {
     }
 
     #[test]
-    fn results_of_known_keys_count_and_no_others() {
+    fn messages_of_known_keys_count_and_no_others() {
         let folder = tempfile::tempdir().unwrap();
         let own = Signer::create(&folder.path().join("own")).unwrap();
-        let other = Signer::create(&folder.path().join("other")).unwrap();
+        let other = Signer::temporary();
         let known = keys(folder.path(), &format!("# workers\n\n{} the first machine\n", own.public_key())).unwrap();
-        let signature = own.sign(SUBJECT, b"header").unwrap();
-        assert_eq!(known.check(SUBJECT, b"header", Some(&signature)), Ok(()));
-        // Another header, another run, another key in the same signature.
-        assert_eq!(known.check(SUBJECT, b"Header", Some(&signature)), Err(SignatureRefusal::Wrong));
-        assert_eq!(known.check("gymkhana.run.results.2", b"header", Some(&signature)), Err(SignatureRefusal::Wrong));
-        let foreign = other.sign(SUBJECT, b"header").unwrap();
-        assert_eq!(known.check(SUBJECT, b"header", Some(&foreign)), Err(SignatureRefusal::Unknown(other.public_key())));
-        let forged = Signature { key: own.public_key(), ..foreign };
-        assert_eq!(known.check(SUBJECT, b"header", Some(&forged)), Err(SignatureRefusal::Wrong));
-        assert_eq!(known.check(SUBJECT, b"header", None), Err(SignatureRefusal::Missing));
-        assert_eq!(
-            WorkerKeys::default().check(SUBJECT, b"header", None),
-            Ok(()),
-            "a run without keys takes all results"
-        );
+        let check = |keys: &WorkerKeys, subject: &str, message, signature: Option<&Signature>| {
+            keys.check(subject, message, signature).map(str::to_owned)
+        };
+        let (header, body) = (&b"header"[..], &b"body"[..]);
+        let signature = own.sign(SUBJECT, header, body).unwrap();
+        assert_eq!(check(&known, SUBJECT, (header, body), Some(&signature)), Ok(own.public_key()));
+        // Another header, another body, another run, another key in the same signature.
+        let wrong = Err(SignatureRefusal::Wrong);
+        assert_eq!(check(&known, SUBJECT, (b"Header", body), Some(&signature)), wrong);
+        assert_eq!(check(&known, SUBJECT, (header, b"Body"), Some(&signature)), wrong);
+        assert_eq!(check(&known, "gymkhana.run.results.2", (header, body), Some(&signature)), wrong);
+        let foreign = other.sign(SUBJECT, header, body).unwrap();
+        let unknown = Err(SignatureRefusal::Unknown(other.public_key()));
+        assert_eq!(check(&known, SUBJECT, (header, body), Some(&foreign)), unknown);
+        let forged = Signature { key: own.public_key(), ..foreign.clone() };
+        assert_eq!(check(&known, SUBJECT, (header, body), Some(&forged)), wrong);
+        assert_eq!(check(&known, SUBJECT, (header, body), None), Err(SignatureRefusal::Missing));
+        // A run without keys takes what any worker signed, as it was signed.
+        let all = WorkerKeys::default();
+        assert_eq!(check(&all, SUBJECT, (header, body), Some(&foreign)), Ok(other.public_key()));
+        assert_eq!(check(&all, SUBJECT, (header, b"Body"), Some(&foreign)), wrong);
+        assert_eq!(check(&all, SUBJECT, (header, body), None), wrong);
+    }
+
+    #[test]
+    fn a_worker_keeps_the_key_of_its_first_message() {
+        let mut senders = Senders::default();
+        for (worker, key, is_own) in [("a", "A", true), ("b", "B", true), ("a", "B", false), ("a", "A", true)] {
+            assert_eq!(senders.is_own(worker, key), is_own, "{worker} {key}");
+        }
+        for number in 0..MOST_SENDERS {
+            senders.is_own(&number.to_string(), "A");
+        }
+        assert!(senders.0.len() <= MOST_SENDERS);
+    }
+
+    #[test]
+    fn a_reply_answers_its_own_request_and_no_other() {
+        let trainer = Signer::temporary();
+        let (own, other) = (trainer.public_key(), Signer::temporary().public_key());
+        let (own, other) = (OwnerKey::parse(&own).unwrap(), OwnerKey::parse(&other).unwrap());
+        let (request, altered) = (Digest::of(b"request"), Digest::of(b"requesT"));
+        let reply = trainer.state(&request, b"body").unwrap();
+        assert_eq!(own.read(&request, &reply), Some(&b"body"[..]));
+        assert_eq!(own.read(&altered, &reply), None, "a reply to a copy of the request with another bit");
+        assert_eq!(other.read(&request, &reply), None, "another trainer");
+        for place in 0..reply.len() {
+            let mut flipped = reply.to_vec();
+            flipped[place] ^= 1;
+            assert_eq!(own.read(&request, &flipped), None, "byte {place}");
+        }
+        assert_eq!(own.read(&request, b"short"), None);
+        assert!(OwnerKey::parse("UABC").is_none());
     }
 
     #[test]

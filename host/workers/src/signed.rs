@@ -1,25 +1,25 @@
-//! Messages with a header that may be signed, and a body: results of groups, heartbeats, and answers about sessions.
+//! Signed messages with a header and a body: results of groups, policy calls, heartbeats, and requests and answers about
+//! sessions.
 
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::signature::Signature;
+use crate::signature::{Signature, SignatureRefusal, Signer, WorkerKeys};
 
 /// Longest header, in bytes.
 pub(crate) const MOST_HEADER_BYTES: usize = 64 << 10;
 
-/// A message: the length of its header (u32, little-endian), the header, the length of the public key (u8; 0 without a
-/// signature), the key, the signature, the body.
-///
-/// `sign` gets the header as it is sent.
+/// A message to this subject: the length of its header (u32, little-endian), the header, the length of the public key (u8; 0
+/// without a signature), the key, the signature, the body.
 pub(crate) fn encode_signed(
+    subject: &str,
     header: &impl Serialize,
     body: &[u8],
-    sign: impl FnOnce(&[u8]) -> Option<Signature>,
+    signer: &Signer,
 ) -> Result<Bytes, serde_json::Error> {
     let header = serde_json::to_vec(header)?;
-    let signature = sign(&header);
+    let signature = signer.sign(subject, &header, body);
     let mut message = Vec::with_capacity(4 + header.len() + 1 + 128 + body.len());
     message.extend((header.len() as u32).to_le_bytes());
     message.extend(header);
@@ -43,6 +43,16 @@ pub(crate) struct SignedMessage<'a, H> {
     pub text: &'a [u8],
     pub signature: Option<Signature>,
     pub body: &'a [u8],
+}
+
+impl<H> SignedMessage<'_, H> {
+    /// The key that signed the message for this subject.
+    ///
+    /// # Errors
+    /// If the keys do not take it.
+    pub fn key(&self, keys: &WorkerKeys, subject: &str) -> Result<&str, SignatureRefusal> {
+        keys.check(subject, (self.text, self.body), self.signature.as_ref())
+    }
 }
 
 /// Parts of a message. A header of more than [`MOST_HEADER_BYTES`] is not parsed.
@@ -83,18 +93,24 @@ mod tests {
             records: Digest::of(b"records"),
             object: None,
         };
-        let signature = Signature { key: "U".repeat(56), bytes: [7; 64] };
-        for signature in [None, Some(signature)] {
-            let message = encode_signed(&header, b"records", |_| signature.clone()).unwrap();
-            let offered = decode_signed::<ResultHeader>(&message).unwrap();
-            assert_eq!((&offered.header, &offered.signature, offered.body), (&header, &signature, &b"records"[..]));
-            assert_eq!(offered.text, serde_json::to_vec(&header).unwrap());
-            for cut in [0, 3, 10, offered.text.len() + 4] {
-                assert_eq!(decode_signed::<ResultHeader>(&message[..cut]), None, "{cut}");
-            }
+        let (signer, keys) = (Signer::temporary(), WorkerKeys::default());
+        let message = encode_signed("results", &header, b"records", &signer).unwrap();
+        let offered = decode_signed::<ResultHeader>(&message).unwrap();
+        assert_eq!((&offered.header, offered.body), (&header, &b"records"[..]));
+        assert_eq!(offered.text, serde_json::to_vec(&header).unwrap());
+        assert_eq!(offered.key(&keys, "results"), Ok(&signer.public_key()[..]));
+        assert_eq!(offered.key(&keys, "policy"), Err(SignatureRefusal::Wrong));
+        for cut in [0, 3, 10, offered.text.len() + 4] {
+            assert_eq!(decode_signed::<ResultHeader>(&message[..cut]), None, "{cut}");
+        }
+        for place in 0..message.len() {
+            let mut flipped = message.to_vec();
+            flipped[place] ^= 1;
+            let found = decode_signed::<ResultHeader>(&flipped);
+            assert!(found.is_none_or(|found| found.key(&keys, "results").is_err()), "byte {place}");
         }
         let long = ResultHeader { end: JobEnd::Failed("why".repeat(MOST_HEADER_BYTES / 3)), ..header };
-        let message = encode_signed(&long, b"records", |_| None).unwrap();
+        let message = encode_signed("results", &long, b"records", &signer).unwrap();
         assert_eq!(decode_signed::<ResultHeader>(&message), None, "a long header");
     }
 }

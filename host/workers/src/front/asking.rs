@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use async_nats::{Message, StatusCode};
+use async_nats::StatusCode;
 use bytes::Bytes;
 use futures::StreamExt;
 use gymkhana_serve::error::{ErrorKind, ServeError};
@@ -17,6 +17,7 @@ use super::Front;
 use super::roster::{Gone, TakenPlace};
 use crate::objects::PutError;
 use crate::parcel::{Direction, ParcelError, ParcelHeader, Parts};
+use crate::signature::WorkerKeys;
 
 /// Time after which a request without an answer is sent again.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -52,14 +53,16 @@ struct Address {
     id: String,
     /// Its name in messages.
     name: String,
+    /// The key of its answers.
+    key: WorkerKeys,
     place: PlaceId,
     gone: watch::Receiver<Gone>,
 }
 
 impl TakenWorkerPlace {
     pub fn new(front: Arc<Front>, taken: TakenPlace, place: u64) -> Self {
-        let TakenPlace { worker: id, name, gone } = taken;
-        let address = Address { front, id, name, place: PlaceId(place), gone };
+        let TakenPlace { worker: id, name, key, gone } = taken;
+        let address = Address { front, id, name, key: WorkerKeys::only(&key), place: PlaceId(place), gone };
         Self { address: Arc::new(address), next: AtomicU64::new(0) }
     }
 
@@ -113,6 +116,12 @@ impl Address {
         PlaceLost { worker: self.name.clone(), why: why.to_owned() }
     }
 
+    /// The loss of a worker that gets no further requests.
+    fn expelled(&self, why: &str) -> NotAsked {
+        self.front.expel(&self.id, why);
+        NotAsked::Lost(self.lost(&format!("was refused: {why}")))
+    }
+
     async fn ask(&self, number: u64, request: PlaceRequest) -> Result<PlaceAnswer, NotAsked> {
         let mut gone = self.gone.clone();
         let gone = async {
@@ -129,18 +138,20 @@ impl Address {
     async fn until_answered(&self, number: u64, request: PlaceRequest) -> Result<PlaceAnswer, NotAsked> {
         let message = self.pack(number, request).await.map_err(NotAsked::Unsent)?;
         loop {
-            match self.send(message.clone()).await {
-                Sent::Answered(answer) => match self.read(number, &answer).await {
+            match self.send(number, message.clone()).await {
+                Sent::Answered(header, body) => match self.read(&header, &body).await {
                     Ok(answer) => return Ok(answer),
-                    Err(ParcelError::Refused(why)) => {
-                        self.front.expel(&self.id, &why);
-                        return Err(NotAsked::Lost(self.lost(&format!("was refused: {why}"))));
+                    Err(ParcelError::Refused(why)) => return Err(self.expelled(&why)),
+                    Err(ParcelError::Damaged(why)) => {
+                        self.front.dropped.add("an answer", &why);
+                        tokio::time::sleep(AGAIN).await;
                     }
                     Err(ParcelError::Away(why)) => {
                         tracing::debug!("an answer of worker {} was not read: {why}", self.name);
                         tokio::time::sleep(AWAY).await;
                     }
                 },
+                Sent::Refused(why) => return Err(self.expelled(&why)),
                 Sent::Away => tokio::time::sleep(AWAY).await,
                 Sent::Silent => {}
             }
@@ -158,7 +169,7 @@ impl Address {
         let address = (&*self.id, self.place, number);
         let deadline = Instant::now() + STORING;
         loop {
-            match self.front.office.pack(Direction::ToWorker, address, &parts, None).await {
+            match self.front.office.pack(Direction::ToWorker, address, &parts).await {
                 Ok(message) => return Ok(message),
                 Err(PutError::Away(why)) if Instant::now() < deadline => {
                     tracing::debug!("a request for worker {} was not stored: {why}", self.name);
@@ -169,30 +180,36 @@ impl Address {
         }
     }
 
-    /// Sends a request once.
-    async fn send(&self, message: Bytes) -> Sent {
+    /// Sends a request once. Answers that are not the worker's, or to other requests, are dropped.
+    async fn send(&self, number: u64, message: Bytes) -> Sent {
         let (client, subject) = (&self.front.office.bus.client, self.front.office.names.places(&self.id));
         let inbox = client.new_inbox();
         let Ok(mut answers) = client.subscribe(inbox.clone()).await else { return Sent::Away };
         if client.publish_with_reply(subject, inbox, message).await.is_err() {
             return Sent::Away;
         }
-        match tokio::time::timeout(AGAIN, answers.next()).await {
-            Ok(Some(answer)) if answer.status == Some(StatusCode::NO_RESPONDERS) => Sent::Away,
-            Ok(Some(answer)) => Sent::Answered(answer),
-            Ok(None) => Sent::Away,
-            Err(_) => Sent::Silent,
-        }
+        let answered = async {
+            while let Some(answer) = answers.next().await {
+                if answer.status == Some(StatusCode::NO_RESPONDERS) {
+                    return Sent::Away;
+                }
+                match self.front.office.header(&answer.payload, &self.id, &self.key) {
+                    Ok((header, body)) if (header.place, header.number) == (self.place, number) => {
+                        return Sent::Answered(Box::new(header), answer.payload.slice_ref(body));
+                    }
+                    Ok(_) => self.front.dropped.add("an answer", "it is the answer to another request"),
+                    Err(ParcelError::Refused(why)) => return Sent::Refused(why),
+                    Err(error) => self.front.dropped.add("an answer", &error.to_string()),
+                }
+            }
+            Sent::Away
+        };
+        tokio::time::timeout(AGAIN, answered).await.unwrap_or(Sent::Silent)
     }
 
-    async fn read(&self, number: u64, message: &Message) -> Result<PlaceAnswer, ParcelError> {
-        let (office, keys) = (&self.front.office, &self.front.keys);
-        let (header, inline) = office.header(&message.payload, &self.id, keys)?;
-        if (header.place, header.number) != (self.place, number) {
-            return Err(ParcelError::Refused("it sent the answer to another request".to_owned()));
-        }
-        let _room = self.room(&header).await;
-        let Parts([outcome, data, plugins]) = office.parts(Direction::ToServer, &header, inline).await?;
+    async fn read(&self, header: &ParcelHeader, body: &[u8]) -> Result<PlaceAnswer, ParcelError> {
+        let _room = self.room(header).await;
+        let Parts([outcome, data, plugins]) = self.front.office.parts(Direction::ToServer, header, body).await?;
         let malformed = |error| ParcelError::Refused(format!("it sent a malformed answer: {error}"));
         let outcome: EpisodeOutcome = serde_json::from_slice(&outcome).map_err(malformed)?;
         Ok(PlaceAnswer { outcome, data: data[..].into(), plugins: plugins[..].into() })
@@ -228,7 +245,9 @@ enum NotAsked {
 
 /// What came of a request that was sent once.
 enum Sent {
-    Answered(Message),
+    Answered(Box<ParcelHeader>, Bytes),
+    /// The worker signed what it must not send.
+    Refused(String),
     /// The worker or the bus has no connection.
     Away,
     /// No answer came in time; the worker may still be at work.

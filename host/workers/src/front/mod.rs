@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use async_nats::connection::State as Connection;
 use async_nats::{Message, Subscriber};
-use bytes::Bytes;
 use futures::StreamExt;
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
 use gymkhana_registry::Digest;
@@ -22,11 +21,13 @@ use tokio::task::JoinHandle;
 
 use crate::bus::{Bus, BusSettings, Names, RunKey};
 use crate::description::{Description, Versions, Work};
+use crate::dropped::Dropped;
 use crate::files;
 use crate::parcel::ParcelOffice;
 use crate::publication::{Publication, new_epoch};
-use crate::signature::WorkerKeys;
-use crate::signed::{SignedMessage, decode_signed};
+use crate::reply::ReplyTo;
+use crate::signature::{SignatureRefusal, Signer, WorkerKeys};
+use crate::signed::decode_signed;
 use asking::{LargeParcels, TakenWorkerPlace};
 use beat::{Beat, BeatAnswer};
 use roster::{GoneWorker, News, Roster};
@@ -65,6 +66,7 @@ struct Front {
     files: Digest,
     lease: Duration,
     large: LargeParcels,
+    dropped: Dropped,
     /// Threads with the connection to the bus.
     host: Handle,
     reporter: Arc<dyn Reporter>,
@@ -87,7 +89,12 @@ impl SessionFront {
         let publication = publication(bus, run, write, settings.lease, folder.path())?;
         publication.clear().await;
         let front = Arc::new(Front {
-            office: ParcelOffice { bus: publication.bus.clone(), names: publication.names.clone() },
+            office: ParcelOffice {
+                bus: publication.bus.clone(),
+                names: publication.names.clone(),
+                signer: publication.signer.clone(),
+            },
+            dropped: Dropped::new(&reporter),
             keys: settings.keys,
             roster: Mutex::new(Roster::new(settings.lease, Instant::now())),
             files: publication.description.files_digest(),
@@ -143,18 +150,19 @@ fn publication(
 ) -> RunResult<Publication> {
     let folder = folder.join("catalog");
     write(&folder)?;
-    let epoch = new_epoch()?;
+    let (epoch, signer) = (new_epoch()?, Signer::temporary());
     let description = Description {
         work: Work::Sessions,
         versions: Versions::own(),
         epoch: epoch.clone(),
+        key: signer.public_key(),
         files: files::list(&folder)?,
         seats: vec![],
         places: None,
         lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
     };
     let names = Names::new(run.clone(), epoch);
-    Ok(Publication { bus, run, names, folder, description })
+    Ok(Publication { bus, run, names, folder, description, signer })
 }
 
 /// Publishes the catalog again whenever the bus has lost it.
@@ -183,40 +191,41 @@ impl Front {
             tokio::select! {
                 biased;
                 _ = &mut stopped => return,
-                Some(question) = alive.next() => self.reply(question, Bytes::new()).await,
+                Some(question) = alive.next() => self.reply(ReplyTo::of(&question), &[]).await,
                 Some(beat) = beats.next() => self.beat(beat).await,
                 _ = clock.tick() => self.look(),
             }
         }
     }
 
-    async fn reply(&self, message: Message, answer: Bytes) {
-        if let Some(reply) = message.reply {
-            // The worker asks again.
-            let _ = self.office.bus.client.publish(reply, answer).await;
-        }
+    async fn reply(&self, reply: Option<ReplyTo>, body: &[u8]) {
+        let Some(reply) = reply else { return };
+        let Some(answer) = reply.sign(&self.office.signer, body) else { return };
+        reply.send(&self.office.bus.client, answer).await;
     }
 
     async fn beat(&self, message: Message) {
-        let Some(SignedMessage { header: beat, text, signature, .. }) = decode_signed::<Beat>(&message.payload) else {
-            tracing::debug!("a malformed heartbeat is ignored");
-            return;
+        let Some(signed) = decode_signed::<Beat>(&message.payload) else {
+            return self.dropped.add("a heartbeat", "it is malformed");
         };
-        let signed = self.keys.check(&self.office.names.beats(), text, signature.as_ref());
-        let refusal = signed.err().map(|refusal| refusal.to_string()).or_else(|| beat.refusal(&self.files));
-        let answer = match refusal {
-            Some(why) => {
-                self.warn_refused(&beat, &why);
-                BeatAnswer::Refused(why)
-            }
-            None => {
-                let (answer, news) = self.roster().hear(&beat, Instant::now());
-                self.tell(&beat, news);
-                answer
-            }
+        let beat = &signed.header;
+        let answer = match signed.key(&self.keys, &self.office.names.beats()) {
+            Err(wrong @ SignatureRefusal::Wrong) => return self.dropped.add("a heartbeat", &wrong.to_string()),
+            Err(refusal) => self.refused(beat, refusal.to_string()),
+            Ok(key) => match beat.refusal(&self.files) {
+                Some(why) => self.refused(beat, why),
+                None => {
+                    let heard = self.roster().hear(beat, key, Instant::now());
+                    let Some((answer, news)) = heard else {
+                        return self.dropped.add("a heartbeat", "it has another key than the first of its worker");
+                    };
+                    self.tell(beat, news);
+                    answer
+                }
+            },
         };
         match serde_json::to_vec(&answer) {
-            Ok(text) => self.reply(message, text.into()).await,
+            Ok(text) => self.reply(ReplyTo::of(&message), &text).await,
             Err(error) => tracing::error!(%error, "an answer cannot be written"),
         }
     }
@@ -246,9 +255,10 @@ impl Front {
         self.reporter.warn(&format!("worker {name} {why}{moves}"));
     }
 
-    fn warn_refused(&self, beat: &Beat, why: &str) {
+    fn refused(&self, beat: &Beat, why: String) -> BeatAnswer {
         let name: String = beat.name.chars().take(64).collect();
         self.reporter.warn(&format!("worker {} was refused: {why}", name.escape_debug()));
+        BeatAnswer::Refused(why)
     }
 
     /// Gives no further requests to a worker that sent what it was not asked for.

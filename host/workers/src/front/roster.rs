@@ -22,6 +22,8 @@ pub(crate) struct Roster {
 
 struct KnownWorker {
     name: String,
+    /// Public key of its first beat.
+    key: String,
     places: usize,
     taken: usize,
     heard: Instant,
@@ -34,6 +36,8 @@ struct KnownWorker {
 pub(crate) struct TakenPlace {
     pub worker: String,
     pub name: String,
+    /// Public key that its answers have.
+    pub key: String,
     pub gone: watch::Receiver<Gone>,
 }
 
@@ -57,15 +61,17 @@ impl Roster {
         Self { lease, workers: BTreeMap::new(), looked: now }
     }
 
-    /// Notes a heartbeat of a sound worker. A copy of an earlier one is none.
-    pub fn hear(&mut self, beat: &Beat, now: Instant) -> (BeatAnswer, News) {
+    /// Notes a heartbeat of a sound worker, signed with this key. A copy of an earlier one is none. `None` if the worker has
+    /// another key.
+    pub fn hear(&mut self, beat: &Beat, key: &str, now: Instant) -> Option<(BeatAnswer, News)> {
         let Some(known) = self.workers.get_mut(&beat.worker) else {
             // The first beat of an id joins; a later one is of a worker that was lost.
             if beat.number > 1 || beat.leaves {
-                return (BeatAnswer::Lost, News::Nothing);
+                return Some((BeatAnswer::Lost, News::Nothing));
             }
             let known = KnownWorker {
                 name: beat.name.clone(),
+                key: key.to_owned(),
                 places: beat.places as usize,
                 taken: 0,
                 heard: now,
@@ -73,14 +79,17 @@ impl Roster {
                 gone: watch::Sender::new(None),
             };
             self.workers.insert(beat.worker.clone(), known);
-            return (BeatAnswer::Known, News::Joined);
+            return Some((BeatAnswer::Known, News::Joined));
         };
+        if known.key != key {
+            return None;
+        }
         if beat.number <= known.beat {
-            return (BeatAnswer::Known, News::Nothing);
+            return Some((BeatAnswer::Known, News::Nothing));
         }
         (known.beat, known.heard) = (beat.number, now);
         let left = if beat.leaves { self.remove(&beat.worker, "has left") } else { None };
-        (BeatAnswer::Known, left.map_or(News::Nothing, News::Left))
+        Some((BeatAnswer::Known, left.map_or(News::Nothing, News::Left)))
     }
 
     /// Removes workers without a heartbeat. Time in which this process did not run, or had no connection, does not count.
@@ -113,7 +122,8 @@ impl Roster {
             return None;
         }
         worker.taken += 1;
-        Some(TakenPlace { worker: id.clone(), name: worker.name.clone(), gone: worker.gone.subscribe() })
+        let KnownWorker { name, key, gone, .. } = worker;
+        Some(TakenPlace { worker: id.clone(), name: name.clone(), key: key.clone(), gone: gone.subscribe() })
     }
 
     /// Returns a place.
@@ -137,12 +147,13 @@ mod tests {
     use crate::front::beat::tests::beat;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const KEY: &str = "UKEY";
 
     fn roster(workers: &[(&str, u32)]) -> (Roster, Instant) {
         let now = Instant::now();
         let mut roster = Roster::new(4 * SECOND, now);
         for (id, places) in workers {
-            assert_eq!(roster.hear(&beat(id, *places, 1), now), (BeatAnswer::Known, News::Joined));
+            assert_eq!(roster.hear(&beat(id, *places, 1), KEY, now), Some((BeatAnswer::Known, News::Joined)));
         }
         (roster, now)
     }
@@ -164,14 +175,15 @@ mod tests {
         let place = roster.take().unwrap();
         assert_eq!(place.worker, "a");
         for second in 1..=3 {
-            assert_eq!(roster.hear(&beat("b", 2, 1 + u64::from(second)), begun + second * SECOND).1, News::Nothing);
+            let heard = roster.hear(&beat("b", 2, 1 + u64::from(second)), KEY, begun + second * SECOND);
+            assert_eq!(heard.unwrap().1, News::Nothing);
             assert_eq!(roster.look(begun + second * SECOND, true), vec![]);
         }
         assert_eq!(roster.look(begun + 4 * SECOND, true), [GoneWorker { name: "machine-a".to_owned(), taken: 1 }]);
         assert_eq!(place.gone.borrow().as_deref(), Some("stopped answering"));
         assert_eq!(roster.take().unwrap().worker, "b");
         // It wakes up.
-        assert_eq!(roster.hear(&beat("a", 2, 2), begun + 5 * SECOND).0, BeatAnswer::Lost);
+        assert_eq!(roster.hear(&beat("a", 2, 2), KEY, begun + 5 * SECOND).unwrap().0, BeatAnswer::Lost);
         // A place that is returned late belongs to no worker.
         roster.free("a");
         assert_eq!(roster.counts(), PlaceCounts { workers: 1, places: 2, taken: 1 });
@@ -181,7 +193,7 @@ mod tests {
     fn a_repeated_beat_is_no_sign_of_life() {
         let (mut roster, begun) = roster(&[("a", 2)]);
         for second in 1..4 {
-            roster.hear(&beat("a", 2, 1), begun + second * SECOND);
+            roster.hear(&beat("a", 2, 1), KEY, begun + second * SECOND);
             roster.look(begun + second * SECOND, true);
         }
         assert_eq!(roster.look(begun + 4 * SECOND, true).len(), 1);
@@ -193,7 +205,9 @@ mod tests {
         let place = roster.take().unwrap();
         let leaves = Beat { leaves: true, ..beat("a", 2, 2) };
         let left = News::Left(GoneWorker { name: "machine-a".to_owned(), taken: 1 });
-        assert_eq!(roster.hear(&leaves, now), (BeatAnswer::Known, left));
+        assert_eq!(roster.hear(&leaves, "UOTHER", now), None, "a beat of another program");
+        assert_eq!(roster.counts().workers, 1);
+        assert_eq!(roster.hear(&leaves, KEY, now), Some((BeatAnswer::Known, left)));
         assert_eq!(place.gone.borrow().as_deref(), Some("has left"));
         assert!(roster.take().is_none());
     }
@@ -223,7 +237,7 @@ mod tests {
                     0 => {
                         ids += 1;
                         let id = format!("w{ids}");
-                        roster.hear(&beat(&id, 1 + random.below(4) as u32, 1), now);
+                        roster.hear(&beat(&id, 1 + random.below(4) as u32, 1), KEY, now);
                         beats.insert(id, 1);
                     }
                     1 => {
@@ -233,7 +247,7 @@ mod tests {
                     2 => {
                         for (id, number) in beats.iter_mut().filter(|_| random.below(2) == 0) {
                             *number += 1;
-                            roster.hear(&beat(id, 1, *number), now);
+                            roster.hear(&beat(id, 1, *number), KEY, now);
                         }
                     }
                     3 if !held.is_empty() => {

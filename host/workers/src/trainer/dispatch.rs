@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_nats::{Message, Subject};
-use bytes::Bytes;
+use async_nats::Message;
 use futures::StreamExt;
 use gymkhana_orchestration::remote::{GroupJob, RemoteRun, RunPosition};
 use gymkhana_orchestration::{Reporter, RunError, RunResult};
@@ -22,9 +21,13 @@ use super::policies::{Answered, PolicyCalls};
 use super::reading::{Reading, Room};
 use super::results::Unread;
 use super::streams::{QueueState, Streams};
+use crate::dropped::Dropped;
 use crate::limits::check_call;
-use crate::messages::{Job, PolicyAnswer, PolicyCall, ResultHeader, decode};
-use crate::signature::WorkerKeys;
+use crate::messages::{CallRefusal, Job, PolicyAnswer, PolicyCall, ResultHeader, decode};
+use crate::publication::Publication;
+use crate::reply::ReplyTo;
+use crate::signature::{Senders, SignatureRefusal, WorkerKeys};
+use crate::signed::decode_signed;
 
 /// Time between two looks at the bus.
 const LOOK: Duration = Duration::from_secs(2);
@@ -47,7 +50,7 @@ pub(super) enum Event {
     /// A job is in the queue of this making, or the bus did not take it.
     Queued { number: u64, making: u64, sequence: Result<u64, String> },
     /// A result was read, or cannot be read now. Its room is free when this is handled.
-    Read { header: Box<ResultHeader>, records: Result<Vec<EpisodeRecord>, Unread>, reply: Option<Subject>, room: Room },
+    Read { header: Box<ResultHeader>, records: Result<Vec<EpisodeRecord>, Unread>, reply: Option<ReplyTo>, room: Room },
     /// The queue was looked for, and made again if it was lost. Jobs at these places are not there.
     Looked { made: Option<RunResult<Box<Made>>>, missing: Vec<u64> },
     /// The position was written, or the bus did not take it.
@@ -78,6 +81,8 @@ pub(crate) struct DispatchLoop {
     pub(super) reporter: Arc<dyn Reporter>,
     pub(super) lock: Digest,
     pub(super) keys: WorkerKeys,
+    senders: Senders,
+    pub(super) dropped: Dropped,
     pub(super) ledger: Ledger<Answer>,
     pub(super) policies: PolicyCalls,
     inbox: Inbox,
@@ -108,7 +113,9 @@ impl DispatchLoop {
         let lock = streams.publication.description.files.iter().find(|file| file.path == LOCK_FILE);
         let lock = lock.ok_or_else(|| RunError::internal("the run has no lock"))?.digest;
         let first = run.rollouts.first().ok_or_else(|| RunError::internal("a run without environments"))?;
-        let policies = PolicyCalls::new(run.seats, Arc::clone(first), streams.publication.bus.client.clone(), finished);
+        let sender = (streams.publication.bus.clone(), streams.publication.signer.clone());
+        let policies = PolicyCalls::new(run.seats, Arc::clone(first), sender, finished);
+        let dropped = Dropped::new(&run.reporter);
         let lease = Duration::from_millis(streams.publication.description.lease_ms);
         Ok(Self {
             streams,
@@ -116,6 +123,8 @@ impl DispatchLoop {
             reporter: run.reporter,
             lock,
             keys,
+            senders: Senders::default(),
+            dropped,
             ledger: Ledger::new(),
             policies,
             inbox,
@@ -145,7 +154,7 @@ impl DispatchLoop {
         if tokio::time::timeout(LAST_VERDICTS, sent).await.is_err() {
             tracing::warn!("the last verdicts were not sent: the bus takes no messages");
         }
-        self.ledger.seen
+        Dispatched { dropped: self.dropped.count(), ..self.ledger.seen }
     }
 
     /// Serves until the run closes.
@@ -175,7 +184,7 @@ impl DispatchLoop {
                 // Results wait in the connection while as many are read as may be.
                 Some(message) = self.inbox.results.next(), if self.reading.has_room() => self.read(message),
                 Some(_) = self.inbox.acknowledgements.next() => self.liveness.hear(Instant::now()),
-                Some(message) = self.inbox.questions.next() => self.live(message.reply),
+                Some(message) = self.inbox.questions.next() => self.live(&message),
                 Some(answered) = self.answered.recv() => self.finish(answered),
                 Some(event) = self.events.recv() => self.event(event),
                 _ = looks.tick() => self.look(),
@@ -259,10 +268,12 @@ impl DispatchLoop {
     }
 
     /// Answers whether the trainer lives.
-    fn live(&mut self, reply: Option<Subject>) {
-        let Some(reply) = reply else { return };
-        let client = self.streams.publication.bus.client.clone();
-        self.tasks.spawn(async move { drop(client.publish(reply, Bytes::new()).await) });
+    fn live(&mut self, question: &Message) {
+        let Publication { bus, signer, .. } = &self.streams.publication;
+        let Some(reply) = ReplyTo::of(question) else { return };
+        let Some(answer) = reply.sign(signer, &[]) else { return };
+        let client = bus.client.clone();
+        self.tasks.spawn(async move { reply.send(&client, answer).await });
     }
 
     /// Adds a job to the queue.
@@ -286,11 +297,14 @@ impl DispatchLoop {
         let Some(waiting) = self.ledger.give_up(number) else { return };
         self.policies.end_before(number, u64::MAX);
         waiting.sequence.into_iter().for_each(|sequence| self.remove(sequence));
-        let (client, subject) =
-            (self.streams.publication.bus.client.clone(), self.streams.publication.names.given_up());
+        let Publication { bus, signer, names, .. } = &self.streams.publication;
+        let (client, subject) = (bus.client.clone(), names.given_up());
+        let Some(message) = signer.state(&Digest::of(subject.as_bytes()), number.to_string().as_bytes()) else {
+            return;
+        };
         self.tasks.spawn(async move {
             // A worker that misses it hears at its next call.
-            let _ = client.publish(subject, number.to_string().into()).await;
+            let _ = client.publish(subject, message).await;
         });
     }
 
@@ -324,22 +338,46 @@ impl DispatchLoop {
     }
 
     fn call(&mut self, message: Message) {
-        let Ok(call) = decode::<PolicyCall>(&message.payload) else {
-            tracing::warn!("a policy call was malformed");
-            return;
+        let Some(signed) = decode_signed::<()>(&message.payload) else {
+            return self.dropped.add("a policy call", "it is malformed");
         };
+        let key = match signed.key(&self.keys, &self.streams.publication.names.policy()) {
+            Ok(key) => key,
+            Err(wrong @ SignatureRefusal::Wrong) => return self.dropped.add("a policy call", &wrong.to_string()),
+            Err(_) => {
+                let refusal = CallRefusal::Key;
+                self.dropped.add("a policy call", &refusal.to_string());
+                return self.policies.answer_at_once(&PolicyAnswer::Refused(refusal), ReplyTo::of(&message));
+            }
+        };
+        let Ok(call) = decode::<PolicyCall>(signed.body) else {
+            return self.dropped.add("a policy call", "it is malformed");
+        };
+        let reply = ReplyTo::of(&message);
         if let Err(refusal) = check_call(&call) {
             tracing::warn!("a policy call was refused: {refusal}");
-            return self.policies.answer_at_once(&PolicyAnswer::Refused(refusal), message.reply);
+            return self.policies.answer_at_once(&PolicyAnswer::Refused(refusal), reply);
+        }
+        if !self.is_own("a policy call", &call.worker, key) {
+            return;
         }
         self.hear(&call.worker);
         match self.ledger.hear(&call.worker, call.job, call.delivery) {
-            Standing::Settled => return self.policies.answer_at_once(&PolicyAnswer::Settled, message.reply),
-            Standing::Superseded => return self.policies.answer_at_once(&PolicyAnswer::Superseded, message.reply),
+            Standing::Settled => return self.policies.answer_at_once(&PolicyAnswer::Settled, reply),
+            Standing::Superseded => return self.policies.answer_at_once(&PolicyAnswer::Superseded, reply),
             Standing::First => self.policies.end_before(call.job, call.delivery),
             Standing::Newest => {}
         }
-        self.policies.begin(call, message.reply);
+        self.policies.begin(call, reply);
+    }
+
+    /// Whether a message of this key may be one of the worker; others are dropped.
+    pub(super) fn is_own(&mut self, what: &str, worker: &str, key: &str) -> bool {
+        let is_own = self.senders.is_own(worker, key);
+        if !is_own {
+            self.dropped.add(what, "it has another key than the first of its worker");
+        }
+        is_own
     }
 
     /// Sends the answer of a call, and notes the versions of its tokens.

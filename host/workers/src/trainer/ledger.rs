@@ -21,6 +21,8 @@ pub struct Dispatched {
     pub refused: u64,
     /// Groups that a worker failed to play.
     pub failed: u64,
+    /// Messages that were damaged on the bus, or came from another program.
+    pub dropped: u64,
     /// Names of the workers.
     pub workers: BTreeSet<String>,
 }
@@ -186,7 +188,7 @@ mod tests {
         // The result of the obsolete delivery is the same episodes, and may come first.
         assert!(ledger.settle(7).is_some());
         assert!(ledger.settle(7).is_none());
-        let Dispatched { groups, delivered_again, not_wanted, refused, failed, workers } = ledger.seen;
+        let Dispatched { groups, delivered_again, not_wanted, refused, failed, workers, .. } = ledger.seen;
         assert_eq!((groups, delivered_again, not_wanted, refused, failed, workers.len()), (1, 1, 1, 0, 0, 2));
     }
 

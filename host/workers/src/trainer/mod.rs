@@ -28,7 +28,7 @@ use crate::bus::{Bus, BusSettings, Names, RunKey};
 use crate::description::{Description, SeatKind, Versions, Work};
 use crate::files;
 use crate::publication::{Publication, new_epoch};
-use crate::signature::WorkerKeys;
+use crate::signature::{Signer, WorkerKeys};
 use dispatch::{Command, DispatchLoop};
 use ledger::Dispatched;
 pub use run_workers::BusWorkers;
@@ -41,7 +41,7 @@ pub struct DispatcherSettings {
     pub bus: BusSettings,
     /// Time after which a job without an acknowledgement goes to another worker.
     pub lease: Duration,
-    /// Workers whose results count.
+    /// Workers whose results and policy calls count.
     pub keys: WorkerKeys,
 }
 
@@ -81,18 +81,19 @@ impl Dispatcher {
     pub async fn start(bus: TrainersBus, run: RemoteRun) -> RunResult<Self> {
         let key = RunKey::of_folder(&run.folder);
         let TrainersBus { bus, lease, keys } = bus;
-        let epoch = new_epoch()?;
+        let (epoch, signer) = (new_epoch()?, Signer::temporary());
         let description = Description {
             work: Work::Groups,
             versions: Versions::own(),
             epoch: epoch.clone(),
+            key: signer.public_key(),
             files: files::list(&run.folder)?,
             seats: seats(&*run.seats),
             places: run.places,
             lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
         };
         let names = Names::new(key.clone(), epoch);
-        let publication = Publication { bus, run: key, names, folder: run.folder.clone(), description };
+        let publication = Publication { bus, run: key, names, folder: run.folder.clone(), description, signer };
         let streams = Streams { publication };
         streams.clear().await;
         let (commands, received) = mpsc::unbounded_channel();

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use async_nats::{Client, Subject};
 use bytes::Bytes;
 use gymkhana_chat::StopTexts;
 use gymkhana_orchestration::seat_players::SeatPlayers;
@@ -13,7 +12,10 @@ use gymkhana_rollout::{Rollout, SeatPlayer};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::bus::Bus;
 use crate::messages::{PolicyAnswer, PolicyCall, PolicyRequest, encode};
+use crate::reply::ReplyTo;
+use crate::signature::Signer;
 
 /// First number of the conversations of workers; those of this process count from 0.
 const FIRST_CONVERSATION: u64 = 1 << 63;
@@ -42,7 +44,7 @@ pub(crate) struct SampledTokens {
 }
 
 enum Progress {
-    Running { reply: Option<Subject>, task: AbortHandle },
+    Running { reply: Option<ReplyTo>, task: AbortHandle },
     Done(Bytes),
 }
 
@@ -95,7 +97,7 @@ pub(crate) struct PolicyCalls {
     seats: Arc<dyn SeatPlayers>,
     /// An environment of the run, for its chat format.
     rollout: Arc<Rollout>,
-    client: Client,
+    sender: Sender,
     finished: UnboundedSender<Answered>,
     calls: HashMap<CallId, Call>,
     conversations: HashMap<CallId, Mapped>,
@@ -108,13 +110,13 @@ impl PolicyCalls {
     pub fn new(
         seats: Arc<dyn SeatPlayers>,
         rollout: Arc<Rollout>,
-        client: Client,
+        (bus, signer): (Bus, Signer),
         finished: UnboundedSender<Answered>,
     ) -> Self {
         Self {
             seats,
             rollout,
-            client,
+            sender: Sender { bus, signer, tasks: JoinSet::new() },
             finished,
             calls: HashMap::new(),
             conversations: HashMap::new(),
@@ -125,14 +127,15 @@ impl PolicyCalls {
     }
 
     /// Begins a call of a job's newest delivery, or answers again if it was answered.
-    pub fn begin(&mut self, call: PolicyCall, reply: Option<Subject>) {
+    pub fn begin(&mut self, call: PolicyCall, reply: Option<ReplyTo>) {
         while self.tasks.try_join_next().is_some() {}
+        while self.sender.tasks.try_join_next().is_some() {}
         let PolicyCall { worker, job, delivery, call: number, seat, request } = call;
         let id = (worker.clone(), number);
         if let Some(known) = self.calls.get_mut(&id) {
             match &mut known.progress {
                 Progress::Running { reply: waiting, .. } => *waiting = reply,
-                Progress::Done(answer) => send(&self.client, reply, answer.clone(), &mut self.tasks),
+                Progress::Done(answer) => self.sender.send(reply, answer),
             }
             return;
         }
@@ -207,15 +210,15 @@ impl PolicyCalls {
         let answer = answered.answer?;
         let before = std::mem::replace(&mut call.progress, Progress::Done(answer.clone()));
         if let Progress::Running { reply, .. } = before {
-            send(&self.client, reply, answer, &mut self.tasks);
+            self.sender.send(reply, &answer);
         }
         Some(SampledTokens { job: call.job, seat: call.seat, versions: answered.versions })
     }
 
     /// Answers a call at once.
-    pub fn answer_at_once(&mut self, answer: &PolicyAnswer, reply: Option<Subject>) {
+    pub fn answer_at_once(&mut self, answer: &PolicyAnswer, reply: Option<ReplyTo>) {
         if let Ok(answer) = encode(answer) {
-            send(&self.client, reply, answer, &mut self.tasks);
+            self.sender.send(reply, &answer);
         }
     }
 
@@ -285,18 +288,22 @@ fn release(seats: &dyn SeatPlayers, seat: u32, conversation: Conversation) {
     }
 }
 
-fn send(client: &Client, reply: Option<Subject>, answer: Bytes, tasks: &mut JoinSet<()>) {
-    let Some(reply) = reply else { return };
-    let client = client.clone();
-    let answer = match answer.len() > client.server_info().max_payload {
-        true => encode(&PolicyAnswer::Failed(PolicyError::Server(TOO_LARGE.to_owned()))).unwrap_or(answer),
-        false => answer,
-    };
-    tasks.spawn(async move {
-        if let Err(error) = client.publish(reply, answer).await {
-            tracing::warn!("an answer was not sent: {error}");
-        }
-    });
+/// Sends signed answers, each in a task.
+struct Sender {
+    bus: Bus,
+    signer: Signer,
+    tasks: JoinSet<()>,
+}
+
+impl Sender {
+    fn send(&mut self, reply: Option<ReplyTo>, answer: &Bytes) {
+        let Some(reply) = reply else { return };
+        let too_large = || encode(&PolicyAnswer::Failed(PolicyError::Server(TOO_LARGE.to_owned()))).ok();
+        let short = if answer.len() > self.bus.most_bytes() { too_large() } else { None };
+        let Some(signed) = reply.sign(&self.signer, short.as_ref().unwrap_or(answer)) else { return };
+        let client = self.bus.client.clone();
+        self.tasks.spawn(async move { reply.send(&client, signed).await });
+    }
 }
 
 fn no_model(seat: u32) -> PolicyAnswer {

@@ -70,7 +70,11 @@ pub(crate) async fn read(
     let Some(size) = header.object else { return Ok(records(inline, &header.records)?) };
     let fetched = tokio::time::timeout(FETCHED, fetch(streams, header, size)).await;
     let fetched = fetched.map_err(|_| Unread::Away(format!("it takes more than {} s", FETCHED.as_secs())))?;
-    Ok(records(&fetched.map_err(Unread::Away)?, &header.records)?)
+    match records(&fetched.map_err(Unread::Away)?, &header.records) {
+        // Others may write to the bucket. The worker offers its records again.
+        Err(why @ RecordRefusal::Digest) => Err(Unread::Away(why.to_string())),
+        read => Ok(read?),
+    }
 }
 
 async fn fetch(streams: &Streams, header: &ResultHeader, size: u64) -> Result<Vec<u8>, String> {

@@ -55,10 +55,10 @@ impl RunWorkers for BusWorkers {
 
 /// Reports what workers did.
 fn report(dispatched: &Dispatched, reporter: &dyn Reporter) {
-    let Dispatched { groups, delivered_again, not_wanted, refused, failed, workers } = dispatched;
+    let Dispatched { groups, delivered_again, not_wanted, refused, failed, dropped, workers } = dispatched;
     reporter.status(&format!(
         "workers: {}; groups: {groups}, delivered again: {delivered_again}, results not wanted: {not_wanted}, refused: \
-         {refused}, failed: {failed}",
+         {refused}, failed: {failed}, messages dropped: {dropped}",
         workers.len()
     ));
 }

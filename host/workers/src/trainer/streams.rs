@@ -7,6 +7,7 @@ use async_nats::jetstream::context::{ConsumerInfoErrorKind, GetStreamErrorKind};
 use async_nats::jetstream::stream;
 use async_nats::jetstream::stream::{DiscardPolicy, RawMessageErrorKind, RetentionPolicy, StorageType};
 use gymkhana_orchestration::{Classify, RunResult};
+use gymkhana_registry::Digest;
 
 use crate::messages::Job;
 use crate::publication::{NOT_FOUND, NOT_TAKEN, Publication};
@@ -135,14 +136,11 @@ impl Streams {
     /// In words, if the bus does not confirm it.
     pub async fn add(&self, job: &Job, name: &str) -> Result<u64, String> {
         let text = serde_json::to_vec(job).map_err(|error| error.to_string())?;
+        let subject = self.publication.names.jobs();
+        let job = self.publication.signer.state(&Digest::of(subject.as_bytes()), &text).ok_or("it cannot be signed")?;
         let mut headers = async_nats::HeaderMap::new();
         headers.insert("Nats-Msg-Id", name);
-        let sent = self
-            .publication
-            .bus
-            .jetstream
-            .publish_with_headers(self.publication.names.jobs(), headers, text.into())
-            .await;
+        let sent = self.publication.bus.jetstream.publish_with_headers(subject, headers, job).await;
         let confirmed = sent.map_err(|error| error.to_string())?.await;
         confirmed.map(|ack| ack.sequence).map_err(|error| error.to_string())
     }

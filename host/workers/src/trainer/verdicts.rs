@@ -1,6 +1,6 @@
 //! Results of workers: admitted by their headers, read in tasks, and judged.
 
-use async_nats::{Message, Subject};
+use async_nats::Message;
 use gymkhana_orchestration::RunError;
 use gymkhana_record::EpisodeRecord;
 use gymkhana_rollout::FailedForks;
@@ -9,25 +9,34 @@ use super::dispatch::{DispatchLoop, Event};
 use super::results::{self, Asked, RecordRefusal, Unread};
 use crate::limits::{HeaderRefusal, check_header};
 use crate::messages::{JobEnd, ResultHeader, Verdict};
+use crate::publication::Publication;
+use crate::reply::ReplyTo;
+use crate::signature::SignatureRefusal;
 use crate::signed::{SignedMessage, decode_signed};
 
 impl DispatchLoop {
     /// Reads a result in a task, since it may be large, if its header belongs to a job that waits.
     pub(super) fn read(&mut self, message: Message) {
-        let Some(SignedMessage { header, text, signature, body: inline }) = decode_signed(&message.payload) else {
-            tracing::warn!("a result was malformed");
-            return;
+        let Some(signed) = decode_signed::<ResultHeader>(&message.payload) else {
+            return self.dropped.add("a result", "it is malformed");
         };
-        // The header of a stranger says nothing: no job fails by it.
-        if let Err(refusal) = self.keys.check(&self.streams.publication.names.results(), text, signature.as_ref()) {
-            return self.refuse(&header, refusal.to_string(), message.reply);
+        let reply = ReplyTo::of(&message);
+        let key = match signed.key(&self.keys, &self.streams.publication.names.results()) {
+            Ok(key) => key,
+            Err(wrong @ SignatureRefusal::Wrong) => return self.dropped.add("a result", &wrong.to_string()),
+            // The header of a stranger says nothing: no job fails by it.
+            Err(refusal) => return self.refuse(&signed.header, refusal.to_string(), reply),
+        };
+        if let Err(refusal) = self.admit(&signed.header) {
+            return self.refuse(&signed.header, refusal.to_string(), reply);
         }
-        if let Err(refusal) = self.admit(&header) {
-            return self.refuse(&header, refusal.to_string(), message.reply);
+        if !self.is_own("a result", &signed.header.worker, key) {
+            return;
         }
+        let SignedMessage { header, body: inline, .. } = signed;
         if self.ledger.get(header.job).is_none() {
             self.ledger.seen.not_wanted += 1;
-            return self.answer(&Verdict::NotWanted, message.reply);
+            return self.answer(&Verdict::NotWanted, reply);
         }
         // The loop takes a result only while there is room.
         let Some(room) = self.reading.take(header.object.unwrap_or(inline.len() as u64)) else { return };
@@ -39,7 +48,7 @@ impl DispatchLoop {
                 JobEnd::Fault(_) | JobEnd::Failed(_) => Ok(vec![]),
                 JobEnd::Played => results::read(&streams, &header, &records).await,
             };
-            let _ = report.send(Event::Read { header: Box::new(header), records, reply: message.reply, room });
+            let _ = report.send(Event::Read { header: Box::new(header), records, reply, room });
         });
     }
 
@@ -57,7 +66,7 @@ impl DispatchLoop {
         &mut self,
         header: &ResultHeader,
         records: Result<Vec<EpisodeRecord>, Unread>,
-        reply: Option<Subject>,
+        reply: Option<ReplyTo>,
     ) {
         let records = match records {
             Ok(records) => records,
@@ -111,13 +120,13 @@ impl DispatchLoop {
         Verdict::Accepted
     }
 
-    fn refuse_records(&mut self, header: &ResultHeader, why: &RecordRefusal, reply: Option<Subject>) {
+    fn refuse_records(&mut self, header: &ResultHeader, why: &RecordRefusal, reply: Option<ReplyTo>) {
         let why = gymkhana_registry::ErrorChain(why).to_string();
         self.fail(header, &why);
         self.refuse(header, why, reply);
     }
 
-    fn refuse(&mut self, header: &ResultHeader, why: String, reply: Option<Subject>) {
+    fn refuse(&mut self, header: &ResultHeader, why: String, reply: Option<ReplyTo>) {
         self.ledger.seen.refused += 1;
         let worker: String = header.worker.chars().take(128).collect();
         self.reporter.warn(&format!("a result of worker {worker} was refused: {why}"));
@@ -142,12 +151,15 @@ impl DispatchLoop {
         sequence.into_iter().for_each(|sequence| self.remove(sequence));
     }
 
-    fn answer(&mut self, verdict: &Verdict, reply: Option<Subject>) {
+    fn answer(&mut self, verdict: &Verdict, reply: Option<ReplyTo>) {
         let Some(reply) = reply else { return };
-        let client = self.streams.publication.bus.client.clone();
-        match serde_json::to_vec(verdict) {
-            Ok(text) => drop(self.verdicts.spawn(async move { drop(client.publish(reply, text.into()).await) })),
-            Err(error) => tracing::warn!("a verdict was not sent: {error}"),
-        }
+        let Publication { bus, signer, .. } = &self.streams.publication;
+        let text = match serde_json::to_vec(verdict) {
+            Ok(text) => text,
+            Err(error) => return tracing::warn!("a verdict was not sent: {error}"),
+        };
+        let Some(answer) = reply.sign(signer, &text) else { return };
+        let client = bus.client.clone();
+        self.verdicts.spawn(async move { reply.send(&client, answer).await });
     }
 }

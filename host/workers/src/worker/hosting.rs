@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_nats::{Message, Request};
+use async_nats::Message;
 use bytes::Bytes;
 use futures::StreamExt;
-use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
+use gymkhana_orchestration::{Classify, Reporter, RunResult};
 use gymkhana_registry::Digest;
 use gymkhana_sandbox::GuestThreads;
 use gymkhana_serve::catalog::Catalog;
@@ -18,13 +18,15 @@ use tokio::task::JoinSet;
 
 use super::WorkerSettings;
 use super::open::{fetched, refuse_programs};
+use super::play::refused;
 use super::watch::{Over, Watch};
 use crate::bus::{Bus, Names, RunKey};
 use crate::description::{Description, Versions};
 use crate::front::beat::{Beat, BeatAnswer};
 use crate::objects::PutError;
 use crate::parcel::{Direction, ParcelError, ParcelOffice, Parts};
-use crate::signature::{Signer, WorkerKeys};
+use crate::reply::{Asked, Owner};
+use crate::signature::WorkerKeys;
 use crate::signed::encode_signed;
 
 /// Longest time between two heartbeats.
@@ -48,8 +50,9 @@ pub(crate) struct Hosting {
     /// Digest of the server's files.
     files: Digest,
     lease: Duration,
-    /// Signs answers and heartbeats.
-    key: Option<Signer>,
+    owner: Arc<Owner>,
+    /// The server's key, for its requests.
+    keys: WorkerKeys,
     /// Episodes that began or continued here.
     played: AtomicU64,
     reporter: Arc<dyn Reporter>,
@@ -80,6 +83,7 @@ impl Hosting {
         reporter: &Arc<dyn Reporter>,
     ) -> RunResult<Self> {
         let names = Names::new(run.clone(), description.epoch.clone());
+        let owner = description.owner(bus, reporter)?;
         let folder = fetched(bus, &names, run, &description, &settings.cache).await?;
         let check = |file: &_| refuse_programs(file, settings.allow_programs);
         let (catalog, config) = Catalog::open_published(folder.path(), reporter, check).await?;
@@ -88,20 +92,22 @@ impl Hosting {
             bus: bus.clone(),
             names: names.clone(),
             host: Arc::new(EpisodeHost::new(catalog, &config, guests.handle().clone())),
-            office: ParcelOffice { bus: bus.clone(), names: names.clone() },
+            office: ParcelOffice { bus: bus.clone(), names: names.clone(), signer: settings.signer() },
+            keys: owner.key.alone(),
             name: name.to_owned(),
             files: description.files_digest(),
             lease: Duration::from_millis(description.lease_ms),
-            key: settings.key.clone(),
             played: AtomicU64::new(0),
             reporter: Arc::clone(reporter),
             watch: Watch {
                 bus: bus.clone(),
+                owner: Arc::clone(&owner),
                 run: run.clone(),
                 names,
                 epoch: description.epoch,
                 patience: settings.trainer_timeout,
             },
+            owner,
             _guests: guests,
             _folder: folder,
         })
@@ -124,8 +130,7 @@ impl Hosting {
                     .reporter
                     .warn("the server had lost this worker, whose episodes are elsewhere; the worker begins anew"),
                 LifeEnd::Refused(why) => {
-                    let refused = format!("the server refused this worker: {why}");
-                    return Err(RunError::user(refused).with_hint("use the server's version of `host`"));
+                    return Err(refused(&format!("the server refused this worker: {why}"), "the server's"));
                 }
             }
         }
@@ -193,11 +198,11 @@ impl Hosting {
             leaves,
         };
         let subject = self.names.beats();
-        let sign = |text: &[u8]| self.key.as_ref().and_then(|key| key.sign(&subject, text));
-        let message = encode_signed(&beat, &[], sign).ok()?;
-        let request = Request::new().payload(message).timeout(Some(self.lease / 2));
-        let answer = self.bus.client.send_request(subject, request).await.ok()?;
-        serde_json::from_slice(&answer.payload).ok()
+        let message = encode_signed(&subject, &beat, &[], &self.office.signer).ok()?;
+        match self.owner.ask(subject, message, self.lease / 2).await {
+            Asked::Answered(answer) => serde_json::from_slice(&answer).ok(),
+            Asked::Away | Asked::Silent | Asked::TooLarge => None,
+        }
     }
 
     /// Answers one request.
@@ -210,12 +215,13 @@ impl Hosting {
                 }
             }
             Ok(None) => {}
+            Err(ParcelError::Damaged(why)) => self.owner.dropped.add("a request", &why),
             Err(error) => tracing::debug!("a request was not answered: {error}"),
         }
     }
 
     async fn answered(&self, id: &str, message: &Message) -> Result<Option<Bytes>, ParcelError> {
-        let (header, inline) = self.office.header(&message.payload, id, &WorkerKeys::default())?;
+        let (header, inline) = self.office.header(&message.payload, id, &self.keys)?;
         let (place, number) = (header.place, header.number);
         let answer = match self.host.repeated(place, number).await {
             // The object of a request that was read is deleted.
@@ -240,7 +246,7 @@ impl Hosting {
         let parts = Parts([outcome.into(), owned(data), owned(plugins)]);
         let mut refused = String::new();
         for _ in 0..TRIES {
-            match self.office.pack(Direction::ToServer, (id, place, number), &parts, self.key.as_ref()).await {
+            match self.office.pack(Direction::ToServer, (id, place, number), &parts).await {
                 Ok(message) => return Ok(Some(message)),
                 Err(PutError::Refused(why) | PutError::Away(why)) => refused = why,
             }

@@ -39,10 +39,16 @@ pub struct WorkerSettings {
     pub once: bool,
     /// Time after which the worker leaves a run whose trainer does not answer.
     pub trainer_timeout: Duration,
-    /// Key that signs results, if any.
+    /// Key that signs what the worker sends; absent for a new one in each run.
     pub key: Option<Signer>,
     /// Whether runs may start programs on this machine: agents and MCP servers.
     pub allow_programs: bool,
+}
+
+impl WorkerSettings {
+    fn signer(&self) -> Signer {
+        self.key.clone().unwrap_or_else(Signer::temporary)
+    }
 }
 
 /// What a worker did.
@@ -206,7 +212,8 @@ impl Worker {
             match read(&run, &text) {
                 Ok(description) => {
                     let names = Names::new(run.clone(), description.epoch.clone());
-                    if owner_lives(&self.bus, &names).await {
+                    let owner = description.owner(&self.bus, &self.reporter)?;
+                    if owner_lives(&owner, &names).await {
                         return Ok(Some((run, description)));
                     }
                     if !lost.contains(&(run.clone(), description.epoch.clone())) {

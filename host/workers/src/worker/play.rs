@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use async_nats::Request;
 use async_nats::jetstream::{AckKind, Message};
 use bytes::Bytes;
 use futures::FutureExt;
@@ -23,6 +22,7 @@ use crate::description::SeatKind;
 use crate::limits::{MOST_DELIVERIES, cut_reason};
 use crate::messages::{Job, JobEnd, ResultHeader, Verdict};
 use crate::objects::{self, PutError};
+use crate::reply::Asked;
 use crate::signed::encode_signed;
 
 /// Time in which the trainer answers to a result.
@@ -52,8 +52,11 @@ impl Session {
     /// If this worker fails to play it, or the trainer refuses a call or the result.
     pub async fn job(self: Arc<Self>, message: Message) -> RunResult<()> {
         let delivery = message.info().map_or(1, |info| u64::try_from(info.delivered).unwrap_or(1));
-        let Ok(job) = serde_json::from_slice::<Job>(&message.payload) else {
-            self.reporter.warn("a job was malformed and is left out");
+        let about = Digest::of(self.names.jobs().as_bytes());
+        let job = self.owner.key.read(&about, &message.payload).and_then(|job| serde_json::from_slice::<Job>(job).ok());
+        let Some(job) = job else {
+            // The trainer queues a job again that is not in the queue.
+            self.owner.dropped.add("a job", "it is not one that the trainer signed");
             acknowledge(&message, AckKind::Term).await;
             return Ok(());
         };
@@ -180,8 +183,7 @@ impl Session {
         acknowledge(message, kind).await;
         match (verdict, header.end) {
             (Some(Verdict::Refused(why)), _) => {
-                let refused = format!("the trainer refused a result of this worker: {why}");
-                Err(RunError::user(refused).with_hint("use the trainer's version of `host`"))
+                Err(refused(&format!("the trainer refused a result of this worker: {why}"), "the trainer's"))
             }
             (_, JobEnd::Failed(why)) => Err(RunError::internal(format!("a group was not played: {why}"))),
             (Some(Verdict::Accepted), _) => {
@@ -242,11 +244,11 @@ impl Session {
             inline = &[];
         }
         let subject = self.names.results();
-        let sign = |text: &[u8]| self.key.as_ref().and_then(|key| key.sign(&subject, text));
-        let Ok(message) = encode_signed(&header, inline, sign) else { return Ok(None) };
-        let request = Request::new().payload(message).timeout(Some(JUDGED));
-        let answer = self.bus.client.send_request(subject, request).await;
-        Ok(answer.ok().and_then(|answer| serde_json::from_slice(&answer.payload).ok()))
+        let Ok(message) = encode_signed(&subject, &header, inline, &self.signer) else { return Ok(None) };
+        Ok(match self.owner.ask(subject, message, JUDGED).await {
+            Asked::Answered(verdict) => serde_json::from_slice(&verdict).ok(),
+            Asked::Away | Asked::Silent | Asked::TooLarge => None,
+        })
     }
 }
 
@@ -273,7 +275,7 @@ async fn end(message: &Message, why: Ends) -> RunResult<()> {
         Ends::Refused(refusal) => {
             acknowledge(message, AckKind::Nak(None)).await;
             let refused = format!("the trainer refused a policy call of this worker: {refusal}");
-            return Err(RunError::user(refused).with_hint("use fewer stop texts in the run file"));
+            return Err(RunError::user(refused).with_hint(refusal.hint()));
         }
     }
     Ok(())
@@ -286,6 +288,13 @@ async fn acknowledge(message: &Message, kind: AckKind) {
         Ok(Err(error)) => tracing::debug!("a job was not acknowledged: {error}"),
         Err(_) => tracing::debug!("a job was not acknowledged in time"),
     }
+}
+
+/// The error of a worker that its trainer or server refused. The reason may have a hint; without one, whose `host` it should
+/// use.
+pub(super) fn refused(why: &str, whose: &str) -> RunError {
+    let error = RunError::user(why);
+    if error.hint().is_some() { error } else { error.with_hint(format!("use {whose} version of `host`")) }
 }
 
 /// An error with its causes.

@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_nats::client::RequestErrorKind;
-use async_nats::{Client, Request};
 use bytes::Bytes;
 use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, ScoreRequest};
 use gymkhana_record::Sampled;
@@ -14,6 +12,9 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::messages::{CallRefusal, PolicyAnswer, PolicyCall, PolicyRequest, decode, encode};
+use crate::reply::{Asked, Owner};
+use crate::signature::Signer;
+use crate::signed::encode_signed;
 
 /// Time after which a call is repeated. The trainer answers a repeated call once.
 const REPEAT: Duration = Duration::from_secs(5);
@@ -38,7 +39,9 @@ const RELEASED: Duration = Duration::from_secs(600);
 
 /// What all policies of a worker's session share.
 pub(crate) struct Caller {
-    pub client: Client,
+    pub owner: Arc<Owner>,
+    /// Signs calls.
+    pub signer: Signer,
     pub subject: String,
     pub worker: String,
     /// Runtime with sockets; episodes run on threads without.
@@ -68,7 +71,10 @@ impl BusPolicy {
             seat: self.seat,
             request,
         };
-        encode(&call).map_err(|error| PolicyError::Server(format!("a policy call cannot be written: {error}")))
+        let unwritten =
+            |error: &dyn std::fmt::Display| PolicyError::Server(format!("a policy call cannot be written: {error}"));
+        let call = encode(&call).map_err(|error| unwritten(&error))?;
+        encode_signed(&self.caller.subject, &(), &call, &self.caller.signer).map_err(|error| unwritten(&error))
     }
 
     /// Calls until the trainer answers; never ends if the job is not wanted.
@@ -98,22 +104,17 @@ async fn end<T>(ends: &watch::Sender<Option<Ends>>, why: Ends) -> T {
 /// The trainer's answer to a call.
 async fn answer(caller: &Caller, message: Bytes) -> Result<PolicyAnswer, PolicyError> {
     loop {
-        let request = Request::new().payload(message.clone()).timeout(Some(REPEAT));
-        match caller.client.send_request(caller.subject.clone(), request).await {
-            Ok(answer) => {
+        match caller.owner.ask(caller.subject.clone(), message.clone(), REPEAT).await {
+            Asked::Answered(answer) => {
                 let malformed = |error| PolicyError::Server(format!("the trainer's answer is malformed: {error}"));
-                return decode(&answer.payload).map_err(malformed);
+                return decode(&answer).map_err(malformed);
             }
-            Err(error) => match error.kind() {
-                RequestErrorKind::TimedOut => {}
-                RequestErrorKind::MaxPayloadExceeded => {
-                    return Err(PolicyError::Server(
-                        "a prompt is larger than a message of the bus\nhint: raise max_payload of nats-server"
-                            .to_owned(),
-                    ));
-                }
-                _ => tokio::time::sleep(AWAY).await,
-            },
+            Asked::Silent => {}
+            Asked::TooLarge => {
+                let why = "a prompt is larger than a message of the bus\nhint: raise max_payload of nats-server";
+                return Err(PolicyError::Server(why.to_owned()));
+            }
+            Asked::Away => tokio::time::sleep(AWAY).await,
         }
     }
 }

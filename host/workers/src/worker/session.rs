@@ -24,6 +24,7 @@ use super::policy::{Caller, Ends};
 use super::watch::{Over, Watch};
 use crate::bus::{Bus, Names, RunKey};
 use crate::description::{Description, Versions};
+use crate::reply::Owner;
 use crate::signature::Signer;
 use gymkhana_registry::{Digest, LOCK_FILE};
 
@@ -55,8 +56,9 @@ pub(crate) struct Session {
     /// Groups whose result the trainer took.
     pub done: AtomicU64,
     groups: usize,
+    pub owner: Arc<Owner>,
     /// Signs results.
-    pub key: Option<Signer>,
+    pub signer: Signer,
     /// Memory for live episodes: one permit for each.
     pub episodes: Arc<Semaphore>,
     pub most_episodes: u32,
@@ -79,8 +81,11 @@ impl Session {
         let opened = open(folder.path(), &description, settings.allow_programs, reporter).await?;
         let lock = description.files.iter().find(|file| file.path == LOCK_FILE).map(|file| file.digest);
         let lock = lock.ok_or_else(|| RunError::user(format!("run {run} has no {LOCK_FILE}")))?;
+        let owner = description.owner(bus, reporter)?;
+        let signer = settings.signer();
         let caller = Caller {
-            client: bus.client.clone(),
+            owner: Arc::clone(&owner),
+            signer: signer.clone(),
             subject: names.policy(),
             // Each session counts its conversations from 0.
             worker: format!("{name}-{:08x}", getrandom::u32().internal()?),
@@ -91,6 +96,7 @@ impl Session {
         Ok(Self {
             watch: Watch {
                 bus: bus.clone(),
+                owner: Arc::clone(&owner),
                 run: run.clone(),
                 names: names.clone(),
                 epoch: description.epoch.clone(),
@@ -109,7 +115,8 @@ impl Session {
             leaves: watch::Sender::new(false),
             done: AtomicU64::new(0),
             groups: settings.groups,
-            key: settings.key.clone(),
+            owner,
+            signer,
             episodes: Arc::new(Semaphore::new(most_episodes as usize)),
             most_episodes,
             _folder: folder,
@@ -205,9 +212,12 @@ impl Session {
 
     /// Ends jobs that the trainer has given up.
     async fn hear_given_up(self: Arc<Self>) {
-        let Ok(mut given_up) = self.bus.client.subscribe(self.names.given_up()).await else { return };
+        let subject = self.names.given_up();
+        let about = Digest::of(subject.as_bytes());
+        let Ok(mut given_up) = self.bus.client.subscribe(subject).await else { return };
         while let Some(message) = given_up.next().await {
-            let number = std::str::from_utf8(&message.payload).ok().and_then(|text| text.parse().ok());
+            let number = self.owner.key.read(&about, &message.payload);
+            let number = number.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
             let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(ends) = number.and_then(|number: u64| jobs.get(&number)) {
                 ends.send_replace(Some(Ends::Settled));

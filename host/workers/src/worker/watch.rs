@@ -1,13 +1,14 @@
 //! Whether a run or a server on the bus goes on: its description is there, and its owner answers.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_nats::Request;
 use async_nats::jetstream::kv::Operation;
 use bytes::Bytes;
 
 use crate::bus::{Bus, Names, RUNS, RunKey};
 use crate::description::Description;
+use crate::reply::{Asked, Owner};
 
 /// Time between two looks at the description.
 const LOOK: Duration = Duration::from_secs(2);
@@ -30,14 +31,17 @@ pub(crate) enum Over {
 }
 
 /// Whether the trainer or the server answers.
-pub(crate) async fn owner_lives(bus: &Bus, names: &Names) -> bool {
-    let question = Request::new().payload(Bytes::new()).timeout(Some(ANSWERED));
-    bus.client.send_request(names.alive(), question).await.is_ok()
+pub(crate) async fn owner_lives(owner: &Owner, names: &Names) -> bool {
+    // An answer to an earlier question is none to this one.
+    let Ok(question) = getrandom::u64() else { return false };
+    let question = Bytes::copy_from_slice(&question.to_le_bytes());
+    matches!(owner.ask(names.alive(), question, ANSWERED).await, Asked::Answered(_))
 }
 
 /// One life of a run or a server.
 pub(crate) struct Watch {
     pub bus: Bus,
+    pub owner: Arc<Owner>,
     pub run: RunKey,
     pub names: Names,
     pub epoch: String,
@@ -51,7 +55,7 @@ impl Watch {
         let (mut known, mut answered) = (Instant::now(), Instant::now());
         while known.elapsed() < LOST {
             tokio::time::sleep(LOOK).await;
-            if owner_lives(&self.bus, &self.names).await {
+            if owner_lives(&self.owner, &self.names).await {
                 answered = Instant::now();
             } else if answered.elapsed() >= self.patience {
                 return Over::Lost;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use async_nats::jetstream::{self, Context};
 use futures::StreamExt;
 use gymkhana_registry::Digest;
+use nkeys::KeyPair;
 use serde_json::{Value, json};
 
 use crate::common::bus::Bus;
@@ -12,8 +13,44 @@ use crate::common::bus::Bus;
 /// Longest time until a run is on the bus.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A key of a program on the bus, with the signatures of its protocol.
+pub struct Key(KeyPair);
+
+impl Key {
+    pub fn new() -> Self {
+        Self(KeyPair::new_user())
+    }
+
+    /// A signed message to this subject.
+    pub fn message(&self, subject: &str, header: &str, body: &[u8]) -> Vec<u8> {
+        let digest = Digest::of(body).to_string();
+        let signed = format!("gymkhana message 2\n{subject}\n{header}\n{digest}");
+        let signature = self.0.sign(signed.as_bytes()).expect("a key that signs");
+        let key = self.0.public_key();
+        let (length, key) = ((header.len() as u32).to_le_bytes(), [&[key.len() as u8], key.as_bytes()].concat());
+        [&length[..], header.as_bytes(), &key, &signature, body].concat()
+    }
+}
+
+/// The body of a reply to this question, which the owner of the description signed.
+pub fn read_reply(description: &Value, question: &[u8], reply: &[u8]) -> Vec<u8> {
+    let key = KeyPair::from_public_key(description["key"].as_str().expect("a text")).expect("a public key");
+    let (signature, body) = reply.split_at(64);
+    let signed = format!("gymkhana statement 1\n{}\n{}", Digest::of(question), Digest::of(body));
+    key.verify(signed.as_bytes(), signature).expect("a reply of the owner to this question");
+    body.to_vec()
+}
+
+/// The parts of a signed message: header and body.
+pub fn parts(message: &[u8]) -> (&[u8], &[u8]) {
+    let (length, rest) = message.split_at(4);
+    let (header, rest) = rest.split_at(u32::from_le_bytes(length.try_into().expect("four")) as usize);
+    (header, &rest[1 + usize::from(rest[0]) + 64..])
+}
+
 /// A run on the bus.
 pub struct Client {
+    key: Key,
     pub client: async_nats::Client,
     pub jetstream: Context,
     /// Name of the run there.
@@ -36,7 +73,7 @@ impl Client {
             {
                 let text = runs.get(&run).await.expect("a bucket").expect("a description");
                 let description = serde_json::from_slice(&text).expect("JSON");
-                return Self { client, jetstream, run, description };
+                return Self { key: Key::new(), client, jetstream, run, description };
             }
             assert!(since.elapsed() < PATIENCE, "the run is not on the bus");
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -49,8 +86,18 @@ impl Client {
         format!("gymkhana.{}.{kind}.{epoch}", self.run)
     }
 
-    /// A result of job 0 with these records, whose header has these changes.
+    /// A message to this subject of the trainer, signed with the client's key.
+    pub fn message(&self, kind: &str, header: &str, body: &[u8]) -> Vec<u8> {
+        self.key.message(&self.subject(kind), header, body)
+    }
+
+    /// A signed result of job 0 with these records, whose header has these changes.
     pub fn result(&self, change: &Value, records: &[u8]) -> Vec<u8> {
+        self.message("results", &self.header(change, records), records)
+    }
+
+    /// The header of a result of job 0 with these records and changes.
+    pub fn header(&self, change: &Value, records: &[u8]) -> String {
         let files = self.description["files"].as_array().expect("files");
         let lock = files.iter().find(|file| file["path"] == "gymkhana.lock").expect("a lock");
         let mut header = json!({
@@ -59,15 +106,13 @@ impl Client {
             "object": null,
         });
         header.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
-        let header = header.to_string();
-        // Without a signature.
-        [&(header.len() as u32).to_le_bytes()[..], header.as_bytes(), &[0], records].concat()
+        header.to_string()
     }
 
     /// The trainer's answer to a message.
     pub async fn ask(&self, kind: &str, message: Vec<u8>) -> Vec<u8> {
-        let answer = self.client.request(self.subject(kind), message.into()).await.expect("an answer");
-        answer.payload.to_vec()
+        let answer = self.client.request(self.subject(kind), message.clone().into()).await.expect("an answer");
+        read_reply(&self.description, &message, &answer.payload)
     }
 
     /// The trainer's verdict on a result.

@@ -8,7 +8,7 @@ use gymkhana_registry::Digest;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use super::client::Client;
+use super::client::{Client, parts};
 use super::{desk, figure, run, undisturbed, worker};
 use crate::common::bus::Bus;
 use crate::common::killed::{Signalled, assert_each_stored_once};
@@ -64,8 +64,7 @@ fn tokens_that_the_trainer_did_not_sample_are_refused() {
         let worker = worker(&other, &bus);
         let first = results.next().await.expect("a result").payload;
         assert_eq!(worker.end().code, Some(0));
-        // The header is followed by the length of a signature, 0.
-        first[5 + u32::from_le_bytes(first[..4].try_into().expect("four")) as usize..].to_vec()
+        parts(&first).1.to_vec()
     });
     assert_eq!(trainer.end().code, Some(0));
     let expected = Essence::of(&other);
@@ -113,8 +112,16 @@ fn only_workers_of_known_keys_are_heard() {
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let client = Client::of_run(&bus).await;
-        let answer = client.offer(client.result(&json!({}), b"")).await;
+        let header = client.header(&json!({}), b"");
+        let unsigned = [&(header.len() as u32).to_le_bytes()[..], header.as_bytes(), &[0]].concat();
+        let answer = client.offer(unsigned).await;
         assert!(answer.contains("it is not signed"), "{answer}");
+        // A signed result of a key that the trainer does not know, and a policy call: the seventh answer is a refusal, and the
+        // sixth of its reasons the key.
+        let answer = client.offer(client.result(&json!({}), b"")).await;
+        assert!(answer.contains("is not one of the trainer's --worker-keys"), "{answer}");
+        let call = client.message("policy", "null", &release("hostile", 1));
+        assert_eq!(client.ask("policy", call).await, [6, 5]);
     });
     let arguments = |key: &'static str| ["worker", "--once", "--cache", "cache", "--key", key].map(str::to_owned);
     let with = |key| {
@@ -125,7 +132,8 @@ fn only_workers_of_known_keys_are_heard() {
     };
     let refused = with("stranger.key").end();
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.talk.contains(&format!("key {stranger} is not one of the trainer's --worker-keys")), "{refused:?}");
+    assert!(refused.talk.contains("is not one of the trainer's --worker-keys"), "{refused:?}");
+    assert!(refused.talk.contains("if the worker is yours"), "{refused:?}");
     assert!(trainer.is_running());
     let worker = with("own.key");
     let outcome = trainer.end();
@@ -134,6 +142,7 @@ fn only_workers_of_known_keys_are_heard() {
     assert_eq!(worker.code, Some(0), "{worker:?}");
     assert!(worker.talk.contains(&format!("results are signed with key {own}")), "{worker:?}");
     assert!(figure(&outcome.talk, "refused") >= 2, "{}", outcome.talk);
+    assert!(figure(&outcome.talk, "messages dropped") >= 1, "{}", outcome.talk);
     expected.assert_same(&Essence::of(&desk));
 
     let missing = desk.host(&["worker", &bus.url(), "--key", "none.key"]).mistake("a missing key");
@@ -180,9 +189,10 @@ fn policy_calls_above_a_limit_are_refused() {
     runtime.block_on(async {
         let client = Client::of_run(&bus).await;
         let (released, refused) = (3, 6);
-        let sound = client.ask("policy", release(&"w".repeat(128), 1)).await;
+        let call = |worker: &str, delivery| client.message("policy", "null", &release(worker, delivery));
+        let sound = client.ask("policy", call(&"w".repeat(128), 1)).await;
         assert_eq!(sound, [released]);
-        for wrong in [release(&"w".repeat(129), 1), release("w", 0), release("w", 33)] {
+        for wrong in [call(&"w".repeat(129), 1), call("w", 0), call("w", 33)] {
             let answer = client.ask("policy", wrong).await;
             assert_eq!(answer[0], refused, "{answer:?}");
         }
@@ -269,4 +279,53 @@ fn repeated_and_reordered_results_are_stored_once() {
     assert_eq!((figure(&outcome.talk, "groups"), figure(&outcome.talk, "not wanted")), (64, 18), "{}", outcome.talk);
     expected.assert_same(&Essence::of(&desk));
     assert_each_stored_once(&desk.path("out"));
+}
+
+/// A program on the bus that answers every request of a worker before the trainer does, and sends each message of a worker
+/// again with one bit changed: the run and its workers do not notice.
+#[test]
+fn damaged_and_forged_messages_change_nothing() {
+    let expected = undisturbed();
+    let (bus, desk) = (Bus::start(), desk());
+    let trainer = run(&desk, &bus, &[]);
+    let runtime = Runtime::new().expect("a runtime");
+    let forger = runtime.block_on(async {
+        let run = Client::of_run(&bus).await.run;
+        let client = async_nats::ConnectOptions::new().no_echo().connect(bus.url()).await.expect("the bus");
+        let mut heard = client.subscribe(format!("gymkhana.{run}.>")).await.expect("a subscription");
+        client.flush().await.expect("the bus");
+        tokio::spawn(async move {
+            let mut sent = 0_usize;
+            while let Some(message) = heard.next().await {
+                let mut flipped = message.payload.to_vec();
+                let place = sent * 37 % flipped.len().max(1);
+                flipped.get_mut(place).into_iter().for_each(|byte| *byte ^= 1 << (sent % 8));
+                sent += 1;
+                let of_worker = message.reply.filter(|_| !message.subject.contains(".jobs."));
+                let Some(reply) = of_worker else {
+                    client.publish(message.subject, flipped.into()).await.expect("sent");
+                    continue;
+                };
+                // A refusal by number of stop texts, and verdicts, with and without the bytes of a signature.
+                for body in [&b"\x06\x03\x05\x01"[..], b"{\"refused\":\"x\"}", b"\"not-wanted\"", b"\xff"] {
+                    client.publish(reply.clone(), body.to_vec().into()).await.expect("sent");
+                    client.publish(reply.clone(), [&[7; 64], body].concat().into()).await.expect("sent");
+                }
+                client.publish_with_reply(message.subject, reply, flipped.into()).await.expect("sent");
+            }
+        })
+    });
+    let worker = worker(&desk, &bus);
+    let outcome = trainer.end();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let worker = worker.end();
+    assert_eq!(worker.code, Some(0), "{worker:?}");
+    forger.abort();
+    assert!(figure(&outcome.talk, "messages dropped") > 100, "{}", outcome.talk);
+    for (talk, what) in [(&outcome.talk, "was dropped: it"), (&worker.talk, "a reply on the bus was dropped")] {
+        assert!(talk.contains(what), "{talk}");
+        assert!(talk.contains("hint: check who may write to the bus"), "{talk}");
+    }
+    assert_eq!(figure(&outcome.talk, "failed"), 0, "{}", outcome.talk);
+    expected.assert_same(&Essence::of(&desk));
 }

@@ -5,12 +5,14 @@ use gymkhana_registry::Digest;
 use serde_json::{Value as Json, json};
 use tokio::runtime::Runtime;
 
+use super::client::{Key, parts, read_reply};
 use super::sessions::{LAKE, LAKE_FILE, front, stop, turn, wait_for, worker};
 use crate::common::Desk;
 use crate::common::bus::Bus;
 
 /// A client of the bus that knows the served catalog.
 struct Intruder {
+    key: Key,
     client: async_nats::Client,
     run: String,
     description: Json,
@@ -23,17 +25,11 @@ impl Intruder {
         let runs = jetstream.get_key_value("gymkhana-runs").await.expect("the bucket");
         let run = runs.keys().await.expect("keys").next().await.expect("a server").expect("a key");
         let text = runs.get(&run).await.expect("a bucket").expect("a description");
-        Self { client, run, description: serde_json::from_slice(&text).expect("JSON") }
+        Self { key: Key::new(), client, run, description: serde_json::from_slice(&text).expect("JSON") }
     }
 
     fn subject(&self, kind: &str) -> String {
         format!("gymkhana.{}.{kind}.{}", self.run, self.description["epoch"].as_str().expect("a text"))
-    }
-
-    /// A message with this header and body, without a signature.
-    fn message(header: &Json, body: &[u8]) -> Vec<u8> {
-        let header = header.to_string();
-        [&(header.len() as u32).to_le_bytes()[..], header.as_bytes(), &[0], body].concat()
     }
 
     /// The server's answer to a heartbeat with these changes.
@@ -44,26 +40,31 @@ impl Intruder {
             "files": files.to_string(), "places": 1_000_000, "number": 1, "leaves": false,
         });
         beat.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
-        let answer = self.client.request(self.subject("beats"), Self::message(&beat, b"").into()).await;
-        String::from_utf8_lossy(&answer.expect("an answer").payload).into_owned()
+        let message = self.key.message(&self.subject("beats"), &beat.to_string(), b"");
+        let answer = self.client.request(self.subject("beats"), message.clone().into()).await.expect("an answer");
+        String::from_utf8_lossy(&read_reply(&self.description, &message, &answer.payload)).into_owned()
     }
 
     /// Announces a worker of this id; its answer to the first request has this header, with `{}` in place of a digest, and
     /// this body.
     async fn answer_once(&self, id: &str, change: &Json, body: &[u8]) {
         let subject = format!("{}.{id}", self.subject("places"));
-        let mut requests = self.client.subscribe(subject).await.expect("a subscription");
+        let mut requests = self.client.subscribe(subject.clone()).await.expect("a subscription");
         self.client.flush().await.expect("the bus");
         assert_eq!(self.beat(&json!({ "worker": id })).await, "\"known\"");
         let request = requests.next().await.expect("a request");
-        let length = u32::from_le_bytes(request.payload[..4].try_into().expect("four")) as usize;
-        let mut header: Json = serde_json::from_slice(&request.payload[4..4 + length]).expect("a header");
+        let mut header: Json = serde_json::from_slice(parts(&request.payload).0).expect("a header");
         header["parts"] = json!([body.len(), 0, 0]);
         header["digest"] = json!(Digest::of(body).to_string());
         header["in_object"] = json!(false);
         header.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
         let reply = request.reply.expect("a subject");
-        self.client.publish(reply, Self::message(&header, body).into()).await.expect("sent");
+        let answer = self.key.message(&subject, &header.to_string(), body);
+        // Neither an altered answer nor one of another key is the worker's.
+        let other = Key::new().message(&subject, &header.to_string(), body);
+        for message in [[&answer[..], b"x"].concat(), other, answer] {
+            self.client.publish(reply.clone(), message.into()).await.expect("sent");
+        }
         self.client.flush().await.expect("the bus");
     }
 }
@@ -134,7 +135,8 @@ fn answers_of_a_hostile_worker_are_refused() {
         ("b", json!({ "parts": [u64::MAX, 0, 0] }), b"\"started\"", "a message of more than 1073741824 bytes"),
         ("c", json!({ "parts": [1, 1, 1] }), b"\"started\"", "a message of another size than it says"),
         ("d", json!({ "worker": "other" }), b"\"started\"", "a message of another worker"),
-        ("e", json!({ "number": 7 }), b"\"started\"", "the answer to another request"),
+        // Another program may repeat an answer of the worker: it is dropped, and the worker is lost by its silence.
+        ("e", json!({ "number": 7 }), b"\"started\"", ""),
         ("f", json!({}), b"{", "a malformed answer"),
         ("g", json!({}), b"\"started\"", "a malformed episode"),
         ("h", json!({}), b"{\"turn\":null}", "the answer to another request"),
@@ -152,7 +154,11 @@ fn answers_of_a_hostile_worker_are_refused() {
     }
     let talk = stop(server);
     for (_, _, _, reason) in cases {
-        assert!(talk.contains(&format!("worker intruder was refused: it sent {reason}")), "{reason}: {talk}");
+        let said = match reason {
+            "" => "worker intruder stopped answering".to_owned(),
+            reason => format!("worker intruder was refused: it sent {reason}"),
+        };
+        assert!(talk.contains(&said), "{reason}: {talk}");
     }
     sound.leave();
 }

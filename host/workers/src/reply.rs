@@ -1,0 +1,83 @@
+//! Questions to a trainer or server, and its replies: signed, each for one question.
+
+use std::time::Duration;
+
+use async_nats::client::PublishErrorKind;
+use async_nats::{Client, Message, StatusCode, Subject};
+use bytes::Bytes;
+use futures::StreamExt;
+use gymkhana_registry::Digest;
+
+use crate::dropped::Dropped;
+use crate::signature::{OwnerKey, Signer};
+
+/// Where the reply to a message goes.
+#[derive(Debug, Clone)]
+pub(crate) struct ReplyTo {
+    subject: Subject,
+    /// Digest of the message.
+    question: Digest,
+}
+
+impl ReplyTo {
+    /// The sender of a message that waits for a reply.
+    pub fn of(message: &Message) -> Option<Self> {
+        let subject = message.reply.clone()?;
+        Some(Self { subject, question: Digest::of(&message.payload) })
+    }
+
+    /// The signed reply with this body; `None` if the key cannot sign.
+    pub fn sign(&self, signer: &Signer, body: &[u8]) -> Option<Bytes> {
+        signer.state(&self.question, body)
+    }
+
+    /// Sends a signed reply. A sender that does not get it asks again.
+    pub async fn send(self, client: &Client, reply: Bytes) {
+        if let Err(error) = client.publish(self.subject, reply).await {
+            tracing::debug!("a reply was not sent: {error}");
+        }
+    }
+}
+
+/// Where a worker asks its trainer or server.
+pub(crate) struct Owner {
+    pub client: Client,
+    pub key: OwnerKey,
+    pub dropped: Dropped,
+}
+
+/// Outcome of a question that was sent once.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    Answered(Bytes),
+    /// The owner or the bus has no connection.
+    Away,
+    /// No answer came in time.
+    Silent,
+    /// The bus takes no messages of this size.
+    TooLarge,
+}
+
+impl Owner {
+    /// Sends a question once. Answers that the owner did not give to this question are dropped.
+    pub async fn ask(&self, subject: String, question: Bytes, within: Duration) -> Asked {
+        let (inbox, asked) = (self.client.new_inbox(), Digest::of(&question));
+        let Ok(mut answers) = self.client.subscribe(inbox.clone()).await else { return Asked::Away };
+        if let Err(error) = self.client.publish_with_reply(subject, inbox, question).await {
+            return if error.kind() == PublishErrorKind::MaxPayloadExceeded { Asked::TooLarge } else { Asked::Away };
+        }
+        let answered = async {
+            while let Some(answer) = answers.next().await {
+                if answer.status == Some(StatusCode::NO_RESPONDERS) {
+                    return Asked::Away;
+                }
+                match self.key.read(&asked, &answer.payload) {
+                    Some(body) => return Asked::Answered(answer.payload.slice_ref(body)),
+                    None => self.dropped.add("a reply", "its signature does not belong to it"),
+                }
+            }
+            Asked::Away
+        };
+        tokio::time::timeout(within, answered).await.unwrap_or(Asked::Silent)
+    }
+}
