@@ -1,7 +1,7 @@
 //! Typed access to the fields of a JSON body, with the path of a malformed field in the error.
 
 use gymkhana_policy::kept_tokens;
-use gymkhana_record::Function;
+use gymkhana_record::{Function, json_values_at_most};
 use serde_json::{Map, Value as Json};
 
 use super::error::{ApiError, ErrorClass};
@@ -14,11 +14,18 @@ pub(crate) struct Fields<'a> {
     path: &'a str,
 }
 
-/// Parses a body.
+/// Most values of a body.
+const MAX_VALUES: usize = 1 << 18;
+
+/// Parses a body. Its values are counted before they are made.
 pub(crate) fn parse_body(body: &[u8]) -> Result<Json, ApiError> {
     let malformed = |reason: &dyn std::fmt::Display| {
         ApiError::new(ErrorClass::Invalid, format!("invalid request: the body is not a JSON object: {reason}"))
     };
+    if json_values_at_most(body) > MAX_VALUES {
+        let message = format!("the body has more than {MAX_VALUES} JSON values\nhint: send fewer messages and tools");
+        return Err(ApiError::new(ErrorClass::TooLarge, message));
+    }
     match serde_json::from_slice(body) {
         Ok(json @ Json::Object(_)) => Ok(json),
         Ok(_) => Err(malformed(&"it is another value")),

@@ -93,3 +93,12 @@ pub struct ModelRequest {
     /// Variables for the chat template, besides those of the run.
     pub switches: serde_json::Map<String, serde_json::Value>,
 }
+
+impl ModelRequest {
+    /// Bytes of what a chat template may write: messages with reasoning and calls, and functions.
+    pub(crate) fn bytes(&self) -> usize {
+        let of_function = |one: &Function| one.name.len() + one.description.len() + one.parameters.len();
+        let functions: usize = self.functions.iter().map(of_function).sum();
+        functions + self.messages.iter().map(InputMessage::bytes).sum::<usize>()
+    }
+}

@@ -213,3 +213,14 @@ fn a_stream_holds_what_the_whole_answer_holds() {
     assert_eq!(whole["content"][1]["input"], json!({"x": 1}));
     assert_eq!((&whole["stop_reason"], &whole["usage"]["input_tokens"]), (&json!("tool_use"), &json!(6)));
 }
+
+#[test]
+fn very_many_values_are_refused_before_they_are_made() {
+    let body = |count: usize| format!("{{\"model\":\"m\",\"messages\":[{}0]}}", "{\"\":0},".repeat(count));
+    let error = Dialect::ChatCompletions.parse(body(100_000).as_bytes()).unwrap_err();
+    assert!(error.class == ErrorClass::TooLarge && error.message.contains("more than 262144 JSON values"), "{error}");
+    let error = Dialect::ChatCompletions.parse(body(1_000).as_bytes()).unwrap_err();
+    assert!(error.message.contains("`messages[0].role` is missing"), "{error}");
+    let text = json!({"model": "m", "messages": [{"role": "user", "content": "{a:[b,c]}".repeat(100_000)}]});
+    assert!(Dialect::ChatCompletions.parse(text.to_string().as_bytes()).is_ok(), "signs within texts are no values");
+}

@@ -1,7 +1,7 @@
 //! Keys by which histories are equal: roles, texts and calls by meaning, without ids, spacing and the order of keys.
 
 use gymkhana_chat::Role;
-use gymkhana_record::Function;
+use gymkhana_record::{Function, json_values_at_most};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
@@ -63,9 +63,13 @@ impl Texts {
     }
 }
 
-/// JSON with sorted keys and without spacing; another text without the white space around it.
+/// Most values of a JSON text that is compared by meaning.
+const MAX_VALUES: usize = 1 << 16;
+
+/// JSON with sorted keys and without spacing; another text, or one of very many values, without the white space around it.
 pub(crate) fn canonical(text: &str) -> String {
-    serde_json::from_str(text).map_or_else(|_| text.trim().to_owned(), |value| sorted(value).to_string())
+    let parsed = if json_values_at_most(text.as_bytes()) > MAX_VALUES { None } else { serde_json::from_str(text).ok() };
+    parsed.map_or_else(|| text.trim().to_owned(), |value| sorted(value).to_string())
 }
 
 fn sorted(value: Json) -> Json {

@@ -12,10 +12,11 @@ use axum::routing::any;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use gymkhana_http::{BodyError, BodyLimits, bearer};
+use hyper::body::Body as _;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::activity::InFlight;
 use super::endpoint::Endpoint;
@@ -33,16 +34,23 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Time between the comments that keep a stream alive.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(5);
 
+/// Bytes of a request that needs no room among the large ones.
+const SMALL_BODY: u64 = 256 << 10;
+/// MiB of large requests that are read, parsed or wait for their sessions at once: two of the largest.
+const LARGE_MIB: usize = 2 * (MAX_BODY >> 20);
+
 /// Everything that a request needs.
 #[derive(Clone)]
 struct Doors {
     sessions: Arc<Sessions>,
     mcp: McpEndpoint,
+    /// Room for large requests: a permit for each MiB.
+    large: Arc<Semaphore>,
 }
 
 /// The routes.
 pub(super) fn router(sessions: Arc<Sessions>) -> Router {
-    let doors = Doors { sessions, mcp: McpEndpoint::new() };
+    let doors = Doors { sessions, mcp: McpEndpoint::new(), large: Arc::new(Semaphore::new(LARGE_MIB)) };
     Router::new().route("/s/{session}/{*path}", any(handle)).fallback(unknown).with_state(doors)
 }
 
@@ -53,7 +61,7 @@ async fn unknown(request: Request) -> Response {
 }
 
 async fn handle(
-    State(Doors { sessions, mcp }): State<Doors>,
+    State(Doors { sessions, mcp, large }): State<Doors>,
     Path((session, path)): Path<(String, String)>,
     request: Request,
 ) -> Response {
@@ -66,13 +74,18 @@ async fn handle(
         return mcp.answer(tools, request).await;
     }
     let dialect = Endpoint::dialect(&path, request.headers());
-    match answer(&sessions, &session, &path, request).await {
+    match answer(&sessions, &large, (&session, &path), request).await {
         Ok(response) => response,
         Err(error) => failed(dialect, &error),
     }
 }
 
-async fn answer(sessions: &Sessions, session: &str, path: &str, request: Request) -> Result<Response, ApiError> {
+async fn answer(
+    sessions: &Sessions,
+    large: &Arc<Semaphore>,
+    (session, path): (&str, &str),
+    request: Request,
+) -> Result<Response, ApiError> {
     let (method, headers) = (request.method().clone(), request.headers().clone());
     let entry = authorise(sessions, session, &headers)?;
     let in_flight = entry.activity.request();
@@ -88,16 +101,16 @@ async fn answer(sessions: &Sessions, session: &str, path: &str, request: Request
         }
         Endpoint::Model(_, name) => Err(ApiError::new(ErrorClass::NotFound, format!("there is no model `{name}`"))),
         Endpoint::Count(dialect) => {
-            let (identity, is_retry, body) = read(path, request).await?;
-            let ask = Ask::Count(Box::new(dialect.parse_count(&body)?));
-            let waiting = hand_over(&entry, ask, identity, is_retry).await?;
+            let read = read(path, request, large).await?;
+            let asked = dialect.parse_count(&read.body)?;
+            let waiting = hand_over(&entry, Ask::Count(Box::new(asked)), read).await?;
             received(waiting.await).map(|answer| body_of(dialect, &answer))
         }
         Endpoint::Reply(dialect) => {
-            let (identity, is_retry, body) = read(path, request).await?;
-            let asked = dialect.parse(&body)?;
+            let read = read(path, request, large).await?;
+            let asked = dialect.parse(&read.body)?;
             let stream = asked.stream;
-            let mut waiting = hand_over(&entry, Ask::Reply(Box::new(asked)), identity, is_retry).await?;
+            let mut waiting = hand_over(&entry, Ask::Reply(Box::new(asked)), read).await?;
             if !stream {
                 return received(waiting.await).map(|answer| body_of(dialect, &answer));
             }
@@ -134,18 +147,44 @@ fn no_tools() -> ApiError {
     ApiError::new(ErrorClass::NotFound, message)
 }
 
+/// A request that was read.
+struct ReadRequest {
+    identity: RequestIdentity,
+    is_retry: bool,
+    body: Bytes,
+    room: Option<OwnedSemaphorePermit>,
+}
+
+/// Room for a body of this size, which a small one does not need. A size that the client does not declare is the largest.
+async fn room_for(bytes: Option<u64>, large: &Arc<Semaphore>) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
+    let bytes = bytes.map_or(MAX_BODY as u64, |bytes| bytes.min(MAX_BODY as u64));
+    if bytes <= SMALL_BODY {
+        return Ok(None);
+    }
+    let room = Arc::clone(large).acquire_many_owned(bytes.div_ceil(1 << 20) as u32);
+    match tokio::time::timeout(BODY_TIMEOUT, room).await {
+        Ok(Ok(room)) => Ok(Some(room)),
+        Ok(Err(_)) | Err(_) => {
+            let message = format!("{LARGE_MIB} MiB of large requests are being read\nhint: repeat the request");
+            Err(ApiError::new(ErrorClass::Unavailable, message))
+        }
+    }
+}
+
 /// Reads the body and the identity of a request.
-async fn read(path: &str, request: Request) -> Result<(RequestIdentity, bool, Bytes), ApiError> {
+async fn read(path: &str, request: Request, large: &Arc<Semaphore>) -> Result<ReadRequest, ApiError> {
     let (head, body) = request.into_parts();
     let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
     let idempotency_key = header("idempotency-key").map(str::to_owned);
     let is_retry = header("x-stainless-retry-count").is_some_and(|count| count.trim() != "0");
+    let room = room_for(body.size_hint().upper(), large).await?;
     let body = read_body(body, MAX_BODY).await?;
     let mut digest = Sha256::new();
     digest.update(path.as_bytes());
     digest.update([0]);
     digest.update(&body);
-    Ok((RequestIdentity { digest: digest.finalize().into(), idempotency_key }, is_retry, body))
+    let identity = RequestIdentity { digest: digest.finalize().into(), idempotency_key };
+    Ok(ReadRequest { identity, is_retry, body, room })
 }
 
 /// Reads a body of at most this many bytes.
@@ -159,15 +198,16 @@ pub(crate) async fn read_body(body: Body, most: usize) -> Result<Bytes, ApiError
     })
 }
 
-/// Hands a request to its session.
+/// Hands a request to its session. Its body is gone with it.
 async fn hand_over(
     entry: &Entry,
     ask: Ask,
-    identity: RequestIdentity,
-    is_retry: bool,
+    read: ReadRequest,
 ) -> Result<oneshot::Receiver<Result<Answer, ApiError>>, ApiError> {
+    let ReadRequest { identity, is_retry, body, room } = read;
+    drop(body);
     let (reply, waiting) = oneshot::channel();
-    let sent = entry.requests.send(Incoming { ask, identity, is_retry, reply }).await;
+    let sent = entry.requests.send(Incoming { ask, identity, is_retry, reply, room }).await;
     sent.map_err(|_| gone())?;
     Ok(waiting)
 }

@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use gymkhana_chat::{ChatFormat, Role};
+use gymkhana_chat::ChatFormat;
 use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyError};
 use gymkhana_record::{AgentCall, PolicyTurn, Segment, SegmentError, Turn};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::dialect::{ApiError, ErrorClass, InputMessage, ModelReply, ModelRequest};
 use crate::graph::{Graph, Key};
@@ -77,6 +77,8 @@ pub struct Incoming {
     pub is_retry: bool,
     /// Receiver of the answer.
     pub reply: Reply,
+    /// Room that a large request takes until it is refused or its reply begins.
+    pub room: Option<OwnedSemaphorePermit>,
 }
 
 /// The reason for which [`Session::serve`] returned.
@@ -311,7 +313,7 @@ impl<'a> Session<'a> {
 
     /// Answers a request at once, or begins a generation.
     async fn accept(&mut self, incoming: Incoming) {
-        let Incoming { ask, identity, is_retry, reply } = incoming;
+        let Incoming { ask, identity, is_retry, reply, room: _room } = incoming;
         self.requests = self.requests.saturating_add(1);
         if self.requests > self.settings.limits.turns.saturating_add(FURTHER_REQUESTS) {
             return self.refuse(reply, ApiError::new(ErrorClass::BudgetSpent, TOO_MANY));
@@ -320,6 +322,7 @@ impl<'a> Session<'a> {
             Ask::Count(request) => {
                 self.counts.side += 1;
                 let counted = self.complete(*request).and_then(|request| {
+                    self.check_length(&request)?;
                     let keys = request.messages.iter().map(Key::of_message).collect::<Vec<_>>();
                     self.transcript.bytes_with(&request.messages, &keys, self.settings.limits.bytes)?;
                     Ok(self.prompt(&request, keys)?.tokens.len())
@@ -361,19 +364,6 @@ impl<'a> Session<'a> {
         let _ = reply.send(Err(error));
     }
 
-    /// Puts the messages of an earlier reply before those of a request that names it.
-    fn complete(&self, mut request: ModelRequest) -> Result<ModelRequest, ApiError> {
-        let Some(previous) = request.previous.take() else { return Ok(request) };
-        let Some(earlier) = self.stored.get(&previous) else {
-            let message = format!("there is no reply `{previous}` in this session\nhint: send the messages as `input`");
-            return Err(ApiError::new(ErrorClass::NotFound, message));
-        };
-        let (instructions, new): (Vec<_>, Vec<_>) =
-            request.messages.into_iter().partition(|message| message.role == Role::System);
-        request.messages = instructions.into_iter().chain(earlier.iter().cloned()).chain(new).collect();
-        Ok(request)
-    }
-
     /// Begins a generation.
     fn begin(&mut self, request: ModelRequest, identity: &RequestIdentity) -> Result<(), ApiError> {
         let is_turn = self.settings.is_turn(&request)?;
@@ -385,15 +375,11 @@ impl<'a> Session<'a> {
             let message = format!("the episode's {} turns are used up\nhint: answer without the model", limits.turns);
             return Err(ApiError::new(ErrorClass::BudgetSpent, message));
         }
-        // Checked before the messages become tokens, which take many times their bytes.
+        let context = self.check_length(&request).inspect_err(|_| {
+            self.spent.get_or_insert(SpentLimit::Context);
+        })?;
         let keys: Vec<Key> = request.messages.iter().map(Key::of_message).collect();
         let bytes = self.transcript.bytes_with(&request.messages, &keys, limits.bytes)?;
-        let context = limits.context_tokens.min(self.policy.context());
-        let length: usize = request.messages.iter().map(|message| message.text.len()).sum();
-        if self.chat.most_bytes(context).is_some_and(|most| length > most) {
-            self.spent.get_or_insert(SpentLimit::Context);
-            return Err(too_long(&format!("messages of {length} bytes do not fit the context of {context} tokens")));
-        }
         let prompt = self.prompt(&request, keys)?;
         if prompt.tokens.len() >= context {
             self.spent.get_or_insert(SpentLimit::Context);

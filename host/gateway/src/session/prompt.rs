@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gymkhana_chat::{AnsweredCall, ChatError, Extension, Message, Rendered, Role, SpokenCall, SpokenParts};
 use gymkhana_policy::Conversation;
 
-use super::Session;
+use super::{Session, too_long};
 use crate::dialect::{ApiError, ErrorClass, InputCall, InputMessage, ModelRequest};
 use crate::graph::{Continued, GraphTurn, Key};
 
@@ -33,6 +33,30 @@ pub(super) struct Prompt {
 }
 
 impl Session<'_> {
+    /// Puts the messages of an earlier reply before those of a request that names it.
+    pub(super) fn complete(&self, mut request: ModelRequest) -> Result<ModelRequest, ApiError> {
+        let Some(previous) = request.previous.take() else { return Ok(request) };
+        let Some(earlier) = self.stored.get(&previous) else {
+            let message = format!("there is no reply `{previous}` in this session\nhint: send the messages as `input`");
+            return Err(ApiError::new(ErrorClass::NotFound, message));
+        };
+        let (instructions, new): (Vec<_>, Vec<_>) =
+            request.messages.into_iter().partition(|message| message.role == Role::System);
+        request.messages = instructions.into_iter().chain(earlier.iter().cloned()).chain(new).collect();
+        Ok(request)
+    }
+
+    /// Checks the bytes of a request against those that the tokens of the context can stand for, before anything is made of
+    /// them: keys, renderings and tokens take many times their bytes. Returns the tokens of the context.
+    pub(super) fn check_length(&self, request: &ModelRequest) -> Result<usize, ApiError> {
+        let context = self.settings.limits.context_tokens.min(self.policy.context());
+        let length = request.bytes();
+        match self.chat.most_bytes(context).filter(|most| length > *most) {
+            None => Ok(context),
+            Some(_) => Err(too_long(&format!("{length} bytes do not fit the context of {context} tokens"))),
+        }
+    }
+
     /// The prompt of a request, whose messages have these keys.
     pub(super) fn prompt(&self, request: &ModelRequest, keys: Vec<Key>) -> Result<Prompt, ApiError> {
         if request.messages.last().is_none_or(|message| message.role == Role::Assistant) {

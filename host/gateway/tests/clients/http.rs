@@ -78,3 +78,44 @@ async fn a_session_that_has_ended_is_closed() {
     // The gateway of the test has ended with its session.
     assert!(request.body(hello().to_string()).send().await.is_err());
 }
+
+/// Largest memory of this process since the last call, in MiB.
+fn peak_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    std::fs::write("/proc/self/clear_refs", "5").expect("the peak can be reset");
+    kib >> 10
+}
+
+/// Reasoning and calls that would become tokens of many times their bytes, from sixteen clients at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_requests_are_refused_in_bounded_memory() {
+    let text = "a b ".repeat(9 << 18);
+    let call = json!({"id": "c", "type": "function", "function": {"name": "add", "arguments": text}});
+    let message = |parts: Json| {
+        let mut message = json!({"role": "assistant", "content": "b"});
+        message.as_object_mut().expect("an object").extend(parts.as_object().expect("an object").clone());
+        let user = |text: &str| json!({"role": "user", "content": text});
+        let body = json!({"model": "policy", "messages": [user("a"), message, user("c")]});
+        bytes::Bytes::from(body.to_string())
+    };
+    let bodies = [message(json!({"reasoning_content": text})), message(json!({"tool_calls": [call]}))];
+    drop(text);
+    let before = peak_mib();
+    let (answers, _) = serve(Duration::ZERO, |Place { openai, key, .. }| async move {
+        let url = format!("{openai}/chat/completions");
+        let large = (0..16).map(|number| post(&url, &key, bodies[number % 2].clone()));
+        let answers = futures::future::join_all(large).await;
+        assert_eq!(post(&url, &key, hello().to_string()).await.status().as_u16(), 200);
+        answers
+    })
+    .await;
+    let peak = peak_mib();
+    for answer in answers {
+        assert_eq!(answer.status().as_u16(), 400);
+        let error = json_of(answer).await;
+        assert_eq!(error["error"]["code"], "context_length_exceeded", "{error}");
+    }
+    assert!(peak - before < 400, "from {before} to {peak} MiB");
+}

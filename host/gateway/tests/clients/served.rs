@@ -78,7 +78,7 @@ pub fn settings() -> SessionSettings {
             context_tokens: 1 << 16,
             reply_tokens: 256,
             reasoning_tokens: None,
-            bytes: 1 << 20,
+            bytes: 64 << 20,
             program_time: Duration::from_secs(120),
             episode_time: Duration::from_secs(120),
         },
