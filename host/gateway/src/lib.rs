@@ -12,6 +12,7 @@ pub mod control;
 pub mod dialect;
 pub mod graph;
 mod harness;
+mod keeper;
 pub mod program;
 pub mod server;
 pub mod session;

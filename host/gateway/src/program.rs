@@ -7,11 +7,13 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+
+use crate::keeper::Keeper;
 
 /// Bytes of standard output that a program may write.
 pub const MAX_OUTPUT: usize = 1 << 20;
@@ -76,9 +78,14 @@ pub struct RunningProgram(JoinHandle<Result<ProgramEnd, StartError>>);
 
 impl RunningProgram {
     /// Starts a program on a runtime that serves input and output.
-    #[must_use]
-    pub fn start(runtime: &Handle, program: AgentProgram, launch: Launch) -> Self {
-        Self(runtime.spawn(run(program, launch)))
+    pub(crate) fn start(runtime: &Handle, keeper: Arc<Keeper>, program: AgentProgram, launch: Launch) -> Self {
+        Self(runtime.spawn(async move { run(&keeper, program, launch).await }))
+    }
+
+    /// A program that does not start.
+    pub(crate) fn failed(runtime: &Handle, program: &AgentProgram, source: io::Error) -> Self {
+        let program = program.command.first().cloned().unwrap_or_default();
+        Self(runtime.spawn(async move { Err(StartError::Start { program, source }) }))
     }
 
     /// Waits for the end.
@@ -99,22 +106,10 @@ impl Drop for RunningProgram {
     }
 }
 
-/// Kills a process group when dropped.
-struct KillOnDrop(Option<Pid>);
-
-impl Drop for KillOnDrop {
-    fn drop(&mut self) {
-        if let Some(group) = self.0 {
-            // The group may have ended by itself.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-    }
-}
-
-async fn run(program: AgentProgram, launch: Launch) -> Result<ProgramEnd, StartError> {
+async fn run(keeper: &Keeper, program: AgentProgram, launch: Launch) -> Result<ProgramEnd, StartError> {
     let name = program.command.first().cloned().unwrap_or_default();
     let failed = |source| StartError::Start { program: name.clone(), source };
-    let folder = tempfile::Builder::new().prefix("gymkhana-agent-").tempdir().map_err(failed)?;
+    let folder = tempfile::Builder::new().prefix("program-").tempdir_in(keeper.folder()).map_err(failed)?;
     let task = folder.path().join("task.json");
     std::fs::write(&task, &launch.task).map_err(failed)?;
     let mut command = Command::new(&name);
@@ -125,7 +120,7 @@ async fn run(program: AgentProgram, launch: Launch) -> Result<ProgramEnd, StartE
     die_with_the_host(&mut command);
     hide_memory();
     let mut child = command.spawn().map_err(failed)?;
-    let group = KillOnDrop(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed())).map(|group| keeper.keep(group));
     feed(&mut child, launch.task);
     let (output, stderr) = (Captured::new(MAX_OUTPUT + 1, false), Captured::new(KEPT_STDERR, true));
     let readers = [output.read(child.stdout.take()), stderr.read(child.stderr.take())];
@@ -226,7 +221,10 @@ mod tests {
         let program = AgentProgram { command: ["sh", "-c", script].map(str::to_owned).to_vec(), env: vec![] };
         let variables = vec![("OPENAI_MODEL".to_owned(), "policy".to_owned())];
         let launch = Launch { variables, task: "{\"task\":1}".to_owned() };
-        RunningProgram::start(&Handle::current(), program, launch).ended().await.unwrap()
+        RunningProgram::start(&Handle::current(), Arc::new(Keeper::start().unwrap()), program, launch)
+            .ended()
+            .await
+            .unwrap()
     }
 
     #[tokio::test]
@@ -249,7 +247,7 @@ mod tests {
         let script = format!("(while :; do echo . >> {0}; sleep 0.02; done) & wait", beat.display());
         let program = AgentProgram { command: ["sh", "-c", &script].map(str::to_owned).to_vec(), env: vec![] };
         let launch = Launch { variables: vec![], task: String::new() };
-        let running = RunningProgram::start(&Handle::current(), program, launch);
+        let running = RunningProgram::start(&Handle::current(), Arc::new(Keeper::start().unwrap()), program, launch);
         while !beat.exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -264,7 +262,10 @@ mod tests {
     async fn a_missing_program_is_named() {
         let program = AgentProgram { command: vec!["no-such-agent".to_owned()], env: vec![] };
         let launch = Launch { variables: vec![], task: String::new() };
-        let error = RunningProgram::start(&Handle::current(), program, launch).ended().await.unwrap_err();
+        let error = RunningProgram::start(&Handle::current(), Arc::new(Keeper::start().unwrap()), program, launch)
+            .ended()
+            .await
+            .unwrap_err();
         assert!(error.to_string().starts_with("`no-such-agent` does not start: "), "{error}");
     }
 }

@@ -8,7 +8,7 @@ mod sessions;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, ListenError, Listener, Server, StallBudget};
@@ -16,6 +16,7 @@ use gymkhana_record::Function;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::control::{self, Control};
+use crate::keeper::Keeper;
 use crate::program::{AgentProgram, Launch, RunningProgram};
 pub use activity::Activity;
 pub(crate) use handler::{json as json_response, read_body};
@@ -51,6 +52,7 @@ pub struct Gateway {
     handle: Handle,
     address: SocketAddr,
     sessions: Arc<Sessions>,
+    keeper: Mutex<Option<Arc<Keeper>>>,
 }
 
 impl Gateway {
@@ -94,7 +96,7 @@ impl Gateway {
         }
         let limits = LIMITS.within(share, 1);
         handle.spawn(async move { listener.serve(Server::new(router, hosts), limits, std::future::pending()).await });
-        Ok(Self { runtime: Some(runtime), handle, address, sessions })
+        Ok(Self { runtime: Some(runtime), handle, address, sessions, keeper: Mutex::default() })
     }
 
     /// The bound address.
@@ -124,7 +126,19 @@ impl Gateway {
     /// Starts an agent program.
     #[must_use]
     pub fn launch(&self, program: AgentProgram, launch: Launch) -> RunningProgram {
-        RunningProgram::start(&self.handle, program, launch)
+        match self.keeper() {
+            Ok(keeper) => RunningProgram::start(&self.handle, keeper, program, launch),
+            Err(error) => RunningProgram::failed(&self.handle, &program, error),
+        }
+    }
+
+    /// The keeper of the programs, which starts with the first one.
+    fn keeper(&self) -> io::Result<Arc<Keeper>> {
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*keeper {
+            Some(keeper) => Ok(Arc::clone(keeper)),
+            None => Ok(Arc::clone(keeper.insert(Arc::new(Keeper::start()?)))),
+        }
     }
 }
 
