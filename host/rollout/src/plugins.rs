@@ -128,6 +128,16 @@ impl PluginSet {
         Ok(Self { environment, environment_info, tools: Arc::new(set), rewards: described })
     }
 
+    /// The reward with the least memory, and that memory in bytes; `None` without rewards in a sandbox.
+    #[must_use]
+    pub fn least_reward_memory(&self) -> Option<(&str, usize)> {
+        let memory = self.rewards.iter().filter_map(|reward| {
+            let plugin = &reward.bound.plugin;
+            Some((plugin.name(), plugin.memory_bytes()?))
+        });
+        memory.min_by_key(|(_, bytes)| *bytes)
+    }
+
     /// The same set, in which one seat may call only the tools of these names.
     ///
     /// # Errors

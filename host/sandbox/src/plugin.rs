@@ -424,6 +424,12 @@ impl Plugin {
         }
     }
 
+    /// Most memory of one live instance in bytes; `None` without a sandbox.
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<usize> {
+        self.component().ok().map(|component| component.sandbox.limits().memory_bytes)
+    }
+
     /// Number of the sandbox's places that one live instance takes, with those of the environments inside a wrapper; 0
     /// without a sandbox.
     #[must_use]

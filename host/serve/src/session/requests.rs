@@ -22,6 +22,11 @@ use crate::door::Door;
 use crate::error::{ErrorKind, Owner, ServeError};
 use crate::remote::MOST_LOST;
 
+/// Largest size of the records that are scored together, in bytes of JSON.
+const MAX_GROUP_BYTES: u64 = 64 << 20;
+/// Share of a reward's memory that these records may have: it holds the texts more than once.
+const MEMORY_SHARE: usize = 4;
+
 /// A session of one client. Clones are the same session; dropping them closes nothing.
 #[derive(Clone)]
 pub struct Session {
@@ -262,8 +267,9 @@ impl Session {
         }
     }
 
-    /// The record of the ended episode, its environment, and its size as JSON, which is at most `room` bytes.
-    pub(super) async fn ended(&self, room: u64) -> Result<(EpisodeRecord, Arc<ServedEnvironment>, u64), ServeError> {
+    /// The record of the ended episode, its environment, and its size as JSON. `before` is the size of the records that are
+    /// scored together with it.
+    pub(super) async fn ended(&self, before: u64) -> Result<(EpisodeRecord, Arc<ServedEnvironment>, u64), ServeError> {
         self.run(Instances::None, move |_, state| {
             Box::pin(async move {
                 let Play::Ended(ended) = &state.play else {
@@ -271,10 +277,7 @@ impl Session {
                     return Err(ServeError::agent(ErrorKind::OutOfOrder, message));
                 };
                 let bytes = stored_bytes(&ended.record);
-                if bytes > room {
-                    let message = "the records are too large to be scored together\nhint: score fewer at a time";
-                    return Err(ServeError::agent(ErrorKind::TooLarge, message));
-                }
+                check_scored(&state.served, before.saturating_add(bytes))?;
                 Ok((ended.record.clone(), Arc::clone(&state.served), bytes))
             })
         })
@@ -472,4 +475,21 @@ async fn close(shared: &Shared, state: &mut State, ending: Ending) -> Result<Opt
         }
         Play::Waiting | Play::Live(_) | Play::Parked(_) => Ok(None),
     }
+}
+
+/// Checks the size of records that are scored together: a reward copies them into its memory, in a few forms.
+fn check_scored(served: &ServedEnvironment, bytes: u64) -> Result<(), ServeError> {
+    let memory = served.rollout().plugins().least_reward_memory();
+    let (most, whose) = match memory.map(|(reward, memory)| ((memory / MEMORY_SHARE) as u64, reward)) {
+        Some((most, reward)) if most < MAX_GROUP_BYTES => (most, format!(" of the memory of reward `{reward}`")),
+        _ => (MAX_GROUP_BYTES, String::new()),
+    };
+    if bytes <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "the records are too large to be scored together: {bytes} bytes, above the limit of {most}{whose}\nhint: score \
+         fewer at a time, or shorter episodes"
+    );
+    Err(ServeError::agent(ErrorKind::TooLarge, message))
 }

@@ -27,8 +27,6 @@ use gymkhana_http::Client;
 
 /// Largest number of sessions that are scored together.
 const MAX_GROUP: usize = 256;
-/// Largest size of their records together, in bytes of JSON.
-const MAX_GROUP_BYTES: u64 = 64 << 20;
 /// Plugin calls for each core that run at the same time by default.
 const RUNNING_PER_CORE: usize = 2;
 /// Time between two attempts to write records that could not be written.
@@ -189,15 +187,15 @@ impl SessionTable {
     /// scores that each episode got alone.
     ///
     /// # Errors
-    /// If a session does not exist, is given twice or its episode has not ended, if the tasks differ, or if there are too
-    /// many or too large ones.
+    /// If a session does not exist, is given twice or its episode has not ended, if the tasks differ, if there are too many or
+    /// too large ones, or if a reward fails.
     pub async fn score_group(&self, client: &Client, ids: &[SessionId]) -> Result<Vec<EpisodeScore>, ServeError> {
         check_group(ids)?;
-        let (mut records, mut served, mut room) = (Vec::new(), None, MAX_GROUP_BYTES);
+        let (mut records, mut served, mut bytes) = (Vec::new(), None, 0);
         for id in ids {
             let session = self.find(client, id)?;
-            let (record, own, bytes) = session.ended(room).await?;
-            room -= bytes;
+            let (record, own, more) = session.ended(bytes).await?;
+            bytes += more;
             let other = served.get_or_insert_with(|| Arc::clone(&own));
             if !Arc::ptr_eq(other, &own)
                 || records.first().is_some_and(|first: &gymkhana_record::EpisodeRecord| first.task != record.task)
@@ -209,7 +207,17 @@ impl SessionTable {
         }
         let Some(served) = served else { return Ok(vec![]) };
         let scored = self.shared.call(async move { Ok(served.rollout().rescore(&records).await) }).await?;
-        Ok(scored.iter().map(EpisodeScore::of).collect())
+        let scores: Vec<EpisodeScore> = scored.iter().map(EpisodeScore::of).collect();
+        match ids.iter().zip(&scores).find_map(|(id, score)| Some((id, score.failures.first()?))) {
+            // The reward of an episode that was not scored says nothing about the attempt.
+            Some((id, failure)) => {
+                let mut error = ServeError::from(failure);
+                error.message =
+                    format!("session `{id}` cannot be scored: {}\nhint: score the group without it", error.message);
+                Err(error)
+            }
+            None => Ok(scores),
+        }
     }
 
     /// Numbers of sessions now.

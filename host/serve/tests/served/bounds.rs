@@ -135,3 +135,51 @@ async fn options_of_closed_sessions_make_room() {
     open(300).await.unwrap();
     served.stop().await;
 }
+
+/// Ends an episode with a text.
+async fn answered(sessions: &SessionTable, text: &str) -> Session {
+    let what = OpenSession::Environment { name: None, options: vec![] };
+    let session = sessions.open(&Client::anyone(), Door::Ors, what).await.unwrap();
+    session.reset(Begin { index: Some(5), seed: Some(1), ..Begin::default() }).await.unwrap();
+    assert!(session.act(Action::say(text)).await.unwrap().done());
+    session
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_has_a_share_of_its_rewards_memory() {
+    let config = "success = \"answer-match.correct\"\n[plugins.answer-match]\nmemory_mib = 8\n";
+    let served = serve(&["word-problems", "answer-match"], config).await;
+    let text = format!("{}. The answer is 42.", "a".repeat(900 << 10));
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(answered(&served.sessions, &text).await.id());
+    }
+    let refused = served.sessions.score_group(&Client::anyone(), &ids).await.unwrap_err();
+    assert_eq!((refused.kind, refused.owner), (ErrorKind::TooLarge, Owner::Agent), "{refused}");
+    let limit = format!("above the limit of {} of the memory of reward `answer-match`", 2 << 20);
+    assert!(refused.message.contains(&limit), "{refused}");
+    assert!(refused.message.contains("hint: score fewer at a time"), "{refused}");
+    let scored = served.sessions.score_group(&Client::anyone(), &ids[..2]).await.unwrap();
+    assert!(scored.iter().all(|score| score.failures.is_empty() && !score.plugins.is_empty()), "{scored:?}");
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reward_that_fails_on_a_group_gives_no_rewards() {
+    let config =
+        |behaviour: &str| format!("[rewards.guest-hostile-reward]\noptions = {{ behaviour = \"{behaviour}\" }}\n");
+    for behaviour in ["good", "trap"] {
+        let served = serve(&["word-problems", "guest-hostile-reward"], &config(behaviour)).await;
+        let (one, two) = (answered(&served.sessions, "1").await, answered(&served.sessions, "2").await);
+        let scored = served.sessions.score_group(&Client::anyone(), &[one.id(), two.id()]).await;
+        if behaviour == "good" {
+            assert!(scored.unwrap().iter().all(|score| score.plugins[0].scores[0].total == 1.0));
+        } else {
+            let failed = scored.unwrap_err();
+            assert_eq!((failed.kind, failed.owner), (ErrorKind::Failed, Owner::Reward), "{failed}");
+            let whose = format!("session `{}` cannot be scored", one.id());
+            assert!(failed.message.contains(&whose) && failed.message.contains("as asked"), "{failed}");
+        }
+        served.stop().await;
+    }
+}
