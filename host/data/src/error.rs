@@ -44,6 +44,9 @@ pub enum DataError {
         /// Cause.
         why: String,
     },
+    /// An Arrow stream with compressed messages.
+    #[error("`{0}` cannot be read: its messages are compressed\nhint: save it without compression, or as .parquet")]
+    Compressed(PathBuf),
     /// A file of text in another encoding.
     #[error("`{0}` cannot be read: its text is UTF-16\nhint: save it as UTF-8")]
     Utf16(PathBuf),

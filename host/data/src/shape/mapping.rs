@@ -30,7 +30,7 @@ impl FromStr for Target {
         if COLUMNS.contains(&name) || name == "answer" {
             return Ok(Self(name.to_owned()));
         }
-        Err(format!("`{name}` is not a column of rows; there are: {}, answer", COLUMNS.join(", ")))
+        Err(format!("`{name}` is not a column of rows; there are: `{}`, `answer`", COLUMNS.join("`, `")))
     }
 }
 

@@ -105,7 +105,7 @@ impl Shape {
 pub(crate) fn row(mut columns: Map<String, Json>, mapping: &Mapping) -> Result<Row, String> {
     mapping.apply(&mut columns)?;
     let shape = Shape::of(&columns).ok_or_else(|| {
-        let names: Vec<&str> = columns.keys().map(String::as_str).collect();
+        let names: Vec<String> = columns.keys().map(|name| format!("`{name}`")).collect();
         format!("no column is known as a question; name it with --column prompt=NAME; there are: {}", names.join(", "))
     })?;
     shape.normalise(&mut columns)?;

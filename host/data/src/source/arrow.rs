@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::ArrowError;
+use gymkhana_rows::MAX_ROW_BYTES;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Map, Value as Json};
 
+use super::unfolding::Unfolding;
 use super::value::{Room, Unread, value};
 use super::{Record, Records, messages, open, pages};
 use crate::error::{DataError, Place};
@@ -18,17 +20,19 @@ pub(super) fn parquet(path: PathBuf, split: Option<String>) -> Result<Records, D
     let wrong = |why: String| DataError::Format { path: path.clone(), format: "Parquet", why };
     let pages = file.try_clone().map_err(DataError::read(&path))?;
     let reader = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| wrong(error.to_string()))?;
+    let unfolding = Unfolding::of(&pages).map_err(DataError::read(&path))?;
     let rows = pages::check(&pages, reader.metadata()).map_err(wrong)?;
     let reader = reader.with_batch_size(rows).build().map_err(|error| wrong(error.to_string()))?;
-    Ok(Box::new(Batches::new(path, "Parquet", split, reader)))
+    Ok(Box::new(Batches::new(path, "Parquet", split, (reader, unfolding))))
 }
 
 pub(super) fn stream(path: PathBuf, split: Option<String>) -> Result<Records, DataError> {
     let file = open(&path)?;
     let wrong = |why: String| DataError::Format { path: path.clone(), format: "an Arrow stream", why };
     messages::check(&file).map_err(wrong)?;
+    let unfolding = Unfolding::of(&file).map_err(DataError::read(&path))?;
     let reader = StreamReader::try_new(BufReader::new(file), None).map_err(|error| wrong(error.to_string()))?;
-    Ok(Box::new(Batches::new(path, "an Arrow stream", split, reader)))
+    Ok(Box::new(Batches::new(path, "an Arrow stream", split, (reader, unfolding))))
 }
 
 /// Records of batches.
@@ -37,6 +41,7 @@ struct Batches<I> {
     format: &'static str,
     split: Option<String>,
     batches: I,
+    unfolding: Unfolding,
     batch: Option<RecordBatch>,
     /// Row of the batch.
     row: usize,
@@ -45,8 +50,8 @@ struct Batches<I> {
 }
 
 impl<I> Batches<I> {
-    fn new(path: PathBuf, format: &'static str, split: Option<String>, batches: I) -> Self {
-        Self { path, format, split, batches, batch: None, row: 0, number: 0 }
+    fn new(path: PathBuf, format: &'static str, split: Option<String>, (batches, unfolding): (I, Unfolding)) -> Self {
+        Self { path, format, split, batches, unfolding, batch: None, row: 0, number: 0 }
     }
 }
 
@@ -60,10 +65,13 @@ impl<I: Iterator<Item = Result<RecordBatch, ArrowError>>> Iterator for Batches<I
                 Err(error) => return Some(Err(wrong(&self.path, self.format, &error))),
             }
         }
-        let (columns, left_out) = match columns(self.batch.as_ref()?, self.row) {
+        let ((columns, bytes), left_out) = match columns(self.batch.as_ref()?, self.row) {
             Some((columns, left_out)) => (super::within_row(columns), left_out),
-            None => (Err(super::too_large()), vec![]),
+            None => ((Err(super::too_large()), MAX_ROW_BYTES.into()), vec![]),
         };
+        if let Err(why) = self.unfolding.take(bytes) {
+            return Some(Err(DataError::Format { path: self.path.clone(), format: self.format, why }));
+        }
         (self.row, self.number) = (self.row + 1, self.number + 1);
         let place = Place { file: self.path.clone(), unit: "row", number: self.number };
         Some(Ok(Record { place, split: self.split.clone(), columns, left_out }))
@@ -71,7 +79,11 @@ impl<I: Iterator<Item = Result<RecordBatch, ArrowError>>> Iterator for Batches<I
 }
 
 fn wrong(path: &Path, format: &'static str, error: &ArrowError) -> DataError {
-    DataError::Format { path: path.to_owned(), format, why: error.to_string() }
+    let why = error.to_string();
+    if why.contains("IPC decompression requires") {
+        return DataError::Compressed(path.to_owned());
+    }
+    DataError::Format { path: path.to_owned(), format, why }
 }
 
 /// Columns of a row.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use gymkhana_rows::MAX_ROW_BYTES;
 
-use super::{Record, Records, open_text};
+use super::{Record, Records, json_columns, open_text};
 use crate::error::{DataError, Place};
 
 pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, DataError> {
@@ -29,8 +29,7 @@ pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, D
                     }
                     let columns = match is_cut {
                         true => Err(format!("the line has more than {MAX_ROW_BYTES} bytes")),
-                        false => serde_json::from_slice(without_mark(&line))
-                            .map_err(|error| format!("no JSON object: {error}")),
+                        false => json_columns(without_mark(&line)),
                     };
                     return Some(Ok(Record { place: place(), split: split.clone(), columns, left_out: vec![] }));
                 }

@@ -9,13 +9,14 @@ mod messages;
 mod pages;
 mod rows_file;
 mod thrift;
+mod unfolding;
 mod value;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use gymkhana_record::stored_bytes;
+use gymkhana_record::{json_values_at_most, stored_bytes};
 use gymkhana_registry::open_regular_file;
 use gymkhana_rows::MAX_ROW_BYTES;
 use serde_json::{Map, Value as Json};
@@ -115,16 +116,33 @@ fn open_text(path: &Path) -> Result<File, DataError> {
     }
 }
 
-/// Columns of a row, unless they are larger than a row may be.
-fn within_row(columns: Map<String, Json>) -> Result<Map<String, Json>, String> {
-    if stored_bytes(&columns) > u64::from(MAX_ROW_BYTES) {
-        return Err(too_large());
+/// Most values of a row. A value of a line takes up to some hundred bytes of memory.
+const MAX_ROW_VALUES: usize = 1 << 19;
+
+/// Columns of a row with their bytes, unless they are larger than a row may be.
+fn within_row(columns: Map<String, Json>) -> (Result<Map<String, Json>, String>, u64) {
+    let bytes = stored_bytes(&columns);
+    if bytes > u64::from(MAX_ROW_BYTES) { (Err(too_large()), bytes) } else { (Ok(columns), bytes) }
+}
+
+/// Columns of a line of JSON, whose values are counted before they are made.
+fn json_columns(line: &[u8]) -> Result<Map<String, Json>, String> {
+    if json_values_at_most(line) > MAX_ROW_VALUES {
+        return Err(format!("the row has more than {MAX_ROW_VALUES} values"));
     }
-    Ok(columns)
+    serde_json::from_slice(line).map_err(|error| {
+        let why = error.to_string();
+        // An object whose number no float holds, such as one of 309 digits.
+        if why.starts_with("number out of range") {
+            format!("a number cannot be read: {why}")
+        } else {
+            format!("no JSON object: {why}")
+        }
+    })
 }
 
 fn too_large() -> String {
-    format!("the row has more than {MAX_ROW_BYTES} bytes")
+    format!("the row has more than {MAX_ROW_BYTES} bytes or {MAX_ROW_VALUES} values")
 }
 
 /// The error about a file of an unknown format.

@@ -5,12 +5,15 @@ use std::path::{Path, PathBuf};
 
 use gymkhana_rows::{OnDisk, ReadError, Reader};
 
-use super::{Record, Records, open};
+use super::unfolding::Unfolding;
+use super::{Record, Records, json_columns, open};
 use crate::error::{DataError, Place};
+
+const FORMAT: &str = "rows of `host data import`";
 
 pub(super) fn records(path: PathBuf) -> Result<Records, DataError> {
     // Refuses a pipe, at which the next line would wait.
-    open(&path)?;
+    let mut unfolding = Unfolding::of(&open(&path)?).map_err(DataError::read(&path))?;
     let file = OnDisk::open(&path).map_err(DataError::read(&path))?;
     let reader = Reader::open(file).map_err(|error| wrong(&path, error))?;
     let rows: Vec<_> = reader.splits().iter().map(|split| (split.name.clone(), split.rows)).collect();
@@ -26,10 +29,10 @@ pub(super) fn records(path: PathBuf) -> Result<Records, DataError> {
         let place = Place { file: path.clone(), unit: "row", number };
         Some(match reader.row(split, row) {
             Err(error) => Err(wrong(&path, error)),
-            Ok(line) => {
-                let columns = serde_json::from_slice(&line).map_err(|error| format!("no JSON object: {error}"));
-                Ok(Record { place, split: Some(name), columns, left_out: vec![] })
-            }
+            Ok(line) => match unfolding.take(line.len() as u64) {
+                Ok(()) => Ok(Record { place, split: Some(name), columns: json_columns(&line), left_out: vec![] }),
+                Err(why) => Err(DataError::Format { path: path.clone(), format: FORMAT, why }),
+            },
         })
     })))
 }
@@ -37,8 +40,6 @@ pub(super) fn records(path: PathBuf) -> Result<Records, DataError> {
 fn wrong(path: &Path, error: ReadError<io::Error>) -> DataError {
     match error {
         ReadError::Source(source) => DataError::read(path)(source),
-        other => {
-            DataError::Format { path: path.to_owned(), format: "rows of `host data import`", why: other.to_string() }
-        }
+        other => DataError::Format { path: path.to_owned(), format: FORMAT, why: other.to_string() },
     }
 }

@@ -10,6 +10,7 @@ use arrow_schema::DataType;
 use gymkhana_rows::MAX_ROW_BYTES;
 use serde_json::{Map, Value as Json};
 
+use super::MAX_ROW_VALUES;
 use super::calendar::date_or_time;
 
 /// A value that cannot be read.
@@ -20,8 +21,11 @@ pub(super) enum Unread {
     TooLarge,
 }
 
-/// Bytes that the values of a row may still take.
-pub(super) struct Room(u64);
+/// What the values of a row may still take.
+pub(super) struct Room {
+    bytes: u64,
+    values: usize,
+}
 
 /// Bytes that a value takes besides its text.
 const VALUE_BYTES: u64 = 4;
@@ -29,13 +33,17 @@ const VALUE_BYTES: u64 = 4;
 impl Room {
     /// Room for a row.
     pub(super) fn of_row() -> Self {
-        Self(u64::from(MAX_ROW_BYTES))
+        Self { bytes: u64::from(MAX_ROW_BYTES), values: MAX_ROW_VALUES }
     }
 
-    /// Takes the room of a value with this number of bytes, before the value is made.
-    fn take(&mut self, bytes: usize) -> Result<(), Unread> {
-        let left = self.0.checked_sub(VALUE_BYTES.saturating_add(bytes as u64));
-        self.0 = left.ok_or(Unread::TooLarge)?;
+    /// Takes the room of a value, before the value is made.
+    fn take_value(&mut self) -> Result<(), Unread> {
+        self.values = self.values.checked_sub(1).ok_or(Unread::TooLarge)?;
+        self.take_bytes(VALUE_BYTES)
+    }
+
+    fn take_bytes(&mut self, bytes: u64) -> Result<(), Unread> {
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(Unread::TooLarge)?;
         Ok(())
     }
 }
@@ -43,7 +51,7 @@ impl Room {
 /// Value in a row of an array. A float that is not finite becomes `null`, a decimal a text with all its digits, and bytes
 /// a text if they are UTF-8.
 pub(super) fn value(array: &ArrayRef, row: usize, room: &mut Room) -> Result<Json, Unread> {
-    room.take(0)?;
+    room.take_value()?;
     if array.is_null(row) {
         return Ok(Json::Null);
     }
@@ -51,7 +59,7 @@ pub(super) fn value(array: &ArrayRef, row: usize, room: &mut Room) -> Result<Jso
         return Ok(text);
     }
     let mut text = |bytes: &[u8]| {
-        room.take(bytes.len())?;
+        room.take_bytes(bytes.len() as u64)?;
         std::str::from_utf8(bytes).map(Json::from).map_err(|_| unsupported(array))
     };
     Ok(match array.data_type() {

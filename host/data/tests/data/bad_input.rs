@@ -51,7 +51,7 @@ fn other_mistakes_are_named() {
     let plain = ImportOptions::default();
     let question = desk.write("a.jsonl", "{\"problem\": \"a\"}\n");
     assert!(said(&question, &columns(&["prompt=question"])).contains("the columns are `problem`"));
-    assert!(said(&question, &plain).contains("name it with --column prompt=NAME; there are: problem"));
+    assert!(said(&question, &plain).contains("name it with --column prompt=NAME; there are: `problem`"));
     assert!(said(&desk.write("empty.jsonl", "\n"), &plain).contains("empty.jsonl` has no rows"));
     assert!(said(&desk.path("absent.jsonl"), &plain).contains("absent.jsonl` cannot be read"));
     assert!(said(&desk.write("a.txt", ""), &plain).contains("a.txt` has an unknown format"));
@@ -62,6 +62,11 @@ fn other_mistakes_are_named() {
             .expect("written");
         assert!(said(&desk.path(name), &plain).contains("its text is UTF-16\nhint: save it as UTF-8"));
     }
+    let compressed = said(&golden("compressed.arrow"), &plain);
+    assert!(compressed.contains("its messages are compressed\nhint: save it without compression"), "{compressed}");
+    let number =
+        said(&desk.write("a.jsonl", &format!("{{\"prompt\": \"a\", \"more\": 1{}}}\n", "0".repeat(309))), &plain);
+    assert!(number.contains("a.jsonl, line 1: a number cannot be read: number out of range"), "{number}");
     let short = said(&desk.write("a.csv", "prompt,answer\na\n"), &plain);
     assert!(short.contains("a.csv, line 2: it has 1 values, but the header has 2"), "{short}");
     let windows = said(&desk.write("a.csv", "prompt\r\nok\r\nx,y\r\n"), &plain);

@@ -87,6 +87,36 @@ fn rows_made_of_one_long_value_are_read_some_at_a_time() {
     }
 }
 
+/// A dictionary with one entry, which every row names.
+#[test]
+fn rows_that_unfold_to_a_multiple_of_the_file_are_refused() {
+    let desk = Desk::new();
+    let rows = |count: usize| vec!["a".repeat(MIB); count];
+    let source = |name: &str, count| parquet(&desk.path(name), &rows(count), zstd().build());
+    let bomb = source("bomb.parquet", 300);
+    assert!(bomb.metadata().expect("a file").len() < 4 << 10);
+    let refused = import(&desk, &bomb).expect_err("a bomb");
+    assert!(
+        refused.contains("its rows take more than") && refused.contains("256 MiB and 256 times its size"),
+        "{refused}"
+    );
+    assert!(!desk.path("out.rows").exists(), "nothing is left");
+    assert_eq!(import(&desk, &source("some.parquet", 200)), Ok(200));
+}
+
+#[test]
+fn a_row_of_very_many_small_values_is_refused_before_they_are_made() {
+    let desk = Desk::new();
+    let line = |count: usize| format!("{{\"prompt\":\"a\",\"more\":[{}0]}}\n", "{\"\":0},".repeat(count));
+    // 300,000 objects have three signs each.
+    let refused = import(&desk, &desk.write("bomb.jsonl", &line(300_000))).expect_err("a bomb");
+    assert!(refused.contains("line 1") && refused.contains("the row has more than 524288 values"), "{refused}");
+    assert_eq!(import(&desk, &desk.write("many.jsonl", &line(100_000))), Ok(1));
+    // Signs within texts are no values.
+    let text = format!("{{\"prompt\":\"{}\"}}\n", "{a:[b,c]}".repeat(200_000));
+    assert_eq!(import(&desk, &desk.write("text.jsonl", &text)), Ok(1));
+}
+
 #[test]
 fn an_open_quote_does_not_read_the_whole_file() {
     let desk = Desk::new();

@@ -46,4 +46,9 @@ table = pa.table(
 )
 pq.write_table(table, HERE / "types.parquet", compression="zstd")
 pq.write_table(table.drop_columns(["when"]), HERE / "large.parquet", compression="zstd")
+compressed = pa.table({"question": ["1 + 2? " * 40], "answer": ["3"]})
+zstd = pa.ipc.IpcWriteOptions(compression="zstd")
+with pa.ipc.new_stream(HERE / "compressed.arrow", compressed.schema, options=zstd) as writer:
+    writer.write_table(compressed)
+
 (HERE / "versions.json").write_text(json.dumps({"pyarrow": pa.__version__, "datasets": __import__("datasets").__version__}) + "\n")
