@@ -221,6 +221,7 @@ pub(crate) async fn bind_set(
     tools: Vec<Plugin>,
     rewards: Vec<Plugin>,
 ) -> RunResult<PluginSet> {
+    servers_are_loaded(file, &tools)?;
     sections_have_plugins("tools", file.tools.keys(), &tools)?;
     sections_have_plugins("rewards", file.rewards.keys(), &rewards)?;
     let environment = wrap(bind(environment, &file.environment.options)?, &file.environment.wrap, wrappers)?;
@@ -331,6 +332,19 @@ pub(crate) fn only_environment(mut environments: Vec<Plugin>) -> RunResult<Plugi
         ))),
         (None, _) => {
             Err(RunError::user("no plugin is an environment\nhint: add one to --plugins, such as word-problems.wasm"))
+        }
+    }
+}
+
+/// Rejects MCP servers where the command has started none.
+fn servers_are_loaded(file: &RunFile, tools: &[Plugin]) -> RunResult<()> {
+    let is_loaded = |name: &String| tools.iter().any(|tool| tool.name() == name);
+    match file.tools.iter().find(|(name, section)| section.mcp.is_some() && !is_loaded(name)) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let message =
+                format!("[tools.{name}] is an MCP server, and this command starts none: they are tools of runs");
+            Err(RunError::user(message).with_hint("remove the section, and give the agent the server's own address"))
         }
     }
 }
