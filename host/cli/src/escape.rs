@@ -21,6 +21,25 @@ pub fn escape_terminal(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
+/// Most characters of a line of an error. Errors quote lines of files, which have no bound.
+const LONGEST_LINE: usize = 2000;
+
+/// Cuts lines that are too long to read.
+pub fn cut_lines(text: &str) -> Cow<'_, str> {
+    let is_long = |line: &str| line.len() > LONGEST_LINE && line.chars().nth(LONGEST_LINE).is_some();
+    if !text.lines().any(is_long) {
+        return Cow::Borrowed(text);
+    }
+    let cut = |line: &str| {
+        let kept: String = line.chars().take(LONGEST_LINE).collect();
+        match line.len() - kept.len() {
+            0 => kept,
+            more => format!("{kept}… ({more} more bytes)"),
+        }
+    };
+    Cow::Owned(text.lines().map(cut).collect::<Vec<_>>().join("\n"))
+}
+
 /// Escapes the same characters, line ends and tabs: text of a stranger that must stay within its line.
 pub fn escape_line(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -58,6 +77,14 @@ fn is_harmful(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_are_cut_and_others_stay() {
+        let short = format!("error: {}\nhint: b", "é".repeat(1993));
+        assert!(matches!(cut_lines(&short), Cow::Borrowed(_)));
+        let long = format!("error: {}\nhint: b", "é".repeat(1_000_000));
+        assert_eq!(cut_lines(&long), format!("error: {}… (1996014 more bytes)\nhint: b", "é".repeat(1993)));
+    }
 
     #[test]
     fn terminal_sequences_are_escaped() {

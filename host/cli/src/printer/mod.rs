@@ -19,7 +19,7 @@ use gymkhana_record::{EpisodeId, LogEntry, LogLevel};
 use gymkhana_store::StageSummary;
 
 use crate::error::{Classify, CliError, CliResult};
-use crate::escape::{escape_json, escape_terminal};
+use crate::escape::{cut_lines, escape_json, escape_terminal};
 use line::{Bottom, Display, lock};
 
 pub use line::ProgressLine;
@@ -157,7 +157,7 @@ impl Printer {
 
     /// Prints an error.
     pub fn error(&self, error: &CliError) {
-        self.warn(format!("error: {error}"));
+        self.warn(cut_lines(&format!("error: {error}")));
     }
 
     /// Prints that a plugin is being compiled, if that takes a noticeable time.

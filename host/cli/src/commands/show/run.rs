@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use gymkhana_config::RunFile;
 use gymkhana_record::{EpisodeId, Phase};
 use gymkhana_store::{RunReader, Summary};
 use serde::Serialize;
@@ -119,7 +120,12 @@ impl RunView {
 /// Whether the folder holds the records of a server.
 fn is_served(run: &RunReader) -> CliResult<bool> {
     let ids = run.episodes()?.ids();
-    Ok(!ids.is_empty() && ids.iter().all(|id| id.phase == Phase::Served))
+    if !ids.is_empty() {
+        return Ok(ids.iter().all(|id| id.phase == Phase::Served));
+    }
+    // A server's run file has one stage, which it does not play.
+    let file = RunFile::parse(&run.run_text()?, "run.toml", &[]).user_error()?;
+    Ok(matches!(&file.stages[..], [stage] if matches!(stage.name(), "served" | "gateway")))
 }
 
 fn print_summary(summary: &Summary, printer: &Printer) {
