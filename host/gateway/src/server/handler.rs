@@ -34,7 +34,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Time between the comments that keep a stream alive.
 const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(5);
 
-/// Bytes of a request that needs no room among the large ones.
+/// Bytes of a request that needs no permit.
 const SMALL_BODY: u64 = 256 << 10;
 /// MiB of large requests that are read, parsed or wait for their sessions at once: two of the largest.
 const LARGE_MIB: usize = 2 * (MAX_BODY >> 20);
@@ -44,7 +44,7 @@ const LARGE_MIB: usize = 2 * (MAX_BODY >> 20);
 struct Doors {
     sessions: Arc<Sessions>,
     mcp: McpEndpoint,
-    /// Room for large requests: a permit for each MiB.
+    /// A permit for each MiB of large requests.
     large: Arc<Semaphore>,
 }
 
@@ -152,18 +152,18 @@ struct ReadRequest {
     identity: RequestIdentity,
     is_retry: bool,
     body: Bytes,
-    room: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
-/// Room for a body of this size, which a small one does not need. A size that the client does not declare is the largest.
-async fn room_for(bytes: Option<u64>, large: &Arc<Semaphore>) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
+/// Permits for a body of this size, which a small one does not need. A size that the client does not declare is the largest.
+async fn permit_for(bytes: Option<u64>, large: &Arc<Semaphore>) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
     let bytes = bytes.map_or(MAX_BODY as u64, |bytes| bytes.min(MAX_BODY as u64));
     if bytes <= SMALL_BODY {
         return Ok(None);
     }
-    let room = Arc::clone(large).acquire_many_owned(bytes.div_ceil(1 << 20) as u32);
-    match tokio::time::timeout(BODY_TIMEOUT, room).await {
-        Ok(Ok(room)) => Ok(Some(room)),
+    let permits = Arc::clone(large).acquire_many_owned(bytes.div_ceil(1 << 20) as u32);
+    match tokio::time::timeout(BODY_TIMEOUT, permits).await {
+        Ok(Ok(permit)) => Ok(Some(permit)),
         Ok(Err(_)) | Err(_) => {
             let message = format!("{LARGE_MIB} MiB of large requests are being read\nhint: repeat the request");
             Err(ApiError::new(ErrorClass::Unavailable, message))
@@ -177,14 +177,14 @@ async fn read(path: &str, request: Request, large: &Arc<Semaphore>) -> Result<Re
     let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
     let idempotency_key = header("idempotency-key").map(str::to_owned);
     let is_retry = header("x-stainless-retry-count").is_some_and(|count| count.trim() != "0");
-    let room = room_for(body.size_hint().upper(), large).await?;
+    let permit = permit_for(body.size_hint().upper(), large).await?;
     let body = read_body(body, MAX_BODY).await?;
     let mut digest = Sha256::new();
     digest.update(path.as_bytes());
     digest.update([0]);
     digest.update(&body);
     let identity = RequestIdentity { digest: digest.finalize().into(), idempotency_key };
-    Ok(ReadRequest { identity, is_retry, body, room })
+    Ok(ReadRequest { identity, is_retry, body, permit })
 }
 
 /// Reads a body of at most this many bytes.
@@ -204,10 +204,10 @@ async fn hand_over(
     ask: Ask,
     read: ReadRequest,
 ) -> Result<oneshot::Receiver<Result<Answer, ApiError>>, ApiError> {
-    let ReadRequest { identity, is_retry, body, room } = read;
+    let ReadRequest { identity, is_retry, body, permit } = read;
     drop(body);
     let (reply, waiting) = oneshot::channel();
-    let sent = entry.requests.send(Incoming { ask, identity, is_retry, reply, room }).await;
+    let sent = entry.requests.send(Incoming { ask, identity, is_retry, reply, permit }).await;
     sent.map_err(|_| gone())?;
     Ok(waiting)
 }

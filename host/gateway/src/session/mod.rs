@@ -77,8 +77,8 @@ pub struct Incoming {
     pub is_retry: bool,
     /// Receiver of the answer.
     pub reply: Reply,
-    /// Room that a large request takes until it is refused or its reply begins.
-    pub room: Option<OwnedSemaphorePermit>,
+    /// Share of the large requests that are read at once, held until the request is refused or its reply begins.
+    pub permit: Option<OwnedSemaphorePermit>,
 }
 
 /// The reason for which [`Session::serve`] returned.
@@ -313,7 +313,7 @@ impl<'a> Session<'a> {
 
     /// Answers a request at once, or begins a generation.
     async fn accept(&mut self, incoming: Incoming) {
-        let Incoming { ask, identity, is_retry, reply, room: _room } = incoming;
+        let Incoming { ask, identity, is_retry, reply, permit: _permit } = incoming;
         self.requests = self.requests.saturating_add(1);
         if self.requests > self.settings.limits.turns.saturating_add(FURTHER_REQUESTS) {
             return self.refuse(reply, ApiError::new(ErrorClass::BudgetSpent, TOO_MANY));

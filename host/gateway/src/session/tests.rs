@@ -67,7 +67,7 @@ impl Client {
         digest[..8].copy_from_slice(&hash.to_le_bytes());
         let identity = RequestIdentity { digest, idempotency_key: key.map(str::to_owned) };
         let (reply, waiting) = oneshot::channel();
-        assert!(self.0.send(Incoming { ask, identity, is_retry: false, reply, room: None }).await.is_ok());
+        assert!(self.0.send(Incoming { ask, identity, is_retry: false, reply, permit: None }).await.is_ok());
         waiting
     }
 
@@ -175,7 +175,7 @@ async fn side_requests_are_no_turns() {
         let counted = Dialect::Messages.parse_count(body(&[user("a")]).to_string().as_bytes()).unwrap();
         let ask = Ask::Count(Box::new(counted));
         let identity = RequestIdentity { digest: [9; 32], idempotency_key: None };
-        client.0.send(Incoming { ask, identity, is_retry: false, reply, room: None }).await.ok().unwrap();
+        client.0.send(Incoming { ask, identity, is_retry: false, reply, permit: None }).await.ok().unwrap();
         let Ok(Answer::Count(counted)) = waiting.await.unwrap() else { panic!("a number") };
         let reply = client.ask(&body(&[user("a")])).await.unwrap();
         assert_eq!(counted, reply.usage.prompt);
