@@ -1,4 +1,4 @@
-//! Messages that nobody acts on, since they were damaged on the bus or another program sent them.
+//! Messages that are dropped, since they were damaged on the bus or another program sent them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
