@@ -121,19 +121,19 @@ fn has_gguf(folder: &Path) -> bool {
     std::fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| is_gguf(&entry.path()))
 }
 
-/// Memory of training all weights and of generation with the default settings, beside what is available.
+/// Memory of training all weights and of generation with the default settings, beside what is available. The cache of keys
+/// and values takes what is left, but at least a conversation of full length.
 fn memory_of(config: &ModelConfig, available: Option<u64>) -> Finding {
-    let settings = Settings::default();
+    let settings = Settings { max_concurrent_sequences: 1, ..Settings::default() };
     let positions = usize::try_from(config.positions()).unwrap_or(usize::MAX);
     let Footprint { weights, generation, cache } = Footprint::of(config, &settings, positions);
     let training = weights.saturating_mul(TRAINED);
     let text = format!(
-        "weights {}, training of all weights {} without activations, generation {} and keys and values of {} of {} \
+        "weights {}, training of all weights {} without activations, generation {}, keys and values of a conversation of {} \
          tokens {}",
         size(weights),
         size(training),
         size(generation),
-        counted(settings.max_concurrent_sequences as u64, "conversation"),
         positions,
         size(cache),
     );
@@ -142,7 +142,7 @@ fn memory_of(config: &ModelConfig, available: Option<u64>) -> Finding {
     let hint = if training.saturating_add(generation) > available {
         "train adapters (policy.lora), or use a smaller model or a machine with more memory"
     } else if training.saturating_add(generation).saturating_add(cache) > available {
-        "lower limits.context_tokens or policy.max_concurrent_sequences in run files"
+        "lower limits.context_tokens in run files"
     } else {
         return Finding::ok("memory", text);
     };
