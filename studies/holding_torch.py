@@ -27,13 +27,21 @@ FILES = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_c
 
 
 def episodes(run: pathlib.Path) -> list[dict]:
-    """Training episodes: one padded sequence for each, as these worlds have one seat and a context that only grows."""
+    """Training episodes of a run, all of one seat."""
     columns = ["phase", "group", "reward", "tokens", "sampled", "log_probs", "segment_ends"]
     rows = [row for part in sorted(run.glob("episodes/part-*.parquet"))
             for row in pyarrow.parquet.read_table(part, columns=columns).to_pylist()]
-    rows = [row for row in rows if row["phase"] == "train"]
-    assert all(len(row["segment_ends"]) == 1 for row in rows), "an episode has several contexts"
-    return rows
+    return [row for row in rows if row["phase"] == "train"]
+
+
+def segments(rows: list[dict]) -> list[dict]:
+    """Sequences of the episodes, each with the index of its episode."""
+    found = []
+    for episode, row in enumerate(rows):
+        for begin, end in zip([0, *row["segment_ends"]], row["segment_ends"], strict=False):
+            columns = {key: row[key][begin:end] for key in ("tokens", "sampled", "log_probs")}
+            found.append(columns | {"episode": episode})
+    return found
 
 
 def padded(rows: list[dict], key: str, kind: torch.dtype) -> torch.Tensor:
@@ -43,9 +51,18 @@ def padded(rows: list[dict], key: str, kind: torch.dtype) -> torch.Tensor:
 
 class Batch:
     def __init__(self, rows: list[dict]) -> None:
-        self.tokens_BT = padded(rows, "tokens", torch.long)
-        self.mask_BT = padded(rows, "sampled", torch.float)[:, 1:]
-        self.old_BT = padded(rows, "log_probs", torch.float)[:, 1:]
+        own = segments(rows)
+        self.tokens_BT = padded(own, "tokens", torch.long)
+        self.mask_BT = padded(own, "sampled", torch.float)[:, 1:]
+        self.old_BT = padded(own, "log_probs", torch.float)[:, 1:]
+        self.count(rows)
+        # Figures of an episode belong to each of its sequences.
+        episode_B = torch.tensor([segment["episode"] for segment in own])
+        for key in ("rewards_B", "mean_B", "leave_one_out_B", "std_B"):
+            setattr(self, key, getattr(self, key)[episode_B])
+
+    def count(self, rows: list[dict]) -> None:
+        """Statistics of each episode's group."""
         self.rewards_B = torch.tensor([row["reward"] for row in rows])
         groups = torch.tensor([row["group"] for row in rows])
         same_BB = (groups[:, None] == groups[None, :]).float()
@@ -72,12 +89,13 @@ def load(folder: pathlib.Path) -> torch.nn.Module:
 
 
 class Trainer:
-    def __init__(self, folder: pathlib.Path, loss: str, learning_rate: float, warmup: int, by_signal: bool) -> None:
+    def __init__(self, folder: pathlib.Path, loss: str, learning_rate: float, warmup: int, by_signal: bool, max_kl: float) -> None:
         self.model, self.loss, self.learning_rate, self.warmup = load(folder), loss, learning_rate, warmup
         parameters = self.model.parameters()
         self.optimizer = torch.optim.AdamW(parameters, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
         self.reference = load(folder) if loss == "grpo" else None
-        self.updates, self.steps, self.by_signal = 0, 0, by_signal
+        self.updates, self.steps, self.by_signal, self.max_kl = 0, 0, by_signal, max_kl
+        self.moved: list[float] = []
         if loss == "ppo":
             self.critic = load(folder)
             self.critic.lm_head = torch.nn.Linear(self.critic.config.hidden_size, 1)
@@ -119,8 +137,22 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = share * self.learning_rate * min(1.0, self.updates / max(1, self.warmup))
         if batch.signal > 0.0:
+            before = [parameter.detach().clone() for parameter in self.model.parameters()]
             self.optimizer.step()
+            self.shorten(batch, new_BT.detach(), before)
         return norm
+
+    def shorten(self, batch: Batch, old_BT: torch.Tensor, before: list[torch.Tensor]) -> None:
+        """Shortens the last step to `max_kl`, the mean of half the squared log-ratio over all tokens of the batch."""
+        for _ in range(3):
+            with torch.no_grad():
+                moved_BT = log_probs(self.model, batch.tokens_BT) - old_BT
+            kl = (moved_BT**2 / 2 * batch.mask_BT).sum().item() / batch.mask_BT.sum().item()
+            self.moved.append(kl)
+            if kl <= self.max_kl * 1.1:
+                return
+            for parameter, old in zip(self.model.parameters(), before, strict=True):
+                parameter.data = old + (self.max_kl / kl) ** 0.5 * (parameter.data - old)
 
     def ppo(self, batch: Batch) -> float:
         with torch.no_grad():
@@ -179,14 +211,16 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=4e-4)
     parser.add_argument("--warmup", type=int, default=0)
     parser.add_argument("--by-signal", action="store_true", help="scale the rate by the share of informative groups")
+    parser.add_argument("--max-kl", type=float, default=float("inf"), help="divergence of a step, nats per token")
     parser.add_argument("--steps", type=int, default=20)
     arguments = parser.parse_args()
     torch.manual_seed(arguments.seed)
     torch.set_num_threads(1)
     study = Study(argparse.Namespace(**vars(arguments) | {"steps": 1}))
     start = study.start(arguments.world, arguments.seed)
-    trainer = Trainer(start, arguments.loss, arguments.rate, arguments.warmup, arguments.by_signal)
-    scaled = "-by-signal" if arguments.by_signal else ""
+    trainer = Trainer(
+        start, arguments.loss, arguments.rate, arguments.warmup, arguments.by_signal, arguments.max_kl)
+    scaled = ("-by-signal" if arguments.by_signal else "") + f"-{arguments.max_kl:g}".removesuffix("-inf")
     name = f"torch-{arguments.loss}-{arguments.rate:g}-{arguments.warmup}{scaled}-{arguments.seed}"
     folder = arguments.out / arguments.world / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -196,6 +230,7 @@ def main() -> None:
         study.play(arguments.world, folder / "model", run, seed, rate(1e-30))
         batch = Batch(episodes(run))
         row = {"step": step, "success": batch.rewards_B.mean().item()} | trainer.step(batch)
+        row["moved"], trainer.moved = trainer.moved, []
         print(json.dumps(row), flush=True)
         shutil.rmtree(run)
     save(trainer, start, folder / "model")
