@@ -163,6 +163,9 @@ pub mod rl {
             the policy before the update and the behaviour policy, over tokens of staleness 0 (of the first minibatch, \
             or all with `off_policy`); about 0 if the generating side computes as the trainer does; only with such \
             tokens";
+        STEP_DIVERGENCE = "step_divergence", "nats per token", "mean over the optimiser steps of the divergence between \
+            the policy after a step and before it, before the stage's `step_divergence` shortens the step: half of the \
+            mean squared log-ratio of the minibatch's tokens; only with a bound";
         DEMONSTRATION_LOSS = "demonstration_loss", "nats per token", "mean negative log-probability of the oracle's \
             tokens in the step's demonstrations, over its optimiser steps; only with `demonstrations`";
         DEMONSTRATION_WEIGHT = "demonstration_weight", "", "weight of this loss in the step; only with \

@@ -149,6 +149,51 @@ impl AdamW {
         Ok(())
     }
 
+    /// Takes back all but a share of the last step, from 0 to 1: the parameters are then as far from those before the step
+    /// as that share of it. The moments stay. Needs the gradients of the step.
+    ///
+    /// # Errors
+    /// If a tensor operation fails.
+    pub(crate) fn shorten(
+        &self,
+        parameters: &Parameters,
+        settings: &Optimizer,
+        share: f64,
+    ) -> Result<(), TrainerError> {
+        if share >= 1.0 {
+            return Ok(());
+        }
+        let torch = || TrainerError::torch("shortened an optimiser step");
+        self.take_back(parameters, &parameters.gradients().map_err(torch())?, settings, 1.0 - share).map_err(torch())
+    }
+
+    /// The step was `after = keep * before - update`, so that `before - after` is `(update + (1 - keep) * after) / keep`.
+    fn take_back(
+        &self,
+        parameters: &Parameters,
+        gradients: &[Gradient],
+        settings: &Optimizer,
+        share: f64,
+    ) -> Result<(), TchError> {
+        let _guard = no_grad_guard();
+        let Some(moments) = &self.moments else { return Ok(()) };
+        let steps = self.step as f64;
+        let mean_bias = 1.0 - settings.beta1.powf(steps);
+        let square_bias = (1.0 - settings.beta2.powf(steps)).sqrt();
+        for (gradient, start, length) in pieces(gradients) {
+            let cut = |tensor: &Tensor| tensor.f_narrow(0, gradient.offset + start, length);
+            let (factor, decay) = settings.of_kind(gradient.kind);
+            let rate = factor * settings.learning_rate_at(self.step.saturating_sub(1));
+            let lost = rate * decay / (1.0 - rate * decay);
+            let mut divisor = cut(&moments.square)?.f_sqrt()?;
+            let _ = divisor.f_div_scalar_(square_bias)?.f_add_scalar_(settings.epsilon)?;
+            let update = cut(&moments.mean)?.f_div(&divisor)?.f_mul_scalar(share * (1.0 + lost) * rate / mean_bias)?;
+            let mut flat = cut(parameters.flat())?;
+            let _ = flat.f_mul_scalar_(1.0 + share * lost)?.f_add_(&update)?;
+        }
+        Ok(())
+    }
+
     /// State by the parameters' names, as `mean.NAME` and `square.NAME`.
     pub(crate) fn named(&self, parameters: &Parameters) -> Result<Vec<(String, Tensor)>, TchError> {
         match &self.moments {
@@ -238,6 +283,27 @@ mod tests {
         ];
         let settings = Optimizer { learning_rate: 0.1, weight_decay: 0.5, groups, ..Optimizer::default() };
         assert_eq!(decayed(&settings), [90.0, 95.0, 98.0, 98.0, 100.0, 95.0, 80.0, 100.0]);
+    }
+
+    /// After a first step with a gradient of 3, AdamW moves 1 by the rate of 0.1, and the decay takes 5 % of it.
+    #[test]
+    fn a_shortened_step_is_a_share_of_the_way() {
+        let shapes = [("model.layers.0.self_attn.q_proj.weight".to_owned(), vec![2, 2])];
+        let settings = Optimizer { learning_rate: 0.1, weight_decay: 0.5, gradient_clip: 1e9, ..Optimizer::default() };
+        let moved = |share: f64| {
+            let parameters = Parameters::zeros(&shapes, Device::Cpu).expect("parameters");
+            let ones = Tensor::ones([2, 2], (Kind::Float, Device::Cpu));
+            parameters.set(&shapes[0].0, &ones).expect("the same shape");
+            (parameters.get(&shapes[0].0).expect("known") * 3.0).sum(Kind::Float).backward();
+            let mut optimizer = AdamW::default();
+            optimizer.step(&parameters, &settings).expect("a step").expect("finite");
+            optimizer.shorten(&parameters, &settings, share).expect("shortened");
+            parameters.get(&shapes[0].0).expect("known").mean(Kind::Float).double_value(&[])
+        };
+        for (share, expected) in [(1.0, 0.85), (0.5, 0.925), (0.1, 0.985), (0.0, 1.0)] {
+            let found = moved(share);
+            assert!((found - expected).abs() < 1e-6, "{share}: {found} is not {expected}");
+        }
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub enum Schedule {
 /// AdamW and its learning rate.
 ///
 /// With `policy.checkpoint`, the default learning rate is `1e-5` in `sft` stages and `1e-6` in others, ten times that
-/// for adapters, with 10 steps of warm-up, and a critic's is `1e-5`. Without, an `rl` stage without
-/// `optimizer` uses a learning rate of `1e-4`, and a table that leaves out `learning_rate` uses `1e-3` in every stage.
+/// for adapters, with 10 steps of warm-up, and a critic's is `1e-5`. Without, it is `1e-3` in `sft` and `best-of-n` stages,
+/// and `1e-4` in others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Optimizer {
@@ -242,6 +242,9 @@ pub struct RlSettings {
     pub environments: BTreeMap<String, EnvironmentAdvantage>,
     /// Supervised loss on the step's demonstrations.
     pub demonstrations: Option<Demonstrations>,
+    /// Largest divergence between the policy after an optimiser step and before it, in nats per token, above 0; a step
+    /// beyond it is shortened. `None` for no bound. Losses over whole episodes and from a teacher have none.
+    pub step_divergence: Option<f64>,
     /// Sampling temperature of the episodes; above 0. Ratios, divergences and entropies use the distribution at this
     /// temperature.
     pub temperature: f64,
@@ -271,6 +274,7 @@ impl Default for RlSettings {
             algorithm,
             environments: BTreeMap::new(),
             demonstrations,
+            step_divergence: None,
             temperature,
             seats,
             micro_batch_tokens,
@@ -297,6 +301,8 @@ impl RlSettings {
         self.algorithm.check()?;
         self.environments.values().try_for_each(|advantage| advantage.check(&self.algorithm))?;
         self.demonstrations.map_or(Ok(()), |demonstrations| demonstrations.check())?;
+        let bound = self.step_divergence.unwrap_or(1.0);
+        require(bound > 0.0, "step_divergence", bound, "above 0")?;
         let above_0 = self.temperature > 0.0 && self.temperature.is_finite();
         require(above_0, "temperature", self.temperature, "above 0")?;
         require(self.micro_batch_tokens >= 1, "micro_batch_tokens", self.micro_batch_tokens, "at least 1")

@@ -296,7 +296,10 @@ pub(super) fn log_probs(
 }
 
 /// Log-probability of each target of a part, `[N]`, without gradients.
-fn log_probs_of(model: &Model, weights: &Weights, packed: &Packed, pass: Pass) -> Result<Tensor, TchError> {
+///
+/// # Errors
+/// If a kernel cannot be started.
+pub(super) fn log_probs_of(model: &Model, weights: &Weights, packed: &Packed, pass: Pass) -> Result<Tensor, TchError> {
     let _guard = no_grad_guard();
     let hidden_NC = target_hidden(model, weights, packed);
     let chunks = |by| model.logits_chunks(packed.targets_N.size()[0], by);

@@ -16,6 +16,7 @@ mod on_policy;
 mod replay;
 mod report;
 mod rl;
+mod step_bound;
 mod turns;
 mod whole_episodes;
 
@@ -153,7 +154,7 @@ impl Learner {
         model.trained_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
         let sums = accumulate_supervised(model, sequences, pass)?;
         let learning_rate = settings.optimizer.learning_rate_at(self.optimizer.steps());
-        let norm = self.optimizer_step(model, &settings.optimizer)?;
+        let norm = self.optimizer_step(model, &settings.optimizer, |_| Ok(1.0))?;
         let sampled =
             |stats: &TokenStats| stats.column(Column::Advantage).iter().filter(|by_expert| **by_expert > 0.0).count();
         let tokens: usize = sequences.iter().map(|sequence| sampled(&sequence.stats)).sum();
@@ -171,13 +172,21 @@ impl Learner {
         Ok(metrics)
     }
 
-    /// One step of the policy's optimiser, which the moving average follows. Returns the gradient norm; `None` if the
-    /// step was skipped.
-    fn optimizer_step(&mut self, model: &Model, settings: &Optimizer) -> Result<Option<f64>, TrainerError> {
+    /// One step of the policy's optimiser, which the moving average follows. `share` tells how much of the step stays,
+    /// from 0 to 1, once the weights have taken it. Returns the gradient norm; `None` if the step was skipped.
+    fn optimizer_step(
+        &mut self,
+        model: &Model,
+        settings: &Optimizer,
+        share: impl FnOnce(&Model) -> Result<f64, TrainerError>,
+    ) -> Result<Option<f64>, TrainerError> {
         if settings.ema.is_some() {
             self.average.begin(model)?;
         }
         let norm = self.optimizer.step(model.trained(), settings)?;
+        if norm.is_some() {
+            self.optimizer.shorten(model.trained(), settings, share(model)?)?;
+        }
         if let (Some(_), Some(decay)) = (norm, settings.ema) {
             self.average.follow(model, decay)?;
         }

@@ -59,6 +59,8 @@ pub(super) struct Report {
     pub values: Option<(f64, f64)>,
     /// Supervised losses of the optimiser steps, without their weight.
     pub supervised: Vec<f64>,
+    /// Divergences of the optimiser steps, before steps were shortened.
+    pub step_divergences: Vec<f64>,
     /// Number of replayed episodes.
     pub replayed: Option<f64>,
     /// Number of groups that got a stored success.
@@ -96,9 +98,12 @@ impl Report {
         if let Some(explained) = explained_variance(batch) {
             metrics.push(rl::EXPLAINED_VARIANCE, explained);
         }
-        if !self.supervised.is_empty() {
-            let mean = self.supervised.iter().sum::<f64>() / self.supervised.len() as f64;
-            metrics.push(rl::DEMONSTRATION_LOSS, mean);
+        for (metric, values) in
+            [(rl::STEP_DIVERGENCE, &self.step_divergences), (rl::DEMONSTRATION_LOSS, &self.supervised)]
+        {
+            if !values.is_empty() {
+                metrics.push(metric, values.iter().sum::<f64>() / values.len() as f64);
+            }
         }
         if let Some(replayed) = self.replayed {
             metrics.push(rl::REPLAYED, replayed);

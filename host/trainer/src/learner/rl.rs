@@ -18,6 +18,7 @@ use super::layout::Batch;
 use super::minibatch::{Minibatch, tokens_in_loss, value_sequences, weigh};
 use super::on_policy::{self, OnPolicy};
 use super::report::{Report, Sums};
+use super::step_bound::StepBound;
 use super::whole_episodes::{self, Judged};
 use super::{Learner, Teacher};
 use crate::TrainerError;
@@ -232,15 +233,20 @@ impl Learner {
         let separable = matches!(flags.ratio, Some(Ratio::Token) | None);
         // The first pass still has the weights that sampled. With a correction, all tokens were compared before.
         let compares = report.updates == 0.0 && flags.off_policy.is_none();
+        let bound = settings.step_divergence.map(StepBound::new);
         let evaluate = |terms: &PerToken, inputs: &Inputs| {
+            bound.iter().for_each(|bound| bound.keep(terms));
             let Objective { loss, sums } = objective(flags, terms, inputs);
             Objective { loss, sums: Tensor::cat(&[sums, on_policy::sums(&terms.log_probs_N, inputs, version)], 0) }
         };
         let teacher = self.teacher.as_ref().and_then(|teacher| TeacherPass::new(&teacher.model, flags.surrogate));
         let (mut sums, mut on_policy) = (Sums::default(), OnPolicy::default());
         model.trained_mut().forget_gradients().map_err(TrainerError::torch("began an update"))?;
-        let with_gradient = parts(trained, settings.micro_batch_tokens, settings.share_beginnings);
+        let [with_gradient, others] =
+            [trained, idle].map(|own| parts(own, settings.micro_batch_tokens, settings.share_beginnings));
+        let begin = || bound.iter().for_each(StepBound::begin);
         for part in &with_gradient {
+            begin();
             let packed = Packed::new(part, model.device());
             let inputs = packed.inputs(flags.ratio);
             let found = accumulate(model, &packed, &inputs, pass(settings), teacher.as_ref(), separable, &evaluate)
@@ -248,8 +254,9 @@ impl Learner {
             sums.add(&found);
             on_policy.add(&found);
         }
-        for part in parts(idle, settings.micro_batch_tokens, settings.share_beginnings) {
-            let packed = Packed::new(&part, model.device());
+        for part in &others {
+            begin();
+            let packed = Packed::new(part, model.device());
             let found = measure(model, &packed, &packed.inputs(flags.ratio), pass(settings), &evaluate)
                 .map_err(TrainerError::torch("compared tokens without gradients"))?;
             sums.add(&found);
@@ -259,13 +266,22 @@ impl Learner {
             demonstrations.accumulate(model, Pass { temperature: 1.0, entropies: false, ..pass(settings) })?;
         drop(teacher);
         if !trained.is_empty() || supervised.is_some() {
-            let Some(norm) = self.optimizer_step(model, &settings.optimizer)? else {
+            let positions = positions(&with_gradient) as f64;
+            let mut divergence = None;
+            let share = |model: &Model| {
+                let Some(bound) = bound else { return Ok(1.0) };
+                let found = bound.divergence(model, &[with_gradient, others].concat(), pass(settings))?;
+                divergence = Some(found);
+                Ok(bound.share(found))
+            };
+            let Some(norm) = self.optimizer_step(model, &settings.optimizer, share)? else {
                 report.skipped += 1.0;
                 return Ok(());
             };
+            report.step_divergences.extend(divergence);
             report.gradient_norm += norm;
             report.updates += 1.0;
-            report.positions += positions(&with_gradient) as f64;
+            report.positions += positions;
             report.supervised.extend(supervised);
         }
         report.sums += sums;

@@ -18,6 +18,9 @@ use crate::range::check_range;
 use crate::refusal;
 use crate::sections::preset_flags::{OFF, lay_over};
 
+/// Default of `step_divergence`: studies/holding.md.
+const STEP_DIVERGENCE: f64 = 3e-4;
+
 fn rl_kind(schema: &mut Schema) {
     add_kind(schema, &["rl", "dpo", "kto", "distill"]);
 }
@@ -120,6 +123,12 @@ pub struct RlStage {
     pub checkpoint_every: u64,
     /// Control experiment: shuffles rewards within the batch, which removes the learning signal.
     pub shuffle_rewards: bool,
+    /// Largest divergence between the policy after an optimiser step and before it, in nats per token; a step beyond it is
+    /// shortened to about it. 0 sets no bound. AdamW's first steps have the length that the learning rate sets, however small the
+    /// gradient, and may undo what a policy does well. No effect with a loss over whole episodes or from a teacher, and
+    /// with `[trainer]`.
+    #[schemars(range(min = 0))]
+    pub step_divergence: f64,
     /// Optimiser and learning rate.
     pub optimizer: Optimizer,
     /// Optimiser and flags of `separate` seats' own models, by seat name, where they differ from the stage's.
@@ -152,6 +161,7 @@ impl Default for RlStage {
             recorded: None,
             checkpoint_every: 1,
             shuffle_rewards: false,
+            step_divergence: STEP_DIVERGENCE,
             optimizer: RlSettings::default().optimizer,
             seats: BTreeMap::new(),
         }
@@ -218,6 +228,7 @@ impl RlStage {
             0..=100,
             "a number from 0 to 100",
         )?;
+        check_range(&key("step_divergence"), self.step_divergence, 0.0..=f64::MAX, "a number of at least 0")?;
         check_range(&key("alternate_every"), self.alternate_every, 0..=1_000_000, "a number from 0 to 1000000")?;
         check_range(&key("max_staleness"), self.max_staleness, 0..=64, "a number from 0 to 64")?;
         check_range(&key("oversample_groups"), self.oversample_groups, 0..=65_536, "a number from 0 to 65536")?;
@@ -376,7 +387,10 @@ impl RlStage {
             .try_into()
             .map_err(|error: toml::de::Error| contradiction(refusal::in_table(error.message(), "settings", &flags)))?;
         let (demonstrations, temperature) = (self.demonstrations, f64::from(self.temperature));
-        let settings = RlSettings { optimizer, algorithm, demonstrations, temperature, ..RlSettings::default() };
+        let is_bounded = self.step_divergence > 0.0 && !algorithm.of_whole_episodes() && !algorithm.distils();
+        let step_divergence = is_bounded.then_some(self.step_divergence);
+        let others = RlSettings::default();
+        let settings = RlSettings { optimizer, algorithm, demonstrations, step_divergence, temperature, ..others };
         settings.check().map_err(|error| contradiction(error.to_string()))?;
         let forks = matches!(self.plan, SamplingPlan::Branch(_) | SamplingPlan::Prefixes(_));
         let whole = settings.algorithm.length_penalty.is_some()
