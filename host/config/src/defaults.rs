@@ -1,7 +1,11 @@
-//! Defaults of stages that train pretrained weights: those for random weights would destroy them.
+//! Defaults of stages that depend on their kind and on where the weights come from: those for random weights would destroy
+//! pretrained ones.
 
-use gymkhana_algorithm::Preset;
+use gymkhana_algorithm::{Preset, RlSettings};
 use toml::{Table, Value};
+
+use crate::RunFile;
+use crate::sections::{RlStage, Stage};
 
 /// Learning rate of supervised fine-tuning, for all weights and for adapters.
 const SFT_RATES: [f64; 2] = [1e-5, 1e-4];
@@ -15,18 +19,18 @@ const CRITIC_RATE: f64 = 1e-5;
 /// Optimiser steps of warm-up; half of the `total_steps` of a schedule if they are fewer.
 const WARM_UP: i64 = 10;
 
-/// Writes the defaults into the stages of a run file with `policy.checkpoint`, where a stage lacks the key. A table of
-/// another type than a run file needs stays as it is, for the parser to refuse.
+/// Writes the defaults into the stages of a run file, where a stage lacks the key. A table of another type than a run file
+/// needs stays as it is, for the parser to refuse.
 pub(crate) fn write_out(file: &mut Table) {
     let policy = file.get("policy").and_then(Value::as_table);
-    let Some(policy) = policy.filter(|policy| policy.contains_key("checkpoint")) else { return };
+    let Some(policy) = policy.filter(|policy| policy.contains_key("checkpoint")) else {
+        return write_out_random(file);
+    };
     // A server trains an adapter.
     let has_adapters = policy.contains_key("lora") || file.contains_key("trainer");
-    let stages = file.get_mut("stages").and_then(Value::as_array_mut).into_iter().flatten();
-    for stage in stages.filter_map(Value::as_table_mut) {
-        let is = |kind: &str| stage.get("kind").and_then(Value::as_str) == Some(kind);
-        let is_sft = is("sft");
-        let is_supervised = is_sft || is("best-of-n");
+    for stage in stages(file) {
+        let is_sft = is_kind(stage, "sft");
+        let is_supervised = is_supervised(stage);
         let [all_weights, adapters] = if is_supervised { SFT_RATES } else { RL_RATES };
         let rate = if has_adapters { adapters } else { all_weights };
         if is_sft {
@@ -40,6 +44,69 @@ pub(crate) fn write_out(file: &mut Table) {
         optimizer.entry("learning_rate").or_insert(Value::Float(rate));
         optimizer.entry("warmup_steps").or_insert(Value::Integer(half.clamp(0, WARM_UP)));
     }
+}
+
+/// Writes the learning rate of reinforcement learning into optimisers of a model with random weights that lack one.
+fn write_out_random(file: &mut Table) {
+    for stage in stages(file).filter(|stage| !is_supervised(stage)) {
+        if let Some(optimizer) = stage.get_mut("optimizer").and_then(Value::as_table_mut) {
+            optimizer.entry("learning_rate").or_insert(Value::Float(RlSettings::default().optimizer.learning_rate));
+        }
+    }
+}
+
+fn stages(file: &mut Table) -> impl Iterator<Item = &mut Table> {
+    file.get_mut("stages").and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_table_mut)
+}
+
+fn is_kind(stage: &Table, kind: &str) -> bool {
+    stage.get("kind").and_then(Value::as_str) == Some(kind)
+}
+
+fn is_supervised(stage: &Table) -> bool {
+    is_kind(stage, "sft") || is_kind(stage, "best-of-n")
+}
+
+impl RunFile {
+    /// Defaults of its `rl` stages that keep what the policy does well, one line each with the reason. Values that the run
+    /// file sets otherwise are left out.
+    #[must_use]
+    pub fn reasons_of_defaults(&self) -> Vec<String> {
+        let has_adapters = self.policy.lora.is_some() || self.trainer.is_some();
+        let rate = match &self.policy.checkpoint {
+            Some(_) => RL_RATES[usize::from(has_adapters)],
+            None => RlSettings::default().optimizer.learning_rate,
+        };
+        let stages = self.stages.iter().filter_map(Stage::as_rl);
+        stages.flat_map(|stage| reasons(stage, rate, self.policy.checkpoint.is_some())).collect()
+    }
+}
+
+/// The reasons of one stage, with the default of its learning rate.
+fn reasons(stage: &RlStage, rate: f64, is_pretrained: bool) -> Vec<String> {
+    let optimizer = &stage.optimizer;
+    let why = if is_pretrained {
+        "pretrained weights forget at higher rates"
+    } else {
+        "higher rates forget more than they learn in few steps, measured with half a million weights"
+    };
+    let found = [
+        (
+            stage.step_divergence == RlStage::default().step_divergence,
+            format!(
+                "step_divergence = {:e}: an AdamW step is as long as the learning rate sets, however small the gradient; \
+                 unbounded steps made nearly solved tasks fail",
+                stage.step_divergence
+            ),
+        ),
+        (optimizer.learning_rate == rate, format!("optimizer.learning_rate = {rate:e}: {why}")),
+        (
+            is_pretrained && optimizer.warmup_steps == WARM_UP.unsigned_abs(),
+            format!("optimizer.warmup_steps = {WARM_UP}: AdamW scales its first steps by too few gradients"),
+        ),
+    ];
+    let line = |reason: String| format!("default of stage `{}`: {reason}", stage.name);
+    found.into_iter().filter(|(holds, _)| *holds).map(|(_, reason)| line(reason)).collect()
 }
 
 /// Writes the critic's learning rate into the flags of a stage whose algorithm has a critic, instead of the preset's.
@@ -87,6 +154,32 @@ mod tests {
         assert_eq!(defaults(adapters, STAGES), [(1e-4, 10, Some(0.0)), (1e-5, 10, None), (1e-4, 10, None)]);
         let server = format!("{weights}\ntrainer = {{ kind = \"tinker\", url = \"http://127.0.0.1:1\" }}");
         assert_eq!(defaults(&server, STAGES), [(1e-4, 10, Some(0.0)), (1e-5, 10, None), (1e-4, 10, None)]);
+    }
+
+    /// An optimiser that sets another key keeps the rate of its kind of stage.
+    #[test]
+    fn an_optimizer_without_a_rate_has_that_of_its_kind() {
+        let stages = "stages = [{ kind = \"sft\", optimizer = { beta2 = 0.95 } }, { kind = \"rl\", optimizer = { beta2 = \
+                      0.95 } }, { kind = \"dpo\", optimizer = { learning_rate = 3e-4 } }]";
+        assert_eq!(defaults("", stages), [(1e-3, 0, Some(0.1)), (1e-4, 0, None), (3e-4, 0, None)]);
+    }
+
+    #[test]
+    fn defaults_name_their_reasons_unless_the_run_file_sets_them() {
+        let reasons = |policy: &str, keys: &str| {
+            let text = format!("success = \"environment.success\"\n{policy}\nstages = [{{ kind = \"rl\"{keys} }}]");
+            RunFile::parse(&text, "run.toml", &[]).unwrap().reasons_of_defaults()
+        };
+        let of_random = reasons("", "");
+        assert_eq!(of_random.len(), 2, "{of_random:?}");
+        assert!(of_random[0].starts_with("default of stage `rl`: step_divergence = 3e-4: "), "{of_random:?}");
+        assert!(of_random[1].starts_with("default of stage `rl`: optimizer.learning_rate = 1e-4: "), "{of_random:?}");
+        let of_pretrained = reasons("policy.checkpoint = \"model\"", "");
+        assert!(
+            of_pretrained[1].contains("learning_rate = 1e-6: ") && of_pretrained[2].contains("warmup_steps = 10: ")
+        );
+        let own = ", step_divergence = 0.0, optimizer = { learning_rate = 3e-4 }";
+        assert!(reasons("", own).is_empty());
     }
 
     #[test]

@@ -4,12 +4,12 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod defaults;
 mod error;
 mod hint;
 mod learning_rate;
 mod mismatch;
 mod overlay;
-mod pretrained;
 mod range;
 mod reference;
 mod refusal;

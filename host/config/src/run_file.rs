@@ -21,7 +21,7 @@ use crate::sections::{
     GatewaySection, LimitsSection, ModelSection, PluginSection, PolicySection, RewardSection, RlStage, SamplerSection,
     SandboxSection, SeatBinding, SeatSection, Stage, ToolSection, TrainerSection, write_out_sources,
 };
-use crate::{hint, overlay, pretrained};
+use crate::{defaults, hint, overlay};
 use environments::only_one_form;
 
 pub use environments::EnvironmentView;
@@ -139,7 +139,7 @@ impl RunFile {
         };
         let with = |sets: &[String]| {
             overlaid(sets).map(|mut table| {
-                pretrained::write_out(&mut table);
+                defaults::write_out(&mut table);
                 write_out_sources(&mut table);
                 table.try_into::<Self>()
             })

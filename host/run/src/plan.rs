@@ -29,6 +29,8 @@ pub struct RunPlan {
     pub run_file: String,
     /// Episodes of each stage and its last learning rate, in words.
     pub stages: Vec<String>,
+    /// Defaults that keep what the policy does well, with their reasons.
+    pub defaults: Vec<String>,
     /// Episodes and tokens of the whole run, in words.
     pub budget: String,
     /// Bytes that the models keep, by their use.
@@ -80,6 +82,7 @@ impl Prepared {
             banner: self.banner(),
             run_file: file.resolved().internal()?,
             stages: file.stages.iter().map(stage).collect::<RunResult<_>>()?,
+            defaults: file.reasons_of_defaults(),
             budget: Budget::of(file, self.opened.seats.own_seats().len()).to_string(),
             memory: memory(file, &self.opened.seats)?,
             chat: self.opened.environments.first().rollout.chat().report(),
@@ -200,7 +203,7 @@ fn shortened(text: &str) -> String {
 impl Display for RunPlan {
     fn fmt(&self, f: &mut Formatter<'_>) -> Written {
         writeln!(f, "{}\n", self.banner)?;
-        self.stages.iter().try_for_each(|stage| writeln!(f, "{stage}"))?;
+        self.stages.iter().chain(&self.defaults).try_for_each(|line| writeln!(f, "{line}"))?;
         writeln!(f, "{}", self.budget)?;
         let megabytes = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
         let parts: Vec<String> =
