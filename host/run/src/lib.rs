@@ -45,5 +45,6 @@ pub use metrics::metrics_page;
 pub use plan::{FirstPrompt, RunPlan};
 pub use stages::run::{Finished, Outcome};
 pub use stages::tally::FailureTally;
+pub use stages::watch::BetterCheckpoint;
 pub use start::{Prepared, RunRequest, prepare};
 pub use stop::{StopRequest, Stopped};

@@ -10,6 +10,7 @@ use gymkhana_trainer::StageModels;
 use crate::schedule::EvalPoint;
 use crate::session::Session;
 use crate::stages::tally::FailureTally;
+use crate::stages::watch::BetterCheckpoint;
 use crate::state::Success;
 use crate::stop::{Halt, Stopped};
 
@@ -33,8 +34,8 @@ pub struct Finished {
     pub folder: PathBuf,
     /// Folder of the newest checkpoint.
     pub checkpoint: Option<PathBuf>,
-    /// Folder of a better checkpoint, if the last stage made the policy worse.
-    pub better_checkpoint: Option<PathBuf>,
+    /// A better checkpoint, if the last stage made the policy worse.
+    pub better_checkpoint: Option<BetterCheckpoint>,
     /// Failures of the whole run, including those of episodes that a resumption played again.
     pub failures: FailureTally,
 }

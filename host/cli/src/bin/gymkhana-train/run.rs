@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gymkhana_config::RunFile;
 use gymkhana_orchestration::pinned_servers::with_servers;
 use gymkhana_orchestration::plugins::recorded;
-use gymkhana_run::{FailureTally, Finished, Outcome, RunRequest, StopRequest, Stopped, prepare};
+use gymkhana_run::{BetterCheckpoint, FailureTally, Finished, Outcome, RunRequest, StopRequest, Stopped, prepare};
 use gymkhana_store::RunReader;
 
 use crate::page;
@@ -171,21 +171,26 @@ fn describe_stop(stopped: &Stopped) -> String {
 fn print(finished: &Finished, printer: &Printer) {
     let Finished { summary, episodes, folder, checkpoint, better_checkpoint, failures } = finished;
     let folder = folder.display();
-    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-    let success = summary.success.map_or_else(|| "not measured".to_owned(), percent);
-    let sampled = summary.success_sampled.map(|share| format!(" (sampled {})", percent(share))).unwrap_or_default();
     printer.result(format!("{episodes} episodes in {folder}, {:.0} s", summary.seconds));
-    printer.result(format!("success at the end: {success}{sampled}"));
+    printer.result(format!("success at the end: {}", rates(summary.success, summary.success_sampled)));
     print_failures(failures, printer);
     printer.status(format!("next: host show {folder}"));
     if let Some(checkpoint) = checkpoint.as_deref().map(Path::display) {
         printer.result(format!("checkpoint: {checkpoint}"));
-        if let Some(better) = better_checkpoint.as_deref().map(Path::display) {
-            printer.result(format!("better checkpoint: {better}"));
+        if let Some(BetterCheckpoint { path, success, success_sampled }) = better_checkpoint {
+            let success = rates(Some(*success), *success_sampled);
+            printer.result(format!("better checkpoint: {}, success {success}", path.display()));
         }
-        let best = better_checkpoint.as_deref().map_or(checkpoint, Path::display);
+        let best = better_checkpoint.as_ref().map_or(checkpoint, |better| better.path.display());
         printer.status(format!("next: host eval {best} {folder}"));
     }
+}
+
+/// Success with greedy and sampled decoding, in percent.
+fn rates(success: Option<f64>, sampled: Option<f64>) -> String {
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let success = success.map_or_else(|| "not measured".to_owned(), percent);
+    success + &sampled.map(|share| format!(" (sampled {})", percent(share))).unwrap_or_default()
 }
 
 /// Prints how many episodes failed, the failed calls by owner and kind, and the last failure; nothing without failures.

@@ -142,5 +142,5 @@ fn a_stage_that_made_the_policy_worse_is_warned_of_with_the_better_checkpoint() 
                  checkpoint out/checkpoints/0-000001, or lower optimizer.learning_rate\n";
     assert_eq!(outcome.talk.matches(words).count(), 1, "{outcome:?}");
     let results = outcome.succeeded();
-    assert!(results.ends_with("better checkpoint: out/checkpoints/0-000001\n"), "{results}");
+    assert!(results.ends_with("better checkpoint: out/checkpoints/0-000001, success 100.0 %\n"), "{results}");
 }

@@ -8,3 +8,4 @@ mod worse;
 pub(crate) use calls::CallWatch;
 pub(crate) use cut::CutWatch;
 pub(crate) use signal::{SignalWatch, StepSignal, has_signal};
+pub use worse::BetterCheckpoint;

@@ -45,6 +45,17 @@ fn after(stage: &StageSummary) -> Option<Rates> {
     Some((stage.success_after?, stage.success_after_sampled))
 }
 
+/// A checkpoint that solves more held-out tasks than the last one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BetterCheckpoint {
+    /// Its folder.
+    pub path: PathBuf,
+    /// Share of held-out tasks that it solves with greedy decoding.
+    pub success: f64,
+    /// The same with sampled decoding, if measured.
+    pub success_sampled: Option<f64>,
+}
+
 /// A number that orders rates: their sum.
 fn order((greedy, sampled): Rates) -> f64 {
     greedy + sampled.unwrap_or(0.0)
@@ -77,15 +88,15 @@ impl Session {
             return;
         };
         let hint = match self.better_checkpoint() {
-            Some(path) => format!("use the checkpoint {}, or lower optimizer.learning_rate", path.display()),
+            Some(better) => format!("use the checkpoint {}, or lower optimizer.learning_rate", better.path.display()),
             None => "lower optimizer.learning_rate, or set evaluation.every, so that the best weights stay".to_owned(),
         };
         self.reporter.warn(&format!("{}\nhint: {hint}", words(stage, self.held_out)));
     }
 
-    /// Folder of a checkpoint that is better than the one after the last finished stage; `None` if that stage did not make
-    /// the policy worse, or no such checkpoint is there.
-    pub(crate) fn better_checkpoint(&self) -> Option<PathBuf> {
+    /// The best checkpoint that is better than the one after the last finished stage; `None` if that stage did not make the
+    /// policy worse, or no such checkpoint is there.
+    pub(crate) fn better_checkpoint(&self) -> Option<BetterCheckpoint> {
         let (index, summary) = self.progress.finished.iter().enumerate().next_back()?;
         let end = after(summary).filter(|_| made_worse(summary, self.held_out))?;
         let earlier = || {
@@ -99,10 +110,9 @@ impl Session {
         });
         let folder = self.folder.reader().checkpoints_path();
         let found = earlier().into_iter().chain(within).filter(|(rates, _)| order(*rates) > order(end));
-        let mut found: Vec<(f64, PathBuf)> =
-            found.map(|(rates, name)| (order(rates), folder.join(name.to_string()))).collect();
-        found.retain(|(_, path)| path.is_dir());
-        found.into_iter().max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, path)| path)
+        let found = found.map(|(rates, name)| (rates, folder.join(name.to_string()))).filter(|(_, path)| path.is_dir());
+        let best = found.max_by(|(one, _), (other, _)| order(*one).total_cmp(&order(*other)));
+        best.map(|((success, success_sampled), path)| BetterCheckpoint { path, success, success_sampled })
     }
 }
 
