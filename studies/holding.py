@@ -31,9 +31,11 @@ def rl_stage(steps: int, groups: int = 8) -> str:
     )
 
 
-def rate(learning_rate: float, **more: object) -> dict[str, str]:
+def rate(learning_rate: float, bound: float = 0.0, **more: object) -> dict[str, str]:
+    """Overrides of the optimiser, and of the bound on the divergence of a step; 0 for none."""
     keys = {"learning_rate": learning_rate, "warmup_steps": 0, "beta2": 0.95} | more
-    return {f"stages.rl.optimizer.{key}": str(value) for key, value in keys.items()}
+    of_optimizer = {f"stages.rl.optimizer.{key}": str(value) for key, value in keys.items()}
+    return of_optimizer | {"stages.rl.step_divergence": str(bound)}
 
 
 def flags(**values: str) -> dict[str, str]:
@@ -75,6 +77,9 @@ ARMS: dict[str, dict[str, str]] = {
     "4e-4 shuffled": rate(4e-4) | {"stages.rl.shuffle_rewards": "true"},
     "1e-4 shuffled": rate(1e-4) | {"stages.rl.shuffle_rewards": "true"},
     # A weight too small to matter, so that the divergence from the start is measured.
+    "4e-4 bound 3e-4": rate(4e-4, bound=3e-4),
+    "1e-4 bound 3e-4": rate(1e-4, bound=3e-4),
+    "4e-4 bound 1e-3": rate(4e-4, bound=1e-3),
     "4e-4 measured": rate(4e-4) | kl(1e-9),
     "1e-4 measured": rate(1e-4) | kl(1e-9),
     "4e-4 simpletir": rate(4e-4) | algorithm("simpletir"),

@@ -18,10 +18,9 @@ import shutil
 
 import pyarrow.parquet
 import torch
+from holding import Study, rate
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM
-
-from holding import Study, rate
 
 FILES = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
 
@@ -89,7 +88,9 @@ def load(folder: pathlib.Path) -> torch.nn.Module:
 
 
 class Trainer:
-    def __init__(self, folder: pathlib.Path, loss: str, learning_rate: float, warmup: int, by_signal: bool, max_kl: float) -> None:
+    def __init__(
+        self, folder: pathlib.Path, loss: str, learning_rate: float, warmup: int, by_signal: bool, max_kl: float
+    ) -> None:
         self.model, self.loss, self.learning_rate, self.warmup = load(folder), loss, learning_rate, warmup
         parameters = self.model.parameters()
         self.optimizer = torch.optim.AdamW(parameters, lr=learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
