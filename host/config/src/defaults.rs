@@ -78,12 +78,19 @@ impl RunFile {
             None => RlSettings::default().optimizer.learning_rate,
         };
         let stages = self.stages.iter().filter_map(Stage::as_rl);
-        stages.flat_map(|stage| reasons(stage, rate, self.policy.checkpoint.is_some())).collect()
+        let mut all = vec![];
+        for stage in stages {
+            // A server takes whole steps, and so do losses over whole episodes.
+            let is_bounded =
+                self.trainer.is_none() && stage.settings().is_ok_and(|settings| settings.step_divergence.is_some());
+            all.extend(reasons(stage, rate, is_bounded, self.policy.checkpoint.is_some()));
+        }
+        all
     }
 }
 
-/// The reasons of one stage, with the default of its learning rate.
-fn reasons(stage: &RlStage, rate: f64, is_pretrained: bool) -> Vec<String> {
+/// The reasons of one stage, with the default of its learning rate. `is_bounded` says whether its steps have a bound.
+fn reasons(stage: &RlStage, rate: f64, is_bounded: bool, is_pretrained: bool) -> Vec<String> {
     let optimizer = &stage.optimizer;
     let why = if is_pretrained {
         "pretrained weights forget at higher rates"
@@ -92,7 +99,7 @@ fn reasons(stage: &RlStage, rate: f64, is_pretrained: bool) -> Vec<String> {
     };
     let found = [
         (
-            stage.step_divergence == RlStage::default().step_divergence,
+            is_bounded && stage.step_divergence == RlStage::default().step_divergence,
             format!(
                 "step_divergence = {:e}: an AdamW step is as long as the learning rate sets, however small the gradient; \
                  unbounded steps made nearly solved tasks fail",
@@ -178,6 +185,9 @@ mod tests {
         assert!(
             of_pretrained[1].contains("learning_rate = 1e-6: ") && of_pretrained[2].contains("warmup_steps = 10: ")
         );
+        let of_pairs =
+            RunFile::parse("success = \"environment.success\"\nstages = [{ kind = \"dpo\" }]", "run.toml", &[]);
+        assert!(of_pairs.unwrap().reasons_of_defaults().iter().all(|reason| !reason.contains("step_divergence")));
         let own = ", step_divergence = 0.0, optimizer = { learning_rate = 3e-4 }";
         assert!(reasons("", own).is_empty());
     }

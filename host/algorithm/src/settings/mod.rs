@@ -243,7 +243,8 @@ pub struct RlSettings {
     /// Supervised loss on the step's demonstrations.
     pub demonstrations: Option<Demonstrations>,
     /// Largest divergence between the policy after an optimiser step and before it, in nats per token, above 0; a step
-    /// beyond it is shortened. `None` for no bound. Losses over whole episodes and from a teacher have none.
+    /// beyond it is shortened. In a minibatch of which only a share has a gradient, the bound is that share of it. `None`
+    /// for no bound. Losses over whole episodes and from a teacher have none.
     pub step_divergence: Option<f64>,
     /// Sampling temperature of the episodes; above 0. Ratios, divergences and entropies use the distribution at this
     /// temperature.

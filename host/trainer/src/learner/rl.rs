@@ -267,12 +267,13 @@ impl Learner {
         drop(teacher);
         if !trained.is_empty() || supervised.is_some() {
             let positions = positions(&with_gradient) as f64;
-            let mut divergence = None;
+            let (mut divergence, sequences) = (None, trained.len() + idle.len());
             let share = |model: &Model| {
                 let Some(bound) = bound else { return Ok(1.0) };
                 let found = bound.divergence(model, &[with_gradient, others].concat(), pass(settings))?;
                 divergence = Some(found);
-                Ok(bound.share(found))
+                let informative = if supervised.is_some() { 1.0 } else { trained.len() as f64 / sequences as f64 };
+                Ok(bound.share(found, informative))
             };
             let Some(norm) = self.optimizer_step(model, &settings.optimizer, share)? else {
                 report.skipped += 1.0;

@@ -61,10 +61,12 @@ impl StepBound {
         Ok(sum / 2.0 / count.max(1) as f64)
     }
 
-    /// Share of a step with this divergence that stays near the bound. The divergence of a small step grows with the
-    /// square of its length. A divergence that is not a number leaves nothing.
-    pub fn share(&self, divergence: f64) -> f64 {
-        if divergence <= self.most { 1.0 } else { (self.most / divergence).sqrt().max(0.0) }
+    /// Share of a step with this divergence that stays near the bound. `informative` is the share of the minibatch's
+    /// sequences with a gradient: a step that few of them ask for is bounded by as much less. The divergence of a small step
+    /// grows with the square of its length. A divergence that is not a number leaves nothing.
+    pub fn share(&self, divergence: f64, informative: f64) -> f64 {
+        let most = self.most * informative;
+        if divergence <= most { 1.0 } else { (most / divergence).sqrt().max(0.0) }
     }
 }
 
@@ -81,12 +83,13 @@ mod tests {
     use crate::learner::layout::Batch;
     use crate::tiny;
 
-    /// Four times the bound is twice the length.
+    /// Four times the bound is twice the length. A quarter of the sequences has a quarter of the bound.
     #[test]
     fn a_long_step_is_shortened_to_the_bound() {
         let bound = StepBound::new(0.01);
-        assert_eq!([0.0, 0.01, 0.04].map(|divergence| bound.share(divergence)), [1.0, 1.0, 0.5]);
-        assert_eq!([f64::INFINITY, f64::NAN].map(|divergence| bound.share(divergence)), [0.0, 0.0]);
+        assert_eq!([0.0, 0.01, 0.04].map(|divergence| bound.share(divergence, 1.0)), [1.0, 1.0, 0.5]);
+        assert_eq!([0.0025, 0.01, 0.04].map(|divergence| bound.share(divergence, 0.25)), [1.0, 0.5, 0.25]);
+        assert_eq!([f64::INFINITY, f64::NAN].map(|divergence| bound.share(divergence, 1.0)), [0.0, 0.0]);
     }
 
     /// An episode whose reply consists of one token, eight times.
@@ -130,7 +133,8 @@ mod tests {
         assert_eq!(loose, unbounded);
         assert!((found.expect("measured") / unbounded - 1.0).abs() < 1e-4, "{found:?} is not {unbounded}");
         for bound in [1e-4, 1e-5] {
-            let (bounded, found) = moved(Some(bound));
+            // One of the two groups has a gradient.
+            let (bounded, found) = moved(Some(2.0 * bound));
             // The divergence of a long step does not grow with the square of its length alone.
             assert!((0.5..2.0).contains(&(bounded / bound)), "{bounded} is not near {bound}");
             assert!((found.expect("measured") / unbounded - 1.0).abs() < 1e-4, "{found:?} is not {unbounded}");

@@ -124,7 +124,8 @@ pub struct RlStage {
     /// Control experiment: shuffles rewards within the batch, which removes the learning signal.
     pub shuffle_rewards: bool,
     /// Largest divergence between the policy after an optimiser step and before it, in nats per token; a step beyond it is
-    /// shortened to about it. 0 sets no bound. AdamW's first steps have the length that the learning rate sets, however small the
+    /// shortened to about it. Of a batch in which only a share of the episodes has an advantage, the bound is that share
+    /// of it: few groups that differ do not outweigh many that are solved. 0 sets no bound. AdamW's first steps have the length that the learning rate sets, however small the
     /// gradient, and may undo what a policy does well. No effect with a loss over whole episodes or from a teacher, and
     /// with `[trainer]`.
     #[schemars(range(min = 0))]
