@@ -52,6 +52,14 @@ def algorithm(name: str) -> dict[str, str]:
 
 CLIP_HIGHER = flags(surrogate='{ kind = "clip", low = 0.2, high = 0.28 }')
 SEQUENCE = flags(aggregation='"sequence"')
+# The RL stage of the demo, with twice the groups of the other arms.
+DEMO: dict[str, object] = {
+    "warmup_steps": 4,
+    "schedule": '"cosine"',
+    "total_steps": 22,
+    "beta2": 0.98,
+    "groups": '[{ of = ["embeddings"], rate = 0.2 }, { of = ["norms", "biases"], rate = 3.0 }]',
+}
 # Overrides of the RL stage, by arm. "4e-4" is the stage of the tutorials.
 ARMS: dict[str, dict[str, str]] = {
     "4e-4": rate(4e-4),
@@ -79,7 +87,11 @@ ARMS: dict[str, dict[str, str]] = {
     # A weight too small to matter, so that the divergence from the start is measured.
     "4e-4 bound 3e-4": rate(4e-4, bound=3e-4),
     "1e-4 bound 3e-4": rate(1e-4, bound=3e-4),
+    "4e-4 bound 1e-4": rate(4e-4, bound=1e-4),
+    "4e-4 bound 4e-5": rate(4e-4, bound=4e-5),
     "4e-4 bound 1e-3": rate(4e-4, bound=1e-3),
+    "demo": rate(6e-4, **DEMO) | {"stages.rl.groups": "16"},
+    "demo bound 3e-4": rate(6e-4, bound=3e-4, **DEMO) | {"stages.rl.groups": "16"},
     "4e-4 measured": rate(4e-4) | kl(1e-9),
     "1e-4 measured": rate(1e-4) | kl(1e-9),
     "4e-4 simpletir": rate(4e-4) | algorithm("simpletir"),

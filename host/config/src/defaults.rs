@@ -179,7 +179,7 @@ mod tests {
         };
         let of_random = reasons("", "");
         assert_eq!(of_random.len(), 2, "{of_random:?}");
-        assert!(of_random[0].starts_with("default of stage `rl`: step_divergence = 3e-4: "), "{of_random:?}");
+        assert!(of_random[0].starts_with("default of stage `rl`: step_divergence = 1e-4: "), "{of_random:?}");
         assert!(of_random[1].starts_with("default of stage `rl`: optimizer.learning_rate = 1e-4: "), "{of_random:?}");
         let of_pretrained = reasons("policy.checkpoint = \"model\"", "");
         assert!(

@@ -19,7 +19,7 @@ use crate::refusal;
 use crate::sections::preset_flags::{OFF, lay_over};
 
 /// Default of `step_divergence`: studies/holding.md.
-const STEP_DIVERGENCE: f64 = 3e-4;
+const STEP_DIVERGENCE: f64 = 1e-4;
 
 fn rl_kind(schema: &mut Schema) {
     add_kind(schema, &["rl", "dpo", "kto", "distill"]);
