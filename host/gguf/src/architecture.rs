@@ -52,6 +52,9 @@ pub const GLOBAL_TENSORS: [(&str, &str); 3] = [
     ("output.weight", "lm_head.weight"),
 ];
 
+/// Tensor of the factors by which the conversion of llama.cpp replaces the settings of `llama3` positions.
+pub const ROPE_FACTORS: &str = "rope_freqs.weight";
+
 /// Names of a layer's tensors without `.weight` or `.bias`: after `blk.N.` in llama.cpp, after `model.layers.N.` in
 /// transformers.
 pub const LAYER_TENSORS: [(&str, &str); 11] = [

@@ -1,9 +1,10 @@
 //! `config.json` of transformers from the keys of a GGUF file.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
 use crate::architecture::Architecture;
 use crate::error::Problem;
+use crate::keys::ModelKeys;
 use crate::metadata::Metadata;
 use crate::rope;
 use crate::tensors::Tensors;
@@ -46,20 +47,6 @@ pub fn check_kind(metadata: &Metadata<'_>) -> Result<(), Problem> {
             "give the file of the whole model, with adapters merged",
         )),
     }
-}
-
-/// Sizes and settings of a model.
-pub struct ModelKeys {
-    /// Heads of queries.
-    pub heads: u32,
-    /// Heads of keys and values.
-    pub key_heads: u32,
-    /// Width of a head.
-    pub head_dim: u32,
-    /// Rows of the embedding.
-    pub vocabulary: u64,
-    /// `config.json` without ids of tokens.
-    pub config: Map<String, Value>,
 }
 
 /// Reads the keys of the architecture.
@@ -105,7 +92,7 @@ pub fn read(metadata: &Metadata<'_>, architecture: &Architecture, tensors: &Tens
     if architecture.names_biases {
         config.insert("attention_bias".to_owned(), json!(tensors.contains("blk.0.attn_q.bias")));
     }
-    config.extend(rope::read(metadata, &key, head_dim, tensors)?);
+    config.extend(rope::read(metadata, &key, head_dim, tensors.rope_factors())?);
     Ok(ModelKeys { heads, key_heads, head_dim, vocabulary, config })
 }
 

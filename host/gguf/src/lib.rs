@@ -7,6 +7,7 @@
 mod architecture;
 mod config;
 mod error;
+mod keys;
 mod layout;
 mod metadata;
 mod model;

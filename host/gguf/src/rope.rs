@@ -2,16 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::architecture::ROPE_FACTORS;
 use crate::error::Problem;
 use crate::metadata::Metadata;
-use crate::tensors::Tensors;
 
 /// Keys of an architecture that are read here, without its name.
 pub const KEYS: [&str; 4] =
     ["rope.freq_base", "rope.scaling.type", "rope.scaling.factor", "rope.scaling.original_context_length"];
-
-/// Tensor of the factors by which the conversion of llama.cpp replaces the settings of `llama3` positions.
-pub const FACTORS: &str = "rope_freqs.weight";
 
 /// Base of models whose file names none, as in llama.cpp.
 const DEFAULT_BASE: f64 = 10_000.0;
@@ -22,20 +19,20 @@ const ORIGINAL_CONTEXT: f64 = 8192.0;
 /// Relative difference between factors that are equal before they are rounded to float32.
 const TOLERANCE: f64 = 1e-4;
 
-/// Keys of `config.json`.
+/// Keys of `config.json`. `factors` are the numbers of the tensor [`ROPE_FACTORS`], if there is one.
 pub fn read(
     metadata: &Metadata<'_>,
     key: &impl Fn(&str) -> String,
     head_dim: u32,
-    tensors: &Tensors<'_>,
+    factors: Option<&[f32]>,
 ) -> Result<Map<String, Value>, Problem> {
     let base = metadata.float(&key("rope.freq_base"))?.unwrap_or(DEFAULT_BASE);
     let scaled = scaled(metadata, key)?;
-    let factored = factored(tensors.rope_factors(), base, head_dim)?;
+    let factored = factored(factors, base, head_dim)?;
     let scaling = match (scaled, factored) {
         (Some(_), Some(_)) => {
             return Err(Problem::unsupported(
-                format!("it has both `{}` and the tensor `{FACTORS}`", key("rope.scaling.type")),
+                format!("it has both `{}` and the tensor `{ROPE_FACTORS}`", key("rope.scaling.type")),
                 "use a model with one kind of scaled positions",
             ));
         }
@@ -79,7 +76,7 @@ fn factored(factors: Option<&[f32]>, base: f64, head_dim: u32) -> Result<Option<
     };
     if factors.len() * 2 != head_dim as usize || !factors.iter().enumerate().all(is_near) {
         return Err(Problem::unsupported(
-            format!("the tensor `{FACTORS}` has other factors than the positions of Llama 3"),
+            format!("the tensor `{ROPE_FACTORS}` has other factors than the positions of Llama 3"),
             "use a model with default, linear, yarn or llama3 positions",
         ));
     }

@@ -6,10 +6,9 @@ use std::io::{Read, Seek};
 use candle_core::Device;
 use candle_core::quantized::gguf_file::{Content, TensorInfo};
 
-use crate::architecture::{Architecture, GLOBAL_TENSORS, LAYER_TENSORS};
-use crate::config::ModelKeys;
+use crate::architecture::{Architecture, GLOBAL_TENSORS, LAYER_TENSORS, ROPE_FACTORS};
 use crate::error::Problem;
-use crate::rope::FACTORS;
+use crate::keys::ModelKeys;
 
 /// Names and shapes of a file, and the factors of rotary positions.
 pub struct Tensors<'a> {
@@ -31,7 +30,8 @@ pub struct Mapped {
 impl<'a> Tensors<'a> {
     /// Tensors of a file whose layout was checked.
     pub fn new(content: &'a Content, reader: &mut (impl Read + Seek)) -> Result<Self, Problem> {
-        let rope_factors = content.tensor_infos.get(FACTORS).map(|_| values(content, reader, FACTORS)).transpose();
+        let rope_factors =
+            content.tensor_infos.get(ROPE_FACTORS).map(|_| values(content, reader, ROPE_FACTORS)).transpose();
         let rope_factors = rope_factors.map_err(|error| Problem::damaged(error.to_string()))?;
         Ok(Self { infos: &content.tensor_infos, rope_factors })
     }
@@ -56,7 +56,7 @@ impl<'a> Tensors<'a> {
     /// If a name is unknown, or the rows of interleaved heads do not have the widths of the keys.
     pub fn mapped(&self, architecture: &Architecture, keys: &ModelKeys) -> Result<BTreeMap<String, Mapped>, Problem> {
         let mut mapped = BTreeMap::new();
-        for (source, info) in self.infos.iter().filter(|(name, _)| *name != FACTORS) {
+        for (source, info) in self.infos.iter().filter(|(name, _)| *name != ROPE_FACTORS) {
             let name = name(source).ok_or_else(|| {
                 Problem::unsupported(
                     format!(

@@ -24,12 +24,12 @@ type Exception = (&'static str, usize, &'static str);
 /// Folders that may hold more files.
 const EXCEPTIONS: [Exception; 9] = [
     ("benches/src/bench", 15, "each file is one bench"),
-    ("fuzz/fuzz_targets", 24, "cargo-fuzz wants each target as a file here"),
+    ("fuzz/fuzz_targets", 25, "cargo-fuzz wants each target as a file here"),
     ("host/cli/tests/runs", 22, "each file is one topic of one program, and their snapshots are named by their paths"),
     ("host/python/python/gymkhana_rl", 26, "authors import the package's modules by name; most hold one class"),
     ("host/python/tests/adapters", 20, "each file tests the adapter of one framework, and pytest wants them flat"),
     ("sdk/python/src/gymkhana_sdk", 22, "authors import the package's modules by name"),
-    ("tests/reference", 22, "each file is a program that the reference run starts by its name"),
+    ("tests/reference", 23, "each file is a program that the reference run starts by its name"),
     ("tests/tests/episodes", 16, "each file is one topic of one program"),
     ("tests/tests/plugins", 15, "each file is one topic of one program"),
 ];
@@ -98,8 +98,8 @@ mod tests {
         // Each file of these is a program.
         assert_eq!(check(&flat("host/cli/tests", 15, "rs")), Vec::<String>::new());
         let reference = "tests/reference";
-        assert_eq!(check(&flat(reference, 22, "py")), Vec::<String>::new());
-        assert_eq!(check(&flat(reference, 23, "py")), ["tests/reference: 23 code files flat, at most 22"]);
+        assert_eq!(check(&flat(reference, 23, "py")), Vec::<String>::new());
+        assert_eq!(check(&flat(reference, 24, "py")), ["tests/reference: 24 code files flat, at most 23"]);
         let sizes = [("sdk/a.py".into(), 501), ("sdk/b.py".into(), 500)];
         assert_eq!(check(&sizes), ["sdk/a.py: 501 lines, at most 500"]);
     }

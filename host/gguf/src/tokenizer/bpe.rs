@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::Kind;
+use super::pre_tokenizer::{self, byte_level};
 use super::vocabulary::Vocabulary;
-use super::{Kind, pre_tokenizer};
 use crate::error::Problem;
 use crate::metadata::Metadata;
 
@@ -37,9 +38,4 @@ pub fn read(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>) -> Result<Kind
         }),
         adds_begin: splitting.adds_begin,
     })
-}
-
-/// The part of `tokenizers` that writes bytes as letters, and splits texts as GPT-2 does if asked to.
-pub fn byte_level(trim_offsets: bool, use_regex: bool) -> Value {
-    json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": trim_offsets, "use_regex": use_regex })
 }

@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-use super::bpe::byte_level;
 use crate::error::Problem;
 use crate::metadata::Metadata;
 
@@ -135,4 +134,9 @@ impl Split {
         };
         json!({ "type": "Sequence", "pretokenizers": parts })
     }
+}
+
+/// The part of `tokenizers` that writes bytes as letters, and splits texts as GPT-2 does if asked to.
+pub fn byte_level(trim_offsets: bool, use_regex: bool) -> Value {
+    json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": trim_offsets, "use_regex": use_regex })
 }

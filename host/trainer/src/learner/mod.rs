@@ -16,7 +16,6 @@ mod on_policy;
 mod replay;
 mod report;
 mod rl;
-mod step_bound;
 mod turns;
 mod whole_episodes;
 

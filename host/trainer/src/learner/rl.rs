@@ -2,6 +2,7 @@
 #![allow(non_snake_case)]
 
 pub mod remote;
+mod step_bound;
 mod supervised;
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ use gymkhana_record::step_metrics::rl;
 use gymkhana_record::{Seed, StepMetrics, Stream};
 use tch::Tensor;
 
+use step_bound::StepBound;
 use supervised::Supervised;
 pub(super) use supervised::accumulate_supervised;
 
@@ -18,7 +20,6 @@ use super::layout::Batch;
 use super::minibatch::{Minibatch, tokens_in_loss, value_sequences, weigh};
 use super::on_policy::{self, OnPolicy};
 use super::report::{Report, Sums};
-use super::step_bound::StepBound;
 use super::whole_episodes::{self, Judged};
 use super::{Learner, Teacher};
 use crate::TrainerError;

@@ -3,7 +3,7 @@
 
 use tch::{Kind, Tensor};
 
-use super::weights::Linear;
+use super::linear::Linear;
 use crate::config::{Activation, Experts};
 
 /// Feed-forward part of a layer.

@@ -8,6 +8,7 @@
 
 mod attention;
 mod decode;
+mod linear;
 mod mlp;
 mod product;
 mod rotary;

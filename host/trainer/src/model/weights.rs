@@ -3,6 +3,7 @@
 
 use tch::{Kind, Tensor};
 
+use super::linear::Linear;
 use super::mlp::{Dense, GateUp, Mlp, Sparse};
 use super::product::product;
 use crate::config::{Experts, QueryKeyNorm, SHARED_EXPERT};
@@ -92,25 +93,6 @@ pub(super) enum QueryKeyWeights {
     RotatedHeads(Tensor),
     /// Of all heads of the queries, `[H · D]`, and of the keys, `[K · D]`.
     Whole([Tensor; 2]),
-}
-
-/// A matrix with its bias and adapter. Suffixes of names are axes: I inputs, O outputs, R ranks.
-#[derive(Debug)]
-pub(super) struct Linear {
-    weight_OI: Tensor,
-    bias_O: Option<Tensor>,
-    /// Factors of the adapter; the second one includes the adapter's factor.
-    adapter: Option<[Tensor; 2]>,
-}
-
-impl Linear {
-    pub fn of(&self, x: &Tensor) -> Tensor {
-        let product = product(x, &self.weight_OI, self.bias_O.as_ref());
-        match &self.adapter {
-            None => product,
-            Some([down_RI, up_OR]) => product + x.linear::<&Tensor>(down_RI, None).linear::<&Tensor>(up_OR, None),
-        }
-    }
 }
 
 /// Parameters and settings from which the weights of a forward pass are built.

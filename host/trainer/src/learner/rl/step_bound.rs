@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use tch::{Kind, TchError, Tensor};
 
-use super::forward::{Pass, log_probs_of};
+use super::super::forward::{Pass, log_probs_of};
 use crate::TrainerError;
 use crate::batch::{Packed, PrefixGroup, positions};
 use crate::loss::PerToken;
