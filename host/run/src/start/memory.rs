@@ -14,9 +14,12 @@ const RANK: u32 = 16;
 const FEW_TOKENS: usize = 1024;
 
 /// Refuses a run whose policy cannot fit into the memory of the processor, with what takes how much and with settings that
-/// would fit. The memory of a GPU is not known here.
+/// would fit. The memory of a GPU is not known here, and a resumed run continues with a model that has fitted before.
 pub(super) fn fits(run: &Pinned) -> RunResult<()> {
     let file = &run.file;
+    if run.resumed.as_ref().is_some_and(|resumed| resumed.state.is_some()) {
+        return Ok(());
+    }
     let (Some(checkpoint), None, Accelerator::Cpu) = (&file.policy.checkpoint, &file.trainer, file.policy.device)
     else {
         return Ok(());
