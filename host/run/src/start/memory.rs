@@ -1,7 +1,7 @@
 //! Memory of a run's policy beside what the machine has, before the model is opened.
 
 use gymkhana_config::RunFile;
-use gymkhana_orchestration::{Classify, RunError, RunResult};
+use gymkhana_orchestration::{RunError, RunResult};
 use gymkhana_trainer::{Accelerator, Footprint, Lora, ModelConfig, Module, Settings, available_memory};
 
 use super::phases::Pinned;
@@ -25,7 +25,8 @@ pub(super) fn fits(run: &Pinned) -> RunResult<()> {
         return Ok(());
     };
     let path = run.models.folder(checkpoint)?.join("config.json");
-    let config = ModelConfig::read(&path).user_error()?;
+    // A model that cannot be read is refused when it is opened.
+    let Ok(config) = ModelConfig::read(&path) else { return Ok(()) };
     available_memory().map_or(Ok(()), |available| check(file, &config, available))
 }
 
