@@ -152,9 +152,17 @@ fn no_key_is_passed_over_in_silence() {
         for (key, value) in &source {
             // Only the text part of a model that sees pictures is read.
             let is_of_pictures = plain.is_text_part && key != "text_config" && key != "tie_word_embeddings";
-            // A flag for windows means nothing without a window.
-            let is_idle = key == "use_sliding_window" && source["sliding_window"].is_null();
-            let Some(value) = flipped(value).filter(|_| !is_of_pictures && !is_idle) else { continue };
+            // Keys that another one makes idle: a flag without a window, and patterns beside lists of layers.
+            let said = |key: &str| source.get(key).is_some_and(|value| !value.is_null());
+            let is_idle = match key.as_str() {
+                "use_sliding_window" => !said("sliding_window"),
+                "sliding_window" => source.get("use_sliding_window") == Some(&json!(false)),
+                "no_rope_layer_interval" => said("no_rope_layers"),
+                "sliding_window_pattern" => said("layer_types"),
+                _ => false,
+            };
+            let flip = flipped(value).filter(|flip| flip != value && !is_of_pictures && !is_idle);
+            let Some(value) = flip else { continue };
             let mut other = source.clone();
             other.insert(key.clone(), value.clone());
             match read(other) {
