@@ -153,7 +153,9 @@ impl Rope {
         let original = number("original_max_position_embeddings");
         let original = original.or(fields.original_max_position_embeddings).unwrap_or(positions as f64);
         let query_scaling = fields.llama_4_scaling_beta.map(|beta| QueryScaling { beta, original });
-        if let Some(QueryScaling { beta, .. }) = query_scaling.filter(|scaling| !(scaling.beta >= 0.0)) {
+        if let Some(QueryScaling { beta, .. }) =
+            query_scaling.filter(|scaling| scaling.beta.is_nan() || scaling.beta < 0.0)
+        {
             return Err(format!("{name}.llama_4_scaling_beta = {beta}"));
         }
         let rotated = fields.partial_rotary_factor.or(number("partial_rotary_factor"));

@@ -124,8 +124,8 @@ mod tests {
         std::fs::write(&path, keys).expect("written");
         let config = ModelConfig::read(Path::new(&path)).expect("a model");
         assert_eq!(config.parameter_count(), 134_515_008);
-        let text =
-            "[[stages]]\nkind = \"rl\"\nname = \"rl\"\nalgorithm = \"grpo\"\nsteps = 1\ngroups = 2\ngroup_size = 2\n";
+        let text = "success = \"environment.success\"\n\
+            [[stages]]\nkind = \"rl\"\nname = \"rl\"\nalgorithm = \"grpo\"\nsteps = 1\ngroups = 2\ngroup_size = 2\n";
         let file = RunFile::parse(text, "run.toml", &[]).expect("a run file");
         let gigabyte = 1_000_000_000;
         check(&file, &config, 24 * gigabyte).expect("enough");

@@ -232,7 +232,7 @@ impl Session {
     /// # Errors
     /// If it has not.
     pub async fn score(&self) -> Result<EpisodeScore, ServeError> {
-        self.ended(u64::MAX).await.map(|(record, ..)| EpisodeScore::of(&record))
+        self.ended(None).await.map(|(record, ..)| EpisodeScore::of(&record))
     }
 
     /// The environment that it plays; that of tool sessions for a session of tools.
@@ -268,8 +268,11 @@ impl Session {
     }
 
     /// The record of the ended episode, its environment, and its size as JSON. `before` is the size of the records that are
-    /// scored together with it.
-    pub(super) async fn ended(&self, before: u64) -> Result<(EpisodeRecord, Arc<ServedEnvironment>, u64), ServeError> {
+    /// scored together with it, if it is to be scored again.
+    pub(super) async fn ended(
+        &self,
+        before: Option<u64>,
+    ) -> Result<(EpisodeRecord, Arc<ServedEnvironment>, u64), ServeError> {
         self.run(Instances::None, move |_, state| {
             Box::pin(async move {
                 let Play::Ended(ended) = &state.play else {
@@ -277,7 +280,9 @@ impl Session {
                     return Err(ServeError::agent(ErrorKind::OutOfOrder, message));
                 };
                 let bytes = stored_bytes(&ended.record);
-                check_scored(&state.served, before.saturating_add(bytes))?;
+                if let Some(before) = before {
+                    check_scored(&state.served, before.saturating_add(bytes))?;
+                }
                 Ok((ended.record.clone(), Arc::clone(&state.served), bytes))
             })
         })

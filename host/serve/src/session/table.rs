@@ -194,7 +194,7 @@ impl SessionTable {
         let (mut records, mut served, mut bytes) = (Vec::new(), None, 0);
         for id in ids {
             let session = self.find(client, id)?;
-            let (record, own, more) = session.ended(bytes).await?;
+            let (record, own, more) = session.ended(Some(bytes)).await?;
             bytes += more;
             let other = served.get_or_insert_with(|| Arc::clone(&own));
             if !Arc::ptr_eq(other, &own)
