@@ -112,7 +112,7 @@ mod tests {
     fn mistakes_are_named() {
         for (given, said) in [
             (&["prompt"][..], "`prompt` has no `=`"),
-            (&["question=a"], "`question` is not a column of rows; there are: prompt, messages"),
+            (&["question=a"], "`question` is not a column of rows; there are: `prompt`, `messages`"),
             (&["prompt="], "`prompt=` names no column"),
             (&["prompt=a", "prompt=b"], "`prompt` is given twice"),
             (&["prompt=b.d"], "there is no `b.d`"),

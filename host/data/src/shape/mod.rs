@@ -253,7 +253,7 @@ mod tests {
     fn a_record_without_a_question_says_what_to_do() {
         let Json::Object(record) = json!({ "problem": "1+2?", "solution": "3" }) else { panic!() };
         let said = row(record.clone(), &Mapping::default()).expect_err("unknown");
-        assert!(said.ends_with("name it with --column prompt=NAME; there are: problem, solution"), "{said}");
+        assert!(said.ends_with("name it with --column prompt=NAME; there are: `problem`, `solution`"), "{said}");
         let mapping = Mapping::parse(["prompt=problem", "answer=solution"]).expect("columns");
         assert_eq!(row(record, &mapping).expect("a row").answer().as_deref(), Some("3"));
     }
