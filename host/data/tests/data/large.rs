@@ -112,7 +112,7 @@ fn a_row_of_very_many_small_values_is_refused_before_they_are_made() {
     let refused = import(&desk, &desk.write("bomb.jsonl", &line(300_000))).expect_err("a bomb");
     assert!(refused.contains("line 1") && refused.contains("the row has more than 524288 values"), "{refused}");
     assert_eq!(import(&desk, &desk.write("many.jsonl", &line(100_000))), Ok(1));
-    // Signs within texts are no values.
+    // Signs within texts are not counted as values.
     let text = format!("{{\"prompt\":\"{}\"}}\n", "{a:[b,c]}".repeat(200_000));
     assert_eq!(import(&desk, &desk.write("text.jsonl", &text)), Ok(1));
 }

@@ -222,5 +222,5 @@ fn very_many_values_are_refused_before_they_are_made() {
     let error = Dialect::ChatCompletions.parse(body(1_000).as_bytes()).unwrap_err();
     assert!(error.message.contains("`messages[0].role` is missing"), "{error}");
     let text = json!({"model": "m", "messages": [{"role": "user", "content": "{a:[b,c]}".repeat(100_000)}]});
-    assert!(Dialect::ChatCompletions.parse(text.to_string().as_bytes()).is_ok(), "signs within texts are no values");
+    assert!(Dialect::ChatCompletions.parse(text.to_string().as_bytes()).is_ok(), "signs within texts are not counted");
 }

@@ -37,7 +37,7 @@ impl Session<'_> {
     pub(super) fn complete(&self, mut request: ModelRequest) -> Result<ModelRequest, ApiError> {
         let Some(previous) = request.previous.take() else { return Ok(request) };
         let Some(earlier) = self.stored.get(&previous) else {
-            let message = format!("there is no reply `{previous}` in this session\nhint: send the messages as `input`");
+            let message = format!("this session has no reply `{previous}`\nhint: send the messages as `input`");
             return Err(ApiError::new(ErrorClass::NotFound, message));
         };
         let (instructions, new): (Vec<_>, Vec<_>) =

@@ -1,4 +1,4 @@
-//! Sound files that are no model of the table, or contradict themselves.
+//! Well-formed files of other architectures, or with settings that contradict each other.
 
 use gymkhana_gguf::GgufModel;
 use serde_json::{Value as Json, json};

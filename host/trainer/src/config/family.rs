@@ -60,7 +60,7 @@ pub(super) enum Bias {
 /// Which layers see only a window of the last positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Windows {
-    /// None, whatever the file says: there is no such key.
+    /// No layer: the family does not read the key.
     Never,
     /// All, if `sliding_window` is there and not null.
     All,

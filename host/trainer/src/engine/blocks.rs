@@ -18,7 +18,7 @@ pub(super) struct Blocks {
 /// What has to be done with the contents of blocks that a conversation got.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Prepared {
-    /// Blocks that nobody had before.
+    /// Blocks that are given away for the first time.
     pub fresh: Vec<usize>,
     /// A shared block and its copy, which the conversation has instead.
     pub copy: Option<(usize, usize)>,

@@ -124,7 +124,7 @@ impl Cache {
     /// If an operation of libtorch fails. Without [`Cache::needed`] free blocks, the positions have no blocks.
     pub fn prepare(&mut self, table: &mut Table, first: usize, end: usize) -> Result<(), TchError> {
         let (size, copied) = (self.block(), self.blocks.prepare(table, first, end));
-        // What stands in memory that nobody wrote to may be no number, and a masked position counts 0 times that.
+        // Fresh memory may hold NaN, and a masked position counts 0 times its contents, which would be NaN too.
         for fresh in copied.fresh {
             for cached in self.layers.iter().flatten() {
                 let _ = cached.f_narrow(0, (fresh * size) as i64, size as i64)?.f_zero_()?;

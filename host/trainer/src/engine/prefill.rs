@@ -13,7 +13,7 @@ const WORTHWHILE_PREFIX: usize = 16;
 
 impl Engine {
     /// Rows of the next prefill: of similar length, without rows whose prefix another row of the batch is about to
-    /// cache, and without rows for which there is no room.
+    /// cache, and without rows that lack blocks.
     pub(super) fn next_prefill(&mut self) -> Result<Option<Vec<Row>>, TchError> {
         let mut lacking: Vec<usize> = (0..self.slots.len()).filter(|slot| self.slots[*slot].pending() > 1).collect();
         for slot in &lacking {
