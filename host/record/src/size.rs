@@ -77,7 +77,7 @@ mod tests {
     fn the_bound_of_values_holds() {
         let quoted = r#"["a: b, {c}", "\", ,", ",,,,,,,,,,"]"#;
         for text in ["0", "[]", "[0, [1, [2]], {}]", r#"{"a": {"b": [1, 2]}, "c": "d"}"#, quoted] {
-            let values = count(&serde_json::from_str(text).unwrap());
+            let values = count(&serde_json::from_str(text).expect("JSON"));
             let bound = json_values_at_most(text.as_bytes());
             assert!((values..=2 * values).contains(&bound), "{text}: {values}, {bound}");
         }

@@ -180,9 +180,9 @@ impl DispatchLoop {
                     }
                     Some(Command::Close) | None => return self.end_run().await,
                 },
-                Some(message) = self.inbox.calls.next() => self.call(message),
+                Some(message) = self.inbox.calls.next() => self.call(&message),
                 // Results wait in the connection while as many are read as may be.
-                Some(message) = self.inbox.results.next(), if self.reading.has_room() => self.read(message),
+                Some(message) = self.inbox.results.next(), if self.reading.has_room() => self.read(&message),
                 Some(_) = self.inbox.acknowledgements.next() => self.liveness.hear(Instant::now()),
                 Some(message) = self.inbox.questions.next() => self.live(&message),
                 Some(answered) = self.answered.recv() => self.finish(answered),
@@ -337,7 +337,7 @@ impl DispatchLoop {
         });
     }
 
-    fn call(&mut self, message: Message) {
+    fn call(&mut self, message: &Message) {
         let Some(signed) = decode_signed::<()>(&message.payload) else {
             return self.dropped.add("a policy call", "it is malformed");
         };
@@ -347,13 +347,13 @@ impl DispatchLoop {
             Err(_) => {
                 let refusal = CallRefusal::Key;
                 self.dropped.add("a policy call", &refusal.to_string());
-                return self.policies.answer_at_once(&PolicyAnswer::Refused(refusal), ReplyTo::of(&message));
+                return self.policies.answer_at_once(&PolicyAnswer::Refused(refusal), ReplyTo::of(message));
             }
         };
         let Ok(call) = decode::<PolicyCall>(signed.body) else {
             return self.dropped.add("a policy call", "it is malformed");
         };
-        let reply = ReplyTo::of(&message);
+        let reply = ReplyTo::of(message);
         if let Err(refusal) = check_call(&call) {
             tracing::warn!("a policy call was refused: {refusal}");
             return self.policies.answer_at_once(&PolicyAnswer::Refused(refusal), reply);

@@ -16,11 +16,11 @@ use crate::signed::{SignedMessage, decode_signed};
 
 impl DispatchLoop {
     /// Reads a result in a task, since it may be large, if its header belongs to a job that waits.
-    pub(super) fn read(&mut self, message: Message) {
+    pub(super) fn read(&mut self, message: &Message) {
         let Some(signed) = decode_signed::<ResultHeader>(&message.payload) else {
             return self.dropped.add("a result", "it is malformed");
         };
-        let reply = ReplyTo::of(&message);
+        let reply = ReplyTo::of(message);
         let key = match signed.key(&self.keys, &self.streams.publication.names.results()) {
             Ok(key) => key,
             Err(wrong @ SignatureRefusal::Wrong) => return self.dropped.add("a result", &wrong.to_string()),

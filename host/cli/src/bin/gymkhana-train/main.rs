@@ -40,6 +40,7 @@ struct Cli {
 
 /// Commands of this program.
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "one is parsed in a process")]
 enum Typed {
     #[command(flatten)]
     Model(ModelCommand),

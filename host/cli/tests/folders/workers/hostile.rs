@@ -289,31 +289,32 @@ fn damaged_and_forged_messages_change_nothing() {
     let (bus, desk) = (Bus::start(), desk());
     let trainer = run(&desk, &bus, &[]);
     let runtime = Runtime::new().expect("a runtime");
-    let forger = runtime.block_on(async {
+    let (client, mut heard) = runtime.block_on(async {
         let run = Client::of_run(&bus).await.run;
         let client = async_nats::ConnectOptions::new().no_echo().connect(bus.url()).await.expect("the bus");
-        let mut heard = client.subscribe(format!("gymkhana.{run}.>")).await.expect("a subscription");
+        let heard = client.subscribe(format!("gymkhana.{run}.>")).await.expect("a subscription");
         client.flush().await.expect("the bus");
-        tokio::spawn(async move {
-            let mut sent = 0_usize;
-            while let Some(message) = heard.next().await {
-                let mut flipped = message.payload.to_vec();
-                let place = sent * 37 % flipped.len().max(1);
-                flipped.get_mut(place).into_iter().for_each(|byte| *byte ^= 1 << (sent % 8));
-                sent += 1;
-                let of_worker = message.reply.filter(|_| !message.subject.contains(".jobs."));
-                let Some(reply) = of_worker else {
-                    client.publish(message.subject, flipped.into()).await.expect("sent");
-                    continue;
-                };
-                // A refusal by number of stop texts, and verdicts, with and without the bytes of a signature.
-                for body in [&b"\x06\x03\x05\x01"[..], b"{\"refused\":\"x\"}", b"\"not-wanted\"", b"\xff"] {
-                    client.publish(reply.clone(), body.to_vec().into()).await.expect("sent");
-                    client.publish(reply.clone(), [&[7; 64], body].concat().into()).await.expect("sent");
-                }
-                client.publish_with_reply(message.subject, reply, flipped.into()).await.expect("sent");
+        (client, heard)
+    });
+    let forger = runtime.spawn(async move {
+        let mut sent = 0_usize;
+        while let Some(message) = heard.next().await {
+            let mut flipped = message.payload.to_vec();
+            let place = sent * 37 % flipped.len().max(1);
+            flipped.get_mut(place).into_iter().for_each(|byte| *byte ^= 1 << (sent % 8));
+            sent += 1;
+            let of_worker = message.reply.filter(|_| !message.subject.contains(".jobs."));
+            let Some(reply) = of_worker else {
+                client.publish(message.subject, flipped.into()).await.expect("sent");
+                continue;
+            };
+            // A refusal by number of stop texts, and verdicts, with and without the bytes of a signature.
+            for body in [&b"\x06\x03\x05\x01"[..], b"{\"refused\":\"x\"}", b"\"not-wanted\"", b"\xff"] {
+                client.publish(reply.clone(), body.to_vec().into()).await.expect("sent");
+                client.publish(reply.clone(), [&[7; 64], body].concat().into()).await.expect("sent");
             }
-        })
+            client.publish_with_reply(message.subject, reply, flipped.into()).await.expect("sent");
+        }
     });
     let worker = worker(&desk, &bus);
     let outcome = trainer.end();
