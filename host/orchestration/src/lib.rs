@@ -9,6 +9,7 @@ pub mod environments;
 mod error;
 pub mod grants;
 mod host_io;
+pub mod machine;
 mod mcp;
 mod options;
 pub mod plugins;

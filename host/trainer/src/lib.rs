@@ -44,7 +44,7 @@ pub use gymkhana_algorithm::{
 };
 pub use learner::remote::{RemoteState, RlMinibatches, TokenSequence, TokenTarget, demonstrated};
 pub use learner::{RlData, Weighted};
-pub use settings::{Settings, available_memory};
+pub use settings::Settings;
 pub use storage::checkpoint::{export_model, open_model};
 pub use storage::checksums::FILE as CHECKSUMS_FILE;
 pub use storage::converted::ConvertedModel;

@@ -32,9 +32,8 @@ pub struct Settings {
     /// GPU 2,560 in float32, 5,120 in bfloat16, and 1,024 where its kernels are not used. Changes memory and speed, not
     /// the result.
     pub logits_chunk_mib: Option<usize>,
-    /// Keys and values of conversations that are kept at most, in MiB. When absent, half of the available memory on a
-    /// processor, and on a GPU as much as all conversations of full length take. There is room for one conversation of full
-    /// length in any case, and in deterministic generation for all.
+    /// Keys and values of conversations that are kept at most, in MiB; as much as all conversations of full length take
+    /// when absent. There is room for one conversation of full length in any case, and in deterministic generation for all.
     pub cache_mib: Option<usize>,
     /// LoRA adapters, which are trained instead of the weights.
     pub lora: Option<Lora>,
@@ -61,15 +60,6 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Most bytes of keys and values; `None` if only the number of conversations bounds them.
-    pub(crate) fn cache_bytes(&self) -> Option<u64> {
-        match (self.cache_mib, self.device) {
-            (Some(mib), _) => Some((mib as u64) << 20),
-            (None, Accelerator::Cpu) => available_memory().map(|bytes| bytes / 2),
-            (None, Accelerator::Cuda) => None,
-        }
-    }
-
     /// Refuses values out of range.
     ///
     /// # Errors
@@ -97,14 +87,6 @@ impl Settings {
         let threads = if self.deterministic { self.threads } else { 1 };
         require(threads == 1, "threads", threads, "1 when `deterministic` is true: sums depend on their number")
     }
-}
-
-/// Memory that programs can take without swapping, in bytes; `None` on systems that do not say it.
-#[must_use]
-pub fn available_memory() -> Option<u64> {
-    let facts = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = facts.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
 #[cfg(test)]

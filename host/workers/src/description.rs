@@ -136,7 +136,7 @@ pub(crate) enum DescriptionError {
     /// It is not a description.
     #[error(transparent)]
     Malformed(#[from] serde_json::Error),
-    /// It names no key, so that nothing could be known to come from its trainer or server.
+    /// Without a key, messages of its trainer or server cannot be verified.
     #[error("`key` is not the public key of a user's NKey")]
     Key,
     /// A number is out of range: anyone on the bus can write one.

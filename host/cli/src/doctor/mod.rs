@@ -8,7 +8,7 @@ mod files;
 pub mod finding;
 mod libtorch;
 mod mappings;
-pub mod memory;
+mod memory;
 mod node;
 mod programs;
 mod python;
@@ -17,7 +17,7 @@ mod rust;
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_orchestration::code_cache;
+use gymkhana_orchestration::{code_cache, machine};
 use gymkhana_sandbox::max_map_count;
 use rustix::process::{Resource, getrlimit};
 
@@ -52,7 +52,7 @@ fn findings(offline: bool) -> Vec<Finding> {
         libtorch::check_gpu(&torch),
         mappings::check(max_map_count()),
         files::check(getrlimit(Resource::Nofile).current),
-        memory::check(memory::probe().as_ref()),
+        memory::check(machine::memory().as_ref()),
         disk::check(&disk::probe("working folder", &here)),
     ];
     findings.extend(compiled.as_deref().map(|folder| disk::check(&disk::probe("compiled plugins", folder))));

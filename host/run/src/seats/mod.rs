@@ -8,7 +8,7 @@ use gymkhana_policy::Policy;
 use gymkhana_policy_server::ServerPolicy;
 use gymkhana_record::{Seed, StepMetrics};
 use gymkhana_rollout::{PluginSet, SeatPlayer};
-use gymkhana_trainer::{Footprint, ModelFiles, Settings, Trainer};
+use gymkhana_trainer::{Accelerator, Footprint, ModelFiles, Settings, Trainer};
 
 pub(crate) mod frozen;
 mod learner;
@@ -18,11 +18,11 @@ use crate::checkpoint_name::CheckpointName;
 use crate::remote::RemoteTrainer;
 use crate::setup::models::Models;
 use frozen::Frozen;
-use gymkhana_config::{Checkpoint, RunFile, SeatBinding};
-use gymkhana_orchestration::OnHost;
+use gymkhana_config::{Checkpoint, RunFile, SeatBinding, SeatSection};
 use gymkhana_orchestration::seat_players::SeatPlayers;
 use gymkhana_orchestration::seats::{Binding, bindings};
 use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
+use gymkhana_orchestration::{OnHost, machine};
 use learner::Learner;
 
 /// A model and its seats.
@@ -174,10 +174,20 @@ pub(crate) fn settings(file: &RunFile, slots: usize) -> Settings {
         precision: file.policy.precision,
         output_precision: file.policy.output_precision,
         logits_chunk_mib: file.policy.logits_chunk_mib,
-        cache_mib: file.policy.cache_mib,
+        cache_mib: cache_mib(file),
         lora: file.policy.lora.clone(),
         ..Settings::default()
     }
+}
+
+/// Bound of the keys and values, in MiB: what the run file says, else half of the available memory of the processor.
+/// It is divided among the run's policy and the seats with models of their own.
+fn cache_mib(file: &RunFile) -> Option<usize> {
+    let own = |seat: &&SeatSection| matches!(seat.policy, SeatBinding::Frozen | SeatBinding::Separate);
+    let models = 1 + file.seats.values().filter(own).count() as u64;
+    let share = || Some(usize::try_from((machine::memory()?.available >> 21) / models).unwrap_or(usize::MAX).max(1));
+    let on_cpu = file.policy.device == Accelerator::Cpu;
+    file.policy.cache_mib.or_else(|| if on_cpu { share() } else { None })
 }
 
 /// Starts the models: from the last checkpoint in `left_off`, else as the run file says, with the models in `given`.

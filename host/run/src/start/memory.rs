@@ -1,8 +1,8 @@
 //! Memory of a run's policy beside what the machine has, before the model is opened.
 
 use gymkhana_config::RunFile;
-use gymkhana_orchestration::{RunError, RunResult};
-use gymkhana_trainer::{Accelerator, Footprint, Lora, ModelConfig, Module, Settings, available_memory};
+use gymkhana_orchestration::{RunError, RunResult, machine};
+use gymkhana_trainer::{Accelerator, Footprint, Lora, ModelConfig, Module, Settings};
 
 use super::phases::Pinned;
 use crate::plan::StageMemory;
@@ -27,7 +27,7 @@ pub(super) fn fits(run: &Pinned) -> RunResult<()> {
     let path = run.models.folder(checkpoint)?.join("config.json");
     // A model that cannot be read is refused when it is opened.
     let Ok(config) = ModelConfig::read(&path) else { return Ok(()) };
-    available_memory().map_or(Ok(()), |available| check(file, &config, available))
+    machine::memory().map_or(Ok(()), |memory| check(file, &config, memory.available))
 }
 
 /// Compares the memory of a run with what is available, both in bytes.

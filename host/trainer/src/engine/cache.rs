@@ -46,9 +46,9 @@ impl CacheSize {
         let block = if contiguous { positions } else { BLOCK };
         let wanted = settings.max_concurrent_sequences * (positions / block);
         let bytes = Self::position_bytes(config, settings).saturating_mul(block as u64).max(1);
-        let most = settings.cache_bytes().filter(|_| !settings.deterministic).map_or(wanted, |most| {
+        let most = settings.cache_mib.filter(|_| !settings.deterministic).map_or(wanted, |mib| {
             // One conversation of full length has room in any case.
-            usize::try_from(most / bytes).unwrap_or(usize::MAX).max(positions / block)
+            usize::try_from(((mib as u64) << 20) / bytes).unwrap_or(usize::MAX).max(positions / block)
         });
         Self { block, count: 1 + wanted.min(most), positions }
     }

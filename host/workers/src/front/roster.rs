@@ -61,7 +61,7 @@ impl Roster {
         Self { lease, workers: BTreeMap::new(), looked: now }
     }
 
-    /// Notes a heartbeat of a sound worker, signed with this key. A copy of an earlier one is none. `None` if the worker has
+    /// Notes a heartbeat of a sound worker, signed with this key. A copy of an earlier one is ignored. `None` if the worker has
     /// another key.
     pub fn hear(&mut self, beat: &Beat, key: &str, now: Instant) -> Option<(BeatAnswer, News)> {
         let Some(known) = self.workers.get_mut(&beat.worker) else {

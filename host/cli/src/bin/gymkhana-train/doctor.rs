@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use gymkhana_cli::args::DoctorArgs;
 use gymkhana_cli::doctor::finding::Finding;
-use gymkhana_cli::doctor::{memory, report};
+use gymkhana_cli::doctor::report;
 use gymkhana_cli::error::{Classify, CliError, CliResult};
 use gymkhana_cli::printer::Printer;
 use gymkhana_cli::units::{counted, size};
+use gymkhana_orchestration::machine;
 use gymkhana_run::setup::chat::chat_files;
 use gymkhana_run::setup::models::named;
 
@@ -42,7 +43,7 @@ fn findings(folder: &Path) -> Vec<Finding> {
         findings.push(Finding::ok("model", described(config)));
         findings.extend(config.warnings().into_iter().map(|warning| Finding::warn("config", warning)));
         findings.push(weights(folder, config));
-        findings.push(memory_of(config, memory::probe().map(|facts| facts.available)));
+        findings.push(memory_of(config, machine::memory().map(|memory| memory.available)));
     }
     match ModelFiles::read(folder).user_error() {
         Err(error) => findings.push(failure("tokens", error, "copy the tokenizer's files into the folder")),
