@@ -1,5 +1,5 @@
-//! The programs of a gateway outlive it in no case: a small process beside the host kills their groups and removes their folders
-//! when the host has ended, in whatever way.
+//! Ends the programs of a gateway with it: a small process beside the host kills their groups and removes their folders when
+//! the host has ended, also by a signal.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

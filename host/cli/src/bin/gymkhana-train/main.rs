@@ -56,9 +56,11 @@ fn main() -> ExitCode {
     gymkhana_cli::environment_block::clear();
     let cli = Cli::parse();
     let code = finish(&Printer::default(), |printer| {
+        #[cfg(not(feature = "full"))]
+        let Typed::Model(command) = cli.command;
+        #[cfg(feature = "full")]
         let command = match cli.command {
             Typed::Model(command) => command,
-            #[cfg(feature = "full")]
             Typed::Doctor(args) => return Ok(doctor::doctor(&args, printer)),
         };
         let done = match command {
