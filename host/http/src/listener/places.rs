@@ -3,8 +3,9 @@
 //! A connection that waits for a request is closed for a new one when a limit is reached: first those that have sent
 //! nothing for a second, then those of the network with the most connections, then those that have waited longest since
 //! their last request. Silent connections can therefore not keep others waiting, a crowd from one network does not push out
-//! a client of another before its request arrives, and only requests in progress can fill a server. While few connections wait, none is closed
-//! in its first second, so that clients which reconnect at once do not take a place before its request arrives.
+//! a client of another before its request arrives, and only requests in progress can fill a server. While few connections
+//! wait, none is closed in its first second, so that clients which reconnect at once do not take a place before its request
+//! arrives.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -310,10 +311,12 @@ mod tests {
         assert!(held[0].place().begin(), "its request is served");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_connection_that_leaves_takes_no_request() {
         let places = Places::new(1, 1);
         let old = places.take(network(1)).await.unwrap();
+        assert_eq!(places.look(network(1)).err(), Some(NetworkIsFull), "it has time for its first request");
+        tokio::time::advance(FIRST_REQUEST).await;
         assert!(matches!(places.look(network(1)), Ok(Found::Wait)));
         assert!(!old.place().begin());
         old.place().leaves().await;
