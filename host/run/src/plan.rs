@@ -170,7 +170,7 @@ impl StageMemory {
 
     /// Bytes of a model by their use, without those that are 0.
     pub(crate) fn of_model(self, footprint: Footprint, trained: bool) -> Vec<(&'static str, u64)> {
-        let Footprint { weights, generation, cache } = footprint;
+        let Footprint { weights, frozen, generation, cache } = footprint;
         let if_any = |needed: bool, bytes: u64| if needed { bytes } else { 0 };
         let full = trained && !self.adapted;
         let mut parts = vec![
@@ -178,7 +178,7 @@ impl StageMemory {
             ("gradients", if_any(full, weights)),
             ("moments of AdamW", if_any(full, weights.saturating_mul(2))),
             // Adapters are switched off to compute the reference.
-            ("reference policy", if_any(full && self.reference, weights)),
+            ("reference policy", if_any(full && self.reference, frozen)),
             ("moving average of the weights", if_any(full && self.average, weights)),
             ("critic, its gradients and moments", if_any(trained && self.critic, weights.saturating_mul(4))),
             ("teacher", if_any(trained, self.teacher)),

@@ -2,7 +2,7 @@
 
 use gymkhana_algorithm::{Accelerator, Precision};
 
-use crate::model::{OUTPUT_LAYER, shapes};
+use crate::model::{Formats, OUTPUT_LAYER, shapes};
 use crate::{ModelConfig, Settings, engine};
 
 /// Bytes of a float32 number.
@@ -11,8 +11,10 @@ const FLOAT: u64 = 4;
 /// Bytes that a model takes without training state and activations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footprint {
-    /// Weights in float32.
+    /// Weights: in float32 if they are trained, else in the number formats of passes.
     pub weights: u64,
+    /// A copy of the weights that is never trained, such as a reference policy.
+    pub frozen: u64,
     /// Copies of weights that generate: all in another number format, joined matrices, and those with merged adapters.
     pub generation: u64,
     /// Keys and values of conversations, at most.
@@ -41,6 +43,17 @@ impl ModelConfig {
         numbers.saturating_mul(tokens as u64).saturating_mul(bytes_of(precision))
     }
 
+    /// Bytes of the weights of a model with these settings that is not trained.
+    #[must_use]
+    pub fn frozen_bytes(&self, settings: &Settings) -> u64 {
+        let formats = Formats::of(settings);
+        let bytes = |(name, shape): (String, Vec<i64>)| {
+            let size = formats.of_frozen(self, &name, &shape).elt_size_in_bytes() as u64;
+            shape.into_iter().product::<i64>().unsigned_abs().saturating_mul(size)
+        };
+        shapes(self).into_iter().map(bytes).sum()
+    }
+
     /// Number of weights in the tensors of some names.
     fn count(&self, selects: impl Fn(&str) -> bool) -> u64 {
         let sizes = shapes(self).into_iter().filter(|(name, _)| selects(name));
@@ -61,16 +74,19 @@ impl Footprint {
     pub fn of(config: &ModelConfig, settings: &Settings, context: usize) -> Self {
         let bytes = bytes_of(settings.precision);
         let merges = settings.lora.is_some() && settings.learns;
+        let trains_all = settings.learns && settings.lora.is_none();
         let is_copied = |name: &str| {
             let part = |part: &&str| name.contains(*part);
             // A float32 output layer reads the weights themselves.
             let is_read = name == OUTPUT_LAYER && settings.output_precision == Some(Precision::Float32);
-            (bytes != FLOAT && !is_read)
+            (trains_all && bytes != FLOAT && !is_read)
                 || ["q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"].iter().any(&part)
                 || (merges && ["o_proj", "down_proj"].iter().any(part))
         };
+        let frozen = config.frozen_bytes(settings);
         Self {
-            weights: config.parameter_count().saturating_mul(FLOAT),
+            weights: if trains_all { config.parameter_count().saturating_mul(FLOAT) } else { frozen },
+            frozen,
             generation: config.count(is_copied).saturating_mul(bytes),
             cache: engine::CacheSize::of(config, settings, context, settings.device != Accelerator::Cpu)
                 .bytes(config, settings),
@@ -92,13 +108,15 @@ mod tests {
         let config = tiny::config(&tiny).expect("a model");
         let of = |precision, lora| {
             let settings = Settings { max_concurrent_sequences: 8, precision, lora, ..Settings::default() };
-            let Footprint { weights, generation, cache } = Footprint::of(&config, &settings, 320);
+            let Footprint { weights, generation, cache, .. } = Footprint::of(&config, &settings, 320);
             [weights, generation, cache]
         };
         assert_eq!(config.parameter_count(), 6608);
         assert_eq!(of(Precision::Float32, None), [26_432, (544 + 1024) * 4, (8 * 352 + 32) * 16 * 4]);
         assert_eq!(of(Precision::Bfloat16, None), [26_432, 13_216, (8 * 352 + 32) * 16 * 2]);
         let lora = Lora { rank: 2, alpha: 4.0, modules: vec![crate::Module::QProj] };
-        assert_eq!(of(Precision::Float32, Some(lora))[1], (544 + 256 + 1024 + 512) * 4);
+        assert_eq!(of(Precision::Float32, Some(lora.clone()))[1], (544 + 256 + 1024 + 512) * 4);
+        // 80 of the weights are norms and biases.
+        assert_eq!(of(Precision::Bfloat16, Some(lora))[..2], [(6608 - 80) * 2 + 80 * 4, (544 + 256 + 1024 + 512) * 2]);
     }
 }

@@ -1,13 +1,13 @@
-//! A model's tensors, as named views of one flat buffer.
+//! A model's tensors by name. Trained ones are views of one flat buffer.
 //!
 //! With one buffer, the optimiser, the gradient norm and copies need a handful of operations, whatever the number of
-//! tensors.
+//! tensors. Tensors that are not trained may have a number format each.
 
 use gymkhana_algorithm::ParameterKind;
 use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
 
-/// Alignment of views in elements (64 bytes), for vector code.
-const ALIGNMENT: i64 = 16;
+/// Alignment of views in elements: for vector code, and the size of the blocks of an optimiser's coded state.
+pub(crate) const ALIGNMENT: i64 = 256;
 
 /// Position of a tensor in the flat buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,13 @@ struct Place {
     name: String,
     shape: Vec<i64>,
     offset: i64,
+}
+
+/// Part of the flat buffer within a parameter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    pub offset: i64,
+    pub length: i64,
 }
 
 /// Gradient of one parameter.
@@ -48,28 +55,50 @@ impl Place {
     }
 }
 
-/// Named float32 tensors in one buffer.
+/// Named tensors.
 #[derive(Debug)]
 pub struct Parameters {
     places: Vec<Place>,
+    /// All values in float32, `[N]`; empty if the tensors are frozen.
     flat: Tensor,
     tensors: Vec<Tensor>,
 }
 
+/// Positions of tensors in the flat buffer, and its size.
+fn places(shapes: &[(String, Vec<i64>)]) -> (Vec<Place>, i64) {
+    let mut places = Vec::with_capacity(shapes.len());
+    let mut offset = 0;
+    for (name, shape) in shapes {
+        places.push(Place { name: name.clone(), shape: shape.clone(), offset });
+        let size: i64 = shape.iter().product();
+        offset += (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    (places, offset)
+}
+
 impl Parameters {
-    /// Trainable tensors of these names and shapes, all zero.
+    /// Trainable float32 tensors of these names and shapes, all zero.
     ///
     /// # Errors
     /// If libtorch cannot allocate them.
     pub fn zeros(shapes: &[(String, Vec<i64>)], device: Device) -> Result<Self, TchError> {
-        let mut places = Vec::with_capacity(shapes.len());
-        let mut offset = 0;
-        for (name, shape) in shapes {
-            places.push(Place { name: name.clone(), shape: shape.clone(), offset });
-            let size: i64 = shape.iter().product();
-            offset += (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        }
-        Self::over(places, Tensor::f_zeros([offset], (Kind::Float, device))?, true)
+        let (places, size) = places(shapes);
+        Self::over(places, Tensor::f_zeros([size], (Kind::Float, device))?, true)
+    }
+
+    /// Tensors of these names and shapes that are never trained, all zero. `kind` is the number format of a tensor.
+    ///
+    /// # Errors
+    /// If libtorch cannot allocate them.
+    pub fn frozen(
+        shapes: &[(String, Vec<i64>)],
+        device: Device,
+        kind: impl Fn(&str, &[i64]) -> Kind,
+    ) -> Result<Self, TchError> {
+        let (places, _) = places(shapes);
+        let zeros = |place: &Place| Tensor::f_zeros(&place.shape[..], (kind(&place.name, &place.shape), device));
+        let tensors = places.iter().map(zeros).collect::<Result<_, _>>()?;
+        Ok(Self { places, flat: Tensor::f_zeros([0], (Kind::Float, device))?, tensors })
     }
 
     fn over(places: Vec<Place>, flat: Tensor, trainable: bool) -> Result<Self, TchError> {
@@ -80,13 +109,26 @@ impl Parameters {
         Ok(Self { places, flat, tensors })
     }
 
-    /// A copy that is never trained, such as a reference policy.
+    /// A copy of trainable tensors that follows them without gradients, such as a moving average.
     ///
     /// # Errors
     /// If libtorch cannot allocate it.
-    pub fn frozen_copy(&self) -> Result<Self, TchError> {
+    pub(crate) fn copy(&self) -> Result<Self, TchError> {
         let _guard = no_grad_guard();
         Self::over(self.places.clone(), self.flat.copy(), false)
+    }
+
+    /// A copy that is never trained. `kind` is the number format of a tensor.
+    ///
+    /// # Errors
+    /// If libtorch cannot allocate it.
+    pub(crate) fn frozen_copy(&self, kind: impl Fn(&str, &[i64]) -> Kind) -> Result<Self, TchError> {
+        let _guard = no_grad_guard();
+        let copy = |(place, tensor): (&Place, &Tensor)| {
+            tensor.f_detach()?.f_to_dtype(kind(&place.name, &place.shape), false, true)
+        };
+        let tensors = self.places.iter().zip(&self.tensors).map(copy).collect::<Result<_, _>>()?;
+        Ok(Self { places: self.places.clone(), flat: Tensor::f_zeros([0], (Kind::Float, self.device()))?, tensors })
     }
 
     /// Moves every value towards that of another copy: `share` 0 changes nothing, and 1 takes the other's values.
@@ -107,13 +149,6 @@ impl Parameters {
         let own = self.flat.copy();
         self.flat.f_copy_(&other.flat)?;
         other.flat.f_copy_(&own)
-    }
-
-    /// Freezes the tensors: gradients are no longer computed for them.
-    pub(crate) fn freeze(&mut self) {
-        for tensor in &mut self.tensors {
-            *tensor = tensor.set_requires_grad(false);
-        }
     }
 
     /// Tensor of this name.
@@ -148,7 +183,12 @@ impl Parameters {
         tensor.shallow_clone().f_copy_(values)
     }
 
-    /// The whole buffer, `[N]`, including gaps between tensors.
+    /// Device of the tensors.
+    pub(crate) fn device(&self) -> Device {
+        self.flat.device()
+    }
+
+    /// The whole buffer of trainable tensors, `[N]`, including gaps between them.
     pub(crate) fn flat(&self) -> &Tensor {
         &self.flat
     }
@@ -174,6 +214,20 @@ impl Parameters {
             *tensor = place.view(&self.flat)?.f_detach()?.f_set_requires_grad(tensor.requires_grad())?;
         }
         Ok(())
+    }
+
+    /// The parameters in the flat buffer.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = Part> {
+        self.places.iter().map(|place| Part { offset: place.offset, length: place.shape.iter().product() })
+    }
+
+    /// Named views of a buffer with one number for each block of the flat buffer.
+    pub(crate) fn blocks_of(&self, flat: &Tensor, block: i64) -> Result<Vec<(String, Tensor)>, TchError> {
+        let view = |place: &Place| {
+            let count = (place.shape.iter().product::<i64>() + block - 1) / block;
+            Ok((place.name.clone(), flat.f_narrow(0, place.offset / block, count)?))
+        };
+        self.places.iter().map(view).collect()
     }
 
     /// Named views of another buffer with this layout, such as an optimiser's moments.

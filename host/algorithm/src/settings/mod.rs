@@ -29,6 +29,17 @@ pub enum Schedule {
     WarmupStableDecay,
 }
 
+/// Number format of an optimiser's moments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MomentFormat {
+    /// 4 bytes for a number.
+    #[default]
+    Float32,
+    /// 1 byte for a number and 4 for each block of 256 (arXiv 2110.02861).
+    Int8,
+}
+
 /// AdamW and its learning rate.
 ///
 /// With `policy.checkpoint`, the default learning rate is `1e-5` in `sft` stages and `1e-6` in others, ten times that
@@ -81,6 +92,11 @@ pub struct Optimizer {
     pub gradient_clip: f64,
     /// Optimiser steps in a row that are skipped because their gradient is not finite; one more ends the run.
     pub max_skipped_steps: u32,
+    /// Number format of the means of gradients and squares: `"int8"` takes a quarter of the memory of `"float32"`, and an
+    /// optimiser step more time.
+    #[serde(skip_serializing_if = "is_default")]
+    #[schemars(!skip_serializing_if)]
+    pub moments: MomentFormat,
     /// Parameter groups: other learning rates and weight decays for some kinds of parameters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(!skip_serializing_if)]
@@ -107,6 +123,7 @@ impl Default for Optimizer {
             weight_decay: 0.0,
             gradient_clip: 1.0,
             max_skipped_steps: 3,
+            moments: MomentFormat::Float32,
             groups: Vec::new(),
             ema: None,
         }
@@ -180,6 +197,10 @@ impl Optimizer {
         };
         self.learning_rate * (self.floor + (1.0 - self.floor) * left)
     }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn is_0(value: &f64) -> bool {

@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use average::Average;
 use critic::Critic;
 use forward::Pass;
-use gymkhana_algorithm::{Optimizer, SftSettings, StageModels};
+use gymkhana_algorithm::{MomentFormat, Optimizer, SftSettings, StageModels};
 use gymkhana_record::StepMetrics;
 use gymkhana_record::step_metrics::sft;
 pub(crate) use layout::{Batch, check_segment, demonstration_sequences, imitated_sequences};
@@ -90,6 +90,10 @@ pub(crate) struct StageState {
     skipped_steps: u32,
     /// As `skipped_steps`, of the critic.
     critic_skipped_steps: u32,
+    /// Number format of the optimiser's moments.
+    moments: MomentFormat,
+    /// As `moments`, of the critic.
+    critic_moments: MomentFormat,
     /// Adaptive weight of the divergence penalty; absent before its first update.
     kl_beta: Option<f64>,
     memory: Memory,
@@ -99,10 +103,9 @@ pub(crate) struct StageState {
 impl Learner {
     /// State at the start of a stage. `teacher` is the model of the folder that `models` names.
     pub fn new(model: &Model, models: StageModels, teacher: Option<Model>) -> Result<Self, TrainerError> {
-        let torch = || TrainerError::torch("prepared a stage");
         Ok(Self {
             optimizer: AdamW::default(),
-            reference: models.reference.then(|| model.trained().frozen_copy()).transpose().map_err(torch())?,
+            reference: models.reference.then(|| model.frozen_copy()).transpose()?,
             critic: models.critic.then(|| Critic::new(model)).transpose()?,
             average: Average::default(),
             teacher: models
@@ -121,9 +124,9 @@ impl Learner {
             self.average.begin(model)?;
         }
         let torch = || TrainerError::torch("prepared a stage");
-        self.optimizer.begin(model.trained()).map_err(torch())?;
+        self.optimizer.begin(model.trained(), state.moments).map_err(torch())?;
         if let Some(critic) = &mut self.critic {
-            critic.optimizer.begin(critic.model.parameters()).map_err(torch())?;
+            critic.optimizer.begin(critic.model.parameters(), state.critic_moments).map_err(torch())?;
         }
         Ok(())
     }
@@ -182,10 +185,7 @@ impl Learner {
         if settings.ema.is_some() {
             self.average.begin(model)?;
         }
-        let norm = self.optimizer.step(model.trained(), settings)?;
-        if norm.is_some() {
-            self.optimizer.shorten(model.trained(), settings, share(model)?)?;
-        }
+        let norm = self.optimizer.step_of(model.trained(), settings, || share(model))?;
         if let (Some(_), Some(decay)) = (norm, settings.ema) {
             self.average.follow(model, decay)?;
         }
@@ -222,6 +222,8 @@ impl Learner {
             has_average: self.average.parameters().is_some(),
             skipped_steps: self.optimizer.skipped(),
             critic_skipped_steps: critic.map_or(0, AdamW::skipped),
+            moments: self.optimizer.format(),
+            critic_moments: critic.map_or(MomentFormat::Float32, AdamW::format),
             ..self.state.clone()
         }
     }

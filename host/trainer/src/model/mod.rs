@@ -8,6 +8,7 @@
 
 mod attention;
 mod decode;
+mod formats;
 mod linear;
 mod mlp;
 mod product;
@@ -19,10 +20,11 @@ use tch::{Device, Kind, Tensor, no_grad_guard};
 
 use crate::lora::{self, Adapters};
 use crate::parameters::Parameters;
-use crate::{Lora, ModelConfig, Settings, TrainerError, device, loss};
+use crate::{Lora, ModelConfig, Settings, TrainerError, loss};
 use rotary::Rotary;
 
 pub(crate) use attention::{Shown, Sight};
+pub(crate) use formats::Formats;
 pub(crate) use rotary::Angles;
 pub(crate) use weights::{EMBEDDING, OUTPUT_LAYER, shapes};
 use weights::{LayerWeights, QueryKeyWeights, Source};
@@ -36,8 +38,7 @@ pub struct Model {
     parameters: Parameters,
     adapters: Option<Adapters>,
     rotary: Rotary,
-    kind: Kind,
-    output_kind: Kind,
+    formats: Formats,
     /// Whether a row of a generated batch must not depend on the others.
     deterministic: bool,
     /// Maximum size of the logits that the output layer computes at once, in MiB of float32, if it is set.
@@ -45,28 +46,50 @@ pub struct Model {
 }
 
 impl Model {
-    /// A model with all weights 0. `positions` is the maximum length of a sequence, at most the config's.
+    /// A model to train in float32, with all weights 0. `positions` is the maximum length of a sequence, at most the
+    /// config's.
     ///
     /// # Errors
     /// If libtorch cannot allocate it.
     pub fn zeros(config: ModelConfig, positions: i64, device: Device) -> Result<Self, TrainerError> {
-        Self::zeros_with(config, positions, device, &[])
+        let parameters = Parameters::zeros(&shapes(&config), device).map_err(allocated())?;
+        Self::with(config, parameters, positions, device)
     }
 
-    /// A model with additional tensors, all weights 0.
-    fn zeros_with(
+    /// A model with these settings and all weights 0. With adapters, only they are trained; a model that does not learn gets
+    /// none. Weights that are not trained are kept in the number formats of [`Formats::of_frozen`].
+    ///
+    /// # Errors
+    /// If libtorch cannot allocate it.
+    pub(crate) fn of(config: ModelConfig, settings: &Settings, device: Device) -> Result<Self, TrainerError> {
+        let lora = settings.lora.as_ref().filter(|_| settings.learns);
+        let (formats, shapes) = (Formats::of(settings), shapes(&config));
+        let parameters = if settings.learns && lora.is_none() {
+            Parameters::zeros(&shapes, device)
+        } else {
+            Parameters::frozen(&shapes, device, |name, shape| formats.of_frozen(&config, name, shape))
+        };
+        let parameters = parameters.map_err(allocated())?;
+        let adapters = lora.map(|lora| Adapters::new(lora.clone(), &parameters, device, settings.seed.child("lora")));
+        let positions = settings.context.map_or(config.positions(), |context| context as i64);
+        Ok(Self {
+            adapters: adapters.transpose().map_err(allocated())?,
+            formats,
+            deterministic: settings.deterministic,
+            logits_chunk_mib: settings.logits_chunk_mib,
+            ..Self::with(config, parameters, positions, device)?
+        })
+    }
+
+    fn with(
         config: ModelConfig,
+        parameters: Parameters,
         positions: i64,
         device: Device,
-        more: &[(String, Vec<i64>)],
     ) -> Result<Self, TrainerError> {
-        let torch = || TrainerError::torch("allocated a model");
-        let parameters = Parameters::zeros(&[&shapes(&config), more].concat(), device).map_err(torch())?;
-        let positions = positions.min(config.positions());
-        let rotary = Rotary::new(&config, positions, device).map_err(torch())?;
-        let (kind, output_kind) = (Kind::Float, Kind::Float);
-        let (adapters, deterministic, logits_chunk_mib) = (None, false, None);
-        Ok(Self { config, parameters, adapters, rotary, kind, output_kind, deterministic, logits_chunk_mib })
+        let rotary = Rotary::new(&config, positions.min(config.positions()), device).map_err(allocated())?;
+        let (adapters, formats, deterministic, logits_chunk_mib) = (None, Formats::FLOAT, false, None);
+        Ok(Self { config, parameters, adapters, rotary, formats, deterministic, logits_chunk_mib })
     }
 
     /// Draws random weights: matrices from normal distributions, biases 0, norms 1. The numbers depend only on `seed`.
@@ -114,20 +137,6 @@ impl Model {
         &self.parameters
     }
 
-    /// Applies precision and adapters of the settings. With adapters, the weights are frozen and only the adapters are
-    /// trained. A model that is not trained gets no adapters.
-    pub(crate) fn set_up(&mut self, settings: &Settings) -> Result<(), TrainerError> {
-        self.kind = device::kind(settings.precision);
-        self.output_kind = settings.output_precision.map_or(self.kind, device::kind);
-        self.deterministic = settings.deterministic;
-        self.logits_chunk_mib = settings.logits_chunk_mib;
-        let Some(lora) = settings.lora.as_ref().filter(|_| settings.learns) else { return Ok(()) };
-        let adapters = Adapters::new(lora.clone(), &self.parameters, self.device(), settings.seed.child("lora"));
-        self.adapters = Some(adapters.map_err(TrainerError::torch("allocated adapters"))?);
-        self.parameters.freeze();
-        Ok(())
-    }
-
     /// Settings of the adapters, if there are any.
     pub(crate) fn lora(&self) -> Option<&Lora> {
         self.adapters.as_ref().map(|adapters| &adapters.lora)
@@ -173,16 +182,30 @@ impl Model {
 
     /// A model of the same config on the same device, with additional tensors and this model's merged weights.
     pub(crate) fn copy_with(&self, more: &[(String, Vec<i64>)]) -> Result<Self, TrainerError> {
-        let copy = Self::zeros_with(self.config.clone(), self.positions(), self.device(), more)?;
+        let shapes = [&shapes(&self.config), more].concat();
+        let parameters = Parameters::zeros(&shapes, self.device()).map_err(allocated())?;
+        let copy = Self::with(self.config.clone(), parameters, self.positions(), self.device())?;
         for (name, tensor) in self.merged() {
             copy.parameters.set(name, &tensor).map_err(TrainerError::torch("copied a model"))?;
         }
-        Ok(Self { kind: self.kind, output_kind: self.output_kind, ..copy })
+        Ok(Self { formats: self.formats, ..copy })
     }
 
-    /// Number format of forward and backward passes; weights stay in float32.
+    /// A copy of the trained parameters that is never trained, such as a reference policy.
+    ///
+    /// # Errors
+    /// If libtorch cannot allocate it.
+    pub(crate) fn frozen_copy(&self) -> Result<Parameters, TrainerError> {
+        let kind = |name: &str, shape: &[i64]| match self.adapters {
+            Some(_) => Kind::Float,
+            None => self.formats.of_frozen(&self.config, name, shape),
+        };
+        self.trained().frozen_copy(kind).map_err(TrainerError::torch("copied the weights"))
+    }
+
+    /// Number format of forward and backward passes; trained weights stay in float32.
     pub(crate) fn kind(&self) -> Kind {
-        self.kind
+        self.formats.pass
     }
 
     /// Starts and lengths of the chunks in which the output layer processes `count` tokens. Logits of a whole batch
@@ -190,7 +213,7 @@ impl Model {
     pub(crate) fn logits_chunks(&self, count: i64, by: LogitsBy) -> impl Iterator<Item = (i64, i64)> + use<> {
         let most = self
             .logits_chunk_mib
-            .map_or_else(|| by.default_chunk(self.device(), self.output_kind), |mib| (mib as i64) << 18);
+            .map_or_else(|| by.default_chunk(self.device(), self.formats.output), |mib| (mib as i64) << 18);
         loss::chunks(count, self.config.vocab_size, most)
     }
 
@@ -225,13 +248,13 @@ impl Model {
     }
 
     fn source<'a>(&'a self, trained: &'a Parameters, merged: bool) -> Source<'a> {
-        let (config, kind, output_kind) = (&self.config, self.kind, self.output_kind);
+        let (config, formats) = (&self.config, self.formats);
         let every_token = merged && self.deterministic;
         match &self.adapters {
-            None => Source { config, parameters: trained, adapters: None, merged, every_token, kind, output_kind },
+            None => Source { config, parameters: trained, adapters: None, merged, every_token, formats },
             Some(Adapters { lora, .. }) => {
                 let adapters = Some((trained, lora.scale()));
-                Source { config, parameters: &self.parameters, adapters, merged, every_token, kind, output_kind }
+                Source { config, parameters: &self.parameters, adapters, merged, every_token, formats }
             }
         }
     }
@@ -378,6 +401,10 @@ impl Model {
     }
 }
 
+fn allocated() -> impl FnOnce(tch::TchError) -> TrainerError {
+    TrainerError::torch("allocated a model")
+}
+
 /// A tensor times a factor.
 fn scaled(x: Tensor, factor: f64) -> Tensor {
     if factor == 1.0 { x } else { x * factor }
@@ -437,12 +464,11 @@ mod tests {
         for tied in [true, false] {
             let mut config = tiny::config(&size).expect("a model");
             config.tie_word_embeddings = tied;
-            let mut model = Model::zeros(config, 32, Device::Cpu).expect("a model");
-            model.randomise(Seed(1)).expect("weights");
-            let mut rounded = |output_precision| {
+            let rounded = |output_precision| {
                 let _guard = no_grad_guard();
                 let settings = Settings { precision: Precision::Bfloat16, output_precision, ..Settings::default() };
-                model.set_up(&settings).expect("no adapters");
+                let model = Model::of(config.clone(), &settings, Device::Cpu).expect("a model");
+                model.randomise(Seed(1)).expect("weights");
                 let logits = model.logits(&[65, 66, 67]).expect("logits");
                 assert_eq!(logits.kind(), Kind::Float);
                 let hidden_1SC = model.causal_hidden(&model.weights(), &token_tensor(&[65, 66, 67]).unsqueeze(0));

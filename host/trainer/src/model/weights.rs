@@ -3,6 +3,7 @@
 
 use tch::{Kind, Tensor};
 
+use super::formats::Formats;
 use super::linear::Linear;
 use super::mlp::{Dense, GateUp, Mlp, Sparse};
 use super::product::product;
@@ -106,10 +107,8 @@ pub(super) struct Source<'a> {
     pub merged: bool,
     /// Whether each expert computes all tokens.
     pub every_token: bool,
-    /// Number format of the pass.
-    pub kind: Kind,
-    /// Number format of the output layer.
-    pub output_kind: Kind,
+    /// Number formats of the pass.
+    pub formats: Formats,
 }
 
 impl Source<'_> {
@@ -117,9 +116,9 @@ impl Source<'_> {
     pub fn weights(&self) -> Weights {
         let embedding_VC = self.get(EMBEDDING);
         let head_VC = match self.config.tie_word_embeddings {
-            true if self.output_kind == self.kind => embedding_VC.shallow_clone(),
-            true => self.get_as(EMBEDDING, self.output_kind),
-            false => self.get_as(OUTPUT_LAYER, self.output_kind),
+            true if self.formats.output == self.formats.pass => embedding_VC.shallow_clone(),
+            true => self.get_as(EMBEDDING, self.formats.output),
+            false => self.get_as(OUTPUT_LAYER, self.formats.output),
         };
         let layers = (0..self.config.num_hidden_layers).map(|index| self.layer(index)).collect();
         Weights {
@@ -175,7 +174,7 @@ impl Source<'_> {
         let biased = decoder.biases.mlp;
         let gate_up = if decoder.fused.gate_up {
             GateUp::Joined(self.linear(part, &["gate_up_proj"], biased))
-        } else if self.merged || !self.parameters.flat().device().is_cuda() {
+        } else if self.merged || !self.parameters.device().is_cuda() {
             GateUp::Joined(self.linear(part, &[gate, up], biased))
         } else {
             GateUp::Apart([gate, up].map(|matrix| self.linear(part, &[matrix], biased)))
@@ -204,7 +203,7 @@ impl Source<'_> {
     fn norm(&self, name: &str) -> Tensor {
         let name = format!("{name}.weight");
         if self.config.decoder.norms_add_one {
-            return (self.get_as(&name, Kind::Float) + 1.0).to_kind(self.kind);
+            return (self.get_as(&name, Kind::Float) + 1.0).to_kind(self.formats.pass);
         }
         self.get(&name)
     }
@@ -242,12 +241,12 @@ impl Source<'_> {
                 }
             })
             .collect();
-        Some([Tensor::cat(&downs, 0), Tensor::block_diag(&ups)].map(|half| half.to_kind(self.kind)))
+        Some([Tensor::cat(&downs, 0), Tensor::block_diag(&ups)].map(|half| half.to_kind(self.formats.pass)))
     }
 
     /// A tensor of [`shapes`], in the number format of the pass.
     fn get(&self, name: &str) -> Tensor {
-        self.get_as(name, self.kind)
+        self.get_as(name, self.formats.pass)
     }
 
     fn get_as(&self, name: &str, kind: Kind) -> Tensor {

@@ -207,14 +207,12 @@ pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result
     let config = ModelConfig::read(&folder.join(CONFIG))?;
     let files = ModelFiles::read(folder)?;
     weight_files::check(folder, &config)?;
-    let positions = settings.context.map_or(config.positions(), |context| context as i64);
-    let mut model = Model::zeros(config, positions, device)?;
+    let model = Model::of(config, settings, device)?;
     weight_files::fill(folder, &model)?;
-    model.set_up(settings)?;
     let goes_on = settings.learns && state.as_ref().is_some_and(|state| state.lora == settings.lora);
     let models =
         state.as_ref().filter(|_| goes_on).map_or_else(StageModels::default, |state| state.stage_models.clone());
-    let teacher = open_teacher(&models, device)?;
+    let teacher = open_teacher(&models, settings, device)?;
     let mut learner = Learner::new(&model, models, teacher)?;
     let Some(state) = state else { return Ok(Opened { model, learner, files, weight_version: 0, position: None }) };
     if goes_on {
@@ -235,9 +233,15 @@ pub fn open_model(folder: &Path, device: Device) -> Result<Model, TrainerError> 
     Ok(open(folder, &settings, device)?.model)
 }
 
-/// Reads the teacher of a stage, if it has one.
-pub(crate) fn open_teacher(models: &StageModels, device: Device) -> Result<Option<Model>, TrainerError> {
-    models.teacher.as_ref().map(|folder| open_model(folder, device)).transpose()
+/// Reads the teacher of a stage, if it has one. Its passes have the precision of the model's.
+pub(crate) fn open_teacher(
+    models: &StageModels,
+    settings: &Settings,
+    device: Device,
+) -> Result<Option<Model>, TrainerError> {
+    let Settings { precision, output_precision, .. } = *settings;
+    let settings = Settings { learns: false, precision, output_precision, ..Settings::default() };
+    models.teacher.as_ref().map(|folder| Ok(open(folder, &settings, device)?.model)).transpose()
 }
 
 /// State of a checkpoint, after the digest of every file was verified; `None` for folders that are no checkpoints.
@@ -274,7 +278,7 @@ fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
 }
 
 fn read_learner(path: &Path, model: &Model, learner: &Learner) -> Result<(), TrainerError> {
-    let mut tensors = tensor_file::read(path)?;
+    let mut tensors = tensor_file::read_state(path)?;
     for (name, own) in learner.named(model)? {
         let values = take(&mut tensors, &name, &own, path)?;
         // The copy of the handle writes to the learner's tensor.

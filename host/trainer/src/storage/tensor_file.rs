@@ -1,4 +1,4 @@
-//! Safetensors files: written as float32, read from any float type.
+//! Safetensors files: numbers are written as float32 and read from any float type; codes of 8 bits stay as they are.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -9,9 +9,9 @@ use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
 
 use crate::TrainerError;
 
-/// Writes named tensors as float32. They are on disk when the function returns.
+/// Writes named tensors: codes of 8 bits as such, others as float32. They are on disk when the function returns.
 pub(crate) fn write(path: &Path, tensors: &[(String, Tensor)]) -> Result<(), TrainerError> {
-    let data: Vec<(&str, Vec<usize>, Vec<u8>)> = tensors
+    let data: Vec<(&str, Vec<usize>, (Dtype, Vec<u8>))> = tensors
         .iter()
         .map(|(name, tensor)| {
             let shape = tensor.size().iter().map(|size| *size as usize).collect();
@@ -21,7 +21,7 @@ pub(crate) fn write(path: &Path, tensors: &[(String, Tensor)]) -> Result<(), Tra
         .map_err(TrainerError::torch("copied weights to a file"))?;
     let views = data
         .iter()
-        .map(|(name, shape, bytes)| Ok((*name, TensorView::new(Dtype::F32, shape.clone(), bytes)?)))
+        .map(|(name, shape, (format, bytes))| Ok((*name, TensorView::new(*format, shape.clone(), bytes)?)))
         .collect::<Result<Vec<_>, _>>()
         .map_err(|source| TrainerError::Safetensors { path: path.to_owned(), source })?;
     // Older transformers refuse a file whose metadata does not name a framework.
@@ -31,12 +31,16 @@ pub(crate) fn write(path: &Path, tensors: &[(String, Tensor)]) -> Result<(), Tra
     crate::storage::fs::write_synced(path, &bytes)
 }
 
-fn bytes_of(tensor: &Tensor) -> Result<Vec<u8>, TchError> {
+fn bytes_of(tensor: &Tensor) -> Result<(Dtype, Vec<u8>), TchError> {
     let _guard = no_grad_guard();
-    let tensor = tensor.f_detach()?.f_to_device(Device::Cpu)?.f_to_kind(Kind::Float)?.f_contiguous()?;
-    let mut bytes = vec![0; tensor.numel() * size_of::<f32>()];
+    let (format, kind) = match tensor.f_kind()? {
+        Kind::Uint8 => (Dtype::U8, Kind::Uint8),
+        _ => (Dtype::F32, Kind::Float),
+    };
+    let tensor = tensor.f_detach()?.f_to_device(Device::Cpu)?.f_to_kind(kind)?.f_contiguous()?;
+    let mut bytes = vec![0; tensor.numel() * kind.elt_size_in_bytes()];
     tensor.f_copy_data_u8(&mut bytes, tensor.numel())?;
-    Ok(bytes)
+    Ok((format, bytes))
 }
 
 /// Kinds of the number formats that are read.
@@ -60,17 +64,33 @@ pub(crate) fn unreadable(path: &Path, name: &str, format: Dtype) -> TrainerError
     TrainerError::Weights { path: path.to_owned(), problem }
 }
 
-/// Reads all tensors of a file as float32 on the CPU.
+/// Reads all weights of a file as float32 on the CPU.
 pub(crate) fn read(path: &Path) -> Result<BTreeMap<String, Tensor>, TrainerError> {
+    read_with(path, |format| kind(format).map(|kind| (kind, Kind::Float)))
+}
+
+/// Reads all tensors of a training state on the CPU: codes of 8 bits as such, others as float32.
+pub(crate) fn read_state(path: &Path) -> Result<BTreeMap<String, Tensor>, TrainerError> {
+    read_with(path, |format| match format {
+        Dtype::U8 => Some((Kind::Uint8, Kind::Uint8)),
+        format => kind(format).map(|kind| (kind, Kind::Float)),
+    })
+}
+
+/// `kinds` are those of a number format in the file and of the tensors; `None` if it is not read.
+fn read_with(
+    path: &Path,
+    kinds: impl Fn(Dtype) -> Option<(Kind, Kind)>,
+) -> Result<BTreeMap<String, Tensor>, TrainerError> {
     let bytes = std::fs::read(path).map_err(TrainerError::file("read", path))?;
     let file = SafeTensors::deserialize(&bytes)
         .map_err(|source| TrainerError::Safetensors { path: path.to_owned(), source })?;
     file.iter()
         .map(|(name, view)| {
-            let kind = kind(view.dtype()).ok_or_else(|| unreadable(path, name, view.dtype()))?;
+            let (stored, kind) = kinds(view.dtype()).ok_or_else(|| unreadable(path, name, view.dtype()))?;
             let shape: Vec<i64> = view.shape().iter().map(|size| *size as i64).collect();
-            let tensor = Tensor::f_from_data_size(view.data(), &shape, kind)
-                .and_then(|tensor| tensor.f_to_kind(Kind::Float))
+            let tensor = Tensor::f_from_data_size(view.data(), &shape, stored)
+                .and_then(|tensor| tensor.f_to_kind(kind))
                 .map_err(TrainerError::torch("read weights from a file"))?;
             Ok((name.to_owned(), tensor))
         })

@@ -78,10 +78,8 @@ impl Trainer {
         let config = tiny::config(tiny)?;
         let files = tiny::files(tiny);
         Self::start(settings, |settings| {
-            let positions = settings.context.map_or(config.positions(), |context| context as i64);
-            let mut model = Model::zeros(config, positions, device::open(settings.device)?)?;
+            let model = Model::of(config, settings, device::open(settings.device)?)?;
             model.randomise(settings.seed.child("weights"))?;
-            model.set_up(settings)?;
             let learner = Learner::new(&model, StageModels::default(), None)?;
             Ok(Opened { model, learner, files, weight_version: 0, position: None })
         })
@@ -175,7 +173,7 @@ impl Trainer {
     pub async fn begin_stage(&self, models: StageModels) -> Result<(), TrainerError> {
         self.run(move |worker| {
             worker.use_average(false)?;
-            let teacher = checkpoint::open_teacher(&models, worker.model.device())?;
+            let teacher = checkpoint::open_teacher(&models, &worker.settings, worker.model.device())?;
             worker.learner = Learner::new(&worker.model, models, teacher)?;
             Ok(())
         })

@@ -1,11 +1,15 @@
 //! AdamW over the flat parameter buffer, with state that can be saved (the binding's optimiser cannot save its state).
 
+mod codes;
+mod moments;
+
+use gymkhana_algorithm::{MomentFormat, Optimizer};
 use tch::{TchError, Tensor, no_grad_guard};
 
 use crate::TrainerError;
 use crate::cuda;
-use crate::parameters::{Gradient, Parameters};
-use gymkhana_algorithm::Optimizer;
+use crate::parameters::{Gradient, Parameters, Part};
+use moments::Moments;
 
 /// Optimiser state.
 #[derive(Debug, Default)]
@@ -22,29 +26,25 @@ pub struct AdamW {
 /// once per operation.
 const PIECE: i64 = 1 << 15;
 
-#[derive(Debug)]
-struct Moments {
-    /// Decaying mean of gradients, `[N]`, in the layout of the parameters.
-    mean: Tensor,
-    /// Decaying mean of squared gradients, `[N]`.
-    square: Tensor,
+/// Bytes of both moments of a number.
+#[must_use]
+pub(crate) fn moment_bytes(format: MomentFormat) -> f64 {
+    match format {
+        MomentFormat::Float32 => 8.0,
+        MomentFormat::Int8 => 2.0 * codes::BYTES,
+    }
 }
 
-impl Moments {
-    fn zeros(parameters: &Parameters) -> Result<Self, TchError> {
-        let _guard = no_grad_guard();
-        Ok(Self { mean: parameters.flat().f_zeros_like()?, square: parameters.flat().f_zeros_like()? })
-    }
-
-    /// Views by the parameters' names, as `mean.NAME` and `square.NAME`.
-    fn named(&self, parameters: &Parameters) -> Result<Vec<(String, Tensor)>, TchError> {
-        let mut named = Vec::new();
-        for (moment, flat) in [("mean", &self.mean), ("square", &self.square)] {
-            let views = parameters.views_of(flat)?;
-            named.extend(views.into_iter().map(|(name, view)| (format!("{moment}.{name}"), view)));
-        }
-        Ok(named)
-    }
+/// Factors of a step.
+struct Factors {
+    /// Of the gradient, from clipping its norm.
+    clip: f64,
+    /// Correction of the mean's bias.
+    mean_bias: f64,
+    /// Square root of the correction of the square's bias.
+    square_bias: f64,
+    /// Learning rate.
+    rate: f64,
 }
 
 /// Global norm of all gradients.
@@ -80,6 +80,20 @@ impl AdamW {
     /// # Errors
     /// If more steps in a row than the settings allow would be skipped.
     pub fn step(&mut self, parameters: &Parameters, settings: &Optimizer) -> Result<Option<f64>, TrainerError> {
+        self.step_of(parameters, settings, || Ok(1.0))
+    }
+
+    /// As [`AdamW::step`]. `share` tells how much of the step stays, from 0 to 1, once the parameters have taken it: they are
+    /// then as far from those before the step as that share of it. The moments do not depend on it.
+    ///
+    /// # Errors
+    /// As [`AdamW::step`], and those of `share`.
+    pub(crate) fn step_of(
+        &mut self,
+        parameters: &Parameters,
+        settings: &Optimizer,
+        share: impl FnOnce() -> Result<f64, TrainerError>,
+    ) -> Result<Option<f64>, TrainerError> {
         let torch = || TrainerError::torch("took an optimiser step");
         let gradients = parameters.gradients().map_err(torch())?;
         let norm = norm(&gradients).map_err(torch())?;
@@ -91,56 +105,79 @@ impl AdamW {
             return Ok(None);
         }
         self.skipped = 0;
-        self.update(parameters, &gradients, norm, settings).map_err(torch())?;
+        self.allocate(parameters, settings.moments).map_err(torch())?;
+        let factors = self.begin_step(norm, settings);
+        self.update(parameters, &gradients, &factors, settings).map_err(torch())?;
+        let share = share()?;
+        self.finish(parameters, &gradients, &factors, settings, 1.0 - share.min(1.0)).map_err(torch())?;
         Ok(Some(norm))
     }
 
+    /// Moments in a format: new ones, or those of another format converted.
+    fn allocate(&mut self, parameters: &Parameters, format: MomentFormat) -> Result<(), TchError> {
+        let _guard = no_grad_guard();
+        match &self.moments {
+            Some(moments) if moments.format() == format => {}
+            old => {
+                let mut new = Moments::zeros(parameters, format)?;
+                if let Some(old) = old {
+                    new.copy(old, parameters)?;
+                }
+                self.moments = Some(new);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_step(&mut self, norm: f64, settings: &Optimizer) -> Factors {
+        let rate = settings.learning_rate_at(self.step);
+        self.step += 1;
+        let steps = self.step as f64;
+        Factors {
+            // PyTorch's clip_grad_norm_ adds the same constant.
+            clip: (settings.gradient_clip / (norm + 1e-6)).min(1.0),
+            mean_bias: 1.0 - settings.beta1.powf(steps),
+            square_bias: (1.0 - settings.beta2.powf(steps)).sqrt(),
+            rate,
+        }
+    }
+
+    /// Moves the parameters. Moments in float32 follow the gradients; coded ones are written by [`AdamW::finish`], which needs
+    /// the exact moments once more.
     fn update(
-        &mut self,
+        &self,
         parameters: &Parameters,
         gradients: &[Gradient],
-        norm: f64,
+        factors: &Factors,
         settings: &Optimizer,
     ) -> Result<(), TchError> {
         let _guard = no_grad_guard();
-        let rate = settings.learning_rate_at(self.step);
-        let moments = match &mut self.moments {
-            Some(moments) => moments,
-            none => none.insert(Moments::zeros(parameters)?),
-        };
-        self.step += 1;
-        let steps = self.step as f64;
-        // PyTorch's clip_grad_norm_ adds the same constant.
-        let shorten = (settings.gradient_clip / (norm + 1e-6)).min(1.0);
-        let mean_bias = 1.0 - settings.beta1.powf(steps);
-        let square_bias = (1.0 - settings.beta2.powf(steps)).sqrt();
+        let Some(moments) = &self.moments else { return Ok(()) };
         let kernels = cuda::kernels(parameters.flat().device());
         for (gradient, start, length) in pieces(gradients) {
-            let cut = |tensor: &Tensor| tensor.f_narrow(0, gradient.offset + start, length);
+            let part = Part { offset: gradient.offset + start, length };
+            let mut flat = parameters.flat().f_narrow(0, part.offset, length)?;
             let (factor, decay) = settings.of_kind(gradient.kind);
-            let rate = rate * factor;
+            let rate = factors.rate * factor;
+            let mut read = moments.read(part)?;
             if let Some(kernels) = kernels {
                 let update = cuda::Update {
-                    shorten,
+                    shorten: factors.clip,
                     new: [1.0 - settings.beta1, 1.0 - settings.beta2],
                     epsilon: settings.epsilon,
                     keep: 1.0 - rate * decay,
-                    rate: rate / mean_bias,
-                    deviation: square_bias,
+                    rate: rate / factors.mean_bias,
+                    deviation: factors.square_bias,
                 };
-                let moments = [&cut(&moments.mean)?, &cut(&moments.square)?];
-                kernels.adamw(&cut(parameters.flat())?, &gradient.values, moments, &update)?;
+                kernels.adamw(&flat, &gradient.values, read.each_ref(), &update)?;
                 continue;
             }
-            let (mut mean, mut square, mut flat) =
-                (cut(&moments.mean)?, cut(&moments.square)?, cut(parameters.flat())?);
-            let shortened = gradient.values.f_narrow(0, start, length)?.f_mul_scalar(shorten)?;
-            let _ = mean.f_lerp_(&shortened, 1.0 - settings.beta1)?;
-            let _ = square.f_lerp_(&shortened.f_square()?, 1.0 - settings.beta2)?;
+            advance(&mut read, &gradient.values.f_narrow(0, start, length)?, factors, settings)?;
+            let [mean, square] = read;
             let mut divisor = square.f_sqrt()?;
-            let _ = divisor.f_div_scalar_(square_bias)?.f_add_scalar_(settings.epsilon)?;
+            let _ = divisor.f_div_scalar_(factors.square_bias)?.f_add_scalar_(settings.epsilon)?;
             // The binding's `addcdiv` takes no factor, so the divisor contains the step size.
-            let _ = divisor.f_mul_scalar_(-mean_bias / rate)?;
+            let _ = divisor.f_mul_scalar_(-factors.mean_bias / rate)?;
             if decay > 0.0 {
                 let _ = flat.f_mul_scalar_(1.0 - rate * decay)?;
             }
@@ -149,63 +186,63 @@ impl AdamW {
         Ok(())
     }
 
-    /// Takes back all but a share of the last step, from 0 to 1: the parameters are then as far from those before the step
-    /// as that share of it. The moments stay. Needs the gradients of the step.
+    /// Takes back a share of the step, and writes coded moments.
     ///
-    /// # Errors
-    /// If a tensor operation fails.
-    pub(crate) fn shorten(
-        &self,
-        parameters: &Parameters,
-        settings: &Optimizer,
-        share: f64,
-    ) -> Result<(), TrainerError> {
-        if share >= 1.0 {
-            return Ok(());
-        }
-        let torch = || TrainerError::torch("shortened an optimiser step");
-        self.take_back(parameters, &parameters.gradients().map_err(torch())?, settings, 1.0 - share).map_err(torch())
-    }
-
     /// The step was `after = keep * before - update`, so that `before - after` is `(update + (1 - keep) * after) / keep`.
-    fn take_back(
-        &self,
+    fn finish(
+        &mut self,
         parameters: &Parameters,
         gradients: &[Gradient],
+        factors: &Factors,
         settings: &Optimizer,
         share: f64,
     ) -> Result<(), TchError> {
         let _guard = no_grad_guard();
-        let Some(moments) = &self.moments else { return Ok(()) };
-        let steps = self.step as f64;
-        let mean_bias = 1.0 - settings.beta1.powf(steps);
-        let square_bias = (1.0 - settings.beta2.powf(steps)).sqrt();
+        let Some(moments) = &mut self.moments else { return Ok(()) };
+        let is_coded = moments.format() != MomentFormat::Float32;
+        if share == 0.0 && !is_coded {
+            return Ok(());
+        }
         for (gradient, start, length) in pieces(gradients) {
-            let cut = |tensor: &Tensor| tensor.f_narrow(0, gradient.offset + start, length);
+            let part = Part { offset: gradient.offset + start, length };
+            let mut read = moments.read(part)?;
+            if is_coded {
+                advance(&mut read, &gradient.values.f_narrow(0, start, length)?, factors, settings)?;
+                moments.keep(part, &read)?;
+            }
+            if share == 0.0 {
+                continue;
+            }
             let (factor, decay) = settings.of_kind(gradient.kind);
-            let rate = factor * settings.learning_rate_at(self.step.saturating_sub(1));
+            let rate = factors.rate * factor;
             let lost = rate * decay / (1.0 - rate * decay);
-            let mut divisor = cut(&moments.square)?.f_sqrt()?;
-            let _ = divisor.f_div_scalar_(square_bias)?.f_add_scalar_(settings.epsilon)?;
-            let update = cut(&moments.mean)?.f_div(&divisor)?.f_mul_scalar(share * (1.0 + lost) * rate / mean_bias)?;
-            let mut flat = cut(parameters.flat())?;
+            let [mean, square] = read;
+            let mut divisor = square.f_sqrt()?;
+            let _ = divisor.f_div_scalar_(factors.square_bias)?.f_add_scalar_(settings.epsilon)?;
+            let update = mean.f_div(&divisor)?.f_mul_scalar(share * (1.0 + lost) * rate / factors.mean_bias)?;
+            let mut flat = parameters.flat().f_narrow(0, part.offset, length)?;
             let _ = flat.f_mul_scalar_(1.0 + share * lost)?.f_add_(&update)?;
         }
         Ok(())
     }
 
-    /// State by the parameters' names, as `mean.NAME` and `square.NAME`.
+    /// State by the parameters' names.
     pub(crate) fn named(&self, parameters: &Parameters) -> Result<Vec<(String, Tensor)>, TchError> {
         match &self.moments {
             Some(moments) => moments.named(parameters),
-            None => Moments::zeros(parameters)?.named(parameters),
+            None => Moments::zeros(parameters, MomentFormat::Float32)?.named(parameters),
         }
     }
 
     /// Allocates the state, to be filled through the tensors of [`AdamW::named`].
-    pub(crate) fn begin(&mut self, parameters: &Parameters) -> Result<(), TchError> {
-        self.moments = Some(Moments::zeros(parameters)?);
+    pub(crate) fn begin(&mut self, parameters: &Parameters, format: MomentFormat) -> Result<(), TchError> {
+        self.moments = Some(Moments::zeros(parameters, format)?);
         Ok(())
+    }
+
+    /// Number format of the moments.
+    pub(crate) fn format(&self) -> MomentFormat {
+        self.moments.as_ref().map_or(MomentFormat::Float32, Moments::format)
     }
 
     /// Sets the number of steps taken, after the state was read from a checkpoint.
@@ -222,6 +259,19 @@ impl AdamW {
     pub(crate) fn set_skipped(&mut self, skipped: u32) {
         self.skipped = skipped;
     }
+}
+
+/// Moves mean and square towards a gradient, `[N]` each, in place.
+fn advance(
+    [mean, square]: &mut [Tensor; 2],
+    gradient: &Tensor,
+    factors: &Factors,
+    settings: &Optimizer,
+) -> Result<(), TchError> {
+    let clipped = gradient.f_mul_scalar(factors.clip)?;
+    let _ = mean.f_lerp_(&clipped, 1.0 - settings.beta1)?;
+    let _ = square.f_lerp_(&clipped.f_square()?, 1.0 - settings.beta2)?;
+    Ok(())
 }
 
 #[cfg(test)]
@@ -296,8 +346,7 @@ mod tests {
             parameters.set(&shapes[0].0, &ones).expect("the same shape");
             (parameters.get(&shapes[0].0).expect("known") * 3.0).sum(Kind::Float).backward();
             let mut optimizer = AdamW::default();
-            optimizer.step(&parameters, &settings).expect("a step").expect("finite");
-            optimizer.shorten(&parameters, &settings, share).expect("shortened");
+            optimizer.step_of(&parameters, &settings, || Ok(share)).expect("a step").expect("finite");
             parameters.get(&shapes[0].0).expect("known").mean(Kind::Float).double_value(&[])
         };
         for (share, expected) in [(1.0, 0.85), (0.5, 0.925), (0.1, 0.985), (0.0, 1.0)] {
