@@ -38,7 +38,7 @@ impl Model {
         let stream_RC = weights.embed(tokens_R).f_contiguous()?;
         let R = stream_RC.size()[0];
         // Kernels run in their order, so that every layer can write to the same places.
-        let empty = |width: i64| Tensor::f_empty([R, width], (self.kind, self.device()));
+        let empty = |width: i64| Tensor::f_empty([R, width], (self.kind(), self.device()));
         let [normed_RC, queries, attended] = [empty(config.hidden_size)?, empty(H * D)?, empty(H * D)?];
         let gated_RF = empty(config.intermediate_size)?;
         let mut more: Option<Tensor> = None;
