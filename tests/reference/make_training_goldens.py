@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes numbers for advantages (NumPy), losses with gradients and AdamW (PyTorch): one JSON file each.
+"""Writes numbers for advantages (NumPy), losses with gradients and AdamW (PyTorch, torchao): one JSON file each.
 
-make_training_goldens.py FOLDER writes FOLDER/advantages.json, losses.json and adamw.json."""
+make_training_goldens.py FOLDER writes FOLDER/advantages.json, losses.json, adamw.json and adamw-8-bit.json."""
 import json
 import pathlib
 import sys
@@ -84,9 +84,31 @@ def adamw():
     return {"settings": settings, "shapes": shapes, "start": start, "steps": steps}
 
 
+def numbers(count, step, shift):
+    """Numbers from -1 to 1 that another program computes alike, none of them near 0."""
+    whole = [((index * 7919 + step * 104729 + shift) % 1999) - 999 for index in range(count)]
+    return torch.tensor([(number if abs(number) > 99 else 100) / 1000 for number in whole], dtype=torch.float32)
+
+
+def coded_adamw():
+    """Six steps of torchao's AdamW with moments of 8 bits: every 64th parameter after each step."""
+    from torchao.optim import AdamW8bit
+    settings = {"learning_rate": 0.01, "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "weight_decay": 0.1,
+                "gradient_clip": 1e9, "moments": "int8"}
+    shape = [64, 128]
+    variable = torch.nn.Parameter(numbers(64 * 128, 0, 17).view(shape))
+    optimizer = AdamW8bit([variable], lr=0.01, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1, block_size=256)
+    after = []
+    for step in range(6):
+        variable.grad = numbers(64 * 128, step + 1, 0).view(shape) * (0.01 if step == 3 else 1.0)
+        optimizer.step()
+        after.append(variable.detach().flatten()[::64].tolist())
+    return {"settings": settings, "shape": shape, "after": after}
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (advantages, losses, adamw):
-        (folder / f"{make.__name__}.json").write_text(json.dumps(make()) + "\n")
+    for name, make in [("advantages", advantages), ("losses", losses), ("adamw", adamw), ("adamw-8-bit", coded_adamw)]:
+        (folder / f"{name}.json").write_text(json.dumps(make()) + "\n")

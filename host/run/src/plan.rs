@@ -7,10 +7,10 @@ use gymkhana_chat::TemplateReport;
 use gymkhana_config::{RunFile, Stage};
 use gymkhana_record::{Seed, TaskRef};
 use gymkhana_rollout::NoPrompt;
-use gymkhana_trainer::{Footprint, ModelConfig};
+use gymkhana_trainer::{Footprint, ModelConfig, MomentFormat, moment_bytes};
 
 use crate::budget::Budget;
-use crate::seats::SeatPolicies;
+use crate::seats::{self, SeatPolicies};
 use crate::start::Prepared;
 use gymkhana_orchestration::environments::RunEnvironment;
 use gymkhana_orchestration::{Classify, RunResult};
@@ -129,9 +129,9 @@ fn memory(file: &RunFile, seats: &SeatPolicies) -> RunResult<Vec<(String, u64)>>
 }
 
 /// Bytes of a teacher's weights.
-fn teacher(folder: &Path) -> RunResult<u64> {
+fn teacher(folder: &Path, file: &RunFile) -> RunResult<u64> {
     let config = ModelConfig::read(&folder.join("config.json")).user_error()?;
-    Ok(config.parameter_count().saturating_mul(FLOAT))
+    Ok(config.frozen_bytes(&seats::settings(file, 1)))
 }
 
 /// Additions of the stages to a trained model, the largest of all stages.
@@ -145,12 +145,18 @@ pub(crate) struct StageMemory {
     average: bool,
     /// Bytes of the teacher's weights.
     teacher: u64,
+    /// Number format of the moments that takes most.
+    moments: MomentFormat,
 }
 
 impl StageMemory {
     /// Additions to the run's policy, or to the model of a seat.
     pub(crate) fn of(file: &RunFile, seat: Option<&str>) -> RunResult<Self> {
-        let mut most = Self { adapted: file.policy.lora.is_some(), ..Self::default() };
+        let moments = match file.stages.iter().all(|stage| stage.optimizer().moments == MomentFormat::Int8) {
+            true => MomentFormat::Int8,
+            false => MomentFormat::Float32,
+        };
+        let mut most = Self { adapted: file.policy.lora.is_some(), moments, ..Self::default() };
         for stage in &file.stages {
             most.average |= stage.optimizer().ema.is_some();
             if let Some(stage) = stage.as_rl() {
@@ -158,10 +164,13 @@ impl StageMemory {
                 let models = settings.algorithm.stage_models();
                 // A seat may add an average to the stage's.
                 most.average |= settings.optimizer.ema.is_some();
+                if settings.optimizer.moments == MomentFormat::Float32 {
+                    most.moments = MomentFormat::Float32;
+                }
                 most.reference |= models.reference;
                 most.critic |= models.critic;
                 if let Some(folder) = stage.teacher.as_ref().filter(|_| settings.algorithm.wants_teacher()) {
-                    most.teacher = most.teacher.max(teacher(folder)?);
+                    most.teacher = most.teacher.max(teacher(folder, file)?);
                 }
             }
         }
@@ -170,17 +179,18 @@ impl StageMemory {
 
     /// Bytes of a model by their use, without those that are 0.
     pub(crate) fn of_model(self, footprint: Footprint, trained: bool) -> Vec<(&'static str, u64)> {
-        let Footprint { weights, frozen, generation, cache } = footprint;
+        let Footprint { weights, float, frozen, generation, cache } = footprint;
+        let moments = moment_bytes(float / FLOAT, self.moments);
         let if_any = |needed: bool, bytes: u64| if needed { bytes } else { 0 };
         let full = trained && !self.adapted;
         let mut parts = vec![
             ("weights", weights),
-            ("gradients", if_any(full, weights)),
-            ("moments of AdamW", if_any(full, weights.saturating_mul(2))),
+            ("gradients", if_any(full, float)),
+            ("moments of AdamW", if_any(full, moments)),
             // Adapters are switched off to compute the reference.
             ("reference policy", if_any(full && self.reference, frozen)),
-            ("moving average of the weights", if_any(full && self.average, weights)),
-            ("critic, its gradients and moments", if_any(trained && self.critic, weights.saturating_mul(4))),
+            ("moving average of the weights", if_any(full && self.average, float)),
+            ("critic, its gradients and moments", if_any(trained && self.critic, (float * 2).saturating_add(moments))),
             ("teacher", if_any(trained, self.teacher)),
             ("copies for generation", generation),
             ("keys and values", cache),
@@ -233,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_model_keeps_what_its_stages_need() {
-        let footprint = Footprint { weights: 100, generation: 7, cache: 5 };
+        let footprint = Footprint { weights: 100, float: 100, frozen: 50, generation: 7, cache: 5 };
         let sum = |stages: StageMemory, trained| -> u64 {
             stages.of_model(footprint, trained).iter().map(|(_, bytes)| bytes).sum()
         };
@@ -242,8 +252,11 @@ mod tests {
         // A frozen seat, also beside stages with more models.
         let all = StageMemory { reference: true, critic: true, teacher: 30, ..plain };
         assert_eq!((sum(plain, false), sum(all, false)), (112, 112));
-        assert_eq!(sum(all, true), 412 + 100 + 400 + 30);
+        assert_eq!(sum(all, true), 412 + 50 + 400 + 30);
         assert_eq!(sum(StageMemory { average: true, ..plain }, true), 412 + 100);
+        let coded = StageMemory { moments: MomentFormat::Int8, ..plain };
+        // 25 weights with two codes and their shares of scales: 25 x 2 x (1 + 4 / 256).
+        assert_eq!(sum(coded, true), 100 + 100 + 50 + 7 + 5);
         // Adapters have no gradients of the weights, and no copy for the reference.
         assert_eq!(sum(StageMemory { adapted: true, ..all }, true), 112 + 400 + 30);
         assert_eq!(

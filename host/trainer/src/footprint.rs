@@ -1,9 +1,9 @@
 //! Memory that an open model takes by itself, computed from its shape.
 
-use gymkhana_algorithm::{Accelerator, Precision};
+use gymkhana_algorithm::{Accelerator, MomentFormat, Precision};
 
 use crate::model::{Formats, OUTPUT_LAYER, shapes};
-use crate::{ModelConfig, Settings, engine};
+use crate::{ModelConfig, Settings, adamw, engine};
 
 /// Bytes of a float32 number.
 const FLOAT: u64 = 4;
@@ -13,6 +13,8 @@ const FLOAT: u64 = 4;
 pub struct Footprint {
     /// Weights: in float32 if they are trained, else in the number formats of passes.
     pub weights: u64,
+    /// All weights in float32.
+    pub float: u64,
     /// A copy of the weights that is never trained, such as a reference policy.
     pub frozen: u64,
     /// Copies of weights that generate: all in another number format, joined matrices, and those with merged adapters.
@@ -61,6 +63,12 @@ impl ModelConfig {
     }
 }
 
+/// Bytes of AdamW's moments of a number of weights.
+#[must_use]
+pub fn moment_bytes(weights: u64, format: MomentFormat) -> u64 {
+    (weights as f64 * adamw::moment_bytes(format)) as u64
+}
+
 fn bytes_of(precision: Precision) -> u64 {
     match precision {
         Precision::Float32 => FLOAT,
@@ -83,9 +91,10 @@ impl Footprint {
                 || ["q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"].iter().any(&part)
                 || (merges && ["o_proj", "down_proj"].iter().any(part))
         };
-        let frozen = config.frozen_bytes(settings);
+        let (float, frozen) = (config.parameter_count().saturating_mul(FLOAT), config.frozen_bytes(settings));
         Self {
-            weights: if trains_all { config.parameter_count().saturating_mul(FLOAT) } else { frozen },
+            weights: if trains_all { float } else { frozen },
+            float,
             frozen,
             generation: config.count(is_copied).saturating_mul(bytes),
             cache: engine::CacheSize::of(config, settings, context, settings.device != Accelerator::Cpu)

@@ -33,11 +33,11 @@ pub use config::{
     RotaryPairs, Scales, SoftCaps,
 };
 pub use error::TrainerError;
-pub use footprint::Footprint;
+pub use footprint::{Footprint, moment_bytes};
 pub use gymkhana_algorithm::{
     AboveCap, Accelerator, AdaptiveKl, Aggregation, Algorithm, BandMode, BandUnit, Baseline, Bounds, CapLevel,
     CovarianceClip, Credit, Critic, Demonstrations, Direction, EntropyBand, Estimator, GroupBy, Kl, KlPlace,
-    LengthPenalty, Level, Lora, Mask, Module, OffPolicy, Optimizer, ParameterGroup, ParameterKind, Precision, Preset,
+    LengthPenalty, Level, Lora, Mask, Module, MomentFormat, OffPolicy, Optimizer, ParameterGroup, ParameterKind, Precision, Preset,
     Ratio, ReferenceUpdate, RegressionOver, Replay, Requirement, RewardScale, RlSettings, Scale, Schedule,
     SettingError, SftSettings, SharedTurns, StageModels, Surrogate, TinyModel, WeightSchedule, WeightShape,
     WhenClipped, Whiten,

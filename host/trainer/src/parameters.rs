@@ -209,7 +209,10 @@ impl Parameters {
 
     /// Drops gradients. New handles of the same data make the next backward pass store its gradients instead of adding
     /// them to zeros.
-    pub(crate) fn forget_gradients(&mut self) -> Result<(), TchError> {
+    ///
+    /// # Errors
+    /// If libtorch fails.
+    pub fn forget_gradients(&mut self) -> Result<(), TchError> {
         for (place, tensor) in self.places.iter().zip(&mut self.tensors) {
             *tensor = place.view(&self.flat)?.f_detach()?.f_set_requires_grad(tensor.requires_grad())?;
         }

@@ -2,7 +2,7 @@
 
 use gymkhana_config::RunFile;
 use gymkhana_orchestration::{RunError, RunResult, machine};
-use gymkhana_trainer::{Accelerator, Footprint, Lora, ModelConfig, Module, Settings};
+use gymkhana_trainer::{Accelerator, Footprint, Lora, ModelConfig, Module, MomentFormat, Settings};
 
 use super::phases::Pinned;
 use crate::plan::StageMemory;
@@ -88,12 +88,18 @@ fn smaller(file: &RunFile) -> Vec<(String, RunFile)> {
         file.policy.lora.get_or_insert(lora);
         file
     };
+    let coded = |file: &RunFile| {
+        let mut file = file.clone();
+        file.stages.iter_mut().for_each(|stage| stage.optimizer_mut().moments = MomentFormat::Int8);
+        file
+    };
     let (passes, adapters) = (
         format!("policy.activation_checkpointing = true and policy.micro_batch_tokens = {FEW_TOKENS}"),
         format!("policy.lora = {{ rank = {RANK}, alpha = {} }}", 2 * RANK),
     );
     vec![
         (passes.clone(), recomputed(file)),
+        ("optimizer.moments = \"int8\" in each stage".to_owned(), coded(file)),
         (adapters.clone(), adapted(file)),
         (format!("{passes} and {adapters}"), recomputed(&adapted(file))),
     ]

@@ -10,7 +10,7 @@ use gymkhana_trainer::adamw::AdamW;
 use gymkhana_trainer::advantage::Comparison;
 use gymkhana_trainer::parameters::Parameters;
 use gymkhana_trainer::rope::Rope;
-use gymkhana_trainer::{Baseline, Optimizer, Scale, Settings, Surrogate, Trainer, WhenClipped, loss};
+use gymkhana_trainer::{Baseline, MomentFormat, Optimizer, Scale, Settings, Surrogate, Trainer, WhenClipped, loss};
 use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 
@@ -280,4 +280,40 @@ fn adamw_steps_equal_those_of_pytorch() {
         }
     }
     assert_eq!(optimizer.steps(), 5);
+}
+
+/// Numbers from -1 to 1, as `numbers` of `make_training_goldens.py` computes them.
+fn numbers_of_step(count: i64, step: i64, shift: i64) -> Tensor {
+    let whole = (0..count).map(|index| (index * 7919 + step * 104_729 + shift) % 1999 - 999);
+    let numbers: Vec<f32> = whole.map(|number| (if number.abs() > 99 { number } else { 100 }) as f32 / 1000.0).collect();
+    Tensor::from_slice(&numbers)
+}
+
+/// Moments of 8 bits move parameters as those of another program do, and not as moments in float32.
+#[test]
+fn adamw_steps_with_coded_moments_equal_those_of_torchao() {
+    let golden = json("adamw-8-bit.json");
+    let coded: Optimizer = serde_json::from_value(golden["settings"].clone()).expect("settings");
+    let plain = Optimizer { moments: MomentFormat::Float32, ..coded.clone() };
+    let shape: Vec<i64> = numbers(&golden["shape"]).iter().map(|size| *size as i64).collect();
+    let (name, count) = ("model.layers.0.mlp.up_proj.weight", shape.iter().product());
+    let largest = |settings: &Optimizer| -> f64 {
+        let mut parameters = Parameters::zeros(&[(name.to_owned(), shape.clone())], Device::Cpu).expect("parameters");
+        parameters.set(name, &numbers_of_step(count, 0, 17).view(&shape[..])).expect("the same shape");
+        let mut optimizer = AdamW::default();
+        let mut largest = 0.0_f64;
+        for (index, after) in golden["after"].as_array().expect("steps").iter().enumerate() {
+            let factor = if index == 3 { 0.01 } else { 1.0 };
+            let gradient = numbers_of_step(count, index as i64 + 1, 0).view(&shape[..]) * factor;
+            parameters.forget_gradients().expect("forgotten");
+            (parameters.get(name).expect("known") * gradient).sum(Kind::Float).backward();
+            optimizer.step(&parameters, settings).expect("a step").expect("finite");
+            let found = parameters.get(name).expect("known").detach().view([-1]).slice(0, 0, count, 64);
+            largest = largest.max(largest_difference(&found, &tensor(after)));
+        }
+        largest
+    };
+    let [coded, plain] = [&coded, &plain].map(largest);
+    assert!(coded < 1e-6, "{coded}");
+    assert!(plain > 1e-4, "{plain}");
 }

@@ -127,7 +127,7 @@ fn has_gguf(folder: &Path) -> bool {
 fn memory_of(config: &ModelConfig, available: Option<u64>) -> Finding {
     let settings = Settings { max_concurrent_sequences: 1, ..Settings::default() };
     let positions = usize::try_from(config.positions()).unwrap_or(usize::MAX);
-    let Footprint { weights, generation, cache } = Footprint::of(config, &settings, positions);
+    let Footprint { weights, generation, cache, .. } = Footprint::of(config, &settings, positions);
     let training = weights.saturating_mul(TRAINED);
     let text = format!(
         "weights {}, training of all weights {} without activations, generation {}, keys and values of a conversation of {} \

@@ -102,7 +102,8 @@ pub struct PolicySection {
     pub max_concurrent_sequences: usize,
     /// Device of the models.
     pub device: Accelerator,
-    /// Number format of forward and backward passes; weights and optimiser state stay in float32.
+    /// Number format of forward and backward passes. Trained weights stay in float32; weights that are not trained (those
+    /// below adapters, a reference policy, a teacher, models that only generate) are kept in this format.
     pub precision: Precision,
     /// Number format of the output layer; `float32` makes probabilities under `precision = "bfloat16"` finer.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gymkhana_algorithm::{Algorithm, Optimizer, Ratio, Surrogate, WhenClipped};
+use gymkhana_algorithm::{Algorithm, MomentFormat, Optimizer, Ratio, Surrogate, WhenClipped};
 use gymkhana_net::{RequestPolicy, Retry};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -167,7 +167,11 @@ fn first<const N: usize>(keys: [(bool, &'static str); N]) -> Option<&'static str
 
 /// Key of the optimiser that the server does not know.
 fn own_optimizer(optimizer: &Optimizer) -> Option<&'static str> {
-    first([(!optimizer.groups.is_empty(), "optimizer.groups"), (optimizer.ema.is_some(), "optimizer.ema")])
+    first([
+        (!optimizer.groups.is_empty(), "optimizer.groups"),
+        (optimizer.ema.is_some(), "optimizer.ema"),
+        (optimizer.moments != MomentFormat::Float32, "optimizer.moments"),
+    ])
 }
 
 /// Key of the stage that the server does not know.
@@ -240,6 +244,7 @@ mod tests {
             ("stages.rl.temperature=0.7", "a temperature other than 1 cannot"),
             ("stages.rl.top_p=0.9", "a cut by top_k, top_p or min_p cannot"),
             ("stages.rl.optimizer.ema=0.99", "optimizer.ema cannot"),
+            ("stages.rl.optimizer.moments=int8", "optimizer.moments cannot"),
             ("seats.agent.policy=\"separate\"", "the server of [trainer] trains one model"),
             ("trainer.url=\"ftp://a\"", "use a URL with http:// or https://"),
             ("trainer.rank=0", "trainer.rank"),

@@ -143,6 +143,15 @@ impl Stage {
         }
     }
 
+    /// Settings of the optimiser, to change.
+    pub fn optimizer_mut(&mut self) -> &mut Optimizer {
+        match self {
+            Self::Sft(stage) => &mut stage.optimizer,
+            Self::BestOfN(stage) => &mut stage.optimizer,
+            Self::Rl(stage) => &mut stage.optimizer,
+        }
+    }
+
     /// Makes the paths of recorded data absolute; relative ones are relative to this folder.
     pub fn resolve(&mut self, folder: &Path) {
         match self {
