@@ -33,6 +33,9 @@ pub enum Command {
         /// Seed of the run; by default the run file's
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
+        /// Train a pretrained model of 135 million parameters instead of random weights
+        #[arg(long)]
+        pretrained: bool,
     },
     /// Set up, then run the tests
     Test {
@@ -218,8 +221,9 @@ mod tests {
         let study = |name, seeds, smoke| Command::Study { name, seeds, smoke };
         assert_eq!(parsed("study kuhn --seeds 5").unwrap(), study(Some(StudyName::Kuhn), 5, false));
         assert_eq!(parsed("study --smoke").unwrap(), study(None, 3, true));
-        let demo = Command::Demo { out: Some("a/b".into()), seed: Some(7) };
-        assert_eq!(parsed("demo --seed 7 --out a/b").unwrap(), demo);
+        let demo = |pretrained| Command::Demo { out: Some("a/b".into()), seed: Some(7), pretrained };
+        assert_eq!(parsed("demo --seed 7 --out a/b").unwrap(), demo(false));
+        assert_eq!(parsed("demo --seed 7 --out a/b --pretrained").unwrap(), demo(true));
         assert_eq!(
             parsed("release 0.2.0 --dry-run").unwrap(),
             Command::Release { version: semver::Version::new(0, 2, 0), dry_run: true }

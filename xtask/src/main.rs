@@ -47,7 +47,9 @@ fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Setup => setup::run(&workspace),
         Command::Plugins => setup::plugins::build(&workspace).and_then(|()| foreign::build(&workspace)),
-        Command::Demo { out, seed } => measure::demo::run(&workspace, out.as_deref(), seed),
+        Command::Demo { out, seed, pretrained } => {
+            measure::demo::run(&workspace, measure::demo::Start::of(pretrained), out.as_deref(), seed)
+        }
         Command::Test { crates, reference, again } => {
             test::run(&workspace, &test::Request { crates, again, reference })
         }

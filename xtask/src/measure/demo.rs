@@ -1,45 +1,104 @@
-//! The demo: trains a small model on word problems with a calculator.
+//! The demo: trains a model on word problems with a calculator, from random weights or from a pretrained model.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::reference;
 use crate::setup;
-use crate::step::{both, execute_for_result, step};
+use crate::step::{both, execute, execute_for_result, step};
 use crate::workspace::Workspace;
 
 /// Plugins of word problems.
 pub const PLUGINS: [&str; 3] = ["word-problems", "calculator", "answer-match"];
-const RUN_FILE: &str = "examples/runs/word-problems.toml";
+/// Folder of the pretrained model below that of outputs.
+const MODEL: &str = "models/smollm2-135m-instruct";
 
-/// Disk space of the downloads and the build, in bytes.
-const DISK: u64 = 2_500_000_000;
+/// What the demo starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// Random weights.
+    Random,
+    /// SmolLM2-135M-Instruct, from the GGUF file of a published package.
+    Pretrained,
+}
+
+impl Start {
+    /// As the command line says.
+    pub fn of(pretrained: bool) -> Self {
+        if pretrained { Self::Pretrained } else { Self::Random }
+    }
+
+    fn run_file(self) -> &'static str {
+        match self {
+            Self::Random => "examples/runs/word-problems.toml",
+            Self::Pretrained => "examples/runs/pretrained.toml",
+        }
+    }
+
+    /// Disk space of the downloads, the build and the run, in bytes.
+    fn disk(self) -> u64 {
+        match self {
+            Self::Random => 2_500_000_000,
+            Self::Pretrained => 6_000_000_000,
+        }
+    }
+
+    /// Minutes of training on two cores.
+    fn minutes(self) -> u64 {
+        match self {
+            Self::Random => 3,
+            Self::Pretrained => 8,
+        }
+    }
+
+    /// Features of the programs.
+    fn features(self) -> &'static str {
+        match self {
+            Self::Random => "train",
+            Self::Pretrained => "train,gguf",
+        }
+    }
+}
 
 /// Builds what the demo needs, which is a part of the set-up, and trains in `out` or in a new folder.
-pub fn run(workspace: &Workspace, out: Option<&Path>, seed: Option<u64>) -> anyhow::Result<()> {
-    let out = out.map_or_else(|| fresh_folder(&workspace.root.join("out")), Path::to_owned);
-    eprintln!(
-        "    On two cores, the demo takes about 12 minutes in an empty clone and 4 minutes after that; its downloads and"
-    );
-    eprintln!("    its build take {:.1} GB of disk.", DISK as f64 / 1e9);
+pub fn run(workspace: &Workspace, start: Start, out: Option<&Path>, seed: Option<u64>) -> anyhow::Result<()> {
+    let outputs = workspace.root.join("out");
+    let out = out.map_or_else(|| fresh_folder(&outputs), Path::to_owned);
+    eprintln!("    On two cores, an empty clone is built in about 6 minutes, and training takes {}.", start.minutes());
+    eprintln!("    Downloads, build and run take {:.1} GB of disk.", start.disk() as f64 / 1e9);
     if !setup::is_built(workspace) {
-        setup::disk::check(&workspace.root, DISK)?;
+        setup::disk::check(&workspace.root, start.disk())?;
     }
     eprintln!("==> 1 of 3: libtorch and {} plugins", PLUGINS.len());
     setup::add_wasm_target()?;
     let libtorch = || step("libtorch", || setup::libtorch::ensure(&workspace.root));
     both(|| setup::plugins::build_some(workspace, &PLUGINS), libtorch)?;
     eprintln!("==> 2 of 3: the program");
-    setup::build_for_demo(workspace)?;
+    setup::build_for_demo(workspace, start.features())?;
+    let host = workspace.target.join("release").join("host");
+    if start == Start::Pretrained {
+        import(workspace, &host, &outputs.join(MODEL))?;
+    }
     eprintln!("==> 3 of 3: training, in {}", out.display());
     let plugins = PLUGINS.map(|package| workspace.component(package).to_string_lossy().into_owned()).join(",");
-    let mut command = Command::new(workspace.target.join("release").join("host"));
-    command.args(["run", "--plugins", &plugins]).arg(workspace.root.join(RUN_FILE)).arg("--out").arg(out);
+    let mut command = Command::new(host);
+    command.args(["run", "--plugins", &plugins]).arg(start.run_file()).arg("--out").arg(out);
+    command.current_dir(&workspace.root);
     // Cargo sets it for tests, many of which train at once.
     command.env_remove("OMP_WAIT_POLICY");
     if let Some(seed) = seed {
         command.args(["--set", &format!("seed={seed}")]);
     }
     execute_for_result(&mut command)
+}
+
+/// Fetches the pretrained model, unless its folder is there.
+fn import(workspace: &Workspace, host: &Path, folder: &Path) -> anyhow::Result<()> {
+    if folder.exists() {
+        return Ok(());
+    }
+    let file = reference::smollm2(workspace)?;
+    step("pretrained model", || execute(Command::new(host).args(["model", "import"]).arg(file).arg("--out").arg(folder)))
 }
 
 /// `demo`, or the first of `demo-2`, `demo-3`, … that does not exist.

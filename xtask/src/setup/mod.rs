@@ -85,15 +85,16 @@ pub fn is_built(workspace: &Workspace) -> bool {
     workspace.target.join(ALL_COMMANDS).exists()
 }
 
-/// Builds the host's programs for the demo: without the commands that it does not need, unless they were built before.
-pub fn build_for_demo(workspace: &Workspace) -> anyhow::Result<()> {
+/// Builds the host's programs for the demo, with some features: without the commands that it does not need, unless they were
+/// built before.
+pub fn build_for_demo(workspace: &Workspace, features: &str) -> anyhow::Result<()> {
     if is_built(workspace) {
         return build(workspace);
     }
     step("host for the demo", || {
         let programs = PROGRAMS.map(|name| ["--bin", name]);
         let package =
-            ["build", "--release", "--package", "gymkhana-cli", "--no-default-features", "--features", "train"];
+            ["build", "--release", "--package", "gymkhana-cli", "--no-default-features", "--features", features];
         run_cargo(workspace, &[&package[..], programs.as_flattened()].concat())?;
         link_second_name(&workspace.target.join("release"))
     })

@@ -5,7 +5,7 @@ mod doctor;
 mod eval;
 mod export;
 mod generate;
-#[cfg(feature = "full")]
+#[cfg(feature = "gguf")]
 mod import;
 mod page;
 #[cfg(feature = "full")]
@@ -20,7 +20,7 @@ use clap::{Parser, Subcommand};
 #[cfg(feature = "full")]
 use gymkhana_cli::args::DoctorArgs;
 use gymkhana_cli::args::ModelCommand;
-#[cfg(feature = "full")]
+#[cfg(feature = "gguf")]
 use gymkhana_cli::args::model::ModelFolderCommand;
 #[cfg(not(feature = "full"))]
 use gymkhana_cli::error::CliError;
@@ -68,11 +68,11 @@ fn main() -> ExitCode {
             ModelCommand::Generate(args) => generate::generate(&args, printer),
             ModelCommand::Eval(args) => eval::eval(&args, printer),
             ModelCommand::Export(args) => export::export(&args, printer),
-            #[cfg(feature = "full")]
+            #[cfg(feature = "gguf")]
             ModelCommand::Model(ModelFolderCommand::Import(args)) => import::import(&args, printer),
             #[cfg(feature = "full")]
             ModelCommand::Reference(args) => reference::reference(&args, printer),
-            #[cfg(not(feature = "full"))]
+            #[cfg(not(feature = "gguf"))]
             ModelCommand::Model(_) => Err(CliError::left_out("no model can be converted", "the command")),
             #[cfg(not(feature = "full"))]
             ModelCommand::Reference(_) => Err(CliError::left_out("the pages cannot be written", "the command")),
