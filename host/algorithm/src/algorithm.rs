@@ -171,8 +171,11 @@ impl Default for Algorithm {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StageModels {
-    /// Reference policy: a frozen copy of the weights at the start of the stage.
+    /// Reference policy: a copy of the weights at the start of the stage.
     pub reference: bool,
+    /// The reference policy follows the policy.
+    #[serde(default)]
+    pub follows: bool,
     /// A critic.
     pub critic: bool,
     /// Teacher: the folder of a model with the same vocabulary.
@@ -217,7 +220,8 @@ impl Algorithm {
     #[must_use]
     pub fn stage_models(&self) -> StageModels {
         let reference = self.penalty().is_some() || self.prefers();
-        StageModels { reference, critic: self.critic.is_some(), teacher: None }
+        let follows = reference && self.reference.is_some();
+        StageModels { reference, follows, critic: self.critic.is_some(), teacher: None }
     }
 
     /// Upper bound on the optimiser steps of the policy in this many training steps.

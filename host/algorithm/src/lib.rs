@@ -32,6 +32,8 @@ pub use lora::{Lora, Module};
 pub use off_policy::{AboveCap, CapLevel, OffPolicy};
 pub use presets::Preset;
 pub use requirement::Requirement;
-pub use settings::{Demonstrations, MomentFormat, Optimizer, ParameterGroup, ParameterKind, RlSettings, Schedule, SftSettings};
+pub use settings::{
+    Demonstrations, MomentFormat, Optimizer, ParameterGroup, ParameterKind, RlSettings, Schedule, SftSettings,
+};
 pub use tiny::TinyModel;
 pub use weight::{ScheduleError, Weight, WeightSchedule, WeightShape};

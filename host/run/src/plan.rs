@@ -140,6 +140,8 @@ pub(crate) struct StageMemory {
     /// Whether adapters are trained instead of the weights.
     adapted: bool,
     reference: bool,
+    /// Whether the reference policy follows the policy.
+    follows: bool,
     critic: bool,
     /// Whether a moving average of the weights is kept.
     average: bool,
@@ -168,6 +170,7 @@ impl StageMemory {
                     most.moments = MomentFormat::Float32;
                 }
                 most.reference |= models.reference;
+                most.follows |= models.follows;
                 most.critic |= models.critic;
                 if let Some(folder) = stage.teacher.as_ref().filter(|_| settings.algorithm.wants_teacher()) {
                     most.teacher = most.teacher.max(teacher(folder, file)?);
@@ -188,7 +191,7 @@ impl StageMemory {
             ("gradients", if_any(full, float)),
             ("moments of AdamW", if_any(full, moments)),
             // Adapters are switched off to compute the reference.
-            ("reference policy", if_any(full && self.reference, frozen)),
+            ("reference policy", if_any(full && self.reference, if self.follows { float } else { frozen })),
             ("moving average of the weights", if_any(full && self.average, float)),
             ("critic, its gradients and moments", if_any(trained && self.critic, (float * 2).saturating_add(moments))),
             ("teacher", if_any(trained, self.teacher)),

@@ -37,9 +37,9 @@ pub use footprint::{Footprint, moment_bytes};
 pub use gymkhana_algorithm::{
     AboveCap, Accelerator, AdaptiveKl, Aggregation, Algorithm, BandMode, BandUnit, Baseline, Bounds, CapLevel,
     CovarianceClip, Credit, Critic, Demonstrations, Direction, EntropyBand, Estimator, GroupBy, Kl, KlPlace,
-    LengthPenalty, Level, Lora, Mask, Module, MomentFormat, OffPolicy, Optimizer, ParameterGroup, ParameterKind, Precision, Preset,
-    Ratio, ReferenceUpdate, RegressionOver, Replay, Requirement, RewardScale, RlSettings, Scale, Schedule,
-    SettingError, SftSettings, SharedTurns, StageModels, Surrogate, TinyModel, WeightSchedule, WeightShape,
+    LengthPenalty, Level, Lora, Mask, Module, MomentFormat, OffPolicy, Optimizer, ParameterGroup, ParameterKind,
+    Precision, Preset, Ratio, ReferenceUpdate, RegressionOver, Replay, Requirement, RewardScale, RlSettings, Scale,
+    Schedule, SettingError, SftSettings, SharedTurns, StageModels, Surrogate, TinyModel, WeightSchedule, WeightShape,
     WhenClipped, Whiten,
 };
 pub use learner::remote::{RemoteState, RlMinibatches, TokenSequence, TokenTarget, demonstrated};

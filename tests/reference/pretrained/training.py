@@ -4,6 +4,7 @@ import signal
 import time
 
 import generation
+import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -282,7 +282,7 @@ mod tests {
     use super::AdamW;
     use crate::parameters::Parameters;
     use crate::storage::checkpoint;
-    use crate::{Optimizer, ParameterGroup, ParameterKind};
+    use crate::{MomentFormat, Optimizer, ParameterGroup, ParameterKind};
     use crate::{Settings, SftSettings, TinyModel, Trainer};
 
     /// Means, in percent, of parameters that were 1 after one step with a gradient of 0, in which only weight decay moves
@@ -339,8 +339,14 @@ mod tests {
     #[test]
     fn a_shortened_step_is_a_share_of_the_way() {
         let shapes = [("model.layers.0.self_attn.q_proj.weight".to_owned(), vec![2, 2])];
-        let settings = Optimizer { learning_rate: 0.1, weight_decay: 0.5, gradient_clip: 1e9, ..Optimizer::default() };
-        let moved = |share: f64| {
+        let moved = |share: f64, moments: MomentFormat| {
+            let settings = Optimizer {
+                learning_rate: 0.1,
+                weight_decay: 0.5,
+                gradient_clip: 1e9,
+                moments,
+                ..Optimizer::default()
+            };
             let parameters = Parameters::zeros(&shapes, Device::Cpu).expect("parameters");
             let ones = Tensor::ones([2, 2], (Kind::Float, Device::Cpu));
             parameters.set(&shapes[0].0, &ones).expect("the same shape");
@@ -350,8 +356,10 @@ mod tests {
             parameters.get(&shapes[0].0).expect("known").mean(Kind::Float).double_value(&[])
         };
         for (share, expected) in [(1.0, 0.85), (0.5, 0.925), (0.1, 0.985), (0.0, 1.0)] {
-            let found = moved(share);
-            assert!((found - expected).abs() < 1e-6, "{share}: {found} is not {expected}");
+            for moments in [MomentFormat::Float32, MomentFormat::Int8] {
+                let found = moved(share, moments);
+                assert!((found - expected).abs() < 1e-6, "{share}, {moments:?}: {found} is not {expected}");
+            }
         }
     }
 

@@ -77,10 +77,7 @@ fn blocks(part: Part, codes: &Tensor, scales: &Tensor) -> Result<(Tensor, Tensor
 impl Moments {
     pub fn zeros(parameters: &Parameters, format: MomentFormat) -> Result<Self, TchError> {
         let _guard = no_grad_guard();
-        Ok(Self {
-            mean: Moment::zeros(parameters, format, true)?,
-            square: Moment::zeros(parameters, format, false)?,
-        })
+        Ok(Self { mean: Moment::zeros(parameters, format, true)?, square: Moment::zeros(parameters, format, false)? })
     }
 
     pub fn format(&self) -> MomentFormat {

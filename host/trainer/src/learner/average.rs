@@ -27,7 +27,7 @@ impl Average {
     /// If libtorch cannot allocate the copy.
     pub fn begin(&mut self, model: &Model) -> Result<(), TrainerError> {
         if self.parameters.is_none() {
-            self.parameters = Some(model.trained().copy().map_err(torch())?);
+            self.parameters = Some(model.trained_copy()?);
         }
         Ok(())
     }

@@ -47,6 +47,8 @@ use crate::token_stats::{Column, TokenStats};
 pub(crate) struct Learner {
     pub optimizer: AdamW,
     pub reference: Option<Parameters>,
+    /// Whether the reference policy follows the policy.
+    follows: bool,
     pub critic: Option<Critic>,
     pub average: Average,
     teacher: Option<Teacher>,
@@ -103,9 +105,12 @@ pub(crate) struct StageState {
 impl Learner {
     /// State at the start of a stage. `teacher` is the model of the folder that `models` names.
     pub fn new(model: &Model, models: StageModels, teacher: Option<Model>) -> Result<Self, TrainerError> {
+        // Small moves towards the policy would be lost in fewer bits.
+        let copied = || if models.follows { model.trained_copy() } else { model.frozen_copy() };
         Ok(Self {
             optimizer: AdamW::default(),
-            reference: models.reference.then(|| model.frozen_copy()).transpose()?,
+            reference: models.reference.then(copied).transpose()?,
+            follows: models.follows,
             critic: models.critic.then(|| Critic::new(model)).transpose()?,
             average: Average::default(),
             teacher: models
@@ -135,6 +140,7 @@ impl Learner {
     pub fn stage_models(&self) -> StageModels {
         StageModels {
             reference: self.reference.is_some(),
+            follows: self.follows,
             critic: self.critic.is_some(),
             teacher: self.teacher.as_ref().map(|teacher| teacher.folder.clone()),
         }

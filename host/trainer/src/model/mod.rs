@@ -81,12 +81,7 @@ impl Model {
         })
     }
 
-    fn with(
-        config: ModelConfig,
-        parameters: Parameters,
-        positions: i64,
-        device: Device,
-    ) -> Result<Self, TrainerError> {
+    fn with(config: ModelConfig, parameters: Parameters, positions: i64, device: Device) -> Result<Self, TrainerError> {
         let rotary = Rotary::new(&config, positions.min(config.positions()), device).map_err(allocated())?;
         let (adapters, formats, deterministic, logits_chunk_mib) = (None, Formats::FLOAT, false, None);
         Ok(Self { config, parameters, adapters, rotary, formats, deterministic, logits_chunk_mib })
@@ -201,6 +196,14 @@ impl Model {
             None => self.formats.of_frozen(&self.config, name, shape),
         };
         self.trained().frozen_copy(kind).map_err(TrainerError::torch("copied the weights"))
+    }
+
+    /// A copy of the trained parameters that follows them.
+    ///
+    /// # Errors
+    /// If libtorch cannot allocate it.
+    pub(crate) fn trained_copy(&self) -> Result<Parameters, TrainerError> {
+        self.trained().copy().map_err(TrainerError::torch("copied the weights"))
     }
 
     /// Number format of forward and backward passes; trained weights stay in float32.

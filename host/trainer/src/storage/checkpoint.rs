@@ -224,7 +224,7 @@ pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result
     Ok(Opened { model, learner, files, weight_version: state.weight_version, position: Some(state.position) })
 }
 
-/// Reads the model of a Hugging Face folder or of a checkpoint, without its training state.
+/// Reads the model of a Hugging Face folder or of a checkpoint, without its training state. It is not trained.
 ///
 /// # Errors
 /// If the folder is incomplete, or the architecture is not supported.

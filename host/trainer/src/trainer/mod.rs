@@ -259,7 +259,8 @@ impl Trainer {
             worker.use_average(false)?;
             let (needs, models) = (settings.algorithm.stage_models(), worker.learner.stage_models());
             let taught = !settings.algorithm.wants_teacher() || models.teacher.is_some();
-            if (needs.reference && !models.reference) || (needs.critic && !models.critic) || !taught {
+            let referred = (models.reference || !needs.reference) && (models.follows || !needs.follows);
+            if !referred || (needs.critic && !models.critic) || !taught {
                 return Err(SettingError::Range {
                     key: "algorithm",
                     value: "one with a reference, a critic or a teacher".to_owned(),

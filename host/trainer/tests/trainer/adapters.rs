@@ -94,6 +94,42 @@ async fn adapters_resume_bit_for_bit_and_others_start_from_the_merged_weights() 
     assert!(error.to_string().contains("adapter/adapter_config.json"), "{error}");
 }
 
+/// A checkpoint of adapters above weights of 16 bits continues as the run would have.
+#[tokio::test]
+async fn adapters_of_weights_in_sixteen_bits_resume_bit_for_bit() {
+    let root = tempfile::tempdir().expect("a folder");
+    let folder = |name: &str| root.path().join(name);
+    let settings = Settings { precision: Precision::Bfloat16, ..adapted(&[Module::QProj, Module::DownProj]) };
+    let first = Trainer::create(&smallest(), &settings).expect("a model");
+    learn(&first, 0..3, false).await;
+    saved(&first, &folder("1")).await;
+    let resumed = Trainer::open(&folder("1"), &settings).expect("a checkpoint");
+    assert_eq!(learn(&resumed, 3..6, false).await, learn(&first, 3..6, false).await);
+    assert_eq!(saved(&resumed, &folder("2")).await, saved(&first, &folder("3")).await);
+}
+
+/// A model that does not learn keeps half as many bytes, and computes the same as one that does.
+#[tokio::test]
+async fn weights_that_are_not_trained_are_kept_in_sixteen_bits() {
+    let root = tempfile::tempdir().expect("a folder");
+    let folder = root.path().join("1");
+    saved(&Trainer::create(&smallest(), &plain()).expect("a model"), &folder).await;
+    let precise = Some(Precision::Float32);
+    for output_precision in [None, precise] {
+        let half = Settings { precision: Precision::Bfloat16, output_precision, ..plain() };
+        let [trained, frozen] = [true, false]
+            .map(|learns| Trainer::open(&folder, &Settings { learns, ..half.clone() }).expect("a checkpoint"));
+        assert_eq!(scored(&frozen).await, scored(&trained).await, "{output_precision:?}");
+        let [trained, frozen] = [trained, frozen].map(|trainer| trainer.footprint());
+        assert_eq!(trained.weights, trained.float);
+        assert_eq!(frozen.weights, trained.frozen);
+        let share = frozen.weights as f64 / trained.weights as f64;
+        // The output layer is the embedding, which is then read in float32 and in bfloat16.
+        let expected = if output_precision == precise { 0.6..0.9 } else { 0.5..0.55 };
+        assert!(expected.contains(&share), "{output_precision:?}: {share}");
+    }
+}
+
 #[tokio::test]
 async fn recomputed_layers_give_the_same_gradients() {
     let root = tempfile::tempdir().expect("a folder");

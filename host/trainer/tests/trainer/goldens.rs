@@ -285,7 +285,8 @@ fn adamw_steps_equal_those_of_pytorch() {
 /// Numbers from -1 to 1, as `numbers` of `make_training_goldens.py` computes them.
 fn numbers_of_step(count: i64, step: i64, shift: i64) -> Tensor {
     let whole = (0..count).map(|index| (index * 7919 + step * 104_729 + shift) % 1999 - 999);
-    let numbers: Vec<f32> = whole.map(|number| (if number.abs() > 99 { number } else { 100 }) as f32 / 1000.0).collect();
+    let numbers: Vec<f32> =
+        whole.map(|number| (if number.abs() > 99 { number } else { 100 }) as f32 / 1000.0).collect();
     Tensor::from_slice(&numbers)
 }
 
