@@ -90,7 +90,7 @@ pub enum Command {
         #[arg(long)]
         smoke: bool,
     },
-    /// Check texts for archaic phrases
+    /// Check texts for archaic phrases, and the number of their words
     LintProse,
     /// Check dependencies of crates and modules, and sizes
     Arrows {

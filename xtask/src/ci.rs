@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use clap::ValueEnum;
 
-use crate::checks::{arrows, cycles, deny, features, layout, locks, manifests, prose};
+use crate::checks::{arrows, cycles, deny, features, layout, locks, manifests, prose, words};
 use crate::measure::{bench, gpu_pack, study};
 use crate::publish::package;
 use crate::setup::registry::{self, Refusal};
@@ -70,7 +70,8 @@ fn quick(workspace: &Workspace) -> anyhow::Result<()> {
     layout::run(workspace)?;
     locks::run(workspace)?;
     features::run(workspace)?;
-    prose::run(workspace)
+    prose::run(workspace)?;
+    words::run(workspace)
 }
 
 /// Crates, by their folders, that fuzz targets, studies, benches and the GPU pack run, with what these are built from.

@@ -63,7 +63,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Measure(Measure::Tests) => measure::slowest::run(&workspace),
         Command::GpuPack => measure::gpu_pack::run(&workspace),
         Command::Study { name, seeds, smoke } => measure::study::run(&workspace, name, seeds, smoke),
-        Command::LintProse => checks::prose::run(&workspace),
+        Command::LintProse => checks::prose::run(&workspace).and_then(|()| checks::words::run(&workspace)),
         Command::Arrows { write } => checks::arrows::run(&workspace, write)
             .and_then(|()| checks::cycles::run(&workspace))
             .and_then(|()| checks::layout::run(&workspace)),
