@@ -218,7 +218,9 @@ fn pretrained(workspace: &Workspace) -> anyhow::Result<()> {
         comparison.arg("--host").arg(workspace.target.join("release/host"));
         comparison.arg("--conversation").arg(workspace.target.join("release/examples/conversation"));
         execute(comparison.current_dir(&workspace.root))
-    })
+    })?;
+    let name = "the_first_training";
+    step("pretrained: tutorial", || ignored_tests(workspace, &["commands"], name, ("GYMKHANA_PYTHON", &python)))
 }
 
 /// Repeats the test of faults at random moments.
