@@ -6,7 +6,7 @@ use gymkhana_template::TemplateError;
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
     /// A file of the model is malformed.
-    #[error("the model's {file} cannot be used: {reason}")]
+    #[error("the model's {file} cannot be used: {reason}\nhint: take the file of the original model")]
     Malformed {
         /// The file's name.
         file: &'static str,
@@ -15,7 +15,7 @@ pub enum ChatError {
     },
     /// The model has no chat template.
     #[error(
-        "the model has no chat template: put one into chat_template.jinja or `chat_template` of tokenizer_config.json"
+        "the model has no chat template\nhint: put one into chat_template.jinja or `chat_template` of tokenizer_config.json"
     )]
     NoTemplate,
     /// The template is malformed, or fails on a conversation.
@@ -38,7 +38,10 @@ pub enum ChatError {
         known: String,
     },
     /// The template shows no replies of the policy, or puts no control token after them.
-    #[error("the chat template does not show the policy's replies where its generation prompt announces them")]
+    #[error(
+        "the chat template does not show the policy's replies where its generation prompt announces them\nhint: use the chat \
+         template of the original model, or name one of several with policy.template_name"
+    )]
     NoReply,
     /// The parameters of a function are not JSON.
     #[error("function `{function}` cannot be listed in the prompt: its parameters are not a JSON Schema: {reason}")]

@@ -40,7 +40,7 @@ pub enum TrainerError {
         source: std::io::Error,
     },
     /// A file is not the expected JSON.
-    #[error("cannot parse `{}`: not the expected JSON", path.display())]
+    #[error("cannot parse `{}`: not the expected JSON\nhint: take the file of the original model, or another checkpoint", path.display())]
     Json {
         /// The file.
         path: PathBuf,
@@ -78,7 +78,7 @@ pub enum TrainerError {
         problem: String,
     },
     /// A weight file is not in the safetensors format.
-    #[error("`{}` is not a complete safetensors file", path.display())]
+    #[error("`{}` is not a complete safetensors file\nhint: download or copy the file again", path.display())]
     Safetensors {
         /// The file.
         path: PathBuf,

@@ -49,6 +49,7 @@ pub use storage::checkpoint::{export_model, open_model};
 pub use storage::checksums::FILE as CHECKSUMS_FILE;
 pub use storage::converted::ConvertedModel;
 pub use storage::description::ModelDescription;
-pub use storage::files::ModelFiles;
+pub use storage::files::{ADAPTER_CONFIG, ModelFiles, check_base};
+pub use storage::token_count::TokenCount;
 pub use storage::weight_files;
 pub use trainer::Trainer;

@@ -97,6 +97,7 @@ fn training_on_own_data_does_what_the_page_says() {
 #[test]
 #[ignore = "downloads and trains a pretrained model: cargo xtask test --reference pretrained"]
 fn the_first_training_does_what_the_page_says() {
-    let shorter = [("steps = 16\nbatch = 8", "steps = 4\nbatch = 4"), ("groups = 4", "groups = 1"), ("= 32   ", "= 4    ")];
+    let shorter =
+        [("steps = 16\nbatch = 8", "steps = 4\nbatch = 4"), ("groups = 4", "groups = 1"), ("= 32   ", "= 4    ")];
     follow("first-training.md", &shorter);
 }

@@ -15,8 +15,9 @@ use tch::{Device, Tensor, no_grad_guard};
 use crate::learner::{Learner, StageState};
 use crate::lora;
 use crate::model::{EMBEDDING, Model, OUTPUT_LAYER};
-use crate::storage::files::ModelFiles;
+use crate::storage::files::{ADAPTER_CONFIG, ModelFiles, check_base};
 use crate::storage::fs::{read_text, sync_folder, write_synced, write_whole};
+use crate::storage::token_count::TokenCount;
 use crate::storage::{checksums, tensor_file, weight_files};
 use crate::{Lora, ModelConfig, Settings, StageModels, TrainerError};
 
@@ -40,7 +41,6 @@ const ADAPTER: &str = "adapter";
 /// Folder of the averaged model.
 const AVERAGE: &str = "average";
 const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
-const ADAPTER_CONFIG: &str = "adapter_config.json";
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -195,6 +195,7 @@ fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError
 /// stay merged into the weights, and the optimiser starts fresh.
 pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result<Opened, TrainerError> {
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
+    check_base(folder)?;
     let has_config = folder.join(CONFIG).is_file();
     if !has_config || weight_files::names(folder)?.is_none() {
         let name = if has_config { WEIGHTS } else { CONFIG };
@@ -206,6 +207,8 @@ pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result
     let state = read_state(folder)?;
     let config = ModelConfig::read(&folder.join(CONFIG))?;
     let files = ModelFiles::read(folder)?;
+    // A tokenizer that is not JSON is refused by its readers.
+    TokenCount::of(files.tokenizer()).map_or(Ok(()), |count| count.check(&config)).map_err(incomplete)?;
     weight_files::check(folder, &config)?;
     let model = Model::of(config, settings, device)?;
     weight_files::fill(folder, &model)?;

@@ -14,6 +14,21 @@ const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 
 const GENERATION: &str = "generation_config.json";
 const CONFIG: &str = "config.json";
+/// File of an adapter that PEFT wrote.
+pub const ADAPTER_CONFIG: &str = "adapter_config.json";
+
+/// Refuses the folder of an adapter, which is no model by itself.
+///
+/// # Errors
+/// If the folder is one.
+pub fn check_base(folder: &Path) -> Result<(), TrainerError> {
+    if !folder.join(ADAPTER_CONFIG).is_file() || folder.join(CONFIG).is_file() {
+        return Ok(());
+    }
+    let problem = "it holds an adapter without its base model\nhint: merge it into its base model with PEFT's \
+                   `merge_and_unload`, and give the merged model";
+    Err(TrainerError::Folder { path: folder.to_owned(), problem: problem.to_owned() })
+}
 
 /// Adds the end tokens of `config.json` to `generation_config.json`, which checkpoints keep, where it lacks one.
 fn keep_ends(config: &str, texts: &mut BTreeMap<String, String>) {

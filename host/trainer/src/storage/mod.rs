@@ -7,5 +7,6 @@ pub(crate) mod description;
 pub(crate) mod files;
 pub(crate) mod fs;
 pub(crate) mod tensor_file;
+pub(crate) mod token_count;
 pub mod weight_files;
 mod weight_header;

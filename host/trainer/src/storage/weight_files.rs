@@ -65,14 +65,24 @@ fn is_plain(name: &str) -> bool {
     matches!((parts.next(), parts.next()), (Some(std::path::Component::Normal(part)), None) if part == name)
 }
 
-/// Checks the headers of a folder's weight files against the config.
+/// Checks the headers of a folder's weight files against the config, and the index against them.
 ///
 /// # Errors
-/// If a file is damaged, or its tensors are not those of the config.
+/// If a file is damaged, its tensors are not those of the config, or the index names another file for one.
 pub(crate) fn check(folder: &Path, config: &ModelConfig) -> Result<(), TrainerError> {
     let files = paths(folder)?;
     let index = if let [single] = &files[..] { single.clone() } else { folder.join(INDEX) };
-    weight_header::check(&files, &index, config)
+    weight_header::check(&files, &index, config)?;
+    let mut places = BTreeMap::new();
+    for path in &files {
+        let names = weight_header::formats(path)?.into_iter().map(|(name, _)| (name, file_name(path)));
+        places.extend(names);
+    }
+    check_index(folder, &places)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The weight files of a folder that fit a config.
@@ -86,7 +96,7 @@ pub struct WeightFiles {
     pub formats: Vec<String>,
 }
 
-/// Checks all that the loader checks, and that the index names the file of each tensor. No weights are read.
+/// Checks all that the loader checks. No weights are read.
 ///
 /// # Errors
 /// If weights are missing, damaged, or quantised, or the tensors are not those of the config.
@@ -98,7 +108,6 @@ pub fn inspect(folder: &Path, config: &ModelConfig) -> Result<WeightFiles, Train
     }
     check(folder, config)?;
     let (files, mut bytes, mut formats) = (paths(folder)?, 0, BTreeSet::new());
-    let mut places = BTreeMap::new();
     for path in &files {
         bytes += std::fs::metadata(path).map_err(TrainerError::file("read", path))?.len();
         for (name, format) in weight_header::formats(path)? {
@@ -106,10 +115,8 @@ pub fn inspect(folder: &Path, config: &ModelConfig) -> Result<WeightFiles, Train
                 return Err(tensor_file::unreadable(path, &name, format));
             }
             formats.insert(format!("{format:?}"));
-            places.insert(name, path.file_name().unwrap_or_default().to_string_lossy().into_owned());
         }
     }
-    check_index(folder, &places)?;
     Ok(WeightFiles { files: files.len(), bytes, formats: formats.into_iter().collect() })
 }
 

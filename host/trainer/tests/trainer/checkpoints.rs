@@ -285,6 +285,12 @@ fn sharded_weights_are_complete_or_refused() {
     }
     assert!(Trainer::open(folder, &Settings::default()).is_ok());
     let [first, second] = ["model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors"];
+    let index = folder.join("model.safetensors.index.json");
+    let text = std::fs::read_to_string(&index).expect("an index");
+    std::fs::write(&index, text.replacen(first, second, 1)).expect("written");
+    let message = refusal(folder);
+    assert!(message.contains(&format!("is in `{first}`, but the index names `{second}`")), "{message}");
+    std::fs::write(&index, text).expect("written");
     let bytes = std::fs::read(folder.join(second)).expect("weights");
     std::fs::write(folder.join(second), &bytes[..bytes.len() - 4]).expect("written");
     assert!(refusal(folder).contains(&format!("{second}` is not a complete safetensors file")));
@@ -293,12 +299,31 @@ fn sharded_weights_are_complete_or_refused() {
     assert!(message.contains(second) && message.contains("is also in another file"), "{message}");
     std::fs::remove_file(folder.join(second)).expect("removed");
     assert!(refusal(folder).contains(second));
-    let index = folder.join("model.safetensors.index.json");
     edit(&index, second, first);
     let message = refusal(folder);
     assert!(message.contains("model.safetensors.index.json") && message.contains("is missing"), "{message}");
     edit(&index, first, "../elsewhere.safetensors");
     assert!(refusal(folder).contains("`../elsewhere.safetensors`"));
+}
+
+/// A tokenizer with more tokens than the embedding has rows, and an adapter without its base model.
+#[tokio::test]
+async fn folders_that_are_no_whole_model_are_refused() {
+    let root = tempfile::tempdir().expect("a folder");
+    let folder = root.path().join("1");
+    saved(&folder).await;
+    make_plain(&folder);
+    let tokenizer = folder.join("tokenizer.json");
+    let text = std::fs::read_to_string(&tokenizer).expect("a tokenizer");
+    let mut larger: Value = serde_json::from_str(&text).expect("JSON");
+    larger["model"]["vocab"]["new"] = 264.into();
+    std::fs::write(&tokenizer, larger.to_string()).expect("written");
+    let message = refusal(&folder);
+    assert!(message.contains("the tokenizer is larger than the embedding: 265 tokens, 264 rows\nhint: "), "{message}");
+    std::fs::write(&tokenizer, text).expect("written");
+    assert!(Trainer::open(&folder, &Settings::default()).is_ok());
+    std::fs::rename(folder.join("config.json"), folder.join("adapter_config.json")).expect("renamed");
+    assert!(refusal(&folder).contains("it holds an adapter without its base model\nhint: "));
 }
 
 #[test]

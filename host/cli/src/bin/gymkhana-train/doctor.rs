@@ -4,8 +4,7 @@ use std::path::Path;
 
 use gymkhana_chat::ChatFormat;
 use gymkhana_trainer::weight_files::{self, WeightFiles};
-use gymkhana_trainer::{Footprint, ModelConfig, ModelFiles, Settings};
-use serde_json::Value;
+use gymkhana_trainer::{ADAPTER_CONFIG, Footprint, ModelConfig, ModelFiles, Settings, TokenCount, check_base};
 
 use gymkhana_cli::args::DoctorArgs;
 use gymkhana_cli::doctor::finding::Finding;
@@ -18,8 +17,6 @@ use gymkhana_run::setup::chat::chat_files;
 use gymkhana_run::setup::models::named;
 
 const CONFIG: &str = "config.json";
-/// File of an adapter that PEFT wrote.
-const ADAPTER: &str = "adapter_config.json";
 /// Copies of the weights during training: the weights, their gradients, and two moments of AdamW.
 const TRAINED: u64 = 4;
 
@@ -61,13 +58,7 @@ fn check_kind(folder: &Path) -> CliResult<()> {
         let hint = "convert it with `host model import FILE --out DIR`";
         return Err(CliError::user(format!("`{}` is a GGUF file\nhint: {hint}", folder.display())));
     }
-    if folder.join(ADAPTER).is_file() && !folder.join(CONFIG).is_file() {
-        let hint = "merge it into its base model with PEFT's `merge_and_unload`, and give the merged model";
-        return Err(CliError::user(format!(
-            "`{}` holds an adapter without its base model\nhint: {hint}",
-            folder.display()
-        )));
-    }
+    check_base(folder).user_error()?;
     if folder.is_dir() {
         // The newest model of a run is named.
         return named(folder, None).map(|_| ());
@@ -98,11 +89,11 @@ fn weights(folder: &Path, config: &ModelConfig) -> Finding {
     match weight_files::inspect(folder, config).user_error() {
         Ok(WeightFiles { files, bytes, formats }) => {
             let text = format!("{}, {}, {}", formats.join(" and "), counted(files as u64, "file"), size(bytes));
-            if !folder.join(ADAPTER).is_file() {
+            if !folder.join(ADAPTER_CONFIG).is_file() {
                 return Finding::ok("weights", text);
             }
             let hint = "move the adapter's files into a folder of their own";
-            let text = format!("{text}; `{ADAPTER}` is not read here, but transformers reads it");
+            let text = format!("{text}; `{ADAPTER_CONFIG}` is not read here, but transformers reads it");
             Finding::warn("weights", format!("{text}\nhint: {hint}"))
         }
         Err(error) if !has_weights(folder) && has_gguf(folder) => {
@@ -153,35 +144,19 @@ fn memory_of(config: &ModelConfig, available: Option<u64>) -> Finding {
 /// Tokens of the tokenizer beside rows of the embedding.
 fn tokens(files: &ModelFiles, config: &ModelConfig) -> Finding {
     let rows = config.vocab_size.unsigned_abs();
-    let Ok(tokenizer) = serde_json::from_str::<Value>(files.tokenizer()) else {
+    let Some(count) = TokenCount::of(files.tokenizer()) else {
         return Finding::fail("tokens", "tokenizer.json is not JSON\nhint: save the model with a fast tokenizer");
     };
-    let [plain, added] = largest(&tokenizer).map(|id| id.map_or(0, |id| id.saturating_add(1)));
-    let text = format!("{} tokens, {rows} rows in the embedding", plain.max(added));
-    if plain > rows {
-        let hint = "use the tokenizer with which the model was trained";
-        return Finding::fail("tokens", format!("{text}: the tokenizer is larger than the embedding\nhint: {hint}"));
+    if let Err(problem) = count.check(config) {
+        return Finding::fail("tokens", problem);
     }
+    let TokenCount { vocabulary, added } = count;
+    let text = format!("{} tokens, {rows} rows in the embedding", vocabulary.max(added));
     if added > rows {
         let hint = "keep texts with these tokens out of episodes, or remove the tokens from tokenizer.json";
         return Finding::warn("tokens", format!("{text}: {} added tokens have no row\nhint: {hint}", added - rows));
     }
     Finding::ok("tokens", text)
-}
-
-/// Largest ids of the vocabulary and of added tokens.
-fn largest(tokenizer: &Value) -> [Option<u64>; 2] {
-    let vocabulary = &tokenizer["model"]["vocab"];
-    let plain = match vocabulary {
-        // Pieces of a Unigram model, whose places are their ids.
-        Value::Array(pieces) => (pieces.len() as u64).checked_sub(1),
-        vocabulary => {
-            vocabulary.as_object().into_iter().flat_map(|tokens| tokens.values()).filter_map(Value::as_u64).max()
-        }
-    };
-    let added =
-        tokenizer["added_tokens"].as_array().into_iter().flatten().filter_map(|token| token["id"].as_u64()).max();
-    [plain, added]
 }
 
 /// The chat format as it is detected, and what a run would warn of.
