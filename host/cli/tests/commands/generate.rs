@@ -90,6 +90,9 @@ fn prompts_come_from_everywhere() {
     let both = r#"[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Two and two?"}]"#;
     assert_eq!(system, fed(&mut desk.command(&[&base[..], &["--messages"]].concat()), both).succeeded());
     assert_ne!(system, from_argument);
+    let unread = desk.host(&[&base[..], &["Two and two?", "--template", "colour=1"]].concat());
+    assert!(unread.talk.contains("warning: --template: the chat template reads no variable `colour`\n"), "{unread:?}");
+    assert_eq!(unread.succeeded(), from_argument);
 }
 
 #[test]

@@ -32,6 +32,7 @@ pub fn generate(args: &GenerateArgs, printer: &Printer) -> CliResult<()> {
     runtime.block_on(async {
         let folder = Models::of(checkpoint, &printer.reporter()).await?;
         let chat = chat_format(&ModelFiles::read(&folder).user_error()?, args)?;
+        warn_of_switches(&chat, printer);
         let tokens =
             if args.raw { chat.encode_raw(&prompt).user_error()? } else { conversation(args, &prompt, &chat)? };
         if tokens.is_empty() {
@@ -95,6 +96,14 @@ fn chat_format(files: &ModelFiles, args: &GenerateArgs) -> CliResult<ChatFormat>
     }
     let chat = ChatFormat::new(&texts).user_error()?;
     Ok(if args.template.is_empty() { chat } else { chat.with_switches(args.template.iter().cloned().collect()) })
+}
+
+/// Names variables of `--template` that the template does not read.
+fn warn_of_switches(chat: &ChatFormat, printer: &Printer) {
+    for name in chat.report().unread_switches {
+        let hint = "correct the name, or leave it out";
+        printer.status(format!("warning: --template: the chat template reads no variable `{name}`\nhint: {hint}"));
+    }
 }
 
 /// A message in JSON.
