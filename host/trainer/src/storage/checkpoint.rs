@@ -281,36 +281,19 @@ fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
 }
 
 fn read_learner(path: &Path, model: &Model, learner: &Learner) -> Result<(), TrainerError> {
-    let mut tensors = tensor_file::read_state(path)?;
-    for (name, own) in learner.named(model)? {
-        let values = take(&mut tensors, &name, &own, path)?;
+    let mut left: BTreeMap<String, Tensor> = learner.named(model)?.into_iter().collect();
+    let damaged = |problem: String| TrainerError::Weights { path: path.to_owned(), problem };
+    tensor_file::read_state(path, |name, values| {
+        let own = left.remove(name).ok_or_else(|| damaged(format!("unknown tensor `{name}`")))?;
+        if values.size() != own.size() {
+            return Err(damaged(format!("`{name}` has shape {:?} instead of {:?}", values.size(), own.size())));
+        }
         // The copy of the handle writes to the learner's tensor.
         let _guard = no_grad_guard();
-        own.shallow_clone().f_copy_(&values).map_err(torch())?;
-    }
-    nothing_left(&tensors, path)
-}
-
-fn torch() -> impl FnOnce(tch::TchError) -> TrainerError {
-    TrainerError::torch("copied weights from a file")
-}
-
-/// Removes a tensor from those of a file, if it has the shape of `own`.
-fn take(tensors: &mut BTreeMap<String, Tensor>, name: &str, own: &Tensor, path: &Path) -> Result<Tensor, TrainerError> {
-    let problem = match tensors.remove(name) {
-        Some(tensor) if tensor.size() == own.size() => return Ok(tensor),
-        Some(tensor) => format!("`{name}` has shape {:?} instead of {:?}", tensor.size(), own.size()),
-        None => format!("`{name}` is missing"),
-    };
-    Err(TrainerError::Weights { path: path.to_owned(), problem })
-}
-
-fn nothing_left(tensors: &BTreeMap<String, Tensor>, path: &Path) -> Result<(), TrainerError> {
-    match tensors.keys().next() {
+        own.shallow_clone().f_copy_(&values).map_err(TrainerError::torch("copied weights from a file"))
+    })?;
+    match left.keys().next() {
         None => Ok(()),
-        Some(name) => {
-            let problem = format!("unknown tensor `{name}`");
-            Err(TrainerError::Weights { path: path.to_owned(), problem })
-        }
+        Some(name) => Err(damaged(format!("`{name}` is missing"))),
     }
 }

@@ -146,14 +146,15 @@ fn paths(folder: &Path) -> Result<Vec<PathBuf>, TrainerError> {
     Ok(names.iter().map(|name| folder.join(name)).collect())
 }
 
-/// Fills a model with a folder's weights, one file at a time. [`check`] has accepted the files.
+/// Fills a model with a folder's weights, one tensor at a time. [`check`] has accepted the files.
 pub(crate) fn fill(folder: &Path, model: &Model) -> Result<(), TrainerError> {
     for path in paths(folder)? {
-        for (name, values) in tensor_file::read(&path)? {
-            let own = model.config().own_name(&name);
-            let Some(name) = own.filter(|name| !weight_header::is_left_over(name, model.config())) else { continue };
-            model.parameters().set(&name, &values).map_err(TrainerError::torch("copied weights from a file"))?;
-        }
+        tensor_file::read(&path, |name, values| {
+            let own = model.config().own_name(name);
+            let own = own.filter(|name| !weight_header::is_left_over(name, model.config()));
+            let set = own.map_or(Ok(()), |name| model.parameters().set(&name, &values));
+            set.map_err(TrainerError::torch("copied weights from a file"))
+        })?;
     }
     Ok(())
 }

@@ -104,17 +104,17 @@ fn weights(path: &Path, problem: String) -> TrainerError {
 fn read(path: &Path) -> Result<Vec<(String, Vec<i64>)>, TrainerError> {
     let shape =
         |sizes: &[usize]| -> Vec<i64> { sizes.iter().map(|size| i64::try_from(*size).unwrap_or(i64::MAX)).collect() };
-    let metadata = metadata(path)?;
+    let (_, metadata) = metadata(path)?;
     Ok(metadata.tensors().into_iter().map(|(name, info)| (name, shape(&info.shape))).collect())
 }
 
 /// Number formats of a file's tensors, by their names.
 pub(crate) fn formats(path: &Path) -> Result<BTreeMap<String, Dtype>, TrainerError> {
-    Ok(metadata(path)?.tensors().into_iter().map(|(name, info)| (name, info.dtype)).collect())
+    Ok(metadata(path)?.1.tensors().into_iter().map(|(name, info)| (name, info.dtype)).collect())
 }
 
-/// Header of a file that is as long as its header declares.
-fn metadata(path: &Path) -> Result<Metadata, TrainerError> {
+/// First byte of the tensors and header of a file that is as long as its header declares.
+pub(crate) fn metadata(path: &Path) -> Result<(u64, Metadata), TrainerError> {
     let damaged = |source| TrainerError::Safetensors { path: path.to_owned(), source };
     let io = || TrainerError::file("read", path);
     let mut file = open_regular(path)?;
@@ -138,5 +138,5 @@ fn metadata(path: &Path) -> Result<Metadata, TrainerError> {
     if (metadata.data_len() as u64).checked_add(LENGTH_BYTES + length) != Some(size) {
         return Err(damaged(SafeTensorError::MetadataIncompleteBuffer));
     }
-    Ok(metadata)
+    Ok((LENGTH_BYTES + length, metadata))
 }
