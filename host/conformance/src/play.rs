@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gymkhana_driver::{
-    BoundPlugin, DEFAULT_EPISODE_BYTES, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Tool, ToolSet,
+    BoundPlugin, DEFAULT_EPISODE_BYTES, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, ORACLE_TURNS, Tool, ToolSet,
 };
 use gymkhana_record::{Call, CallSite, Ending, Failure, FailureKind, Function, NamedValue, Seed, Stream, TaskRef};
 use gymkhana_sandbox::{Advice, CallError, EnvironmentEpisode, OptionalInterface, Plugin, ToolSession};
@@ -11,9 +11,6 @@ use gymkhana_sandbox::{Advice, CallError, EnvironmentEpisode, OptionalInterface,
 use crate::FinishedEpisode;
 use crate::examples::Examples;
 use crate::finding::{CheckPhase, Stop, stop};
-
-/// Turns after which an episode is left.
-const MAX_TURNS: u32 = 300;
 
 /// Advice for an oracle that cannot continue.
 const ORACLES_TOOL: &str = "let it use only the functions that it is offered, or give the tool that it needs with --with \
@@ -41,7 +38,7 @@ pub(crate) async fn play(
 ) -> Result<FinishedEpisode, Stop> {
     let place = format!("task {task} with seed {}", seed.0);
     let mut episode = begin(environment, tools, task, seed, &place).await?;
-    for _ in 0..MAX_TURNS {
+    for _ in 0..ORACLE_TURNS {
         if episode.data.ending.is_some() {
             break;
         }
@@ -75,7 +72,7 @@ async fn begin(
     seed: Seed,
     place: &str,
 ) -> Result<Episode, Stop> {
-    let seats = environment.0.environment_info().await.during("`describe` of the environment")?.seats.len() as u32;
+    let seats = environment.0.environment_info().await.during("`describe` of the environment")?.seats.len();
     let mut set = ToolSet::default();
     for tool in tools {
         let during = format!("the tool `{}` beside {place}", tool.0.name());
@@ -90,16 +87,15 @@ async fn begin(
         overrides: Arc::default(),
         max_bytes: DEFAULT_EPISODE_BYTES,
     };
-    let started = Episode::start(setup, &NoHooks).await.map_err(|failed| CallError::from(failed.failure));
-    let mut episode = started.during(format!("the start of {place}"))?;
+    let opened = Episode::open(setup, seats, &[], &mut NoHooks).await;
+    let opened = opened.map_err(|failed| CallError::from(failed.failure));
+    let episode = opened.during(format!("the start of {place}"))?;
     // A set-up that a tool cannot read is a defect, also if the oracle does not call the tool.
     for (plugin, options) in tools {
         let setup = episode.data.opening.setup.iter().find(|(name, _)| name == plugin.name());
         let during = format!("the tool `{}` beside {place}", plugin.name());
         ToolSession::open(plugin, setup.map(|(_, bytes)| &bytes[..]), options, seed).await.during(during)?;
     }
-    episode.offer(seats, &[]).map_err(CallError::from).during(format!("the start of {place}"))?;
-    episode.observe_opening(&mut NoHooks);
     Ok(episode)
 }
 
@@ -113,15 +109,14 @@ async fn ask(episode: &mut Episode, place: &str) -> Result<Advice, Stop> {
         }
         advice => advice.during(format!("the oracle's advice {place}"))?,
     };
-    let Advice::Calls(calls) = &advice else { return Ok(advice) };
-    let functions = episode.data.functions(episode.data.seat);
-    let unknown = calls.iter().find(|call| !functions.iter().any(|function| function.name == call.name));
-    match unknown {
-        Some(call) => Err(stop(format!("the oracle calls the unknown function `{}` {place}", call.name), ORACLES_TOOL)),
-        None if calls.is_empty() => {
+    if let Some(call) = episode.unknown_call(&advice) {
+        return Err(stop(format!("the oracle calls the unknown function `{}` {place}", call.name), ORACLES_TOOL));
+    }
+    match &advice {
+        Advice::Calls(calls) if calls.is_empty() => {
             Err(stop(format!("the oracle does nothing {place}"), "have it say or call something"))
         }
-        None => Ok(advice),
+        _ => Ok(advice),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gymkhana_record::{
-    Boundary, CallCost, CallSite, Content, Exchange, Failure, FailureKind, Function, LogEntry, NamedValue,
+    Boundary, Call, CallCost, CallSite, Content, Exchange, Failure, FailureKind, Function, LogEntry, NamedValue,
     SeatFunctions, SeatRewards, Seed, TaskRef, Turn, stored_bytes,
 };
 use gymkhana_sandbox::{Advice, CallError, CallFuture, EnvironmentEpisode, OptionalInterface};
@@ -81,6 +81,26 @@ impl BoundPlugin {
 }
 
 impl Episode {
+    /// Starts the environment, gives each of `seats` seats its functions, with those of the owner, and adds the first
+    /// observations to the transcript.
+    ///
+    /// # Errors
+    /// As [`Episode::start`] and [`Episode::offer`].
+    pub async fn open<H: Hooks>(
+        setup: EpisodeSetup<'_>,
+        seats: usize,
+        owners: &[Function],
+        hooks: &mut H,
+    ) -> Result<Self, StartFailure> {
+        let mut episode = Self::start(setup, hooks).await?;
+        if let Err(failure) = episode.offer(u32::try_from(seats).unwrap_or(u32::MAX), owners) {
+            let EpisodeData { exchanges, logs, .. } = episode.data;
+            return Err(StartFailure { failure, exchanges, logs: logs.into_entries() });
+        }
+        episode.observe_opening(hooks);
+        Ok(episode)
+    }
+
     /// Starts the environment. [`offer`](Self::offer) and [`observe_opening`](Self::observe_opening) follow.
     ///
     /// # Errors
@@ -185,6 +205,14 @@ impl Episode {
         drop(timer);
         self.account(&CallSite::Advise, Some(self.data.seat));
         advice.map_err(|error| self.failure(CallSite::Advise, error))
+    }
+
+    /// The first call of an oracle's advice that names a function which the seat to move does not have.
+    #[must_use]
+    pub fn unknown_call<'a>(&self, advice: &'a Advice) -> Option<&'a Call> {
+        let Advice::Calls(calls) = advice else { return None };
+        let functions = self.data.functions(self.data.seat);
+        calls.iter().find(|call| !functions.iter().any(|function| function.name == call.name))
     }
 
     /// Reads the environment through an optional interface; `None` if the environment does not offer it. The failure is

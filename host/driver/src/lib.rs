@@ -20,6 +20,9 @@ mod tools;
 mod turn;
 
 pub use backend::{BackendError, EpisodeBackend, EpisodePlace, PlacedEpisode, perform};
+/// Turns in which an oracle should end a task, after which trials leave it.
+pub const ORACLE_TURNS: u32 = 300;
+
 pub use data::{EpisodeData, Extent};
 pub use episode::{Episode, EpisodeSeeds, EpisodeSetup, StartFailure};
 pub use hooks::{Hooks, NoHooks, TimedCall};

@@ -3,13 +3,10 @@
 use std::sync::Arc;
 
 use gymkhana_driver::{
-    BoundPlugin, DEFAULT_EPISODE_BYTES, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Reply, StartFailure, ToolSet,
+    BoundPlugin, DEFAULT_EPISODE_BYTES, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, ORACLE_TURNS, ToolSet,
 };
-use gymkhana_record::{Call, Failure, NamedValue, Seed, TaskRef, WrittenCall};
-use gymkhana_sandbox::{Advice, Plugin};
-
-/// Maximum number of the oracle's turns: those that the conformance suite allows.
-const MAX_TURNS: u32 = 300;
+use gymkhana_record::{Failure, NamedValue, Seed, TaskRef};
+use gymkhana_sandbox::Plugin;
 
 /// Names of the facts.
 ///
@@ -31,40 +28,27 @@ pub async fn with_tools(
         overrides: Arc::default(),
         max_bytes: DEFAULT_EPISODE_BYTES,
     };
-    let started = Episode::start(setup, &NoHooks).await.map_err(|StartFailure { failure, .. }| failure.to_string());
-    let mut episode = started?;
-    let facts = match episode.offer(info.seats.len() as u32, &[]) {
-        Ok(()) => play(&mut episode).await,
-        Err(failure) => Err(failure.to_string()),
-    };
-    // The episode is over for this trial, whatever its plugins say to that.
+    let opened = Episode::open(setup, info.seats.len(), &[], &mut NoHooks).await;
+    let mut episode = opened.map_err(|failed| failed.failure.to_string())?;
+    let facts = play(&mut episode).await;
+    // The trial needs no answer to the end of the episode.
     let _closed = episode.close().await;
     facts
 }
 
 /// Plays the oracle's turns to the end of the task.
 async fn play(episode: &mut Episode) -> Result<Vec<String>, String> {
-    episode.observe_opening(&mut NoHooks);
-    for _ in 0..MAX_TURNS {
+    for _ in 0..ORACLE_TURNS {
         let advice = episode.advise(&NoHooks).await.map_err(|failure: Failure| failure.to_string())?;
-        let reply = match advice {
-            Advice::Message(message) => Reply { thoughts: None, message, calls: vec![] },
-            Advice::Calls(calls) => {
-                let functions = episode.data.functions(episode.data.seat);
-                let is_known = |name: &str| functions.iter().any(|function| function.name == name);
-                if let Some(call) = calls.iter().find(|call| !is_known(&call.name)) {
-                    return Err(format!("its oracle calls `{}`, which no plugin here has", call.name));
-                }
-                let written = |Call { name, arguments, .. }| WrittenCall::Sound { name, arguments };
-                Reply { thoughts: None, message: String::new(), calls: calls.into_iter().map(written).collect() }
-            }
-        };
-        if episode.take_turn(&mut NoHooks, reply, u32::MAX).await.is_some() {
+        if let Some(call) = episode.unknown_call(&advice) {
+            return Err(format!("its oracle calls `{}`, which no plugin here has", call.name));
+        }
+        if episode.take_turn(&mut NoHooks, advice.into(), u32::MAX).await.is_some() {
             return match episode.data.failures.first() {
                 Some(failure) => Err(failure.to_string()),
                 None => Ok(episode.data.extras.iter().map(|fact| fact.name.clone()).collect()),
             };
         }
     }
-    Err(format!("its oracle reached no end in {MAX_TURNS} turns"))
+    Err(format!("its oracle reached no end in {ORACLE_TURNS} turns"))
 }

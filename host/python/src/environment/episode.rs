@@ -129,10 +129,8 @@ impl Play {
             max_bytes: DEFAULT_EPISODE_BYTES,
         };
         let begun = Instant::now();
-        let mut episode = Episode::start(setup, &NoHooks).await.map_err(|failed| failed.failure)?;
-        let seats = u32::try_from(self.spec.info.seats.len()).unwrap_or(u32::MAX);
-        episode.offer(seats, &[])?;
-        episode.observe_opening(&mut NoHooks);
+        let opened = Episode::open(setup, self.spec.info.seats.len(), &[], &mut NoHooks).await;
+        let episode = opened.map_err(|failed| failed.failure)?;
         self.live = Some(Box::new(Live { episode, seed, task, begun, closing: None }));
         Ok(())
     }

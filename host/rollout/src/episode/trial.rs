@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use gymkhana_driver::{Episode, EpisodeSeeds, EpisodeSetup, NoHooks, StartFailure};
+use gymkhana_driver::{Episode, EpisodeSeeds, EpisodeSetup, NoHooks, ORACLE_TURNS, StartFailure};
 use gymkhana_policy::{GenerateRequest, Sampling, ScriptedPolicy};
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Failure, Phase, Seed, TaskRef};
 use gymkhana_registry::Capability;
@@ -19,8 +19,6 @@ use crate::reward::{EndedEpisode, EpisodeEnd, RuleError};
 use crate::scoring::group::reward_failure;
 use crate::scoring::reward_call::{RewardCall, ScoreOutcome};
 
-/// Maximum number of turns of a trial: those that the conformance suite allows an oracle.
-const MAX_TURNS: u32 = 300;
 /// Turns of an episode that is shown without an oracle.
 const SHOWN_TURNS: u32 = 2;
 
@@ -62,7 +60,7 @@ impl Rollout {
             overrides: Arc::default(),
             max_bytes: self.limits.episode_bytes,
         };
-        Episode::start(setup, &NoHooks).await
+        Episode::open(setup, self.plugins.seats(), &self.context.functions(), &mut NoHooks).await
     }
 
     /// Functions that the oracle calls in its first turn of a task and that no plugin offers. The oracle is told that
@@ -73,9 +71,6 @@ impl Rollout {
             return vec![];
         }
         let Some(mut episode) = self.trial(task, seed).await else { return vec![] };
-        if self.offer(&mut episode).is_err() {
-            return vec![];
-        }
         let tools = &self.plugins.tools;
         let mut told = tools.function_names();
         told.extend(others.iter().filter(|other| tools.index_of(other).is_none()).map(|other| (*other).to_owned()));
@@ -172,7 +167,7 @@ impl Rollout {
         let silent = ScriptedPolicy::new(context, |_: &GenerateRequest| self.stop.iter().copied().take(1).collect());
         let by_oracle = self.oracle_can_play() && !self.context.asks_for_notes();
         let (actor, turns) = match by_oracle {
-            true => (Actor::Oracle, MAX_TURNS),
+            true => (Actor::Oracle, ORACLE_TURNS),
             false => (Actor::Policy(&silent), SHOWN_TURNS),
         };
         let plan = EpisodePlan { turns: Some(turns), ..plan(task, seed) };
@@ -188,16 +183,14 @@ impl Rollout {
         if self.calls_out() {
             return None;
         }
-        let mut episode = self.trial(task, seed).await?;
-        self.offer(&mut episode).ok()?;
+        let episode = self.trial(task, seed).await?;
         let of_seat = |seat| episode.data.functions(seat).iter().map(|function| function.name.clone());
         Some((0..self.plugins.seats() as u32).flat_map(of_seat).collect())
     }
 
-    /// Lets the oracle play an episode to its end, or for [`MAX_TURNS`].
+    /// Lets the oracle play an episode to its end, or for [`ORACLE_TURNS`].
     async fn play_by_oracle(&self, episode: &mut Episode) -> Result<Ending, Failure> {
-        self.offer(episode)?;
-        for _ in 0..MAX_TURNS {
+        for _ in 0..ORACLE_TURNS {
             let advice = episode.advise(&NoHooks).await?;
             if let Some(ending) = episode.take_turn(&mut NoHooks, advice.into(), self.limits.calls).await {
                 return Ok(ending);
@@ -216,13 +209,6 @@ impl Rollout {
             }
         }
         failures
-    }
-
-    /// Gives each seat its functions and its first observations.
-    fn offer(&self, episode: &mut Episode) -> Result<(), Failure> {
-        episode.offer(self.plugins.seats() as u32, &self.context.functions())?;
-        episode.observe_opening(&mut NoHooks);
-        Ok(())
     }
 
     /// Whether the environment has an oracle that can play without outbound calls.
@@ -247,5 +233,5 @@ pub(crate) fn calls_out(plugin: &Plugin) -> bool {
 fn plan(task: &TaskRef, seed: Seed) -> EpisodePlan {
     let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 };
     let (task, sampling) = (task.clone(), Sampling::GREEDY);
-    EpisodePlan { id, task, seed, sampling, place: 0, turns: Some(MAX_TURNS), guidance: None }
+    EpisodePlan { id, task, seed, sampling, place: 0, turns: Some(ORACLE_TURNS), guidance: None }
 }

@@ -53,14 +53,7 @@ impl Rollout {
             overrides: ReplayOverrides::of(recorded).calls,
             max_bytes: self.limits.episode_bytes,
         };
-        let mut episode = Episode::start(setup, &NoHooks).await?;
-        let seats = u32::try_from(self.plugins.seats()).unwrap_or(u32::MAX);
-        if let Err(failure) = episode.offer(seats, &[]) {
-            let logs = episode.data.logs.into_entries();
-            return Err(StartFailure { failure, exchanges: episode.data.exchanges, logs });
-        }
-        episode.observe_opening(&mut NoHooks);
-        Ok(episode)
+        Episode::open(setup, self.plugins.seats(), &[], &mut NoHooks).await
     }
 }
 

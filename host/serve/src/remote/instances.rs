@@ -43,14 +43,7 @@ pub(crate) async fn start(
         overrides: Arc::default(),
         max_bytes: limits.bytes(),
     };
-    let mut episode = Episode::start(setup, &NoHooks).await?;
-    let seats = u32::try_from(served.info().seats.len()).unwrap_or(u32::MAX);
-    if let Err(failure) = episode.offer(seats, &[]) {
-        let logs = episode.data.logs.into_entries();
-        return Err(StartFailure { failure, exchanges: episode.data.exchanges, logs });
-    }
-    episode.observe_opening(&mut NoHooks);
-    Ok(episode)
+    Episode::open(setup, served.info().seats.len(), &[], &mut NoHooks).await
 }
 
 /// Continues an episode.

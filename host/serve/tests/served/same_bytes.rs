@@ -47,9 +47,8 @@ pub async fn in_process(seed: u64, index: u64) -> (Vec<Turn>, Vec<SeatRewards>) 
         overrides: Arc::default(),
         max_bytes: 1 << 20,
     };
-    let mut episode = Episode::start(setup, &NoHooks).await.unwrap_or_else(|failed| panic!("{}", failed.failure));
-    episode.offer(1, &[]).unwrap();
-    episode.observe_opening(&mut NoHooks);
+    let opened = Episode::open(setup, 1, &[], &mut NoHooks).await;
+    let mut episode = opened.unwrap_or_else(|failed| panic!("{}", failed.failure));
     for action in ACTIONS {
         let reply = match expression(action) {
             Some(expression) => Reply {

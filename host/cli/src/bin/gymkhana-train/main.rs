@@ -1,5 +1,6 @@
 //! `gymkhana-train`: the commands that need a model. `host` starts it; it is linked with libtorch.
 
+mod allocator;
 #[cfg(feature = "full")]
 mod doctor;
 mod eval;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
     if let Some(code) = gymkhana_sandbox::run_as_compiler() {
         return code;
     }
+    allocator::limit_gaps();
     gymkhana_cli::environment_block::clear();
     let cli = Cli::parse();
     let code = finish(&Printer::default(), |printer| {

@@ -139,10 +139,8 @@ impl<'a> Table<'a> {
             max_bytes: DEFAULT_EPISODE_BYTES,
         };
         let cannot_start = || format!("task {task} cannot be started\nhint: choose another --task or --option");
-        let started = Episode::start(setup, &NoHooks).await.map_err(|failed| CallError::from(failed.failure));
-        let mut episode = started.user_context(cannot_start())?;
-        episode.offer(seats.len() as u32, &[]).map_err(CallError::from).user_context(cannot_start())?;
-        episode.observe_opening(&mut NoHooks);
+        let opened = Episode::open(setup, seats.len(), &[], &mut NoHooks).await;
+        let episode = opened.map_err(|failed| CallError::from(failed.failure)).user_context(cannot_start())?;
         let (own, privileged) = (args.seat, args.privileged);
         let (before, transcript) = (vec![], vec![]);
         let mut table = Self { episode, seats, own, before, transcript, seeds, companions, privileged, lines };

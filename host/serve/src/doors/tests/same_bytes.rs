@@ -27,9 +27,8 @@ async fn in_process(seed: u64, index: u64) -> Vec<(String, f64)> {
         overrides: Arc::default(),
         max_bytes: 1 << 20,
     };
-    let mut episode = Episode::start(setup, &NoHooks).await.unwrap_or_else(|failed| panic!("{}", failed.failure));
-    episode.offer(1, &[]).unwrap();
-    episode.observe_opening(&mut NoHooks);
+    let opened = Episode::open(setup, 1, &[], &mut NoHooks).await;
+    let mut episode = opened.unwrap_or_else(|failed| panic!("{}", failed.failure));
     let mut seen = vec![(shown(&episode.data.turns), 0.0)];
     for text in MOVES {
         let (turns, steps) = (episode.data.turns.len(), episode.data.rewards[0].rewards.len());
