@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, ListenError, Listener, Server, StallBudget};
+use gymkhana_keeper::Keeper;
 use gymkhana_record::Function;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::control::{self, Control};
-use crate::keeper::Keeper;
 use crate::program::{AgentProgram, Launch, RunningProgram};
 pub use activity::Activity;
 pub(crate) use handler::{json as json_response, read_body};
