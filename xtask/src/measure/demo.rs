@@ -98,9 +98,7 @@ fn import(workspace: &Workspace, host: &Path, folder: &Path) -> anyhow::Result<(
         return Ok(());
     }
     let file = reference::smollm2(workspace)?;
-    step("pretrained model", || {
-        execute(Command::new(host).args(["model", "import"]).arg(file).arg("--out").arg(folder))
-    })
+    step("pretrained model", || execute(Command::new(host).args(["model", "import"]).arg(file).arg("--out").arg(folder)))
 }
 
 /// `demo`, or the first of `demo-2`, `demo-3`, … that does not exist.
