@@ -66,6 +66,7 @@ fn serve(limits: ConnectionLimits) -> Served {
     let router = Router::new()
         .route("/", get(async || "here\n"))
         .route("/large", get(async || vec![b'x'; 64 << 20]))
+        .route("/body", axum::routing::post(async |body: axum::body::Bytes| body))
         .route("/upgrade", get(upgrade))
         .route("/slow", get(slow));
     let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
@@ -120,6 +121,31 @@ async fn silent_crowds_keep_no_client_waiting() {
     }
     served.finish.notify_one();
     assert!(read(busy).await.ends_with("\r\n\r\nslow\n"));
+}
+
+/// Requests whose bodies do not arrive are not in progress; one that the server works on is.
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_do_not_arrive_keep_no_client_waiting() {
+    let served = serve(limits());
+    let busy = slow(&served).await;
+    let head = "POST /body HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 4\r\n\r\n";
+    let mut crowd = vec![];
+    for start in ["", "a", "abc"] {
+        for _ in 0..40 {
+            crowd.push(connect(served.address, &format!("{head}{start}")).await);
+            assert!(ask(served.address, "/").await.ends_with("here\n"), "{start:?}");
+        }
+    }
+    served.finish.notify_one();
+    assert!(read(busy).await.ends_with("\r\n\r\nslow\n"));
+    // Without a crowd, a body has its time.
+    drop(crowd);
+    let mut dripping = connect(served.address, head).await;
+    for byte in b"abcd" {
+        tokio::time::sleep(SECOND / 5).await;
+        dripping.write_all(&[*byte]).await.expect("sent");
+    }
+    assert!(read(dripping).await.ends_with("abcd"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

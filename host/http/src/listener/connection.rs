@@ -24,6 +24,7 @@ use crate::address::Peer;
 use crate::host_name::WrongHost;
 use crate::server::Server;
 
+use super::arriving::Arriving;
 use super::limits::ConnectionLimits;
 use super::places::{Occupied, Place};
 use super::stall::TimedStream;
@@ -97,7 +98,7 @@ impl Connection {
         let response = match self.server.hosts.check(&head) {
             Ok(()) => {
                 head.extensions.insert(peer);
-                route(self.server.router.clone(), Request::from_parts(head, Body::new(body))).await
+                route(self.server.router.clone(), Request::from_parts(head, Body::new(Arriving::new(body, place)))).await
             }
             Err(wrong) => {
                 let (status, message) = refusal(wrong);

@@ -1,5 +1,6 @@
 //! The listener: accepts connections within the limits, until it ends in an orderly way.
 
+mod arriving;
 mod connection;
 mod handles;
 mod limits;
