@@ -15,6 +15,7 @@ mod requests;
 mod shared;
 mod state;
 mod table;
+mod texts;
 mod types;
 
 pub use crate::metrics::SessionCounts;
