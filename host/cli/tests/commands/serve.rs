@@ -34,6 +34,8 @@ fn a_folder_without_episodes_is_shown_as_what_it_is() {
     }
     let told = desk.host(&["show", folder, "--json"]).succeeded();
     assert_eq!(serde_json::from_str::<Json>(&told).expect("JSON")["state"], "served");
+    let above = desk.host(&["show", "served"]).mistake("the folder above that of an environment");
+    assert!(above.contains("`served` does not hold a run, but `served/frozen-lake` does\nhint: give that"), "{above}");
     // Nor can it be resumed or replaced.
     let new = ["run", "run.toml", "--plugins", WORD_PROBLEMS, "--out", folder];
     for command in [&["run", "--resume", folder][..], &new, &[&new[..], &["--overwrite"]].concat()] {

@@ -98,7 +98,8 @@ impl Connection {
         let response = match self.server.hosts.check(&head) {
             Ok(()) => {
                 head.extensions.insert(peer);
-                route(self.server.router.clone(), Request::from_parts(head, Body::new(Arriving::new(body, place)))).await
+                route(self.server.router.clone(), Request::from_parts(head, Body::new(Arriving::new(body, place))))
+                    .await
             }
             Err(wrong) => {
                 let (status, message) = refusal(wrong);
