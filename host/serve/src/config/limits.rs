@@ -43,7 +43,7 @@ impl Default for SessionLimits {
             wait_seconds: 10.0,
             idle_seconds: 3600.0,
             request_seconds: 55.0,
-            text_mib: 1024,
+            text_mib: 512,
         }
     }
 }
