@@ -29,6 +29,7 @@ fn limits() -> ConnectionLimits {
         head_time: FOREVER,
         head_bytes: 8192,
         stall: StallBudget::new(FOREVER, 1 << 20),
+        pace: Duration::ZERO,
     }
 }
 
@@ -146,6 +147,22 @@ async fn bodies_that_do_not_arrive_keep_no_client_waiting() {
         dripping.write_all(&[*byte]).await.expect("sent");
     }
     assert!(read(dripping).await.ends_with("abcd"));
+}
+
+/// A flood leaves the process its time, by connections and by requests of one connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_and_requests_have_a_pace() {
+    let served = serve(ConnectionLimits { pace: SECOND / 50, ..limits() });
+    let since = std::time::Instant::now();
+    for _ in 0..5 {
+        assert!(ask(served.address, "/").await.ends_with("here\n"));
+    }
+    assert!(since.elapsed() >= SECOND / 50 * 9, "{:?}", since.elapsed());
+    let since = std::time::Instant::now();
+    let head = "GET / HTTP/1.1\r\nhost: localhost\r\n";
+    let many = format!("{head}\r\n").repeat(9) + &format!("{head}connection: close\r\n\r\n");
+    assert_eq!(read(connect(served.address, &many).await).await.matches("here\n").count(), 10);
+    assert!(since.elapsed() >= SECOND / 50 * 9, "{:?}", since.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -32,6 +32,7 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     head_time: Duration::from_secs(75),
     head_bytes: 64 << 10,
     stall: StallBudget::new(Duration::from_secs(75), 4096),
+    pace: Duration::ZERO,
 };
 
 /// The server cannot be started.

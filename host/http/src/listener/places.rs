@@ -314,6 +314,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_leaves_takes_no_request() {
         let places = Places::new(1, 1);
+        // At the very beginning, no time is less than a second ago.
+        tokio::time::advance(FIRST_REQUEST).await;
         let old = places.take(network(1)).await.unwrap();
         assert_eq!(places.look(network(1)).err(), Some(NetworkIsFull), "it has time for its first request");
         tokio::time::advance(FIRST_REQUEST).await;
