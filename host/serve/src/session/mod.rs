@@ -15,7 +15,6 @@ mod requests;
 mod shared;
 mod state;
 mod table;
-mod texts;
 mod types;
 
 pub use crate::metrics::SessionCounts;

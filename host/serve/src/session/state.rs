@@ -10,10 +10,10 @@ use super::episode::{EndedEpisode, EpisodeFacts, LiveEpisode};
 use super::id::random_seed;
 use super::place::Place;
 use super::player::Saved;
-use super::texts::Texts;
 use super::types::{Begin, EpisodeStatus, Observed};
 use crate::catalog::ServedEnvironment;
 use crate::error::{ErrorKind, ServeError};
+use crate::texts::Texts;
 
 /// Number of tasks that are drawn from a split without end.
 const ENDLESS: u64 = 1 << 31;

@@ -15,7 +15,6 @@ use super::places::Places;
 use super::requests::Session;
 use super::shared::{Shared, unknown};
 use super::state::State;
-use super::texts::Texts;
 use super::types::{Begin, EpisodeScore, OpenSession, Opened};
 use crate::catalog::{Catalog, ServedEnvironment};
 use crate::config::ServeFile;
@@ -24,6 +23,7 @@ use crate::error::{ErrorKind, ServeError};
 use crate::metrics::{SessionCounts, SessionMetrics};
 use crate::records::Records;
 use crate::remote::{PlaceCounts, SessionWorkers, default_live};
+use crate::texts::Texts;
 use gymkhana_http::{Client, KeptBytes};
 
 /// Largest number of sessions that are scored together.

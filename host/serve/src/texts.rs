@@ -9,7 +9,7 @@ use gymkhana_record::stored_bytes;
 use crate::error::{ErrorKind, ServeError};
 
 /// Texts of a session's episode.
-pub(super) struct Texts {
+pub(crate) struct Texts {
     limits: Arc<KeptBytes<Client>>,
     client: Client,
     kept: Option<Kept<Client>>,
@@ -17,7 +17,7 @@ pub(super) struct Texts {
 
 impl Texts {
     /// No texts of a client.
-    pub(super) fn of(client: &Client, limits: &Arc<KeptBytes<Client>>) -> Self {
+    pub(crate) fn of(client: &Client, limits: &Arc<KeptBytes<Client>>) -> Self {
         Self { limits: Arc::clone(limits), client: client.clone(), kept: None }
     }
 
@@ -25,7 +25,7 @@ impl Texts {
     ///
     /// # Errors
     /// If a limit would be exceeded.
-    pub(super) fn add(&mut self, reply: &Reply) -> Result<(), ServeError> {
+    pub(crate) fn add(&mut self, reply: &Reply) -> Result<(), ServeError> {
         let bytes = usize::try_from(stored_bytes(reply)).unwrap_or(usize::MAX);
         let is_kept = match &mut self.kept {
             Some(kept) => kept.grow(bytes),
@@ -46,7 +46,7 @@ impl Texts {
     }
 
     /// Forgets the texts of an episode that is over.
-    pub(super) fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.kept = None;
     }
 }
