@@ -6,7 +6,9 @@ use gymkhana_template::TemplateError;
 #[derive(Debug, thiserror::Error)]
 pub enum ChatError {
     /// A file of the model is malformed.
-    #[error("the model's {file} cannot be used: {reason}\nhint: take the file of the original model")]
+    #[error(
+        "the model's {file} cannot be used: {reason}\nhint: take the file of the model's publisher, or another model"
+    )]
     Malformed {
         /// The file's name.
         file: &'static str,

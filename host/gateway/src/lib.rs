@@ -12,7 +12,6 @@ pub mod control;
 pub mod dialect;
 pub mod graph;
 mod harness;
-mod keeper;
 pub mod program;
 pub mod server;
 pub mod session;

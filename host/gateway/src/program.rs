@@ -7,13 +7,12 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use gymkhana_keeper::Keeper;
+use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-
-use crate::keeper::Keeper;
 
 /// Bytes of standard output that a program may write.
 pub const MAX_OUTPUT: usize = 1 << 20;
@@ -109,7 +108,7 @@ impl Drop for RunningProgram {
 async fn run(keeper: &Keeper, program: AgentProgram, launch: Launch) -> Result<ProgramEnd, StartError> {
     let name = program.command.first().cloned().unwrap_or_default();
     let failed = |source| StartError::Start { program: name.clone(), source };
-    let folder = tempfile::Builder::new().prefix("program-").tempdir_in(keeper.folder()).map_err(failed)?;
+    let folder = keeper.program_folder().map_err(failed)?;
     let task = folder.path().join("task.json");
     std::fs::write(&task, &launch.task).map_err(failed)?;
     let mut command = Command::new(&name);
@@ -120,12 +119,12 @@ async fn run(keeper: &Keeper, program: AgentProgram, launch: Launch) -> Result<P
     die_with_the_host(&mut command);
     hide_memory();
     let mut child = command.spawn().map_err(failed)?;
-    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed())).map(|group| keeper.keep(group));
+    let kept = child.id().and_then(|id| keeper.keep(id, folder.path()));
     feed(&mut child, launch.task);
     let (output, stderr) = (Captured::new(MAX_OUTPUT + 1, false), Captured::new(KEPT_STDERR, true));
     let readers = [output.read(child.stdout.take()), stderr.read(child.stderr.take())];
     let status = child.wait().await.map_err(failed)?;
-    drop(group);
+    drop(kept);
     for reader in readers {
         // A process that left the group may hold the pipe.
         let _ = tokio::time::timeout(LAST_OUTPUT, reader).await;

@@ -45,6 +45,24 @@ impl<K: Hash + Eq + Clone> KeptBytes<K> {
     }
 }
 
+impl<K: Hash + Eq> Kept<K> {
+    /// Counts further bytes; false if a limit would be exceeded.
+    pub fn grow(&mut self, bytes: usize) -> bool {
+        let mut state = self.counter.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { all, by_client } = &mut *state;
+        let Some(of_client) = by_client.get_mut(&self.client) else { return false };
+        let (Some(grown), Some(of_client_grown)) = (all.checked_add(bytes), of_client.checked_add(bytes)) else {
+            return false;
+        };
+        if grown > self.counter.max || of_client_grown > self.counter.max_per_client {
+            return false;
+        }
+        (*all, *of_client) = (grown, of_client_grown);
+        self.bytes += bytes;
+        true
+    }
+}
+
 impl<K: Hash + Eq> Drop for Kept<K> {
     fn drop(&mut self) {
         let mut state = self.counter.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +87,9 @@ mod tests {
         assert!(counter.try_keep("three", 1).is_none(), "the limit of all");
         drop(second);
         let third = counter.try_keep("one", 20).unwrap();
-        drop((first, third));
+        let mut grown = counter.try_keep("two", 10).unwrap();
+        assert!(!grown.grow(51) && !grown.grow(usize::MAX) && grown.grow(30));
+        drop((first, third, grown));
         let state = counter.state.lock().unwrap();
         assert!(state.all == 0 && state.by_client.is_empty(), "nothing stays");
     }

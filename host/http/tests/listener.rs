@@ -29,6 +29,7 @@ fn limits() -> ConnectionLimits {
         head_time: FOREVER,
         head_bytes: 8192,
         stall: StallBudget::new(FOREVER, 1 << 20),
+        pace: Duration::ZERO,
     }
 }
 
@@ -66,6 +67,7 @@ fn serve(limits: ConnectionLimits) -> Served {
     let router = Router::new()
         .route("/", get(async || "here\n"))
         .route("/large", get(async || vec![b'x'; 64 << 20]))
+        .route("/body", axum::routing::post(async |body: axum::body::Bytes| body))
         .route("/upgrade", get(upgrade))
         .route("/slow", get(slow));
     let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
@@ -120,6 +122,47 @@ async fn silent_crowds_keep_no_client_waiting() {
     }
     served.finish.notify_one();
     assert!(read(busy).await.ends_with("\r\n\r\nslow\n"));
+}
+
+/// Requests whose bodies do not arrive are not in progress; one that the server works on is.
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_do_not_arrive_keep_no_client_waiting() {
+    let served = serve(limits());
+    let busy = slow(&served).await;
+    let head = "POST /body HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 4\r\n\r\n";
+    let mut crowd = vec![];
+    for start in ["", "a", "abc"] {
+        for _ in 0..40 {
+            crowd.push(connect(served.address, &format!("{head}{start}")).await);
+            assert!(ask(served.address, "/").await.ends_with("here\n"), "{start:?}");
+        }
+    }
+    served.finish.notify_one();
+    assert!(read(busy).await.ends_with("\r\n\r\nslow\n"));
+    // Without a crowd, a body has its time.
+    drop(crowd);
+    let mut dripping = connect(served.address, head).await;
+    for byte in b"abcd" {
+        tokio::time::sleep(SECOND / 5).await;
+        dripping.write_all(&[*byte]).await.expect("sent");
+    }
+    assert!(read(dripping).await.ends_with("abcd"));
+}
+
+/// A flood leaves the process its time, by connections and by requests of one connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_and_requests_have_a_pace() {
+    let served = serve(ConnectionLimits { pace: SECOND / 50, ..limits() });
+    let since = std::time::Instant::now();
+    for _ in 0..5 {
+        assert!(ask(served.address, "/").await.ends_with("here\n"));
+    }
+    assert!(since.elapsed() >= SECOND / 50 * 9, "{:?}", since.elapsed());
+    let since = std::time::Instant::now();
+    let head = "GET / HTTP/1.1\r\nhost: localhost\r\n";
+    let many = format!("{head}\r\n").repeat(9) + &format!("{head}connection: close\r\n\r\n");
+    assert_eq!(read(connect(served.address, &many).await).await.matches("here\n").count(), 10);
+    assert!(since.elapsed() >= SECOND / 50 * 9, "{:?}", since.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

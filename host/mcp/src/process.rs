@@ -4,6 +4,7 @@ use std::io;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use gymkhana_keeper::{Keeper, KeptProgram};
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -16,10 +17,15 @@ const STDERR_BYTES: usize = 2 << 10;
 /// Variables of this process that a server gets.
 const INHERITED: [&str; 1] = ["PATH"];
 
+/// The keeper of all servers, which starts with the first one and ends with this process.
+static KEEPER: Mutex<Option<&'static Keeper>> = Mutex::new(None);
+
 /// A running server with all processes that it started. Dropping it kills them.
 pub(crate) struct ServerProcess {
     /// `None` after the end.
     child: Option<Child>,
+    /// Kills the processes when it is dropped, before the child is waited for: its number cannot belong to another process.
+    kept: Option<KeptProgram<'static>>,
     /// Folder of the session, removed at its end.
     folder: Option<TempDir>,
 }
@@ -40,7 +46,8 @@ impl ServerProcess {
     pub(crate) fn start(server: &ChildServer, stderr: StderrEnd) -> Result<Started, McpError> {
         let [program, arguments @ ..] = &server.command[..] else { return Err(McpError::NoCommand) };
         let failed = |source| McpError::Spawn { program: program.clone(), source };
-        let folder = tempfile::tempdir().map_err(failed)?;
+        let keeper = keeper().map_err(failed)?;
+        let folder = keeper.program_folder().map_err(failed)?;
         let mut command = Command::new(program);
         command.args(arguments).env_clear();
         for name in INHERITED {
@@ -59,11 +66,12 @@ impl ServerProcess {
             }
             _ => failed(source),
         })?;
+        let kept = child.id().and_then(|id| keeper.keep(id, folder.path()));
         let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         if let Some(errors) = errors {
             tokio::spawn(keep_end(errors, stderr));
         }
-        let process = Self { child: Some(child), folder: Some(folder) };
+        let process = Self { child: Some(child), kept, folder: Some(folder) };
         match (input, output) {
             (Some(input), Some(output)) => Ok(Started { process, input, output }),
             _ => Err(failed(io::Error::other("its pipes are missing"))),
@@ -73,12 +81,8 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
+        drop(self.kept.take());
         let Some(mut child) = self.child.take() else { return };
-        // The child has not been waited for, so its number cannot belong to another process.
-        if let Some(group) = child.id().and_then(|id| i32::try_from(id).ok()) {
-            // SAFETY: the call takes two integers.
-            unsafe { libc::killpg(group, libc::SIGKILL) };
-        }
         let folder = self.folder.take();
         if let Ok(sessions) = waiting::sessions() {
             sessions.spawn(async move {
@@ -87,6 +91,14 @@ impl Drop for ServerProcess {
                 drop(folder);
             });
         }
+    }
+}
+
+fn keeper() -> io::Result<&'static Keeper> {
+    let mut keeper = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
+    match *keeper {
+        Some(keeper) => Ok(keeper),
+        None => Ok(*keeper.insert(Box::leak(Box::new(Keeper::start()?)))),
     }
 }
 

@@ -19,6 +19,8 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     head_time: Duration::from_secs(10),
     head_bytes: 32 << 10,
     stall: StallBudget::new(Duration::from_secs(30), 4096),
+    // A reader needs some at a time; a flood of strangers takes little of a run's time.
+    pace: Duration::from_millis(2),
 };
 
 /// A bound address for a page whose runs may not exist yet.

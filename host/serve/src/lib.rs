@@ -18,3 +18,4 @@ pub mod records;
 pub mod remote;
 pub mod server;
 pub mod session;
+mod texts;

@@ -25,6 +25,9 @@ pub enum StoreError {
     /// The folder does not hold a run.
     #[error("`{0}` does not hold a run\nhint: check the path, or start one with `host run … --out {0}`")]
     NoRun(PathBuf),
+    /// The folder does not hold a run, but a folder in it does, as that of a server.
+    #[error("`{0}` does not hold a run, but `{1}` does\nhint: give that folder")]
+    RunBelow(PathBuf, PathBuf),
     /// The folder holds a file of the name of a run file, but not the rest of a run.
     #[error("`{0}` does not hold a run: it has a run.toml, but no folder `episodes`\nhint: give the --out of a run")]
     OnlyRunFile(PathBuf),

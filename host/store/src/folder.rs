@@ -24,6 +24,12 @@ use crate::sealed;
 use crate::summary::SUMMARY_SCHEMA;
 use crate::{EpisodeReader, EpisodeStore, EpisodeTable, Metrics, MetricsExtent, MetricsLine, StoreError, Summary};
 
+/// The first folder of a folder that holds a run, by name.
+fn run_below(path: &Path) -> Option<PathBuf> {
+    let folders = fs::read_dir(path).ok()?.flatten().map(|entry| entry.path());
+    folders.filter(|below| below.join(RUN_FILE).is_file() && below.join(PROCESS_LOCK).is_file()).min()
+}
+
 /// Schema number of `state.json`.
 pub const STATE_SCHEMA: u32 = 2;
 
@@ -43,7 +49,10 @@ impl RunReader {
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let reader = Self { path: path.to_owned() };
         if !path.join(RUN_FILE).is_file() {
-            Err(StoreError::NoRun(reader.path))
+            Err(match run_below(path) {
+                Some(below) => StoreError::RunBelow(reader.path, below),
+                None => StoreError::NoRun(reader.path),
+            })
         } else if reader.episodes_path().is_dir() || path.join(PROCESS_LOCK).is_file() {
             Ok(reader)
         } else {

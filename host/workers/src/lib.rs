@@ -28,6 +28,8 @@ mod description;
 mod dropped;
 mod files;
 mod front;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod limits;
 mod messages;
 mod objects;

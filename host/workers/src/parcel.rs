@@ -84,7 +84,7 @@ impl Parts {
     }
 
     /// Splits joined parts of these sizes.
-    fn split(bytes: Vec<u8>, sizes: [u64; 3]) -> Option<Self> {
+    pub fn split(bytes: Vec<u8>, sizes: [u64; 3]) -> Option<Self> {
         let mut rest = Bytes::from(bytes);
         let mut parts = [const { Bytes::new() }; 3];
         for (part, size) in parts.iter_mut().zip(sizes) {

@@ -68,6 +68,7 @@ impl ServerLimits {
             head_time: self.header_timeout,
             head_bytes: MAX_HEAD,
             stall: self.stall(),
+            pace: Duration::ZERO,
         };
         limits.within(HandleShare::Half, 2)
     }

@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 50] = [
+const ALLOWED: [Allowed; 51] = [
     ("nearest", &[]),
     ("unified", &[]),
     ("rows", &[]),
@@ -31,13 +31,14 @@ const ALLOWED: [Allowed; 50] = [
     ("filter", &["nearest", "record"]),
     ("sandbox", &["record", "registry", "nearest"]),
     ("egress", &["record", "sandbox", "net"]),
-    ("mcp", &["net", "record", "registry", "sandbox"]),
+    ("keeper", &[]),
+    ("mcp", &["keeper", "net", "record", "registry", "sandbox"]),
     ("hub", &["net"]),
     ("driver", &["record", "registry", "sandbox"]),
     ("conformance", &["record", "registry", "sandbox", "driver"]),
     ("algorithm", &[]),
     ("rollout", &["record", "registry", "sandbox", "driver", "policy", "chat", "nearest", "algorithm"]),
-    ("gateway", &["http", "record", "policy", "chat", "driver", "rollout"]),
+    ("gateway", &["http", "keeper", "record", "policy", "chat", "driver", "rollout"]),
     ("trainer", &["algorithm", "record", "policy"]),
     ("policy-server", &["record", "policy", "chat", "net"]),
     ("tinker", &["record", "policy", "algorithm", "net"]),
@@ -236,6 +237,7 @@ const ALLOWED: [Allowed; 50] = [
             "sandbox",
             "serve",
             "store",
+            "workers",
         ],
     ),
     ("loopback", &[]),

@@ -3,17 +3,53 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
+use gymkhana_store::RunFolder;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value as Json, json};
 
 use crate::common::server::Server;
-use crate::common::{Desk, episodes, fill};
+use crate::common::{Desk, SMALL_RUN, WORD_PROBLEMS, episodes, fill};
 
 const CONFIG: &str = "[verltool]\nenvironment = \"frozen-lake\"\n";
 
 /// A server of a frozen lake.
 fn start(desk: &Desk) -> Server {
     Server::start(desk, &["serve", "plugins/frozen-lake.wasm", "--config", "serve.toml", "--listen", "127.0.0.1:0"])
+}
+
+/// The folder of a server that was not used has no episodes, and is no run.
+#[test]
+fn a_folder_without_episodes_is_shown_as_what_it_is() {
+    let desk = Desk::with_run_file(SMALL_RUN);
+    desk.write("serve.toml", CONFIG);
+    let mut server = start(&desk);
+    kill_process(Pid::from_child(&server.child), Signal::TERM).expect("it runs");
+    assert!(server.child.wait().expect("it ended").success());
+    let folder = "served/frozen-lake";
+    let shown = desk.host(&["show", folder]).succeeded();
+    assert!(shown.starts_with("served: no server has the folder open; `host serve … --out served` adds"), "{shown}");
+    assert!(shown.contains("\nno episode is stored here yet\n") && !shown.contains("--resume"), "{shown}");
+    for which in ["all", "failed", "unsolved"] {
+        assert_eq!(desk.host(&["show", folder, "--episodes", which]).succeeded(), "no episode is stored here yet\n");
+    }
+    let told = desk.host(&["show", folder, "--json"]).succeeded();
+    assert_eq!(serde_json::from_str::<Json>(&told).expect("JSON")["state"], "served");
+    let above = desk.host(&["show", "served"]).mistake("the folder above that of an environment");
+    assert!(above.contains("`served` does not hold a run, but `served/frozen-lake` does\nhint: give that"), "{above}");
+    // Nor can it be resumed or replaced.
+    let new = ["run", "run.toml", "--plugins", WORD_PROBLEMS, "--out", folder];
+    for command in [&["run", "--resume", folder][..], &new, &[&new[..], &["--overwrite"]].concat()] {
+        let told = desk.host(command).mistake("the folder of a server");
+        assert!(told.contains("holds records of `host serve`, and no run\nhint: choose another folder"), "{told}");
+        assert!(!told.contains("host run --resume"), "{told}");
+    }
+    // The twin: a run without episodes, whatever its stage is called, that was killed before it had any plugins.
+    let stage = "[[stages]]\nkind = \"rl\"\nname = \"served\"\nsteps = 2\ngroups = 1\ngroup_size = 2\n";
+    let run = SMALL_RUN.split("[[stages]]").next().expect("its sections").to_owned() + stage;
+    drop(RunFolder::create(&desk.path("early"), &run).expect("a folder"));
+    let shown = desk.host(&["show", "early"]).succeeded();
+    let expected = "stopped; continue it with `host run --resume early`\nno episode is stored here yet\n";
+    assert_eq!(shown, expected);
 }
 
 /// The answer to a turn of a trajectory.

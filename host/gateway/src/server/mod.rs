@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, ListenError, Listener, Server, StallBudget};
+use gymkhana_keeper::Keeper;
 use gymkhana_record::Function;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::control::{self, Control};
-use crate::keeper::Keeper;
 use crate::program::{AgentProgram, Launch, RunningProgram};
 pub use activity::Activity;
 pub(crate) use handler::{json as json_response, read_body};
@@ -32,6 +32,7 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     head_time: Duration::from_secs(75),
     head_bytes: 64 << 10,
     stall: StallBudget::new(Duration::from_secs(75), 4096),
+    pace: Duration::ZERO,
 };
 
 /// The server cannot be started.

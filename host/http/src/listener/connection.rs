@@ -24,7 +24,9 @@ use crate::address::Peer;
 use crate::host_name::WrongHost;
 use crate::server::Server;
 
+use super::arriving::Arriving;
 use super::limits::ConnectionLimits;
+use super::pace::Pace;
 use super::places::{Occupied, Place};
 use super::stall::TimedStream;
 
@@ -32,13 +34,14 @@ use super::stall::TimedStream;
 pub(crate) struct Connection {
     server: Server,
     limits: ConnectionLimits,
+    pace: Arc<Pace>,
     /// Becomes true when the server ends.
     ending: watch::Receiver<bool>,
 }
 
 impl Connection {
-    pub fn new(server: Server, limits: ConnectionLimits, ending: watch::Receiver<bool>) -> Self {
-        Self { server, limits, ending }
+    pub fn new(server: Server, limits: ConnectionLimits, pace: Arc<Pace>, ending: watch::Receiver<bool>) -> Self {
+        Self { server, limits, pace, ending }
     }
 
     /// Serves a connection to its end. Its errors affect this client alone.
@@ -92,12 +95,14 @@ impl Connection {
             let closing = (StatusCode::SERVICE_UNAVAILABLE, [(CONNECTION, "close")], "too many connections\n");
             return Ok(closing.into_response());
         }
+        self.pace.keep().await;
         let mut busy = Busy { place: Arc::clone(place), is_over: true };
         let (mut head, body) = request.into_parts();
         let response = match self.server.hosts.check(&head) {
             Ok(()) => {
                 head.extensions.insert(peer);
-                route(self.server.router.clone(), Request::from_parts(head, Body::new(body))).await
+                route(self.server.router.clone(), Request::from_parts(head, Body::new(Arriving::new(body, place))))
+                    .await
             }
             Err(wrong) => {
                 let (status, message) = refusal(wrong);

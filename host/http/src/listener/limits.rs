@@ -19,6 +19,8 @@ pub struct ConnectionLimits {
     pub head_bytes: usize,
     /// Budget of a client that does not take its answer.
     pub stall: StallBudget,
+    /// Least time between two connections or requests, so that a flood leaves the process its time; zero for none.
+    pub pace: Duration,
 }
 
 impl ConnectionLimits {

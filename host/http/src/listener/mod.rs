@@ -1,8 +1,10 @@
 //! The listener: accepts connections within the limits, until it ends in an orderly way.
 
+mod arriving;
 mod connection;
 mod handles;
 mod limits;
+mod pace;
 mod places;
 mod stall;
 
@@ -20,6 +22,7 @@ use crate::server::Server;
 use connection::Connection;
 pub use handles::HandleShare;
 pub use limits::ConnectionLimits;
+use pace::Pace;
 use places::Places;
 pub use stall::StallBudget;
 
@@ -71,12 +74,14 @@ impl Listener {
     pub async fn serve(self, server: Server, limits: ConnectionLimits, stop: impl Future<Output = ()>) {
         let (ends, ending) = watch::channel(false);
         let places = Places::new(limits.all, limits.per_network);
-        let connection = Arc::new(Connection::new(server, limits, ending));
+        let pace = Arc::new(Pace::new(limits.pace));
+        let connection = Arc::new(Connection::new(server, limits, Arc::clone(&pace), ending));
         let mut connections = JoinSet::new();
         let mut stop = std::pin::pin!(stop);
         loop {
             while connections.try_join_next().is_some() {}
             let accepted = async {
+                pace.keep().await;
                 let (stream, address) = self.listener.accept().await?;
                 let place = places.take(network_of(address.ip())).await;
                 io::Result::Ok((stream, Peer(address.ip()), place))

@@ -1,6 +1,6 @@
 //! Places of connections: a limit for all and one for each network.
 //!
-//! A connection that waits for a request is closed for a new one when a limit is reached: first those that have sent
+//! A connection that waits for a request, or for a part of its body, is closed for a new one when a limit is reached: first those that have sent
 //! nothing for a second, then those of the network with the most connections, then those that have waited longest since
 //! their last request. Silent connections can therefore not keep others waiting, a crowd from one network does not push out
 //! a client of another before its request arrives, and only requests in progress can fill a server. While few connections
@@ -36,7 +36,7 @@ pub(crate) struct Places {
     per_network: usize,
     since: Instant,
     state: Mutex<State>,
-    /// Notified when a place becomes free, and when a connection begins to wait for a request.
+    /// Notified when a place becomes free, and when a connection begins to wait.
     freed: Notify,
 }
 
@@ -50,7 +50,7 @@ struct State {
 /// A connection as others see it.
 pub(crate) struct Place {
     places: Arc<Places>,
-    /// [`BUSY`], [`LEAVING`], or the time since which it waits for a request, with [`HAS_ASKED`] if it had one.
+    /// [`BUSY`], [`LEAVING`], or the time since which it waits, with [`HAS_ASKED`] if it had a request.
     state: AtomicU64,
     leaves: Notify,
 }
@@ -171,7 +171,7 @@ impl Place {
                 && self.state.compare_exchange(state, BUSY, Ordering::AcqRel, Ordering::Acquire).is_ok())
     }
 
-    /// Marks that the request has ended.
+    /// Marks that the request has ended, or waits for a part of its body.
     pub fn end(&self) {
         self.state.store(HAS_ASKED | self.places.now(), Ordering::Release);
         self.places.freed.notify_one();
@@ -314,6 +314,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_leaves_takes_no_request() {
         let places = Places::new(1, 1);
+        // At the very beginning, no time is less than a second ago.
+        tokio::time::advance(FIRST_REQUEST).await;
         let old = places.take(network(1)).await.unwrap();
         assert_eq!(places.look(network(1)).err(), Some(NetworkIsFull), "it has time for its first request");
         tokio::time::advance(FIRST_REQUEST).await;

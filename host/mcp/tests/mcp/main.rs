@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod children;
 mod over_http;
 mod replay;
 

@@ -74,7 +74,18 @@ def look():
     return text(json.dumps(seen))
 
 
+def start_child():
+    """Starts a process that writes to a file until it is killed, in the server's process group or in a session of its own."""
+    beat = "while :; do echo . >> \"$BEAT\"; sleep 0.02; done"
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.Popen(["sh", "-c", beat], **quiet, start_new_session=os.environ["WAY"] == "leaves")
+
+
 def misbehave(request):
+    if BEHAVIOUR.startswith("child"):
+        start_child()
+    if BEHAVIOUR == "child-hang":
+        time.sleep(600)
     if BEHAVIOUR == "hang":
         child = subprocess.Popen(["sleep", "600"])
         with open(os.environ["PIDS"], "w") as file:
@@ -91,7 +102,7 @@ def misbehave(request):
     if BEHAVIOUR == "endless-line":
         while True:
             sys.stdout.write("z" * 65536)
-    if BEHAVIOUR == "die":
+    if BEHAVIOUR in ("die", "child-die"):
         sys.exit(3)
     if BEHAVIOUR == "ask":
         send({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})

@@ -24,6 +24,8 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     head_time: TIMEOUT,
     head_bytes: 8 << 10,
     stall: StallBudget::new(TIMEOUT, 4096),
+    // A reader needs some at a time; a flood of strangers takes little of a run's time.
+    pace: Duration::from_millis(2),
 };
 
 /// A bound port, before it is served.

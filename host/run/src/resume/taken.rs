@@ -9,7 +9,7 @@ use crate::resume::died_early;
 use crate::seats::weight_sync::remove_served;
 use crate::state::State;
 use gymkhana_orchestration::chat::remove_chat_files;
-use gymkhana_orchestration::{RunError, RunResult};
+use gymkhana_orchestration::{Recorder, RunError, RunResult};
 
 /// Rejects an output directory that a new run cannot use.
 pub(crate) fn check(out: &Path, overwrite: bool) -> RunResult<()> {
@@ -35,6 +35,7 @@ pub(crate) fn create(out: &Path, overwrite: bool, run_text: &str) -> RunResult<R
 
 fn check_replaceable(folder: &RunFolder) -> RunResult<()> {
     let run = folder.reader();
+    check_run(run)?;
     if made_no_step(run)? {
         return Ok(());
     }
@@ -56,8 +57,27 @@ fn made_no_step(run: &RunReader) -> RunResult<bool> {
     Ok(at_start && run.metrics()?.is_empty())
 }
 
-/// Error for a folder that holds a run.
+/// Rejects a folder with the records of a server.
+pub(crate) fn check_run(run: &RunReader) -> RunResult<()> {
+    // What cannot be read is reported where it is used.
+    Recorder::of(run).ok().flatten().map_or(Ok(()), |recorder| Err(served(run, recorder)))
+}
+
+/// Error for a folder that holds the records of a server.
+fn served(run: &RunReader, recorder: Recorder) -> RunError {
+    let continued = recorder.command(run.path()).map_or(String::new(), |command| format!("; `{command}` continues it"));
+    RunError::user(format!(
+        "`{}` holds records of {}, and no run\nhint: choose another folder{continued}",
+        run.path().display(),
+        recorder.name()
+    ))
+}
+
+/// Error for a folder that holds a run or the records of a server.
 fn taken(run: &RunReader) -> RunError {
+    if let Err(error) = check_run(run) {
+        return error;
+    }
     let out = run.path().display();
     let started = run.started().and_then(|started| started.elapsed().ok());
     let started = started.map_or(String::new(), |since| format!(", started {} ago", in_words(since)));

@@ -14,6 +14,7 @@ use gymkhana_store::{RunFolder, RunReader};
 use super::request::RunRequest;
 use crate::metrics::Listener;
 use crate::resume::begun_as;
+use crate::resume::taken::check_run;
 use crate::seats::{self, SeatPolicies, weight_sync};
 use crate::setup::chat::{chat_files, chat_format};
 use crate::setup::models::Models;
@@ -127,6 +128,7 @@ pub(crate) async fn assemble(
 /// Opens the folder of a run for writing.
 pub(crate) fn reopen(request: &RunRequest) -> RunResult<Resumed> {
     let folder = RunFolder::open_for_resume(&request.out)?;
+    check_run(folder.reader())?;
     let state = folder.reader().state::<State>()?;
     Ok(Resumed { folder, state, lock: request.lock.clone() })
 }

@@ -147,7 +147,7 @@ impl<E> Slot<E> {
     ) -> Result<T, CallError> {
         if let InstanceHandle::Unsandboxed(code) = &self.handle {
             let code = Arc::clone(code);
-            return self.call_unsandboxed(kind, || unsandboxed(&*code), accept);
+            return self.call_unsandboxed(kind, || unsandboxed(&*code), accept).await;
         }
         let accept_either = |result: Result<R, PluginError>| match result {
             Ok(result) => accept(result).map(Ok),
@@ -166,7 +166,7 @@ impl<E> Slot<E> {
     ) -> Result<T, CallError> {
         if let InstanceHandle::Unsandboxed(code) = &self.handle {
             let code = Arc::clone(code);
-            return self.call_unsandboxed(kind, || unsandboxed(&*code), accept);
+            return self.call_unsandboxed(kind, || unsandboxed(&*code), accept).await;
         }
         self.call_component(kind, call, accept).await
     }
@@ -186,7 +186,7 @@ impl<E> Slot<E> {
     }
 
     /// Runs one call of code without a sandbox on this thread, and checks its result as that of a component.
-    fn call_unsandboxed<R, T>(
+    async fn call_unsandboxed<R, T>(
         &mut self,
         kind: CallKind,
         call: impl FnOnce() -> Result<R, CallError>,
@@ -199,6 +199,8 @@ impl<E> Slot<E> {
         let since = Instant::now();
         let result = blocking(call);
         let running = since.elapsed();
+        // A task that was cancelled during the call ends here, and uses no timers of threads that end.
+        tokio::task::yield_now().await;
         let cost = Cost { running_us: running.as_secs_f64() * 1e6, fuel: None, memory_bytes: None };
         self.ledger.record(u64::try_from(running.as_nanos()).unwrap_or(u64::MAX), None, cost);
         self.unreported = Some(self.unreported.map_or(cost, |sum| sum + cost));

@@ -1,6 +1,7 @@
 //! Code without a sandbox: its results pass the checks of a component's, and its failures end what a component's end.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use gymkhana_record::{Call, FailureKind, NamedValue, Part, Seed, TaskRef};
 use gymkhana_registry::{ContractStamp, Digest, Kind, Manifest, PluginName};
 use gymkhana_sandbox::unsandboxed::{Outcome, Unsandboxed, contract};
-use gymkhana_sandbox::{Action, CallError, EnvironmentEpisode, OptionalInterface, Plugin, Trajectory};
+use gymkhana_sandbox::{Action, CallError, EnvironmentEpisode, GuestThreads, OptionalInterface, Plugin, Trajectory};
 
 type Step = dyn Fn(u32) -> Outcome<contract::Stepped> + Send + Sync;
 
@@ -241,4 +242,37 @@ async fn a_step_that_blocks_leaves_its_thread_to_other_episodes() {
     let second = tokio::spawn(play(plugin));
     first.await.expect("no panic").expect("the second one stepped");
     second.await.expect("no panic").expect("a step");
+}
+
+/// A task that goes on after the end of its threads would use timers that have ended, which panics.
+#[test]
+fn a_task_that_is_cancelled_during_a_call_does_not_go_on_after_it() {
+    for cancelled in [true, false] {
+        let (begin, begun) = channel();
+        let (release, released) = channel::<()>();
+        let released = Mutex::new(released);
+        let code = scripted(move |_| {
+            begin.send(()).expect("the test waits");
+            let _ = released.lock().expect("no panic").recv_timeout(Duration::from_secs(60));
+            Ok(stepped(0.0, false, 0))
+        });
+        let (plugin, went_on) = (plugin(code), Arc::new(AtomicBool::new(false)));
+        let guests = GuestThreads::start_with(1).expect("a thread");
+        let noted = Arc::clone(&went_on);
+        let task = guests.handle().spawn(async move {
+            let mut episode = start(&plugin).await.expect("an episode");
+            episode.step(0, Action::Message(&say("x"))).await.expect("a step");
+            noted.store(true, Ordering::Relaxed);
+        });
+        begun.recv().expect("the call begins");
+        if cancelled {
+            task.abort();
+        }
+        release.send(()).expect("the call waits");
+        while !task.is_finished() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        drop(guests);
+        assert_eq!(went_on.load(Ordering::Relaxed), !cancelled);
+    }
 }

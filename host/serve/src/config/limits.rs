@@ -28,6 +28,9 @@ pub struct SessionLimits {
     /// Time in seconds after which a request is answered with an error, 0.1 to 86,400. The plugin's call itself ends by
     /// the limits of `[sandbox]`.
     pub request_seconds: f64,
+    /// Texts of all clients in their sessions' present episodes in MiB, 1 to 1,048,576; each of several clients may have
+    /// three quarters of them. A further turn is refused.
+    pub text_mib: usize,
 }
 
 impl Default for SessionLimits {
@@ -40,6 +43,7 @@ impl Default for SessionLimits {
             wait_seconds: 10.0,
             idle_seconds: 3600.0,
             request_seconds: 55.0,
+            text_mib: 512,
         }
     }
 }
@@ -56,12 +60,19 @@ impl SessionLimits {
         within("sessions.running", self.running.unwrap_or(1), 1..=4096)?;
         within("sessions.wait_seconds", self.wait_seconds, 0.0..=3600.0)?;
         within("sessions.idle_seconds", self.idle_seconds, 0.1..=1e7)?;
-        within("sessions.request_seconds", self.request_seconds, 0.1..=86_400.0)
+        within("sessions.request_seconds", self.request_seconds, 0.1..=86_400.0)?;
+        within("sessions.text_mib", self.text_mib, 1..=1_048_576)
     }
 
     /// Limit of a client's open sessions on a server with `clients` clients.
     pub(crate) fn of_client(&self, clients: usize) -> usize {
         self.per_client.unwrap_or(if clients > 1 { (self.max - self.max / 4).max(1) } else { self.max })
+    }
+
+    /// Bytes of the texts of all clients and of one, on a server with `clients` clients.
+    pub(crate) fn texts(&self, clients: usize) -> (usize, usize) {
+        let all = self.text_mib << 20;
+        (all, if clients > 1 { all - all / 4 } else { all })
     }
 
     pub(crate) fn wait(&self) -> Duration {

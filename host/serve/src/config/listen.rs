@@ -77,6 +77,7 @@ impl ListenSection {
             head_time: self.client_time(),
             head_bytes: MAX_HEAD,
             stall: StallBudget::new(self.client_time(), MIN_BYTES_PER_SECOND),
+            pace: Duration::ZERO,
         };
         limits.within(HandleShare::Half, 1)
     }

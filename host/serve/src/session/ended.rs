@@ -3,6 +3,13 @@
 use gymkhana_record::{EpisodeRecord, Failure};
 
 use super::types::{EpisodeScore, Step};
+use crate::catalog::ServedEnvironment;
+use crate::error::{ErrorKind, ServeError};
+
+/// Largest size of the records that are scored together, in bytes of JSON.
+const MAX_GROUP_BYTES: u64 = 64 << 20;
+/// Share of a reward's memory that these records may have: it holds the texts more than once.
+const MEMORY_SHARE: usize = 4;
 
 impl EpisodeScore {
     /// The scores of a record.
@@ -32,4 +39,21 @@ impl Step {
         self.score = Some(score);
         self
     }
+}
+
+/// Checks the size of records that are scored together: a reward copies them into its memory, in a few forms.
+pub(super) fn check_scored(served: &ServedEnvironment, bytes: u64) -> Result<(), ServeError> {
+    let memory = served.rollout().plugins().least_reward_memory();
+    let (most, whose) = match memory.map(|(reward, memory)| ((memory / MEMORY_SHARE) as u64, reward)) {
+        Some((most, reward)) if most < MAX_GROUP_BYTES => (most, format!(" of the memory of reward `{reward}`")),
+        _ => (MAX_GROUP_BYTES, String::new()),
+    };
+    if bytes <= most {
+        return Ok(());
+    }
+    let message = format!(
+        "the records are too large to be scored together: {bytes} bytes, above the limit of {most}{whose}\nhint: score \
+         fewer at a time, or shorter episodes"
+    );
+    Err(ServeError::agent(ErrorKind::TooLarge, message))
 }

@@ -10,6 +10,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
 use tracing::{Instrument, info_span};
 
+use super::ended::check_scored;
 use super::entry::Entry;
 use super::episode::{EndedEpisode, LiveEpisode, NotStarted};
 use super::id::SessionId;
@@ -21,11 +22,6 @@ use crate::catalog::ServedEnvironment;
 use crate::door::Door;
 use crate::error::{ErrorKind, Owner, ServeError};
 use crate::remote::MOST_LOST;
-
-/// Largest size of the records that are scored together, in bytes of JSON.
-const MAX_GROUP_BYTES: u64 = 64 << 20;
-/// Share of a reward's memory that these records may have: it holds the texts more than once.
-const MEMORY_SHARE: usize = 4;
 
 /// A session of one client. Clones are the same session; dropping them closes nothing.
 #[derive(Clone)]
@@ -103,6 +99,8 @@ impl Session {
                 {
                     return Ok(again);
                 }
+                state.live()?;
+                state.texts.add(&action.reply)?;
                 let served = Arc::clone(&state.served);
                 let (before, mut moves) = (state.live()?.data().extent(), Moves::default());
                 let step = loop {
@@ -480,21 +478,4 @@ async fn close(shared: &Shared, state: &mut State, ending: Ending) -> Result<Opt
         }
         Play::Waiting | Play::Live(_) | Play::Parked(_) => Ok(None),
     }
-}
-
-/// Checks the size of records that are scored together: a reward copies them into its memory, in a few forms.
-fn check_scored(served: &ServedEnvironment, bytes: u64) -> Result<(), ServeError> {
-    let memory = served.rollout().plugins().least_reward_memory();
-    let (most, whose) = match memory.map(|(reward, memory)| ((memory / MEMORY_SHARE) as u64, reward)) {
-        Some((most, reward)) if most < MAX_GROUP_BYTES => (most, format!(" of the memory of reward `{reward}`")),
-        _ => (MAX_GROUP_BYTES, String::new()),
-    };
-    if bytes <= most {
-        return Ok(());
-    }
-    let message = format!(
-        "the records are too large to be scored together: {bytes} bytes, above the limit of {most}{whose}\nhint: score \
-         fewer at a time, or shorter episodes"
-    );
-    Err(ServeError::agent(ErrorKind::TooLarge, message))
 }

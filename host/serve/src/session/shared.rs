@@ -16,7 +16,7 @@ use crate::config::{EpisodeLimits, SessionLimits};
 use crate::error::{ErrorKind, ServeError};
 use crate::metrics::SessionMetrics;
 use crate::records::Records;
-use gymkhana_http::Client;
+use gymkhana_http::{Client, KeptBytes};
 
 /// What all sessions share.
 pub(super) struct Shared {
@@ -35,6 +35,8 @@ pub(super) struct Shared {
     pub(super) started: Instant,
     /// Whether the server is shutting down.
     pub(super) closing: AtomicBool,
+    /// Bytes of the texts of all sessions.
+    pub(super) texts: Arc<KeptBytes<Client>>,
     pub(super) sessions: RwLock<Sessions>,
 }
 

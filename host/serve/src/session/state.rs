@@ -13,6 +13,7 @@ use super::player::Saved;
 use super::types::{Begin, EpisodeStatus, Observed};
 use crate::catalog::ServedEnvironment;
 use crate::error::{ErrorKind, ServeError};
+use crate::texts::Texts;
 
 /// Number of tasks that are drawn from a split without end.
 const ENDLESS: u64 = 1 << 31;
@@ -33,6 +34,8 @@ pub(super) struct State {
     pub(super) play: Play,
     /// Right to live plugin instances; held exactly while the episode is live.
     pub(super) place: Option<Place>,
+    /// What the client wrote in the present episode.
+    pub(super) texts: Texts,
     /// Whether the session is closed.
     pub(super) closed: bool,
 }
@@ -68,11 +71,11 @@ impl Parked {
 
 impl State {
     /// A session without an episode.
-    pub(super) fn new(served: Arc<ServedEnvironment>) -> Self {
-        Self { served, root: None, episodes: 0, play: Play::Waiting, place: None, closed: false }
+    pub(super) fn new(served: Arc<ServedEnvironment>, texts: Texts) -> Self {
+        Self { served, root: None, episodes: 0, play: Play::Waiting, place: None, texts, closed: false }
     }
 
-    /// The task and the seed of the next episode.
+    /// The task and the seed of the next episode; the texts of the one before are forgotten.
     ///
     /// # Errors
     /// If the split or the task does not exist.
@@ -87,6 +90,7 @@ impl State {
         };
         self.root = Some((root, number + 1));
         self.episodes += 1;
+        self.texts.release();
         let seed = if number == 0 { root } else { root.child("episode").child(number) };
         Ok((given.unwrap_or_else(|| drawn(&split, seed)), seed))
     }

@@ -23,7 +23,8 @@ use crate::error::{ErrorKind, ServeError};
 use crate::metrics::{SessionCounts, SessionMetrics};
 use crate::records::Records;
 use crate::remote::{PlaceCounts, SessionWorkers, default_live};
-use gymkhana_http::Client;
+use crate::texts::Texts;
+use gymkhana_http::{Client, KeptBytes};
 
 /// Largest number of sessions that are scored together.
 const MAX_GROUP: usize = 256;
@@ -73,6 +74,7 @@ impl SessionTable {
         guests: Handle,
         (places, running): (Places, usize),
     ) -> Self {
+        let (all_texts, client_texts) = config.sessions.texts(config.clients.len());
         let shared = Shared {
             places,
             running: Arc::new(Semaphore::new(running)),
@@ -85,6 +87,7 @@ impl SessionTable {
             metrics: SessionMetrics::default(),
             started: Instant::now(),
             closing: AtomicBool::new(false),
+            texts: KeptBytes::new(all_texts, client_texts),
             sessions: RwLock::default(),
         };
         let table = Self { shared: Arc::new(shared) };
@@ -154,7 +157,7 @@ impl SessionTable {
             id: SessionId::random()?,
             client: client.clone(),
             door,
-            state: Arc::new(Mutex::new(State::new(served))),
+            state: Arc::new(Mutex::new(State::new(served, Texts::of(client, &self.shared.texts)))),
             stamp: AtomicU64::new(0),
             last_used: AtomicU64::new(self.shared.now()),
         });

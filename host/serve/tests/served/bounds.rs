@@ -136,6 +136,31 @@ async fn options_of_closed_sessions_make_room() {
     served.stop().await;
 }
 
+/// What clients wrote in their present episodes is bounded, and a new episode or a closed session makes room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn texts_of_open_sessions_are_bounded() {
+    let served = serve(&["frozen-lake", "calculator"], "[sessions]\ntext_mib = 1\n").await;
+    let (one, two) = (lake(&served.sessions, 1).await, lake(&served.sessions, 2).await);
+    let say = async |session: &Session, kib: usize| session.act(Action::say("a".repeat(kib << 10))).await;
+    say(&one, 400).await.unwrap();
+    say(&two, 400).await.unwrap();
+    for session in [&one, &two] {
+        let full = say(session, 400).await.unwrap_err();
+        assert_eq!((full.kind, full.owner), (ErrorKind::Full, Owner::Host), "{full}");
+        assert!(full.message.contains("hint: close or reset sessions, or raise sessions.text_mib"), "{full}");
+    }
+    let call = json!({ "expression": format!("1{}", " ".repeat(400 << 10)) });
+    assert_eq!(one.call("calculate", &call).await.unwrap_err().kind, ErrorKind::Full, "a call");
+    // The episodes go on with turns that fit.
+    say(&one, 100).await.unwrap();
+    two.reset(Begin::default()).await.unwrap();
+    say(&one, 400).await.unwrap();
+    one.close().await.unwrap();
+    drop(one);
+    say(&two, 900).await.unwrap();
+    served.stop().await;
+}
+
 /// Ends an episode with a text.
 async fn answered(sessions: &SessionTable, text: &str) -> Session {
     let what = OpenSession::Environment { name: None, options: vec![] };

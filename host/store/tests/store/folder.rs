@@ -24,6 +24,17 @@ fn a_run_gets_its_own_folder() {
 }
 
 #[test]
+fn a_folder_of_runs_names_the_first() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("another")).expect("a folder");
+    for name in ["one", "two"] {
+        drop(RunFolder::create(&folder.path().join(name), RUN).expect("created"));
+    }
+    let told = RunReader::open(folder.path()).expect_err("no run").to_string();
+    assert!(told.ends_with("/one` does\nhint: give that folder"), "{told}");
+}
+
+#[test]
 fn folders_with_other_files_are_refused_and_unchanged() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("thesis.tex");

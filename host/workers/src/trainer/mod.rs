@@ -31,6 +31,8 @@ use crate::publication::{Publication, new_epoch};
 use crate::signature::{Signer, WorkerKeys};
 use dispatch::{Command, DispatchLoop};
 use ledger::Dispatched;
+#[cfg(fuzzing)]
+pub(crate) use results::check_records;
 pub use run_workers::BusWorkers;
 use streams::Streams;
 

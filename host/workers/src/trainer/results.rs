@@ -94,6 +94,14 @@ fn records(bytes: &[u8], digest: &Digest) -> Result<Vec<EpisodeRecord>, RecordRe
     Ok(decode_episodes(bytes)?)
 }
 
+/// Reads the records of a job and compares them with it, for the fuzz targets.
+#[cfg(fuzzing)]
+pub(crate) fn check_records(job: &Job, bytes: &[u8]) -> Result<(), RecordRefusal> {
+    let records = records(bytes, &Digest::of(bytes))?;
+    let seats = [SeatKind::Model { context: 4096, can_score: true }];
+    Asked { job, environment: None, seats: &seats, sampled: &SampledVersions::default() }.check(&records)
+}
+
 /// What the records of a job are compared with.
 pub(crate) struct Asked<'a> {
     pub job: &'a Job,

@@ -5,6 +5,7 @@ use gymkhana_record::EpisodeRecord;
 use gymkhana_store::RunReader;
 use serde::Serialize;
 
+use super::NO_EPISODES;
 use crate::args::{ShowArgs, WhichEpisodes};
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
@@ -56,7 +57,7 @@ impl WhichEpisodes {
     /// The message about a run without such episodes.
     fn none_found(self) -> &'static str {
         match self {
-            Self::All | Self::Best | Self::Worst => "no episode is stored here yet",
+            Self::All | Self::Best | Self::Worst => NO_EPISODES,
             Self::Failed => "no episode has a failure; `--episodes unsolved` lists those without success",
             Self::Solved => "no episode has success; `--episodes best` lists those with the highest reward",
             Self::Unsolved => "every episode has success; `--episodes worst` lists those with the lowest reward",
@@ -67,9 +68,10 @@ impl WhichEpisodes {
 /// Prints the selected episodes.
 pub(super) fn show(run: &RunReader, which: WhichEpisodes, args: &ShowArgs, printer: &Printer) -> CliResult<()> {
     let stage = args.stage.as_deref().map(|name| stage_index(run, name)).transpose()?;
-    let mut rows = Vec::new();
+    let (mut rows, mut stored) = (Vec::new(), 0);
     for record in run.episodes()?.read_all() {
         let record = record?;
+        stored += 1;
         let row = Row::of(&record);
         if stage.is_none_or(|stage| record.id.stage == stage) && which.includes(&row) {
             rows.push(row);
@@ -87,7 +89,7 @@ pub(super) fn show(run: &RunReader, which: WhichEpisodes, args: &ShowArgs, print
         return Ok(());
     }
     if rows.is_empty() {
-        printer.result(which.none_found());
+        printer.result(if stored == 0 { NO_EPISODES } else { which.none_found() });
         return Ok(());
     }
     printer.result(format!(

@@ -13,6 +13,9 @@ use crate::args::ShowArgs;
 use crate::error::CliResult;
 use crate::printer::Printer;
 
+/// The message about a folder without episodes.
+const NO_EPISODES: &str = "no episode is stored here yet";
+
 /// Runs the command.
 pub fn show(args: &ShowArgs, printer: &Printer) -> CliResult<()> {
     let run = RunReader::open(&args.dir)?;

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gymkhana_config::RunFile;
+use gymkhana_orchestration::Recorder;
 use gymkhana_record::{EpisodeId, Phase};
+use gymkhana_registry::LOCK_FILE;
 use gymkhana_store::{RunReader, Summary};
 use serde::Serialize;
 
+use super::NO_EPISODES;
 use super::training::{Training, training};
 use crate::error::{Classify, CliResult};
 use crate::printer::Printer;
@@ -26,7 +28,7 @@ enum RunState {
     Running,
     /// The run can be resumed.
     Stopped,
-    /// All episodes were served, and no server has the folder open.
+    /// The folder holds records of a server, and no server has it open.
     Served,
 }
 
@@ -34,6 +36,8 @@ enum RunState {
 struct RunView {
     schema: u32,
     state: RunState,
+    #[serde(skip)]
+    recorder: Option<Recorder>,
     summary: Option<Summary>,
     curves: Vec<Training>,
     episodes: Vec<Episodes>,
@@ -69,44 +73,45 @@ pub(super) fn show(run: &RunReader, as_json: bool, printer: &Printer) -> CliResu
 
 impl RunView {
     fn read(run: &RunReader) -> CliResult<Self> {
-        let (lock, summary) = (run.lock()?, run.summary()?);
+        let summary = run.summary()?;
+        let recorder = if summary.is_none() { Recorder::of(run)? } else { None };
         let state = match &summary {
             Some(_) => RunState::Finished,
             None if run.is_in_use()? => RunState::Running,
-            None if is_served(run)? => RunState::Served,
+            None if recorder.is_some() => RunState::Served,
             None => RunState::Stopped,
         };
-        let plugins = lock.entries().iter().map(|entry| PluginView {
-            name: entry.name.to_string(),
-            version: entry.version.to_string(),
-            digest: entry.digest.to_string(),
-        });
         Ok(Self {
             schema: SCHEMA,
             state,
+            recorder,
             summary,
             curves: training(run)?,
             episodes: episodes(run)?,
             checkpoints: run.checkpoints()?.iter().map(|path| path.display().to_string()).collect(),
-            plugins: plugins.collect(),
+            plugins: plugins(run)?,
         })
     }
 
     fn print(&self, run: &RunReader, printer: &Printer) {
         match (self.state, &self.summary) {
             (RunState::Running, _) => printer.result("running: a process has the folder open"),
-            (RunState::Served, _) => printer.result("served: no server has the folder open"),
+            (RunState::Served, _) => {
+                let command = self.recorder.and_then(|recorder| recorder.command(run.path()));
+                let add = command.map_or(String::new(), |command| format!("; `{command}` adds episodes"));
+                printer.result(format!("served: no server has the folder open{add}"));
+            }
             (RunState::Stopped, _) | (RunState::Finished, None) => {
                 printer.result(format!("stopped; continue it with `host run --resume {}`", run.path().display()));
             }
             (RunState::Finished, Some(summary)) => print_summary(summary, printer),
         }
         self.curves.iter().for_each(|stage| stage.print(printer));
-        if !self.episodes.is_empty() {
-            printer.result(
-                "episodes, each kind with its first id (stage.phase.step.group.member.attempt, `~` if sampled):",
-            );
-        }
+        printer.result(if self.episodes.is_empty() {
+            NO_EPISODES
+        } else {
+            "episodes, each kind with its first id (stage.phase.step.group.member.attempt, `~` if sampled):"
+        });
         for Episodes { count, first } in &self.episodes {
             printer.result(format!("{:>16} like {first}", counted(*count, "episode")));
         }
@@ -117,15 +122,18 @@ impl RunView {
     }
 }
 
-/// Whether the folder holds the records of a server.
-fn is_served(run: &RunReader) -> CliResult<bool> {
-    let ids = run.episodes()?.ids();
-    if !ids.is_empty() {
-        return Ok(ids.iter().all(|id| id.phase == Phase::Served));
+/// Plugins of a run. One that was killed at its start has none yet.
+fn plugins(run: &RunReader) -> CliResult<Vec<PluginView>> {
+    if !run.path().join(LOCK_FILE).exists() {
+        return Ok(vec![]);
     }
-    // A server's run file has one stage, which it does not play.
-    let file = RunFile::parse(&run.run_text()?, "run.toml", &[]).user_error()?;
-    Ok(matches!(&file.stages[..], [stage] if matches!(stage.name(), "served" | "gateway")))
+    let lock = run.lock()?;
+    let views = lock.entries().iter().map(|entry| PluginView {
+        name: entry.name.to_string(),
+        version: entry.version.to_string(),
+        digest: entry.digest.to_string(),
+    });
+    Ok(views.collect())
 }
 
 fn print_summary(summary: &Summary, printer: &Printer) {

@@ -1,13 +1,11 @@
 //! Runs in which an agent program plays: training, evaluation and replay, and run files that cannot be played.
 
+mod children;
 mod exports;
 mod gateway;
 mod gateway_workers;
 
-use std::time::{Duration, Instant};
-
-use crate::common::killed::Signalled;
-use crate::common::{Desk, run_arguments};
+use crate::common::Desk;
 use gymkhana_record::Phase;
 
 pub const PLUGINS: &str = "plugins/word-problems.wasm,plugins/answer-match.wasm";
@@ -71,43 +69,12 @@ pub fn with_tool(run: &str) -> String {
 
 /// A program that calls the calculator before it asks the policy.
 pub fn write_tool_program(desk: &Desk) {
-    desk.write("agent.py", AGENT.replace("messages = [{", &format!("{WITH_TOOL}\nmessages = [{{")));
+    write_program_that_calls(desk, r#"assert call("calculate", {"expression": "6*7"}) == "42""#);
 }
 
-/// A program with a child that writes to a file until it is killed. The host gets SIGKILL: the program, its child and its folder
-/// are gone.
-#[test]
-fn programs_their_children_and_their_folders_end_with_a_killed_host() {
-    let desk = desk(RUN);
-    let script = "(while :; do echo . >> \"$1\"; sleep 0.02; done) & wait";
-    let beat = desk.path("beat");
-    let command = format!("command = [\"sh\", \"-c\", {script:?}, \"agent\", {:?}]", beat.display().to_string());
-    desk.write("run.toml", RUN.replace("command = [\"python3\", \"agent.py\"]", &command));
-    let temporary = desk.path("temporary");
-    std::fs::create_dir(&temporary).expect("a folder");
-    let run = Signalled::of(desk.command(&run_arguments(PLUGINS, &[])).env("TMPDIR", &temporary));
-    let length = || std::fs::metadata(&beat).map_or(0, |found| found.len());
-    let folders = || std::fs::read_dir(&temporary).expect("a folder").flatten().filter(is_of_programs).count();
-    wait_until("a child writes", || length() > 0);
-    assert_eq!(folders(), 1);
-    run.send("KILL");
-    run.end();
-    wait_until("the folder is gone", || folders() == 0);
-    let before = length();
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(length(), before, "no child writes");
-}
-
-fn is_of_programs(entry: &std::fs::DirEntry) -> bool {
-    entry.file_name().to_string_lossy().starts_with("gymkhana-agents-")
-}
-
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let since = Instant::now();
-    while !is_so() {
-        assert!(since.elapsed() < Duration::from_secs(60), "not in a minute: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+/// A program that makes this call before it asks the policy.
+fn write_program_that_calls(desk: &Desk, call: &str) {
+    desk.write("agent.py", AGENT.replace("messages = [{", &format!("{WITH_TOOL}\n{call}\nmessages = [{{")));
 }
 
 #[test]
@@ -130,17 +97,15 @@ fn a_program_is_trained_and_its_episodes_replay() {
     desk.host(&["replay", "out"]).succeeded();
 }
 
-/// Calls the calculator before it asks the policy.
+/// Calls a tool of the episode.
 const WITH_TOOL: &str = r#"
-def call(expression):
-    params = {"name": "calculate", "arguments": {"expression": expression}}
+def call(function, arguments):
+    params = {"name": function, "arguments": arguments}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     request = urllib.request.Request(os.environ["GYMKHANA_MCP_URL"], body, headers)
     with urllib.request.urlopen(request) as answer:
         return json.load(answer)["result"]["content"][0]["text"]
-
-assert call("6*7") == "42"
 "#;
 
 #[test]
