@@ -1,4 +1,5 @@
-//! The tutorials of the documentation, executed command by command as a reader would type them.
+//! The tutorials of the documentation and the page for coding agents, executed command by command as a reader would type
+//! them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -92,6 +93,11 @@ fn the_first_plugin_does_what_the_page_says() {
 #[test]
 fn training_on_own_data_does_what_the_page_says() {
     follow("your-own-data.md", &[]);
+}
+
+#[test]
+fn the_page_for_coding_agents_does_what_it_says() {
+    follow("../../AGENTS.md", &[]);
 }
 
 #[test]
