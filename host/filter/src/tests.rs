@@ -93,6 +93,7 @@ fn comparisons_and_connectives() {
         ("reward <= -1", false),
         ("0.5 < reward", true),
         ("0.5 >= reward", false),
+        ("0.75 >= reward", true),
         ("calls > turns", true),
         ("success != true", false),
         ("false == success", false),

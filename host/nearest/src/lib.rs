@@ -45,6 +45,7 @@ mod tests {
     #[test]
     fn a_misspelt_name_finds_its_neighbour() {
         assert_eq!(nearest("calculater", ["search", "calculator", "sql"]), Some("calculator"));
+        assert_eq!(nearest("calculators", ["calculate", "calculator"]), Some("calculator"));
         assert_eq!(did_you_mean("trian", ["eval", "train"]), "; did you mean `train`?");
     }
 

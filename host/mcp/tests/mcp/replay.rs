@@ -82,7 +82,7 @@ async fn begin_with(servers: &[(ToolList, Option<Server>)], overrides: CallOverr
         overrides: Arc::new(overrides),
         max_bytes: 1 << 20,
     };
-    let mut episode = Episode::open(setup, 1, &[], &mut NoHooks).await.unwrap();
+    let episode = Episode::open(setup, 1, &[], &mut NoHooks).await.unwrap();
     episode
 }
 
