@@ -82,8 +82,7 @@ async fn begin_with(servers: &[(ToolList, Option<Server>)], overrides: CallOverr
         overrides: Arc::new(overrides),
         max_bytes: 1 << 20,
     };
-    let episode = Episode::open(setup, 1, &[], &mut NoHooks).await.unwrap();
-    episode
+    Episode::open(setup, 1, &[], &mut NoHooks).await.unwrap()
 }
 
 async fn play(episode: &mut Episode, functions: &[&str]) {
