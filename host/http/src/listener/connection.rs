@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
-use hyper::header::{CONNECTION, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
@@ -101,8 +101,12 @@ impl Connection {
         let response = match self.server.hosts.check(&head) {
             Ok(()) => {
                 head.extensions.insert(peer);
-                route(self.server.router.clone(), Request::from_parts(head, Body::new(Arriving::new(body, place))))
-                    .await
+                // An upload of a known client keeps its place while it waits; a wrong token is refused at once.
+                let body = match head.headers.contains_key(AUTHORIZATION) {
+                    true => Body::new(body),
+                    false => Body::new(Arriving::new(body, place)),
+                };
+                route(self.server.router.clone(), Request::from_parts(head, body)).await
             }
             Err(wrong) => {
                 let (status, message) = refusal(wrong);
