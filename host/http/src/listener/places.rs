@@ -1,11 +1,11 @@
 //! Places of connections: a limit for all and one for each network.
 //!
 //! A connection that waits for a request, or for a part of the body of one without a token, is closed for a new one when a
-//! limit is reached: first those that have sent nothing for a second, then those of the network with the most connections, then those that have waited longest since
-//! their last request. Silent connections can therefore not keep others waiting, a crowd from one network does not push out
-//! a client of another before its request arrives, and only requests in progress can fill a server. While few connections
-//! wait, none is closed in its first second, so that clients which reconnect at once do not take a place before its request
-//! arrives.
+//! limit is reached: first those that have sent nothing for a second, then those of the network with the most connections,
+//! then those that have waited longest since their last request. Silent connections can therefore not keep others waiting,
+//! a crowd from one network does not push out a client of another before its request arrives, and only requests in progress
+//! can fill a server. While few connections wait, none is closed in its first second, so that clients which reconnect at
+//! once do not take a place before its request arrives.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
