@@ -75,8 +75,7 @@ pub(crate) fn check(folder: &Path, config: &ModelConfig) -> Result<(), TrainerEr
     weight_header::check(&files, &index, config)?;
     let mut places = BTreeMap::new();
     for path in &files {
-        let names = weight_header::formats(path)?.into_iter().map(|(name, _)| (name, file_name(path)));
-        places.extend(names);
+        places.extend(weight_header::formats(path)?.into_keys().map(|name| (name, file_name(path))));
     }
     check_index(folder, &places)
 }
