@@ -46,8 +46,8 @@ impl Start {
     /// Minutes of training on two cores.
     fn minutes(self) -> u64 {
         match self {
-            Self::Random => 3,
-            Self::Pretrained => 8,
+            Self::Random => 2,
+            Self::Pretrained => 5,
         }
     }
 
