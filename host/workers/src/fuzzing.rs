@@ -45,7 +45,7 @@ pub fn read_message(form: u8, message: &[u8]) {
     }
 }
 
-/// Reads a signed message. Nobody signed it, so that its signature must be refused; the same parts, signed, are taken.
+/// Reads a signed message. Its signature is not valid and must be refused; the same parts, signed, are taken.
 fn read_signed<H: DeserializeOwned>(message: &[u8]) -> Option<SignedMessage<'_, H>> {
     let signed = decode_signed::<H>(message)?;
     assert!(signed.key(&WorkerKeys::default(), "subject").is_err(), "a forged signature");

@@ -17,7 +17,7 @@ fn start(desk: &Desk) -> Server {
     Server::start(desk, &["serve", "plugins/frozen-lake.wasm", "--config", "serve.toml", "--listen", "127.0.0.1:0"])
 }
 
-/// The folder of a server that was not used has no episodes, and is no run.
+/// The folder of an unused server has no episodes and is not a run.
 #[test]
 fn a_folder_without_episodes_is_shown_as_what_it_is() {
     let desk = Desk::with_run_file(SMALL_RUN);

@@ -1,4 +1,4 @@
-//! Bodies of requests without a token as they arrive: a connection that waits for a part of one is no request in progress.
+//! Bodies of requests without a token as they arrive: a connection that waits for a part of one can be closed.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ const CONFIG: &str = "config.json";
 /// File of an adapter that PEFT wrote.
 pub const ADAPTER_CONFIG: &str = "adapter_config.json";
 
-/// Refuses the folder of an adapter, which is no model by itself.
+/// Refuses a folder that holds an adapter without a model.
 ///
 /// # Errors
 /// If the folder is one.

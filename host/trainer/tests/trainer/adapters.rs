@@ -73,17 +73,23 @@ async fn adapters_start_without_effect_and_only_they_are_trained() {
     }
 }
 
+/// A trainer that has continued from the checkpoint `1` in a folder as the one that wrote it did.
+async fn resumed(settings: &Settings, root: &Path) -> Trainer {
+    let first = Trainer::create(&smallest(), settings).expect("a model");
+    learn(&first, 0..3, false).await;
+    saved(&first, &root.join("1")).await;
+    let resumed = Trainer::open(&root.join("1"), settings).expect("a checkpoint");
+    assert_eq!(learn(&resumed, 3..6, false).await, learn(&first, 3..6, false).await);
+    assert_eq!(saved(&resumed, &root.join("2")).await, saved(&first, &root.join("3")).await);
+    resumed
+}
+
 #[tokio::test]
 async fn adapters_resume_bit_for_bit_and_others_start_from_the_merged_weights() {
     let root = tempfile::tempdir().expect("a folder");
     let folder = |name: &str| root.path().join(name);
     let settings = adapted(&[Module::QProj, Module::DownProj]);
-    let first = Trainer::create(&smallest(), &settings).expect("a model");
-    learn(&first, 0..3, false).await;
-    saved(&first, &folder("1")).await;
-    let resumed = Trainer::open(&folder("1"), &settings).expect("a checkpoint");
-    assert_eq!(learn(&resumed, 3..6, false).await, learn(&first, 3..6, false).await);
-    assert_eq!(saved(&resumed, &folder("2")).await, saved(&first, &folder("3")).await);
+    let resumed = resumed(&settings, root.path()).await;
     let other = Trainer::open(&folder("1"), &adapted(&[Module::OProj])).expect("the merged model");
     let merged = Trainer::open(&folder("1"), &plain()).expect("the merged model");
     assert_eq!(scored(&other).await, scored(&merged).await);
@@ -98,14 +104,8 @@ async fn adapters_resume_bit_for_bit_and_others_start_from_the_merged_weights() 
 #[tokio::test]
 async fn adapters_of_weights_in_sixteen_bits_resume_bit_for_bit() {
     let root = tempfile::tempdir().expect("a folder");
-    let folder = |name: &str| root.path().join(name);
     let settings = Settings { precision: Precision::Bfloat16, ..adapted(&[Module::QProj, Module::DownProj]) };
-    let first = Trainer::create(&smallest(), &settings).expect("a model");
-    learn(&first, 0..3, false).await;
-    saved(&first, &folder("1")).await;
-    let resumed = Trainer::open(&folder("1"), &settings).expect("a checkpoint");
-    assert_eq!(learn(&resumed, 3..6, false).await, learn(&first, 3..6, false).await);
-    assert_eq!(saved(&resumed, &folder("2")).await, saved(&first, &folder("3")).await);
+    resumed(&settings, root.path()).await;
 }
 
 /// A model that does not learn keeps half as many bytes, and computes the same as one that does.
