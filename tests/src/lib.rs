@@ -1,4 +1,6 @@
-//! Paths of the components that the tests load, and measurements of a whole process.
+//! Paths of the components that the tests load, measurements of a whole process, and messages of the bus.
+
+pub mod bus_messages;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

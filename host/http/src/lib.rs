@@ -24,7 +24,7 @@ pub use body::{BodyError, BodyLimits, read_body};
 pub use client::Client;
 pub use host_name::{HostNames, is_loopback, without_port};
 pub use kept::{Kept, KeptBytes};
-pub use listener::{ConnectionLimits, HandleShare, ListenError, Listener, StallBudget};
+pub use listener::{ConnectionLimits, HandleShare, ListenError, Listener, RequestPace, StallBudget};
 pub use permits::{Permit, Permits};
 pub use server::{Refuse, Server};
 #[cfg(feature = "tls")]

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::routing::get;
-use gymkhana_http::{ConnectionLimits, HostNames, Listener, Server, StallBudget};
+use gymkhana_http::{ConnectionLimits, HostNames, Listener, RequestPace, Server, StallBudget};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
@@ -29,7 +29,7 @@ fn limits() -> ConnectionLimits {
         head_time: FOREVER,
         head_bytes: 8192,
         stall: StallBudget::new(FOREVER, 1 << 20),
-        pace: Duration::ZERO,
+        pace: RequestPace::Unlimited,
     }
 }
 
@@ -152,7 +152,7 @@ async fn bodies_that_do_not_arrive_keep_no_client_waiting() {
 /// A flood leaves the process its time, by connections and by requests of one connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_and_requests_have_a_pace() {
-    let served = serve(ConnectionLimits { pace: SECOND / 50, ..limits() });
+    let served = serve(ConnectionLimits { pace: RequestPace::All(SECOND / 50), ..limits() });
     let since = std::time::Instant::now();
     for _ in 0..5 {
         assert!(ask(served.address, "/").await.ends_with("here\n"));
@@ -163,6 +163,24 @@ async fn connections_and_requests_have_a_pace() {
     let many = format!("{head}\r\n").repeat(9) + &format!("{head}connection: close\r\n\r\n");
     assert_eq!(read(connect(served.address, &many).await).await.matches("here\n").count(), 10);
     assert!(since.elapsed() >= SECOND / 50 * 9, "{:?}", since.elapsed());
+}
+
+/// A flood of refused requests has a pace and does not fill the places.
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_requests_have_a_pace() {
+    let served = serve(ConnectionLimits { pace: RequestPace::Refused(SECOND / 10), ..limits() });
+    let since = std::time::Instant::now();
+    let mut crowd = vec![];
+    for _ in 0..8 {
+        crowd.push(
+            connect(served.address, "GET /secret HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await,
+        );
+    }
+    // All places are taken, but those of the crowd wait.
+    assert!(ask(served.address, "/").await.ends_with("here\n"));
+    let last = crowd.pop().expect("a connection");
+    assert!(read(last).await.starts_with("HTTP/1.1 404"));
+    assert!(since.elapsed() >= SECOND / 10 * 6, "{:?}", since.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, Listener, Server, StallBudget};
+use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, Listener, RequestPace, Server, StallBudget};
 
 use crate::access::{Access, Token};
 use crate::error::PageError;
@@ -20,7 +20,7 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     head_bytes: 32 << 10,
     stall: StallBudget::new(Duration::from_secs(30), 4096),
     // A reader needs some at a time; a flood of strangers takes little of a run's time.
-    pace: Duration::from_millis(2),
+    pace: RequestPace::All(Duration::from_millis(2)),
 };
 
 /// A bound address for a page whose runs may not exist yet.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gymkhana_http::{ConnectionLimits, HandleShare, StallBudget};
+use gymkhana_http::{ConnectionLimits, HandleShare, RequestPace, StallBudget};
 
 /// Limit of a request head in bytes.
 const MAX_HEAD: usize = 64 << 10;
@@ -68,7 +68,7 @@ impl ServerLimits {
             head_time: self.header_timeout,
             head_bytes: MAX_HEAD,
             stall: self.stall(),
-            pace: Duration::ZERO,
+            pace: RequestPace::Unlimited,
         };
         limits.within(HandleShare::Half, 2)
     }

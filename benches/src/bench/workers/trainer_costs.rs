@@ -17,6 +17,7 @@ use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeRecord, Seed};
 use gymkhana_registry::Digest;
 use gymkhana_store::encode_episodes;
+use gymkhana_tests::bus_messages::{Key, owner_parts};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -69,6 +70,7 @@ pub struct Cost {
 pub struct Trainer {
     process: Process,
     client: Client,
+    key: Key,
     description: Value,
     run: String,
     job: u64,
@@ -99,16 +101,16 @@ impl Trainer {
         let jobs: Consumer<pull::Config> = queue.get_consumer(&consumer).await.map_err(anyhow::Error::from_boxed)?;
         let mut batch = jobs.batch().max_messages(1).expires(Duration::from_secs(30)).messages().await?;
         let job = batch.next().await.context("the run has no job")?.map_err(anyhow::Error::from_boxed)?;
-        let job: Value = serde_json::from_slice(&job.payload)?;
+        let job: Value = serde_json::from_slice(owner_parts(&job.payload).1)?;
         let job = job["number"].as_u64().context("a job has a number")?;
-        Ok(Self { process, client, description, run, job, next: 0, _bus: bus })
+        Ok(Self { process, client, key: Key::new(), description, run, job, next: 0, _bus: bus })
     }
 
     /// Calls with prompts of this many tokens, `at_once` at a time.
     pub async fn calls(&mut self, tokens: usize, at_once: usize, count: usize) -> Result<Cost> {
         let subject = format!("gymkhana.{}.policy.{}", self.run, epoch(&self.description)?);
         let each = count / at_once;
-        let messages = (0..each * at_once).map(|_| self.call(tokens)).collect::<Result<Vec<Bytes>>>()?;
+        let messages = (0..each * at_once).map(|_| self.call(&subject, tokens)).collect::<Result<Vec<Bytes>>>()?;
         let bytes = messages[0].len() as f64;
         let (rate, cpu) = self.measured(&subject, &messages, at_once, |answer| answer.first() == Some(&FAILED)).await?;
         Ok(Cost { rate, cpu, bytes })
@@ -126,8 +128,7 @@ impl Trainer {
             "object": null,
         })
         .to_string();
-        let message = Bytes::from([&(header.len() as u32).to_le_bytes()[..], header.as_bytes(), &records].concat());
-        let messages = vec![message; count];
+        let messages = vec![Bytes::from(self.key.message(&subject, &header, &records)); count];
         let (rate, cpu) = self.measured(&subject, &messages, at_once, |answer| answer == b"\"not-wanted\"").await?;
         Ok(Cost { rate, cpu, bytes: records.len() as f64 })
     }
@@ -145,7 +146,8 @@ impl Trainer {
             for message in part {
                 let request = Request::new().payload(message.clone()).timeout(Some(PATIENCE));
                 let answer = self.client.send_request(subject.to_owned(), request).await?;
-                ensure!(is_expected(&answer.payload), "the trainer gave another answer: {:?}", answer.payload);
+                let (_, answer) = owner_parts(&answer.payload);
+                ensure!(is_expected(answer), "the trainer gave another answer: {answer:?}");
             }
             Ok(())
         });
@@ -154,7 +156,7 @@ impl Trainer {
         Ok((count / seconds, (processor_seconds(self.process.id())? - before) / count))
     }
 
-    fn call(&mut self, tokens: usize) -> Result<Bytes> {
+    fn call(&mut self, subject: &str, tokens: usize) -> Result<Bytes> {
         self.next += 1;
         let request = PolicyRequest::Generate {
             // A group has some conversations, each with several calls.
@@ -168,7 +170,7 @@ impl Trainer {
             seed: Seed(self.next),
         };
         let call = PolicyCall { worker: "bench", job: self.job, delivery: 1, call: self.next, seat: 0, request };
-        Ok(postcard::to_allocvec(&call)?.into())
+        Ok(self.key.message(subject, "null", &postcard::to_allocvec(&call)?).into())
     }
 }
 

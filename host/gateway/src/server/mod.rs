@@ -11,7 +11,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, ListenError, Listener, Server, StallBudget};
+use gymkhana_http::{
+    ConnectionLimits, HandleShare, HostNames, ListenError, Listener, RequestPace, Server, StallBudget,
+};
 use gymkhana_keeper::Keeper;
 use gymkhana_record::Function;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -32,7 +34,7 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     head_time: Duration::from_secs(75),
     head_bytes: 64 << 10,
     stall: StallBudget::new(Duration::from_secs(75), 4096),
-    pace: Duration::ZERO,
+    pace: RequestPace::Refused(Duration::from_millis(2)),
 };
 
 /// The server cannot be started.

@@ -35,13 +35,14 @@ pub(crate) struct Connection {
     server: Server,
     limits: ConnectionLimits,
     pace: Arc<Pace>,
+    refused: Pace,
     /// Becomes true when the server ends.
     ending: watch::Receiver<bool>,
 }
 
 impl Connection {
     pub fn new(server: Server, limits: ConnectionLimits, pace: Arc<Pace>, ending: watch::Receiver<bool>) -> Self {
-        Self { server, limits, pace, ending }
+        Self { server, limits, pace, refused: Pace::of_refused(limits.pace), ending }
     }
 
     /// Serves a connection to its end. Its errors affect this client alone.
@@ -115,6 +116,12 @@ impl Connection {
                 response
             }
         };
+        if is_refusal(response.status()) {
+            // The client waits, but not in the place of another one.
+            drop(busy);
+            self.refused.keep().await;
+            return Ok(response);
+        }
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             // A WebSocket is busy until it closes.
             busy.is_over = false;
@@ -138,6 +145,10 @@ fn refusal(wrong: WrongHost) -> (StatusCode, &'static str) {
             (StatusCode::FORBIDDEN, "the request's `Host` is not this machine\nhint: use the address that was printed")
         }
     }
+}
+
+fn is_refusal(status: StatusCode) -> bool {
+    [StatusCode::BAD_REQUEST, StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::NOT_FOUND].contains(&status)
 }
 
 /// A request in progress.

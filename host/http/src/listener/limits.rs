@@ -19,8 +19,20 @@ pub struct ConnectionLimits {
     pub head_bytes: usize,
     /// Budget of a client that does not take its answer.
     pub stall: StallBudget,
-    /// Least time between two connections or requests, so that a flood leaves the process its time; zero for none.
-    pub pace: Duration,
+    /// Which requests a flood cannot make faster than at a pace.
+    pub pace: RequestPace,
+}
+
+/// A pace of requests, so that a flood of them leaves the process its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestPace {
+    /// None.
+    Unlimited,
+    /// Least time between two connections or requests.
+    All(Duration),
+    /// Least time between two requests that are answered with 400, 401, 403 or 404. Their connections close first when
+    /// others need room.
+    Refused(Duration),
 }
 
 impl ConnectionLimits {

@@ -21,7 +21,7 @@ use crate::address::{Peer, network_of};
 use crate::server::Server;
 use connection::Connection;
 pub use handles::HandleShare;
-pub use limits::ConnectionLimits;
+pub use limits::{ConnectionLimits, RequestPace};
 use pace::Pace;
 use places::Places;
 pub use stall::StallBudget;
@@ -74,7 +74,7 @@ impl Listener {
     pub async fn serve(self, server: Server, limits: ConnectionLimits, stop: impl Future<Output = ()>) {
         let (ends, ending) = watch::channel(false);
         let places = Places::new(limits.all, limits.per_network);
-        let pace = Arc::new(Pace::new(limits.pace));
+        let pace = Arc::new(Pace::of_all(limits.pace));
         let connection = Arc::new(Connection::new(server, limits, Arc::clone(&pace), ending));
         let mut connections = JoinSet::new();
         let mut stop = std::pin::pin!(stop);

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+use super::limits::RequestPace;
+
 /// Times at which connections are accepted and requests answered.
 pub(super) struct Pace {
     step: Duration,
@@ -13,8 +15,18 @@ pub(super) struct Pace {
 }
 
 impl Pace {
+    /// The pace of all connections and requests.
+    pub(super) fn of_all(pace: RequestPace) -> Self {
+        Self::new(if let RequestPace::All(step) = pace { step } else { Duration::ZERO })
+    }
+
+    /// The pace of refused requests.
+    pub(super) fn of_refused(pace: RequestPace) -> Self {
+        Self::new(if let RequestPace::Refused(step) = pace { step } else { Duration::ZERO })
+    }
+
     /// One at a time, each `step` after the one before; zero for no pace.
-    pub(super) fn new(step: Duration) -> Self {
+    fn new(step: Duration) -> Self {
         Self { step, next: Mutex::new(Instant::now()) }
     }
 

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, Server, StallBudget};
+use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, RequestPace, Server, StallBudget};
 
 use super::{ReadState, exposition};
 use gymkhana_orchestration::{Classify, RunResult};
@@ -25,7 +25,7 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     head_bytes: 8 << 10,
     stall: StallBudget::new(TIMEOUT, 4096),
     // A reader needs some at a time; a flood of strangers takes little of a run's time.
-    pace: Duration::from_millis(2),
+    pace: RequestPace::All(Duration::from_millis(2)),
 };
 
 /// A bound port, before it is served.

@@ -3,13 +3,14 @@
 mod environment;
 mod options;
 mod published;
+mod variants;
 
-use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use gymkhana_config::RunFile;
 use gymkhana_driver::ToolSet;
+use gymkhana_http::Client;
 use gymkhana_nearest::did_you_mean;
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
 use gymkhana_orchestration::plugins::{self, PluginFile, bind_all};
@@ -25,9 +26,7 @@ use crate::error::{ErrorKind, ServeError};
 pub use environment::{PluginFacts, ServedEnvironment};
 pub use options::named_values;
 pub use published::SERVE_FILE;
-
-/// Environments with other options than those of the configuration that a server keeps.
-const MAX_VARIANTS: usize = 64;
+use variants::Variants;
 
 /// The plugins of a server.
 pub struct Catalog {
@@ -35,8 +34,7 @@ pub struct Catalog {
     environments: Vec<Arc<ServedEnvironment>>,
     /// The tools without an environment, for tool sessions; `None` if the server has no tools.
     tools_only: Option<Arc<ServedEnvironment>>,
-    /// Environments with other options, by their folder's name.
-    variants: RwLock<HashMap<String, Arc<ServedEnvironment>>>,
+    variants: Variants,
     /// The plugins' files, for the folders of records.
     files: Vec<PluginFile>,
     /// The assets of the plugins, for the folders of records.
@@ -86,7 +84,7 @@ impl Catalog {
         let mut catalog = Self {
             environments: vec![],
             tools_only: None,
-            variants: RwLock::default(),
+            variants: Variants::new(config.as_ref().map_or(1, |config| config.clients.len())),
             files,
             assets,
             sandbox,
@@ -162,7 +160,7 @@ impl Catalog {
         }
     }
 
-    /// The same environment with other options, which it keeps.
+    /// The same environment with other options, for a session of this client; it is kept as long as sessions use it.
     ///
     /// # Errors
     /// If the plugin does not know or refuses an option, or too many different options are in use.
@@ -170,42 +168,23 @@ impl Catalog {
         &self,
         environment: &Arc<ServedEnvironment>,
         options: Vec<NamedValue>,
+        client: Option<&Client>,
     ) -> Result<Arc<ServedEnvironment>, ServeError> {
         let options = options::checked(environment, options)?;
         if options.is_empty() {
             return Ok(Arc::clone(environment));
         }
-        let key = environment.variant_key(&options);
-        let find = || self.variants.read().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        if let Some(known) = find() {
-            return Ok(known);
+        let folder = environment.variant_key(&options);
+        match self.variants.find(&folder) {
+            Some(known) => Ok(known),
+            None => self.variants.add(environment.with_options(&folder, options).await?, client),
         }
-        let made = Arc::new(environment.with_options(&key, options).await?);
-        let mut variants = self.variants.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = variants.get(&key) {
-            return Ok(Arc::clone(known));
-        }
-        if variants.len() >= MAX_VARIANTS {
-            // Those of no session make room.
-            variants.retain(|_, served| Arc::strong_count(served) > 1);
-        }
-        if variants.len() >= MAX_VARIANTS {
-            let message = format!(
-                "environment `{}` cannot be opened: {MAX_VARIANTS} different sets of options are in use\nhint: use one \
-                 of them, or serve the environment with other options in its configuration",
-                environment.name()
-            );
-            return Err(ServeError::host(ErrorKind::Full, message));
-        }
-        variants.insert(key, Arc::clone(&made));
-        Ok(made)
     }
 
     /// Whether an environment in use has its records in this folder.
     pub(crate) fn holds_folder(&self, folder: &str) -> bool {
         let is = |served: &Arc<ServedEnvironment>| served.folder() == folder;
-        self.environments.iter().chain(&self.tools_only).any(is)
-            || self.variants.read().unwrap_or_else(PoisonError::into_inner).values().any(is)
+        self.environments.iter().chain(&self.tools_only).any(is) || self.variants.holds_folder(folder)
     }
 
     /// The tools as the environment of tool sessions.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gymkhana_http::{ConnectionLimits, HandleShare, StallBudget};
+use gymkhana_http::{ConnectionLimits, HandleShare, RequestPace, StallBudget};
 use gymkhana_orchestration::RunResult;
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +77,7 @@ impl ListenSection {
             head_time: self.client_time(),
             head_bytes: MAX_HEAD,
             stall: StallBudget::new(self.client_time(), MIN_BYTES_PER_SECOND),
-            pace: Duration::ZERO,
+            pace: RequestPace::Unlimited,
         };
         limits.within(HandleShare::Half, 1)
     }

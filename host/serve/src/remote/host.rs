@@ -248,7 +248,7 @@ impl EpisodeHost {
             None => self.catalog.tools_only().cloned(),
             Some(name) => {
                 let environment = self.catalog.environment(Some(name))?;
-                self.catalog.with_options(environment, origin.options.clone()).await
+                self.catalog.with_options(environment, origin.options.clone(), None).await
             }
         }
     }

@@ -109,7 +109,7 @@ impl SessionTable {
     /// shutting down.
     pub async fn open(&self, client: &Client, door: Door, what: OpenSession) -> Result<Session, ServeError> {
         match &what {
-            OpenSession::Environment { .. } => self.enter(client, door, self.served(what).await?),
+            OpenSession::Environment { .. } => self.enter(client, door, self.served(client, what).await?),
             OpenSession::Tools { .. } => Ok(self.begin(client, door, what, Begin::default()).await?.0),
         }
     }
@@ -129,7 +129,7 @@ impl SessionTable {
             OpenSession::Environment { .. } => begin.seed,
             OpenSession::Tools { seed } => begin.seed.or(*seed),
         };
-        let session = self.enter(client, door, self.served(what).await?)?;
+        let session = self.enter(client, door, self.served(client, what).await?)?;
         match session.reset(Begin { seed, ..begin }).await {
             Ok(opened) => Ok((session, opened)),
             Err(error) => {
@@ -141,11 +141,11 @@ impl SessionTable {
     }
 
     /// The environment that a session plays.
-    async fn served(&self, what: OpenSession) -> Result<Arc<ServedEnvironment>, ServeError> {
+    async fn served(&self, client: &Client, what: OpenSession) -> Result<Arc<ServedEnvironment>, ServeError> {
         let catalog = self.catalog();
         match what {
             OpenSession::Environment { name, options } => {
-                catalog.with_options(catalog.environment(name.as_deref())?, options).await
+                catalog.with_options(catalog.environment(name.as_deref())?, options, Some(client)).await
             }
             OpenSession::Tools { .. } => catalog.tools_only().cloned(),
         }

@@ -8,7 +8,7 @@ use gymkhana_serve::error::{ErrorKind, Owner};
 use gymkhana_serve::session::{Action, Begin, OpenSession};
 use serde_json::json;
 
-use crate::common::{head, post, request, serve, verltool_body};
+use crate::common::{clients, head, post, request, serve, verltool_body};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn malformed_requests_are_answered_in_verltools_form() {
@@ -58,14 +58,7 @@ async fn slow_clients_are_ended_and_others_served() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_keep_clients_apart() {
-    // The variables are this test's own; no other thread reads or sets them.
-    unsafe {
-        std::env::set_var("GYMKHANA_TEST_TOKEN_A", "aaaaaaaaaaaaaaaa");
-        std::env::set_var("GYMKHANA_TEST_TOKEN_B", "bbbbbbbbbbbbbbbb");
-    }
-    let config =
-        "[clients.a]\ntoken_env = \"GYMKHANA_TEST_TOKEN_A\"\n[clients.b]\ntoken_env = \"GYMKHANA_TEST_TOKEN_B\"\n";
-    let served = serve(&["calculator"], config).await;
+    let served = serve(&["calculator"], &clients(&["a", "b"])).await;
     let body = verltool_body("same id", "<calculator>1</calculator>", json!({}));
     let with = |more: &str| head("POST", "/get_observation", body.len(), more);
     for wrong in ["", "authorization: Bearer cccccccccccccccc\r\n", "authorization: Basic YTphYWFh\r\n"] {

@@ -9,7 +9,7 @@ use gymkhana_serve::error::{ErrorKind, Owner};
 use gymkhana_serve::session::{Action, Begin, OpenSession, Session, SessionTable};
 use serde_json::json;
 
-use crate::common::serve;
+use crate::common::{clients, serve};
 
 async fn lake(sessions: &SessionTable, seed: u64) -> Session {
     let what = OpenSession::Environment { name: None, options: vec![] };
@@ -129,10 +129,38 @@ async fn options_of_closed_sessions_make_room() {
         held.push(open(number).await.unwrap());
     }
     let full = open(300).await.err().unwrap();
-    assert!(full.kind == ErrorKind::Full && full.message.contains("different sets of options are in use"), "{full}");
+    assert!(
+        full.kind == ErrorKind::Full && full.message.contains("of all clients use 64 different sets of options"),
+        "{full}"
+    );
     open(200).await.unwrap();
     held.pop().unwrap().close().await.unwrap();
     open(300).await.unwrap();
+    served.stop().await;
+}
+
+/// A client whose open sessions use as many sets of options as one of several clients may leaves some to the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn options_of_a_client_are_bounded() {
+    let config = format!("[sandbox]\ninstances = 200\n{}", clients(&["e", "f"]));
+    let served = serve(&["long-reader"], &config).await;
+    let open = async |client: &str, number: i64| {
+        let options = vec![NamedValue { name: "memory-chars".to_owned(), value: Value::Integer(100 + number) }];
+        let what = OpenSession::Environment { name: None, options };
+        served.sessions.open(&Client::new(client), Door::Ors, what).await
+    };
+    let mut held = vec![];
+    for number in 0..48 {
+        held.push(open("e", number).await.unwrap());
+    }
+    let full = open("e", 48).await.err().unwrap();
+    assert!(full.message.contains("of client `e` use 48 different sets of options"), "{full}");
+    open("e", 0).await.unwrap();
+    for number in 48..64 {
+        held.push(open("f", number).await.unwrap());
+    }
+    let full = open("f", 64).await.err().unwrap();
+    assert!(full.message.contains("of all clients use 64 different sets of options"), "{full}");
     served.stop().await;
 }
 

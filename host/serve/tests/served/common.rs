@@ -137,3 +137,14 @@ pub async fn request(address: SocketAddr, head: &str, body: &[u8]) -> (u16, Json
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     (status, serde_json::from_str(body).unwrap_or_else(|_| Json::from(body)))
 }
+
+/// Settings with a client of each letter, whose token is the letter sixteen times. No other test may use the letters.
+pub fn clients(letters: &[&str]) -> String {
+    let section = |letter: &&str| {
+        let variable = format!("GYMKHANA_TEST_TOKEN_{}", letter.to_uppercase());
+        // The variable is this test's own; no other thread reads or sets it.
+        unsafe { std::env::set_var(&variable, letter.repeat(16)) };
+        format!("[clients.{letter}]\ntoken_env = \"{variable}\"\n")
+    };
+    letters.iter().map(section).collect()
+}

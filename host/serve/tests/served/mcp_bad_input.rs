@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::common::{head, mcp, mcp_head, post, request, serve};
+use crate::common::{clients, head, mcp, mcp_head, post, request, serve};
 
 const AT: &str = "/handles/mcp";
 
@@ -91,14 +91,7 @@ async fn mistakes_of_agents_are_results_and_name_them() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_belongs_to_its_client() {
-    // The variables are this test's own; no other thread reads or sets them.
-    unsafe {
-        std::env::set_var("GYMKHANA_TEST_TOKEN_C", "cccccccccccccccc");
-        std::env::set_var("GYMKHANA_TEST_TOKEN_D", "dddddddddddddddd");
-    }
-    let config =
-        "[clients.c]\ntoken_env = \"GYMKHANA_TEST_TOKEN_C\"\n[clients.d]\ntoken_env = \"GYMKHANA_TEST_TOKEN_D\"\n";
-    let served = serve(&["calculator"], config).await;
+    let served = serve(&["calculator"], &clients(&["c", "d"])).await;
     let token = |letter: &str| format!("authorization: Bearer {}\r\n", letter.repeat(16));
     let body = "{}";
     let (_, opened) = request(served.address, &head("POST", "/mcp/episodes", 2, &token("c")), body.as_bytes()).await;

@@ -5,48 +5,13 @@ use std::time::{Duration, Instant};
 use async_nats::jetstream::{self, Context};
 use futures::StreamExt;
 use gymkhana_registry::Digest;
-use nkeys::KeyPair;
+use gymkhana_tests::bus_messages::{Key, read_reply};
 use serde_json::{Value, json};
 
 use crate::common::bus::Bus;
 
 /// Longest time until a run is on the bus.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A key of a program on the bus, with the signatures of its protocol.
-pub struct Key(KeyPair);
-
-impl Key {
-    pub fn new() -> Self {
-        Self(KeyPair::new_user())
-    }
-
-    /// A signed message to this subject.
-    pub fn message(&self, subject: &str, header: &str, body: &[u8]) -> Vec<u8> {
-        let digest = Digest::of(body).to_string();
-        let signed = format!("gymkhana message 2\n{subject}\n{header}\n{digest}");
-        let signature = self.0.sign(signed.as_bytes()).expect("a key that signs");
-        let key = self.0.public_key();
-        let (length, key) = ((header.len() as u32).to_le_bytes(), [&[key.len() as u8], key.as_bytes()].concat());
-        [&length[..], header.as_bytes(), &key, &signature, body].concat()
-    }
-}
-
-/// The body of a reply to this question, which the owner of the description signed.
-pub fn read_reply(description: &Value, question: &[u8], reply: &[u8]) -> Vec<u8> {
-    let key = KeyPair::from_public_key(description["key"].as_str().expect("a text")).expect("a public key");
-    let (signature, body) = reply.split_at(64);
-    let signed = format!("gymkhana statement 1\n{}\n{}", Digest::of(question), Digest::of(body));
-    key.verify(signed.as_bytes(), signature).expect("a reply of the owner to this question");
-    body.to_vec()
-}
-
-/// The parts of a signed message: header and body.
-pub fn parts(message: &[u8]) -> (&[u8], &[u8]) {
-    let (length, rest) = message.split_at(4);
-    let (header, rest) = rest.split_at(u32::from_le_bytes(length.try_into().expect("four")) as usize);
-    (header, &rest[1 + usize::from(rest[0]) + 64..])
-}
 
 /// A run on the bus.
 pub struct Client {

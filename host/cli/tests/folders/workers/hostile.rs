@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 use async_nats::jetstream::consumer::pull;
 use futures::StreamExt;
 use gymkhana_registry::Digest;
+use gymkhana_tests::bus_messages::parts;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use super::client::{Client, parts};
+use super::client::Client;
 use super::{desk, figure, run, undisturbed, worker};
 use crate::common::bus::Bus;
 use crate::common::killed::{Signalled, assert_each_stored_once};

@@ -2,10 +2,10 @@
 
 use futures::StreamExt;
 use gymkhana_registry::Digest;
+use gymkhana_tests::bus_messages::{Key, parts, read_reply};
 use serde_json::{Value as Json, json};
 use tokio::runtime::Runtime;
 
-use super::client::{Key, parts, read_reply};
 use super::sessions::{LAKE, LAKE_FILE, front, stop, turn, wait_for, worker};
 use crate::common::Desk;
 use crate::common::bus::Bus;
