@@ -104,10 +104,6 @@ impl Hooks for Transcriber {
     }
 }
 
-fn seeds(seed: Seed) -> EpisodeSeeds {
-    EpisodeSeeds { environment: seed, tools: seed }
-}
-
 impl Driver {
     /// Begins. Returns also everything that the plugin returned.
     pub(crate) async fn begin(
@@ -123,7 +119,7 @@ impl Driver {
                     environment: &BoundPlugin { plugin: plugin.clone(), options: options.to_vec() },
                     tools: &Arc::default(),
                     task: task.clone(),
-                    seeds: seeds(seed),
+                    seeds: EpisodeSeeds::same(seed),
                     overrides: Arc::default(),
                     max_bytes: DEFAULT_EPISODE_BYTES,
                 };
@@ -239,7 +235,7 @@ impl Driver {
     pub(crate) async fn restore(saved: &Saved, seed: Seed) -> Result<Self, CallError> {
         let live = match &saved.state {
             SavedState::Episode { snapshot, data } => {
-                Live::Episode(Box::new(Episode::restore(snapshot, (**data).clone(), seeds(seed)).await?))
+                Live::Episode(Box::new(Episode::restore(snapshot, (**data).clone(), EpisodeSeeds::same(seed)).await?))
             }
             SavedState::Session { snapshot, plugin, functions } => {
                 let session = Box::new(ToolSession::restore(plugin, snapshot, seed).await?);

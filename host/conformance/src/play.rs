@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use gymkhana_driver::{
-    BoundPlugin, DEFAULT_EPISODE_BYTES, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, ORACLE_TURNS, Tool, ToolSet,
+    BoundPlugin, DEFAULT_EPISODE_BYTES, DescribedEnvironment, Episode, EpisodeSeeds, NoHooks, ORACLE_TURNS, Tool,
+    ToolSet,
 };
 use gymkhana_record::{Call, CallSite, Ending, Failure, FailureKind, Function, NamedValue, Seed, Stream, TaskRef};
 use gymkhana_sandbox::{Advice, CallError, EnvironmentEpisode, OptionalInterface, Plugin, ToolSession};
@@ -72,22 +73,15 @@ async fn begin(
     seed: Seed,
     place: &str,
 ) -> Result<Episode, Stop> {
-    let seats = environment.0.environment_info().await.during("`describe` of the environment")?.seats.len();
     let mut set = ToolSet::default();
     for tool in tools {
         let during = format!("the tool `{}` beside {place}", tool.0.name());
         let tool = Tool::describe(bound(*tool)).await.during(during)?;
         set.add(tool).map_err(|error| stop(error, "give only one of them with --with"))?;
     }
-    let setup = EpisodeSetup {
-        environment: &bound(environment),
-        tools: &Arc::new(set),
-        task: task.clone(),
-        seeds: EpisodeSeeds { environment: seed, tools: seed },
-        overrides: Arc::default(),
-        max_bytes: DEFAULT_EPISODE_BYTES,
-    };
-    let opened = Episode::open(setup, seats, &[], &mut NoHooks).await;
+    let environment = DescribedEnvironment::describe(bound(environment), Arc::new(set)).await;
+    let environment = environment.during("`describe` of the environment")?;
+    let opened = environment.open(task.clone(), EpisodeSeeds::same(seed), DEFAULT_EPISODE_BYTES).await;
     let opened = opened.map_err(|failed| CallError::from(failed.failure));
     let episode = opened.during(format!("the start of {place}"))?;
     // A set-up that a tool cannot read is a defect, also if the oracle does not call the tool.

@@ -58,9 +58,12 @@ pub struct EpisodeData {
 /// Sizes of an episode's transcript, rewards, failures and outbound calls.
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
-    turns: usize,
-    steps: usize,
-    failures: usize,
+    /// Turns of the transcript.
+    pub turns: usize,
+    /// Steps of the environment, each with a reward of every seat.
+    pub steps: usize,
+    /// Failures.
+    pub failures: usize,
     exchanges: usize,
 }
 

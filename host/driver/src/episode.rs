@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gymkhana_record::{
-    Boundary, Call, CallCost, CallSite, Content, Exchange, Failure, FailureKind, Function, LogEntry, NamedValue,
+    Boundary, CallCost, CallSite, Content, Exchange, Failure, FailureKind, Function, LogEntry, NamedValue,
     SeatFunctions, SeatRewards, Seed, TaskRef, Turn, stored_bytes,
 };
 use gymkhana_sandbox::{Advice, CallError, CallFuture, EnvironmentEpisode, OptionalInterface};
@@ -26,6 +26,20 @@ pub struct EpisodeSeeds {
     pub environment: Seed,
     /// Root of the seeds of the tools.
     pub tools: Seed,
+}
+
+impl EpisodeSeeds {
+    /// Seeds of an episode with this seed, as runs derive them.
+    #[must_use]
+    pub fn of(seed: Seed) -> Self {
+        Self { environment: seed.child("environment"), tools: seed.child("tool") }
+    }
+
+    /// The same seed for all plugins, as trials use it.
+    #[must_use]
+    pub fn same(seed: Seed) -> Self {
+        Self { environment: seed, tools: seed }
+    }
 }
 
 /// Inputs of a new episode.
@@ -205,14 +219,6 @@ impl Episode {
         drop(timer);
         self.account(&CallSite::Advise, Some(self.data.seat));
         advice.map_err(|error| self.failure(CallSite::Advise, error))
-    }
-
-    /// The first call of an oracle's advice that names a function which the seat to move does not have.
-    #[must_use]
-    pub fn unknown_call<'a>(&self, advice: &'a Advice) -> Option<&'a Call> {
-        let Advice::Calls(calls) = advice else { return None };
-        let functions = self.data.functions(self.data.seat);
-        calls.iter().find(|call| !functions.iter().any(|function| function.name == call.name))
     }
 
     /// Reads the environment through an optional interface; `None` if the environment does not offer it. The failure is

@@ -11,6 +11,7 @@ mod episode;
 mod finish;
 mod hooks;
 mod limits;
+mod oracle;
 mod overrides;
 mod recorder;
 mod saved;
@@ -20,18 +21,20 @@ mod tools;
 mod turn;
 
 pub use backend::{BackendError, EpisodeBackend, EpisodePlace, PlacedEpisode, perform};
-/// Turns in which an oracle should end a task, after which trials leave it.
-pub const ORACLE_TURNS: u32 = 300;
-
 pub use data::{EpisodeData, Extent};
 pub use episode::{Episode, EpisodeSeeds, EpisodeSetup, StartFailure};
 pub use hooks::{Hooks, NoHooks, TimedCall};
 pub use limits::budget::{ByteBudget, DEFAULT_EPISODE_BYTES};
 pub use limits::log::{EpisodeLog, LogRecorder};
+pub use oracle::ORACLE_TURNS;
 pub use overrides::CallOverrides;
 pub use recorder::{ExchangeRecorder, RecordedExchanges, ToolCaller, with_recorder};
 pub use saved::episode::{SavedEpisode, SavedPlugins};
 pub use saved::session::NotSaved;
+pub use session::{
+    DescribedEnvironment, EpisodeSequence, EpisodeSession, LiveEpisode, NextEpisode, SessionError, TaskError,
+    TurnResult, UnknownOption, check_options,
+};
 pub use snapshot::EpisodeSnapshot;
 pub use tools::reward_tools::RewardTools;
 pub use tools::tool_set::{BoundPlugin, SameFunction, Tool, ToolSet, UnknownTool, unsandboxed};

@@ -12,7 +12,7 @@ use tracing::{Instrument, info_span};
 
 use crate::episode::{Episode, milliseconds};
 use crate::hooks::{Hooks, TimedCall};
-use crate::session::ToolAnswer;
+use crate::tools::session::ToolAnswer;
 
 /// Text and calls of a seat in one turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

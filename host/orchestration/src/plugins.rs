@@ -8,7 +8,7 @@ use gymkhana_registry::{
     Capability, ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, PluginFileError, PluginName, read_manifest,
     read_plugin_file,
 };
-use gymkhana_rollout::{BoundPlugin, BoundReward, PluginSet, PluginSetError, UnknownTool};
+use gymkhana_rollout::{BoundPlugin, BoundReward, PluginSet, UnknownTool};
 use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig};
 use gymkhana_store::RunReader;
 
@@ -235,7 +235,7 @@ pub(crate) async fn bind_set(
         Ok(BoundReward { bound: bind(plugin, &section.options)?, term })
     });
     let (tools, rewards) = (tools.collect::<RunResult<_>>()?, rewards.collect::<RunResult<_>>()?);
-    let set = PluginSet::assemble(environment, tools, rewards).await.map_err(with_nearest_option).user_error()?;
+    let set = PluginSet::assemble(environment, tools, rewards).await.user_error()?;
     with_rewards_of_seats(with_tools_of_seats(set, file)?, file)
 }
 
@@ -304,15 +304,6 @@ fn with_sharing(file: &RunFile, plugin: Plugin) -> RunResult<Plugin> {
             .with_hint("remove it"));
     }
     Ok(plugin.shared_by(file.sandbox.shared_episodes))
-}
-
-fn with_nearest_option(error: PluginSetError) -> anyhow::Error {
-    match &error {
-        PluginSetError::UnknownOption { option, known, .. } => {
-            anyhow::anyhow!("{error}{}", did_you_mean(option, known.iter().map(String::as_str)))
-        }
-        _ => error.into(),
-    }
 }
 
 fn bind(plugin: Plugin, options: &gymkhana_config::Options) -> RunResult<BoundPlugin> {

@@ -1,5 +1,6 @@
 //! Failures of the package's functions, and the Python exceptions that they become.
 
+use gymkhana_driver::{SessionError, TaskError, UnknownOption};
 use gymkhana_orchestration::{Classify, RunError};
 use gymkhana_record::{Failure, FailureKind};
 use gymkhana_sandbox::CallError;
@@ -13,6 +14,12 @@ const MODULE: &str = "gymkhana_rl.errors";
 
 /// Separator between a message and its hint.
 const HINT: &str = "\nhint: ";
+
+/// Error of a step before the first episode.
+const NOT_BEGUN: &str = "the episode cannot go on: it has not begun\nhint: call reset()";
+
+/// Error of a step after the end.
+const OVER: &str = "the episode cannot go on: it has ended\nhint: call reset() for the next one";
 
 /// Why a function failed.
 #[derive(Debug)]
@@ -76,6 +83,37 @@ impl From<PluginFailure> for Fault {
 impl From<Failure> for Fault {
     fn from(failure: Failure) -> Self {
         Self::Plugin(failure.into())
+    }
+}
+
+impl From<SessionError> for Fault {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::NotBegun => Self::Ended(NOT_BEGUN),
+            SessionError::Over => Self::Ended(OVER),
+            SessionError::Task(_) | SessionError::NotCopied | SessionError::OtherTools(_) => {
+                Self::Option(error.to_string())
+            }
+            SessionError::Unsupported { ref at, .. } => {
+                let plugin = at.plugin().unwrap_or_default().to_owned();
+                PluginFailure { plugin, kind: FailureKind::Refused, message: error.to_string() }.into()
+            }
+            SessionError::NotStarted(failed) => failed.failure.into(),
+            SessionError::Failed(failure) => failure.into(),
+            SessionError::Call { plugin, error } => PluginFailure::of(&plugin, error).into(),
+        }
+    }
+}
+
+impl From<TaskError> for Fault {
+    fn from(error: TaskError) -> Self {
+        Self::Option(error.to_string())
+    }
+}
+
+impl From<UnknownOption> for Fault {
+    fn from(error: UnknownOption) -> Self {
+        Self::Option(error.to_string())
     }
 }
 

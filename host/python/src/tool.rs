@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gymkhana_driver::{BoundPlugin, RewardTools, Tool, ToolCaller, ToolSet};
+use gymkhana_driver::{BoundPlugin, RewardTools, Tool, ToolCaller, ToolSet, check_options};
 use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{Call, FailureKind, Function, NamedValue, Reply, Seed, text_of};
 use gymkhana_registry::Kind;
@@ -16,10 +16,9 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 use crate::asynchronous::in_thread;
 use crate::convert::from_named;
 use crate::environment::action::arguments_text;
+use crate::environment::described::check_kind;
 use crate::environment::env::schemas;
-use crate::environment::spec::check_kind;
 use crate::errors::{Fault, PluginFailure};
-use crate::options;
 use crate::plugin::handle::PyPlugin;
 use crate::process::Owned;
 use crate::runtime::host;
@@ -58,7 +57,7 @@ impl PyTool {
             host.block_on(async {
                 let failed = |error| PluginFailure::of(loaded.name(), error);
                 let info = loaded.tool_info().await.map_err(failed)?;
-                let options = options::checked(loaded.name(), options, &info.options)?;
+                let options = check_options(loaded.name(), options, &info.options)?;
                 let bound = BoundPlugin { plugin: loaded.clone(), options };
                 let described = Tool::describe(bound.clone()).await.map_err(failed)?;
                 let functions = described.functions.clone();

@@ -37,7 +37,7 @@ pub use episode::seat_rules::SeatRules;
 pub use episode::state::{Actor, EpisodePlan, SeatPlayer};
 pub use episode::trial::NoPrompt;
 pub use group_plan::{Branch, GroupPlan, Guided, Oversample, PlanError, Prefixes, Probe, SamplingPlan, Selection};
-pub use gymkhana_driver::{BoundPlugin, DEFAULT_EPISODE_BYTES, UnknownTool};
+pub use gymkhana_driver::{BoundPlugin, DEFAULT_EPISODE_BYTES, TaskError, UnknownTool};
 pub use metrics::{Buckets, RestartReason, RolloutMetrics, Timer, WaitKind};
 pub use plugins::{BoundReward, PluginSet, PluginSetError, RefusedOption};
 pub use replay::agent_play::AgentPlay;

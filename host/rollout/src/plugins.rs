@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::{BoundPlugin, SameFunction, Tool, ToolSet, UnknownTool, unsandboxed};
+use gymkhana_driver::{BoundPlugin, SameFunction, Tool, ToolSet, UnknownOption, UnknownTool, unsandboxed};
 use gymkhana_record::{FailureKind, NamedValue, Seed, Value};
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{CallError, EnvironmentInfo, OptionInfo, Plugin, RewardInfo, score};
 
-use crate::listing::listed;
 use crate::reward::{Catalog, RewardSum, RewardTerm, RuleError};
 
 /// A reward and its weight and gate.
@@ -65,15 +64,8 @@ pub enum PluginSetError {
     #[error(transparent)]
     RefusedOption(Box<RefusedOption>),
     /// The plugin does not declare the option.
-    #[error("plugin `{plugin}` has no option `{option}`\nhint: its options are {}", listed(known))]
-    UnknownOption {
-        /// The plugin.
-        plugin: String,
-        /// The option.
-        option: String,
-        /// Options of the plugin.
-        known: Vec<String>,
-    },
+    #[error(transparent)]
+    UnknownOption(#[from] UnknownOption),
     /// Two tools offer one function.
     #[error("cannot use these tools together: {0}\nhint: give only one of them to the run")]
     SameFunction(#[from] SameFunction),
@@ -349,11 +341,7 @@ async fn check_reward_options(bound: &BoundPlugin, declared: &[OptionInfo]) -> R
 fn check_options(bound: &BoundPlugin, declared: &[OptionInfo]) -> Result<(), PluginSetError> {
     for option in &bound.options {
         if !declared.iter().any(|info| info.name == option.name) {
-            return Err(PluginSetError::UnknownOption {
-                plugin: bound.plugin.name().to_owned(),
-                option: option.name.clone(),
-                known: declared.iter().map(|info| info.name.clone()).collect(),
-            });
+            return Err(UnknownOption::new(bound.plugin.name(), &option.name, declared).into());
         }
     }
     Ok(())

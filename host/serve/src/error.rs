@@ -2,6 +2,7 @@
 
 use std::fmt::{Display, Formatter};
 
+use gymkhana_driver::{SessionError, TaskError};
 use gymkhana_record::{Boundary, Failure};
 use gymkhana_sandbox::CallError;
 use serde::{Deserialize, Serialize};
@@ -173,6 +174,29 @@ impl ServeError {
             Self::bad_input(message)
         } else {
             Self::new(owner, ErrorKind::Failed, message)
+        }
+    }
+}
+
+impl From<TaskError> for ServeError {
+    fn from(error: TaskError) -> Self {
+        Self::agent(ErrorKind::UnknownName, error.to_string())
+    }
+}
+
+impl From<SessionError> for ServeError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Task(error) => error.into(),
+            SessionError::NotBegun => Self::agent(ErrorKind::OutOfOrder, format!("{error}\nhint: reset the session")),
+            SessionError::Over => {
+                Self::agent(ErrorKind::OutOfOrder, format!("{error}\nhint: reset the session for another one"))
+            }
+            SessionError::NotCopied | SessionError::OtherTools(_) => Self::host(ErrorKind::Failed, error.to_string()),
+            SessionError::Unsupported { .. } => Self::agent(ErrorKind::Unsupported, error.to_string()),
+            SessionError::NotStarted(failed) => Self::from(&failed.failure),
+            SessionError::Failed(failure) => Self::from(&failure),
+            SessionError::Call { plugin, error } => Self::of_call(Owner::Environment, &plugin, &error),
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use gymkhana_driver::{
-    BoundPlugin, DEFAULT_EPISODE_BYTES, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, ORACLE_TURNS, ToolSet,
+    BoundPlugin, DEFAULT_EPISODE_BYTES, DescribedEnvironment, Episode, EpisodeData, EpisodeSeeds, ORACLE_TURNS, ToolSet,
 };
-use gymkhana_record::{Failure, NamedValue, Seed, TaskRef};
+use gymkhana_record::{Ending, NamedValue, Seed, TaskRef, Turn};
 use gymkhana_sandbox::Plugin;
 
 /// Names of the facts.
@@ -17,18 +17,11 @@ pub async fn with_tools(
     options: Vec<NamedValue>,
     tools: &Arc<ToolSet>,
 ) -> Result<Vec<String>, String> {
-    let splits = plugin.splits(&options).await.map_err(|error| error.message)?;
-    let split = splits.into_iter().find(|split| split.tasks != Some(0)).ok_or("it has no tasks")?;
-    let info = plugin.environment_info().await.map_err(|error| error.message)?;
-    let setup = EpisodeSetup {
-        environment: &BoundPlugin { plugin: plugin.clone(), options },
-        tools,
-        task: TaskRef { split: split.name, index: 0 },
-        seeds: EpisodeSeeds { environment: Seed(0), tools: Seed(0) },
-        overrides: Arc::default(),
-        max_bytes: DEFAULT_EPISODE_BYTES,
-    };
-    let opened = Episode::open(setup, info.seats.len(), &[], &mut NoHooks).await;
+    let bound = BoundPlugin { plugin: plugin.clone(), options };
+    let environment = DescribedEnvironment::describe(bound, Arc::clone(tools)).await.map_err(|error| error.message)?;
+    let split = environment.splits().iter().find(|split| split.tasks != Some(0)).ok_or("it has no tasks")?;
+    let task = TaskRef { split: split.name.clone(), index: 0 };
+    let opened = environment.open(task, EpisodeSeeds::same(Seed(0)), DEFAULT_EPISODE_BYTES).await;
     let mut episode = opened.map_err(|failed| failed.failure.to_string())?;
     let facts = play(&mut episode).await;
     // The trial needs no answer to the end of the episode.
@@ -36,19 +29,18 @@ pub async fn with_tools(
     facts
 }
 
-/// Plays the oracle's turns to the end of the task.
+/// Lets the oracle play to the end of the task.
 async fn play(episode: &mut Episode) -> Result<Vec<String>, String> {
-    for _ in 0..ORACLE_TURNS {
-        let advice = episode.advise(&NoHooks).await.map_err(|failure: Failure| failure.to_string())?;
-        if let Some(call) = episode.unknown_call(&advice) {
-            return Err(format!("its oracle calls `{}`, which no plugin here has", call.name));
-        }
-        if episode.take_turn(&mut NoHooks, advice.into(), u32::MAX).await.is_some() {
-            return match episode.data.failures.first() {
-                Some(failure) => Err(failure.to_string()),
-                None => Ok(episode.data.extras.iter().map(|fact| fact.name.clone()).collect()),
-            };
-        }
+    let ending = episode.play_oracle(u32::MAX).await.map_err(|failure| failure.to_string())?;
+    let EpisodeData { failures, extras, turns, .. } = &episode.data;
+    let unknown = turns.iter().find_map(|turn| match turn {
+        Turn::Call { seat, call, .. } if !episode.data.offers(*seat, &call.name) => Some(&call.name),
+        _ => None,
+    });
+    match (unknown, failures.first(), ending) {
+        (Some(name), ..) => Err(format!("its oracle calls `{name}`, which no plugin here has")),
+        (None, Some(failure), _) => Err(failure.to_string()),
+        (None, None, Ending::TurnLimit) => Err(format!("its oracle reached no end in {ORACLE_TURNS} turns")),
+        (None, None, _) => Ok(extras.iter().map(|fact| fact.name.clone()).collect()),
     }
-    Err(format!("its oracle reached no end in {ORACLE_TURNS} turns"))
 }

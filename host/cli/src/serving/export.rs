@@ -41,7 +41,7 @@ pub fn export(args: &ServeExportArgs, printer: &Printer) -> CliResult<()> {
     let catalog = runtime.block_on(Catalog::load(&config, Path::new("."), files, &reporter))?;
     let served = environment(&catalog)?;
     let report = report(args, served, catalog.files(), printer)?;
-    let functions = runtime.block_on(served.first_functions()).user_error()?;
+    let functions = runtime.block_on(served.described().first_functions()).user_error()?;
     let tools: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
     let container = Container { served, report: &report, files: catalog.files(), tools };
     container.write(&args.out, &text)?;
@@ -146,7 +146,7 @@ impl Container<'_> {
 
     /// The text of `openenv.yaml`.
     fn manifest(&self) -> CliResult<String> {
-        let (facts, info) = (self.served.facts(), self.served.info());
+        let (facts, info) = (self.served.facts(), self.served.described().info());
         let range = info.rewards;
         if !(range.low.is_finite() && range.high.is_finite() && range.low < range.high) {
             return Err(CliError::user(format!(
@@ -155,7 +155,8 @@ impl Container<'_> {
             ))
             .with_hint("declare the range in the description of the plugin"));
         }
-        let finite = self.served.splits().iter().filter_map(|split| Some((split.name.clone(), json!(split.tasks?))));
+        let finite =
+            self.served.described().splits().iter().filter_map(|split| Some((split.name.clone(), json!(split.tasks?))));
         let tasks: Map<String, Json> = finite.collect();
         let kind = if self.tools.is_empty() { "text" } else { "tools" };
         let memory = self.report.most_memory >> 20;

@@ -9,7 +9,7 @@ use gymkhana_sandbox::{OutboundError, OutboundFuture};
 
 use crate::overrides::CallOverrides;
 use crate::recorder::ToolCaller;
-use crate::session::Session;
+use crate::tools::session::Session;
 use crate::tools::tool_set::ToolSet;
 
 /// Tool sessions of one scoring, which open at their first call.

@@ -11,7 +11,7 @@ use crate::data::EpisodeData;
 use crate::hooks::{Hooks, TimedCall};
 use crate::overrides::CallOverrides;
 use crate::saved::session::{NotSaved, SavedSession};
-use crate::session::{Session, SessionSnapshot, ToolAnswer};
+use crate::tools::session::{Session, SessionSnapshot, ToolAnswer};
 use crate::tools::tool_set::ToolSet;
 
 /// The tool sessions of one episode.

@@ -2,14 +2,13 @@
 
 use gymkhana_record::{Seed, TaskRef};
 use gymkhana_registry::Capability;
-use gymkhana_rollout::PluginSet;
+use gymkhana_rollout::{PluginSet, TaskError};
 use gymkhana_sandbox::SplitInfo;
 
 use super::permutation::Permutation;
 use crate::error::{Classify, RunError, RunResult};
 use crate::sampler::weights;
 use gymkhana_config::{SamplerSection, WeightedTasks};
-use gymkhana_nearest::did_you_mean;
 
 /// Largest number of tasks whose order is a list, of 128 MiB.
 const MAX_LISTED: u64 = 1 << 24;
@@ -178,12 +177,7 @@ fn count_in(splits: &[SplitInfo], split: &str, name: &str, reads_assets: bool) -
         )));
     }
     let Some(found) = splits.iter().find(|each| each.name == split) else {
-        let known: Vec<String> = splits.iter().map(|split| format!("`{}`", split.name)).collect();
-        let near = did_you_mean(split, splits.iter().map(|split| split.name.as_str()));
-        return Err(RunError::user(format!(
-            "environment `{name}` has no split `{split}`\nhint: use {}{near}",
-            known.join(", ")
-        )));
+        return Err(TaskError::of_split(name, split, splits)).user_error();
     };
     if found.tasks == Some(0) {
         return Err(RunError::user(format!(

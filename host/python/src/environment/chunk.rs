@@ -7,11 +7,10 @@ use std::vec::IntoIter;
 
 use futures::future::{BoxFuture, join};
 use futures::poll;
-use gymkhana_driver::Reply;
+use gymkhana_driver::{EpisodeSession, NextEpisode, Reply};
 use gymkhana_record::Seed;
 
 use crate::batch::{MIN_JOBS, spread};
-use crate::environment::episode::{Begin, Play};
 use crate::environment::transition::Outcome;
 use crate::errors::Fault;
 use crate::runtime::Host;
@@ -45,7 +44,7 @@ pub struct Seen {
 }
 
 /// Divides environments among the threads.
-pub fn divide(host: &Host, plays: Vec<Play>) -> Vec<Vec<Play>> {
+pub fn divide(host: &Host, plays: Vec<EpisodeSession>) -> Vec<Vec<EpisodeSession>> {
     let size = (plays.len() / (host.threads() * CHUNKS_PER_THREAD)).clamp(MIN_JOBS, MAX_CHUNK);
     let mut plays = plays.into_iter();
     let chunk = || Some(plays.by_ref().take(size).collect::<Vec<_>>()).filter(|chunk| !chunk.is_empty());
@@ -53,20 +52,20 @@ pub fn divide(host: &Host, plays: Vec<Play>) -> Vec<Vec<Play>> {
 }
 
 /// Each chunk with what its environments showed.
-type Done = Vec<(Vec<Play>, Vec<Result<Seen, Fault>>)>;
+type Done = Vec<(Vec<EpisodeSession>, Vec<Result<Seen, Fault>>)>;
 
 /// Takes a turn in each environment of all chunks.
 ///
 /// # Errors
 /// If a turn panics: all environments are lost.
-pub fn take_all(host: &Host, chunks: Vec<Vec<Play>>, turns: Vec<Turn>) -> Result<Done, Fault> {
+pub fn take_all(host: &Host, chunks: Vec<Vec<EpisodeSession>>, turns: Vec<Turn>) -> Result<Done, Fault> {
     let mut turns = turns.into_iter();
-    let with_turns = |plays: Vec<Play>| {
+    let with_turns = |plays: Vec<EpisodeSession>| {
         let turns: Vec<Turn> = turns.by_ref().take(plays.len()).collect();
         (plays, turns)
     };
     let jobs = chunks.into_iter().map(with_turns).collect();
-    spread(host, jobs, 1, |(mut plays, turns): (Vec<Play>, Vec<Turn>)| {
+    spread(host, jobs, 1, |(mut plays, turns): (Vec<EpisodeSession>, Vec<Turn>)| {
         Box::pin(async move {
             let mut seen = Vec::with_capacity(plays.len());
             take_each(&mut plays, turns.into_iter(), &mut seen).await;
@@ -78,7 +77,7 @@ pub fn take_all(host: &Host, chunks: Vec<Vec<Play>>, turns: Vec<Turn>) -> Result
 /// Takes a turn in each environment, one after the other. While one waits, such as for an outbound call, the ones after it
 /// go on.
 fn take_each<'a>(
-    mut plays: &'a mut [Play],
+    mut plays: &'a mut [EpisodeSession],
     mut turns: IntoIter<Turn>,
     seen: &'a mut Vec<Result<Seen, Fault>>,
 ) -> BoxFuture<'a, ()> {
@@ -101,22 +100,22 @@ fn take_each<'a>(
 }
 
 /// Takes the turn of one environment.
-async fn take(play: &mut Play, turn: Turn) -> Result<Seen, Fault> {
+async fn take(play: &mut EpisodeSession, turn: Turn) -> Result<Seen, Fault> {
     let step = match turn {
         Turn::Step(reply) if play.is_running() => Some(play.step(reply).await?),
         Turn::Step(_) => {
-            play.reset(Begin::default()).await?;
+            play.reset(NextEpisode::default()).await?;
             None
         }
         Turn::Begin(seed) => {
-            play.reset(Begin { seed, ..Begin::default() }).await?;
+            play.reset(NextEpisode { seed, ..NextEpisode::default() }).await?;
             None
         }
     };
     let live = play.live()?;
     let outcome = step.as_ref().map_or_else(|| Outcome::of_start(live), |step| Outcome::of(live, step));
     let data = &live.episode.data;
-    let first = step.as_ref().map_or(0, |step| step.failures);
+    let first = step.as_ref().map_or(0, |step| step.before.failures);
     Ok(Seen {
         outcome,
         seat: data.seat,

@@ -2,7 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use gymkhana_record::{Function, Seed};
+use gymkhana_driver::{EpisodeSession, LiveEpisode, NextEpisode};
+use gymkhana_record::{EpisodeId, Function, Phase, Seed};
+use gymkhana_sandbox::Image;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -10,8 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use crate::asynchronous::in_thread;
 use crate::convert::{from_json, from_named};
 use crate::environment::action;
-use crate::environment::episode::{Begin, Play};
-use crate::environment::record;
+use crate::environment::described::{self, Begin};
 use crate::environment::saved;
 use crate::environment::transition::{self, Transition};
 use crate::errors::Fault;
@@ -29,18 +30,18 @@ pub struct Env {
     /// The tools that were given with it.
     #[pyo3(get)]
     tools: Py<PyTuple>,
-    play: Owned<Mutex<Option<Play>>>,
+    play: Owned<Mutex<Option<EpisodeSession>>>,
 }
 
 impl Env {
     /// An environment.
-    pub fn new(plugin: Py<PyPlugin>, tools: Py<PyTuple>, play: Play) -> Self {
+    pub fn new(plugin: Py<PyPlugin>, tools: Py<PyTuple>, play: EpisodeSession) -> Self {
         Self { plugin, tools, play: Owned::new(Mutex::new(Some(play))) }
     }
 
     /// The state; `None` in it if the environment is closed. It waits for calls of other threads without the interpreter's
     /// lock.
-    pub fn lock(&self, py: Python<'_>) -> Result<MutexGuard<'_, Option<Play>>, Fault> {
+    pub fn lock(&self, py: Python<'_>) -> Result<MutexGuard<'_, Option<EpisodeSession>>, Fault> {
         loop {
             if let Some(guard) = self.try_lock()? {
                 return Ok(guard);
@@ -50,7 +51,7 @@ impl Env {
     }
 
     /// The state, unless another thread uses it.
-    pub fn try_lock(&self) -> Result<Option<MutexGuard<'_, Option<Play>>>, Fault> {
+    pub fn try_lock(&self) -> Result<Option<MutexGuard<'_, Option<EpisodeSession>>>, Fault> {
         match self.play.get()?.try_lock() {
             Ok(guard) => Ok(Some(guard)),
             Err(TryLockError::Poisoned(guard)) => Ok(Some(guard.into_inner())),
@@ -67,8 +68,13 @@ impl Env {
 }
 
 /// The environment behind a lock.
-pub fn open<'a>(guard: &'a mut MutexGuard<'_, Option<Play>>) -> Result<&'a mut Play, Fault> {
+pub fn open<'a>(guard: &'a mut MutexGuard<'_, Option<EpisodeSession>>) -> Result<&'a mut EpisodeSession, Fault> {
     guard.as_mut().ok_or(Fault::Closed("environment"))
+}
+
+/// The present episode, ended or not.
+pub fn live(play: &mut EpisodeSession) -> Result<&mut LiveEpisode, Fault> {
+    Ok(play.live()?)
 }
 
 /// Reads the arguments of a reset.
@@ -80,7 +86,7 @@ pub fn begin(
 ) -> PyResult<Begin> {
     let options = options.filter(|options| !options.is_none());
     let options = options.map(|given| options::read(Some(given))).transpose()?;
-    Ok(Begin { seed: seed.map(Seed), split, task, options })
+    Ok(Begin { next: NextEpisode { split, task, seed: seed.map(Seed) }, options })
 }
 
 /// Functions as JSON Schema.
@@ -116,8 +122,8 @@ impl Env {
         let host = host()?;
         let mut guard = self.lock(py)?;
         let play = open(&mut guard)?;
-        py.detach(|| host.block_on(play.reset(begin)))?;
-        transition::of_start(py, play.live()?)
+        py.detach(|| host.block_on(described::reset(play, begin)))?;
+        transition::of_start(py, live(play)?)
     }
 
     /// Takes a turn: (observation, reward, terminated, truncated, info).
@@ -128,8 +134,8 @@ impl Env {
         let host = host()?;
         let mut guard = self.lock(py)?;
         let play = open(&mut guard)?;
-        let step = py.detach(|| host.block_on(play.step(reply)))?;
-        let live = play.live()?;
+        let step = py.detach(|| host.block_on(play.step(reply))).map_err(Fault::from)?;
+        let live = live(play)?;
         match transition::failure_of(live, &step) {
             Some(failure) => Err(failure.into()),
             None => transition::of_step(py, live, &step),
@@ -152,7 +158,7 @@ impl Env {
         let host = host()?;
         let mut guard = self.lock(py)?;
         let play = open(&mut guard)?;
-        let advice = py.detach(|| host.block_on(play.advise()))?;
+        let advice = py.detach(|| host.block_on(async { Ok::<_, Fault>(play.running()?.advise().await?) }))?;
         action::from_advice(py, advice)
     }
 
@@ -161,7 +167,7 @@ impl Env {
         let host = host()?;
         let mut guard = self.lock(py)?;
         let play = open(&mut guard)?;
-        let fields = py.detach(|| host.block_on(play.privileged()))?;
+        let fields = py.detach(|| host.block_on(async { Ok::<_, Fault>(play.live()?.episode.privileged().await?) }))?;
         from_named(py, &fields)
     }
 
@@ -170,7 +176,10 @@ impl Env {
         let host = host()?;
         let mut guard = self.lock(py)?;
         let play = open(&mut guard)?;
-        Ok(py.detach(|| host.block_on(play.render()))?)
+        let drawn = py.detach(|| host.block_on(async { Ok::<_, Fault>(play.live()?.episode.render().await?) }))?;
+        match drawn {
+            Image::Text(text) | Image::Svg(text) | Image::Other(text) => Ok(text),
+        }
     }
 
     /// The canonical form of the state: equal bytes for equal states.
@@ -178,7 +187,7 @@ impl Env {
         let host = host()?;
         let mut guard = self.lock(py)?;
         let play = open(&mut guard)?;
-        let key = py.detach(|| host.block_on(play.state_key()))?;
+        let key = py.detach(|| host.block_on(async { Ok::<_, Fault>(play.live()?.state_key().await?) }))?;
         Ok(PyBytes::new(py, &key))
     }
 
@@ -187,7 +196,7 @@ impl Env {
         let host = host()?;
         let mut guard = self.lock(py)?;
         let play = open(&mut guard)?;
-        let copy = py.detach(|| host.block_on(play.fork()))?;
+        let copy = py.detach(|| host.block_on(play.fork())).map_err(Fault::from)?;
         Ok(Self::new(self.plugin.clone_ref(py), self.tools.clone_ref(py), copy))
     }
 
@@ -225,11 +234,11 @@ impl Env {
         let host = host()?;
         let mut guard = self.lock(py)?;
         let play = open(&mut guard)?;
-        match &play.live {
+        match play.present() {
             Some(live) => schemas(py, live.episode.data.functions(live.episode.data.seat)),
             None => {
-                let spec = std::sync::Arc::clone(&play.spec);
-                let functions = py.detach(|| host.block_on(spec.first_functions()))?;
+                let environment = std::sync::Arc::clone(play.environment());
+                let functions = py.detach(|| host.block_on(environment.first_functions())).map_err(Fault::from)?;
                 schemas(py, functions)
             }
         }
@@ -239,27 +248,27 @@ impl Env {
     #[getter]
     fn seat(&self, py: Python<'_>) -> PyResult<u32> {
         let mut guard = self.lock(py)?;
-        Ok(open(&mut guard)?.live.as_ref().map_or(0, |live| live.episode.data.seat))
+        Ok(open(&mut guard)?.present().map_or(0, |live| live.episode.data.seat))
     }
 
     /// Names of the seats.
     #[getter]
     fn seats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let mut guard = self.lock(py)?;
-        PyTuple::new(py, &open(&mut guard)?.spec.info.seats)
+        PyTuple::new(py, &open(&mut guard)?.environment().info().seats)
     }
 
     /// Whether no episode is running.
     #[getter]
     fn done(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(!self.lock(py)?.as_ref().is_some_and(Play::is_running))
+        Ok(!self.lock(py)?.as_ref().is_some_and(EpisodeSession::is_running))
     }
 
     /// Options of the environment.
     #[getter]
     fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let mut guard = self.lock(py)?;
-        from_named(py, &open(&mut guard)?.spec.environment.options)
+        from_named(py, &open(&mut guard)?.environment().bound().options)
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {
@@ -284,7 +293,7 @@ impl Env {
             Ok(Some(guard)) => match guard.as_ref() {
                 None => "closed",
                 Some(play) if play.is_running() => "running",
-                Some(play) if play.live.is_some() => "ended",
+                Some(play) if play.present().is_some() => "ended",
                 Some(_) => "not begun",
             },
         };
@@ -297,7 +306,11 @@ impl Env {
         let host = host()?;
         let mut guard = self.lock(py)?;
         let play = open(&mut guard)?;
-        let record = py.detach(|| host.block_on(record::of(play)))?;
+        let environment = std::sync::Arc::clone(play.environment());
+        let group = u32::try_from(play.sequence().begun().saturating_sub(1)).unwrap_or(u32::MAX);
+        let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group, member: 0, attempt: 0 };
+        let record =
+            py.detach(|| host.block_on(async { Ok::<_, Fault>(play.live()?.record(&environment, id).await) }))?;
         Ok(serde_json::to_vec(&record).map_err(|error| Fault::Internal(error.to_string()))?)
     }
 }

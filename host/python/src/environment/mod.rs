@@ -2,11 +2,8 @@
 
 pub mod action;
 mod chunk;
+pub mod described;
 pub mod env;
-pub mod episode;
-mod record;
 pub mod saved;
-pub mod spec;
-pub mod task;
 mod transition;
 pub mod vector;

@@ -1,21 +1,20 @@
 //! Snapshots of environments as bytes, which continue in another process.
 
 use std::sync::Arc;
-use std::time::Instant;
 
-use gymkhana_driver::{BoundPlugin, Episode, SavedEpisode};
-use gymkhana_record::{NamedValue, Seed, TaskRef};
+use gymkhana_driver::{
+    BoundPlugin, EpisodeSequence, EpisodeSession, LiveEpisode, NextEpisode, SavedEpisode, SessionError,
+};
+use gymkhana_record::{NamedValue, Seed};
 use gymkhana_registry::Digest;
 use gymkhana_sandbox::Plugin;
 use serde::{Deserialize, Serialize};
 
-use crate::environment::episode::{Live, Play, check_copies, seeds};
-use crate::environment::spec::Spec;
-use crate::environment::task::Sequence;
+use crate::environment::described::describe;
 use crate::errors::Fault;
 
 /// Number of the format. It grows with every change that an older reader would misread.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// An environment without its plugins.
 #[derive(Serialize, Deserialize)]
@@ -26,7 +25,7 @@ struct SavedEnv {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     inside: Vec<(Digest, Vec<NamedValue>)>,
     options: Vec<NamedValue>,
-    sequence: Sequence,
+    sequence: EpisodeSequence,
     split: Option<String>,
     task: Option<u64>,
     live: Option<SavedLive>,
@@ -35,7 +34,6 @@ struct SavedEnv {
 #[derive(Serialize, Deserialize)]
 struct SavedLive {
     seed: Seed,
-    task: TaskRef,
     episode: SavedEpisode,
 }
 
@@ -43,25 +41,21 @@ struct SavedLive {
 ///
 /// # Errors
 /// If a plugin with state offers no snapshots, or fails.
-pub async fn save(play: &mut Play) -> Result<Vec<u8>, Fault> {
-    let live = match play.live.as_deref_mut() {
-        None => None,
-        Some(Live { episode, seed, task, .. }) => {
-            check_copies(episode)?;
-            let snapshot = episode.snapshot().await?;
-            let episode = SavedEpisode::new(&snapshot, episode.data.clone());
-            Some(SavedLive { seed: *seed, task: task.clone(), episode })
-        }
+pub async fn save(session: &mut EpisodeSession) -> Result<Vec<u8>, Fault> {
+    let live = match session.live() {
+        Ok(live) => Some(SavedLive { seed: live.seed, episode: live.save().await? }),
+        Err(_) => None,
     };
-    let BoundPlugin { plugin, options } = &play.spec.environment;
+    let BoundPlugin { plugin, options } = session.environment().bound();
+    let NextEpisode { split, task, .. } = session.defaults().clone();
     let saved = SavedEnv {
         format: FORMAT,
         plugin: plugin.digest(),
         inside: inside(plugin),
         options: options.clone(),
-        sequence: play.sequence,
-        split: play.split.clone(),
-        task: play.task,
+        sequence: session.sequence(),
+        split,
+        task,
         live,
     };
     serde_json::to_vec(&saved).map_err(|error| Fault::Internal(format!("the snapshot cannot be written: {error}")))
@@ -76,7 +70,7 @@ fn inside(plugin: &Plugin) -> Vec<(Digest, Vec<NamedValue>)> {
 ///
 /// # Errors
 /// If the bytes are no snapshot of this plugin and these tools, or a plugin cannot read its part.
-pub async fn open(bytes: &[u8], plugin: &Plugin, tools: Vec<BoundPlugin>) -> Result<Play, Fault> {
+pub async fn open(bytes: &[u8], plugin: &Plugin, tools: Vec<BoundPlugin>) -> Result<EpisodeSession, Fault> {
     let wrong = |why: String| Fault::Option(format!("the snapshot cannot be opened: {why}"));
     let saved: SavedEnv = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
     if saved.format != FORMAT {
@@ -88,14 +82,17 @@ pub async fn open(bytes: &[u8], plugin: &Plugin, tools: Vec<BoundPlugin>) -> Res
     if saved.inside != inside(plugin) {
         return Err(wrong("the environments inside, or their options, are others".to_owned()));
     }
-    let spec = Arc::new(Spec::new(plugin.clone(), saved.options, tools).await?);
+    let environment = Arc::new(describe(plugin.clone(), saved.options, tools).await?);
     let live = match saved.live {
         None => None,
-        Some(SavedLive { seed, task, episode }) => {
-            let opened = episode.open(&spec.environment, &spec.tools).map_err(|error| wrong(error.to_string()))?;
-            let episode = Episode::restore(&opened.0, opened.1, seeds(seed)).await?;
-            Some(Box::new(Live { episode, seed, task, begun: Instant::now(), closing: None }))
+        Some(SavedLive { seed, episode }) => {
+            let restored = LiveEpisode::restore(&environment, episode, seed).await;
+            Some(restored.map_err(|error| match error {
+                SessionError::OtherTools(why) => wrong(why.to_string()),
+                other => other.into(),
+            })?)
         }
     };
-    Ok(Play { spec, sequence: saved.sequence, split: saved.split, task: saved.task, live })
+    let defaults = NextEpisode { split: saved.split, task: saved.task, seed: None };
+    Ok(EpisodeSession::resume(environment, saved.sequence, defaults, live))
 }

@@ -1,12 +1,12 @@
 //! What Python sees of a step or a start: observation, reward, flags and info.
 
+use gymkhana_driver::{LiveEpisode, TurnResult};
 use gymkhana_record::{Content, Ending, Failure, Turn, text_of};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use crate::convert::from_named;
-use crate::environment::episode::{Live, Step};
 use crate::errors::{Fault, word};
 
 /// Observation, reward, terminated, truncated and info.
@@ -26,11 +26,11 @@ pub struct Outcome {
 
 impl Outcome {
     /// The outcome of a step.
-    pub fn of(live: &Live, step: &Step) -> Self {
+    pub fn of(live: &LiveEpisode, step: &TurnResult) -> Self {
         let data = &live.episode.data;
         let seat = if step.ending.is_some() { step.seat } else { data.seat };
         Self {
-            observation: seen_by(seat, &data.turns[step.turns..]),
+            observation: seen_by(seat, &data.turns[step.before.turns..]),
             reward: earned(live, step, step.seat),
             terminated: step.ending == Some(Ending::Terminated),
             truncated: step.ending.is_some_and(|ending| ending != Ending::Terminated),
@@ -38,13 +38,13 @@ impl Outcome {
     }
 
     /// The outcome of a start.
-    pub fn of_start(live: &Live) -> Self {
+    pub fn of_start(live: &LiveEpisode) -> Self {
         Self { observation: first_text(live), reward: 0.0, terminated: false, truncated: false }
     }
 }
 
 /// What the seat to move sees at the start.
-pub fn first_text(live: &Live) -> String {
+pub fn first_text(live: &LiveEpisode) -> String {
     seen_by(live.episode.data.seat, &live.episode.data.turns)
 }
 
@@ -73,19 +73,19 @@ fn append(text: &mut String, content: &Content) {
 }
 
 /// Sum of a seat's rewards in a step.
-fn earned(live: &Live, step: &Step, seat: u32) -> f64 {
+fn earned(live: &LiveEpisode, step: &TurnResult, seat: u32) -> f64 {
     let rewards = live.episode.data.rewards.get(seat as usize);
-    rewards.map_or(0.0, |rewards| rewards.rewards[step.rewards..].iter().fold(0.0, |sum, reward| sum + reward))
+    rewards.map_or(0.0, |rewards| rewards.rewards[step.before.steps..].iter().fold(0.0, |sum, reward| sum + reward))
 }
 
 /// The five values of Gymnasium's `step`.
 ///
 /// # Errors
 /// If a value cannot be built.
-pub fn of_step<'py>(py: Python<'py>, live: &Live, step: &Step) -> PyResult<Transition<'py>> {
+pub fn of_step<'py>(py: Python<'py>, live: &LiveEpisode, step: &TurnResult) -> PyResult<Transition<'py>> {
     let data = &live.episode.data;
     let Outcome { observation, reward, terminated, truncated } = Outcome::of(live, step);
-    let info = info(py, live, step.turns, data.failures.get(step.failures..).unwrap_or_default())?;
+    let info = info(py, live, step.before.turns, data.failures.get(step.before.failures..).unwrap_or_default())?;
     let rewards = PyDict::new(py);
     for seat in &data.rewards {
         rewards.set_item(seat.seat, earned(live, step, seat.seat))?;
@@ -95,9 +95,9 @@ pub fn of_step<'py>(py: Python<'py>, live: &Live, step: &Step) -> PyResult<Trans
 }
 
 /// The failure of the environment in a step that ended the episode with it.
-pub fn failure_of(live: &Live, step: &Step) -> Option<Fault> {
+pub fn failure_of(live: &LiveEpisode, step: &TurnResult) -> Option<Fault> {
     let at = live.episode.boundary();
-    let failures = live.episode.data.failures.get(step.failures..)?;
+    let failures = live.episode.data.failures.get(step.before.failures..)?;
     let fatal = |failure: &&Failure| failure.at == at || failure.kind.is_hosts();
     let failed = failures.iter().rev().find(fatal)?;
     (step.ending == Some(Ending::EnvironmentFailed) || failed.kind.is_hosts()).then(|| failed.clone().into())
@@ -107,7 +107,7 @@ pub fn failure_of(live: &Live, step: &Step) -> Option<Fault> {
 ///
 /// # Errors
 /// If a value cannot be built.
-pub fn of_start<'py>(py: Python<'py>, live: &Live) -> PyResult<(Bound<'py, PyString>, Bound<'py, PyDict>)> {
+pub fn of_start<'py>(py: Python<'py>, live: &LiveEpisode) -> PyResult<(Bound<'py, PyString>, Bound<'py, PyDict>)> {
     let info = info(py, live, 0, &[])?;
     info.set_item(intern!(py, "rewards"), PyDict::new(py))?;
     info.set_item(intern!(py, "seed"), live.seed.0)?;
@@ -115,7 +115,7 @@ pub fn of_start<'py>(py: Python<'py>, live: &Live) -> PyResult<(Bound<'py, PyStr
 }
 
 /// The info of the turns from `first` on.
-fn info<'py>(py: Python<'py>, live: &Live, first: usize, failures: &[Failure]) -> PyResult<Bound<'py, PyDict>> {
+fn info<'py>(py: Python<'py>, live: &LiveEpisode, first: usize, failures: &[Failure]) -> PyResult<Bound<'py, PyDict>> {
     let data = &live.episode.data;
     let turns = &data.turns[first..];
     let mut texts: Vec<(u32, String)> = Vec::with_capacity(1);
@@ -168,10 +168,10 @@ fn answer<'py>(
 ///
 /// # Errors
 /// If a value cannot be built.
-pub fn task<'py>(py: Python<'py>, live: &Live) -> PyResult<Bound<'py, PyDict>> {
+pub fn task<'py>(py: Python<'py>, live: &LiveEpisode) -> PyResult<Bound<'py, PyDict>> {
     let task = PyDict::new(py);
-    task.set_item(intern!(py, "split"), &live.task.split)?;
-    task.set_item(intern!(py, "index"), live.task.index)?;
+    task.set_item(intern!(py, "split"), &live.task().split)?;
+    task.set_item(intern!(py, "index"), live.task().index)?;
     Ok(task)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use gymkhana_driver::Reply;
+use gymkhana_driver::{DescribedEnvironment, EpisodeSession, NextEpisode, Reply, TurnResult};
 use gymkhana_record::Seed;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -13,9 +13,7 @@ use crate::batch::{MIN_JOBS, spread};
 use crate::convert::{array, from_named};
 use crate::environment::action;
 use crate::environment::chunk::{self, Seen, Turn};
-use crate::environment::env::Env;
-use crate::environment::episode::{Play, Step};
-use crate::environment::spec::Spec;
+use crate::environment::env::{Env, live};
 use crate::environment::transition::{self, Transition};
 use crate::errors::Fault;
 use crate::plugin::handle::PyPlugin;
@@ -26,13 +24,13 @@ use crate::runtime::{Host, host};
 const MAX_ENVS: usize = 100_000;
 
 /// An environment with the result of its turn.
-type Stepped = (Play, Result<Step, Fault>);
+type Stepped = (EpisodeSession, Result<TurnResult, Fault>);
 
 /// Takes a turn in each environment.
-fn step_all(host: &Host, turns: Vec<(Play, Reply)>) -> Result<Vec<Stepped>, Fault> {
+fn step_all(host: &Host, turns: Vec<(EpisodeSession, Reply)>) -> Result<Vec<Stepped>, Fault> {
     spread(host, turns, MIN_JOBS, |(mut play, reply)| {
         Box::pin(async move {
-            let step = play.step(reply).await;
+            let step = play.step(reply).await.map_err(Fault::from);
             (play, step)
         })
     })
@@ -62,21 +60,24 @@ pub fn step_many<'py>(
     }
     // Environments that are over are refused before any other takes its turn.
     for guard in &mut guards {
-        crate::environment::env::open(guard)?.check_running()?;
+        crate::environment::env::open(guard)?.running().map_err(Fault::from)?;
     }
     let plays = guards.iter_mut().filter_map(|guard| guard.take());
-    let turns: Vec<(Play, Reply)> = plays.zip(replies).collect();
+    let turns: Vec<(EpisodeSession, Reply)> = plays.zip(replies).collect();
     let stepped = py.detach(|| step_all(host, turns))?;
     let mut transitions = Vec::with_capacity(stepped.len());
     for (guard, (play, step)) in guards.iter_mut().zip(stepped) {
         let play = guard.insert(play);
-        transitions.push(transition::of_step(py, play.live()?, &step?)?);
+        transitions.push(transition::of_step(py, live(play)?, &step?)?);
     }
     Ok(transitions)
 }
 
 /// Locks environments. It never waits while it holds one.
-fn lock_all<'a>(py: Python<'_>, envs: &'a [Bound<'_, Env>]) -> Result<Vec<MutexGuard<'a, Option<Play>>>, Fault> {
+fn lock_all<'a>(
+    py: Python<'_>,
+    envs: &'a [Bound<'_, Env>],
+) -> Result<Vec<MutexGuard<'a, Option<EpisodeSession>>>, Fault> {
     loop {
         let mut guards = Vec::with_capacity(envs.len());
         let mut busy = None;
@@ -117,7 +118,7 @@ pub struct VectorEnv {
 /// What is there until it is closed.
 struct Parts {
     /// Environments, in chunks that threads take turns of.
-    chunks: Vec<Vec<Play>>,
+    chunks: Vec<Vec<EpisodeSession>>,
     /// Task of each environment's episode; `None` before the first one.
     tasks: Vec<Option<Py<PyDict>>>,
 }
@@ -129,7 +130,7 @@ impl VectorEnv {
     /// If the split does not exist, or there are too many.
     pub fn new(
         plugin: Py<PyPlugin>,
-        spec: &Arc<Spec>,
+        environment: &Arc<DescribedEnvironment>,
         num_envs: usize,
         split: Option<&str>,
         seed: u64,
@@ -137,8 +138,10 @@ impl VectorEnv {
         if !(1..=MAX_ENVS).contains(&num_envs) {
             return Err(Fault::Option(format!("`num_envs` is {num_envs}; give 1 to {MAX_ENVS}")));
         }
-        let play =
-            |number: u64| Play::new(Arc::clone(spec), split.map(str::to_owned), None, Seed(seed.wrapping_add(number)));
+        let defaults = NextEpisode { split: split.map(str::to_owned), ..NextEpisode::default() };
+        let play = |number: u64| {
+            EpisodeSession::new(Arc::clone(environment), Seed(seed.wrapping_add(number)), defaults.clone())
+        };
         let plays = (0..num_envs as u64).map(play).collect::<Result<Vec<_>, _>>()?;
         let parts = Parts { chunks: chunk::divide(host()?, plays), tasks: (0..num_envs).map(|_| None).collect() };
         Ok(Self { plugin, num_envs, parts: Owned::new(Mutex::new(Some(parts))) })
@@ -204,7 +207,7 @@ impl VectorEnv {
         check_lengths(self.num_envs, turns.len())?;
         let mut guard = self.lock(py)?;
         let parts = guard.as_mut().ok_or(Fault::Closed("environment"))?;
-        parts.chunks.iter_mut().flatten().try_for_each(|play| play.live().map(drop))?;
+        parts.chunks.iter_mut().flatten().try_for_each(|play| play.live().map(drop)).map_err(Fault::from)?;
         let (seen, infos) = take_turns(py, &mut guard, turns)?;
         let rewards: Vec<u8> = seen.iter().flat_map(|seen| seen.outcome.reward.to_ne_bytes()).collect();
         let flags = |flag: fn(&Seen) -> bool| {
@@ -264,12 +267,12 @@ fn infos<'py>(py: Python<'py>, parts: &mut Parts, seen: &[Seen]) -> PyResult<Bou
     let plays = parts.chunks.iter_mut().flatten();
     for ((play, known), seen) in plays.zip(&mut parts.tasks).zip(seen) {
         if seen.began {
-            *known = Some(transition::task(py, play.live()?)?.unbind());
+            *known = Some(transition::task(py, live(play)?)?.unbind());
         }
-        let shown = if seen.has_extras { Some(from_named(py, &play.live()?.episode.data.extras)?) } else { None };
+        let shown = if seen.has_extras { Some(from_named(py, &live(play)?.episode.data.extras)?) } else { None };
         extras.append(shown)?;
         failures.append(match seen.first_failure {
-            Some(first) => transition::failed(py, &play.live()?.episode.data.failures[first..])?,
+            Some(first) => transition::failed(py, &live(play)?.episode.data.failures[first..])?,
             None => PyList::empty(py),
         })?;
         // A copy, since the program may change what it gets.

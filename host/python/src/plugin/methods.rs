@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gymkhana_driver::BoundPlugin;
+use gymkhana_driver::{BoundPlugin, EpisodeSession, NextEpisode};
 use gymkhana_record::Seed;
 use gymkhana_registry::SelfDescription;
 use gymkhana_sandbox::{CallError, Inspection, Plugin, describe};
@@ -16,10 +16,9 @@ use pyo3::types::{PyBytes, PyDict, PyMapping, PyString, PyTuple, PyType};
 use serde_json::{Value as Json, json};
 
 use crate::convert::{from_json, from_named, to_json};
+use crate::environment::described;
 use crate::environment::env::Env;
-use crate::environment::episode::Play;
 use crate::environment::saved;
-use crate::environment::spec::Spec;
 use crate::environment::vector::VectorEnv;
 use crate::errors::Fault;
 use crate::options;
@@ -165,9 +164,9 @@ impl PyPlugin {
     fn splits<'py>(&self, py: Python<'py>, options: Option<&Bound<'py, PyDict>>) -> PyResult<Bound<'py, PyDict>> {
         let options = options::read(options.map(|options| options.as_any()))?;
         let (host, loaded) = (host()?, self.loaded()?.clone());
-        let spec = py.detach(|| host.block_on(Spec::new(loaded, options, vec![])))?;
+        let spec = py.detach(|| host.block_on(described::describe(loaded, options, vec![])))?;
         let splits = PyDict::new(py);
-        for split in &spec.splits {
+        for split in spec.splits() {
             splits.set_item(&split.name, split.tasks)?;
         }
         Ok(splits)
@@ -188,8 +187,8 @@ impl PyPlugin {
             if options.is_empty() {
                 return Ok(linked);
             }
-            let BoundPlugin { options, .. } = host.block_on(Spec::new(inner.clone(), options, vec![]))?.environment;
-            wrapper.wrapping(inner, options).map_err(|error| Fault::Option(error.to_string()))
+            let described = host.block_on(described::describe(inner.clone(), options, vec![]))?;
+            wrapper.wrapping(inner, described.bound().options.clone()).map_err(|error| Fault::Option(error.to_string()))
         })?;
         Ok(Self::wrapper(slf.clone().unbind(), environment.clone().unbind(), linked))
     }
@@ -219,8 +218,9 @@ impl PyPlugin {
         let options = options::read(options)?;
         let (host, loaded) = (host()?, slf.get().loaded()?.clone());
         let play = py.detach(|| {
-            let spec = Arc::new(host.block_on(Spec::new(loaded, options, bound))?);
-            Play::new(spec, split, task, Seed(seed))
+            let environment = Arc::new(host.block_on(described::describe(loaded, options, bound))?);
+            let defaults = NextEpisode { split, task, seed: None };
+            Ok::<_, Fault>(EpisodeSession::new(environment, Seed(seed), defaults)?)
         })?;
         Ok(Env::new(slf.clone().unbind(), tools.unbind(), play))
     }
@@ -254,7 +254,7 @@ impl PyPlugin {
         let (_, bound) = bound_tools(tools, py)?;
         let options = options::read(options)?;
         let (host, loaded) = (host()?, shared(slf.get().loaded()?, shared_episodes)?);
-        let spec = py.detach(|| host.block_on(Spec::new(loaded, options, bound)))?;
+        let spec = py.detach(|| host.block_on(described::describe(loaded, options, bound)))?;
         Ok(VectorEnv::new(slf.clone().unbind(), &Arc::new(spec), num_envs, split, seed)?)
     }
 

@@ -3,6 +3,7 @@
 mod scoring;
 mod trajectory;
 
+use gymkhana_driver::check_options;
 use gymkhana_record::{NamedValue, Seed};
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::RewardInfo;
@@ -13,9 +14,8 @@ use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 
 use crate::asynchronous::in_thread;
 use crate::convert::from_named;
-use crate::environment::spec::check_kind;
+use crate::environment::described::check_kind;
 use crate::errors::{Fault, PluginFailure};
-use crate::options;
 use crate::plugin::handle::PyPlugin;
 use crate::process::Owned;
 use crate::reward::scoring::{Judge, Scored};
@@ -48,7 +48,7 @@ impl Reward {
         let info = plugin.py().detach(|| host.block_on(loaded.reward_info()));
         let info = info.map_err(|error| Fault::from(PluginFailure::of(loaded.name(), error)))?;
         let RewardInfo { components, options: declared, .. } = &*info;
-        let options = options::checked(loaded.name(), given.clone(), declared)?;
+        let options = check_options(loaded.name(), given.clone(), declared).map_err(Fault::from)?;
         Ok(Self {
             plugin: plugin.clone().unbind(),
             seed,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gymkhana_driver::{Episode, EpisodeSetup};
+use gymkhana_driver::{Episode, EpisodeSeeds, EpisodeSetup};
 use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, FailureKind, Function};
 use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionalInterface};
 
@@ -14,9 +14,7 @@ use crate::episode::generate::{self, Generation};
 use crate::episode::limits::{Limits, Usage};
 use crate::episode::live_bytes::{START_WAIT, TURN_WAIT};
 use crate::episode::probe::TurnProbe;
-use crate::episode::state::{
-    Actor, EpisodePlan, EpisodeState, PolicyData, SeatPlayer, hooks, milliseconds, plugin_seeds,
-};
+use crate::episode::state::{Actor, EpisodePlan, EpisodeState, PolicyData, SeatPlayer, hooks, milliseconds};
 use crate::replay::overrides::ReplayOverrides;
 use crate::{Rollout, RolloutError};
 
@@ -56,7 +54,7 @@ impl<'a> EpisodeState<'a> {
             environment: &rollout.plugins.environment,
             tools: &rollout.plugins.tools,
             task: plan.task.clone(),
-            seeds: plugin_seeds(plan.seed),
+            seeds: EpisodeSeeds::of(plan.seed),
             overrides: Arc::clone(&overrides.calls),
             max_bytes: rollout.limits.episode_bytes,
         };

@@ -165,11 +165,6 @@ pub(crate) fn conversation(rollout: &Rollout, plan: &EpisodePlan, seat: u32) -> 
     Conversation { id, place: plan.place * rollout.plugins.seats() as u32 + seat }
 }
 
-/// Seeds of an episode's plugins.
-pub(crate) fn plugin_seeds(seed: Seed) -> EpisodeSeeds {
-    EpisodeSeeds { environment: seed.child("environment"), tools: seed.child("tool") }
-}
-
 impl EpisodeState<'_> {
     /// Number of seats.
     pub(crate) fn seats(&self) -> u32 {
@@ -198,7 +193,7 @@ impl EpisodeState<'_> {
     /// Derives all later random numbers from this seed.
     pub(crate) fn reseed(&mut self, seed: Seed) {
         self.policy.plan.seed = seed;
-        self.episode.reseed(plugin_seeds(seed));
+        self.episode.reseed(EpisodeSeeds::of(seed));
     }
 
     /// Turn limit of one seat.

@@ -56,7 +56,7 @@ impl Rollout {
             environment: &self.plugins.environment,
             tools: &self.plugins.tools,
             task: task.clone(),
-            seeds: EpisodeSeeds { environment: seed, tools: seed },
+            seeds: EpisodeSeeds::same(seed),
             overrides: Arc::default(),
             max_bytes: self.limits.episode_bytes,
         };
@@ -97,7 +97,7 @@ impl Rollout {
             Ok(episode) => episode,
             Err(failed) => return Some(never_started(self, &plan, failed, begun)),
         };
-        let ending = self.play_by_oracle(&mut episode).await.unwrap_or_else(|failure| {
+        let ending = episode.play_oracle(self.limits.calls).await.unwrap_or_else(|failure| {
             episode.data.failures.push(failure);
             Ending::EnvironmentFailed
         });
@@ -186,17 +186,6 @@ impl Rollout {
         let episode = self.trial(task, seed).await?;
         let of_seat = |seat| episode.data.functions(seat).iter().map(|function| function.name.clone());
         Some((0..self.plugins.seats() as u32).flat_map(of_seat).collect())
-    }
-
-    /// Lets the oracle play an episode to its end, or for [`ORACLE_TURNS`].
-    async fn play_by_oracle(&self, episode: &mut Episode) -> Result<Ending, Failure> {
-        for _ in 0..ORACLE_TURNS {
-            let advice = episode.advise(&NoHooks).await?;
-            if let Some(ending) = episode.take_turn(&mut NoHooks, advice.into(), self.limits.calls).await {
-                return Ok(ending);
-            }
-        }
-        Ok(Ending::TurnLimit)
     }
 
     /// Failures of rewards that score a trial, without those of the host and without rewards that can make outbound calls.

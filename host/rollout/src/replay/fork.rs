@@ -7,14 +7,14 @@
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
-use gymkhana_driver::Episode;
+use gymkhana_driver::{Episode, EpisodeSeeds};
 use gymkhana_policy::{ReplayedPolicy, Sampling};
 use gymkhana_record::{EpisodeId, EpisodeRecord, Failure, Fork};
 use tracing::{Instrument, info_span};
 
 use crate::episode::finish::so_far;
 use crate::episode::play::Started;
-use crate::episode::state::{Actor, EpisodePlan, EpisodeState, PolicyData, plugin_seeds};
+use crate::episode::state::{Actor, EpisodePlan, EpisodeState, PolicyData};
 use crate::replay::overrides::{ReplayOverrides, turns_taken};
 use crate::{Difference, Rollout, RolloutError};
 
@@ -64,7 +64,7 @@ impl<'a> EpisodeState<'a> {
 
     /// Forks by snapshots.
     pub(crate) async fn fork_by_copy(&mut self, plan: EpisodePlan) -> Result<Box<EpisodeState<'a>>, ForkError> {
-        let seeds = plugin_seeds(plan.seed);
+        let seeds = EpisodeSeeds::of(plan.seed);
         let snapshot = self.episode.snapshot().await.map_err(ForkError::Failed)?;
         let data = self.episode.data.clone();
         let episode = Episode::restore(&snapshot, data, seeds).await.map_err(ForkError::Failed)?;

@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use gymkhana_driver::{Episode, EpisodeSetup, NoHooks, Reply, StartFailure};
+use gymkhana_driver::{Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Reply, StartFailure};
 use gymkhana_policy::Sampling;
 use gymkhana_record::{Ending, EpisodeRecord, Turn, WrittenCall, text_of};
 
 use crate::Rollout;
 use crate::episode::finish::{ended, never_started};
-use crate::episode::state::{EpisodePlan, plugin_seeds};
+use crate::episode::state::EpisodePlan;
 use crate::replay::overrides::ReplayOverrides;
 
 impl Rollout {
@@ -49,7 +49,7 @@ impl Rollout {
             environment: &self.plugins.environment,
             tools: &self.plugins.tools,
             task: plan.task.clone(),
-            seeds: plugin_seeds(plan.seed),
+            seeds: EpisodeSeeds::of(plan.seed),
             overrides: ReplayOverrides::of(recorded).calls,
             max_bytes: self.limits.episode_bytes,
         };

@@ -199,7 +199,7 @@ impl Catalog {
     /// All tools, in the order of their names; empty without tools.
     #[must_use]
     pub fn tools(&self) -> Arc<ToolSet> {
-        self.tools_only.as_ref().map(|served| Arc::clone(served.tools())).unwrap_or_default()
+        self.tools_only.as_ref().map(|served| Arc::clone(served.described().tools())).unwrap_or_default()
     }
 
     /// The plugins' files.

@@ -1,6 +1,6 @@
 //! Options of environments from JSON, checked against what the plugin declares.
 
-use gymkhana_nearest::did_you_mean;
+use gymkhana_driver::check_options;
 use gymkhana_record::{NamedValue, Value};
 use serde_json::{Map, Value as Json};
 
@@ -35,26 +35,8 @@ pub(super) fn checked(
     environment: &ServedEnvironment,
     options: Vec<NamedValue>,
 ) -> Result<Vec<NamedValue>, ServeError> {
-    let declared = environment.known_options();
-    let mut kept = Vec::new();
-    for NamedValue { name, value } in options {
-        let Some(info) = declared.iter().find(|info| info.name == name) else {
-            let known = || declared.iter().map(|option| option.name.as_str());
-            let listed = known().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-            let listed = if listed.is_empty() { "it has none".to_owned() } else { format!("it has {listed}") };
-            let near = did_you_mean(&name, known());
-            let plugin = environment.name();
-            let message = format!("plugin `{plugin}` has no option `{name}`\nhint: {listed}{near}");
-            return Err(ServeError::agent(ErrorKind::UnknownName, message));
-        };
-        let value = match (value, &info.default) {
-            (Value::Integer(integer), Value::Number(_)) => Value::Number(integer as f64),
-            (value, _) => value,
-        };
-        let named = NamedValue { name, value };
-        if !environment.options().contains(&named) {
-            kept.push(named);
-        }
-    }
-    Ok(kept)
+    let checked = check_options(environment.name(), options, environment.known_options());
+    let mut checked = checked.map_err(|unknown| ServeError::agent(ErrorKind::UnknownName, unknown.to_string()))?;
+    checked.retain(|option| !environment.options().contains(option));
+    Ok(checked)
 }

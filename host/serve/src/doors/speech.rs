@@ -31,7 +31,7 @@ pub(super) fn turn(mut arguments: Map<String, Json>) -> Result<Action, &'static 
 
 /// Whether agents need the function: the environment has no functions beside the tools.
 pub(super) fn plays_by_text<'a>(served: &ServedEnvironment, functions: impl IntoIterator<Item = &'a Function>) -> bool {
-    let tools: Vec<&str> = served.tools().functions().map(|tool| tool.name.as_str()).collect();
+    let tools: Vec<&str> = served.described().tools().functions().map(|tool| tool.name.as_str()).collect();
     !served.is_tools_only() && says(functions, &tools)
 }
 

@@ -81,7 +81,7 @@ async fn environments(State(sessions): State<SessionTable>, _: Client) -> axum::
 
 async fn splits(State(sessions): State<SessionTable>, name: Named, _: Client) -> Answer {
     let served = served(&sessions, &name)?;
-    let splits = served.splits().iter().map(|split| {
+    let splits = served.described().splits().iter().map(|split| {
         let known = SPLIT_TYPES.contains(&split.name.as_str());
         json!({ "name": split.name, "type": if known { &split.name } else { "validation" } })
     });
@@ -107,7 +107,7 @@ async fn task(State(sessions): State<SessionTable>, name: Named, _: Client, body
     let OneTask { split, index } = parse(body)?;
     let split = split_of(&served, &split)?;
     let index = place(split, index);
-    let task = served.task(Some(&split.name), index.unwrap_or(u64::MAX)).map_err(bad_request)?;
+    let task = served.described().task(Some(&split.name), index.unwrap_or(u64::MAX)).map_err(bad_request)?;
     Ok(axum::Json(json!({ "task": spec(&task.split, task.index), "env_name": served.name() })))
 }
 
@@ -152,7 +152,7 @@ pub(super) fn spec(split: &str, index: u64) -> Json {
 }
 
 fn split_of<'a>(served: &'a ServedEnvironment, name: &str) -> Result<&'a SplitInfo, Detail> {
-    served.split(Some(name)).map_err(bad_request)
+    served.described().split(Some(name)).map_err(bad_request)
 }
 
 fn count(split: &SplitInfo) -> u64 {
@@ -170,8 +170,8 @@ fn clamped(split: &SplitInfo, index: i64) -> u64 {
 }
 
 /// ORS answers unknown splits and tasks with the status 400.
-fn bad_request(error: crate::error::ServeError) -> Detail {
-    Detail::from(error).with_status(StatusCode::BAD_REQUEST)
+fn bad_request(error: gymkhana_driver::TaskError) -> Detail {
+    Detail::from(crate::error::ServeError::from(error)).with_status(StatusCode::BAD_REQUEST)
 }
 
 #[cfg(test)]

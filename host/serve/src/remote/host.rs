@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use gymkhana_driver::{Episode, NoHooks, StartFailure};
+use gymkhana_driver::{Episode, EpisodeSeeds, NoHooks, StartFailure};
 use gymkhana_record::TaskRef;
 use gymkhana_store::encode_episodes;
 use tokio::runtime::Handle;
@@ -200,18 +200,16 @@ impl EpisodeHost {
                 }
             }
             (EpisodeRequest::Privileged, Some(hosted)) => {
-                match instances::privileged(&hosted.served, &mut hosted.episode).await {
+                match hosted.episode.privileged().await.map_err(ServeError::from) {
                     // The reading is in the record's costs.
                     Ok(view) => with_state(EpisodeOutcome::Privileged(view), hosted).await,
                     Err(error) => with_state(EpisodeOutcome::Failed(error), hosted).await,
                 }
             }
-            (EpisodeRequest::Render, Some(hosted)) => {
-                match instances::render(&hosted.served, &mut hosted.episode).await {
-                    Ok(image) => with_state(EpisodeOutcome::Rendered(image), hosted).await,
-                    Err(error) => with_state(EpisodeOutcome::Failed(error), hosted).await,
-                }
-            }
+            (EpisodeRequest::Render, Some(hosted)) => match hosted.episode.render().await.map_err(ServeError::from) {
+                Ok(image) => with_state(EpisodeOutcome::Rendered(image), hosted).await,
+                Err(error) => with_state(EpisodeOutcome::Failed(error), hosted).await,
+            },
             (EpisodeRequest::Release, _) => EpisodeOutcome::Released.into(),
             (
                 EpisodeRequest::Turn(_) | EpisodeRequest::Call(_) | EpisodeRequest::Privileged | EpisodeRequest::Render,
@@ -226,7 +224,7 @@ impl EpisodeHost {
             Ok(served) => served,
             Err(error) => return EpisodeOutcome::Failed(error).into(),
         };
-        match instances::start(&served, &self.limits, task, origin.seed).await {
+        match served.described().open(task, EpisodeSeeds::of(origin.seed), self.limits.bytes()).await {
             Ok(episode) => with_state(EpisodeOutcome::Started, held.insert(HostedEpisode { episode, served })).await,
             Err(StartFailure { failure, exchanges, logs }) => {
                 EpisodeOutcome::NotStarted { failure, exchanges, logs }.into()

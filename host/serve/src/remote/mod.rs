@@ -20,7 +20,7 @@ mod places;
 pub use agent::AgentWorkers;
 pub(crate) use away::{AskError, AwayEpisode, StartError};
 pub use host::EpisodeHost;
-pub(crate) use instances::{default_live, finish, privileged, render, restore, save, start};
+pub(crate) use instances::{default_live, finish, restore, save};
 pub use messages::{
     EpisodeOrigin, EpisodeOutcome, EpisodeRequest, FinishOrder, MOST_PLUGIN_STATE, PlaceAnswer, PlaceId, PlaceRequest,
     ProgramCall,

@@ -18,10 +18,9 @@ mod table;
 mod types;
 
 pub use crate::metrics::SessionCounts;
+pub use gymkhana_driver::NextEpisode;
 pub use id::SessionId;
 pub use requests::Session;
 pub(crate) use shared::unknown;
 pub use table::SessionTable;
-pub use types::{
-    Action, Begin, CallAnswer, Closed, EpisodeScore, EpisodeStatus, Observed, OpenSession, Opened, Status, Step,
-};
+pub use types::{Action, CallAnswer, Closed, EpisodeScore, EpisodeStatus, Observed, OpenSession, Opened, Status, Step};

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use gymkhana_driver::{Episode, EpisodeData, NoHooks, Reply};
+use gymkhana_driver::{Episode, EpisodeData, EpisodeSeeds, NoHooks, Reply};
 use gymkhana_record::{Ending, EpisodeRecord, NamedValue, Seed, TaskRef};
 use gymkhana_sandbox::Image;
 
 use super::place::Place;
 use crate::catalog::ServedEnvironment;
 use crate::config::EpisodeLimits;
+use crate::error::ServeError;
 use crate::remote::{self, AskError, AwayEpisode, EpisodeOrigin, FinishOrder, StartError};
 
 /// An episode with its instances.
@@ -39,11 +40,11 @@ impl Player {
     ) -> Result<Self, StartError> {
         match place {
             Place::Here { .. } => {
-                let started = remote::start(served, limits, task, seed).await;
+                let started = served.described().open(task, EpisodeSeeds::of(seed), limits.bytes()).await;
                 started.map(|episode| Self::Here(Box::new(episode))).map_err(StartError::Environment)
             }
             Place::Away(worker) => {
-                let (origin, seats) = (EpisodeOrigin::of(served, seed), served.info().seats.len());
+                let (origin, seats) = (EpisodeOrigin::of(served, seed), served.described().info().seats.len());
                 let started = AwayEpisode::start(Arc::clone(worker), origin, seats, task).await?;
                 Ok(Self::Away(Box::new(started)))
             }
@@ -103,17 +104,17 @@ impl Player {
     }
 
     /// The environment's values for rewards and teachers.
-    pub(super) async fn privileged(&mut self, served: &ServedEnvironment) -> Result<Vec<NamedValue>, AskError> {
+    pub(super) async fn privileged(&mut self) -> Result<Vec<NamedValue>, AskError> {
         match self {
-            Self::Here(episode) => Ok(remote::privileged(served, episode).await?),
+            Self::Here(episode) => Ok(episode.privileged().await.map_err(ServeError::from)?),
             Self::Away(episode) => episode.privileged().await,
         }
     }
 
     /// A picture of the state.
-    pub(super) async fn render(&mut self, served: &ServedEnvironment) -> Result<Image, AskError> {
+    pub(super) async fn render(&mut self) -> Result<Image, AskError> {
         match self {
-            Self::Here(episode) => Ok(remote::render(served, episode).await?),
+            Self::Here(episode) => Ok(episode.render().await.map_err(ServeError::from)?),
             Self::Away(episode) => episode.render().await,
         }
     }

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use gymkhana_driver::NextEpisode;
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Function, NamedValue, Seed, TaskRef, stored_bytes};
 use gymkhana_sandbox::Image;
 use serde_json::Value as Json;
@@ -17,7 +18,7 @@ use super::id::SessionId;
 use super::moves::Moves;
 use super::shared::{Shared, unknown};
 use super::state::{Play, State};
-use super::types::{Action, Begin, CallAnswer, Closed, EpisodeScore, Observed, Opened, Status, Step};
+use super::types::{Action, CallAnswer, Closed, EpisodeScore, Observed, Opened, Status, Step};
 use crate::catalog::ServedEnvironment;
 use crate::door::Door;
 use crate::error::{ErrorKind, Owner, ServeError};
@@ -68,7 +69,7 @@ impl Session {
     ///
     /// # Errors
     /// If the split or the task does not exist, the environment fails, or no place becomes free in time.
-    pub async fn reset(&self, begin: Begin) -> Result<Opened, ServeError> {
+    pub async fn reset(&self, begin: NextEpisode) -> Result<Opened, ServeError> {
         self.run(Instances::New, |shared, state| {
             Box::pin(async move {
                 shared.records.check()?;
@@ -155,7 +156,7 @@ impl Session {
                         let offered = offered.iter().find(|offered| offered.seat == seat.unwrap_or(0));
                         Ok(offered.map(|offered| offered.functions.clone()).unwrap_or_default())
                     }
-                    Play::Waiting | Play::Parked(_) => state.served.first_functions().await,
+                    Play::Waiting | Play::Parked(_) => Ok(state.served.described().first_functions().await?.to_vec()),
                 }
             })
         })
@@ -194,9 +195,9 @@ impl Session {
                 if let Play::Ended(ended) = &state.play {
                     return Ok(ended.record.privileged.clone());
                 }
-                let (served, mut moves) = (Arc::clone(&state.served), Moves::default());
+                let mut moves = Moves::default();
                 loop {
-                    match state.live()?.player.privileged(&served).await {
+                    match state.live()?.player.privileged().await {
                         Ok(view) => return Ok(view),
                         Err(error) => moves.next(shared, state, error).await?,
                     }
@@ -213,9 +214,9 @@ impl Session {
     pub async fn render(&self) -> Result<Image, ServeError> {
         self.run(Instances::Present, |shared, state| {
             Box::pin(async move {
-                let (served, mut moves) = (Arc::clone(&state.served), Moves::default());
+                let mut moves = Moves::default();
                 loop {
-                    match state.live()?.player.render(&served).await {
+                    match state.live()?.player.render().await {
                         Ok(image) => return Ok(image),
                         Err(error) => moves.next(shared, state, error).await?,
                     }

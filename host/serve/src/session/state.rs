@@ -2,33 +2,23 @@
 
 use std::sync::Arc;
 
-use gymkhana_driver::EpisodeData;
+use gymkhana_driver::{EpisodeData, EpisodeSequence, NextEpisode, SessionError};
 use gymkhana_record::{Content, Seed, TaskRef, Turn};
-use gymkhana_sandbox::SplitInfo;
 
 use super::episode::{EndedEpisode, EpisodeFacts, LiveEpisode};
 use super::id::random_seed;
 use super::place::Place;
 use super::player::Saved;
-use super::types::{Begin, EpisodeStatus, Observed};
+use super::types::{EpisodeStatus, Observed};
 use crate::catalog::ServedEnvironment;
 use crate::error::{ErrorKind, ServeError};
 use crate::texts::Texts;
 
-/// Number of tasks that are drawn from a split without end.
-const ENDLESS: u64 = 1 << 31;
-
-/// Error of a turn before the first episode.
-const NOT_BEGUN: &str = "the episode cannot go on: none has begun\nhint: reset the session";
-
-/// Error of a turn after the end.
-const OVER: &str = "the episode cannot go on: it has ended\nhint: reset the session for another one";
-
 /// The state of a session.
 pub(super) struct State {
     pub(super) served: Arc<ServedEnvironment>,
-    /// Seed of the first episode since the last reset with a seed, and the number of episodes begun with it.
-    root: Option<(Seed, u64)>,
+    /// The episodes since the last reset with a seed; absent before the first one.
+    sequence: Option<EpisodeSequence>,
     /// Number of all episodes begun.
     pub(super) episodes: u64,
     pub(super) play: Play,
@@ -72,27 +62,25 @@ impl Parked {
 impl State {
     /// A session without an episode.
     pub(super) fn new(served: Arc<ServedEnvironment>, texts: Texts) -> Self {
-        Self { served, root: None, episodes: 0, play: Play::Waiting, place: None, texts, closed: false }
+        Self { served, sequence: None, episodes: 0, play: Play::Waiting, place: None, texts, closed: false }
     }
 
     /// The task and the seed of the next episode; the texts of the one before are forgotten.
     ///
     /// # Errors
     /// If the split or the task does not exist.
-    pub(super) fn next(&mut self, begin: Begin) -> Result<(TaskRef, Seed), ServeError> {
-        let Begin { split, index, seed } = begin;
-        let split = self.served.split(split.as_deref())?.clone();
-        let given = index.map(|index| self.served.task(Some(&split.name), index)).transpose()?;
-        let (root, number) = match (seed, self.root) {
-            (Some(seed), _) => (Seed(seed), 0),
+    pub(super) fn next(&mut self, begin: NextEpisode) -> Result<(TaskRef, Seed), ServeError> {
+        let NextEpisode { split, task, seed } = begin;
+        let mut sequence = match (seed, self.sequence) {
+            (Some(seed), _) => EpisodeSequence::new(seed),
             (None, Some(sequence)) => sequence,
-            (None, None) => (Seed(random_seed()?), 0),
+            (None, None) => EpisodeSequence::new(Seed(random_seed()?)),
         };
-        self.root = Some((root, number + 1));
+        let next = sequence.next(self.served.described(), split.as_deref(), task)?;
+        self.sequence = Some(sequence);
         self.episodes += 1;
         self.texts.release();
-        let seed = if number == 0 { root } else { root.child("episode").child(number) };
-        Ok((given.unwrap_or_else(|| drawn(&split, seed)), seed))
+        Ok(next)
     }
 
     /// The live episode.
@@ -100,11 +88,10 @@ impl State {
     /// # Errors
     /// If none has begun, or it has ended.
     pub(super) fn live(&mut self) -> Result<&mut LiveEpisode, ServeError> {
-        let order = |message| Err(ServeError::agent(ErrorKind::OutOfOrder, message));
         match &mut self.play {
             Play::Live(live) => Ok(live),
-            Play::Waiting => order(NOT_BEGUN),
-            Play::Ended(_) => order(OVER),
+            Play::Waiting => Err(SessionError::NotBegun.into()),
+            Play::Ended(_) => Err(SessionError::Over.into()),
             Play::Parked(_) => Err(ServeError::host(ErrorKind::Failed, "the episode is parked")),
         }
     }
@@ -183,12 +170,6 @@ fn last_seen(turns: &[Turn], seat: u32) -> Vec<Content> {
     let mut seen: Vec<Content> = together.filter(|(own, _)| *own == seat).map(|(_, content)| content.clone()).collect();
     seen.reverse();
     seen
-}
-
-/// The task of the episode with this seed, at random.
-fn drawn(split: &SplitInfo, seed: Seed) -> TaskRef {
-    let tasks = split.tasks.unwrap_or(ENDLESS).max(1);
-    TaskRef { split: split.name.clone(), index: seed.child("task").stream().below(tasks) }
 }
 
 impl Play {

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
-use gymkhana_record::Ending;
+use gymkhana_driver::NextEpisode;
+use gymkhana_record::{Ending, Seed};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Semaphore};
 
@@ -15,7 +16,7 @@ use super::places::Places;
 use super::requests::Session;
 use super::shared::{Shared, unknown};
 use super::state::State;
-use super::types::{Begin, EpisodeScore, OpenSession, Opened};
+use super::types::{EpisodeScore, OpenSession, Opened};
 use crate::catalog::{Catalog, ServedEnvironment};
 use crate::config::ServeFile;
 use crate::door::Door;
@@ -110,7 +111,7 @@ impl SessionTable {
     pub async fn open(&self, client: &Client, door: Door, what: OpenSession) -> Result<Session, ServeError> {
         match &what {
             OpenSession::Environment { .. } => self.enter(client, door, self.served(client, what).await?),
-            OpenSession::Tools { .. } => Ok(self.begin(client, door, what, Begin::default()).await?.0),
+            OpenSession::Tools { .. } => Ok(self.begin(client, door, what, NextEpisode::default()).await?.0),
         }
     }
 
@@ -123,14 +124,14 @@ impl SessionTable {
         client: &Client,
         door: Door,
         what: OpenSession,
-        begin: Begin,
+        begin: NextEpisode,
     ) -> Result<(Session, Opened), ServeError> {
         let seed = match &what {
             OpenSession::Environment { .. } => begin.seed,
-            OpenSession::Tools { seed } => begin.seed.or(*seed),
+            OpenSession::Tools { seed } => begin.seed.or(seed.map(Seed)),
         };
         let session = self.enter(client, door, self.served(client, what).await?)?;
-        match session.reset(Begin { seed, ..begin }).await {
+        match session.reset(NextEpisode { seed, ..begin }).await {
             Ok(opened) => Ok((session, opened)),
             Err(error) => {
                 // The first error is the reason.

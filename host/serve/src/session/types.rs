@@ -29,17 +29,6 @@ pub enum OpenSession {
     },
 }
 
-/// What an episode begins with.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Begin {
-    /// Split of the task; the first one if there is none.
-    pub split: Option<String>,
-    /// Place of the task in its split; drawn by the seed if there is none.
-    pub index: Option<u64>,
-    /// Seed. Without one, the first episode of a session draws it and each later one derives it from the first.
-    pub seed: Option<u64>,
-}
-
 /// A turn of the seat to move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Action {

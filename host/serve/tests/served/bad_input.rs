@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use gymkhana_http::Client;
+use gymkhana_record::Seed;
 use gymkhana_serve::doors::Door;
 use gymkhana_serve::error::{ErrorKind, Owner};
-use gymkhana_serve::session::{Action, Begin, OpenSession};
+use gymkhana_serve::session::{Action, NextEpisode, OpenSession};
 use serde_json::json;
 
 use crate::common::{clients, head, post, request, serve, verltool_body};
@@ -119,7 +120,8 @@ async fn requests_out_of_order_or_of_unknown_things_are_the_agents_fault() {
     let session = open(Some("guest-two-seats"), vec![]).await.unwrap();
     let order = session.act(Action::say("too early")).await.unwrap_err();
     assert_eq!((order.kind, order.owner), (ErrorKind::OutOfOrder, Owner::Agent));
-    let begin = |split: &str, index| Begin { split: Some(split.to_owned()), index: Some(index), seed: Some(1) };
+    let begin =
+        |split: &str, index| NextEpisode { split: Some(split.to_owned()), task: Some(index), seed: Some(Seed(1)) };
     assert_eq!(session.reset(begin("no-split", 0)).await.unwrap_err().kind, ErrorKind::UnknownName);
     let opened = session.reset(begin("train", 0)).await.unwrap();
     let other = 1 - opened.seat;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use gymkhana_http::Client;
-use gymkhana_record::{NamedValue, Value};
+use gymkhana_record::{NamedValue, Seed, Value};
 use gymkhana_serve::doors::Door;
 use gymkhana_serve::error::{ErrorKind, Owner};
-use gymkhana_serve::session::{Action, Begin, OpenSession, Session, SessionTable};
+use gymkhana_serve::session::{Action, NextEpisode, OpenSession, Session, SessionTable};
 use serde_json::json;
 
 use crate::common::{clients, serve};
@@ -14,7 +14,7 @@ use crate::common::{clients, serve};
 async fn lake(sessions: &SessionTable, seed: u64) -> Session {
     let what = OpenSession::Environment { name: None, options: vec![] };
     let session = sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
-    let begin = Begin { split: Some("train".to_owned()), index: Some(seed), seed: Some(seed) };
+    let begin = NextEpisode { split: Some("train".to_owned()), task: Some(seed), seed: Some(Seed(seed)) };
     session.reset(begin).await.unwrap();
     session
 }
@@ -61,12 +61,12 @@ async fn sessions_beyond_a_bound_wait_or_are_refused() {
     let what = || OpenSession::Environment { name: None, options: vec![] };
     let open = async || served.sessions.open(&Client::anyone(), Door::Ors, what()).await;
     let (first, second) = (open().await.unwrap(), open().await.unwrap());
-    first.reset(Begin::default()).await.unwrap();
-    let full = second.reset(Begin::default()).await.unwrap_err();
+    first.reset(NextEpisode::default()).await.unwrap();
+    let full = second.reset(NextEpisode::default()).await.unwrap_err();
     assert_eq!((full.kind, full.owner), (ErrorKind::Full, Owner::Host), "{full}");
     let waiting = tokio::spawn({
         let second = second.clone();
-        async move { second.reset(Begin::default()).await }
+        async move { second.reset(NextEpisode::default()).await }
     });
     tokio::time::sleep(Duration::from_millis(50)).await;
     first.close().await.unwrap();
@@ -181,7 +181,7 @@ async fn texts_of_open_sessions_are_bounded() {
     assert_eq!(one.call("calculate", &call).await.unwrap_err().kind, ErrorKind::Full, "a call");
     // The episodes go on with turns that fit.
     say(&one, 100).await.unwrap();
-    two.reset(Begin::default()).await.unwrap();
+    two.reset(NextEpisode::default()).await.unwrap();
     say(&one, 400).await.unwrap();
     one.close().await.unwrap();
     drop(one);
@@ -193,7 +193,7 @@ async fn texts_of_open_sessions_are_bounded() {
 async fn answered(sessions: &SessionTable, text: &str) -> Session {
     let what = OpenSession::Environment { name: None, options: vec![] };
     let session = sessions.open(&Client::anyone(), Door::Ors, what).await.unwrap();
-    session.reset(Begin { index: Some(5), seed: Some(1), ..Begin::default() }).await.unwrap();
+    session.reset(NextEpisode { task: Some(5), seed: Some(Seed(1)), ..NextEpisode::default() }).await.unwrap();
     assert!(session.act(Action::say(text)).await.unwrap().done());
     session
 }

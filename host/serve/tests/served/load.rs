@@ -6,8 +6,9 @@
 use std::time::{Duration, Instant};
 
 use gymkhana_http::Client;
+use gymkhana_record::Seed;
 use gymkhana_serve::doors::Door;
-use gymkhana_serve::session::{Action, Begin, OpenSession};
+use gymkhana_serve::session::{Action, NextEpisode, OpenSession};
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -46,7 +47,10 @@ async fn load_of_idle_sessions() {
     for seed in 0..SESSIONS {
         let what = OpenSession::Environment { name: None, options: vec![] };
         let session = served.sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
-        session.reset(Begin { index: Some(seed % 1000), seed: Some(seed), ..Begin::default() }).await.unwrap();
+        session
+            .reset(NextEpisode { task: Some(seed % 1000), seed: Some(Seed(seed)), ..NextEpisode::default() })
+            .await
+            .unwrap();
         session.act(Action::say("nonsense")).await.unwrap();
         sessions.push(session);
     }

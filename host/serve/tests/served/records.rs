@@ -8,11 +8,11 @@ use gymkhana_orchestration::environments::recorded_environments;
 use gymkhana_orchestration::grants::OutboundMode;
 use gymkhana_orchestration::plugins::recorded_files;
 use gymkhana_orchestration::{Reporter, Silent};
-use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind, NamedValue, Value};
+use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind, NamedValue, Seed, Value};
 use gymkhana_rollout::Difference;
 use gymkhana_serve::doors::Door;
 use gymkhana_serve::error::ErrorKind;
-use gymkhana_serve::session::{Action, Begin, OpenSession};
+use gymkhana_serve::session::{Action, NextEpisode, OpenSession};
 use gymkhana_store::RunReader;
 use serde_json::json;
 use tempfile::TempDir;
@@ -60,11 +60,12 @@ async fn an_environment_is_served_inside_of_its_wrappers() {
     // A session of its own map keeps the wrapper, and the other options.
     let large = open(vec![option("map", Value::Text("8x8".to_owned()))]);
     let session = served.sessions.open(&me, Door::OpenEnv, large).await.unwrap();
-    let began = session.reset(Begin { index: Some(0), seed: Some(1), ..Begin::default() }).await.unwrap();
+    let began =
+        session.reset(NextEpisode { task: Some(0), seed: Some(Seed(1)), ..NextEpisode::default() }).await.unwrap();
     assert!(format!("{began:?}").matches('F').count() > 40, "{began:?}");
     session.close().await.unwrap();
     let session = served.sessions.open(&me, Door::OpenEnv, open(vec![])).await.unwrap();
-    session.reset(Begin { index: Some(0), seed: Some(1), ..Begin::default() }).await.unwrap();
+    session.reset(NextEpisode { task: Some(0), seed: Some(Seed(1)), ..NextEpisode::default() }).await.unwrap();
     let mut told = String::new();
     for step in 0..100 {
         let step = session.act(Action::say(if step % 2 == 0 { "down" } else { "right" })).await.unwrap();
@@ -99,7 +100,7 @@ async fn other_plugins_and_settings_have_folders_of_their_own() {
         let served = serve_in(Some(&folder), plugins, config).await;
         let what = OpenSession::Environment { name: None, options: vec![] };
         let session = served.sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
-        session.reset(Begin { index: Some(1), seed: Some(2), ..Begin::default() }).await.unwrap();
+        session.reset(NextEpisode { task: Some(1), seed: Some(Seed(2)), ..NextEpisode::default() }).await.unwrap();
         session.act(Action::say("7")).await.unwrap();
         session.close().await.unwrap();
         served.stop().await;
@@ -120,7 +121,7 @@ async fn served_episodes_replay_and_score() {
     let me = Client::anyone();
     let what = OpenSession::Environment { name: None, options: vec![] };
     let session = served.sessions.open(&me, Door::OpenEnv, what.clone()).await.unwrap();
-    let begin = || Begin { index: Some(5), seed: Some(11), ..Begin::default() };
+    let begin = || NextEpisode { task: Some(5), seed: Some(Seed(11)), ..NextEpisode::default() };
     session.reset(begin()).await.unwrap();
     // Another session takes the only place, so that the first one is parked in the middle.
     let other = served.sessions.open(&me, Door::OpenEnv, what).await.unwrap();
@@ -160,7 +161,7 @@ async fn a_killed_server_loses_no_finished_turn_and_says_so() {
     assert_eq!(served.recovered.episodes, 0);
     let what = OpenSession::Environment { name: None, options: vec![] };
     let session = served.sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
-    session.reset(Begin { index: Some(1), seed: Some(4), ..Begin::default() }).await.unwrap();
+    session.reset(NextEpisode { task: Some(1), seed: Some(Seed(4)), ..NextEpisode::default() }).await.unwrap();
     let shown = session.act(Action::say("nonsense")).await.unwrap();
     drop(session);
     served.abandon().await;

@@ -4,10 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gymkhana_driver::{
-    BoundPlugin, DEFAULT_EPISODE_BYTES, Episode, EpisodeData, EpisodeSeeds, EpisodeSetup, EpisodeSnapshot, Hooks,
-    NoHooks, Reply, TimedCall,
+    BoundPlugin, DEFAULT_EPISODE_BYTES, DescribedEnvironment, Episode, EpisodeData, EpisodeSeeds, EpisodeSnapshot,
+    Hooks, NoHooks, Reply, TimedCall,
 };
-use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{
     Call, CallSite, Ending, Failure, FailureKind, NamedValue, Seed, TaskRef, Turn, WrittenCall, text_of,
 };
@@ -100,22 +99,6 @@ fn check_seat(plugin: &Plugin, seats: &[String], seat: u32) -> CliResult<()> {
     Ok(())
 }
 
-/// The chosen split, which the environment must have, or its first one.
-async fn split(plugin: &Plugin, options: &[NamedValue], chosen: Option<&str>) -> CliResult<String> {
-    let splits = plugin.splits(options).await.user_error()?;
-    let names = || splits.iter().map(|split| split.name.as_str());
-    match chosen {
-        Some(chosen) if !splits.is_empty() && !names().any(|name| name == chosen) => {
-            let known: Vec<String> = names().map(|name| format!("`{name}`")).collect();
-            let near = did_you_mean(chosen, names());
-            let message = format!("environment `{}` has no split `{chosen}`", plugin.name());
-            Err(CliError::user(message).with_hint(format!("use {}{near}", known.join(", "))))
-        }
-        Some(chosen) => Ok(chosen.to_owned()),
-        None => Ok(names().next().unwrap_or("train").to_owned()),
-    }
-}
-
 impl<'a> Table<'a> {
     async fn begin(
         plugin: &Plugin,
@@ -124,22 +107,17 @@ impl<'a> Table<'a> {
         args: &PlayArgs,
         lines: &'a Lines<'a>,
     ) -> CliResult<Self> {
-        let seats = plugin.environment_info().await.user_error()?.seats.clone();
+        let bound = BoundPlugin { plugin: plugin.clone(), options: options.to_vec() };
+        let environment = DescribedEnvironment::describe(bound, Arc::clone(&companions.tools)).await.user_error()?;
+        let seats = environment.info().seats.clone();
         if let Some(seat) = args.seat {
             check_seat(plugin, &seats, seat)?;
         }
-        let task = TaskRef { split: split(plugin, options, args.split.as_deref()).await?, index: args.task };
-        let seeds = EpisodeSeeds { environment: Seed(args.seed), tools: Seed(args.seed) };
-        let setup = EpisodeSetup {
-            environment: &BoundPlugin { plugin: plugin.clone(), options: options.to_vec() },
-            tools: &companions.tools,
-            task: task.clone(),
-            seeds,
-            overrides: Arc::default(),
-            max_bytes: DEFAULT_EPISODE_BYTES,
-        };
+        let split = environment.split(args.split.as_deref()).user_error()?;
+        let task = TaskRef { split: split.name.clone(), index: args.task };
+        let seeds = EpisodeSeeds::same(Seed(args.seed));
         let cannot_start = || format!("task {task} cannot be started\nhint: choose another --task or --option");
-        let opened = Episode::open(setup, seats.len(), &[], &mut NoHooks).await;
+        let opened = environment.open(task.clone(), seeds, DEFAULT_EPISODE_BYTES).await;
         let episode = opened.map_err(|failed| CallError::from(failed.failure)).user_context(cannot_start())?;
         let (own, privileged) = (args.seat, args.privileged);
         let (before, transcript) = (vec![], vec![]);

@@ -1,7 +1,7 @@
 //! Arguments of the tools with handles, and of requests for the URL of an episode.
 
 use gymkhana_driver::Reply;
-use gymkhana_record::WrittenCall;
+use gymkhana_record::{Seed, WrittenCall};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
@@ -10,7 +10,7 @@ use crate::catalog::{ServedEnvironment, named_values};
 use crate::doors::detail::fields;
 use crate::doors::lookup::opening;
 use crate::error::ServeError;
-use crate::session::{Action, Begin, OpenSession};
+use crate::session::{Action, NextEpisode, OpenSession};
 
 /// What an episode begins with.
 #[derive(Debug, Default, Deserialize)]
@@ -67,9 +67,9 @@ impl Open {
     ///
     /// # Errors
     /// If options are given for the tools alone.
-    pub(super) fn session(self, served: &ServedEnvironment) -> Result<(OpenSession, Begin), ServeError> {
+    pub(super) fn session(self, served: &ServedEnvironment) -> Result<(OpenSession, NextEpisode), ServeError> {
         let Self { split, task, seed, options, .. } = self;
-        let begin = Begin { split, index: task, seed };
+        let begin = NextEpisode { split, task, seed: seed.map(Seed) };
         match opening(served) {
             OpenSession::Environment { name, .. } => {
                 Ok((OpenSession::Environment { name, options: named_values(&options) }, begin))

@@ -150,8 +150,13 @@ fn acted(step: &Step) -> Called {
 fn tools(catalog: &Catalog) -> Vec<Tool> {
     let names = lookup::names(catalog);
     let about = catalog.environments().iter().map(|served| {
-        let splits: Vec<String> = served.splits().iter().map(|split| split.name.clone()).collect();
-        format!("\n`{}`: {} Splits: {}.", served.name(), sentence(&served.info().summary), splits.join(", "))
+        let splits: Vec<String> = served.described().splits().iter().map(|split| split.name.clone()).collect();
+        format!(
+            "\n`{}`: {} Splits: {}.",
+            served.name(),
+            sentence(&served.described().info().summary),
+            splits.join(", ")
+        )
     });
     let about: String = about.collect();
     let open = json!({

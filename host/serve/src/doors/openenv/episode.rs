@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
+use gymkhana_record::Seed;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
 use super::action::Asked;
 use super::observation;
+
 use crate::catalog::{ServedEnvironment, named_values};
 use crate::doors::detail::{Fault, fields};
 use crate::doors::lookup::opening;
 use crate::doors::{Door, tasks};
 use crate::error::ServeError;
-use crate::session::{Action, Begin, OpenSession, Session, SessionTable, Step};
+use crate::session::{Action, NextEpisode, OpenSession, Session, SessionTable, Step};
 use gymkhana_http::Client;
 
 /// Largest length of an episode's id in characters.
@@ -109,7 +111,7 @@ impl Connection {
             self.reopen(&options).await?;
             self.options = options;
         }
-        let opened = self.session.reset(Begin { split, index, seed }).await?;
+        let opened = self.session.reset(NextEpisode { split, task: index, seed: seed.map(Seed) }).await?;
         self.episode_id = episode_id;
         Ok(observation::opened(&opened))
     }

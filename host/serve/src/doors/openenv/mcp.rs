@@ -8,7 +8,7 @@ use crate::doors::json::{facts, schema};
 use crate::doors::lookup::opening;
 use crate::doors::{Door, lookup};
 use crate::error::ServeError;
-use crate::session::{Begin, Session, SessionTable};
+use crate::session::{NextEpisode, Session, SessionTable};
 use gymkhana_http::Client;
 
 /// Where a request comes from.
@@ -116,7 +116,7 @@ impl Call {
     /// Calls the function. Clients of this protocol may call without a reset: an episode then begins by itself.
     async fn run(&self, session: &Session) -> Result<Json, RpcError> {
         if session.status().await?.episode.is_none() {
-            session.reset(Begin::default()).await?;
+            session.reset(NextEpisode::default()).await?;
         }
         let (answer, step) = session.call(&self.name, &self.arguments).await?;
         if let Some(error) = step.fatal() {

@@ -15,7 +15,7 @@ const API_VERSION: &str = "1.0.0";
 /// # Errors
 /// If the environment fails.
 pub(super) async fn schemas(served: &ServedEnvironment) -> Result<Json, ServeError> {
-    let functions = served.first_functions().await?;
+    let functions = served.described().first_functions().await?;
     Ok(json!({
         "action": action(&functions),
         "observation": step_observation(),
@@ -139,7 +139,7 @@ fn state() -> Json {
 /// Name, version and description.
 pub(super) fn metadata(served: &ServedEnvironment) -> Json {
     let facts = served.facts();
-    let summary = &served.info().summary;
+    let summary = &served.described().info().summary;
     json!({
         "name": served.name(),
         "description": if facts.description.is_empty() { summary } else { &facts.description },
@@ -149,7 +149,7 @@ pub(super) fn metadata(served: &ServedEnvironment) -> Json {
         "documentation_url": null,
         "plugin": facts.name,
         "digest": facts.digest,
-        "seats": served.info().seats,
+        "seats": served.described().info().seats,
     })
 }
 

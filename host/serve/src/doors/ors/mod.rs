@@ -77,8 +77,8 @@ async fn delete(State(sessions): State<Sessions>, client: Client, Id(id): Id) ->
 
 async fn tools(State(sessions): State<Sessions>, name: Named, _: Client) -> Answer {
     let served = served(&sessions.table, &name)?;
-    let functions = served.first_functions().await?;
-    Ok(axum::Json(output::tools(&functions, plays_by_text(&served, &functions))))
+    let functions = served.described().first_functions().await.map_err(crate::error::ServeError::from)?;
+    Ok(axum::Json(output::tools(functions, plays_by_text(&served, functions))))
 }
 
 async fn task_tools(State(sessions): State<Sessions>, client: Client, Id(id): Id) -> Answer {

@@ -1,12 +1,12 @@
 //! Bodies of requests.
 
-use gymkhana_record::NamedValue;
+use gymkhana_record::{NamedValue, Seed};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
 use crate::catalog::named_values;
 use crate::doors::detail::{Fault, fields};
-use crate::session::Begin;
+use crate::session::NextEpisode;
 
 /// `POST /create`.
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ impl Create {
     ///
     /// # Errors
     /// If it names no task or two, or a set of tools that belongs to another program.
-    pub(super) fn beginning(&self) -> Result<(Begin, Vec<NamedValue>), Fault> {
+    pub(super) fn beginning(&self) -> Result<(NextEpisode, Vec<NamedValue>), Fault> {
         if let Some(name) = &self.toolset_name {
             let message = format!("toolset `{name}` is not known: this server's tools are plugins");
             return Err(Fault::of(message, &Json::from(name.as_str())).at("toolset_name"));
@@ -44,11 +44,11 @@ impl Create {
         match (&self.task_spec, &self.split, self.index) {
             (Some(spec), None, None) => {
                 let spec: TaskSpec = fields(spec).map_err(|fault| fault.at("task_spec"))?;
-                let begin = Begin { split: Some(spec.split), index: Some(spec.index), seed: spec.seed };
+                let begin = NextEpisode { split: Some(spec.split), task: Some(spec.index), seed: spec.seed.map(Seed) };
                 Ok((begin, named_values(&spec.options)))
             }
             (None, Some(split), Some(index)) => {
-                Ok((Begin { split: Some(split.clone()), index: Some(index), seed: None }, vec![]))
+                Ok((NextEpisode { split: Some(split.clone()), task: Some(index), seed: None }, vec![]))
             }
             _ => Err(Fault::of("Provide either task_spec or both split and index, not both/neither", &Json::Null)),
         }
@@ -110,16 +110,16 @@ mod tests {
 
     use super::*;
 
-    fn create(json: &Json) -> Result<(Begin, Vec<NamedValue>), Fault> {
+    fn create(json: &Json) -> Result<(NextEpisode, Vec<NamedValue>), Fault> {
         fields::<Create>(json)?.beginning()
     }
 
     #[test]
     fn a_session_begins_with_one_task() {
-        let begin = Begin { split: Some("train".to_owned()), index: Some(3), seed: None };
+        let begin = NextEpisode { split: Some("train".to_owned()), task: Some(3), seed: None };
         assert_eq!(create(&json!({ "split": "train", "index": 3 })), Ok((begin.clone(), vec![])));
         let spec = json!({ "task_spec": { "split": "train", "index": 3, "seed": 9 }, "env_name": "x" });
-        assert_eq!(create(&spec), Ok((Begin { seed: Some(9), ..begin }, vec![])));
+        assert_eq!(create(&spec), Ok((NextEpisode { seed: Some(Seed(9)), ..begin }, vec![])));
     }
 
     #[test]

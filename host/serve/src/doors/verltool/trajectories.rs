@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use gymkhana_chat::ThoughtMarks;
 use gymkhana_driver::Reply;
 use gymkhana_http::{Client, Kept, KeptBytes};
+use gymkhana_record::Seed;
 use gymkhana_registry::Digest;
 use serde_json::{Map, Value as Json, json};
 use tokio::sync::{OnceCell, watch};
@@ -22,7 +23,7 @@ use super::tags::{TagError, Tags};
 use crate::config::VerlToolSection;
 use crate::doors::Door;
 use crate::error::{ErrorKind, Owner, ServeError};
-use crate::session::{Action, Begin, OpenSession, Session, SessionTable, Step};
+use crate::session::{Action, NextEpisode, OpenSession, Session, SessionTable, Step};
 
 /// Number of trajectories below which closed ones are not looked for.
 const SWEEP_FROM: usize = 1024;
@@ -193,7 +194,11 @@ impl Trajectories {
         let what = OpenSession::Environment { name: Some(name.clone()), options: vec![] };
         let split = extra.get("split").and_then(Json::as_str).map(ToOwned::to_owned);
         let index = extra.get("index").and_then(Json::as_u64);
-        Ok(self.sessions.begin(client, Door::VerlTool, what, Begin { split, index, seed }).await?.0)
+        Ok(self
+            .sessions
+            .begin(client, Door::VerlTool, what, NextEpisode { split, task: index, seed: seed.map(Seed) })
+            .await?
+            .0)
     }
 
     /// What the agent sees after a turn.
