@@ -1,16 +1,15 @@
-//! Progress of a piece of work: a line at the bottom of a terminal, or plain lines every few seconds.
+//! Progress of a piece of work: a bar at the bottom of a terminal, or plain lines every few seconds.
 
 use std::collections::VecDeque;
 use std::io::{Write, stderr};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use gymkhana_orchestration::{Progress, ProgressFigures, SuccessRate, Work};
+use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 
-use super::layout::{self, Content, Time};
-use super::screen::Screen;
+use super::facts::{self, Facts, Time};
+use crate::escape::escape_line;
 
 /// Minimum time between log lines of one piece of work.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -21,16 +20,36 @@ const TICK: Duration = Duration::from_millis(250);
 /// Number of training steps in the curve of success.
 const RECENT: usize = 10;
 
-/// The bottom of the terminal: the newest work in progress, its line, and the use of time.
-#[derive(Default)]
+/// Line of a terminal with room for a bar.
+const WITH_BAR: &str = "{prefix} [{bar:16}] {pos}/{len} {time}{wide_msg}";
+
+/// Line of a narrow terminal.
+const WITHOUT_BAR: &str = "{prefix} {pos}/{len} {time}{wide_msg}";
+
+/// Columns from which on a terminal has room for a bar beside the longest names.
+const WIDE: u16 = 60;
+
+/// What pieces of work share: the terminal, and the use of time.
+#[derive(Clone, Default)]
 pub struct Bottom {
-    work: Option<Arc<Mutex<State>>>,
-    screen: Screen,
+    bars: MultiProgress,
     /// Use of time in words; empty without any.
-    waits: String,
+    waits: Arc<Mutex<String>>,
 }
 
-/// Progress of the work at the bottom.
+impl Bottom {
+    /// Writes above the bars.
+    pub fn above<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.bars.suspend(write)
+    }
+
+    /// Sets the use of time.
+    pub fn set_waits(&self, text: String) {
+        *lock(&self.waits) = text;
+    }
+}
+
+/// Progress of a piece of work.
 struct State {
     work: Work,
     begun: Instant,
@@ -75,49 +94,11 @@ impl State {
         Time::Left { seconds: left.max(0.0) + self.work.later.seconds, at_least: self.work.later.at_least }
     }
 
-    /// Calls a function with the content of the line.
-    fn show<T>(&mut self, waits: &str, show: impl FnOnce(&Content<'_>) -> T) -> T {
+    /// Calls a function with the facts of the work.
+    fn show<T>(&mut self, waits: &str, show: impl FnOnce(&Facts<'_>) -> T) -> T {
         let time = self.time();
-        let (done, length) = (self.done, self.work.length);
         let recent = &*self.recent.make_contiguous();
-        show(&Content { name: &self.work.name, done, length, time, figures: &self.figures, recent, waits })
-    }
-}
-
-impl Bottom {
-    /// Writes above the line.
-    pub fn above<T>(&mut self, write: impl FnOnce() -> T) -> T {
-        self.screen.clear();
-        let written = write();
-        self.draw();
-        written
-    }
-
-    /// Sets the use of time.
-    pub fn set_waits(&mut self, text: String) {
-        self.waits = text;
-    }
-
-    fn draw(&mut self) {
-        if let Some(work) = &self.work {
-            let mut state = lock(work);
-            let waits = &self.waits;
-            self.screen.draw(|width| state.show(waits, |content| layout::line(width, content)));
-        }
-    }
-
-    /// Keeps the last line of the work, which is finished or followed by other work.
-    fn keep(&mut self) {
-        self.draw();
-        self.screen.keep();
-        self.work = None;
-    }
-
-    /// Keeps the last line of this work, if it is the newest.
-    fn finish(&mut self, work: &Arc<Mutex<State>>) {
-        if self.work.as_ref().is_some_and(|newest| Arc::ptr_eq(newest, work)) {
-            self.keep();
-        }
+        show(&Facts { time, figures: &self.figures, recent, waits })
     }
 }
 
@@ -135,34 +116,41 @@ pub enum Display {
 /// Progress of a piece of work, shown until it is dropped.
 pub struct ProgressLine {
     display: Display,
-    bottom: Arc<Mutex<Bottom>>,
+    bottom: Bottom,
     state: Arc<Mutex<State>>,
-    /// Draws the line on a terminal.
-    ticker: Option<Ticker>,
+    bar: ProgressBar,
     /// Position and time of the last line of a log.
     last: Mutex<(u64, Option<Instant>)>,
 }
 
 impl ProgressLine {
     /// Opens a display; on a terminal it is drawn at the bottom.
-    pub fn open(bottom: &Arc<Mutex<Bottom>>, work: Work, display: Display) -> Self {
-        let first = work.done;
+    pub fn open(bottom: &Bottom, work: Work, display: Display) -> Self {
+        let (first, length, name) = (work.done, work.length, escape_line(&work.name));
         let state = Arc::new(Mutex::new(State::new(work)));
-        let ticker = (display == Display::Terminal).then(|| {
-            {
-                let mut bottom = lock(bottom);
-                bottom.keep();
-                bottom.work = Some(Arc::clone(&state));
-                bottom.draw();
-            }
-            Ticker::start(Arc::clone(bottom))
-        });
-        Self { display, bottom: Arc::clone(bottom), state, ticker, last: Mutex::new((first, None)) }
+        let bar = if display == Display::Terminal {
+            let bar = bottom.bars.add(ProgressBar::new(length));
+            bar.set_style(style(Arc::clone(&state)));
+            bar.set_prefix(name);
+            bar.set_position(first);
+            bar.enable_steady_tick(TICK);
+            bar
+        } else {
+            ProgressBar::hidden()
+        };
+        Self { display, bottom: bottom.clone(), state, bar, last: Mutex::new((first, None)) }
     }
 
     /// Reports that `done` steps are finished.
     pub fn at(&self, done: u64, figures: &ProgressFigures) {
         lock(&self.state).advance(done, figures);
+        if self.display == Display::Terminal {
+            let waits = lock(&self.bottom.waits).clone();
+            // The state must be free when the bar is drawn, which reads its time.
+            let message = lock(&self.state).show(&waits, facts::line);
+            self.bar.set_message(message);
+            self.bar.set_position(done);
+        }
         if self.display == Display::Log {
             self.write_log(done);
         }
@@ -170,17 +158,31 @@ impl ProgressLine {
 
     /// Writes a line of a log if the last one is old, or at the end.
     fn write_log(&self, done: u64) {
-        let waits = lock(&self.bottom).waits.clone();
+        let waits = lock(&self.bottom.waits).clone();
         let (mut state, mut last) = (lock(&self.state), lock(&self.last));
         let due = last.1.is_none_or(|when| when.elapsed() >= PAUSE) || done >= state.work.length;
         if due && done > last.0 {
             *last = (done, Some(Instant::now()));
             let seconds = state.begun.elapsed().as_secs_f64();
             let rate = state.seconds_per_step().map_or(0.0, |step| step.max(1e-6).recip());
-            let line = state.show(&waits, |content| layout::plain(seconds, rate, content));
-            let _gone = writeln!(stderr(), "{line}");
+            let position = format!("{} {done}/{}", escape_line(&state.work.name), state.work.length);
+            let rest = state.show(&waits, facts::plain);
+            let _gone = writeln!(stderr(), "{position} {seconds:.0} s {rate:.1}/s{rest}");
         }
     }
+}
+
+/// Name, bar, position, time and facts. A terminal without room for the bar gets none.
+fn style(state: Arc<Mutex<State>>) -> ProgressStyle {
+    let template = if columns() >= WIDE { WITH_BAR } else { WITHOUT_BAR };
+    // A test reads both templates.
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let time = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+        let time = lock(&state).time();
+        // The writer is a text in memory.
+        let _ = facts::time_text(time).map_or(Ok(()), |text| write!(out, "{text} "));
+    };
+    style.with_key("time", time).progress_chars("##-")
 }
 
 impl Progress for ProgressLine {
@@ -190,42 +192,25 @@ impl Progress for ProgressLine {
 }
 
 impl Drop for ProgressLine {
+    /// Keeps the last state as a line above the bars, which later output does not erase.
     fn drop(&mut self) {
-        if self.ticker.take().is_some() {
-            lock(&self.bottom).finish(&self.state);
+        if self.display != Display::Terminal {
+            return;
         }
+        self.bar.finish_and_clear();
+        let mut state = lock(&self.state);
+        let position = format!("{} {}/{}", escape_line(&state.work.name), state.done, state.work.length);
+        let time = facts::time_text(state.time()).unwrap_or_default();
+        let line = format!("{position} {time} {}", state.show("", facts::line));
+        drop(state);
+        let line: String = line.chars().take(columns().saturating_sub(1).into()).collect();
+        let _gone = self.bottom.above(|| writeln!(stderr(), "{}", line.trim_end()));
     }
 }
 
-/// Thread that draws the bottom until it is dropped.
-struct Ticker {
-    /// Taken when the ticker is dropped, which ends the thread.
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Ticker {
-    fn start(bottom: Arc<Mutex<Bottom>>) -> Self {
-        let (stop, stopped) = channel();
-        let tick = move || {
-            while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                lock(&bottom).draw();
-            }
-        };
-        // Without a thread the line is drawn with each printed line only.
-        let thread = Builder::new().name("progress-line".to_owned()).spawn(tick).ok();
-        Self { stop: Some(stop), thread }
-    }
-}
-
-impl Drop for Ticker {
-    fn drop(&mut self) {
-        self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed by its own hook.
-            let _ = thread.join();
-        }
-    }
+/// Columns of the terminal on standard error.
+fn columns() -> u16 {
+    rustix::termios::tcgetwinsize(stderr()).map_or(WIDE, |size| size.ws_col)
 }
 
 /// Locks a mutex. A panic elsewhere leaves the display usable.
@@ -241,6 +226,13 @@ mod tests {
 
     fn state(done: u64, length: u64, later: Later) -> State {
         State::new(Work { done, later, ..Work::new("rl: training", length) })
+    }
+
+    #[test]
+    fn templates_are_read() {
+        for template in [WITH_BAR, WITHOUT_BAR] {
+            ProgressStyle::with_template(template).expect("a template");
+        }
     }
 
     #[test]

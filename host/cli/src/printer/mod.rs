@@ -7,9 +7,8 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this module is where the program prints")]
 
 mod colour;
-mod layout;
+mod facts;
 mod line;
-mod screen;
 
 use std::io::{Error, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::{Arc, Mutex};
@@ -50,7 +49,7 @@ pub struct Printer {
     verbosity: Verbosity,
     /// Whether results and status lines are coloured.
     colours: (bool, bool),
-    bottom: Arc<Mutex<Bottom>>,
+    bottom: Bottom,
     /// First error of printing a result.
     unprinted: Arc<Mutex<Option<Error>>>,
 }
@@ -63,7 +62,7 @@ impl Default for Printer {
             terminal: stderr().is_terminal() && !dumb,
             verbosity: Verbosity::default(),
             colours: (colour::is_wanted(&stdout()), colour::is_wanted(&stderr())),
-            bottom: Arc::default(),
+            bottom: Bottom::default(),
             unprinted: Arc::default(),
         }
     }
@@ -152,7 +151,7 @@ impl Printer {
 
     /// Calls a function that prints whole lines, with the progress line out of the way.
     fn above_progress<T>(&self, print: impl FnOnce() -> T) -> T {
-        lock(&self.bottom).above(print)
+        self.bottom.above(print)
     }
 
     /// Prints an error.
@@ -211,7 +210,7 @@ impl Reporter for Printer {
     }
 
     fn waits(&self, text: String) {
-        lock(&self.bottom).set_waits(text);
+        self.bottom.set_waits(text);
     }
 }
 

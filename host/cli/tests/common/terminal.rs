@@ -45,26 +45,21 @@ pub fn in_terminal(mut command: Command, width: u16, typed: &[&str]) -> String {
     written
 }
 
-/// Lines that a terminal shows in the end, and the number of characters of the longest line that was drawn over. A line
-/// that took several rows is a failure.
-pub fn screen(written: &str) -> (Vec<String>, usize) {
-    let (mut lines, mut current, mut longest) = (Vec::new(), String::new(), 0);
-    let mut characters = written.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '\r' => {}
-            '\n' => lines.push(std::mem::take(&mut current)),
-            '\u{1b}' => match characters.find(char::is_ascii_alphabetic) {
-                Some('J') => {
-                    longest = longest.max(current.chars().count());
-                    current.clear();
-                }
-                Some('m') => {}
-                other => panic!("a sequence that ends with {other:?}: {written:?}"),
-            },
-            other => current.push(other),
+/// Lines that a terminal of `width` columns shows in the end. A line that took several rows is one line.
+pub fn screen(written: &str, width: u16) -> Vec<String> {
+    const ROWS: u16 = 1000;
+    let size = |number: u16| number.try_into().expect("a size above 0");
+    let mut parser = vt100::Parser::new(size(ROWS), size(width), 0);
+    parser.process(written.as_bytes());
+    let screen = parser.screen();
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for (row, text) in (0..ROWS).zip(screen.rows(0, width)) {
+        line.push_str(&text);
+        if !screen.row_wrapped(row) {
+            lines.push(std::mem::take(&mut line));
         }
     }
-    lines.push(current);
-    (lines, longest)
+    let last = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+    lines.truncate(last);
+    lines
 }

@@ -33,8 +33,7 @@ fn progress_fits_the_terminal_and_no_line_is_printed_twice() {
         let columns = usize::from(width);
         let desk = Desk::with_run_file(SMALL_RUN);
         let written = in_terminal(desk.command(&run_arguments(WORD_PROBLEMS, &[])), width, &[]);
-        let (lines, longest) = screen(&written);
-        assert!(longest < columns, "a progress line of {longest} in {width} columns: {written:?}");
+        let lines = screen(&written, width);
         for (name, steps) in WORK {
             let (start, position) = (format!("{name} "), format!(" {steps}/{steps}"));
             let of_work: Vec<&String> = lines.iter().filter(|line| line.starts_with(&start)).collect();
