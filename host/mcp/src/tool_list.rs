@@ -174,3 +174,46 @@ impl ListedTool {
 fn short(text: &str) -> &str {
     &text[..text.floor_char_boundary(MAX_NAME_BYTES)]
 }
+
+#[cfg(test)]
+mod tests {
+    use gymkhana_registry::{MANIFEST_MAGIC, MANIFEST_SECTION};
+
+    use super::*;
+    use crate::component::{LIST_SECTION, list_in};
+
+    /// By hand from the binary format: custom sections are 0, instances 5, exports 11; a plain export name begins with 0,
+    /// the sort `instance` is 5. Digests of files of earlier versions stay valid.
+    #[test]
+    fn a_file_has_the_bytes_of_the_format() {
+        let server = ServerName { name: "server".to_owned(), version: "1.2.0".to_owned() };
+        let list = ToolList {
+            schema: SCHEMA,
+            name: "files".to_owned(),
+            server,
+            protocol: "2025-06-18".to_owned(),
+            tools: vec![],
+        };
+        let (json, text) = (serde_json::to_vec(&list.manifest().unwrap()).unwrap(), serde_json::to_vec(&list).unwrap());
+        let named = |name: &str, rest: &[u8]| [&[name.len() as u8], name.as_bytes(), rest].concat();
+        let section = |number: u8, content: &[u8]| {
+            let (low, high) = ((content.len() & 0x7f) as u8, (content.len() >> 7) as u8);
+            let size = if high == 0 { vec![low] } else { vec![low | 0x80, high] };
+            [&[number], &size[..], content].concat()
+        };
+        let framed = [&MANIFEST_MAGIC[..], &(json.len() as u32).to_le_bytes(), &json].concat();
+        let interface =
+            format!("{}/{}@{}", gymkhana_registry::contract::PACKAGE, Kind::Tool, gymkhana_registry::contract::VERSION);
+        let expected = [
+            b"\0asm\x0d\0\x01\0".to_vec(),
+            section(0, &named(LIST_SECTION, &text)),
+            section(0, &named(MANIFEST_SECTION, &framed)),
+            section(5, &[1, 1, 0]),
+            section(11, &[&[1, 0], &named(&interface, &[5, 0, 0])[..]].concat()),
+        ];
+        let bytes = list.to_file().unwrap();
+        assert_eq!(bytes, expected.concat());
+        assert_eq!(list_in(&bytes), Some(&text[..]));
+        assert_eq!((list_in(&bytes[..20]), list_in(b"\0asm\x0d\0\x01\0"), list_in(b"text")), (None, None, None));
+    }
+}

@@ -1,7 +1,9 @@
 //! Libraries that are loaded at run time, and their functions.
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, c_void};
 use std::path::{Path, PathBuf};
+
+use libloading::os::unix::{self, RTLD_GLOBAL, RTLD_NOW};
 
 /// A loaded library; it stays loaded until the process ends.
 #[derive(Debug, Clone, Copy)]
@@ -16,15 +18,10 @@ impl Library {
     /// # Errors
     /// With the loader's message.
     pub fn load(path: &Path) -> Result<Self, String> {
-        let name = CString::new(path.as_os_str().as_encoded_bytes()).map_err(|error| error.to_string())?;
-        // SAFETY: the path is NUL-terminated. The constructors are those of libtorch's CUDA part and of NVIDIA's
-        // libraries, which do the same in a program that is linked with them.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
-        if handle.is_null() {
-            Err(message().unwrap_or_else(|| format!("cannot load `{}`", path.display())))
-        } else {
-            Ok(Self { handle })
-        }
+        // SAFETY: the constructors are those of libtorch's CUDA part and of NVIDIA's libraries, which do the same in a
+        // program that is linked with them.
+        let library = unsafe { unix::Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
+        Ok(Self { handle: library.map_err(|error| error.to_string())?.into_raw() })
     }
 
     /// A function of the library.
@@ -35,21 +32,13 @@ impl Library {
     /// # Safety
     /// `F` must be a pointer to a function of the symbol's type.
     pub unsafe fn function<F: Copy>(self, name: &CStr) -> Result<F, String> {
-        // SAFETY: the handle is that of a loaded library, and the name is NUL-terminated.
-        let symbol = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
-        if symbol.is_null() || size_of::<F>() != size_of::<*mut c_void>() {
-            return Err(message().unwrap_or_else(|| format!("the function {} is missing", name.to_string_lossy())));
-        }
-        // SAFETY: the caller answers for the type, and the size is that of a pointer.
-        Ok(unsafe { std::mem::transmute_copy(&symbol) })
+        // SAFETY: the handle is that of a library that stays loaded; it is given up again below.
+        let library = unsafe { unix::Library::from_raw(self.handle) };
+        // SAFETY: the caller answers for the type.
+        let function = unsafe { library.get::<F>(name.to_bytes_with_nul()) }.map(|symbol| *symbol);
+        let _ = library.into_raw();
+        function.map_err(|error| error.to_string())
     }
-}
-
-/// Description of this thread's last failure of the loader.
-fn message() -> Option<String> {
-    // SAFETY: the text belongs to libc and is valid until this thread's next call of a `dl` function.
-    let message = unsafe { libc::dlerror().as_ref().map(|message| CStr::from_ptr(message)) };
-    message.map(|message| message.to_string_lossy().into_owned())
 }
 
 /// Path of a library that this process has loaded, by the beginning of its file name.
