@@ -1,4 +1,4 @@
-//! Tasks from files of others: JSON lines, CSV, Parquet, and data sets in folders as Hugging Face's library writes them.
+//! Tasks from data files: JSON lines, CSV, Parquet, and data sets in folders as Hugging Face's library writes them.
 //!
 //! `source` reads records, `shape` turns the columns of a record into a row, and [`import()`] writes rows to a file
 //! that the environment `dataset` reads one by one. [`inspect()`] describes a file before it is imported.

@@ -20,7 +20,7 @@ use crate::overrides::CallOverrides;
 pub struct EpisodeData {
     /// Task of the episode.
     pub task: TaskRef,
-    /// Recorded results that replace calls. A saved episode is no replay.
+    /// Recorded results that replace calls. A saved episode is not a replay.
     #[serde(skip)]
     pub overrides: Arc<CallOverrides>,
     /// Start of the episode. After [`Episode::offer`](crate::Episode::offer) it lists every function of every seat.

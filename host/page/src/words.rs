@@ -1,4 +1,4 @@
-//! Words for people: numbers, durations, and texts of others with their invisible characters made visible.
+//! Words for people: numbers, durations, and external text with its invisible characters made visible.
 
 use std::fmt::Write as _;
 

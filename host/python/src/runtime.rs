@@ -33,7 +33,7 @@ pub struct Host {
     threads: usize,
     /// Sandboxes, by whether guests count fuel.
     sandboxes: Mutex<HashMap<bool, Sandbox>>,
-    /// Warnings that nobody has seen yet.
+    /// Warnings that were not shown yet.
     warnings: Mutex<Vec<String>>,
 }
 

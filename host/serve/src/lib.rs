@@ -1,4 +1,4 @@
-//! Serves plugins to agents and trainers of others: one listener, one table of sessions, and a door for each protocol.
+//! Serves plugins to external agents and trainers: one listener, one table of sessions, and a door for each protocol.
 //!
 //! A session is a sequence of episodes of an environment, or a set of tools. It is driven by the code that also plays
 //! the episodes of a run ([`gymkhana_driver`]) and leaves the same records, so that `host show`, `host replay` and

@@ -151,7 +151,7 @@ fn step<'r>(action: Action<'_>, reply: Option<&Reply<'r>>, record: &EpisodeRecor
     if action.is_note {
         extra.insert("note".to_owned(), true.into());
     }
-    // Actions of an agent program are no inference. Of an agent from outside nothing is known.
+    // Agent programs report no inference calls; for external agents this is unknown.
     let program = record.agent.is_some().then_some(0);
     Step {
         source: "agent",

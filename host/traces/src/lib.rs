@@ -65,7 +65,7 @@ pub struct About {
 /// has one without tokens in a format that needs them.
 ///
 /// # Errors
-/// If a number of the record is no JSON number, which its checks exclude.
+/// If a number of the record is not a JSON number, which its checks exclude.
 pub fn traces(record: &EpisodeRecord, about: &About, format: TraceFormat) -> serde_json::Result<Vec<String>> {
     let seats: BTreeSet<u32> = events::seats(record).chain(record.segments.iter().map(Segment::seat)).collect();
     let trace = |seat| match format {

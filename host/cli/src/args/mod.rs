@@ -68,9 +68,9 @@ pub enum Command {
     /// Import data files; export recorded episodes
     #[command(subcommand)]
     Data(DataCommand),
-    /// Serve plugins to agents and trainers of others
+    /// Serve plugins over HTTP or MCP
     Serve(ServeArgs),
-    /// Serve a policy to agents of others, recorded
+    /// Record agents through an OpenAI-compatible gateway
     Gateway(GatewayArgs),
     /// Play groups of runs on other machines
     Worker(WorkerArgs),

@@ -1,4 +1,4 @@
-//! `host serve`: serves plugins to agents and trainers of others, over HTTP or on standard input and output.
+//! `host serve`: serves plugins to external agents and trainers, over HTTP or standard input and output.
 
 use std::path::Path;
 use std::sync::Arc;

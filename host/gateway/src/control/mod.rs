@@ -27,7 +27,7 @@ const KEPT_RESULTS: usize = 4096;
 /// Time between two looks at the idleness of a session.
 const IDLE_CHECK: Duration = Duration::from_millis(200);
 
-/// Wishes of a harness for a new session.
+/// Request for a new session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wanted {
     /// The task; the next one of the run if there is none.

@@ -2,7 +2,7 @@
 //!
 //! Positions are given out by Tijdeman's chairman assignment (Discrete Mathematics 32, 1980): after any number of
 //! positions, each environment has had its share of them, rounded up or down. An environment that is dropped leaves its
-//! later positions to the others; the assignment starts anew there.
+//! later positions to the others; the assignment restarts there.
 
 use gymkhana_record::TaskRef;
 

@@ -87,7 +87,7 @@ fn call(value: &Bound<'_, PyAny>) -> PyResult<WrittenCall> {
 /// Arguments as JSON text of an object.
 ///
 /// # Errors
-/// If they are no mapping, or a value has no JSON.
+/// If they are not a mapping, or a value has no JSON.
 pub fn arguments_text(arguments: &Bound<'_, PyAny>) -> PyResult<String> {
     match to_json("the arguments", arguments)? {
         object @ Json::Object(_) => Ok(object.to_string()),

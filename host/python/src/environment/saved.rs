@@ -69,7 +69,7 @@ fn inside(plugin: &Plugin) -> Vec<(Digest, Vec<NamedValue>)> {
 /// The environment of a snapshot.
 ///
 /// # Errors
-/// If the bytes are no snapshot of this plugin and these tools, or a plugin cannot read its part.
+/// If the bytes are not a snapshot of this plugin and these tools, or a plugin cannot read its part.
 pub async fn open(bytes: &[u8], plugin: &Plugin, tools: Vec<BoundPlugin>) -> Result<EpisodeSession, Fault> {
     let wrong = |why: String| Fault::Option(format!("the snapshot cannot be opened: {why}"));
     let saved: SavedEnv = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;

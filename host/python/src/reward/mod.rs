@@ -161,7 +161,7 @@ impl Reward {
         in_thread(&slf.getattr(intern!(slf.py(), "score"))?, args, kwargs)
     }
 
-    /// Scores completions of one prompt together, for rewards that compare them. Columns that are no lists are fields of
+    /// Scores completions of one prompt together, for rewards that compare them. Columns that are not lists are fields of
     /// the task.
     #[pyo3(signature = (prompt, completions, **columns))]
     fn group<'py>(

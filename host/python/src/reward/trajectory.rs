@@ -10,7 +10,7 @@ use crate::convert::{to_json, to_value};
 use crate::errors::Fault;
 use crate::reply::without_thoughts;
 
-/// Arguments of trainers that are no columns of a task.
+/// Arguments of trainers that are not columns of a task.
 const NOT_COLUMNS: [&str; 8] = [
     "completion_ids",
     "prompt_ids",

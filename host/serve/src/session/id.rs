@@ -1,4 +1,4 @@
-//! Ids of sessions: random, so that nobody guesses another client's.
+//! Ids of sessions: random, so that no client can guess another one's.
 
 use std::fmt::{Display, Formatter};
 use std::str::FromStr;

@@ -247,7 +247,7 @@ pub(crate) fn open_teacher(
     models.teacher.as_ref().map(|folder| Ok(open(folder, &settings, device)?.model)).transpose()
 }
 
-/// State of a checkpoint, after the digest of every file was verified; `None` for folders that are no checkpoints.
+/// State of a checkpoint, after the digest of every file was verified; `None` for folders that are not checkpoints.
 fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
     let path = folder.join(STATE);
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };

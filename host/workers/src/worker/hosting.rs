@@ -126,9 +126,9 @@ impl Hosting {
             hosting.host.clear();
             match end {
                 LifeEnd::Over(over) => return Ok((over, hosting.played.load(Ordering::Relaxed))),
-                LifeEnd::Lost => hosting
-                    .reporter
-                    .warn("the server had lost this worker, whose episodes are elsewhere; the worker begins anew"),
+                LifeEnd::Lost => {
+                    hosting.reporter.warn("the server timed this worker out and moved its episodes; rejoining")
+                }
                 LifeEnd::Refused(why) => {
                     return Err(refused(&format!("the server refused this worker: {why}"), "the server's"));
                 }

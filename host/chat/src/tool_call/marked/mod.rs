@@ -71,7 +71,7 @@ impl Marks<'_> {
 pub(super) struct Reading<'m> {
     /// The marks.
     pub marks: &'m [Marks<'m>],
-    /// Marks of messages, which are no part of the message.
+    /// Marks of messages, which are not part of the message.
     pub dropped: &'m [&'m str],
     /// Whether JSON without marks is a call if it holds a name and arguments.
     pub bare: bool,

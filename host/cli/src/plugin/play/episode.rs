@@ -136,7 +136,7 @@ impl<'a> Table<'a> {
     }
 
     fn name(&self, seat: u32) -> &str {
-        self.seats.get(seat as usize).map_or("nobody", String::as_str)
+        self.seats.get(seat as usize).map_or("no seat", String::as_str)
     }
 
     /// Shows the last observations of the person's seats, and the privileged view if it is wanted.

@@ -114,7 +114,7 @@ impl Connecting {
     }
 }
 
-/// The next message; `None` if the client has left, sends what is no text, or is silent. Pings of the client keep its
+/// The next message; `None` if the client has left, sends something other than text, or is silent. Pings of the client keep its
 /// session.
 async fn receive(socket: &mut WebSocket, connection: &Connection) -> Option<Utf8Bytes> {
     let mut asked = false;
