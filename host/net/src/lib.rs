@@ -9,9 +9,9 @@ mod address;
 mod client;
 pub mod http;
 mod json_client;
+mod redactor;
 mod retry;
 mod secret;
-mod spellings;
 
 pub use address::{Reach, reach};
 pub use client::{Forbidden, Reachable, check_literal, reachable, root_cause};

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::spellings::Spellings;
+use crate::redactor::SecretRedactor;
 
 /// A key or a token. It does not implement `Display`, and its `Debug` hides the value.
 #[derive(Clone)]
 pub struct Secret {
     value: String,
-    spellings: Arc<Spellings>,
+    redactor: Arc<SecretRedactor>,
 }
 
 /// Replacement for a secret.
@@ -20,7 +20,7 @@ impl Secret {
     #[must_use]
     pub fn new(text: &str) -> Self {
         let value = text.trim().to_owned();
-        Self { spellings: Arc::new(Spellings::of(&value)), value }
+        Self { redactor: Arc::new(SecretRedactor::of(&value)), value }
     }
 
     /// Returns the value for a request.
@@ -34,7 +34,7 @@ impl Secret {
     /// escapes, percent-encoded, as a form field, and in base64.
     #[must_use]
     pub fn hide_in(&self, bytes: Vec<u8>) -> Vec<u8> {
-        self.spellings.hide(bytes, HIDDEN.as_bytes())
+        self.redactor.hide(bytes, HIDDEN.as_bytes())
     }
 
     /// As [`Secret::hide_in`], for text.

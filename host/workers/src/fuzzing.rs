@@ -9,11 +9,11 @@ use gymkhana_rollout::{GroupPlan, SamplingPlan};
 use gymkhana_serve::remote::{EpisodeOutcome, EpisodeRequest};
 use serde::de::DeserializeOwned;
 
+use crate::codec::{ParcelHeader, Parts};
+use crate::coordinator::heartbeat::Heartbeat;
 use crate::description::Description;
-use crate::front::beat::Beat;
 use crate::limits::{check_call, check_header};
 use crate::messages::{Job, PolicyAnswer, PolicyCall, ResultHeader, Verdict, decode, encode};
-use crate::parcel::{ParcelHeader, Parts};
 use crate::signature::{OwnerKey, Signer, WorkerKeys};
 use crate::signed::{SignedMessage, decode_signed, encode_signed};
 use crate::trainer::check_records;
@@ -71,7 +71,7 @@ fn read_parcel(message: &[u8]) {
 }
 
 fn read_beat(message: &[u8]) {
-    let Some(signed) = read_signed::<Beat>(message) else { return };
+    let Some(signed) = read_signed::<Heartbeat>(message) else { return };
     if signed.header.refusal(&signed.header.files).is_none() {
         let id = &signed.header.worker;
         assert!(!id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "`{id}` names a subject");

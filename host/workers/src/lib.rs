@@ -13,7 +13,7 @@
 //!
 //! ```text
 //!  server                                bus                         worker's machine
-//!  SessionFront ── request of a place ──► subject of the worker ──► EpisodeHost ── plays the episode in its sandbox
+//!  SessionCoordinator ── request of a place ──► subject of the worker ──► EpisodeHost ── plays the episode in its sandbox
 //!      ▲  ◄── answer with the new state ────┤
 //!      └─ ◄── signs of life ────────────────┘
 //! ```
@@ -24,16 +24,16 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod bus;
+mod codec;
+mod coordinator;
 mod description;
 mod dropped;
 mod files;
-mod front;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod limits;
 mod messages;
 mod objects;
-mod parcel;
 mod publication;
 mod reply;
 mod signature;
@@ -41,7 +41,7 @@ mod signed;
 mod trainer;
 mod worker;
 
-pub use front::{FrontSettings, SessionFront};
+pub use coordinator::{FrontSettings, SessionCoordinator};
 pub use signature::{Signer, WorkerKeys};
 pub use trainer::{BusWorkers, DispatcherSettings};
 pub use worker::{Worked, Worker, WorkerSettings};

@@ -1,4 +1,4 @@
-//! What a run or a server has on the bus for its workers: its description and its files. Made again whenever the bus lost
+//! What a run or a server has on the bus for its workers: its description and its files. QueueCreated again whenever the bus lost
 //! them.
 
 use std::path::PathBuf;

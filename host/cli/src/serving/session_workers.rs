@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use gymkhana_orchestration::{RunKey, RunResult};
-use gymkhana_workers::{FrontSettings, SessionFront, WorkerKeys};
+use gymkhana_workers::{FrontSettings, SessionCoordinator, WorkerKeys};
 
 use crate::args::FrontArgs;
 use crate::error::CliResult;
@@ -19,11 +19,11 @@ pub(super) async fn start(
     key: RunKey,
     write: impl FnOnce(&Path) -> RunResult<()>,
     printer: &Printer,
-) -> CliResult<Option<SessionFront>> {
+) -> CliResult<Option<SessionCoordinator>> {
     let Some(url) = &args.workers else { return Ok(None) };
     let keys = args.worker_keys.as_deref().map(WorkerKeys::read).transpose()?.unwrap_or_default();
     let settings = FrontSettings { bus: args.bus.settings(url), lease: Duration::from_secs(args.lease), keys };
-    let front = SessionFront::start(settings, key, write, printer.reporter()).await?;
+    let front = SessionCoordinator::start(settings, key, write, printer.reporter()).await?;
     printer.status(format!("sessions are held by workers of server {}", front.run()));
     Ok(Some(front))
 }

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
-use super::{Control, SessionOffer, Wanted, answered, failed};
+use super::{Control, SessionOffer, SessionRequest, answered, failed};
 use crate::dialect::{ApiError, Dialect, ErrorClass};
 use crate::server::{json_response, read_body};
 
@@ -70,7 +70,7 @@ async fn open(State(control): State<Arc<Control>>, request: Request) -> Response
         let (client, body) = read(&control, request).await?;
         let OpenBody { task, seed } = parse(&body)?;
         let task = task.map(|task| TaskRef { split: task.split, index: task.index });
-        control.open(client, Wanted { task, seed }).await
+        control.open(client, SessionRequest { task, seed }).await
     };
     answer(201, opened.await.map(|offer| described(&offer)))
 }

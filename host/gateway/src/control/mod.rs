@@ -29,7 +29,7 @@ const IDLE_CHECK: Duration = Duration::from_millis(200);
 
 /// Request for a new session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wanted {
+pub struct SessionRequest {
     /// The task; the next one of the run if there is none.
     pub task: Option<TaskRef>,
     /// The seed of the episode.
@@ -59,10 +59,10 @@ pub trait Episodes: Send + Sync {
     ///
     /// # Errors
     /// If the task is unknown.
-    fn next(&self, wanted: &Wanted) -> Result<EpisodeId, ApiError>;
+    fn next(&self, wanted: &SessionRequest) -> Result<EpisodeId, ApiError>;
 
     /// Plays an episode to its end, and stores its record.
-    fn play(&self, id: EpisodeId, wanted: Wanted) -> BoxFuture<'static, Result<Ended, ApiError>>;
+    fn play(&self, id: EpisodeId, wanted: SessionRequest) -> BoxFuture<'static, Result<Ended, ApiError>>;
 }
 
 /// Bounds of the sessions.
@@ -189,7 +189,7 @@ impl Control {
     }
 
     /// Opens a session.
-    async fn open(self: &Arc<Self>, client: Client, wanted: Wanted) -> Result<SessionOffer, ApiError> {
+    async fn open(self: &Arc<Self>, client: Client, wanted: SessionRequest) -> Result<SessionOffer, ApiError> {
         let unavailable = |message: &str| ApiError::new(ErrorClass::Unavailable, message);
         let Some(episodes) = self.episodes.get() else { return Err(unavailable("the gateway is starting")) };
         if *self.stopping.borrow() != Stopping::No {

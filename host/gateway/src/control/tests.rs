@@ -16,7 +16,7 @@ struct Offers {
 }
 
 impl Episodes for Offers {
-    fn next(&self, wanted: &Wanted) -> Result<EpisodeId, ApiError> {
+    fn next(&self, wanted: &SessionRequest) -> Result<EpisodeId, ApiError> {
         if wanted.task.as_ref().is_some_and(|task| task.index > 9) {
             return Err(ApiError::new(ErrorClass::Invalid, "there is no such task"));
         }
@@ -24,7 +24,7 @@ impl Episodes for Offers {
         Ok(EpisodeId { stage: 0, phase: Phase::Served, step: 0, group, member: 0, attempt: 0 })
     }
 
-    fn play(&self, id: EpisodeId, _wanted: Wanted) -> BoxFuture<'static, Result<Ended, ApiError>> {
+    fn play(&self, id: EpisodeId, _wanted: SessionRequest) -> BoxFuture<'static, Result<Ended, ApiError>> {
         let (control, gateway) = (Arc::clone(&self.control), Arc::clone(&self.gateway));
         Box::pin(async move {
             let open = gateway.open(vec!["policy".to_owned()]);
@@ -66,7 +66,7 @@ fn anyone() -> Client {
 #[tokio::test]
 async fn a_session_is_opened_and_closed_once() {
     let (control, _gateway) = control(2, 60.0);
-    let offer = control.open(anyone(), Wanted::default()).await.unwrap();
+    let offer = control.open(anyone(), SessionRequest::default()).await.unwrap();
     assert_eq!((offer.episode.group, control.live()), (0, 1));
     assert_eq!(control.result(&anyone(), &offer.session).unwrap(), None);
     let ended = control.close(&anyone(), &offer.session, answered(Some("42".to_owned()))).await.unwrap();
@@ -81,23 +81,23 @@ async fn a_session_is_opened_and_closed_once() {
 #[tokio::test]
 async fn sessions_are_bounded_and_idle_ones_end() {
     let (control, _gateway) = control(1, 0.05);
-    let offer = control.open(anyone(), Wanted::default()).await.unwrap();
-    let full = control.open(anyone(), Wanted::default()).await.unwrap_err();
+    let offer = control.open(anyone(), SessionRequest::default()).await.unwrap();
+    let full = control.open(anyone(), SessionRequest::default()).await.unwrap_err();
     assert_eq!((full.class, full.status()), (ErrorClass::Unavailable, 503));
     control.all_stored().await;
     let ended = control.result(&anyone(), &offer.session).unwrap().unwrap().unwrap();
     assert_eq!(ended.failures, ["no request for 0.05 seconds"]);
-    control.open(anyone(), Wanted::default()).await.unwrap();
-    let wrong = Wanted { task: Some(TaskRef { split: "train".to_owned(), index: 10 }), seed: None };
+    control.open(anyone(), SessionRequest::default()).await.unwrap();
+    let wrong = SessionRequest { task: Some(TaskRef { split: "train".to_owned(), index: 10 }), seed: None };
     assert_eq!(control.open(anyone(), wrong).await.unwrap_err().class, ErrorClass::Invalid);
 }
 
 #[tokio::test]
 async fn the_end_of_the_gateway_ends_open_sessions() {
     let (control, _gateway) = control(4, 60.0);
-    let offer = control.open(anyone(), Wanted::default()).await.unwrap();
+    let offer = control.open(anyone(), SessionRequest::default()).await.unwrap();
     assert_eq!(control.drain(Duration::from_millis(20), Duration::from_secs(60)).await, 0);
     let ended = control.result(&anyone(), &offer.session).unwrap().unwrap().unwrap();
     assert_eq!((ended.ending.as_str(), &ended.failures[..]), ("dropped", &["the gateway has ended".to_owned()][..]));
-    assert_eq!(control.open(anyone(), Wanted::default()).await.unwrap_err().class, ErrorClass::Unavailable);
+    assert_eq!(control.open(anyone(), SessionRequest::default()).await.unwrap_err().class, ErrorClass::Unavailable);
 }

@@ -41,7 +41,7 @@ const LARGE_MIB: usize = 2 * (MAX_BODY >> 20);
 
 /// Everything that a request needs.
 #[derive(Clone)]
-struct Doors {
+struct Routes {
     sessions: Arc<Sessions>,
     mcp: McpEndpoint,
     /// A permit for each MiB of large requests.
@@ -50,7 +50,7 @@ struct Doors {
 
 /// The routes.
 pub(super) fn router(sessions: Arc<Sessions>) -> Router {
-    let doors = Doors { sessions, mcp: McpEndpoint::new(), large: Arc::new(Semaphore::new(LARGE_MIB)) };
+    let doors = Routes { sessions, mcp: McpEndpoint::new(), large: Arc::new(Semaphore::new(LARGE_MIB)) };
     Router::new().route("/s/{session}/{*path}", any(handle)).fallback(unknown).with_state(doors)
 }
 
@@ -61,7 +61,7 @@ async fn unknown(request: Request) -> Response {
 }
 
 async fn handle(
-    State(Doors { sessions, mcp, large }): State<Doors>,
+    State(Routes { sessions, mcp, large }): State<Routes>,
     Path((session, path)): Path<(String, String)>,
     request: Request,
 ) -> Response {

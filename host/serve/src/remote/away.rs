@@ -14,7 +14,7 @@ use super::places::{PlaceLost, WorkerPlace};
 use crate::error::ServeError;
 
 /// An episode at a worker.
-pub(crate) struct AwayEpisode {
+pub(crate) struct RemoteEpisode {
     place: Arc<dyn WorkerPlace>,
     /// Host's part after the last answered request.
     pub(crate) data: EpisodeData,
@@ -52,7 +52,7 @@ pub(crate) enum StartError {
     Lost(PlaceLost),
 }
 
-impl AwayEpisode {
+impl RemoteEpisode {
     /// Starts an episode of this number of seats at a worker.
     pub(crate) async fn start(
         place: Arc<dyn WorkerPlace>,

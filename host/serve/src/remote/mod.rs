@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  front: table, doors, records                     worker: sandbox
-//!  AwayEpisode ── PlaceRequest ──► WorkerPlace ──► EpisodeHost ── plays it with the code of a server without workers
+//!  RemoteEpisode ── PlaceRequest ──► WorkerPlace ──► EpisodeHost ── plays it with the code of a server without workers
 //!      ▲  ◄── PlaceAnswer: outcome, the host's part of the episode, state of its plugins ──┘
 //! ```
 //!
@@ -18,7 +18,7 @@ mod messages;
 mod places;
 
 pub use agent::AgentWorkers;
-pub(crate) use away::{AskError, AwayEpisode, StartError};
+pub(crate) use away::{AskError, RemoteEpisode, StartError};
 pub use host::EpisodeHost;
 pub(crate) use instances::{default_live, finish, restore, save};
 pub use messages::{

@@ -7,9 +7,9 @@ use gymkhana_chat::ThoughtMarks;
 use gymkhana_driver::{EpisodeData, Extent, Reply, StartFailure};
 use gymkhana_record::{Boundary, Call, CallSite, Ending, EpisodeId, EpisodeRecord, Failure, Seed, TaskRef, Turn};
 
+use super::location::EpisodeLocation;
 use super::place::Place;
-use super::player::Player;
-use super::types::{Action, CallAnswer, Opened, Step};
+use super::types::{Action, CallAnswer, ResetResult, Step};
 use crate::catalog::ServedEnvironment;
 use crate::config::EpisodeLimits;
 use crate::error::{ErrorKind, Owner, ServeError};
@@ -31,7 +31,7 @@ pub(super) struct EpisodeFacts {
 
 /// A live episode.
 pub(super) struct LiveEpisode {
-    pub(super) player: Player,
+    pub(super) player: EpisodeLocation,
     pub(super) facts: EpisodeFacts,
 }
 
@@ -58,12 +58,12 @@ impl LiveEpisode {
         limits: &EpisodeLimits,
         place: &Place,
         (record, task, seed): (EpisodeId, TaskRef, Seed),
-    ) -> Result<(Self, Opened), NotStarted> {
+    ) -> Result<(Self, ResetResult), NotStarted> {
         let facts = EpisodeFacts { record, task: task.clone(), seed, begun: Instant::now(), turns: 0, last: None };
-        let player = Player::start(place, served, limits, task.clone(), seed).await;
+        let player = EpisodeLocation::start(place, served, limits, task.clone(), seed).await;
         let player = player.map_err(|error| NotStarted::new(&facts, error))?;
         let data = player.data();
-        let opened = Opened {
+        let opened = ResetResult {
             task,
             seed: seed.0,
             observations: data.opening.observations.clone(),

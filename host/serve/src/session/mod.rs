@@ -7,10 +7,10 @@ mod ended;
 mod entry;
 mod episode;
 mod id;
-mod moves;
+mod location;
 mod place;
 mod places;
-mod player;
+mod relocations;
 mod requests;
 mod shared;
 mod state;
@@ -23,4 +23,6 @@ pub use id::SessionId;
 pub use requests::Session;
 pub(crate) use shared::unknown;
 pub use table::SessionTable;
-pub use types::{Action, CallAnswer, Closed, EpisodeScore, EpisodeStatus, Observed, OpenSession, Opened, Status, Step};
+pub use types::{
+    Action, CallAnswer, Closed, EpisodeScore, EpisodeStatus, Observed, OpenSession, ResetResult, Status, Step,
+};

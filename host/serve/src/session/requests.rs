@@ -15,10 +15,10 @@ use super::ended::check_scored;
 use super::entry::Entry;
 use super::episode::{EndedEpisode, LiveEpisode, NotStarted};
 use super::id::SessionId;
-use super::moves::Moves;
+use super::relocations::Relocations;
 use super::shared::{Shared, unknown};
 use super::state::{Play, State};
-use super::types::{Action, CallAnswer, Closed, EpisodeScore, Observed, Opened, Status, Step};
+use super::types::{Action, CallAnswer, Closed, EpisodeScore, Observed, ResetResult, Status, Step};
 use crate::catalog::ServedEnvironment;
 use crate::door::Door;
 use crate::error::{ErrorKind, Owner, ServeError};
@@ -69,7 +69,7 @@ impl Session {
     ///
     /// # Errors
     /// If the split or the task does not exist, the environment fails, or no place becomes free in time.
-    pub async fn reset(&self, begin: NextEpisode) -> Result<Opened, ServeError> {
+    pub async fn reset(&self, begin: NextEpisode) -> Result<ResetResult, ServeError> {
         self.run(Instances::New, |shared, state| {
             Box::pin(async move {
                 shared.records.check()?;
@@ -103,7 +103,7 @@ impl Session {
                 state.live()?;
                 state.texts.add(&action.reply)?;
                 let served = Arc::clone(&state.served);
-                let (before, mut moves) = (state.live()?.data().extent(), Moves::default());
+                let (before, mut moves) = (state.live()?.data().extent(), Relocations::default());
                 let step = loop {
                     match state.live()?.act(&shared.episode, action.clone()).await {
                         Ok(step) => break step,
@@ -195,7 +195,7 @@ impl Session {
                 if let Play::Ended(ended) = &state.play {
                     return Ok(ended.record.privileged.clone());
                 }
-                let mut moves = Moves::default();
+                let mut moves = Relocations::default();
                 loop {
                     match state.live()?.player.privileged().await {
                         Ok(view) => return Ok(view),
@@ -214,7 +214,7 @@ impl Session {
     pub async fn render(&self) -> Result<Image, ServeError> {
         self.run(Instances::Present, |shared, state| {
             Box::pin(async move {
-                let mut moves = Moves::default();
+                let mut moves = Relocations::default();
                 loop {
                     match state.live()?.player.render().await {
                         Ok(image) => return Ok(image),
@@ -408,7 +408,7 @@ async fn start(
     shared: &Shared,
     state: &mut State,
     what: (EpisodeId, TaskRef, Seed),
-) -> Result<(LiveEpisode, Opened), ServeError> {
+) -> Result<(LiveEpisode, ResetResult), ServeError> {
     let served = Arc::clone(&state.served);
     state.play = Play::Waiting;
     let mut lost_workers = 0;
@@ -439,7 +439,7 @@ async fn start(
 /// # Errors
 /// If the record is not written in time.
 async fn end_episode(shared: &Shared, state: &mut State, ending: Ending) -> Result<(), ServeError> {
-    let (served, mut moves) = (Arc::clone(&state.served), Moves::default());
+    let (served, mut moves) = (Arc::clone(&state.served), Relocations::default());
     loop {
         match std::mem::replace(&mut state.play, Play::Waiting) {
             Play::Live(live) => match live.finish(&served, ending).await {

@@ -7,8 +7,8 @@ use gymkhana_record::{Content, Seed, TaskRef, Turn};
 
 use super::episode::{EndedEpisode, EpisodeFacts, LiveEpisode};
 use super::id::random_seed;
+use super::location::Saved;
 use super::place::Place;
-use super::player::Saved;
 use super::types::{EpisodeStatus, Observed};
 use crate::catalog::ServedEnvironment;
 use crate::error::{ErrorKind, ServeError};

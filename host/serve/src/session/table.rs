@@ -16,7 +16,7 @@ use super::places::Places;
 use super::requests::Session;
 use super::shared::{Shared, unknown};
 use super::state::State;
-use super::types::{EpisodeScore, OpenSession, Opened};
+use super::types::{EpisodeScore, OpenSession, ResetResult};
 use crate::catalog::{Catalog, ServedEnvironment};
 use crate::config::ServeFile;
 use crate::door::Door;
@@ -125,7 +125,7 @@ impl SessionTable {
         door: Door,
         what: OpenSession,
         begin: NextEpisode,
-    ) -> Result<(Session, Opened), ServeError> {
+    ) -> Result<(Session, ResetResult), ServeError> {
         let seed = match &what {
             OpenSession::Environment { .. } => begin.seed,
             OpenSession::Tools { seed } => begin.seed.or(seed.map(Seed)),

@@ -73,7 +73,7 @@ impl Action {
 
 /// The start of an episode.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Opened {
+pub struct ResetResult {
     /// The task.
     pub task: TaskRef,
     /// The seed, with which another session begins the same episode.
@@ -86,7 +86,7 @@ pub struct Opened {
     pub seat: u32,
 }
 
-impl Opened {
+impl ResetResult {
     /// Functions of the seat to move.
     #[must_use]
     pub fn functions(&self) -> &[Function] {

@@ -15,7 +15,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::inbox::Inbox;
-use super::ledger::{Dispatched, Ledger, Standing};
+use super::ledger::{DeliveryStatus, Dispatched, Ledger};
 use super::liveness::{Liveness, SILENCE};
 use super::policies::{Answered, PolicyCalls};
 use super::reading::{Reading, Room};
@@ -30,7 +30,7 @@ use crate::signature::{Senders, SignatureRefusal, WorkerKeys};
 use crate::signed::decode_signed;
 
 /// Time between two looks at the bus.
-const LOOK: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Longest time for which the end of a run waits until its verdicts are sent.
 const LAST_VERDICTS: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ type Answer = oneshot::Sender<RunResult<Vec<EpisodeRecord>>>;
 /// What the run asks for.
 pub(crate) enum Command {
     Play { number: u64, group: Box<GroupJob>, answer: Answer },
-    GiveUp(u64),
+    Abort(u64),
     Show(RunPosition),
     Close,
 }
@@ -52,18 +52,18 @@ pub(super) enum Event {
     /// A result was read, or cannot be read now. Its room is free when this is handled.
     Read { header: Box<ResultHeader>, records: Result<Vec<EpisodeRecord>, Unread>, reply: Option<ReplyTo>, room: Room },
     /// The queue was looked for, and made again if it was lost. Jobs at these places are not there.
-    Looked { made: Option<RunResult<Box<Made>>>, missing: Vec<u64> },
+    Looked { made: Option<RunResult<Box<QueueCreated>>>, missing: Vec<u64> },
     /// The position was written, or the bus did not take it.
     Shown,
 }
 
 /// A queue that was made again, and the messages of its workers.
-pub(super) struct Made {
+pub(super) struct QueueCreated {
     streams: Streams,
     inbox: Inbox,
 }
 
-impl Made {
+impl QueueCreated {
     /// Makes the queue as that of a new life of the trainer: acknowledgements and calls of the lost one are then none of
     /// its own.
     async fn again(streams: &Streams) -> RunResult<Self> {
@@ -159,7 +159,7 @@ impl DispatchLoop {
 
     /// Serves until the run closes.
     pub async fn work(mut self, mut commands: UnboundedReceiver<Command>) -> Dispatched {
-        let mut looks = tokio::time::interval(LOOK);
+        let mut looks = tokio::time::interval(POLL_INTERVAL);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             while self.tasks.try_join_next().is_some() {}
@@ -173,7 +173,7 @@ impl DispatchLoop {
                         self.ledger.add(Job { number, group: *group }, answer);
                         self.queue(number);
                     }
-                    Some(Command::GiveUp(number)) => self.give_up(number),
+                    Some(Command::Abort(number)) => self.give_up(number),
                     Some(Command::Show(position)) => {
                         self.position = Some(position);
                         self.show();
@@ -183,11 +183,11 @@ impl DispatchLoop {
                 Some(message) = self.inbox.calls.next() => self.call(&message),
                 // Results wait in the connection while as many are read as may be.
                 Some(message) = self.inbox.results.next(), if self.reading.has_room() => self.read(&message),
-                Some(_) = self.inbox.acknowledgements.next() => self.liveness.hear(Instant::now()),
+                Some(_) = self.inbox.acknowledgements.next() => self.liveness.record_heartbeat(Instant::now()),
                 Some(message) = self.inbox.questions.next() => self.live(&message),
                 Some(answered) = self.answered.recv() => self.finish(answered),
                 Some(event) = self.events.recv() => self.event(event),
-                _ = looks.tick() => self.look(),
+                _ = looks.tick() => self.poll(),
             }
         }
     }
@@ -217,11 +217,11 @@ impl DispatchLoop {
     }
 
     /// Follows a queue that was made again, and queues the jobs that are not there.
-    fn looked(&mut self, made: Option<RunResult<Box<Made>>>, missing: &[u64]) {
+    fn looked(&mut self, made: Option<RunResult<Box<QueueCreated>>>, missing: &[u64]) {
         self.is_looking = false;
         match made {
             Some(Ok(made)) => {
-                let Made { streams, inbox } = *made;
+                let QueueCreated { streams, inbox } = *made;
                 self.making += 1;
                 self.reporter.warn("the bus had lost the run's queue, which was made again");
                 (self.streams, self.inbox) = (streams, inbox);
@@ -309,8 +309,8 @@ impl DispatchLoop {
     }
 
     /// Looks whether the bus still has the queue, and makes it again if not.
-    fn look(&mut self) {
-        if self.liveness.look(Instant::now(), !self.ledger.is_empty()) {
+    fn poll(&mut self) {
+        if self.liveness.poll(Instant::now(), !self.ledger.is_empty()) {
             let run = &self.streams.publication.run;
             self.reporter.warn(&format!(
                 "groups wait, but no worker has answered for {} s\nhint: start `host worker URL` on other machines; the \
@@ -324,11 +324,11 @@ impl DispatchLoop {
         let (streams, report) = (self.streams.clone(), self.report.clone());
         let queued: Vec<u64> = self.ledger.iter_mut().filter_map(|waiting| waiting.sequence).collect();
         self.tasks.spawn(async move {
-            let (made, missing) = match streams.look(&queued).await {
-                QueueState::Gone => (Some(Made::again(&streams).await.map(Box::new)), vec![]),
+            let (made, missing) = match streams.poll(&queued).await {
+                QueueState::Gone => (Some(QueueCreated::again(&streams).await.map(Box::new)), vec![]),
                 QueueState::Stuck => {
                     streams.remove_queue().await;
-                    (Some(Made::again(&streams).await.map(Box::new)), vec![])
+                    (Some(QueueCreated::again(&streams).await.map(Box::new)), vec![])
                 }
                 QueueState::Here { missing } => (None, missing),
                 QueueState::Unknown => (None, vec![]),
@@ -361,12 +361,12 @@ impl DispatchLoop {
         if !self.is_own("a policy call", &call.worker, key) {
             return;
         }
-        self.hear(&call.worker);
-        match self.ledger.hear(&call.worker, call.job, call.delivery) {
-            Standing::Settled => return self.policies.answer_at_once(&PolicyAnswer::Settled, reply),
-            Standing::Superseded => return self.policies.answer_at_once(&PolicyAnswer::Superseded, reply),
-            Standing::First => self.policies.end_before(call.job, call.delivery),
-            Standing::Newest => {}
+        self.record_heartbeat(&call.worker);
+        match self.ledger.record_heartbeat(&call.worker, call.job, call.delivery) {
+            DeliveryStatus::Settled => return self.policies.answer_at_once(&PolicyAnswer::Settled, reply),
+            DeliveryStatus::Superseded => return self.policies.answer_at_once(&PolicyAnswer::Superseded, reply),
+            DeliveryStatus::First => self.policies.end_before(call.job, call.delivery),
+            DeliveryStatus::Newest => {}
         }
         self.policies.begin(call, reply);
     }
@@ -388,8 +388,8 @@ impl DispatchLoop {
         }
     }
 
-    pub(super) fn hear(&mut self, worker: &str) {
-        self.liveness.hear(Instant::now());
+    pub(super) fn record_heartbeat(&mut self, worker: &str) {
+        self.liveness.record_heartbeat(Instant::now());
         if !self.ledger.seen.workers.contains(worker) {
             self.reporter.status(&format!("worker {worker} plays"));
         }

@@ -29,7 +29,7 @@ pub struct Dispatched {
 
 /// Whether a message belongs to the newest delivery of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum DeliveryStatus {
     /// The newest delivery, as before.
     Newest,
     /// The newest delivery, for the first time: what earlier ones began is obsolete.
@@ -129,22 +129,22 @@ impl<A> Ledger<A> {
     }
 
     /// Notes a policy call of a worker.
-    pub fn hear(&mut self, worker: &str, number: u64, delivery: u64) -> Standing {
+    pub fn record_heartbeat(&mut self, worker: &str, number: u64, delivery: u64) -> DeliveryStatus {
         if !self.seen.workers.contains(worker) {
             self.seen.workers.insert(worker.to_owned());
         }
-        let Some(waiting) = self.waiting.get_mut(&number) else { return Standing::Settled };
+        let Some(waiting) = self.waiting.get_mut(&number) else { return DeliveryStatus::Settled };
         if delivery < waiting.delivery {
-            return Standing::Superseded;
+            return DeliveryStatus::Superseded;
         }
         if delivery == waiting.delivery {
-            return Standing::Newest;
+            return DeliveryStatus::Newest;
         }
         if delivery > 1 {
             self.seen.delivered_again += 1;
         }
         waiting.delivery = delivery;
-        Standing::First
+        DeliveryStatus::First
     }
 
     /// Takes a job out for its result, of whichever delivery; `None` if it has one or was given up.
@@ -180,11 +180,11 @@ mod tests {
     fn a_later_delivery_makes_the_earlier_one_obsolete() {
         let mut ledger = Ledger::new();
         ledger.add(job(7, 1), ());
-        assert_eq!(ledger.hear("a", 7, 1), Standing::First);
-        assert_eq!(ledger.hear("a", 7, 1), Standing::Newest);
-        assert_eq!(ledger.hear("b", 7, 2), Standing::First);
-        assert_eq!(ledger.hear("a", 7, 1), Standing::Superseded);
-        assert_eq!(ledger.hear("a", 8, 1), Standing::Settled);
+        assert_eq!(ledger.record_heartbeat("a", 7, 1), DeliveryStatus::First);
+        assert_eq!(ledger.record_heartbeat("a", 7, 1), DeliveryStatus::Newest);
+        assert_eq!(ledger.record_heartbeat("b", 7, 2), DeliveryStatus::First);
+        assert_eq!(ledger.record_heartbeat("a", 7, 1), DeliveryStatus::Superseded);
+        assert_eq!(ledger.record_heartbeat("a", 8, 1), DeliveryStatus::Settled);
         // The result of the obsolete delivery is the same episodes, and may come first.
         assert!(ledger.settle(7).is_some());
         assert!(ledger.settle(7).is_none());
@@ -199,11 +199,11 @@ mod tests {
             ledger.add(job(number, 1), ());
             ledger.get_mut(number).unwrap().sequence = sequence;
         }
-        assert_eq!(ledger.hear("a", 8, 3), Standing::First);
+        assert_eq!(ledger.record_heartbeat("a", 8, 3), DeliveryStatus::First);
         assert_eq!(ledger.requeue(&[2, 3]), [8]);
         let places = |ledger: &Ledger<()>| [7, 8, 9].map(|number| ledger.get(number).unwrap().sequence);
         assert_eq!((places(&ledger), ledger.get(8).unwrap().losses), ([Some(1), None, None], 1));
-        assert_eq!(ledger.hear("b", 8, 1), Standing::First);
+        assert_eq!(ledger.record_heartbeat("b", 8, 1), DeliveryStatus::First);
     }
 
     #[test]
@@ -250,9 +250,9 @@ mod tests {
                         given_up.insert(number);
                     }
                     _ => {
-                        let standing = ledger.hear("worker", number, delivery);
+                        let standing = ledger.record_heartbeat("worker", number, delivery);
                         let is_over = settled.contains_key(&number) || given_up.contains(&number) || number == 8;
-                        assert_eq!(standing == Standing::Settled, is_over);
+                        assert_eq!(standing == DeliveryStatus::Settled, is_over);
                     }
                 }
             }

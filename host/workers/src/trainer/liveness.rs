@@ -36,13 +36,13 @@ impl Liveness {
     }
 
     /// Notes a sign from the worker.
-    pub fn hear(&mut self, now: Instant) {
+    pub fn record_heartbeat(&mut self, now: Instant) {
         (self.heard, self.has_warned) = (Some(now), false);
         self.set_plays(true);
     }
 
     /// Compares the clock with the lease. Returns whether the user must be warned that jobs wait without a worker.
-    pub fn look(&mut self, now: Instant, jobs_wait: bool) -> bool {
+    pub fn poll(&mut self, now: Instant, jobs_wait: bool) -> bool {
         let since = |then: Instant| now.saturating_duration_since(then);
         self.set_plays(self.heard.is_some_and(|heard| since(heard) < self.lease));
         let silence = since(self.heard.map_or(self.waiting, |heard| heard.max(self.waiting)));
@@ -64,10 +64,10 @@ mod tests {
         let mut liveness = Liveness::new(10 * second, begun);
         let plays = liveness.plays();
         assert!(!*plays.borrow(), "none was heard");
-        liveness.hear(begun + second);
-        liveness.look(begun + 10 * second, true);
+        liveness.record_heartbeat(begun + second);
+        liveness.poll(begun + 10 * second, true);
         assert!(*plays.borrow());
-        liveness.look(begun + 11 * second, true);
+        liveness.poll(begun + 11 * second, true);
         assert!(!*plays.borrow());
     }
 
@@ -75,17 +75,17 @@ mod tests {
     fn the_user_is_warned_once_about_jobs_without_signs() {
         let (begun, second) = (Instant::now(), Duration::from_secs(1));
         let mut liveness = Liveness::new(10 * second, begun);
-        assert!(!liveness.look(begun + 100 * second, false), "without jobs");
+        assert!(!liveness.poll(begun + 100 * second, false), "without jobs");
         liveness.wait(begun + 100 * second);
-        assert!(!liveness.look(begun + 129 * second, true));
+        assert!(!liveness.poll(begun + 129 * second, true));
         // A long turn: its worker only renews its lease.
         for time in [129_u32, 150, 170] {
-            liveness.hear(begun + time * second);
-            assert!(!liveness.look(begun + (time + 15) * second, true));
+            liveness.record_heartbeat(begun + time * second);
+            assert!(!liveness.poll(begun + (time + 15) * second, true));
         }
-        assert!(liveness.look(begun + 200 * second, true));
-        assert!(!liveness.look(begun + 300 * second, true), "once");
-        liveness.hear(begun + 301 * second);
-        assert!(liveness.look(begun + 331 * second, true), "again after a sign");
+        assert!(liveness.poll(begun + 200 * second, true));
+        assert!(!liveness.poll(begun + 300 * second, true), "once");
+        liveness.record_heartbeat(begun + 301 * second);
+        assert!(liveness.poll(begun + 331 * second, true), "again after a sign");
     }
 }

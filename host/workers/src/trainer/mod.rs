@@ -151,15 +151,15 @@ struct Players {
 }
 
 /// Gives a job up when it is dropped; a job with a result is known no longer.
-struct GiveUp {
+struct Abort {
     number: u64,
     commands: mpsc::UnboundedSender<Command>,
 }
 
-impl Drop for GiveUp {
+impl Drop for Abort {
     fn drop(&mut self) {
         // Without a receiver the run is over.
-        let _ = self.commands.send(Command::GiveUp(self.number));
+        let _ = self.commands.send(Command::Abort(self.number));
     }
 }
 
@@ -168,7 +168,7 @@ impl RemotePlayers for Players {
         let (answer, played) = oneshot::channel::<RunResult<Vec<EpisodeRecord>>>();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let sent = self.commands.send(Command::Play { number, group: Box::new(group), answer });
-        let waits = GiveUp { number, commands: self.commands.clone() };
+        let waits = Abort { number, commands: self.commands.clone() };
         Box::pin(async move {
             let _waits = waits;
             let over = || RunError::internal("the dispatcher of groups has ended");

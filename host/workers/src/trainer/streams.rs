@@ -1,4 +1,4 @@
-//! The queue of a run's jobs on the bus, beside its publication. Made again whenever the bus lost it.
+//! The queue of a run's jobs on the bus, beside its publication. QueueCreated again whenever the bus lost it.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ impl Streams {
     }
 
     /// What the bus has of the queue. `queued` are the places of jobs that must be there.
-    pub async fn look(&self, queued: &[u64]) -> QueueState {
+    pub async fn poll(&self, queued: &[u64]) -> QueueState {
         match self.look_once(queued).await {
             // A bus may count new jobs later than it confirms them.
             QueueState::Stuck => {

@@ -108,7 +108,7 @@ impl DispatchLoop {
     /// Gives the run the result of a job.
     fn settle(&mut self, header: &ResultHeader, played: Result<Vec<EpisodeRecord>, RunError>) -> Verdict {
         let Some(settled) = self.ledger.settle(header.job) else { return Verdict::NotWanted };
-        self.hear(&header.worker);
+        self.record_heartbeat(&header.worker);
         self.ledger.seen.workers.insert(header.worker.clone());
         self.end(header.job, settled.sequence);
         let (count, last) = header.failed_forks.clone();

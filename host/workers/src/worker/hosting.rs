@@ -21,30 +21,30 @@ use super::open::{fetched, refuse_programs};
 use super::play::refused;
 use super::watch::{Over, Watch};
 use crate::bus::{Bus, Names, RunKey};
+use crate::codec::{Direction, MessageCodec, ParcelError, Parts};
+use crate::coordinator::heartbeat::{Heartbeat, HeartbeatAnswer};
 use crate::description::{Description, Versions};
-use crate::front::beat::{Beat, BeatAnswer};
 use crate::objects::PutError;
-use crate::parcel::{Direction, ParcelError, ParcelOffice, Parts};
 use crate::reply::{Asked, Owner};
 use crate::signature::WorkerKeys;
 use crate::signed::encode_signed;
 
 /// Longest time between two heartbeats.
-const BEAT: Duration = Duration::from_secs(2);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
 /// Time that requests in progress get when the worker stops.
 const LAST_REQUESTS: Duration = Duration::from_secs(20);
 /// Time between two tries while the bus does not take an answer.
-const AWAY: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Tries to send an answer. The server asks again after the last.
 const TRIES: u32 = 20;
 
 /// A server whose episodes the worker holds.
-pub(crate) struct Hosting {
+pub(crate) struct SessionHost {
     bus: Bus,
     names: Names,
     watch: Watch,
     host: Arc<EpisodeHost>,
-    office: ParcelOffice,
+    office: MessageCodec,
     /// Name in messages to people.
     name: String,
     /// Digest of the server's files.
@@ -62,14 +62,14 @@ pub(crate) struct Hosting {
 }
 
 /// The end of one id of the worker.
-enum LifeEnd {
+enum StopReason {
     Over(Over),
     /// The server had lost the worker.
     Lost,
     Refused(String),
 }
 
-impl Hosting {
+impl SessionHost {
     /// Fetches the server's files and opens its plugins.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Hosting {
             bus: bus.clone(),
             names: names.clone(),
             host: Arc::new(EpisodeHost::new(catalog, &config, guests.handle().clone())),
-            office: ParcelOffice { bus: bus.clone(), names: names.clone(), signer: settings.signer() },
+            office: MessageCodec { bus: bus.clone(), names: names.clone(), signer: settings.signer() },
             keys: owner.key.alone(),
             name: name.to_owned(),
             files: description.files_digest(),
@@ -125,11 +125,11 @@ impl Hosting {
             let end = hosting.live(stop, &mut over).await?;
             hosting.host.clear();
             match end {
-                LifeEnd::Over(over) => return Ok((over, hosting.played.load(Ordering::Relaxed))),
-                LifeEnd::Lost => {
+                StopReason::Over(over) => return Ok((over, hosting.played.load(Ordering::Relaxed))),
+                StopReason::Lost => {
                     hosting.reporter.warn("the server timed this worker out and moved its episodes; rejoining")
                 }
-                LifeEnd::Refused(why) => {
+                StopReason::Refused(why) => {
                     return Err(refused(&format!("the server refused this worker: {why}"), "the server's"));
                 }
             }
@@ -141,7 +141,7 @@ impl Hosting {
         self: &Arc<Self>,
         stop: &mut Pin<&mut impl Future<Output = ()>>,
         over: &mut (impl Future<Output = Over> + Unpin),
-    ) -> RunResult<LifeEnd> {
+    ) -> RunResult<StopReason> {
         let id = format!("w{:016x}", getrandom::u64().internal()?);
         let mut requests = self.bus.client.subscribe(self.names.places(&id)).await.internal()?;
         let beats = AtomicU64::new(0);
@@ -149,8 +149,8 @@ impl Hosting {
         let mut answering = JoinSet::new();
         let end = loop {
             tokio::select! {
-                () = &mut *stop => break LifeEnd::Over(Over::Stopped),
-                over = &mut *over => break LifeEnd::Over(over),
+                () = &mut *stop => break StopReason::Over(Over::Stopped),
+                over = &mut *over => break StopReason::Over(over),
                 end = &mut beating => break end,
                 Some(message) = requests.next() => {
                     let (hosting, id) = (Arc::clone(self), id.clone());
@@ -159,7 +159,7 @@ impl Hosting {
                 Some(_) = answering.join_next() => {}
             }
         };
-        if matches!(end, LifeEnd::Over(Over::Stopped)) {
+        if matches!(end, StopReason::Over(Over::Stopped)) {
             let last = async { while answering.join_next().await.is_some() {} };
             tokio::select! {
                 // The server must not lose the worker meanwhile.
@@ -174,21 +174,21 @@ impl Hosting {
     }
 
     /// Gives heartbeats until the server does not know the worker.
-    async fn beat_until_gone(&self, id: &str, beats: &AtomicU64) -> LifeEnd {
-        let pause = (self.lease / 4).min(BEAT);
+    async fn beat_until_gone(&self, id: &str, beats: &AtomicU64) -> StopReason {
+        let pause = (self.lease / 4).min(HEARTBEAT_INTERVAL);
         loop {
             match self.beat(id, beats, false).await {
-                Some(BeatAnswer::Lost) => return LifeEnd::Lost,
-                Some(BeatAnswer::Refused(why)) => return LifeEnd::Refused(why),
+                Some(HeartbeatAnswer::Lost) => return StopReason::Lost,
+                Some(HeartbeatAnswer::Refused(why)) => return StopReason::Refused(why),
                 // Whether the server lives is watched elsewhere.
-                Some(BeatAnswer::Known) | None => tokio::time::sleep(pause).await,
+                Some(HeartbeatAnswer::Known) | None => tokio::time::sleep(pause).await,
             }
         }
     }
 
     /// Sends a heartbeat; returns the server's answer, if one comes in time.
-    async fn beat(&self, id: &str, beats: &AtomicU64, leaves: bool) -> Option<BeatAnswer> {
-        let beat = Beat {
+    async fn beat(&self, id: &str, beats: &AtomicU64, leaves: bool) -> Option<HeartbeatAnswer> {
+        let beat = Heartbeat {
             worker: id.to_owned(),
             name: self.name.clone(),
             versions: Versions::own(),
@@ -250,7 +250,7 @@ impl Hosting {
                 Ok(message) => return Ok(Some(message)),
                 Err(PutError::Refused(why) | PutError::Away(why)) => refused = why,
             }
-            tokio::time::sleep(AWAY).await;
+            tokio::time::sleep(RETRY_DELAY).await;
         }
         Err(ParcelError::Away(format!("the bus does not take the answer: {refused}")))
     }

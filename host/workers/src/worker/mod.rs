@@ -17,12 +17,12 @@ use gymkhana_orchestration::{Reporter, RunError, RunResult};
 use crate::bus::{Bus, BusSettings, Names, RUNS, RunKey, without_password};
 use crate::description::{Description, Work};
 use crate::signature::Signer;
-use hosting::Hosting;
+use hosting::SessionHost;
 use session::Session;
 use watch::{Over, owner_lives};
 
 /// Time between two looks for a run.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Settings of a worker.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ pub struct Worked {
 /// What the worker has opened.
 enum Opened {
     Run(Box<Session>),
-    Server(Box<Hosting>),
+    Server(Box<SessionHost>),
 }
 
 /// A worker on this machine.
@@ -117,7 +117,7 @@ impl Worker {
                 // The run ended, or the bus lost it, while it was being opened.
                 Err(error) => {
                     tracing::debug!("run {run} was not opened: {error}");
-                    tokio::time::sleep(LOOK).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                     continue;
                 }
             };
@@ -170,7 +170,7 @@ impl Worker {
                 Opened::Run(Box::new(Session::open(bus, settings, name, run, description, reporter).await?))
             }
             Work::Sessions => {
-                Opened::Server(Box::new(Hosting::open(bus, settings, name, run, description, reporter).await?))
+                Opened::Server(Box::new(SessionHost::open(bus, settings, name, run, description, reporter).await?))
             }
         })
     }
@@ -185,15 +185,15 @@ impl Worker {
     /// A run of the bus, or the one that was asked for, when it is there.
     async fn find(&self, lost: &BTreeSet<(RunKey, String)>) -> RunResult<(RunKey, Description)> {
         loop {
-            if let Some(found) = self.look(lost).await? {
+            if let Some(found) = self.find_run(lost).await? {
                 return Ok(found);
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
     /// The first run whose trainer answers, else the first that is not among the `lost` ones.
-    async fn look(&self, lost: &BTreeSet<(RunKey, String)>) -> RunResult<Option<(RunKey, Description)>> {
+    async fn find_run(&self, lost: &BTreeSet<(RunKey, String)>) -> RunResult<Option<(RunKey, Description)>> {
         // Without an answer of the bus, the next look tries again.
         let Ok(runs) = self.bus.jetstream.get_key_value(RUNS).await else { return Ok(None) };
         let keys: Vec<RunKey> = match &self.settings.run {

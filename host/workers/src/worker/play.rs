@@ -30,7 +30,7 @@ const JUDGED: Duration = Duration::from_secs(10);
 /// Longest time of an acknowledgement.
 const ACKNOWLEDGED: Duration = Duration::from_secs(5);
 /// Time between two tries while the trainer or the bus is away.
-const AWAY: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Tries to bring a result. The job goes back to the queue after the last.
 const TRIES: u32 = 120;
 /// Time between two tries while the bus has no space for a result. Their number has no limit.
@@ -202,7 +202,7 @@ impl Session {
                 Ok(Some(verdict)) => return Some(verdict),
                 Ok(None) | Err(PutError::Away(_)) => {
                     tries += 1;
-                    tokio::time::sleep(AWAY).await;
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
                 Err(PutError::Refused(why)) => {
                     if !std::mem::replace(&mut has_warned, true) {

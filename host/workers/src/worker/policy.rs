@@ -19,7 +19,7 @@ use crate::signed::encode_signed;
 /// Time after which a call is repeated. The trainer answers a repeated call once.
 const REPEAT: Duration = Duration::from_secs(5);
 /// Time between two tries while the trainer or the bus is away.
-const AWAY: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// The reason for which a job ends without a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +114,7 @@ async fn answer(caller: &Caller, message: Bytes) -> Result<PolicyAnswer, PolicyE
                 let why = "a prompt is larger than a message of the bus\nhint: raise max_payload of nats-server";
                 return Err(PolicyError::Server(why.to_owned()));
             }
-            Asked::Away => tokio::time::sleep(AWAY).await,
+            Asked::Away => tokio::time::sleep(RETRY_DELAY).await,
         }
     }
 }

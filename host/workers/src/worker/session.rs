@@ -29,9 +29,9 @@ use crate::signature::Signer;
 use gymkhana_registry::{Digest, LOCK_FILE};
 
 /// Time that one pull waits for a job.
-const PULL: Duration = Duration::from_secs(2);
+const PULL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time between two tries while the bus is away.
-const AWAY: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Longest time of the last messages.
 const FLUSHED: Duration = Duration::from_secs(5);
@@ -205,7 +205,7 @@ impl Session {
         let stream = self.bus.jetstream.get_stream_no_info(self.names.jobs_stream()).await.ok()?;
         let queue = stream.get_consumer(&self.names.consumer()).await.ok();
         if queue.is_none() {
-            tokio::time::sleep(AWAY).await;
+            tokio::time::sleep(RETRY_DELAY).await;
         }
         queue
     }
@@ -228,7 +228,7 @@ impl Session {
 
 /// The next job of the queue, if one comes in time.
 async fn pulled(queue: &Consumer<pull::Config>) -> Option<Message> {
-    let failed = match queue.batch().max_messages(1).expires(PULL).messages().await {
+    let failed = match queue.batch().max_messages(1).expires(PULL_TIMEOUT).messages().await {
         Ok(mut jobs) => match jobs.next().await {
             Some(Ok(message)) => return Some(message),
             None => return None,
@@ -237,7 +237,7 @@ async fn pulled(queue: &Consumer<pull::Config>) -> Option<Message> {
         Err(error) => error.to_string(),
     };
     tracing::debug!("no job was pulled: {failed}");
-    tokio::time::sleep(AWAY).await;
+    tokio::time::sleep(RETRY_DELAY).await;
     None
 }
 

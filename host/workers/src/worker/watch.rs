@@ -11,7 +11,7 @@ use crate::description::Description;
 use crate::reply::{Asked, Owner};
 
 /// Time between two looks at the description.
-const LOOK: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Time after which a run that the bus does not know has ended. A bus that lost it gets it again from the trainer.
 const LOST: Duration = Duration::from_secs(60);
 /// Time in which the owner answers that it lives.
@@ -54,7 +54,7 @@ impl Watch {
     pub async fn until_over(&self) -> Over {
         let (mut known, mut answered) = (Instant::now(), Instant::now());
         while known.elapsed() < LOST {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             if owner_lives(&self.owner, &self.names).await {
                 answered = Instant::now();
             } else if answered.elapsed() >= self.patience {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
-use gymkhana_gateway::control::{ApiError, Ended, Episodes, ErrorClass, Wanted};
+use gymkhana_gateway::control::{ApiError, Ended, Episodes, ErrorClass, SessionRequest};
 use gymkhana_orchestration::seat_players::SeatPlayers;
 use gymkhana_orchestration::served::{Served, ServedSeats};
 use gymkhana_orchestration::tasks::TaskOrder;
@@ -94,7 +94,7 @@ impl GatewayEpisodes {
         }
     }
 
-    fn plan(&self, id: EpisodeId, wanted: &Wanted) -> EpisodePlan {
+    fn plan(&self, id: EpisodeId, wanted: &SessionRequest) -> EpisodePlan {
         let next = || self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
         let task = wanted.task.clone().or_else(next);
         EpisodePlan {
@@ -110,13 +110,13 @@ impl GatewayEpisodes {
 }
 
 impl Episodes for GatewayEpisodes {
-    fn next(&self, wanted: &Wanted) -> Result<EpisodeId, ApiError> {
+    fn next(&self, wanted: &SessionRequest) -> Result<EpisodeId, ApiError> {
         wanted.task.as_ref().map_or(Ok(()), |task| self.check(task))?;
         let group = self.next.fetch_add(1, Ordering::Relaxed);
         Ok(EpisodeId { stage: 0, phase: Phase::Served, step: 0, group, member: 0, attempt: 0 })
     }
 
-    fn play(&self, id: EpisodeId, wanted: Wanted) -> BoxFuture<'static, Result<Ended, ApiError>> {
+    fn play(&self, id: EpisodeId, wanted: SessionRequest) -> BoxFuture<'static, Result<Ended, ApiError>> {
         let (plan, records) = (self.plan(id, &wanted), Arc::clone(&self.records));
         let (rollout, seats) = (Arc::clone(&self.rollout), self.seats.clone());
         let (task, tasks) = (plan.task.clone(), Arc::clone(&self.tasks));

@@ -9,7 +9,7 @@ use super::arguments::Open;
 use super::offer::Offer;
 use crate::doors::{Door, lookup};
 use crate::error::ServeError;
-use crate::session::{Opened, Session, SessionId, SessionTable};
+use crate::session::{ResetResult, Session, SessionId, SessionTable};
 use gymkhana_http::Client;
 
 /// Number of tokens below which those of closed sessions are not looked for.
@@ -30,7 +30,7 @@ pub(super) struct Entered {
     /// The session.
     pub(super) agent: Arc<Agent>,
     /// The start of its first episode.
-    pub(super) opened: Opened,
+    pub(super) opened: ResetResult,
     /// Name of the environment.
     pub(super) environment: String,
 }

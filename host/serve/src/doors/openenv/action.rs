@@ -10,7 +10,7 @@ use crate::session::Action;
 
 /// What a client asks of a running episode.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Asked {
+pub(super) enum ActionRequest {
     /// The functions.
     ListTools,
     /// One call, whose answer has the protocol's form of tool calls.
@@ -58,7 +58,7 @@ struct CallOfTurn {
     arguments: Json,
 }
 
-impl Asked {
+impl ActionRequest {
     /// Reads an action.
     ///
     /// # Errors
@@ -109,8 +109,8 @@ mod tests {
     use super::*;
 
     fn turn_of(json: &Json) -> Action {
-        match Asked::of(json).unwrap() {
-            Asked::Turn(action) => action,
+        match ActionRequest::of(json).unwrap() {
+            ActionRequest::Turn(action) => action,
             other => panic!("{other:?}"),
         }
     }
@@ -131,19 +131,19 @@ mod tests {
 
     #[test]
     fn tool_actions_are_those_of_the_protocol() {
-        assert_eq!(Asked::of(&json!({ "type": "list_tools", "metadata": {} })), Ok(Asked::ListTools));
-        let asked = Asked::of(&json!({ "type": "call_tool", "tool_name": "add", "arguments": { "a": 1 } }));
+        assert_eq!(ActionRequest::of(&json!({ "type": "list_tools", "metadata": {} })), Ok(ActionRequest::ListTools));
+        let asked = ActionRequest::of(&json!({ "type": "call_tool", "tool_name": "add", "arguments": { "a": 1 } }));
         let action = Action::call("add", &json!({ "a": 1 }));
-        assert_eq!(asked, Ok(Asked::CallTool { name: "add".to_owned(), action }));
+        assert_eq!(asked, Ok(ActionRequest::CallTool { name: "add".to_owned(), action }));
     }
 
     #[test]
     fn faults_name_the_field() {
-        let fault = |json| Asked::of(&json).unwrap_err();
+        let fault = |json| ActionRequest::of(&json).unwrap_err();
         assert_eq!(fault(json!({})).entry()["loc"], json!(["text"]));
         assert_eq!(fault(json!({ "metadata": {} })).kind, "missing");
         assert!(fault(json!({ "texts": "a" })).message.starts_with("unknown field `texts`"));
         assert_eq!(fault(json!([1])).kind, "dict_type");
-        assert!(Asked::of(&json!({ "type": "call_tool", "tool_name": "add", "arguments": "x" })).is_err());
+        assert!(ActionRequest::of(&json!({ "type": "call_tool", "tool_name": "add", "arguments": "x" })).is_err());
     }
 }

@@ -6,7 +6,7 @@ use gymkhana_record::Seed;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use super::action::Asked;
+use super::action::ActionRequest;
 use super::observation;
 
 use crate::catalog::{ServedEnvironment, named_values};
@@ -133,14 +133,14 @@ impl Connection {
     ///
     /// # Errors
     /// If no episode is running, or the environment or the host fails.
-    pub(super) async fn step(&mut self, asked: Asked) -> Result<Json, ServeError> {
+    pub(super) async fn step(&mut self, asked: ActionRequest) -> Result<Json, ServeError> {
         match asked {
-            Asked::ListTools => Ok(observation::listed(&self.session.functions(None).await?)),
-            Asked::CallTool { name, action } => {
+            ActionRequest::ListTools => Ok(observation::listed(&self.session.functions(None).await?)),
+            ActionRequest::CallTool { name, action } => {
                 let step = self.act(action).await?;
                 Ok(observation::called(&name, &step))
             }
-            Asked::Turn(action) => Ok(observation::stepped(&self.act(action).await?)),
+            ActionRequest::Turn(action) => Ok(observation::stepped(&self.act(action).await?)),
         }
     }
 
@@ -199,7 +199,7 @@ pub(super) async fn once(
     sessions: &SessionTable,
     client: Client,
     served: Arc<ServedEnvironment>,
-    asked: Option<Asked>,
+    asked: Option<ActionRequest>,
     reset: Reset,
 ) -> Result<Json, ServeError> {
     let mut connection = Connection::open(sessions, client, served).await?;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::action::Asked;
+use super::action::ActionRequest;
 use super::episode::Reset;
 use super::error::Refusal;
 use crate::doors::detail::{Fault, fields};
@@ -20,7 +20,7 @@ pub(super) enum Message {
     /// Begins an episode.
     Reset(Reset),
     /// Takes a turn.
-    Step(Asked),
+    Step(ActionRequest),
     /// Asks for the state.
     State,
     /// A request of JSON-RPC.
@@ -58,7 +58,7 @@ impl Message {
         };
         Ok(match kind.as_str() {
             "reset" => Self::Reset(Reset::of(&data.unwrap_or_else(|| json!({})))?),
-            "step" => Self::Step(Asked::of(&needed(data)?)?),
+            "step" => Self::Step(ActionRequest::of(&needed(data)?)?),
             "state" => Self::State,
             "mcp" => Self::Rpc(needed(data)?),
             _ => Self::Close,

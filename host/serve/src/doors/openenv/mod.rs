@@ -22,7 +22,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use serde_json::{Value as Json, json};
 
-use self::action::Asked;
+use self::action::ActionRequest;
 use self::episode::{Reset, once, unbegun};
 use self::mcp::Origin;
 use self::rpc::RpcError;
@@ -124,7 +124,7 @@ async fn step(State(sessions): State<SessionTable>, name: Named, client: Client,
     let request = read(body)?;
     let missing = || Fault { kind: "missing", ..Fault::of("Field required", &request) }.at("action");
     let action = request.get("action").ok_or_else(missing)?;
-    let asked = Asked::of(action).map_err(|fault| fault.at("action"))?;
+    let asked = ActionRequest::of(action).map_err(|fault| fault.at("action"))?;
     Ok(axum::Json(once(&sessions, client, served, Some(asked), Reset::default()).await?))
 }
 

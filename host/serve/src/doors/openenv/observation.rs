@@ -7,10 +7,10 @@ use serde_json::{Value as Json, json};
 
 use crate::doors::json::{facts, media, schema};
 use crate::error::Owner;
-use crate::session::{CallAnswer, Opened, Step};
+use crate::session::{CallAnswer, ResetResult, Step};
 
 /// The observation of a reset.
-pub(super) fn opened(opened: &Opened) -> Json {
+pub(super) fn opened(opened: &ResetResult) -> Json {
     let functions = opened.functions().iter().map(|function| {
         json!({ "name": function.name, "description": function.description, "parameters": schema(function) })
     });

@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use crate::doors::json::{facts, schema};
 use crate::doors::speech;
 use crate::error::Owner;
-use crate::session::{Opened, Step};
+use crate::session::{ResetResult, Step};
 
 /// Blocks of contents. The protocol knows text and images; other media are described in words.
 fn blocks<'a>(contents: impl Iterator<Item = &'a Content>) -> Vec<Json> {
@@ -25,7 +25,7 @@ fn blocks<'a>(contents: impl Iterator<Item = &'a Content>) -> Vec<Json> {
 }
 
 /// What the seat to move sees first.
-pub(super) fn prompt(opened: &Opened) -> Vec<Json> {
+pub(super) fn prompt(opened: &ResetResult) -> Vec<Json> {
     blocks(opened.observations.iter().filter(|(seat, _)| *seat == opened.seat).map(|(_, content)| content))
 }
 

@@ -16,7 +16,7 @@ use crate::doors::lookup::opening;
 use crate::doors::speech::{self, SAY, plays_by_text};
 use crate::doors::{Door, lookup};
 use crate::error::{ErrorKind, ServeError};
-use crate::session::{Action, OpenSession, Opened, Session, SessionTable};
+use crate::session::{Action, OpenSession, ResetResult, Session, SessionTable};
 use gymkhana_http::{Client, KeptBytes};
 
 /// Largest length of an id in bytes.
@@ -37,7 +37,7 @@ type Key = (Client, String);
 /// One session: an episode and its calls.
 pub(super) struct Playing {
     session: Session,
-    opened: Opened,
+    opened: ResetResult,
     /// Whether the environment is played by text.
     says: bool,
     /// Calls that can be asked for again.

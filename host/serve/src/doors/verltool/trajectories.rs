@@ -51,7 +51,7 @@ struct Open {
 
 /// One trajectory.
 struct Trajectory {
-    /// Opened by the first action.
+    /// ResetResult by the first action.
     session: OnceCell<Session>,
     last: Mutex<Option<Arc<Turn>>>,
 }

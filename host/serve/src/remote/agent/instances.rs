@@ -8,7 +8,7 @@ use gymkhana_driver::{BackendError, EpisodeData, PlacedEpisode, Reply};
 use gymkhana_record::{Boundary, Call, CallSite, Ending, EpisodeRecord, Failure, FailureKind, Seed};
 
 use super::{AGAIN, AgentWorkers};
-use crate::remote::away::{AskError, AwayEpisode};
+use crate::remote::away::{AskError, RemoteEpisode};
 use crate::remote::messages::{FinishOrder, ProgramCall};
 use crate::remote::places::MOST_LOST;
 
@@ -17,7 +17,7 @@ pub(super) struct WorkerInstances {
     places: AgentWorkers,
     seed: Seed,
     /// The episode as its worker knows it; `None` if it is lost.
-    away: Option<AwayEpisode>,
+    away: Option<RemoteEpisode>,
     /// The host's part with the transcript and the failures of the agent.
     data: EpisodeData,
 }
@@ -37,7 +37,7 @@ impl Known {
 
 impl WorkerInstances {
     /// Those of an episode that has started.
-    pub(super) fn new(places: AgentWorkers, seed: Seed, away: AwayEpisode) -> Self {
+    pub(super) fn new(places: AgentWorkers, seed: Seed, away: RemoteEpisode) -> Self {
         let data = away.data.clone();
         Self { places, seed, away: Some(away), data }
     }
@@ -48,7 +48,7 @@ impl WorkerInstances {
     /// If the request was not performed, or the episode cannot continue.
     async fn ask<T>(
         &mut self,
-        mut ask: impl for<'e> FnMut(&'e mut AwayEpisode) -> BoxFuture<'e, Result<T, AskError>> + Send,
+        mut ask: impl for<'e> FnMut(&'e mut RemoteEpisode) -> BoxFuture<'e, Result<T, AskError>> + Send,
     ) -> Result<T, BackendError> {
         let (mut lost_workers, deadline) = (0, self.places.0.deadline());
         loop {
@@ -73,7 +73,7 @@ impl WorkerInstances {
     /// As [`WorkerInstances::ask`], for a request without which the episode cannot continue.
     async fn insist<T>(
         &mut self,
-        ask: impl for<'e> FnMut(&'e mut AwayEpisode) -> BoxFuture<'e, Result<T, AskError>> + Send,
+        ask: impl for<'e> FnMut(&'e mut RemoteEpisode) -> BoxFuture<'e, Result<T, AskError>> + Send,
     ) -> Result<T, BackendError> {
         match self.ask(ask).await {
             Err(BackendError::Unsent(why)) => Err(self.lose(why)),
@@ -100,7 +100,7 @@ impl WorkerInstances {
         lost_workers: &mut u32,
         deadline: tokio::time::Instant,
     ) -> Result<(), BackendError> {
-        let state = self.away.take().and_then(AwayEpisode::into_state);
+        let state = self.away.take().and_then(RemoteEpisode::into_state);
         let Some((data, plugins)) = state else {
             return Err(self.lose(format!("{why}, and the episode has no snapshot")));
         };
@@ -116,7 +116,7 @@ impl WorkerInstances {
                 return Err(self.lose(format!("{why}, and {}", places.0.full())));
             };
             let (data, plugins) = (data.clone(), Arc::clone(&plugins));
-            let restoring = AwayEpisode::restore(place, places.0.origin(self.seed), data, plugins);
+            let restoring = RemoteEpisode::restore(place, places.0.origin(self.seed), data, plugins);
             match places.0.in_time(deadline, restoring).await {
                 Ok(Ok(away)) => {
                     self.away = Some(away);

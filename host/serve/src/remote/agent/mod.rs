@@ -17,7 +17,7 @@ use gymkhana_rollout::PluginSet;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use super::away::{AwayEpisode, StartError};
+use super::away::{RemoteEpisode, StartError};
 use super::messages::EpisodeOrigin;
 use super::places::{MOST_LOST, PlaceCounts, SessionWorkers, WorkerPlace, awaited_place};
 use instances::WorkerInstances;
@@ -141,7 +141,7 @@ impl TakenPlace {
         let none = BackendError::NoPlace;
         let deadline = places.0.deadline();
         for _ in 0..=MOST_LOST {
-            let starting = AwayEpisode::start(place, places.0.origin(seed), 1, task.clone());
+            let starting = RemoteEpisode::start(place, places.0.origin(seed), 1, task.clone());
             match places.0.in_time(deadline, starting).await.map_err(none)? {
                 Ok(away) => return Ok(Box::new(WorkerInstances::new(places, seed, away))),
                 Err(StartError::Environment(failed)) => return Err(BackendError::NotStarted(failed)),

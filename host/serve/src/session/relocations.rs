@@ -4,20 +4,20 @@
 use std::sync::Arc;
 
 use super::episode::{EndedEpisode, LiveEpisode};
+use super::location::EpisodeLocation;
 use super::place::Place;
-use super::player::Player;
 use super::shared::Shared;
 use super::state::{Play, State};
 use crate::error::{ErrorKind, ServeError};
 use crate::remote::{AskError, MOST_LOST, PlaceLost};
 
-/// Moves of an episode in one request.
+/// Relocations of an episode in one request.
 #[derive(Default)]
-pub(super) struct Moves {
+pub(super) struct Relocations {
     made: u32,
 }
 
-impl Moves {
+impl Relocations {
     /// Prepares the repetition of a request that had no result: the episode continues at another worker.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl State {
             let data = parked.data()?;
             let served = Arc::clone(&self.served);
             let place = self.take_place(shared).await?;
-            match Player::restore(place, &served, data, &plugins, facts.seed).await {
+            match EpisodeLocation::restore(place, &served, data, &plugins, facts.seed).await {
                 Ok(player) => {
                     self.play = Play::Live(Box::new(LiveEpisode { player, facts }));
                     return Ok(());

@@ -97,14 +97,14 @@ impl Parts {
 
 /// The end of the bus at which parcels are written and read.
 #[derive(Clone)]
-pub(crate) struct ParcelOffice {
+pub(crate) struct MessageCodec {
     pub bus: Bus,
     pub names: Names,
     /// Signs what is written here.
     pub signer: Signer,
 }
 
-impl ParcelOffice {
+impl MessageCodec {
     /// The message with these parts; their object is stored first, if they need one.
     ///
     /// # Errors

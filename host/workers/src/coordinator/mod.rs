@@ -1,8 +1,8 @@
 //! A server's side: publishes its catalog, knows the workers, and asks them about the episodes of its sessions.
 
 mod asking;
-pub(crate) mod beat;
-mod roster;
+pub(crate) mod heartbeat;
+mod registry;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,20 +20,20 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::bus::{Bus, BusSettings, Names, RunKey};
+use crate::codec::MessageCodec;
 use crate::description::{Description, Versions, Work};
 use crate::dropped::Dropped;
 use crate::files;
-use crate::parcel::ParcelOffice;
 use crate::publication::{Publication, new_epoch};
 use crate::reply::ReplyTo;
 use crate::signature::{SignatureRefusal, Signer, WorkerKeys};
 use crate::signed::decode_signed;
 use asking::{LargeParcels, TakenWorkerPlace};
-use beat::{Beat, BeatAnswer};
-use roster::{GoneWorker, News, Roster};
+use heartbeat::{Heartbeat, HeartbeatAnswer};
+use registry::{GoneWorker, MembershipChange, WorkerRegistry};
 
 /// Time between two looks at the bus, which may have lost the catalog.
-const KEPT: Duration = Duration::from_secs(3);
+const CATALOG_CHECK_INTERVAL: Duration = Duration::from_secs(3);
 
 /// How a server uses workers.
 #[derive(Debug, Clone)]
@@ -46,9 +46,9 @@ pub struct FrontSettings {
     pub keys: WorkerKeys,
 }
 
-/// A server whose sessions are at workers. Ends with [`SessionFront::close`].
-pub struct SessionFront {
-    front: Arc<Front>,
+/// A server whose sessions are at workers. Ends with [`SessionCoordinator::close`].
+pub struct SessionCoordinator {
+    front: Arc<CoordinatorLoop>,
     publication: Publication,
     stop: oneshot::Sender<()>,
     listening: JoinHandle<()>,
@@ -58,10 +58,10 @@ pub struct SessionFront {
 }
 
 /// What all places share.
-struct Front {
-    office: ParcelOffice,
+struct CoordinatorLoop {
+    office: MessageCodec,
     keys: WorkerKeys,
-    roster: Mutex<Roster>,
+    roster: Mutex<WorkerRegistry>,
     /// Digest of the server's files.
     files: Digest,
     lease: Duration,
@@ -72,7 +72,7 @@ struct Front {
     reporter: Arc<dyn Reporter>,
 }
 
-impl SessionFront {
+impl SessionCoordinator {
     /// Publishes the catalog that `write` puts into a new folder, under this name. Workers may come and go from then on.
     ///
     /// # Errors
@@ -88,15 +88,15 @@ impl SessionFront {
         let folder = tempfile::Builder::new().prefix("gymkhana-serve-").tempdir().user_context(full)?;
         let publication = publication(bus, run, write, settings.lease, folder.path())?;
         publication.clear().await;
-        let front = Arc::new(Front {
-            office: ParcelOffice {
+        let front = Arc::new(CoordinatorLoop {
+            office: MessageCodec {
                 bus: publication.bus.clone(),
                 names: publication.names.clone(),
                 signer: publication.signer.clone(),
             },
             dropped: Dropped::new(&reporter),
             keys: settings.keys,
-            roster: Mutex::new(Roster::new(settings.lease, Instant::now())),
+            roster: Mutex::new(WorkerRegistry::new(settings.lease, Instant::now())),
             files: publication.description.files_digest(),
             lease: settings.lease,
             large: LargeParcels::default(),
@@ -168,7 +168,7 @@ fn publication(
 /// Publishes the catalog again whenever the bus has lost it.
 async fn keep(publication: Publication, reporter: Arc<dyn Reporter>) {
     loop {
-        tokio::time::sleep(KEPT).await;
+        tokio::time::sleep(CATALOG_CHECK_INTERVAL).await;
         if !publication.is_lost().await {
             continue;
         }
@@ -179,8 +179,8 @@ async fn keep(publication: Publication, reporter: Arc<dyn Reporter>) {
     }
 }
 
-impl Front {
-    fn roster(&self) -> MutexGuard<'_, Roster> {
+impl CoordinatorLoop {
+    fn roster(&self) -> MutexGuard<'_, WorkerRegistry> {
         self.roster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -193,7 +193,7 @@ impl Front {
                 _ = &mut stopped => return,
                 Some(question) = alive.next() => self.reply(ReplyTo::of(&question), &[]).await,
                 Some(beat) = beats.next() => self.beat(beat).await,
-                _ = clock.tick() => self.look(),
+                _ = clock.tick() => self.poll(),
             }
         }
     }
@@ -205,7 +205,7 @@ impl Front {
     }
 
     async fn beat(&self, message: Message) {
-        let Some(signed) = decode_signed::<Beat>(&message.payload) else {
+        let Some(signed) = decode_signed::<Heartbeat>(&message.payload) else {
             return self.dropped.add("a heartbeat", "it is malformed");
         };
         let beat = &signed.header;
@@ -215,11 +215,11 @@ impl Front {
             Ok(key) => match beat.refusal(&self.files) {
                 Some(why) => self.refused(beat, why),
                 None => {
-                    let heard = self.roster().hear(beat, key, Instant::now());
+                    let heard = self.roster().record_heartbeat(beat, key, Instant::now());
                     let Some((answer, news)) = heard else {
                         return self.dropped.add("a heartbeat", "it has another key than the first of its worker");
                     };
-                    self.tell(beat, news);
+                    self.report(beat, news);
                     answer
                 }
             },
@@ -230,23 +230,25 @@ impl Front {
         }
     }
 
-    fn look(&self) {
+    fn poll(&self) {
         let is_connected = self.office.bus.client.connection_state() == Connection::Connected;
-        let gone = self.roster().look(Instant::now(), is_connected);
+        let gone = self.roster().poll(Instant::now(), is_connected);
         for worker in gone {
-            self.tell_gone(&worker, "stopped answering");
+            self.report_lost(&worker, "stopped answering");
         }
     }
 
-    fn tell(&self, beat: &Beat, news: News) {
+    fn report(&self, beat: &Heartbeat, news: MembershipChange) {
         match news {
-            News::Nothing => {}
-            News::Joined => self.reporter.status(&format!("worker {} joined: {} episodes", beat.name, beat.places)),
-            News::Left(worker) => self.tell_gone(&worker, "has left"),
+            MembershipChange::Nothing => {}
+            MembershipChange::Joined => {
+                self.reporter.status(&format!("worker {} joined: {} episodes", beat.name, beat.places))
+            }
+            MembershipChange::Left(worker) => self.report_lost(&worker, "has left"),
         }
     }
 
-    fn tell_gone(&self, GoneWorker { name, taken }: &GoneWorker, why: &str) {
+    fn report_lost(&self, GoneWorker { name, taken }: &GoneWorker, why: &str) {
         let moves = if *taken == 0 {
             String::new()
         } else {
@@ -255,23 +257,23 @@ impl Front {
         self.reporter.warn(&format!("worker {name} {why}{moves}"));
     }
 
-    fn refused(&self, beat: &Beat, why: String) -> BeatAnswer {
+    fn refused(&self, beat: &Heartbeat, why: String) -> HeartbeatAnswer {
         let name: String = beat.name.chars().take(64).collect();
         self.reporter.warn(&format!("worker {} was refused: {why}", name.escape_debug()));
-        BeatAnswer::Refused(why)
+        HeartbeatAnswer::Refused(why)
     }
 
     /// Gives no further requests to a worker that sent what it was not asked for.
     fn expel(&self, worker: &str, why: &str) {
         let gone = self.roster().remove(worker, &format!("was refused: {why}"));
         if let Some(gone) = gone {
-            self.tell_gone(&gone, &format!("was refused: {why}"));
+            self.report_lost(&gone, &format!("was refused: {why}"));
         }
     }
 }
 
 /// Workers as the table of sessions sees them.
-struct Workers(Arc<Front>);
+struct Workers(Arc<CoordinatorLoop>);
 
 impl SessionWorkers for Workers {
     fn take(&self) -> Option<Arc<dyn WorkerPlace>> {

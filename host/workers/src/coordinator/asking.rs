@@ -13,16 +13,16 @@ use gymkhana_serve::remote::{
 };
 use tokio::sync::{Semaphore, watch};
 
-use super::Front;
-use super::roster::{Gone, TakenPlace};
+use super::CoordinatorLoop;
+use super::registry::{Gone, TakenPlace};
+use crate::codec::{Direction, ParcelError, ParcelHeader, Parts};
 use crate::objects::PutError;
-use crate::parcel::{Direction, ParcelError, ParcelHeader, Parts};
 use crate::signature::WorkerKeys;
 
 /// Time after which a request without an answer is sent again.
 const AGAIN: Duration = Duration::from_secs(2);
 /// Time between two tries while the worker has no connection.
-const AWAY: Duration = Duration::from_millis(200);
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 /// Time after which a large request is given up that the bus does not store.
 const STORING: Duration = Duration::from_secs(10);
 /// Most MiB of large answers that are read at once: two of the largest.
@@ -48,7 +48,7 @@ pub(super) struct TakenWorkerPlace {
 
 /// Where requests of a place go.
 struct Address {
-    front: Arc<Front>,
+    front: Arc<CoordinatorLoop>,
     /// Id of the worker.
     id: String,
     /// Its name in messages.
@@ -60,7 +60,7 @@ struct Address {
 }
 
 impl TakenWorkerPlace {
-    pub fn new(front: Arc<Front>, taken: TakenPlace, place: u64) -> Self {
+    pub fn new(front: Arc<CoordinatorLoop>, taken: TakenPlace, place: u64) -> Self {
         let TakenPlace { worker: id, name, key, gone } = taken;
         let address = Address { front, id, name, key: WorkerKeys::only(&key), place: PlaceId(place), gone };
         Self { address: Arc::new(address), next: AtomicU64::new(0) }
@@ -148,11 +148,11 @@ impl Address {
                     }
                     Err(ParcelError::Away(why)) => {
                         tracing::debug!("an answer of worker {} was not read: {why}", self.name);
-                        tokio::time::sleep(AWAY).await;
+                        tokio::time::sleep(RETRY_DELAY).await;
                     }
                 },
                 Sent::Refused(why) => return Err(self.expelled(&why)),
-                Sent::Away => tokio::time::sleep(AWAY).await,
+                Sent::Away => tokio::time::sleep(RETRY_DELAY).await,
                 Sent::Silent => {}
             }
         }
@@ -173,7 +173,7 @@ impl Address {
                 Ok(message) => return Ok(message),
                 Err(PutError::Away(why)) if Instant::now() < deadline => {
                     tracing::debug!("a request for worker {} was not stored: {why}", self.name);
-                    tokio::time::sleep(AWAY).await;
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
                 Err(error) => return Err(failed(&error)),
             }

@@ -11,14 +11,14 @@ use super::place::Place;
 use crate::catalog::ServedEnvironment;
 use crate::config::EpisodeLimits;
 use crate::error::ServeError;
-use crate::remote::{self, AskError, AwayEpisode, EpisodeOrigin, FinishOrder, StartError};
+use crate::remote::{self, AskError, EpisodeOrigin, FinishOrder, RemoteEpisode, StartError};
 
 /// An episode with its instances.
-pub(super) enum Player {
+pub(super) enum EpisodeLocation {
     /// In this process.
-    Here(Box<Episode>),
+    Local(Box<Episode>),
     /// At a worker.
-    Away(Box<AwayEpisode>),
+    Remote(Box<RemoteEpisode>),
 }
 
 /// State of an episode without instances.
@@ -29,7 +29,7 @@ pub(super) struct Saved {
     pub(super) plugins: Arc<[u8]>,
 }
 
-impl Player {
+impl EpisodeLocation {
     /// Starts an episode.
     pub(super) async fn start(
         place: &Place,
@@ -41,12 +41,12 @@ impl Player {
         match place {
             Place::Here { .. } => {
                 let started = served.described().open(task, EpisodeSeeds::of(seed), limits.bytes()).await;
-                started.map(|episode| Self::Here(Box::new(episode))).map_err(StartError::Environment)
+                started.map(|episode| Self::Local(Box::new(episode))).map_err(StartError::Environment)
             }
             Place::Away(worker) => {
                 let (origin, seats) = (EpisodeOrigin::of(served, seed), served.described().info().seats.len());
-                let started = AwayEpisode::start(Arc::clone(worker), origin, seats, task).await?;
-                Ok(Self::Away(Box::new(started)))
+                let started = RemoteEpisode::start(Arc::clone(worker), origin, seats, task).await?;
+                Ok(Self::Remote(Box::new(started)))
             }
         }
     }
@@ -60,11 +60,11 @@ impl Player {
         seed: Seed,
     ) -> Result<Self, AskError> {
         match place {
-            Place::Here { .. } => Ok(Self::Here(Box::new(remote::restore(served, data, plugins, seed).await?))),
+            Place::Here { .. } => Ok(Self::Local(Box::new(remote::restore(served, data, plugins, seed).await?))),
             Place::Away(worker) => {
                 let (origin, plugins) = (EpisodeOrigin::of(served, seed), Arc::clone(plugins));
-                let restored = AwayEpisode::restore(Arc::clone(worker), origin, data, plugins).await?;
-                Ok(Self::Away(Box::new(restored)))
+                let restored = RemoteEpisode::restore(Arc::clone(worker), origin, data, plugins).await?;
+                Ok(Self::Remote(Box::new(restored)))
             }
         }
     }
@@ -73,8 +73,8 @@ impl Player {
     /// episode at a worker.
     pub(super) async fn save(&mut self) -> Option<Saved> {
         let plugins = match self {
-            Self::Here(episode) => remote::save(episode).await?.into(),
-            Self::Away(episode) => Arc::clone(episode.plugins()?),
+            Self::Local(episode) => remote::save(episode).await?.into(),
+            Self::Remote(episode) => Arc::clone(episode.plugins()?),
         };
         let data = serde_json::to_vec(self.data()).ok()?;
         Some(Saved { data: data.into(), plugins })
@@ -83,39 +83,39 @@ impl Player {
     /// Host's part of the episode.
     pub(super) fn data(&self) -> &EpisodeData {
         match self {
-            Self::Here(episode) => &episode.data,
-            Self::Away(episode) => &episode.data,
+            Self::Local(episode) => &episode.data,
+            Self::Remote(episode) => &episode.data,
         }
     }
 
     pub(super) fn data_mut(&mut self) -> &mut EpisodeData {
         match self {
-            Self::Here(episode) => &mut episode.data,
-            Self::Away(episode) => &mut episode.data,
+            Self::Local(episode) => &mut episode.data,
+            Self::Remote(episode) => &mut episode.data,
         }
     }
 
     /// Takes a turn of the seat to move.
     pub(super) async fn turn(&mut self, reply: Reply) -> Result<Option<Ending>, AskError> {
         match self {
-            Self::Here(episode) => Ok(episode.take_turn(&mut NoHooks, reply, u32::MAX).await),
-            Self::Away(episode) => episode.turn(reply).await,
+            Self::Local(episode) => Ok(episode.take_turn(&mut NoHooks, reply, u32::MAX).await),
+            Self::Remote(episode) => episode.turn(reply).await,
         }
     }
 
     /// The environment's values for rewards and teachers.
     pub(super) async fn privileged(&mut self) -> Result<Vec<NamedValue>, AskError> {
         match self {
-            Self::Here(episode) => Ok(episode.privileged().await.map_err(ServeError::from)?),
-            Self::Away(episode) => episode.privileged().await,
+            Self::Local(episode) => Ok(episode.privileged().await.map_err(ServeError::from)?),
+            Self::Remote(episode) => episode.privileged().await,
         }
     }
 
     /// A picture of the state.
     pub(super) async fn render(&mut self) -> Result<Image, AskError> {
         match self {
-            Self::Here(episode) => Ok(episode.render().await.map_err(ServeError::from)?),
-            Self::Away(episode) => episode.render().await,
+            Self::Local(episode) => Ok(episode.render().await.map_err(ServeError::from)?),
+            Self::Remote(episode) => episode.render().await,
         }
     }
 
@@ -127,10 +127,10 @@ impl Player {
         order: FinishOrder,
     ) -> Result<Box<EpisodeRecord>, (Self, AskError)> {
         match self {
-            Self::Here(episode) => Ok(remote::finish(served, *episode, begun, order).await),
-            Self::Away(mut episode) => {
+            Self::Local(episode) => Ok(remote::finish(served, *episode, begun, order).await),
+            Self::Remote(mut episode) => {
                 let finished = episode.finish(order).await;
-                finished.map_err(|error| (Self::Away(episode), error))
+                finished.map_err(|error| (Self::Remote(episode), error))
             }
         }
     }

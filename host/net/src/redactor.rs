@@ -13,13 +13,13 @@ pub(crate) const SHORTEST_PART: usize = 6;
 const BASIC: &str = "basic ";
 
 /// Texts to find.
-pub(crate) struct Spellings {
+pub(crate) struct SecretRedactor {
     texts: Vec<Vec<char>>,
     /// Numbers of the texts by the first byte of their UTF-8.
     by_first: Vec<Vec<usize>>,
 }
 
-impl Spellings {
+impl SecretRedactor {
     /// The spellings of a header value: the value, its part after the last space, name and password of `Basic`, and
     /// the base64 text of each.
     pub(crate) fn of(value: &str) -> Self {
@@ -179,7 +179,7 @@ mod tests {
 
     /// The bytes with every occurrence of a spelling of `secret` replaced by `*`.
     fn hidden(secret: &str, text: &str) -> String {
-        String::from_utf8(Spellings::of(secret).hide(text.as_bytes().to_vec(), b"*")).unwrap()
+        String::from_utf8(SecretRedactor::of(secret).hide(text.as_bytes().to_vec(), b"*")).unwrap()
     }
 
     #[test]

@@ -12,7 +12,7 @@ const MOST_PLACES: u32 = 1 << 20;
 /// A heartbeat.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Beat {
+pub(crate) struct Heartbeat {
     /// Random id, which names the worker's subject.
     pub worker: String,
     /// Name in messages to people: the machine and the process.
@@ -31,7 +31,7 @@ pub(crate) struct Beat {
 /// The server's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum BeatAnswer {
+pub(crate) enum HeartbeatAnswer {
     /// The worker is known.
     Known,
     /// The server had lost it: its episodes are elsewhere, and it joins again with another id.
@@ -40,7 +40,7 @@ pub(crate) enum BeatAnswer {
     Refused(String),
 }
 
-impl Beat {
+impl Heartbeat {
     /// The reason why this worker is not taken by a server with these files.
     pub fn refusal(&self, files: &Digest) -> Option<String> {
         let is_id = self.worker.len() <= MOST_NAME && self.worker.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -63,8 +63,8 @@ pub(crate) mod tests {
     use super::*;
 
     /// A beat of a sound worker.
-    pub fn beat(worker: &str, places: u32, number: u64) -> Beat {
-        Beat {
+    pub fn beat(worker: &str, places: u32, number: u64) -> Heartbeat {
+        Heartbeat {
             worker: worker.to_owned(),
             name: format!("machine-{worker}"),
             versions: Versions::own(),
@@ -81,14 +81,14 @@ pub(crate) mod tests {
         assert_eq!(beat("a", 1, 1).refusal(&files), None);
         let versions = Versions { host: "9.9.9".to_owned(), ..Versions::own() };
         for (wrong, words) in [
-            (Beat { versions, ..beat("a", 1, 1) }, "host version 9.9.9 of the worker"),
-            (Beat { files: Digest::of(b"other"), ..beat("a", 1, 1) }, "other plugins or settings"),
+            (Heartbeat { versions, ..beat("a", 1, 1) }, "host version 9.9.9 of the worker"),
+            (Heartbeat { files: Digest::of(b"other"), ..beat("a", 1, 1) }, "other plugins or settings"),
             (beat("a", 0, 1), "has 0 places"),
             (beat("a", u32::MAX, 1), "places; it must have"),
             (beat("", 1, 1), "malformed"),
             (beat("a.>", 1, 1), "malformed"),
             (beat(&"a".repeat(200), 1, 1), "malformed"),
-            (Beat { name: "a".repeat(200), ..beat("a", 1, 1) }, "malformed"),
+            (Heartbeat { name: "a".repeat(200), ..beat("a", 1, 1) }, "malformed"),
         ] {
             let refusal = wrong.refusal(&files).unwrap();
             assert!(refusal.contains(words), "{refusal}");

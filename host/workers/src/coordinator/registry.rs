@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use gymkhana_serve::remote::PlaceCounts;
 use tokio::sync::watch;
 
-use super::beat::{Beat, BeatAnswer};
+use super::heartbeat::{Heartbeat, HeartbeatAnswer};
 
 /// Reason why a worker is gone, once it is.
 pub(crate) type Gone = Option<String>;
 
 /// Workers by their id.
-pub(crate) struct Roster {
+pub(crate) struct WorkerRegistry {
     /// Time without a heartbeat after which a worker is lost.
     lease: Duration,
     workers: BTreeMap<String, KnownWorker>,
@@ -50,24 +50,29 @@ pub(crate) struct GoneWorker {
 
 /// What a beat changed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum MembershipChange {
     Nothing,
     Joined,
     Left(GoneWorker),
 }
 
-impl Roster {
+impl WorkerRegistry {
     pub fn new(lease: Duration, now: Instant) -> Self {
         Self { lease, workers: BTreeMap::new(), looked: now }
     }
 
     /// Notes a heartbeat of a sound worker, signed with this key. A copy of an earlier one is ignored. `None` if the worker has
     /// another key.
-    pub fn hear(&mut self, beat: &Beat, key: &str, now: Instant) -> Option<(BeatAnswer, News)> {
+    pub fn record_heartbeat(
+        &mut self,
+        beat: &Heartbeat,
+        key: &str,
+        now: Instant,
+    ) -> Option<(HeartbeatAnswer, MembershipChange)> {
         let Some(known) = self.workers.get_mut(&beat.worker) else {
             // The first beat of an id joins; a later one is of a worker that was lost.
             if beat.number > 1 || beat.leaves {
-                return Some((BeatAnswer::Lost, News::Nothing));
+                return Some((HeartbeatAnswer::Lost, MembershipChange::Nothing));
             }
             let known = KnownWorker {
                 name: beat.name.clone(),
@@ -79,21 +84,21 @@ impl Roster {
                 gone: watch::Sender::new(None),
             };
             self.workers.insert(beat.worker.clone(), known);
-            return Some((BeatAnswer::Known, News::Joined));
+            return Some((HeartbeatAnswer::Known, MembershipChange::Joined));
         };
         if known.key != key {
             return None;
         }
         if beat.number <= known.beat {
-            return Some((BeatAnswer::Known, News::Nothing));
+            return Some((HeartbeatAnswer::Known, MembershipChange::Nothing));
         }
         (known.beat, known.heard) = (beat.number, now);
         let left = if beat.leaves { self.remove(&beat.worker, "has left") } else { None };
-        Some((BeatAnswer::Known, left.map_or(News::Nothing, News::Left)))
+        Some((HeartbeatAnswer::Known, left.map_or(MembershipChange::Nothing, MembershipChange::Left)))
     }
 
     /// Removes workers without a heartbeat. Time in which this process did not run, or had no connection, does not count.
-    pub fn look(&mut self, now: Instant, is_connected: bool) -> Vec<GoneWorker> {
+    pub fn poll(&mut self, now: Instant, is_connected: bool) -> Vec<GoneWorker> {
         let paused = now.saturating_duration_since(self.looked) > self.lease / 2;
         self.looked = now;
         if paused || !is_connected {
@@ -144,16 +149,19 @@ mod tests {
     use gymkhana_record::Seed;
 
     use super::*;
-    use crate::front::beat::tests::beat;
+    use crate::coordinator::heartbeat::tests::beat;
 
     const SECOND: Duration = Duration::from_secs(1);
     const KEY: &str = "UKEY";
 
-    fn roster(workers: &[(&str, u32)]) -> (Roster, Instant) {
+    fn roster(workers: &[(&str, u32)]) -> (WorkerRegistry, Instant) {
         let now = Instant::now();
-        let mut roster = Roster::new(4 * SECOND, now);
+        let mut roster = WorkerRegistry::new(4 * SECOND, now);
         for (id, places) in workers {
-            assert_eq!(roster.hear(&beat(id, *places, 1), KEY, now), Some((BeatAnswer::Known, News::Joined)));
+            assert_eq!(
+                roster.record_heartbeat(&beat(id, *places, 1), KEY, now),
+                Some((HeartbeatAnswer::Known, MembershipChange::Joined))
+            );
         }
         (roster, now)
     }
@@ -166,7 +174,7 @@ mod tests {
         assert_eq!(roster.counts(), PlaceCounts { workers: 2, places: 5, taken: 5 });
         roster.free("a");
         assert_eq!(roster.take().unwrap().worker, "a");
-        assert!(Roster::new(SECOND, Instant::now()).take().is_none());
+        assert!(WorkerRegistry::new(SECOND, Instant::now()).take().is_none());
     }
 
     #[test]
@@ -175,15 +183,18 @@ mod tests {
         let place = roster.take().unwrap();
         assert_eq!(place.worker, "a");
         for second in 1..=3 {
-            let heard = roster.hear(&beat("b", 2, 1 + u64::from(second)), KEY, begun + second * SECOND);
-            assert_eq!(heard.unwrap().1, News::Nothing);
-            assert_eq!(roster.look(begun + second * SECOND, true), vec![]);
+            let heard = roster.record_heartbeat(&beat("b", 2, 1 + u64::from(second)), KEY, begun + second * SECOND);
+            assert_eq!(heard.unwrap().1, MembershipChange::Nothing);
+            assert_eq!(roster.poll(begun + second * SECOND, true), vec![]);
         }
-        assert_eq!(roster.look(begun + 4 * SECOND, true), [GoneWorker { name: "machine-a".to_owned(), taken: 1 }]);
+        assert_eq!(roster.poll(begun + 4 * SECOND, true), [GoneWorker { name: "machine-a".to_owned(), taken: 1 }]);
         assert_eq!(place.gone.borrow().as_deref(), Some("stopped answering"));
         assert_eq!(roster.take().unwrap().worker, "b");
         // It wakes up.
-        assert_eq!(roster.hear(&beat("a", 2, 2), KEY, begun + 5 * SECOND).unwrap().0, BeatAnswer::Lost);
+        assert_eq!(
+            roster.record_heartbeat(&beat("a", 2, 2), KEY, begun + 5 * SECOND).unwrap().0,
+            HeartbeatAnswer::Lost
+        );
         // A place that is returned late belongs to no worker.
         roster.free("a");
         assert_eq!(roster.counts(), PlaceCounts { workers: 1, places: 2, taken: 1 });
@@ -193,21 +204,21 @@ mod tests {
     fn a_repeated_beat_is_no_sign_of_life() {
         let (mut roster, begun) = roster(&[("a", 2)]);
         for second in 1..4 {
-            roster.hear(&beat("a", 2, 1), KEY, begun + second * SECOND);
-            roster.look(begun + second * SECOND, true);
+            roster.record_heartbeat(&beat("a", 2, 1), KEY, begun + second * SECOND);
+            roster.poll(begun + second * SECOND, true);
         }
-        assert_eq!(roster.look(begun + 4 * SECOND, true).len(), 1);
+        assert_eq!(roster.poll(begun + 4 * SECOND, true).len(), 1);
     }
 
     #[test]
     fn a_worker_that_leaves_gets_no_more_places() {
         let (mut roster, now) = roster(&[("a", 2)]);
         let place = roster.take().unwrap();
-        let leaves = Beat { leaves: true, ..beat("a", 2, 2) };
-        let left = News::Left(GoneWorker { name: "machine-a".to_owned(), taken: 1 });
-        assert_eq!(roster.hear(&leaves, "UOTHER", now), None, "a beat of another program");
+        let leaves = Heartbeat { leaves: true, ..beat("a", 2, 2) };
+        let left = MembershipChange::Left(GoneWorker { name: "machine-a".to_owned(), taken: 1 });
+        assert_eq!(roster.record_heartbeat(&leaves, "UOTHER", now), None, "a beat of another program");
         assert_eq!(roster.counts().workers, 1);
-        assert_eq!(roster.hear(&leaves, KEY, now), Some((BeatAnswer::Known, left)));
+        assert_eq!(roster.record_heartbeat(&leaves, KEY, now), Some((HeartbeatAnswer::Known, left)));
         assert_eq!(place.gone.borrow().as_deref(), Some("has left"));
         assert!(roster.take().is_none());
     }
@@ -215,14 +226,14 @@ mod tests {
     #[test]
     fn a_pause_of_the_server_loses_no_worker() {
         let (mut roster, begun) = roster(&[("a", 2)]);
-        assert_eq!(roster.look(begun + 60 * SECOND, true), vec![], "it was stopped for a minute");
+        assert_eq!(roster.poll(begun + 60 * SECOND, true), vec![], "it was stopped for a minute");
         for second in 61..100 {
-            assert_eq!(roster.look(begun + second * SECOND, false), vec![], "no connection");
+            assert_eq!(roster.poll(begun + second * SECOND, false), vec![], "no connection");
         }
         for second in 100..103 {
-            assert_eq!(roster.look(begun + second * SECOND, true), vec![]);
+            assert_eq!(roster.poll(begun + second * SECOND, true), vec![]);
         }
-        assert_eq!(roster.look(begun + 103 * SECOND, true).len(), 1);
+        assert_eq!(roster.poll(begun + 103 * SECOND, true).len(), 1);
     }
 
     /// However workers come and go, no worker holds more episodes than it has places, and every taken place is counted.
@@ -237,17 +248,17 @@ mod tests {
                     0 => {
                         ids += 1;
                         let id = format!("w{ids}");
-                        roster.hear(&beat(&id, 1 + random.below(4) as u32, 1), KEY, now);
+                        roster.record_heartbeat(&beat(&id, 1 + random.below(4) as u32, 1), KEY, now);
                         beats.insert(id, 1);
                     }
                     1 => {
                         now += SECOND;
-                        roster.look(now, true);
+                        roster.poll(now, true);
                     }
                     2 => {
                         for (id, number) in beats.iter_mut().filter(|_| random.below(2) == 0) {
                             *number += 1;
-                            roster.hear(&beat(id, 1, *number), KEY, now);
+                            roster.record_heartbeat(&beat(id, 1, *number), KEY, now);
                         }
                     }
                     3 if !held.is_empty() => {
