@@ -55,3 +55,20 @@ proptest! {
         }
     }
 }
+
+/// A request whose second message is a reply of the graph continues it after two messages.
+#[test]
+fn a_request_continues_the_reply_with_the_longest_history() {
+    let message = |role, text: &str| InputMessage::of_text(role, text.to_owned());
+    let asked = message(gymkhana_chat::Role::User, "question");
+    let reply = message(gymkhana_chat::Role::Assistant, "reply");
+    let more = message(gymkhana_chat::Role::User, "more");
+    let keys = [&asked, &reply, &more].map(Key::of_message);
+    let mut graph = Graph::default();
+    graph.add(Key::of_functions(&[]).then(keys[0]), &reply, turn(None, 0, true));
+    let (history, continued) = graph.locate(&[], &keys);
+    let continued = continued.expect("a reply that is continued");
+    assert_eq!((continued.turn, continued.messages), (0, 2));
+    assert_eq!(history, Key::of_functions(&[]).then(keys[0]).then(keys[1]).then(keys[2]));
+    assert!(graph.locate(&[], &keys[..1]).1.is_none());
+}
