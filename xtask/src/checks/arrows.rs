@@ -56,7 +56,6 @@ const ALLOWED: [Allowed; 51] = [
             "chat",
             "net",
             "hub",
-            "sandbox",
             "rollout",
             "algorithm",
             "policy-server",
