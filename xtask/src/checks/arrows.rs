@@ -35,7 +35,7 @@ const ALLOWED: [Allowed; 52] = [
     ("mcp", &["keeper", "net", "record", "registry", "sandbox"]),
     ("hub", &["net"]),
     ("rules", &[]),
-    ("driver", &["record", "registry", "rules", "sandbox"]),
+    ("driver", &["nearest", "record", "registry", "rules", "sandbox"]),
     ("conformance", &["record", "registry", "sandbox", "driver"]),
     ("algorithm", &[]),
     ("rollout", &["record", "registry", "rules", "sandbox", "driver", "policy", "chat", "nearest", "algorithm"]),
@@ -189,7 +189,7 @@ const ALLOWED: [Allowed; 52] = [
     ("ranking", &[]),
     ("sqlite", &["sdk"]),
     ("scaling", &["record"]),
-    ("tests", &[]),
+    ("tests", &["registry"]),
     (
         "benches",
         &[
