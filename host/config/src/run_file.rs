@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gymkhana_algorithm::RlSettings;
-use gymkhana_rollout::{ContextStrategy, SamplingPlan, TurnProbe};
+use gymkhana_rules::{ContextStrategy, SamplingPlan, TurnProbe};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

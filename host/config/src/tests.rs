@@ -141,16 +141,6 @@ fn a_cosine_that_ends_before_the_stage_is_rejected() {
 }
 
 #[test]
-fn the_sandbox_gets_what_the_run_file_says() {
-    let sets = ["episode_budget_seconds=2.5", "fuel_per_call=5000", "fuel_per_episode=7000", "log_kib=3"];
-    let sets = sets.map(|set| format!("sandbox.{set}"));
-    let file = RunFile::parse(SMALLEST, "run.toml", &sets).expect("a sound file");
-    let limits = gymkhana_sandbox::Limits::from(&file.sandbox);
-    assert_eq!(limits.episode_budget, std::time::Duration::from_millis(2500));
-    assert_eq!((limits.fuel_per_call, limits.fuel_per_episode, limits.log_bytes), (Some(5000), Some(7000), 3072));
-}
-
-#[test]
 fn weights_may_be_negative_and_zero() {
     let sets = ["environment.weight=0", "rewards.style.weight=-2.5"].map(str::to_owned);
     let file = RunFile::parse(SMALLEST, "run.toml", &sets).expect("a sound file");

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use gymkhana_net::http::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use gymkhana_net::http::{Client, Error, Method, Response, StatusCode};
-use gymkhana_net::{ClientError, Forbidden, check_literal, checked_client};
+use gymkhana_net::{ClientError, Forbidden, Rule, check_literal, checked_client};
 use gymkhana_record::{HttpRequest, HttpResponse, Refused, Reply};
 use url::Url;
-
-use crate::rule::Rule;
 
 /// Limit on redirects of a request.
 const MAX_REDIRECTS: usize = 5;

@@ -7,14 +7,12 @@
 
 mod http;
 mod model;
-mod rule;
 
 use gymkhana_record::{Question, Refused, Reply};
 use gymkhana_sandbox::{Outbound, OutboundError, OutboundFuture, Quota};
 
 pub use http::HttpGrant;
 pub use model::{Model, ModelServer};
-pub use rule::{Rule, RuleError, SecretHeader};
 
 /// Outbound client of one plugin in a run.
 pub struct Egress {

@@ -1,4 +1,4 @@
-//! HTTP clients of the host: address policy, secrets, retries and a JSON client.
+//! HTTP clients of the host: address policy, rules of allow-lists, secrets, retries and a JSON client.
 //!
 //! Addresses are validated after DNS resolution and the connection is made to the validated address, so DNS rebinding
 //! cannot bypass the filter. Redirects are left to the caller, which checks every target.
@@ -11,6 +11,7 @@ pub mod http;
 mod json_client;
 mod redactor;
 mod retry;
+mod rule;
 mod secret;
 
 pub use address::{Reach, reach};
@@ -18,4 +19,5 @@ pub use client::{Forbidden, Reachable, check_literal, reachable, root_cause};
 pub use http::{ClientError, checked_client, fetching_client};
 pub use json_client::{Body, JsonClient, JsonClientError, Received, RequestPolicy, StatusSink};
 pub use retry::{Failed, GaveUp, Retry};
+pub use rule::{Rule, RuleError, SecretHeader};
 pub use secret::Secret;

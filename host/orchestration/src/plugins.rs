@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use gymkhana_registry::{
     Capability, ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, PluginFileError, PluginName, read_manifest,
     read_plugin_file,
 };
 use gymkhana_rollout::{BoundPlugin, BoundReward, PluginSet, UnknownTool};
-use gymkhana_sandbox::{Plugin, Sandbox, SandboxConfig};
+use gymkhana_sandbox::{Limits, Plugin, Sandbox, SandboxConfig};
 use gymkhana_store::RunReader;
 
 use crate::code_cache;
@@ -18,7 +19,7 @@ use crate::grants::{self, AssetFiles, OutboundMode};
 use crate::mcp;
 use crate::options::named_values;
 use crate::report::Reporter;
-use gymkhana_config::{RunFile, WrapperEntry};
+use gymkhana_config::{RunFile, SandboxSection, WrapperEntry};
 use gymkhana_nearest::{did_you_mean, nearest};
 
 /// A plugin file: its origin and its bytes.
@@ -133,13 +134,28 @@ pub fn recorded(run: &RunReader) -> RunResult<(Vec<PluginFile>, Lock)> {
 /// A sandbox with the run file's limits.
 pub fn sandbox(file: &RunFile, reporter: &Arc<dyn Reporter>) -> RunResult<Sandbox> {
     let config = SandboxConfig {
-        limits: (&file.sandbox).into(),
+        limits: sandbox_limits(&file.sandbox),
         max_instances: file.sandbox.instances,
         ..SandboxConfig::default()
     };
     let sandbox = code_cache::sandbox(config, |text| reporter.warn(text))?;
     let reporter = Arc::clone(reporter);
     Ok(sandbox.on_compile(move |plugin, bytes| reporter.compiling(plugin, bytes)))
+}
+
+/// Limits of plugin calls in a section `[sandbox]`.
+fn sandbox_limits(section: &SandboxSection) -> Limits {
+    Limits {
+        budget: Duration::from_secs_f64(section.budget_seconds),
+        episode_budget: Duration::from_secs_f64(section.episode_budget_seconds),
+        fuel_per_call: section.fuel_per_call,
+        fuel_per_episode: section.fuel_per_episode,
+        wall: Duration::from_secs_f64(section.wall_seconds),
+        memory_bytes: section.memory_mib << 20,
+        result_bytes: section.result_mib << 20,
+        log_bytes: section.log_kib << 10,
+        ..Limits::default()
+    }
 }
 
 /// Compiles the plugins with the grants and the sharing of the run file.
@@ -353,4 +369,20 @@ fn sections_have_plugins<'a>(
         known => format!("use one of `{}`{}", known.join("`, `"), did_you_mean(name, known.iter().copied())),
     };
     Err(RunError::user(format!("[{section}.{name}] is unused: --plugins gives no such plugin")).with_hint(hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sandbox_gets_what_the_run_file_says() {
+        let smallest = "success = \"environment.success\"\n[[stages]]\nkind = \"rl\"\n";
+        let sets = ["episode_budget_seconds=2.5", "fuel_per_call=5000", "fuel_per_episode=7000", "log_kib=3"];
+        let sets = sets.map(|set| format!("sandbox.{set}"));
+        let file = RunFile::parse(smallest, "run.toml", &sets).expect("a sound file");
+        let limits = sandbox_limits(&file.sandbox);
+        assert_eq!(limits.episode_budget, Duration::from_millis(2500));
+        assert_eq!((limits.fuel_per_call, limits.fuel_per_episode, limits.log_bytes), (Some(5000), Some(7000), 3072));
+    }
 }

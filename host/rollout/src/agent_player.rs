@@ -9,35 +9,11 @@ use gymkhana_chat::ChatFormat;
 use gymkhana_driver::{EpisodeBackend, PlacedEpisode};
 use gymkhana_policy::Policy;
 use gymkhana_record::{EpisodeId, EpisodeRecord, SegmentError};
+use gymkhana_rules::Limits;
 use serde_json::Value as Json;
 
-use crate::episode::limits::Limits;
 use crate::episode::state::EpisodePlan;
 use crate::replay::agent_play::AgentPlay;
-
-/// Settings of an agent program.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AgentSettings {
-    /// The program and its arguments.
-    pub command: Vec<String>,
-    /// Variables of the host's environment that the program sees, besides the basic ones.
-    pub env: Vec<String>,
-    /// Names of the policy; the first is the program's default.
-    pub models: Vec<String>,
-    /// Names of models whose requests are not turns.
-    pub side_models: Vec<String>,
-    /// The program's own time for one episode; waits for the policy and for tools of the run do not count.
-    pub time: Duration,
-    /// Time after an answer in which the same request is a repeat.
-    pub retry_window: Duration,
-    /// Texts that end every reply.
-    pub stop_texts: Vec<String>,
-    /// Whether the program may call the functions of the tools and the environment by MCP.
-    pub mcp: bool,
-    /// Whether requests decide about sampling. Otherwise all replies are sampled as the episode's plan says, as training
-    /// needs.
-    pub requested_sampling: bool,
-}
 
 /// An episode as its program gets it, after the environment has begun.
 pub struct AgentTask<'e> {

@@ -21,31 +21,31 @@ use std::sync::atomic::AtomicU64;
 use gymkhana_chat::{Begun, ChatError, ChatFormat, StopTexts};
 use gymkhana_policy::StopCondition;
 use gymkhana_record::EpisodeRecord;
+use gymkhana_rules::SeatRules;
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::episode::live_bytes::LiveBytes;
 use crate::reward::EpisodeEnd;
 
-pub use agent_player::{AgentPlayed, AgentPlayer, AgentSettings, AgentTask};
-pub use context::{ContextError, ContextStrategy, EarlierReasoning, Summary, Window};
-pub use episode::early_stop::EarlyStop;
-
-pub use episode::limits::Limits;
-pub use episode::live_bytes::DEFAULT_LIVE_BYTES;
-pub use episode::probe::{AnswerProbe, FeedbackProbe, ProbeError, TurnProbe};
-pub use episode::seat_rules::SeatRules;
+pub use agent_player::{AgentPlayed, AgentPlayer, AgentTask};
+pub use episode::probe::ProbeError;
 pub use episode::state::{Actor, EpisodePlan, SeatPlayer};
 pub use episode::trial::NoPrompt;
-pub use group_plan::{Branch, GroupPlan, Guided, Oversample, PlanError, Prefixes, Probe, SamplingPlan, Selection};
-pub use gymkhana_driver::{BoundPlugin, DEFAULT_EPISODE_BYTES, TaskError, UnknownTool};
+pub use group_plan::GroupPlan;
+pub use gymkhana_driver::{BoundPlugin, TaskError, UnknownTool};
+pub use gymkhana_rules::{
+    AgentSettings, AnswerProbe, Branch, ContextStrategy, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop,
+    FeedbackProbe, Guided, Limits, Oversample, Prefixes, Probe, ProvokedReward, SamplingPlan, Selection, Summary,
+    TurnProbe, Window,
+};
 pub use metrics::{Buckets, RestartReason, RolloutMetrics, Timer, WaitKind};
 pub use plugins::{BoundReward, PluginSet, PluginSetError, RefusedOption};
 pub use replay::agent_play::AgentPlay;
 pub use replay::compare::Difference;
 pub use replay::fork::{FailedForks, ForkCheck, ForkError};
 pub use reward::{
-    EndedEpisode, Gate, ProvokedReward, RewardSum, RewardTerm, RuleError, ScheduleError, SuccessRule, Weight,
-    WeightSchedule, WeightShape,
+    EndedEpisode, Gate, RewardSum, RewardTerm, RuleError, ScheduleError, SuccessRule, Weight, WeightSchedule,
+    WeightShape,
 };
 pub use scoring::hidden_fields::HiddenFields;
 
@@ -149,13 +149,13 @@ impl Rollout {
     /// # Errors
     /// If a tool offers a function of the name that the strategy offers.
     pub fn with_context(mut self, strategy: ContextStrategy) -> Result<Self, PluginSetError> {
-        for function in strategy.functions() {
+        for function in context::host_functions(&strategy) {
             if let Some(tool) = self.plugins.tools.offering(&function.name) {
                 let tool = tool.name().to_owned();
                 return Err(PluginSetError::ContextFunction { function: function.name, tool });
             }
         }
-        self.chat.set_earlier_thoughts(strategy.earlier_thoughts());
+        self.chat.set_earlier_thoughts(context::earlier_thoughts(&strategy));
         self.context = Arc::new(strategy);
         Ok(self)
     }

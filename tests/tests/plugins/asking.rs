@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::common::{Table, answers, call, limits, play, rollout, rollout_in};
 use gymkhana_chat::ReplyPiece;
-use gymkhana_egress::{Egress, HttpGrant, Model, ModelServer, Offline, Rule};
+use gymkhana_egress::{Egress, HttpGrant, Model, ModelServer, Offline};
+use gymkhana_net::Rule;
 use gymkhana_policy::{Sampling, ScriptedPolicy};
 use gymkhana_record::{Boundary, Ending, EpisodeRecord, Exchange, FailureKind, Question, Refused, Reply, Seed};
 use gymkhana_rollout::{Actor, Difference, EpisodePlan};

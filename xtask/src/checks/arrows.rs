@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 51] = [
+const ALLOWED: [Allowed; 52] = [
     ("nearest", &[]),
     ("unified", &[]),
     ("rows", &[]),
@@ -34,10 +34,11 @@ const ALLOWED: [Allowed; 51] = [
     ("keeper", &[]),
     ("mcp", &["keeper", "net", "record", "registry", "sandbox"]),
     ("hub", &["net"]),
-    ("driver", &["record", "registry", "sandbox"]),
+    ("rules", &[]),
+    ("driver", &["nearest", "record", "registry", "rules", "sandbox"]),
     ("conformance", &["record", "registry", "sandbox", "driver"]),
     ("algorithm", &[]),
-    ("rollout", &["record", "registry", "sandbox", "driver", "policy", "chat", "nearest", "algorithm"]),
+    ("rollout", &["record", "registry", "rules", "sandbox", "driver", "policy", "chat", "nearest", "algorithm"]),
     ("gateway", &["http", "keeper", "record", "policy", "chat", "driver", "rollout"]),
     ("trainer", &["algorithm", "record", "policy"]),
     ("policy-server", &["record", "policy", "chat", "net"]),
@@ -56,9 +57,7 @@ const ALLOWED: [Allowed; 51] = [
             "chat",
             "net",
             "hub",
-            "egress",
-            "sandbox",
-            "rollout",
+            "rules",
             "algorithm",
             "policy-server",
             "filter",
@@ -190,7 +189,7 @@ const ALLOWED: [Allowed; 51] = [
     ("ranking", &[]),
     ("sqlite", &["sdk"]),
     ("scaling", &["record"]),
-    ("tests", &[]),
+    ("tests", &["registry"]),
     (
         "benches",
         &[
@@ -251,8 +250,10 @@ const NATIVE: [(&str, &[&str]); 2] = [("benches", &["guest-echo"]), ("studies", 
 /// Dependencies of plugins and guests.
 const PLUGIN: [&str; 5] = ["sdk", "answer", "ranking", "rows", "sqlite"];
 
-/// Crates that must not be anywhere in the trainer's dependencies.
-const NOT_IN_TRAINER: [&str; 2] = ["wasmtime", "minijinja"];
+/// Crates that must not be anywhere below a crate: the trainer builds without the sandbox and without templates, and the
+/// run file is read without the sandbox.
+const NOT_BELOW: [(&str, &[&str]); 2] =
+    [("trainer", &["wasmtime", "minijinja"]), ("config", &["wasmtime", "wasmtime-wasi"])];
 
 const BEGIN: &str = "<!-- crate-arrows:begin -->";
 const END: &str = "<!-- crate-arrows:end -->";
@@ -261,7 +262,9 @@ const END: &str = "<!-- crate-arrows:end -->";
 pub fn run(workspace: &Workspace, write: bool) -> anyhow::Result<()> {
     step("arrows", || {
         let mut findings = check(&workspace.packages);
-        findings.extend(check_trainer(workspace)?);
+        for (name, forbidden) in NOT_BELOW {
+            findings.extend(check_below(workspace, name, forbidden)?);
+        }
         report(&findings, "arrows", "move the code to the layer it belongs to, or change the table in xtask")?;
         let path = workspace.root.join("ARCHITECTURE.md");
         let text = fs::read_to_string(&path).context("cannot read ARCHITECTURE.md")?;
@@ -306,18 +309,19 @@ fn check(packages: &[Package]) -> Vec<String> {
     findings
 }
 
-/// The trainer must build without the sandbox and without templates.
-fn check_trainer(workspace: &Workspace) -> anyhow::Result<Vec<String>> {
-    let arguments = ["tree", "--package", "gymkhana-trainer", "--edges", "normal", "--prefix", "none"];
+/// Dependencies of a crate, direct or not, that are forbidden.
+fn check_below(workspace: &Workspace, name: &str, forbidden: &[&str]) -> anyhow::Result<Vec<String>> {
+    let package = format!("gymkhana-{name}");
+    let arguments = ["tree", "--package", &package, "--edges", "normal", "--prefix", "none"];
     let mut command = cargo();
     let tree = output_of(command.args(arguments).current_dir(&workspace.root)).context("`cargo tree` failed")?;
-    Ok(forbidden_in_trainer(&tree))
+    Ok(forbidden_in(&tree, name, forbidden))
 }
 
-fn forbidden_in_trainer(tree: &str) -> Vec<String> {
+fn forbidden_in(tree: &str, name: &str, forbidden: &[&str]) -> Vec<String> {
     let names: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
-    let found = NOT_IN_TRAINER.into_iter().filter(|forbidden| names.contains(forbidden));
-    found.map(|forbidden| format!("`trainer` must not depend on `{forbidden}`, directly or not")).collect()
+    let found = forbidden.iter().filter(|forbidden| names.contains(forbidden));
+    found.map(|forbidden| format!("`{name}` must not depend on `{forbidden}`, directly or not")).collect()
 }
 
 /// The table of the crates in the workspace with their dependencies, as Markdown.
@@ -387,9 +391,10 @@ mod tests {
     }
 
     #[test]
-    fn the_trainers_tree_is_searched_for_names() {
+    fn a_tree_is_searched_for_names() {
         let tree = "gymkhana-trainer v0.1.0 (/r)\ntch v0.24.0\nwasmtime-types v48.0.0\nminijinja v2.1.0\n";
-        assert_eq!(forbidden_in_trainer(tree), ["`trainer` must not depend on `minijinja`, directly or not"]);
+        let found = forbidden_in(tree, "trainer", &["wasmtime", "minijinja"]);
+        assert_eq!(found, ["`trainer` must not depend on `minijinja`, directly or not"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The environments of a run as one list, whichever form the run file has: `[environment]` or `[[environments]]`.
 
 use gymkhana_nearest::did_you_mean;
-use gymkhana_rollout::SamplingPlan;
+use gymkhana_rules::SamplingPlan;
 use toml::Table;
 
 use super::RunFile;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::iter;
 
 use gymkhana_algorithm::EnvironmentAdvantage;
-use gymkhana_rollout::{ContextStrategy, WeightSchedule};
+use gymkhana_algorithm::WeightSchedule;
+use gymkhana_rules::ContextStrategy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! `[failures]`: handling of failed episodes.
 
-use gymkhana_rollout::ProvokedReward;
+use gymkhana_rules::ProvokedReward;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gymkhana_egress::{Rule, RuleError};
+use gymkhana_net::{Rule, RuleError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gymkhana_rollout::{DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop};
+use gymkhana_rules::{DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -112,7 +112,7 @@ impl LimitsSection {
     }
 }
 
-impl From<&LimitsSection> for gymkhana_rollout::Limits {
+impl From<&LimitsSection> for gymkhana_rules::Limits {
     fn from(section: &LimitsSection) -> Self {
         Self {
             turns: section.turns,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gymkhana_rollout::WeightSchedule;
+use gymkhana_algorithm::WeightSchedule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,6 @@
 //! `[sandbox]`: resource limits of plugins.
 
 use std::num::NonZeroU32;
-use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -83,21 +82,5 @@ impl SandboxSection {
         check_range("sandbox.log_kib", self.log_kib, 1..=65_536, "a number from 1 to 65536")?;
         check_range("sandbox.shared_episodes", self.shared_episodes.get(), 1..=100_000, "a number from 1 to 100000")?;
         check_range("sandbox.instances", self.instances.unwrap_or(1), 1..=1_000_000, "a number from 1 to 1000000")
-    }
-}
-
-impl From<&SandboxSection> for gymkhana_sandbox::Limits {
-    fn from(section: &SandboxSection) -> Self {
-        Self {
-            budget: Duration::from_secs_f64(section.budget_seconds),
-            episode_budget: Duration::from_secs_f64(section.episode_budget_seconds),
-            fuel_per_call: section.fuel_per_call,
-            fuel_per_episode: section.fuel_per_episode,
-            wall: Duration::from_secs_f64(section.wall_seconds),
-            memory_bytes: section.memory_mib << 20,
-            result_bytes: section.result_mib << 20,
-            log_bytes: section.log_kib << 10,
-            ..Self::default()
-        }
     }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use gymkhana_rollout::SeatRules;
+use gymkhana_rules::SeatRules;
 
 use super::{Checkpoint, PolicySection};
 use crate::error::RunFileError;

@@ -4,9 +4,6 @@ use gymkhana_record::{FailureKind, stored_bytes};
 use gymkhana_sandbox::CallError;
 use serde::{Deserialize, Serialize};
 
-/// Default budget in bytes: 64 pictures of half a megabyte, or a transcript of 30 million characters.
-pub const DEFAULT_EPISODE_BYTES: u64 = 32 << 20;
-
 /// Bytes of an episode's record that plugins caused, counted as the record stores them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByteBudget {

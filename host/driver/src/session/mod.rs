@@ -10,6 +10,7 @@ mod sequence;
 use std::sync::Arc;
 
 use gymkhana_record::Seed;
+use gymkhana_rules::DEFAULT_EPISODE_BYTES;
 
 pub use environment::DescribedEnvironment;
 pub use error::{SessionError, TaskError};
@@ -17,7 +18,6 @@ pub use live::{LiveEpisode, TurnResult};
 pub use options::{UnknownOption, check_options};
 pub use sequence::{EpisodeSequence, NextEpisode};
 
-use crate::limits::budget::DEFAULT_EPISODE_BYTES;
 use crate::turn::Reply;
 
 /// An environment with at most one episode.

@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use gymkhana_egress::{Egress, HttpGrant, Rule};
+use gymkhana_egress::{Egress, HttpGrant};
 use gymkhana_loopback::{Response, Server, response};
-use gymkhana_net::Secret;
+use gymkhana_net::{Rule, Secret};
 use gymkhana_record::{HttpRequest, HttpResponse, Question, Refused, Reply};
 use gymkhana_sandbox::{Outbound, Quota};
 

@@ -13,11 +13,12 @@ use gymkhana_record::{Function, Sampled, Segment, SegmentError};
 
 use gymkhana_chat::{AnsweredCall, Begun, ChatError, ChatFormat, Extension, Message, Rendered, Role, SpokenParts};
 use gymkhana_policy::Conversation;
+use gymkhana_rules::ContextStrategy;
 
 use crate::metrics::RestartReason;
 
 use strategy::ContextAction;
-pub use strategy::{ContextError, ContextStrategy, EarlierReasoning, Summary, Window};
+pub(crate) use strategy::{earlier_thoughts, host_functions};
 
 /// A message of the context.
 #[derive(Debug, Clone, PartialEq)]
@@ -139,7 +140,7 @@ impl Context {
             return Ok(self.segments.last());
         }
         let mut growth = self.growth(chat, &self.entries)?;
-        match self.strategy.next(&self.entries, growth.total) {
+        match strategy::next_action(&self.strategy, &self.entries, growth.total) {
             ContextAction::Append => {}
             ContextAction::Begin(entries) => {
                 self.begin_with(entries);
@@ -261,7 +262,7 @@ impl Context {
 
     /// Whether the host answers this function, by an edit of the context.
     pub(crate) fn answers(&self, function: &str) -> bool {
-        self.strategy.offers(function)
+        strategy::offers(&self.strategy, function)
     }
 
     /// Applies the edit that the last reply requests, and returns the text for the agent.

@@ -6,11 +6,12 @@ use futures::future::try_join;
 use gymkhana_chat::{ChatError, NewCall, NewReply};
 use gymkhana_policy::{GenerateRequest, Policy, PolicyError, Stop, certain};
 use gymkhana_record::{Boundary, CallSite, Ending, Failure, FailureKind, ProbeScore, Sampled};
+use gymkhana_rules::TurnProbe;
 use gymkhana_sandbox::{Advice, CallError};
 use tracing::{Instrument, info_span};
 
 use crate::RolloutError;
-use crate::episode::probe::{self, TurnProbe};
+use crate::episode::probe;
 use crate::episode::state::{Actor, EpisodeState, SeatPlayer, hooks, shared};
 use crate::metrics::WaitKind;
 

@@ -10,9 +10,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// Default limit of all live episodes in bytes: 4,000 episodes with records of 256 KiB.
-pub const DEFAULT_LIVE_BYTES: u64 = 1 << 30;
-
 /// Bound of the wait before a turn.
 pub(crate) const TURN_WAIT: Duration = Duration::from_secs(5);
 

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gymkhana_driver::{Episode, EpisodeSeeds, EpisodeSetup};
-use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, FailureKind, Function};
+use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, FailureKind};
+use gymkhana_rules::{Limits, TurnProbe};
 use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionalInterface};
 
-use crate::context::Context;
+use crate::context::{Context, host_functions};
 use crate::episode::agent::{AgentEpisode, play_elsewhere};
 use crate::episode::finish::never_started;
 use crate::episode::generate::{self, Generation};
-use crate::episode::limits::{Limits, Usage};
+use crate::episode::limits::Usage;
 use crate::episode::live_bytes::{START_WAIT, TURN_WAIT};
-use crate::episode::probe::TurnProbe;
 use crate::episode::state::{Actor, EpisodePlan, EpisodeState, PolicyData, SeatPlayer, hooks, milliseconds};
 use crate::replay::overrides::ReplayOverrides;
 use crate::{Rollout, RolloutError};
@@ -99,7 +99,7 @@ impl<'a> EpisodeState<'a> {
 
     /// Gives each seat its functions and its first observations.
     fn open(&mut self) -> Result<(), Failure> {
-        let hosts: Vec<Function> = self.rollout.context.functions().into_iter().collect();
+        let hosts = host_functions(&self.rollout.context);
         self.episode.offer(self.seats(), &hosts)?;
         for seat in 0..self.seats() {
             let functions = self.episode.data.functions(seat).to_vec();
@@ -195,6 +195,6 @@ impl<'a> EpisodeState<'a> {
         }
         let turns = self.rollout.turns_of(self.episode.data.seat, self.turn_limit());
         let limits = Limits { turns, ..self.rollout.limits };
-        limits.reached(used)
+        used.reached(&limits)
     }
 }

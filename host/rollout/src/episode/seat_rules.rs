@@ -1,29 +1,15 @@
-//! Rules of one seat: its system prompt, limits and sampling, where they differ from the run's.
+//! System prompt, limits and sampling of each seat, by its own rules and the run's.
 
 use gymkhana_policy::Sampling;
+use gymkhana_rules::SeatRules;
 
 use crate::Rollout;
 
-/// Rules of one seat. What is unset is as in the run.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SeatRules {
-    /// First message of the seat's conversation, instead of the run's.
-    pub system: Option<String>,
-    /// Turns of the seat. The smaller of this limit and the run's ends the episode.
-    pub turns: Option<u32>,
-    /// Tokens of one reply, at most the run's.
-    pub reply_tokens: Option<usize>,
-    /// Temperature of sampling. Greedy measurements stay greedy.
-    pub temperature: Option<f32>,
-}
-
-impl SeatRules {
-    /// Sampling of the seat in an episode with this sampling.
-    pub(crate) fn sampling(&self, of_episode: Sampling) -> Sampling {
-        match self.temperature {
-            Some(temperature) if !of_episode.is_greedy() => Sampling { temperature, ..of_episode },
-            _ => of_episode,
-        }
+/// Sampling of a seat with these rules in an episode with this sampling.
+fn seat_sampling(rules: &SeatRules, of_episode: Sampling) -> Sampling {
+    match rules.temperature {
+        Some(temperature) if !of_episode.is_greedy() => Sampling { temperature, ..of_episode },
+        _ => of_episode,
     }
 }
 
@@ -54,7 +40,7 @@ impl Rollout {
 
     /// Sampling of a seat in an episode with this sampling.
     pub(crate) fn sampling_of(&self, seat: u32, of_episode: Sampling) -> Sampling {
-        self.rules_of(seat).map_or(of_episode, |rules| rules.sampling(of_episode))
+        self.rules_of(seat).map_or(of_episode, |rules| seat_sampling(rules, of_episode))
     }
 
     fn rules_of(&self, seat: u32) -> Option<&SeatRules> {
@@ -69,8 +55,8 @@ mod tests {
     #[test]
     fn greedy_episodes_stay_greedy() {
         let rules = SeatRules { temperature: Some(0.5), ..SeatRules::default() };
-        assert_eq!(rules.sampling(Sampling::GREEDY), Sampling::GREEDY);
-        assert_eq!(rules.sampling(Sampling::at(1.0)), Sampling::at(0.5));
-        assert_eq!(SeatRules::default().sampling(Sampling::at(1.0)), Sampling::at(1.0));
+        assert_eq!(seat_sampling(&rules, Sampling::GREEDY), Sampling::GREEDY);
+        assert_eq!(seat_sampling(&rules, Sampling::at(1.0)), Sampling::at(0.5));
+        assert_eq!(seat_sampling(&SeatRules::default(), Sampling::at(1.0)), Sampling::at(1.0));
     }
 }

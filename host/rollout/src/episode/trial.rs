@@ -12,6 +12,7 @@ use gymkhana_registry::Capability;
 use gymkhana_sandbox::{Advice, OptionalInterface, Plugin};
 
 use crate::Rollout;
+use crate::context::host_functions;
 use crate::episode::finish::{ended, never_started};
 use crate::episode::play::play;
 use crate::episode::state::{Actor, EpisodePlan};
@@ -60,7 +61,7 @@ impl Rollout {
             overrides: Arc::default(),
             max_bytes: self.limits.episode_bytes,
         };
-        Episode::open(setup, self.plugins.seats(), &self.context.functions(), &mut NoHooks).await
+        Episode::open(setup, self.plugins.seats(), &host_functions(&self.context), &mut NoHooks).await
     }
 
     /// Functions that the oracle calls in its first turn of a task and that no plugin offers. The oracle is told that

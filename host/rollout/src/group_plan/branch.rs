@@ -5,100 +5,38 @@ use futures::StreamExt;
 use futures::future::try_join_all;
 use futures::stream::FuturesUnordered;
 use gymkhana_record::{EpisodeRecord, Sampled, Turn};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use gymkhana_rules::{Branch, Probe};
 use tracing::{Instrument, info_span};
 
-use super::{GroupPlan, PlanError, require};
+use super::GroupPlan;
 use crate::episode::generate::Generation;
 use crate::episode::play::Started;
 use crate::episode::state::{Actor, EpisodeState};
 use crate::replay::overrides::ReplayOverrides;
 use crate::{ForkError, Rollout};
 
-/// Condition of branching, and the division of the group into episodes from the start and branches.
-///
-/// ΔH is the mean entropy of the first `tokens` tokens of a turn after tool results minus that of the episode's first
-/// turn, over the logarithm of the vocabulary's size. An episode branches if `base + slope * ΔH > threshold` (ARPO).
-/// With a `penalty`, it branches with probability `(base + slope * ΔH) * (1 - penalty)^n` instead, where `n` counts the
-/// branchings in consecutive turns before this one (AEPO).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Branch {
-    /// Episodes that begin at the start; the others are branches.
-    #[schemars(range(min = 1), extend("x-range" = "1 to `group_size`"))]
-    pub roots: u32,
-    /// Measurement of the share of roots in the first episode (AEPO); `roots` is then the minimum.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub probe: Option<Probe>,
-    /// Tokens of a turn whose entropy is measured.
-    #[schemars(range(min = 1))]
-    pub tokens: u32,
-    /// Branching score without a change of entropy.
-    pub base: f64,
-    /// Factor of the entropy change in the branching score.
-    pub slope: f64,
-    /// Branching score above which an episode branches; unused with `penalty`.
-    pub threshold: f64,
-    /// Branching by chance (AEPO): an episode branches with probability `score * (1 - penalty)^n` after `n` branchings
-    /// in consecutive turns.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 1))]
-    pub penalty: Option<f64>,
+/// Mean entropy of a turn's first tokens, in nats.
+fn mean_entropy(rule: &Branch, entropies: &[f32]) -> f64 {
+    let looked_at = &entropies[..entropies.len().min(rule.tokens as usize)];
+    looked_at.iter().map(|entropy| f64::from(*entropy)).sum::<f64>() / looked_at.len().max(1) as f64
 }
 
-/// AEPO's share of roots, from the group's first episode: `size * sigmoid(beta * (H_root - H_tool))`, with the mean
-/// entropy of its first turn and that of its turns after answers of tools, each of the first tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "BranchProbe")]
-pub struct Probe {
-    /// Factor of the entropy difference. AEPO derives the share of roots from the first episode,
-    /// `group_size * sigmoid(beta * (H_root - H_tool))`; `roots` is then the minimum.
-    pub beta: f64,
+/// Branching score of a turn.
+fn branching_score(rule: &Branch, entropy: f64, first: f64, vocabulary: usize) -> f64 {
+    rule.base + rule.slope * (entropy - first) / (vocabulary.max(2) as f64).ln()
 }
 
-impl Default for Branch {
-    fn default() -> Self {
-        Self { roots: 4, probe: None, tokens: 20, base: 0.5, slope: 0.2, threshold: 0.5, penalty: None }
+/// Number of episodes from the start.
+fn root_count(rule: &Branch, size: u32, probe: &EpisodeRecord) -> u32 {
+    let Some(Probe { beta }) = rule.probe else { return rule.roots };
+    let turns = turn_entropies(probe).map(|(after_answers, entropies)| (after_answers, mean_entropy(rule, &entropies)));
+    let (after, first): (Vec<_>, Vec<_>) = turns.partition(|(after_answers, _)| *after_answers);
+    let mean = |of: &[(bool, f64)]| of.iter().map(|(_, entropy)| entropy).sum::<f64>() / of.len().max(1) as f64;
+    if after.is_empty() {
+        return size;
     }
-}
-
-impl Branch {
-    pub(super) fn check(&self, size: u32) -> Result<(), PlanError> {
-        require((1..=size).contains(&self.roots), "roots", self.roots, "1 to group_size")?;
-        require(self.tokens >= 1, "tokens", self.tokens, "1 or more")?;
-        require((0.0..=1.0).contains(&self.penalty.unwrap_or(0.0)), "penalty", self.penalty.unwrap_or(0.0), "0 to 1")?;
-        for (key, found) in [("base", self.base), ("slope", self.slope), ("threshold", self.threshold)] {
-            require(found.is_finite(), key, found, "a finite number")?;
-        }
-        let beta = self.probe.map_or(0.0, |probe| probe.beta);
-        require(beta.is_finite(), "probe.beta", beta, "a finite number")
-    }
-
-    /// Mean entropy of a turn's first tokens, in nats.
-    fn entropy(&self, entropies: &[f32]) -> f64 {
-        let looked_at = &entropies[..entropies.len().min(self.tokens as usize)];
-        looked_at.iter().map(|entropy| f64::from(*entropy)).sum::<f64>() / looked_at.len().max(1) as f64
-    }
-
-    /// Branching score of a turn.
-    fn score(&self, entropy: f64, first: f64, vocabulary: usize) -> f64 {
-        self.base + self.slope * (entropy - first) / (vocabulary.max(2) as f64).ln()
-    }
-
-    /// Number of episodes from the start.
-    fn roots(&self, size: u32, probe: &EpisodeRecord) -> u32 {
-        let Some(Probe { beta }) = self.probe else { return self.roots };
-        let turns = turn_entropies(probe).map(|(after_answers, entropies)| (after_answers, self.entropy(&entropies)));
-        let (after, first): (Vec<_>, Vec<_>) = turns.partition(|(after_answers, _)| *after_answers);
-        let mean = |of: &[(bool, f64)]| of.iter().map(|(_, entropy)| entropy).sum::<f64>() / of.len().max(1) as f64;
-        if after.is_empty() {
-            return size;
-        }
-        let share = 1.0 / (1.0 + (-beta * (first.first().map_or(0.0, |(_, entropy)| *entropy) - mean(&after))).exp());
-        ((f64::from(size) * share).round() as u32).clamp(self.roots, size)
-    }
+    let share = 1.0 / (1.0 + (-beta * (first.first().map_or(0.0, |(_, entropy)| *entropy) - mean(&after))).exp());
+    ((f64::from(size) * share).round() as u32).clamp(rule.roots, size)
 }
 
 /// Entropies of each turn's tokens, and whether the turn follows tool answers.
@@ -150,7 +88,7 @@ impl Rollout {
             records.push(self.run_member(group.member(0), actor).await?);
         }
         let first = records.len() as u32;
-        let roots = records.first().map_or(rule.roots, |probe| rule.roots(group.size, probe));
+        let roots = records.first().map_or(rule.roots, |probe| root_count(rule, group.size, probe));
         let (mut budgets, mut unused) = (vec![vec![]; (roots - first) as usize], vec![]);
         for member in roots..group.size {
             match budgets.len() {
@@ -243,13 +181,13 @@ impl Rollout {
         path: &mut Path<'a>,
         sampled: &Sampled,
     ) -> Result<Option<Path<'a>>, ForkError> {
-        let entropy = rule.entropy(&sampled.entropies);
+        let entropy = mean_entropy(rule, &sampled.entropies);
         let first = *path.first.get_or_insert(entropy);
         let answered = matches!(path.play.episode.data.turns.last(), Some(Turn::Answer { .. }));
         if std::mem::take(&mut path.fresh) || !answered || path.budget.is_empty() {
             return Ok(None);
         }
-        let score = rule.score(entropy, first, self.chat.vocabulary());
+        let score = branching_score(rule, entropy, first, self.chat.vocabulary());
         let parts = match rule.penalty {
             None => score > rule.threshold,
             Some(penalty) => {
@@ -280,28 +218,11 @@ mod tests {
     #[test]
     fn score_grows_with_entropy() {
         let rule = Branch::default();
-        assert!((rule.score(2.0, 0.613_7, 256) - 0.55).abs() < 1e-4);
-        assert!((rule.score(1.0, 1.0, 256) - 0.5).abs() < 1e-12);
-        assert!((rule.entropy(&[1.0; 30]) - 1.0).abs() < 1e-12);
+        assert!((branching_score(&rule, 2.0, 0.613_7, 256) - 0.55).abs() < 1e-4);
+        assert!((branching_score(&rule, 1.0, 1.0, 256) - 0.5).abs() < 1e-12);
+        assert!((mean_entropy(&rule, &[1.0; 30]) - 1.0).abs() < 1e-12);
         let short = Branch { tokens: 2, ..rule };
-        assert!((short.entropy(&[1.0, 2.0, 9.0]) - 1.5).abs() < 1e-12);
-        assert!(short.entropy(&[]).abs() < 1e-12);
-    }
-
-    #[test]
-    fn settings_out_of_range_are_refused_by_name() {
-        let sound = Branch::default();
-        assert_eq!(sound.check(8), Ok(()));
-        for (wrong, key) in [
-            (Branch { roots: 0, ..sound }, "plan.roots"),
-            (Branch { roots: 9, ..sound }, "plan.roots"),
-            (Branch { tokens: 0, ..sound }, "plan.tokens"),
-            (Branch { penalty: Some(1.5), ..sound }, "plan.penalty"),
-            (Branch { slope: f64::NAN, ..sound }, "plan.slope"),
-            (Branch { probe: Some(Probe { beta: f64::INFINITY }), ..sound }, "plan.probe.beta"),
-        ] {
-            let error = wrong.check(8).expect_err(key);
-            assert!(error.to_string().starts_with(key), "{error}");
-        }
+        assert!((mean_entropy(&short, &[1.0, 2.0, 9.0]) - 1.5).abs() < 1e-12);
+        assert!(mean_entropy(&short, &[]).abs() < 1e-12);
     }
 }

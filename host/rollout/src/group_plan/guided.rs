@@ -2,33 +2,11 @@
 
 use futures::future::try_join_all;
 use gymkhana_record::{Ending, EpisodeRecord};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use gymkhana_rules::Guided;
 
-use super::{GroupPlan, PlanError, require};
+use super::GroupPlan;
 use crate::episode::state::{Actor, EpisodePlan};
 use crate::{Rollout, RolloutError};
-
-/// Repetition of failed episodes with the environment's hint about the failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Guided {
-    /// Further attempts of a failed episode, each with the environment's hint.
-    #[schemars(range(min = 1, max = 8))]
-    pub retries: u32,
-}
-
-impl Default for Guided {
-    fn default() -> Self {
-        Self { retries: 1 }
-    }
-}
-
-impl Guided {
-    pub(super) fn check(self) -> Result<(), PlanError> {
-        require((1..=8).contains(&self.retries), "retries", self.retries, "1 to 8")
-    }
-}
 
 impl Rollout {
     /// Plays a group's members and, for each failed one, its guided attempts. Attempt `k` of member `m` has the number

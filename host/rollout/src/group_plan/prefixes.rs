@@ -1,65 +1,30 @@
 //! Branching at the prefix with the most uncertain outcome, where success and failure are both likely (TRACE).
 
 use gymkhana_record::{Ending, EpisodeRecord};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use gymkhana_rules::Prefixes;
 
-use super::{GroupPlan, PlanError, require};
+use super::GroupPlan;
 use crate::episode::state::Actor;
 use crate::replay::overrides::turns_taken;
 use crate::{ForkError, Rollout};
 
-/// Plays some episodes from the start, then spends the rest of the group's size in rounds on prefixes. Each round
-/// selects the prefix whose continuations most likely have mixed outcomes: with the estimated success rate p after a
-/// prefix, the probability is `1 - p^k - (1 - p)^k` for `k` continuations.
-///
-/// p is the share of solved episodes among those that went through the prefix and `prior` further episodes with the
-/// group's mean success rate. Dropped episodes do not count.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Prefixes {
-    /// Episodes that begin at the start.
-    #[schemars(range(min = 1), extend("x-range" = "1 to `group_size`"))]
-    pub roots: u32,
-    /// Continuations of a chosen prefix.
-    #[schemars(range(min = 1))]
-    pub continuations: u32,
-    /// Weight of the group's success rate in the estimate for a prefix, in episodes.
-    #[schemars(extend("exclusiveMinimum" = 0))]
-    pub prior: f64,
-}
-
-impl Default for Prefixes {
-    fn default() -> Self {
-        Self { roots: 4, continuations: 2, prior: 1.0 }
-    }
-}
-
-impl Prefixes {
-    pub(super) fn check(self, size: u32) -> Result<(), PlanError> {
-        require((1..=size).contains(&self.roots), "roots", self.roots, "1 to group_size")?;
-        require(self.continuations >= 1, "continuations", self.continuations, "1 or more")?;
-        require(self.prior > 0.0 && self.prior.is_finite(), "prior", self.prior, "a number above 0")
-    }
-
-    /// The prefix whose continuations most likely have mixed outcomes: index of the record, and the turn before which
-    /// to branch. Ties go to the earliest turn of the first record.
-    fn choose(self, records: &[EpisodeRecord]) -> Option<(usize, u32)> {
-        let mut best: Option<(f64, usize, u32)> = None;
-        let counted = |record: &&EpisodeRecord| record.ending != Ending::Dropped;
-        let all: Vec<&EpisodeRecord> = records.iter().filter(counted).collect();
-        let mean = share(all.iter().copied(), 0.0, 0.5);
-        for (place, record) in records.iter().enumerate().filter(|(_, record)| counted(record)) {
-            for turn in turns_of(record) {
-                let through = all.iter().copied().filter(|other| goes_through(other, record, turn));
-                let open = mixed(share(through, self.prior, mean), self.continuations);
-                if best.is_none_or(|(most, ..)| open > most + 1e-12) {
-                    best = Some((open, place, turn));
-                }
+/// The prefix whose continuations most likely have mixed outcomes: index of the record, and the turn before which to
+/// branch. Ties go to the earliest turn of the first record.
+fn choose(rule: Prefixes, records: &[EpisodeRecord]) -> Option<(usize, u32)> {
+    let mut best: Option<(f64, usize, u32)> = None;
+    let counted = |record: &&EpisodeRecord| record.ending != Ending::Dropped;
+    let all: Vec<&EpisodeRecord> = records.iter().filter(counted).collect();
+    let mean = share(all.iter().copied(), 0.0, 0.5);
+    for (place, record) in records.iter().enumerate().filter(|(_, record)| counted(record)) {
+        for turn in turns_of(record) {
+            let through = all.iter().copied().filter(|other| goes_through(other, record, turn));
+            let open = mixed(share(through, rule.prior, mean), rule.continuations);
+            if best.is_none_or(|(most, ..)| open > most + 1e-12) {
+                best = Some((open, place, turn));
             }
         }
-        best.map(|(_, place, turn)| (place, turn))
     }
+    best.map(|(_, place, turn)| (place, turn))
 }
 
 /// Probability that `count` continuations include both successes and failures.
@@ -105,7 +70,7 @@ impl Rollout {
             let members = next..group.size.min(next + rule.continuations);
             next = members.end;
             let plans = members.clone().map(|member| group.member(member)).collect();
-            let forks = match rule.choose(&records) {
+            let forks = match choose(rule, &records) {
                 Some((place, turn)) => self.fork_unscored(&records[place], turn, plans, actor).await,
                 None => Ok(self.run_members(group, members.clone(), actor).await?),
             };

@@ -7,12 +7,13 @@
 mod catalog;
 mod episode_end;
 mod gate;
+mod least;
 mod metric_ref;
-mod provoked;
 mod success;
 mod turns;
 
 use gymkhana_record::{EpisodeRecord, Score};
+use gymkhana_rules::ProvokedReward;
 
 pub(crate) use catalog::Catalog;
 pub use episode_end::EndedEpisode;
@@ -22,7 +23,6 @@ use gate::Gates;
 pub use gymkhana_algorithm::{ScheduleError, Weight, WeightSchedule, WeightShape};
 use metric_ref::ENVIRONMENT;
 pub use metric_ref::RuleError;
-pub use provoked::ProvokedReward;
 pub use success::SuccessRule;
 
 /// Weight, gate and seat of a source of rewards.

@@ -3,6 +3,7 @@
 use futures::future::join_all;
 
 use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, Phase, PluginScore, Score, Turn};
+use gymkhana_rules::ProvokedReward;
 use gymkhana_sandbox::CallError;
 use tracing::{Instrument, info_span};
 
@@ -11,7 +12,7 @@ use crate::episode::state::{Actor, EpisodePlan, milliseconds};
 use crate::metrics::WaitKind;
 use crate::plugins::Reward;
 use crate::replay::overrides::ReplayOverrides;
-use crate::reward::{ProvokedReward, RewardTerm};
+use crate::reward::RewardTerm;
 use crate::scoring::reward_call::{RewardCall, ScoreOutcome, boundary};
 use crate::{Rollout, RolloutError};
 use gymkhana_policy::ReplayedPolicy;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gymkhana_rollout::AgentSettings;
+use gymkhana_rules::AgentSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

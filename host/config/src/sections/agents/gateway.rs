@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gymkhana_rollout::AgentSettings;
+use gymkhana_rules::AgentSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;

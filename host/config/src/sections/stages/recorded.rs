@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gymkhana_algorithm::Algorithm;
 use gymkhana_filter::Filter;
-use gymkhana_rollout::SamplingPlan;
+use gymkhana_rules::SamplingPlan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -7,7 +7,7 @@ use gymkhana_algorithm::{
     Algorithm, Demonstrations, GroupBy, KlPlace, Optimizer, Preset, Replay, RlSettings, SharedTurns, Surrogate,
 };
 use gymkhana_policy::Sampling;
-use gymkhana_rollout::SamplingPlan;
+use gymkhana_rules::SamplingPlan;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use gymkhana_net::http::Method;
-use gymkhana_net::http::header::{HeaderName, HeaderValue};
-use gymkhana_net::{Reachable, Secret};
+use ::http::Method;
+use ::http::header::{HeaderName, HeaderValue};
 use url::{Host, Url};
+
+use crate::{Reachable, Secret};
 
 /// Header that the host adds and guests do not see.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,20 +110,23 @@ impl Rule {
         Ok(Self { secret: Some(SecretHeader { name, value }), ..self })
     }
 
-    /// Returns whether a URL is on this server.
-    pub(crate) fn matches(&self, url: &Url) -> bool {
+    /// Whether a URL is on this server.
+    #[must_use]
+    pub fn matches(&self, url: &Url) -> bool {
         let host = url.host().is_some_and(|host| host.to_owned() == self.host);
         host && url.scheme() == self.scheme && url.port_or_known_default() == Some(self.port)
     }
 
     /// Allowed addresses: an unencrypted secret stays on this machine and in private networks.
-    pub(crate) fn reachable(&self) -> Reachable {
+    #[must_use]
+    pub fn reachable(&self) -> Reachable {
         let public = self.scheme == "https" || self.secret.is_none();
         Reachable { public, private: self.private }
     }
 
     /// Origin of the server for messages.
-    pub(crate) fn server(&self) -> String {
+    #[must_use]
+    pub fn server(&self) -> String {
         format!("{}://{}:{}", self.scheme, self.host, self.port)
     }
 }

@@ -2,13 +2,9 @@
 
 use std::fmt;
 
-use gymkhana_sandbox::Range;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use super::{RewardSum, RewardTerm};
-use crate::PluginSet;
 
 const LEAST: &str = "least";
 const EXCLUDE: &str = "exclude";
@@ -86,27 +82,8 @@ impl JsonSchema for ProvokedReward {
     }
 }
 
-impl PluginSet {
-    /// The least total reward of a seat that the declared ranges of the environment and the rewards allow, with the
-    /// weights of a training step. A term with a gate may also count nothing.
-    #[must_use]
-    pub fn least_total(&self, sum: &RewardSum, step: u64) -> f64 {
-        let environment = (&sum.environment, self.environment_info.rewards);
-        let rewards = self.rewards.iter().map(|reward| (&reward.term, reward.info.range));
-        std::iter::once(environment).chain(rewards).map(|(term, range)| least_of(term, range, step)).sum()
-    }
-}
-
-/// The least contribution of a source of rewards to a total.
-fn least_of(term: &RewardTerm, range: Range, step: u64) -> f64 {
-    let weight = term.weight.at(step);
-    let least = (weight * range.low).min(weight * range.high);
-    if term.gate.is_some() { least.min(0.0) } else { least }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::Gate;
     use super::*;
 
     #[derive(Debug, PartialEq, Deserialize, Serialize)]
@@ -132,27 +109,6 @@ mod tests {
         for wrong in ["provoked = \"lowest\"", "provoked = true"] {
             let error = toml::from_str::<Section>(wrong).expect_err("a wrong value").to_string();
             assert!(error.contains("expected \"least\", \"exclude\" or a number"), "{error}");
-        }
-    }
-
-    /// By hand: the weighted end of the range that is lower; with a gate at most 0.
-    #[test]
-    fn the_least_contribution_of_a_term() {
-        let range = |low, high| Range { low, high };
-        let gated = |weight: f64| RewardTerm {
-            gate: Some(Gate::parse("one", "two.total >= 0.5").expect("a condition")),
-            ..RewardTerm::from(weight)
-        };
-        for (term, range, expected) in [
-            (RewardTerm::from(1.0), range(-1.0, 1.0), -1.0),
-            (RewardTerm::from(0.5), range(-4.0, 4.0), -2.0),
-            (RewardTerm::from(-2.0), range(0.0, 1.0), -2.0),
-            (RewardTerm::from(1.0), range(0.25, 1.0), 0.25),
-            (gated(1.0), range(0.25, 1.0), 0.0),
-            (gated(1.0), range(-3.0, 4.0), -3.0),
-            (RewardTerm::from(0.0), range(-3.0, 4.0), 0.0),
-        ] {
-            assert_eq!(least_of(&term, range, 7), expected);
         }
     }
 }
