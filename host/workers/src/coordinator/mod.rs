@@ -242,7 +242,7 @@ impl CoordinatorLoop {
         match news {
             MembershipChange::Nothing => {}
             MembershipChange::Joined => {
-                self.reporter.status(&format!("worker {} joined: {} episodes", beat.name, beat.places))
+                self.reporter.status(&format!("worker {} joined: {} episodes", beat.name, beat.places));
             }
             MembershipChange::Left(worker) => self.report_lost(&worker, "has left"),
         }

@@ -127,7 +127,7 @@ impl SessionHost {
             match end {
                 StopReason::Over(over) => return Ok((over, hosting.played.load(Ordering::Relaxed))),
                 StopReason::Lost => {
-                    hosting.reporter.warn("the server timed this worker out and moved its episodes; rejoining")
+                    hosting.reporter.warn("the server timed this worker out and moved its episodes; rejoining");
                 }
                 StopReason::Refused(why) => {
                     return Err(refused(&format!("the server refused this worker: {why}"), "the server's"));

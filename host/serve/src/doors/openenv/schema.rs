@@ -17,7 +17,7 @@ const API_VERSION: &str = "1.0.0";
 pub(super) async fn schemas(served: &ServedEnvironment) -> Result<Json, ServeError> {
     let functions = served.described().first_functions().await?;
     Ok(json!({
-        "action": action(&functions),
+        "action": action(functions),
         "observation": step_observation(),
         "reset_observation": reset_observation(),
         "state": state(),
