@@ -21,7 +21,7 @@ impl Library {
         // SAFETY: the constructors are those of libtorch's CUDA part and of NVIDIA's libraries, which do the same in a
         // program that is linked with them.
         let library = unsafe { unix::Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
-        Ok(Self { handle: library.map_err(|error| error.to_string())?.into_raw() })
+        Ok(Self { handle: library.map_err(|error| message(&error))?.into_raw() })
     }
 
     /// A function of the library.
@@ -37,8 +37,13 @@ impl Library {
         // SAFETY: the caller answers for the type.
         let function = unsafe { library.get::<F>(name.to_bytes_with_nul()) }.map(|symbol| *symbol);
         let _ = library.into_raw();
-        function.map_err(|error| error.to_string())
+        function.map_err(|error| message(&error))
     }
+}
+
+/// The loader's own words, which the error keeps as its source.
+fn message(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
 
 /// Path of a library that this process has loaded, by the beginning of its file name.

@@ -276,7 +276,7 @@ fn a_stopped_worker_is_left_and_joins_again() {
     assert_eq!(figure(&server, "episodes_lost_total"), 0);
     stop(server);
     let talk = stopped.leave();
-    assert!(talk.contains("the server had lost this worker"), "{talk}");
+    assert!(talk.contains("the server timed this worker out"), "{talk}");
     stays.leave();
     let found = records(&desk, "frozen-lake");
     assert_same(&expected_records, &found);
