@@ -31,8 +31,8 @@ pub struct EpisodeSession {
 }
 
 impl EpisodeSession {
-    /// A session without an episode. `defaults` are the split and the task of an episode that names none, and the seed of
-    /// the first one.
+    /// A session without an episode. `root` is the seed of the first one, `defaults` have the split and the task of
+    /// episodes that name none.
     ///
     /// # Errors
     /// If the split or the task does not exist.

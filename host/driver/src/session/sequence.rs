@@ -41,7 +41,8 @@ impl EpisodeSequence {
         self.begun
     }
 
-    /// The task and the seed of the next episode: the sequence's own seed for the first one. Without a task, one is drawn.
+    /// The task and the seed of the next episode: the sequence's own seed for the first one. Without a task, one is
+    /// drawn.
     ///
     /// # Errors
     /// If the split or the task does not exist.

@@ -117,7 +117,7 @@ impl Connection {
             }
         };
         if is_refusal(response.status()) {
-            // The client waits, but not in the place of another one.
+            // A waiting connection counts as idle: others can take its place.
             drop(busy);
             self.refused.keep().await;
             return Ok(response);
