@@ -21,7 +21,7 @@ use tower::ServiceExt as _;
 const PLUGINS: [&str; 2] = ["target/plugins/frozen-lake.wasm", "target/plugins/calculator.wasm"];
 
 /// Few sessions, so that inputs also reach the bounds.
-const CONFIG: &str = "[sessions]\nmax = 32\nlive = 4\nwait_seconds = 0\nidle_seconds = 0.5\n[episode]\nturns = 8\n[sandbox]\ninstances = 24\n";
+const CONFIG: &str = "[sessions]\nmax = 32\nlive = 4\nwait_seconds = 0\nidle_seconds = 0.5\n[limits]\nturns = 8\n[sandbox]\ninstances = 24\n";
 
 static SERVED: LazyLock<(Runtime, Router)> = LazyLock::new(|| {
     let runtime =

@@ -5,6 +5,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod defaults;
+mod episode_rules;
 mod error;
 mod hint;
 mod learning_rate;
@@ -18,10 +19,12 @@ mod schema;
 mod sections;
 #[cfg(test)]
 mod tests;
+mod top_level;
 
+pub use episode_rules::EpisodeRules;
 pub use error::RunFileError;
 pub use reference::run_file_page;
-pub use run_file::{EnvironmentView, RunFile};
+pub use run_file::{EnvironmentSettings, RunFile};
 pub use schema::json_schema;
 pub use sections::{
     AdaptiveTasks, AgentSandbox, AgentSection, BestOfNStage, Checkpoint, CheckpointsSection, DifficultyTasks,
@@ -33,3 +36,4 @@ pub use sections::{
     SourceSection, Stage, StageSeat, StagedTasks, ThoughtsChoice, ThoughtsMarks, ThoughtsWord, ToolFormatChoice,
     ToolSection, ToolsInPrompt, TrainerKind, TrainerSection, TurnSchedule, WeightedTasks, WhenFailing, WrapperEntry,
 };
+pub use top_level::{parse_with_rules, table_with_rules};

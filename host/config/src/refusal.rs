@@ -10,14 +10,6 @@ use crate::mismatch::{Mismatch, Step, exceeded, fits};
 use crate::overlay::{name_of, parse_value};
 use crate::reference::words::{range, toml_value};
 
-/// The message about a run file without stages.
-pub(crate) const NO_STAGE: &str =
-    "the run file has no stage\nhint: add `[[stages]]` with `kind = \"sft\"` or `kind = \"rl\"`";
-
-/// The message about a run file without the key `success`.
-const NO_SUCCESS: &str = "the run file does not say what success is\nhint: add `success = \"environment.FACT\"`, such as \
-                          `environment.success`, or `success = \"REWARD.COMPONENT\"` above the first section";
-
 /// Reason why a run file is refused.
 pub(crate) enum Refusal {
     /// A value has another type, or is beyond a bound.
@@ -29,21 +21,14 @@ pub(crate) enum Refusal {
         /// The algorithm.
         name: String,
     },
-    /// A required key is missing; the message about it.
-    Missing(&'static str),
 }
 
 impl Refusal {
     /// The cause behind a message of serde about a run file; `None` if the message says it all.
     pub fn find(message: &str, table: &Table) -> Option<Self> {
-        match message.trim_end() {
-            "missing field `success`" if !table.contains_key("success") => Some(Self::Missing(NO_SUCCESS)),
-            "missing field `stages`" if !table.contains_key("stages") => Some(Self::Missing(NO_STAGE)),
-            message => {
-                let algorithm = || algorithm_as_kind(message, table);
-                Mismatch::in_run_file(message, table).map(Self::Value).or_else(algorithm)
-            }
-        }
+        let message = message.trim_end();
+        let algorithm = || algorithm_as_kind(message, table);
+        Mismatch::in_run_file(message, table).map(Self::Value).or_else(algorithm)
     }
 
     /// The message about the text of a run file, with the line.
@@ -57,7 +42,6 @@ impl Refusal {
                 let path = [Step::Key("stages".to_owned()), Step::Index(*stage), Step::Key("kind".to_owned())];
                 at_line(text, &path, &no_kind(name))
             }
-            Self::Missing(message) => (*message).to_owned(),
         }
     }
 
@@ -66,7 +50,6 @@ impl Refusal {
         match self {
             Self::Value(mismatch) => sentence(mismatch, &format!("`{}`", dotted(&mismatch.path, table))),
             Self::Algorithm { name, .. } => no_kind(name),
-            Self::Missing(message) => (*message).to_owned(),
         }
     }
 }

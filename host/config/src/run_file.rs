@@ -5,7 +5,6 @@
 
 mod environments;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use gymkhana_algorithm::RlSettings;
@@ -13,103 +12,93 @@ use gymkhana_rules::{ContextStrategy, SamplingPlan, TurnProbe};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::episode_rules::EpisodeRules;
 use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
-use crate::refusal::{NO_STAGE, Refusal};
+use crate::refusal::Refusal;
 use crate::sections::{
-    AgentSection, CheckpointsSection, EnvironmentEntry, EnvironmentSection, EvaluationSection, FailuresSection,
-    GatewaySection, LimitsSection, ModelSection, PluginSection, PolicySection, RewardSection, RlStage, SamplerSection,
-    SandboxSection, SeatBinding, SeatSection, Stage, ToolSection, TrainerSection, write_out_sources,
+    AgentSection, CheckpointsSection, EnvironmentEntry, EvaluationSection, GatewaySection, PolicySection, RlStage,
+    SamplerSection, SeatBinding, Stage, TrainerSection, write_out_sources,
 };
-use crate::{defaults, hint, overlay};
+use crate::{defaults, hint, overlay, top_level};
 use environments::only_one_form;
 
-pub use environments::EnvironmentView;
+pub use environments::EnvironmentSettings;
+
+/// The message about a run file without stages.
+const NO_STAGE: &str = "the run file has no stage\nhint: add `[[stages]]` with `kind = \"sft\"` or `kind = \"rl\"`";
 
 /// A run file of Gymkhana.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct RunFile {
+    /// Rules of the episodes; of several environments, what they have in common.
+    #[serde(skip)]
+    pub rules: EpisodeRules,
     /// Root seed of all random numbers.
-    #[serde(default)]
     pub seed: u64,
     /// Same seed, same tokens, at lower speed. Requires `threads = 1`, `policy.device = "cpu"`, `max_staleness = 0` and
     /// `oversample_groups = 0`; excludes `policy.server`.
-    #[serde(default)]
     pub deterministic: bool,
     /// Threads of libtorch; 1 if `deterministic`.
-    #[serde(default = "one")]
     #[schemars(range(min = 1, max = 256))]
     pub threads: usize,
-    /// Success criterion: an episode is solved if the value is true or at least 0.5. A component is that of the first
-    /// seat.
-    #[schemars(extend("x-range" = "`environment.FACT`, `REWARD.COMPONENT` or `REWARD.total`"))]
-    pub success: String,
     /// Policy of the run: its weights, its size and the device that computes it.
-    #[serde(default)]
     pub policy: PolicySection,
     /// Server that trains the policy instead of this program.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub trainer: Option<TrainerSection>,
-    /// Policies of the environment's seats, by seat name. A seat without a section is `shared`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub seats: BTreeMap<String, SeatSection>,
-    /// Environment: its splits, its options and the weight of its rewards.
-    #[serde(default)]
-    pub environment: EnvironmentSection,
     /// Environments of a run with several. Excludes `[environment]`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub environments: Vec<EnvironmentEntry>,
     /// Sampler of training tasks.
-    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_default")]
     #[schemars(extend("x-default" = "`{ kind = \"shuffled\" }`"))]
     pub sampler: SamplerSection,
-    /// Options of tools, by plugin name, and servers that are tools.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub tools: BTreeMap<String, ToolSection>,
-    /// Options and weights of rewards, by plugin name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub rewards: BTreeMap<String, RewardSection>,
     /// Agent program that plays the episodes of the policy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentSection>,
     /// Sessions of `host gateway`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewaySection>,
-    /// Limits of an episode.
-    #[serde(default)]
-    pub limits: LimitsSection,
-    /// Context strategy: the part of a long episode that the policy sees.
-    #[serde(default)]
-    pub context: ContextStrategy,
     /// Turn probe: a text that the policy scores in each turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<TurnProbe>,
-    /// Resource limits of plugin calls.
-    #[serde(default)]
-    pub sandbox: SandboxSection,
-    /// Sharing and grants of plugins, by plugin name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub plugins: BTreeMap<String, PluginSection>,
-    /// Models that plugins may call, by the name used in `plugins.NAME.model`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub models: BTreeMap<String, ModelSection>,
-    /// Handling of failed episodes.
-    #[serde(default)]
-    pub failures: FailuresSection,
     /// Evaluation on held-out tasks.
-    #[serde(default)]
     pub evaluation: EvaluationSection,
     /// Checkpoints that the run keeps.
-    #[serde(default)]
     pub checkpoints: CheckpointsSection,
-    /// Training stages, in order, each with its own name.
-    #[schemars(length(min = 1))]
+    /// Training stages, in order, each with its own name. A run has at least one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
 }
 
-fn one() -> usize {
-    1
+impl Default for RunFile {
+    fn default() -> Self {
+        Self {
+            rules: EpisodeRules::default(),
+            seed: 0,
+            deterministic: false,
+            threads: 1,
+            policy: PolicySection::default(),
+            trainer: None,
+            environments: vec![],
+            sampler: SamplerSection::default(),
+            agent: None,
+            gateway: None,
+            probe: None,
+            evaluation: EvaluationSection::default(),
+            checkpoints: CheckpointsSection::default(),
+            stages: vec![],
+        }
+    }
+}
+
+impl From<EpisodeRules> for RunFile {
+    /// A run file that trains nothing.
+    fn from(rules: EpisodeRules) -> Self {
+        Self { rules, ..Self::default() }
+    }
 }
 
 impl RunFile {
@@ -141,12 +130,12 @@ impl RunFile {
             overlaid(sets).map(|mut table| {
                 defaults::write_out(&mut table);
                 write_out_sources(&mut table);
-                table.try_into::<Self>()
+                top_level::from_table::<Self>(table)
             })
         };
         only_one_form(&overlaid(sets)?)?;
         let error = match with(sets)? {
-            Ok(file) => return file.checked(),
+            Ok((rules, file)) => return Self { rules, ..file }.checked(),
             Err(error) => error,
         };
         // Blames the first `--set` whose addition causes this message, or the file if it fails without any.
@@ -165,7 +154,7 @@ impl RunFile {
                 RunFileError::Malformed { origin: origin.to_owned(), message: refusal.in_file(text, &table) }
             }
             // An error from the text, not from the table, shows the line.
-            (None, None) => malformed(&toml::from_str::<Self>(text).err().unwrap_or(error)),
+            (None, None) => malformed(&top_level::from_text::<Self>(text).err().unwrap_or(error)),
         })
     }
 
@@ -203,25 +192,15 @@ impl RunFile {
                            deterministic = false";
             return Err(RunFileError::Contradiction(message.to_owned()));
         }
-        if self.stages.is_empty() {
-            return Err(RunFileError::Contradiction(NO_STAGE.to_owned()));
-        }
         self.policy.check()?;
-        self.seats.iter().try_for_each(|(name, seat)| seat.check(name, &self.policy))?;
-        self.tools.iter().try_for_each(|(name, tool)| tool.check(name))?;
-        self.rewards.iter().try_for_each(|(name, reward)| reward.check(name))?;
-        self.limits.check()?;
-        for view in self.environment_views() {
-            let context = view.file.context.check(view.file.limits.context_tokens.unwrap_or(usize::MAX));
-            let of = view.name.map(|name| format!("environments.{name}: ")).unwrap_or_default();
-            context.map_err(|error| RunFileError::Contradiction(format!("{of}{error}")))?;
+        self.rules.seats.iter().try_for_each(|(name, seat)| seat.check(name, &self.policy))?;
+        self.rules.check()?;
+        for own in self.environment_settings() {
+            let of = own.name.map(|name| format!("environments.{name}: ")).unwrap_or_default();
+            own.rules.check_context(&of)?;
         }
         let weight = self.probe.as_ref().map_or(0.0, TurnProbe::weight);
         check_range("probe.weight", weight, -1e6..=1e6, "a number from -1000000 to 1000000")?;
-        self.sandbox.check()?;
-        self.plugins.iter().try_for_each(|(name, plugin)| plugin.check(name, &self.sandbox, &self.models))?;
-        self.models.iter().try_for_each(|(name, model)| model.check(name, &self.plugins))?;
-        self.failures.check()?;
         self.evaluation.check()?;
         self.evaluation.check_weights(&self.stages, self.policy.server.is_some())?;
         self.checkpoints.check()?;
@@ -246,12 +225,21 @@ impl RunFile {
         self.check_agent()
     }
 
+    /// Rejects a run file that trains nothing.
+    ///
+    /// # Errors
+    /// If it has no stage.
+    pub fn check_trains(&self) -> Result<(), RunFileError> {
+        if self.stages.is_empty() { Err(RunFileError::Contradiction(NO_STAGE.to_owned())) } else { Ok(()) }
+    }
+
     /// Rejects settings of a stage for seats without a model of their own, and models in turn in a run of one.
     fn check_stage_seats(&self) -> Result<(), RunFileError> {
-        let is_separate = |seat: &String| self.seats.get(seat).is_some_and(|own| own.policy == SeatBinding::Separate);
+        let is_separate =
+            |seat: &String| self.rules.seats.get(seat).is_some_and(|own| own.policy == SeatBinding::Separate);
         for stage in self.stages.iter().filter_map(Stage::as_rl) {
             let of_files = stage.recorded.as_ref().is_some_and(|recorded| !recorded.files.is_empty());
-            if of_files && !self.seats.is_empty() {
+            if of_files && !self.rules.seats.is_empty() {
                 return Err(RunFileError::Contradiction(format!(
                     "stage `{}`: recorded.files has answers of one seat, but [seats] tells seats apart\nhint: use \
                      recorded.runs, or remove [seats]",
@@ -265,7 +253,7 @@ impl RunFile {
                     stage.name
                 )));
             }
-            if stage.alternate_every > 0 && !self.seats.keys().any(is_separate) {
+            if stage.alternate_every > 0 && !self.rules.seats.keys().any(is_separate) {
                 return Err(RunFileError::Contradiction(format!(
                     "stage `{}`: alternate_every is {}, but the run trains one model\nhint: set the `policy` of a seat \
                      to \"separate\", or remove alternate_every",
@@ -284,7 +272,7 @@ impl RunFile {
         let Some(seat) = seat else { return stage.settings() };
         let settings = stage.settings_of_seat(seat)?;
         // The loss uses the temperature at which the seat's tokens are sampled.
-        let own = self.seats.get(seat).and_then(|section| section.temperature).map(f64::from);
+        let own = self.rules.seats.get(seat).and_then(|section| section.temperature).map(f64::from);
         Ok(RlSettings { temperature: own.unwrap_or(settings.temperature), ..settings })
     }
 
@@ -301,12 +289,12 @@ impl RunFile {
 
     /// Rejects oracles under a context strategy that asks for notes, because oracles write none.
     fn check_notes(&self) -> Result<(), RunFileError> {
-        if !self.environment_views().iter().any(|view| view.file.context.asks_for_notes()) {
+        if !self.environment_settings().iter().any(|own| own.rules.context.asks_for_notes()) {
             return Ok(());
         }
         let stage = self.stages.iter().find(|stage| stage.has_demonstrations());
         let stage = stage.map(|stage| format!("stage `{}` learns from", stage.name()));
-        let seat = self.seats.iter().find(|(_, section)| section.policy == SeatBinding::Oracle);
+        let seat = self.rules.seats.iter().find(|(_, section)| section.policy == SeatBinding::Oracle);
         let seat = seat.map(|(name, _)| format!("seats.{name} is played by"));
         match stage.or(seat) {
             Some(who) => Err(RunFileError::Contradiction(format!(
@@ -329,7 +317,7 @@ impl RunFile {
         let excluded = [
             (self.deterministic, "deterministic = true", "set deterministic = false"),
             (
-                self.environment_views().iter().any(|view| view.file.context != ContextStrategy::default()),
+                self.environment_settings().iter().any(|own| own.rules.context != ContextStrategy::default()),
                 "another context strategy than `append`",
                 "remove [context]",
             ),
@@ -347,11 +335,10 @@ impl RunFile {
     /// # Errors
     /// Never for a parsed file: every section is representable in TOML.
     pub fn resolved(&self) -> Result<String, toml::ser::Error> {
-        if self.environments.is_empty() {
-            return toml::to_string_pretty(self);
+        let mut table = top_level::table_with_rules(&self.rules, self)?;
+        if !self.environments.is_empty() {
+            table.remove("environment");
         }
-        let mut table = toml::Table::try_from(self)?;
-        table.remove("environment");
         toml::to_string_pretty(&table)
     }
 }

@@ -1,9 +1,10 @@
 //! JSON Schema of the run file, derived from the types that parse it.
 
+use schemars::JsonSchema as _;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::RunFile;
+use crate::{EpisodeRules, RunFile};
 
 /// Words for the range of a key, where numbers cannot express it. The page shows them; the schema omits them.
 pub(crate) const RANGE: &str = "x-range";
@@ -27,12 +28,23 @@ pub fn json_schema() -> Value {
 
 /// The schema of a run file that gives all flags of an algorithm itself, with words for ranges and defaults.
 pub(crate) fn strict_schema() -> Value {
-    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let rules = EpisodeRules::json_schema(&mut generator).to_value();
     let mut schema = generator.into_root_schema_for::<RunFile>().to_value();
+    add_keys(&mut schema, rules);
     schema["title"] = json!("Gymkhana run file");
     tidy(&mut schema);
     shorten_defaults(&mut schema);
     schema
+}
+
+/// Puts the keys of the rules before those that only a run file has.
+fn add_keys(schema: &mut Value, mut rules: Value) {
+    let (Some(own), Some(rules)) = (schema["properties"].as_object_mut(), rules["properties"].as_object_mut()) else {
+        return;
+    };
+    rules.append(own);
+    std::mem::swap(own, rules);
 }
 
 /// The name of the definition that a schema refers to.

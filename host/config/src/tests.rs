@@ -144,7 +144,7 @@ fn a_cosine_that_ends_before_the_stage_is_rejected() {
 fn weights_may_be_negative_and_zero() {
     let sets = ["environment.weight=0", "rewards.style.weight=-2.5"].map(str::to_owned);
     let file = RunFile::parse(SMALLEST, "run.toml", &sets).expect("a sound file");
-    assert_eq!((file.environment.weight, file.rewards["style"].weight), (0.0, -2.5));
+    assert_eq!((file.rules.environment.weight, file.rules.rewards["style"].weight), (0.0, -2.5));
 }
 
 #[test]
@@ -229,8 +229,6 @@ fn a_wrong_value_is_blamed_on_its_source() {
     // Values that are valid only together are accepted in any order.
     let together = ["stages.0.batch=8", "stages.0.kind=sft"];
     RunFile::parse(SMALLEST, "run.toml", &together.map(str::to_owned)).expect("a sound file");
-    let refused = message("[[stages]]\nkind = \"rl\"\n", &["seed=3"]);
-    assert!(refused.starts_with("run.toml: the run file does not say what success is"), "{refused}");
 }
 
 #[test]
@@ -255,7 +253,7 @@ fn a_value_of_another_type_names_its_key() {
              leave it out, remove it from the run file",
         ),
         ("limits.stop=end", "`limits.stop` is \"end\"; it must be a list\nhint: write `stop = [\"end\"]`"),
-        ("success=5", "`success` is 5; it must be text\nhint: write a text, such as `success = \"…\"`"),
+        ("success=5", "`success` is 5; it must be text\nhint: write a text, such as `success = \"environment.success\"`"),
         (
             "context={ strategy = \"window\", most = 2.5 }",
             "`context.most` is 2.5; it must be a whole number\nhint: its range is at least 1",
@@ -295,14 +293,14 @@ fn a_value_of_another_type_in_the_file_has_a_line() {
 }
 
 #[test]
-fn a_missing_key_names_the_line_to_add() {
-    let no_success = "run.toml: the run file does not say what success is\nhint: add `success = \"environment.FACT\"`, \
-                      such as `environment.success`, or `success = \"REWARD.COMPONENT\"` above the first section";
-    assert_eq!(message("[[stages]]\nkind = \"rl\"\n", &["seed=3"]), no_success);
+fn a_file_without_stages_has_rules_and_trains_nothing() {
+    let file = RunFile::parse("[limits]\nturns = 3\n", "run.toml", &[]).expect("a sound file");
+    assert_eq!((file.rules.success.as_str(), file.rules.limits.turns), ("environment.success", 3));
+    let refused = file.check_trains().unwrap_err().to_string();
     let no_stage = "the run file has no stage\nhint: add `[[stages]]` with `kind = \"sft\"` or `kind = \"rl\"`";
-    let success = "success = \"environment.success\"\n";
-    assert_eq!(message(success, &[]), format!("run.toml: {no_stage}"));
-    assert_eq!(message(&format!("{success}stages = []\n"), &[]), no_stage);
+    assert_eq!(refused, no_stage);
+    let resolved = file.resolved().expect("TOML");
+    assert_eq!(RunFile::parse(&resolved, "run.toml", &[]).expect("a sound file"), file);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use gymkhana_store::{RunFolder, RunReader};
 
 use crate::error::{Classify, RunError, RunResult};
 use crate::host_io::OnHost;
-use gymkhana_config::{ModelSection, PluginSection, RunFile};
+use gymkhana_config::{EpisodeRules, ModelSection, PluginSection, RunFile};
 
 /// Prefix of a pinned asset in a run file.
 const PINNED: &str = "sha256:";
@@ -23,13 +23,14 @@ const PINNED: &str = "sha256:";
 pub struct AssetFiles(BTreeMap<Digest, AssetContent>);
 
 impl AssetFiles {
-    /// Reads the run file's assets relative to `folder` and replaces their paths by digests. In a resumed run, a
+    /// Reads the assets of the rules relative to `folder` and replaces their paths by digests. In a resumed run, a
     /// missing file is read from the run's folder.
-    pub fn pin(file: &mut RunFile, folder: &Path, resumed: Option<&RunReader>) -> RunResult<Self> {
+    pub fn pin(rules: &mut EpisodeRules, folder: &Path, resumed: Option<&RunReader>) -> RunResult<Self> {
         let begun = resumed.and_then(|run| RunFile::parse(&run.run_text().ok()?, "run.toml", &[]).ok());
         let mut files = Self::default();
-        for (plugin, section) in &mut file.plugins {
-            let pinned = |name: &str| begun.as_ref().and_then(|begun| begun.plugins.get(plugin)?.assets.get(name));
+        for (plugin, section) in &mut rules.plugins {
+            let pinned =
+                |name: &str| begun.as_ref().and_then(|begun| begun.rules.plugins.get(plugin)?.assets.get(name));
             let kept = |name: &str| Some(open_recorded(resumed?, &digest(pinned(name)?).ok()?));
             files.pin_section(plugin, section, folder, kept)?;
         }
@@ -65,9 +66,9 @@ impl AssetFiles {
     }
 
     /// Assets stored in a run's folder.
-    pub fn recorded(file: &RunFile, run: &RunReader) -> RunResult<Self> {
+    pub fn recorded(rules: &EpisodeRules, run: &RunReader) -> RunResult<Self> {
         let mut files = Self::default();
-        for pinned in file.plugins.values().flat_map(|section| section.assets.values()) {
+        for pinned in rules.plugins.values().flat_map(|section| section.assets.values()) {
             let digest = digest(pinned)?;
             files.0.insert(digest, open_recorded(run, &digest)?);
         }
@@ -82,9 +83,9 @@ impl AssetFiles {
         Ok(())
     }
 
-    /// Stores the assets that this run file names.
-    pub fn store_of(&self, file: &RunFile, folder: &RunFolder) -> RunResult<()> {
-        for pinned in file.plugins.values().flat_map(|section| section.assets.values()) {
+    /// Stores the assets that these rules name.
+    pub fn store_of(&self, rules: &EpisodeRules, folder: &RunFolder) -> RunResult<()> {
+        for pinned in rules.plugins.values().flat_map(|section| section.assets.values()) {
             let digest = digest(pinned)?;
             if let Some(content) = self.0.get(&digest) {
                 folder.add_asset(&digest, &mut content.reader())?;
@@ -137,9 +138,9 @@ pub fn grants(section: &PluginSection) -> Grants {
 }
 
 /// The plugin with the run file's grants.
-pub fn grant(file: &RunFile, assets: &AssetFiles, mode: OutboundMode, plugin: &Plugin) -> RunResult<Plugin> {
-    let Some(section) = file.plugins.get(plugin.name()) else { return Ok(plugin.clone()) };
-    grant_section(section, &file.models, assets, mode, plugin)
+pub fn grant(rules: &EpisodeRules, assets: &AssetFiles, mode: OutboundMode, plugin: &Plugin) -> RunResult<Plugin> {
+    let Some(section) = rules.plugins.get(plugin.name()) else { return Ok(plugin.clone()) };
+    grant_section(section, &rules.models, assets, mode, plugin)
 }
 
 /// The plugin with the grants of a section alone, outside of a run. Paths of assets are relative to `folder`, and `models`

@@ -1,6 +1,6 @@
 //! Plugins of a run: reading, pinning, compiling and binding.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::grants::{self, AssetFiles, OutboundMode};
 use crate::mcp;
 use crate::options::named_values;
 use crate::report::Reporter;
-use gymkhana_config::{RunFile, SandboxSection, WrapperEntry};
+use gymkhana_config::{EpisodeRules, RunFile, SandboxSection, WrapperEntry};
 use gymkhana_nearest::{did_you_mean, nearest};
 
 /// A plugin file: its origin and its bytes.
@@ -131,13 +131,10 @@ pub fn recorded(run: &RunReader) -> RunResult<(Vec<PluginFile>, Lock)> {
     })
 }
 
-/// A sandbox with the run file's limits.
-pub fn sandbox(file: &RunFile, reporter: &Arc<dyn Reporter>) -> RunResult<Sandbox> {
-    let config = SandboxConfig {
-        limits: sandbox_limits(&file.sandbox),
-        max_instances: file.sandbox.instances,
-        ..SandboxConfig::default()
-    };
+/// A sandbox with the limits of a section `[sandbox]`.
+pub fn sandbox(section: &SandboxSection, reporter: &Arc<dyn Reporter>) -> RunResult<Sandbox> {
+    let config =
+        SandboxConfig { limits: sandbox_limits(section), max_instances: section.instances, ..SandboxConfig::default() };
     let sandbox = code_cache::sandbox(config, |text| reporter.warn(text))?;
     let reporter = Arc::clone(reporter);
     Ok(sandbox.on_compile(move |plugin, bytes| reporter.compiling(plugin, bytes)))
@@ -158,12 +155,13 @@ fn sandbox_limits(section: &SandboxSection) -> Limits {
     }
 }
 
-/// Compiles the plugins with the grants and the sharing of the run file.
+/// Compiles the plugins with their grants and their sharing. `wrappers` are the plugins that may play an environment inside.
 ///
 /// # Errors
 /// If a plugin is refused, or a section `[plugins.NAME]` has no plugin.
 pub fn load(
-    file: &RunFile,
+    rules: &EpisodeRules,
+    wrappers: &BTreeSet<String>,
     sandbox: &Sandbox,
     files: &[PluginFile],
     assets: &AssetFiles,
@@ -171,20 +169,20 @@ pub fn load(
 ) -> RunResult<Vec<Plugin>> {
     let mut plugins = Vec::new();
     for PluginFile { origin, name, bytes } in files {
-        if let Some(server) = mcp::plugin(file, name, bytes, mode)? {
+        if let Some(server) = mcp::plugin(rules, name, bytes, mode)? {
             plugins.push(server);
             continue;
         }
-        let mut grants = file.plugins.get(name).map(grants::grants).unwrap_or_default();
-        if file.wraps(name) {
+        let mut grants = rules.plugins.get(name).map(grants::grants).unwrap_or_default();
+        if wrappers.contains(name) {
             grants.0.insert(Capability::InnerEnvironment);
         }
-        let sandbox = with_memory(file, sandbox, name);
+        let sandbox = with_memory(rules, sandbox, name);
         plugins.push(Plugin::from_bytes(&sandbox, origin, bytes, &grants).user_error()?);
     }
-    sections_have_plugins("plugins", file.plugins.keys(), &plugins)?;
+    sections_have_plugins("plugins", rules.plugins.keys(), &plugins)?;
     for plugin in &mut plugins {
-        *plugin = with_sharing(file, grants::grant(file, assets, mode, plugin)?)?;
+        *plugin = with_sharing(rules, grants::grant(rules, assets, mode, plugin)?)?;
     }
     Ok(plugins)
 }
@@ -213,17 +211,25 @@ impl ByKind {
     }
 }
 
-/// Binds loaded plugins, sorted by name, for a command that plays one environment.
+/// Rejects a run file with several environments for a command that plays one.
 ///
 /// # Errors
-/// If the run file has `[[environments]]`, there is not exactly one environment, or a section or an option has no plugin.
-pub async fn bind_all(file: &RunFile, plugins: Vec<Plugin>) -> RunResult<PluginSet> {
-    if !file.environments.is_empty() {
-        return Err(RunError::user("this command plays one environment, but the run file has [[environments]]")
-            .with_hint("write its keys in [environment]"));
+/// If the run file has `[[environments]]`.
+pub fn plays_one_environment(file: &RunFile) -> RunResult<()> {
+    if file.environments.is_empty() {
+        return Ok(());
     }
+    Err(RunError::user("this command plays one environment, but the run file has [[environments]]")
+        .with_hint("write its keys in [environment]"))
+}
+
+/// Binds loaded plugins, sorted by name, of which one is an environment.
+///
+/// # Errors
+/// If there is not exactly one environment, or a section or an option has no plugin.
+pub async fn bind_all(rules: &EpisodeRules, plugins: Vec<Plugin>) -> RunResult<PluginSet> {
     let ByKind { environments, wrappers, tools, rewards } = ByKind::of(plugins);
-    bind_set(file, only_environment(environments)?, &wrappers, tools, rewards).await
+    bind_set(rules, only_environment(environments)?, &wrappers, tools, rewards).await
 }
 
 /// Binds an environment, its wrappers, tools and rewards as the run file says.
@@ -231,33 +237,33 @@ pub async fn bind_all(file: &RunFile, plugins: Vec<Plugin>) -> RunResult<PluginS
 /// # Errors
 /// If a section or an option has no plugin.
 pub(crate) async fn bind_set(
-    file: &RunFile,
+    rules: &EpisodeRules,
     environment: Plugin,
     wrappers: &[Plugin],
     tools: Vec<Plugin>,
     rewards: Vec<Plugin>,
 ) -> RunResult<PluginSet> {
-    servers_are_loaded(file, &tools)?;
-    sections_have_plugins("tools", file.tools.keys(), &tools)?;
-    sections_have_plugins("rewards", file.rewards.keys(), &rewards)?;
-    let environment = wrap(bind(environment, &file.environment.options)?, &file.environment.wrap, wrappers)?;
+    servers_are_loaded(rules, &tools)?;
+    sections_have_plugins("tools", rules.tools.keys(), &tools)?;
+    sections_have_plugins("rewards", rules.rewards.keys(), &rewards)?;
+    let environment = wrap(bind(environment, &rules.environment.options)?, &rules.environment.wrap, wrappers)?;
     let tools = tools.into_iter().map(|plugin| {
-        let options = file.tools.get(plugin.name()).map(|section| section.options.clone()).unwrap_or_default();
+        let options = rules.tools.get(plugin.name()).map(|section| section.options.clone()).unwrap_or_default();
         bind(plugin, &options)
     });
     let rewards = rewards.into_iter().map(|plugin| {
-        let section = file.rewards.get(plugin.name()).cloned().unwrap_or_default();
+        let section = rules.rewards.get(plugin.name()).cloned().unwrap_or_default();
         let term = crate::rewards::term(plugin.name(), section.weight, section.schedule, section.gate.as_deref())?;
         Ok(BoundReward { bound: bind(plugin, &section.options)?, term })
     });
     let (tools, rewards) = (tools.collect::<RunResult<_>>()?, rewards.collect::<RunResult<_>>()?);
     let set = PluginSet::assemble(environment, tools, rewards).await.user_error()?;
-    with_rewards_of_seats(with_tools_of_seats(set, file)?, file)
+    with_rewards_of_seats(with_tools_of_seats(set, rules)?, rules)
 }
 
 /// The set in which rewards give all seats the score of the seat that the run file names.
-fn with_rewards_of_seats(set: PluginSet, file: &RunFile) -> RunResult<PluginSet> {
-    file.rewards.iter().try_fold(set, |set, (reward, section)| {
+fn with_rewards_of_seats(set: PluginSet, rules: &EpisodeRules) -> RunResult<PluginSet> {
+    rules.rewards.iter().try_fold(set, |set, (reward, section)| {
         let Some(name) = &section.seat else { return Ok(set) };
         let Some(seat) = set.seat_names().iter().position(|seat| seat == name) else {
             let near = did_you_mean(name, set.seat_names().iter().map(String::as_str));
@@ -270,8 +276,8 @@ fn with_rewards_of_seats(set: PluginSet, file: &RunFile) -> RunResult<PluginSet>
 }
 
 /// The set with the tools that the run file gives to each seat. Seats that do not exist are found later.
-fn with_tools_of_seats(set: PluginSet, file: &RunFile) -> RunResult<PluginSet> {
-    file.seats.iter().try_fold(set, |set, (name, section)| {
+fn with_tools_of_seats(set: PluginSet, rules: &EpisodeRules) -> RunResult<PluginSet> {
+    rules.seats.iter().try_fold(set, |set, (name, section)| {
         let seat = set.seat_names().iter().position(|seat| seat == name);
         let (Some(seat), Some(tools)) = (seat, &section.tools) else { return Ok(set) };
         let known: Vec<String> = set.tool_names().map(str::to_owned).collect();
@@ -298,14 +304,14 @@ fn wrap(environment: BoundPlugin, wrap: &[WrapperEntry], wrappers: &[Plugin]) ->
 }
 
 /// The sandbox with the memory limit that the run file sets for a plugin.
-fn with_memory(file: &RunFile, sandbox: &Sandbox, plugin: &str) -> Sandbox {
-    let own = file.plugins.get(plugin).and_then(|section| section.memory_mib);
+fn with_memory(rules: &EpisodeRules, sandbox: &Sandbox, plugin: &str) -> Sandbox {
+    let own = rules.plugins.get(plugin).and_then(|section| section.memory_mib);
     own.map_or_else(|| sandbox.clone(), |mib| sandbox.with_memory(mib << 20))
 }
 
 /// The plugin, shared among episodes if the run file says so.
-fn with_sharing(file: &RunFile, plugin: Plugin) -> RunResult<Plugin> {
-    if !file.plugins.get(plugin.name()).is_some_and(|section| section.shared) {
+fn with_sharing(rules: &EpisodeRules, plugin: Plugin) -> RunResult<Plugin> {
+    if !rules.plugins.get(plugin.name()).is_some_and(|section| section.shared) {
         return Ok(plugin);
     }
     if plugin.manifest().kinds.iter().all(|kind| *kind == Kind::Reward) {
@@ -319,7 +325,7 @@ fn with_sharing(file: &RunFile, plugin: Plugin) -> RunResult<Plugin> {
         return Err(RunError::user(format!("plugins.{name}.shared is set, but wrappers never share an instance"))
             .with_hint("remove it"));
     }
-    Ok(plugin.shared_by(file.sandbox.shared_episodes))
+    Ok(plugin.shared_by(rules.sandbox.shared_episodes))
 }
 
 fn bind(plugin: Plugin, options: &gymkhana_config::Options) -> RunResult<BoundPlugin> {
@@ -344,9 +350,9 @@ pub(crate) fn only_environment(mut environments: Vec<Plugin>) -> RunResult<Plugi
 }
 
 /// Rejects MCP servers where the command has started none.
-fn servers_are_loaded(file: &RunFile, tools: &[Plugin]) -> RunResult<()> {
+fn servers_are_loaded(rules: &EpisodeRules, tools: &[Plugin]) -> RunResult<()> {
     let is_loaded = |name: &String| tools.iter().any(|tool| tool.name() == name);
-    match file.tools.iter().find(|(name, section)| section.mcp.is_some() && !is_loaded(name)) {
+    match rules.tools.iter().find(|(name, section)| section.mcp.is_some() && !is_loaded(name)) {
         None => Ok(()),
         Some((name, _)) => {
             let message =
@@ -381,7 +387,7 @@ mod tests {
         let sets = ["episode_budget_seconds=2.5", "fuel_per_call=5000", "fuel_per_episode=7000", "log_kib=3"];
         let sets = sets.map(|set| format!("sandbox.{set}"));
         let file = RunFile::parse(smallest, "run.toml", &sets).expect("a sound file");
-        let limits = sandbox_limits(&file.sandbox);
+        let limits = sandbox_limits(&file.rules.sandbox);
         assert_eq!(limits.episode_budget, Duration::from_millis(2500));
         assert_eq!((limits.fuel_per_call, limits.fuel_per_episode, limits.log_bytes), (Some(5000), Some(7000), 3072));
     }

@@ -3,7 +3,7 @@
 use gymkhana_rollout::{Gate, PluginSet, ProvokedReward, RewardSum, RewardTerm, RuleError, Weight, WeightSchedule};
 
 use crate::error::{Classify, RunError, RunResult};
-use gymkhana_config::RunFile;
+use gymkhana_config::EpisodeRules;
 use gymkhana_nearest::{did_you_mean, nearest};
 
 /// Term of the reward plugin or the environment `of` in the sum of rewards.
@@ -13,12 +13,12 @@ pub fn term(of: &str, weight: f64, schedule: Option<WeightSchedule>, gate: Optio
 }
 
 /// Sum of rewards of a run, checked against its plugins.
-pub fn reward_sum(file: &RunFile, set: &PluginSet) -> RunResult<RewardSum> {
-    let section = &file.environment;
+pub fn reward_sum(rules: &EpisodeRules, set: &PluginSet) -> RunResult<RewardSum> {
+    let section = &rules.environment;
     let sum = RewardSum {
         environment: term("environment", section.weight, section.schedule, section.gate.as_deref())?,
-        provoked: file.failures.provoked,
-        success: file.success.parse().map_err(|error: RuleError| with_metrics(&error, &file.success, set))?,
+        provoked: rules.failures.provoked,
+        success: rules.success.parse().map_err(|error: RuleError| with_metrics(&error, &rules.success, set))?,
     };
     set.check_rules(&sum).map_err(|error| with_nearest_name(&error))?;
     Ok(sum)

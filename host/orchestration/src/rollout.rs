@@ -1,36 +1,49 @@
 //! Construction of a rollout from a run file, shared by runs, evaluations, replays and rescoring.
 
 use gymkhana_chat::ChatFormat;
-use gymkhana_config::{PolicySection, RunFile};
+use gymkhana_config::{EpisodeRules, PolicySection, RunFile};
 use gymkhana_rollout::{AgentSettings, PluginSet, RewardSum, Rollout};
 
 use crate::error::{Classify, RunError, RunResult};
 use crate::seats::bindings;
 
-/// A rollout under the run file's rules. `places` orders episodes for deterministic generation, see
+/// A rollout of an environment of the run under its rules. `places` orders episodes for deterministic generation, see
 /// [`Rollout::with_deterministic_places`].
 ///
 /// # Errors
 /// If a tool or the probe collides with the context strategy.
-pub fn rollout(
+pub fn of_run(
     file: &RunFile,
+    rules: &EpisodeRules,
     set: PluginSet,
     chat: ChatFormat,
     rewards: RewardSum,
     places: Option<usize>,
 ) -> RunResult<Rollout> {
     let chat = chosen(chat, &file.policy)?;
-    let limits = (&file.limits).into();
-    let rules = bindings(&file.seats, set.seat_names()).into_iter().map(|seat| seat.section.rules()).collect();
-    let rollout = Rollout::new(set, chat, limits, rewards, file.policy.system.clone(), file.failures.retries);
-    let rollout = rollout.with_seat_rules(rules);
-    let rollout = rollout.with_stop_texts(&file.limits.stop);
-    let rollout =
-        rollout.with_context(file.context.clone()).user_error()?.with_probe(file.probe.clone()).user_error()?;
+    let rollout = rollout(rules, set, chat, rewards, file.policy.system.clone())?;
+    let rollout = rollout.with_probe(file.probe.clone()).user_error()?;
     Ok(match places {
         Some(places) => rollout.with_deterministic_places(places),
         None => rollout,
     })
+}
+
+/// A rollout under rules; `system` is the first message of seats without one of their own.
+///
+/// # Errors
+/// If a tool collides with the context strategy.
+pub fn rollout(
+    rules: &EpisodeRules,
+    set: PluginSet,
+    chat: ChatFormat,
+    rewards: RewardSum,
+    system: Option<String>,
+) -> RunResult<Rollout> {
+    let seats = bindings(&rules.seats, set.seat_names()).into_iter().map(|seat| seat.section.rules()).collect();
+    let rollout = Rollout::new(set, chat, (&rules.limits).into(), rewards, system, rules.failures.retries);
+    let rollout = rollout.with_seat_rules(seats).with_stop_texts(&rules.limits.stop);
+    rollout.with_context(rules.context.clone()).user_error()
 }
 
 /// A model's chat format with the choices of the run file.
@@ -58,9 +71,9 @@ pub fn chosen(chat: ChatFormat, policy: &PolicySection) -> RunResult<ChatFormat>
 ///
 /// # Errors
 /// If the program does not exist, or the gateway cannot start.
-pub fn with_agent(rollout: Rollout, file: &RunFile) -> RunResult<Rollout> {
+pub fn with_agent(rollout: Rollout, file: &RunFile, rules: &EpisodeRules) -> RunResult<Rollout> {
     let Some(agent) = &file.agent else { return Ok(rollout) };
-    played_by(rollout, agent.settings(&file.limits.stop))
+    played_by(rollout, agent.settings(&rules.limits.stop))
 }
 
 #[cfg(feature = "agents")]
@@ -87,7 +100,7 @@ fn left_out(settings: &AgentSettings) -> RunError {
 pub fn check_agent(file: &RunFile, set: &PluginSet) -> RunResult<()> {
     let Some(agent) = &file.agent else { return Ok(()) };
     if cfg!(not(feature = "agents")) {
-        return Err(left_out(&agent.settings(&file.limits.stop)));
+        return Err(left_out(&agent.settings(&file.rules.limits.stop)));
     }
     let environment = set.environment().plugin.name();
     if set.seats() > 1 {

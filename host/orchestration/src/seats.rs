@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gymkhana_config::{RunFile, SeatBinding, SeatSection};
+use gymkhana_config::{EpisodeRules, SeatBinding, SeatSection};
 use gymkhana_nearest::did_you_mean;
 use gymkhana_rollout::PluginSet;
 use gymkhana_sandbox::OptionalInterface;
@@ -23,17 +23,17 @@ pub struct Binding<'a> {
 ///
 /// # Errors
 /// If a section names no seat, no seat is the run's policy, or an oracle is missing.
-pub fn check(file: &RunFile, plugins: &PluginSet) -> RunResult<()> {
+pub fn check(rules: &EpisodeRules, plugins: &PluginSet) -> RunResult<()> {
     let environment = &plugins.environment().plugin;
     let (name, seats) = (environment.name(), plugins.seat_names());
-    if let Some(wrong) = file.seats.keys().find(|seat| !seats.contains(seat)) {
+    if let Some(wrong) = rules.seats.keys().find(|seat| !seats.contains(seat)) {
         let near = did_you_mean(wrong, seats.iter().map(String::as_str));
         return Err(RunError::user(format!(
             "[seats.{wrong}] is unknown: environment `{name}` has no such seat\nhint: its seats are `{}`{near}",
             seats.join("`, `")
         )));
     }
-    let bindings = bindings(&file.seats, seats);
+    let bindings = bindings(&rules.seats, seats);
     if !bindings.iter().any(|binding| binding.section.policy == SeatBinding::Shared) {
         return Err(RunError::user(format!(
             "[seats] binds every seat of environment `{name}` to another policy, so that nothing is trained\nhint: set \

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter};
 
-use gymkhana_config::{RunFile, Stage};
+use gymkhana_config::{LimitsSection, RunFile, Stage};
 
 /// Upper bounds for a run without failures, dynamic sampling and oversampling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,13 +55,13 @@ fn evaluations(file: &RunFile) -> u64 {
 
 /// Number of held-out tasks of all environments. A split may have fewer.
 fn held_out(file: &RunFile) -> u64 {
-    file.environment_views().iter().map(|view| view.file.evaluation.tasks).sum()
+    file.environment_settings().iter().map(|settings| settings.eval_tasks).sum()
 }
 
 /// Most sampled tokens of a seat in an episode of any environment.
 fn longest(file: &RunFile) -> u64 {
-    let of = |file: &RunFile| u64::from(file.limits.turns).saturating_mul(file.limits.reply_tokens as u64);
-    file.environment_views().iter().map(|view| of(&view.file)).max().unwrap_or(0)
+    let of = |limits: &LimitsSection| u64::from(limits.turns).saturating_mul(limits.reply_tokens as u64);
+    file.environment_settings().iter().map(|settings| of(&settings.rules.limits)).max().unwrap_or(0)
 }
 
 impl Display for Budget {

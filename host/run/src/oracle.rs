@@ -79,7 +79,7 @@ fn advice(failure: &Failure) -> &'static str {
 /// Whether the oracle gives demonstrations or plays a seat.
 fn asks_oracle(file: &RunFile) -> bool {
     file.stages.iter().any(Stage::has_demonstrations)
-        || file.seats.values().any(|seat| seat.policy == SeatBinding::Oracle)
+        || file.rules.seats.values().any(|seat| seat.policy == SeatBinding::Oracle)
 }
 
 /// Advice on a run that lacks these functions.

@@ -65,15 +65,15 @@ impl Prepared {
     pub async fn plan(&self) -> RunResult<RunPlan> {
         let file = &self.opened.file;
         let mut prompts = Vec::new();
-        for RunEnvironment { view, rollout } in self.opened.environments.iter() {
-            let task = TaskRef { split: view.file.environment.train.clone(), index: 0 };
+        for RunEnvironment { settings, rollout } in self.opened.environments.iter() {
+            let task = TaskRef { split: settings.rules.environment.train.clone(), index: 0 };
             let tokens = rollout.first_prompt(&task, Seed(file.seed), self.opened.seats.context()).await;
             prompts.push(match tokens {
                 Ok(tokens) => {
                     let text = rollout.chat().decode(&tokens).internal()?;
                     let shown = rollout.shown_episode(&task, Seed(file.seed), self.opened.seats.context()).await;
                     let episode = shown.unwrap_or_default();
-                    Ok(FirstPrompt { environment: view.name.clone(), task, tokens: tokens.len(), text, episode })
+                    Ok(FirstPrompt { environment: settings.name.clone(), task, tokens: tokens.len(), text, episode })
                 }
                 Err(why) => Err(why),
             });

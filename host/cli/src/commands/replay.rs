@@ -70,9 +70,9 @@ pub fn run(args: &ReplayArgs, printer: &Printer, on_difference: impl FnMut(Diffe
     let run = RunReader::open(&args.dir)?;
     let mut file = RunFile::parse(&run.run_text()?, "run.toml", &[]).user_error()?;
     // A failure of the host ends a replay without retries.
-    file.failures.retries = 0;
-    (file.sandbox.budget_seconds, file.sandbox.wall_seconds) = (CALL_LIMIT, CALL_LIMIT);
-    file.sandbox.episode_budget_seconds = CALL_LIMIT;
+    file.rules.failures.retries = 0;
+    (file.rules.sandbox.budget_seconds, file.rules.sandbox.wall_seconds) = (CALL_LIMIT, CALL_LIMIT);
+    file.rules.sandbox.episode_budget_seconds = CALL_LIMIT;
     let files = plugins::recorded_files(&run)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     runtime.block_on(async {

@@ -66,7 +66,7 @@ fn check(args: &ServeExportArgs, config: &ServeFile) -> CliResult<()> {
         let message = format!("the folder `{}` is not empty\nhint: name a new one with --out", args.out.display());
         return Err(CliError::user(message));
     }
-    match config.plugins.iter().find(|(_, section)| !section.assets.is_empty()) {
+    match config.rules.plugins.iter().find(|(_, section)| !section.assets.is_empty()) {
         Some((name, _)) => Err(CliError::user(format!(
             "plugin `{name}` cannot be exported: its assets are files of this machine\nhint: serve it here"
         ))),

@@ -1,18 +1,22 @@
 //! The environments of a run as one list, whichever form the run file has: `[environment]` or `[[environments]]`.
 
+use std::collections::BTreeSet;
+
 use gymkhana_nearest::did_you_mean;
 use gymkhana_rules::SamplingPlan;
 use toml::Table;
 
 use super::RunFile;
+use crate::episode_rules::EpisodeRules;
 use crate::error::RunFileError;
 use crate::sections::{
-    EnvironmentEntry, EnvironmentSection, EnvironmentTool, LimitsSection, Stage, ToolSection, WhenFailing,
+    EnvironmentEntry, EnvironmentSection, EnvironmentTool, LimitsSection, SamplerSection, Stage, ToolSection,
+    WhenFailing,
 };
 
-/// An environment of a run.
+/// An environment of a run with the rules of its episodes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct EnvironmentView {
+pub struct EnvironmentSettings {
     /// Name in `[[environments]]`; absent for `[environment]`.
     pub name: Option<String>,
     /// The plugin; absent for `[environment]`, where it is the only environment of `--plugins`.
@@ -25,73 +29,77 @@ pub struct EnvironmentView {
     pub names_tools: bool,
     /// Whether the environment names its rewards; otherwise it has all rewards of the run.
     pub names_rewards: bool,
-    /// The run file of a run with this environment alone, in the form with `[environment]`.
-    pub file: RunFile,
+    /// Sampler of its training tasks.
+    pub sampler: SamplerSection,
+    /// Number of its held-out tasks.
+    pub eval_tasks: u64,
+    /// Rules of its episodes.
+    pub rules: EpisodeRules,
 }
 
 impl RunFile {
     /// The environments in the order of the file.
     #[must_use]
-    pub fn environment_views(&self) -> Vec<EnvironmentView> {
+    pub fn environment_settings(&self) -> Vec<EnvironmentSettings> {
         if self.environments.is_empty() {
-            return vec![EnvironmentView {
+            return vec![EnvironmentSettings {
                 name: None,
                 plugin: None,
                 share: 1.0,
                 when_failing: WhenFailing::Stop,
                 names_tools: false,
                 names_rewards: false,
-                file: self.clone(),
+                sampler: self.sampler.clone(),
+                eval_tasks: self.evaluation.tasks,
+                rules: self.rules.clone(),
             }];
         }
-        let view = |entry: &EnvironmentEntry| {
-            let mut file = Self { environment: entry.section(), environments: vec![], ..self.clone() };
-            if let Some(success) = &entry.success {
-                file.success.clone_from(success);
-            }
-            if let Some(tools) = &entry.tools {
-                let section = |tool: &EnvironmentTool| ToolSection { options: tool.options.clone(), mcp: None };
-                file.tools = tools.iter().map(|(name, tool)| (name.clone(), section(tool))).collect();
-            }
-            if let Some(rewards) = &entry.rewards {
-                file.rewards.clone_from(rewards);
-            }
-            if let Some(limits) = &entry.limits {
-                file.limits = LimitsSection { live_mib: self.limits.live_mib, ..limits.clone() };
-            }
-            if let Some(context) = &entry.context {
-                file.context = context.clone();
-            }
-            if let Some(sampler) = &entry.sampler {
-                file.sampler = sampler.clone();
-            }
-            if let Some(tasks) = entry.eval_tasks {
-                file.evaluation.tasks = tasks;
-            }
-            EnvironmentView {
-                name: Some(entry.name.clone()),
-                plugin: Some(entry.plugin.clone()),
-                share: entry.share,
-                when_failing: entry.when_failing,
-                names_tools: entry.tools.is_some(),
-                names_rewards: entry.rewards.is_some(),
-                file,
-            }
-        };
-        self.environments.iter().map(view).collect()
+        self.environments.iter().map(|entry| self.rules_of(entry)).collect()
     }
 
-    /// Whether an environment of the run is inside a wrapper of this name.
+    /// The rules of the run with the sections that an environment replaces.
+    fn rules_of(&self, entry: &EnvironmentEntry) -> EnvironmentSettings {
+        let mut rules = EpisodeRules { environment: entry.section(), ..self.rules.clone() };
+        if let Some(success) = &entry.success {
+            rules.success.clone_from(success);
+        }
+        if let Some(tools) = &entry.tools {
+            let section = |tool: &EnvironmentTool| ToolSection { options: tool.options.clone(), mcp: None };
+            rules.tools = tools.iter().map(|(name, tool)| (name.clone(), section(tool))).collect();
+        }
+        if let Some(rewards) = &entry.rewards {
+            rules.rewards.clone_from(rewards);
+        }
+        if let Some(limits) = &entry.limits {
+            rules.limits = LimitsSection { live_mib: rules.limits.live_mib, ..limits.clone() };
+        }
+        if let Some(context) = &entry.context {
+            rules.context = context.clone();
+        }
+        EnvironmentSettings {
+            name: Some(entry.name.clone()),
+            plugin: Some(entry.plugin.clone()),
+            share: entry.share,
+            when_failing: entry.when_failing,
+            names_tools: entry.tools.is_some(),
+            names_rewards: entry.rewards.is_some(),
+            sampler: entry.sampler.as_ref().unwrap_or(&self.sampler).clone(),
+            eval_tasks: entry.eval_tasks.unwrap_or(self.evaluation.tasks),
+            rules,
+        }
+    }
+
+    /// Names of the wrappers of all environments.
     #[must_use]
-    pub fn wraps(&self, plugin: &str) -> bool {
+    pub fn wrappers(&self) -> BTreeSet<String> {
         let several = self.environments.iter().flat_map(|entry| &entry.wrap);
-        self.environment.wrap.iter().chain(several).any(|entry| entry.plugin == plugin)
+        self.rules.environment.wrap.iter().chain(several).map(|entry| entry.plugin.clone()).collect()
     }
 
     /// Whether an evaluation has any task.
     #[must_use]
     pub fn evaluates(&self) -> bool {
-        self.environment_views().iter().any(|view| view.file.evaluation.tasks > 0)
+        self.environment_settings().iter().any(|own| own.eval_tasks > 0)
     }
 
     /// Checks that a model of this context length, in tokens, has room for the contexts of all environments.
@@ -103,7 +111,7 @@ impl RunFile {
             let checked = limits.as_ref().map_or(Ok(()), |limits| limits.check_model(context));
             checked.map_err(|error| error.below(&format!("environments.{name}")))?;
         }
-        self.limits.check_model(context)
+        self.rules.limits.check_model(context)
     }
 
     /// Sets the context length of all environments where it is unset, so that a replay needs no model.
@@ -113,13 +121,13 @@ impl RunFile {
     pub fn fit_model(&mut self, context: usize) -> Result<(), RunFileError> {
         self.check_model(context)?;
         let own = self.environments.iter_mut().filter_map(|entry| entry.limits.as_mut());
-        own.chain([&mut self.limits]).try_for_each(|limits| limits.fit_model(context))
+        own.chain([&mut self.rules.limits]).try_for_each(|limits| limits.fit_model(context))
     }
 
     /// The largest context of all environments, in tokens; `None` if one has the length of the model.
     #[must_use]
     pub fn context_tokens(&self) -> Option<usize> {
-        let contexts = self.environment_views().into_iter().map(|view| view.file.limits.context_tokens);
+        let contexts = self.environment_settings().into_iter().map(|own| own.rules.limits.context_tokens);
         contexts.collect::<Option<Vec<usize>>>()?.into_iter().max()
     }
 
@@ -135,9 +143,9 @@ impl RunFile {
     /// Rejects environments that contradict each other or a stage.
     pub(crate) fn check_environments(&self) -> Result<(), RunFileError> {
         if self.environments.is_empty() {
-            return self.environment.check();
+            return Ok(());
         }
-        if self.environment != EnvironmentSection::default() {
+        if self.rules.environment != EnvironmentSection::default() {
             return Err(both_forms());
         }
         for (index, entry) in self.environments.iter().enumerate() {
@@ -160,9 +168,9 @@ impl RunFile {
     /// Rejects a metric of an environment that the run does not have or does not evaluate.
     pub(crate) fn check_evaluation_metric(&self) -> Result<(), RunFileError> {
         let Some(name) = &self.evaluation.metric.environment else { return Ok(()) };
-        let views = self.environment_views();
-        let evaluated = views.iter().filter(|view| view.file.evaluation.tasks > 0);
-        let known: Vec<&str> = evaluated.filter_map(|view| view.name.as_deref()).collect();
+        let all = self.environment_settings();
+        let evaluated = all.iter().filter(|own| own.eval_tasks > 0);
+        let known: Vec<&str> = evaluated.filter_map(|own| own.name.as_deref()).collect();
         if known.contains(&name.as_str()) {
             return Ok(());
         }
@@ -178,9 +186,8 @@ impl RunFile {
 
     /// Rejects samplers that contradict themselves or a stage.
     pub(crate) fn check_samplers(&self) -> Result<(), RunFileError> {
-        for view in self.environment_views() {
-            let sampler = &view.file.sampler;
-            let own = view.name.map_or_else(|| "sampler".to_owned(), |name| format!("environments.{name}.sampler"));
+        for EnvironmentSettings { name, sampler, .. } in self.environment_settings() {
+            let own = name.map_or_else(|| "sampler".to_owned(), |name| format!("environments.{name}.sampler"));
             sampler.check(&own)?;
             for stage in &self.stages {
                 if let Stage::Rl(stage) = stage {
@@ -241,26 +248,29 @@ mod tests {
     #[test]
     fn the_short_form_is_one_environment_with_the_whole_run_file() {
         let file = parse("[environment]\ntrain = \"all\"", &[]).unwrap();
-        let views = file.environment_views();
+        let views = file.environment_settings();
         let [only] = &views[..] else { panic!("{views:?}") };
-        assert_eq!((&only.name, &only.plugin, &only.file), (&None, &None, &file));
+        assert_eq!((&only.name, &only.plugin, &only.rules), (&None, &None, &file.rules));
     }
 
     #[test]
     fn sections_of_an_environment_replace_those_of_the_run() {
         let file = parse(TWO, &["environments.lake.train=all", "environments.1.share=2"]).unwrap();
-        let views = file.environment_views();
+        let views = file.environment_settings();
         let [lake, stories] = &views[..] else { panic!("{views:?}") };
         assert_eq!((lake.name.as_deref(), lake.share, stories.share), (Some("lake"), 3.0, 2.0), "named by its plugin");
-        assert_eq!((lake.file.success.as_str(), lake.file.environment.train.as_str()), ("environment.crossed", "all"));
-        assert_eq!(stories.file.success, "environment.success");
+        assert_eq!(
+            (lake.rules.success.as_str(), lake.rules.environment.train.as_str()),
+            ("environment.crossed", "all")
+        );
+        assert_eq!(stories.rules.success, "environment.success");
         // A section replaces the whole section, but for the memory of all live episodes, which is the run's.
         let limits = LimitsSection { calls: 2, live_mib: 7, ..LimitsSection::default() };
-        assert_eq!((&lake.file.limits, stories.file.limits.turns), (&limits, 5));
-        assert!(lake.names_tools && lake.file.tools.is_empty());
+        assert_eq!((&lake.rules.limits, stories.rules.limits.turns), (&limits, 5));
+        assert!(lake.names_tools && lake.rules.tools.is_empty());
         let tool = ToolSection { options: [("digits".to_owned(), 3.into())].into(), mcp: None };
-        assert!(!stories.names_tools && stories.file.tools["calculator"] == tool);
-        assert_eq!((lake.file.evaluation.tasks, stories.file.evaluation.tasks), (200, 9));
+        assert!(!stories.names_tools && stories.rules.tools["calculator"] == tool);
+        assert_eq!((lake.eval_tasks, stories.eval_tasks), (200, 9));
         // What the resolved file holds is read back unchanged.
         assert_eq!(RunFile::parse(&file.resolved().unwrap(), "again", &[]).unwrap(), file);
     }
@@ -269,14 +279,16 @@ mod tests {
     fn wrappers_are_names_or_tables_with_options() {
         let wrap = "wrap = ['retry', { plugin = 'turn-cost', price = 0.5, by = 'turn' }]";
         let file = parse(&format!("[environment]\n{wrap}"), &[]).unwrap();
-        let [retry, cost] = &file.environment.wrap[..] else { panic!("{:?}", file.environment.wrap) };
+        let [retry, cost] = &file.rules.environment.wrap[..] else { panic!("{:?}", file.rules.environment.wrap) };
         assert_eq!((retry.plugin.as_str(), retry.options.len()), ("retry", 0));
         assert_eq!((cost.plugin.as_str(), cost.options["price"].as_float()), ("turn-cost", Some(0.5)));
-        assert!(file.wraps("turn-cost") && !file.wraps("compose"));
+        assert_eq!(file.wrappers(), BTreeSet::from(["retry", "turn-cost"].map(str::to_owned)));
         assert_eq!(RunFile::parse(&file.resolved().unwrap(), "again", &[]).unwrap(), file);
         let several = parse(&TWO.replace("share = 3", &format!("share = 3\n{wrap}")), &[]).unwrap();
-        assert_eq!(several.environment_views()[0].file.environment.wrap, file.environment.wrap);
-        assert!(several.wraps("retry") && several.environment_views()[1].file.environment.wrap.is_empty());
+        assert_eq!(several.environment_settings()[0].rules.environment.wrap, file.rules.environment.wrap);
+        assert!(
+            several.wrappers().contains("retry") && several.environment_settings()[1].rules.environment.wrap.is_empty()
+        );
         for (entry, message) in
             [("{ price = 1 }", "missing field `plugin`"), ("7", "`environment.wrap.0` is 7; it must be text")]
         {
@@ -292,7 +304,7 @@ mod tests {
         let refused = file.check_model(63).unwrap_err().to_string();
         assert!(refused.starts_with("environments.lake.limits.context_tokens is 64, but"), "{refused}");
         file.fit_model(128).unwrap();
-        let contexts = file.environment_views().into_iter().map(|view| view.file.limits.context_tokens);
+        let contexts = file.environment_settings().into_iter().map(|own| own.rules.limits.context_tokens);
         assert_eq!((contexts.collect::<Vec<_>>(), file.context_tokens()), (vec![Some(64), Some(128)], Some(128)));
     }
 

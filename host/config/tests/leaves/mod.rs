@@ -152,6 +152,9 @@ fn set(file: &mut Value, path: &str, value: Value) {
     for part in path.split('.') {
         place = match part.parse::<usize>() {
             Ok(index) => {
+                if place.is_null() {
+                    *place = json!([]);
+                }
                 if let Some(list) = place.as_array_mut().filter(|list| list.len() == index) {
                     list.push(json!({}));
                 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gymkhana_chat::ChatFormat;
-use gymkhana_config::{EnvironmentView, RunFile};
+use gymkhana_config::{EnvironmentSettings, RunFile};
 use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{EpisodeRecord, Seed};
 use gymkhana_rollout::{PluginSet, RewardSum, Rollout};
@@ -20,8 +20,8 @@ pub use recorded::recorded_environments;
 
 /// An environment whose plugins are bound.
 pub struct BoundEnvironment {
-    /// The environment in the run file.
-    pub view: EnvironmentView,
+    /// The environment as the run file sets it.
+    pub settings: EnvironmentSettings,
     /// Its plugins.
     pub set: PluginSet,
     /// Sum of its rewards.
@@ -31,8 +31,8 @@ pub struct BoundEnvironment {
 /// An environment that can play episodes.
 #[derive(Clone)]
 pub struct RunEnvironment {
-    /// The environment in the run file.
-    pub view: EnvironmentView,
+    /// The environment as the run file sets it.
+    pub settings: EnvironmentSettings,
     /// Rules and plugins of its episodes.
     pub rollout: Arc<Rollout>,
 }
@@ -45,7 +45,7 @@ impl BoundEnvironment {
     /// An error about this environment, which names it in a run with several.
     #[must_use]
     pub fn blame(&self, error: RunError) -> RunError {
-        blame(self.view.name.as_deref(), error)
+        blame(self.settings.name.as_deref(), error)
     }
 }
 
@@ -53,13 +53,13 @@ impl RunEnvironment {
     /// Seed of the environment's tasks; `seed` is that of the run.
     #[must_use]
     pub fn task_seed(&self, seed: Seed) -> Seed {
-        self.view.name.as_ref().map_or(seed, |name| seed.child(name.as_str()))
+        self.settings.name.as_ref().map_or(seed, |name| seed.child(name.as_str()))
     }
 
     /// An error about this environment, which names it in a run with several.
     #[must_use]
     pub fn blame(&self, error: RunError) -> RunError {
-        blame(self.view.name.as_deref(), error)
+        blame(self.settings.name.as_deref(), error)
     }
 }
 
@@ -78,9 +78,9 @@ fn blame(name: Option<&str>, error: RunError) -> RunError {
 pub async fn bind(file: &RunFile, loaded: Vec<Plugin>) -> RunResult<Vec<BoundEnvironment>> {
     let mut bound = Vec::new();
     let (kinds, mut used) = (ByKind::of(loaded.clone()), BTreeSet::new());
-    for view in file.environment_views() {
-        let name = view.name.clone();
-        let found = bind_one(view, &kinds).await.map_err(|error| blame(name.as_deref(), error))?;
+    for settings in file.environment_settings() {
+        let name = settings.name.clone();
+        let found = bind_one(settings, &kinds).await.map_err(|error| blame(name.as_deref(), error))?;
         used.extend(found.set.environment().plugin.chain().map(|plugin| plugin.name().to_owned()));
         used.extend(found.set.tool_names().chain(found.set.reward_names()).map(str::to_owned));
         bound.push(found);
@@ -104,30 +104,30 @@ pub fn first_set(bound: &[BoundEnvironment]) -> RunResult<&PluginSet> {
 /// The environments with the settings of a run file that was completed after they were bound.
 #[must_use]
 pub fn with_file(mut bound: Vec<BoundEnvironment>, file: &RunFile) -> Vec<BoundEnvironment> {
-    for (environment, view) in bound.iter_mut().zip(file.environment_views()) {
-        environment.view = view;
+    for (environment, settings) in bound.iter_mut().zip(file.environment_settings()) {
+        environment.settings = settings;
     }
     bound
 }
 
-async fn bind_one(view: EnvironmentView, kinds: &ByKind) -> RunResult<BoundEnvironment> {
-    let environment = match &view.plugin {
+async fn bind_one(settings: EnvironmentSettings, kinds: &ByKind) -> RunResult<BoundEnvironment> {
+    let environment = match &settings.plugin {
         None => only_environment(kinds.environments.clone())?,
         Some(name) => called(name, &kinds.environments)?,
     };
     let chosen = |section: &str, names: &mut dyn Iterator<Item = &String>, plugins: &[Plugin]| {
         names.map(|name| named(section, name, plugins)).collect::<RunResult<Vec<_>>>()
     };
-    let (file, mut tools, mut rewards) = (&view.file, kinds.tools.clone(), kinds.rewards.clone());
-    if view.names_tools {
-        tools = chosen("tools", &mut file.tools.keys(), &tools)?;
+    let (rules, mut tools, mut rewards) = (&settings.rules, kinds.tools.clone(), kinds.rewards.clone());
+    if settings.names_tools {
+        tools = chosen("tools", &mut rules.tools.keys(), &tools)?;
     }
-    if view.names_rewards {
-        rewards = chosen("rewards", &mut file.rewards.keys(), &rewards)?;
+    if settings.names_rewards {
+        rewards = chosen("rewards", &mut rules.rewards.keys(), &rewards)?;
     }
-    let set = bind_set(&view.file, environment, &kinds.wrappers, tools, rewards).await?;
-    let rewards = rewards::reward_sum(&view.file, &set)?;
-    Ok(BoundEnvironment { view, set, rewards })
+    let set = bind_set(&settings.rules, environment, &kinds.wrappers, tools, rewards).await?;
+    let rewards = rewards::reward_sum(&settings.rules, &set)?;
+    Ok(BoundEnvironment { settings, set, rewards })
 }
 
 /// The environment plugin of this name.
@@ -162,7 +162,7 @@ fn named(section: &str, name: &str, plugins: &[Plugin]) -> RunResult<Plugin> {
 /// name. Also rejects an environment that is called like a seat, because metrics have both names as a prefix.
 fn same_seats(bound: &[BoundEnvironment]) -> RunResult<()> {
     let Some((first, others)) = bound.split_first() else { return Ok(()) };
-    let mut names = bound.iter().filter_map(|environment| environment.view.name.as_ref());
+    let mut names = bound.iter().filter_map(|environment| environment.settings.name.as_ref());
     let seats = first.set.seat_names();
     if let Some(name) = names.find(|name| seats.len() > 1 && seats.contains(name)) {
         return Err(RunError::user(format!(
@@ -175,7 +175,7 @@ fn same_seats(bound: &[BoundEnvironment]) -> RunResult<()> {
         return Ok(());
     };
     let listed = |of: &BoundEnvironment| {
-        format!("`{}` has `{}`", of.view.name.as_deref().unwrap_or_default(), of.set.seat_names().join("`, `"))
+        format!("`{}` has `{}`", of.settings.name.as_deref().unwrap_or_default(), of.set.seat_names().join("`, `"))
     };
     Err(RunError::user(format!(
         "the environments of a run have the same seats, but {}, and {}\nhint: train them in separate runs",
@@ -192,29 +192,31 @@ impl Environments {
     /// If the chat format cannot be made, a tool or the probe collides with a context strategy, or the agent program
     /// cannot be used.
     pub fn open(
+        file: &RunFile,
         bound: Vec<BoundEnvironment>,
         chat: impl Fn() -> RunResult<ChatFormat>,
         places: Option<usize>,
     ) -> RunResult<Self> {
-        Self::build(bound, |view, set, rewards| {
-            rollout::with_agent(rollout::rollout(&view.file, set, chat()?, rewards, places)?, &view.file)
+        Self::build(bound, |settings, set, rewards| {
+            let rollout = rollout::of_run(file, &settings.rules, set, chat()?, rewards, places)?;
+            rollout::with_agent(rollout, file, &settings.rules)
         })
     }
 
     /// Environments whose rollouts share what exists once in a run.
     fn build(
         bound: Vec<BoundEnvironment>,
-        rollout: impl Fn(&EnvironmentView, PluginSet, RewardSum) -> RunResult<Rollout>,
+        rollout: impl Fn(&EnvironmentSettings, PluginSet, RewardSum) -> RunResult<Rollout>,
     ) -> RunResult<Self> {
         let mut opened: Vec<RunEnvironment> = Vec::new();
-        for BoundEnvironment { view, set, rewards } in bound {
-            let own = rollout(&view, set, rewards).map_err(|error| blame(view.name.as_deref(), error))?;
-            let own = own.named(view.name.clone());
+        for BoundEnvironment { settings, set, rewards } in bound {
+            let own = rollout(&settings, set, rewards).map_err(|error| blame(settings.name.as_deref(), error))?;
+            let own = own.named(settings.name.clone());
             let own = match opened.first() {
                 Some(first) => own.beside(&first.rollout),
                 None => own,
             };
-            opened.push(RunEnvironment { view, rollout: Arc::new(own) });
+            opened.push(RunEnvironment { settings, rollout: Arc::new(own) });
         }
         if opened.is_empty() {
             return Err(RunError::internal("a run without environments"));
@@ -238,7 +240,7 @@ impl Environments {
     /// # Errors
     /// If the run has no environment of the record's name.
     pub fn of(&self, record: &EpisodeRecord) -> RunResult<&RunEnvironment> {
-        self.0.iter().find(|environment| environment.view.name == record.environment).ok_or_else(|| {
+        self.0.iter().find(|environment| environment.settings.name == record.environment).ok_or_else(|| {
             let name = record.environment.as_deref().unwrap_or_default();
             RunError::user(format!(
                 "episode {} is one of environment `{name}`, which the run file does not have\nhint: restore the run's \
@@ -263,6 +265,6 @@ impl Environments {
     /// Whether the run has several environments, so that figures are also reported for each.
     #[must_use]
     pub fn are_named(&self) -> bool {
-        self.first().view.name.is_some()
+        self.first().settings.name.is_some()
     }
 }

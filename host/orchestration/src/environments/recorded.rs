@@ -28,17 +28,17 @@ pub async fn recorded_environments(
     reporter: &Arc<dyn Reporter>,
 ) -> RunResult<(Environments, u32)> {
     check_sandboxed(run)?;
-    let assets = AssetFiles::recorded(file, run)?;
-    let sandbox = plugins::sandbox(file, reporter)?;
-    let mut loaded = plugins::load(file, &sandbox, plugins, &assets, mode)?;
+    let assets = AssetFiles::recorded(&file.rules, run)?;
+    let sandbox = plugins::sandbox(&file.rules.sandbox, reporter)?;
+    let mut loaded = plugins::load(&file.rules, &file.wrappers(), &sandbox, plugins, &assets, mode)?;
     if !loaded.iter().any(|plugin| plugin.manifest().kinds.contains(&Kind::Environment)) {
         // Served tool sessions: their environment is the host's own.
         loaded.push(tools_only()?);
     }
     let bound = bind(file, loaded).await?;
     let files = read_chat_files(run.path())?;
-    let opened = Environments::build(bound, |view, set, rewards| {
-        rollout::rollout(&view.file, set, ChatFormat::new(&files).user_error()?, rewards, None)
+    let opened = Environments::build(bound, |settings, set, rewards| {
+        rollout::of_run(file, &settings.rules, set, ChatFormat::new(&files).user_error()?, rewards, None)
     })?;
     Ok((opened, sandbox.counters().places))
 }

@@ -1,6 +1,6 @@
 //! A build without MCP refuses run files with MCP servers.
 
-use gymkhana_config::RunFile;
+use gymkhana_config::EpisodeRules;
 use gymkhana_registry::Lock;
 use gymkhana_sandbox::Plugin;
 
@@ -10,8 +10,13 @@ use crate::plugins::PluginFile;
 use crate::report::Reporter;
 
 /// No plugin file is the list of a server, unless the run file says so.
-pub(crate) fn plugin(file: &RunFile, name: &str, _bytes: &[u8], _mode: OutboundMode) -> RunResult<Option<Plugin>> {
-    match file.tools.get(name) {
+pub(crate) fn plugin(
+    rules: &EpisodeRules,
+    name: &str,
+    _bytes: &[u8],
+    _mode: OutboundMode,
+) -> RunResult<Option<Plugin>> {
+    match rules.tools.get(name) {
         Some(tool) if tool.mcp.is_some() => Err(refused(name)),
         _ => Ok(None),
     }
@@ -22,12 +27,12 @@ pub(crate) fn plugin(file: &RunFile, name: &str, _bytes: &[u8], _mode: OutboundM
 /// # Errors
 /// If the run file has one.
 pub fn with_servers(
-    file: &RunFile,
+    rules: &EpisodeRules,
     plugins: Vec<PluginFile>,
     lock: Lock,
     _reporter: &dyn Reporter,
 ) -> RunResult<(Vec<PluginFile>, Lock)> {
-    let server = file.tools.iter().find(|(_, tool)| tool.mcp.is_some());
+    let server = rules.tools.iter().find(|(_, tool)| tool.mcp.is_some());
     server.map_or(Ok((plugins, lock)), |(name, _)| Err(refused(name)))
 }
 

@@ -1,6 +1,6 @@
 //! Lists of tools of a run's MCP servers, pinned as plugin files.
 
-use gymkhana_config::{McpSection, RunFile};
+use gymkhana_config::{EpisodeRules, McpSection};
 use gymkhana_mcp::{McpError, ToolList, tools_of};
 use gymkhana_registry::Lock;
 
@@ -15,12 +15,12 @@ use crate::report::Reporter;
 /// # Errors
 /// If a server cannot be used, or its list is not the pinned one.
 pub fn with_servers(
-    file: &RunFile,
+    rules: &EpisodeRules,
     plugins: Vec<PluginFile>,
     lock: Lock,
     reporter: &dyn Reporter,
 ) -> RunResult<(Vec<PluginFile>, Lock)> {
-    if file.tools.values().all(|tool| tool.mcp.is_none()) {
+    if rules.tools.values().all(|tool| tool.mcp.is_none()) {
         return Ok((plugins, lock));
     }
     let recorded = |name: &str| {
@@ -28,7 +28,7 @@ pub fn with_servers(
         ToolList::in_file(&plugin.bytes)
     };
     let mut added = Vec::new();
-    for (name, section) in servers(file) {
+    for (name, section) in servers(rules) {
         let failed = |error: McpError| failed(name, &error);
         let found = tools_of(&server(name, section)?).map_err(failed)?;
         let before = recorded(name).transpose().map_err(failed)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gymkhana_config::{McpSection, RunFile};
+use gymkhana_config::{EpisodeRules, McpSection};
 use gymkhana_mcp::{ChildServer, Endpoint, Limits, McpError, RemoteServer, Server, ToolList};
 use gymkhana_registry::ErrorChain;
 use gymkhana_sandbox::Plugin;
@@ -11,11 +11,11 @@ use crate::error::{RunError, RunResult};
 use crate::grants::{OutboundMode, secret};
 
 /// The plugin of a server's list; `None` for other plugin files.
-pub(crate) fn plugin(file: &RunFile, name: &str, bytes: &[u8], mode: OutboundMode) -> RunResult<Option<Plugin>> {
+pub(crate) fn plugin(rules: &EpisodeRules, name: &str, bytes: &[u8], mode: OutboundMode) -> RunResult<Option<Plugin>> {
     let Some(list) = ToolList::in_file(bytes) else { return Ok(None) };
     let failed = |error: McpError| failed(name, &error);
     let list = list.map_err(failed)?;
-    let section = servers(file).find(|(server, _)| *server == name).map(|(_, section)| section);
+    let section = servers(rules).find(|(server, _)| *server == name).map(|(_, section)| section);
     let section = section.ok_or_else(|| {
         let message = format!("the tool `{name}` is an MCP server, but the run file does not say how to reach it");
         RunError::user(message).with_hint(format!("add `mcp` to [tools.{name}], or leave the tool out"))
@@ -28,8 +28,8 @@ pub(crate) fn plugin(file: &RunFile, name: &str, bytes: &[u8], mode: OutboundMod
 }
 
 /// The servers of a run file with their names.
-pub(super) fn servers(file: &RunFile) -> impl Iterator<Item = (&str, &McpSection)> {
-    file.tools.iter().filter_map(|(name, tool)| Some((name.as_str(), tool.mcp.as_ref()?)))
+pub(super) fn servers(rules: &EpisodeRules) -> impl Iterator<Item = (&str, &McpSection)> {
+    rules.tools.iter().filter_map(|(name, tool)| Some((name.as_str(), tool.mcp.as_ref()?)))
 }
 
 /// The server of a section, with the secrets that the section names.

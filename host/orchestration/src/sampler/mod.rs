@@ -16,7 +16,7 @@ pub(crate) mod weights;
 
 use std::collections::BTreeMap;
 
-use gymkhana_config::{RunFile, SamplerSection};
+use gymkhana_config::{EnvironmentSettings, SamplerSection};
 use gymkhana_record::{Seed, StepMetrics, step_metrics::rl};
 use gymkhana_rollout::PluginSet;
 use serde::{Deserialize, Serialize};
@@ -71,7 +71,7 @@ impl TaskSampler {
     ) -> RunResult<Self> {
         let (mut choosers, mut names) = (Vec::new(), Vec::new());
         for environment in environments.iter() {
-            let name = environment.view.name.clone();
+            let name = environment.settings.name.clone();
             let memory = state.memories.remove(name.as_deref().unwrap_or_default()).unwrap_or_default();
             choosers.push(chooser_of(environment, seed, memory).await?);
             names.push(name);
@@ -173,9 +173,9 @@ fn has(tasks: &[GroupTask], environment: usize) -> bool {
 
 /// The sampler of an environment; `None` for one without a memory.
 async fn chooser_of(environment: &RunEnvironment, seed: Seed, memory: Memory) -> RunResult<Option<Chooser>> {
-    let (file, plugins) = (&environment.view.file, environment.rollout.plugins());
-    let seed = environment.task_seed(seed);
-    let opened = Chooser::of_section(&file.sampler, plugins, &file.environment.train, seed, memory).await;
+    let (settings, plugins) = (&environment.settings, environment.rollout.plugins());
+    let (seed, split) = (environment.task_seed(seed), &settings.rules.environment.train);
+    let opened = Chooser::of_section(&settings.sampler, plugins, split, seed, memory).await;
     opened.map_err(|error| environment.blame(error))
 }
 
@@ -184,9 +184,9 @@ async fn chooser_of(environment: &RunEnvironment, seed: Seed, memory: Memory) ->
 /// # Errors
 /// As [`TaskOrder::of_sampler`].
 pub async fn training_order(environment: &RunEnvironment, seed: Seed) -> RunResult<TaskOrder> {
-    let (file, plugins) = (&environment.view.file, environment.rollout.plugins());
-    let seed = environment.task_seed(seed);
-    let order = TaskOrder::of_sampler(&file.sampler, plugins, &file.environment.train, seed).await;
+    let (settings, plugins) = (&environment.settings, environment.rollout.plugins());
+    let (seed, split) = (environment.task_seed(seed), &settings.rules.environment.train);
+    let order = TaskOrder::of_sampler(&settings.sampler, plugins, split, seed).await;
     order.map_err(|error| environment.blame(error))
 }
 
@@ -194,8 +194,8 @@ pub async fn training_order(environment: &RunEnvironment, seed: Seed) -> RunResu
 ///
 /// # Errors
 /// Names the first such setting.
-pub async fn check(file: &RunFile, plugins: &PluginSet) -> RunResult<()> {
-    let (sampler, split) = (&file.sampler, &file.environment.train);
+pub async fn check(settings: &EnvironmentSettings, plugins: &PluginSet) -> RunResult<()> {
+    let (sampler, split) = (&settings.sampler, &settings.rules.environment.train);
     TaskOrder::of_sampler(sampler, plugins, split, Seed(0)).await?;
     Chooser::of_section(sampler, plugins, split, Seed(0), Memory::default()).await?;
     Ok(())

@@ -6,7 +6,7 @@ pub mod server;
 use std::sync::Arc;
 
 use gymkhana_chat::{ChatFiles, ChatFormat};
-use gymkhana_config::{RunFile, SeatBinding};
+use gymkhana_config::{EpisodeRules, RunFile, SeatBinding};
 use gymkhana_policy::Policy;
 use gymkhana_policy_server::ServerPolicy;
 use gymkhana_rollout::{Rollout, SeatPlayer};
@@ -61,7 +61,8 @@ impl Served {
     /// # Errors
     /// If the plugins do not fit the run file, or the server or its model cannot be used.
     pub async fn connect(file: RunFile, plugins: Vec<Plugin>, reporter: &Arc<dyn Reporter>) -> RunResult<Self> {
-        Self::connect_with(file, plugins, reporter, rollout::with_agent).await
+        Self::connect_with(file, plugins, reporter, |rollout, file| rollout::with_agent(rollout, file, &file.rules))
+            .await
     }
 
     /// As [`Served::connect`], with an agent that `with_agent` adds to the rollout.
@@ -74,10 +75,11 @@ impl Served {
         reporter: &Arc<dyn Reporter>,
         with_agent: impl FnOnce(Rollout, &RunFile) -> RunResult<Rollout>,
     ) -> RunResult<Self> {
-        let set = plugins::bind_all(&file, plugins).await?;
-        let rewards = rewards::reward_sum(&file, &set)?;
-        seats::check(&file, &set)?;
-        let oracle = oracles(&file, set.seat_names())?;
+        plugins::plays_one_environment(&file)?;
+        let set = plugins::bind_all(&file.rules, plugins).await?;
+        let rewards = rewards::reward_sum(&file.rules, &set)?;
+        seats::check(&file.rules, &set)?;
+        let oracle = oracles(&file.rules, set.seat_names())?;
         model::complete(&mut file.policy, reporter).await?;
         let missing = || RunError::user("no server plays\nhint: set policy.server and policy.checkpoint");
         let (section, checkpoint) =
@@ -85,16 +87,16 @@ impl Served {
         let ModelFacts { chat, size } = ModelFacts::read(checkpoint).await?;
         let format = || ChatFormat::new(&chat).user_error();
         let policy = OnHost::new(Arc::new(server::connect(section, size, format()?, reporter).await?));
-        file.limits.fit_model(policy.context()).user_error()?;
+        file.rules.limits.fit_model(policy.context()).user_error()?;
         rollout::check_agent(&file, &set)?;
-        let rollout = rollout::rollout(&file, set, format()?, rewards, None)?;
+        let rollout = rollout::of_run(&file, &file.rules, set, format()?, rewards, None)?;
         let rollout = Arc::new(with_agent(rollout, &file)?);
         Ok(Self { file, rollout, seats: ServedSeats { policy, oracle }, chat })
     }
 }
 
 /// Seats that the oracle plays.
-fn oracles(file: &RunFile, names: &[String]) -> RunResult<Vec<bool>> {
+fn oracles(rules: &EpisodeRules, names: &[String]) -> RunResult<Vec<bool>> {
     let is_oracle = |binding: seats::Binding<'_>| match binding.section.policy {
         SeatBinding::Shared => Ok(false),
         SeatBinding::Oracle => Ok(true),
@@ -104,5 +106,5 @@ fn oracles(file: &RunFile, names: &[String]) -> RunResult<Vec<bool>> {
             binding.name
         ))),
     };
-    bindings(&file.seats, names).into_iter().map(is_oracle).collect()
+    bindings(&rules.seats, names).into_iter().map(is_oracle).collect()
 }

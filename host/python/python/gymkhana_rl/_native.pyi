@@ -306,11 +306,14 @@ def play(
     plugins: Sequence[Plugin],
     file: Mapping[str, Any],
     *,
+    groups: int,
+    size: int,
+    temperature: float,
     tasks: Sequence[int] | None = None,
     out: str | PathLike[str] | None = None,
     interrupted: Callable[[], bool] | None = None,
 ) -> list[Episode]:
-    """Plays the groups of a run file's only stage. `gymkhana_rl.play` makes the run file from its arguments."""
+    """Plays groups under the rules of a run file. `gymkhana_rl.play` makes the run file from its arguments."""
 
 
 def command_line(arguments: Sequence[str]) -> int:

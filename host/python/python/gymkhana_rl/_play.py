@@ -181,22 +181,17 @@ def play(
         },
         "environment": {"train": split},
         "limits": {"turns": _integer("max_turns", max_turns), "reply_tokens": _integer("max_tokens", max_tokens)},
-        "stages": [
-            {
-                "kind": "rl",
-                "algorithm": "reinforce++",
-                "name": "play",
-                "steps": 1,
-                "groups": _groups(episodes, group_size, tasks),
-                "group_size": group_size,
-                "temperature": float(temperature),
-            }
-        ],
+    }
+    groups = {
+        "groups": _groups(episodes, group_size, tasks),
+        "size": group_size,
+        "temperature": float(temperature),
+        "tasks": None if tasks is None else list(tasks),
     }
     call.lay_options_into(file)
     file = _laid_over(file, _checked(settings))
     path = None if out is None else os.fspath(out)
-    return call(file, None if tasks is None else list(tasks), path, interrupted)
+    return call(file, groups, path, interrupted)
 
 
 async def play_async(*args: Any, **kwargs: Any) -> Rollouts:
@@ -264,10 +259,10 @@ class _Call:
                     file.setdefault(section, {})[name] = {"options": own}
 
     def __call__(
-        self, file: dict[str, Any], tasks: list[int] | None, out: str | None, stop: Callable[[], bool] | None
+        self, file: dict[str, Any], groups: dict[str, Any], out: str | None, stop: Callable[[], bool] | None
     ) -> Rollouts:
         try:
-            return Rollouts(_native.play(self.plugins, file, tasks=tasks, out=out, interrupted=stop))
+            return Rollouts(_native.play(self.plugins, file, out=out, interrupted=stop, **groups))
         except (OptionError, PlayError) as error:
             raise type(error)(_in_arguments(str(error)), error.hint and _in_arguments(error.hint)) from None
 

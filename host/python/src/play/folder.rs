@@ -40,9 +40,9 @@ impl Folder {
         let Contents { path, granted, components, lock } = contents;
         let mut file: RunFile = served.file.clone();
         for (name, granted, memory_mib) in granted {
-            granted.write_into(&mut file, &name, memory_mib);
+            granted.write_into(&mut file.rules, &name, memory_mib);
         }
-        let assets = AssetFiles::pin(&mut file, Path::new("."), None)?;
+        let assets = AssetFiles::pin(&mut file.rules, Path::new("."), None)?;
         let folder = RunFolder::create(&path, &file.resolved().internal()?)?;
         for component in &components {
             folder.add_plugin(&component.bytes)?;

@@ -19,7 +19,7 @@ use crate::errors::Fault;
 use crate::plugin::handle::PyPlugin;
 use crate::runtime::{Host, host};
 use interrupt::interruptible;
-use request::Request;
+use request::{Groups, Request};
 
 /// Keeps warnings for the function that ends.
 struct Warnings(&'static Host);
@@ -36,21 +36,25 @@ impl Reporter for Warnings {
     }
 }
 
-/// Plays the groups of the only stage of a run file, whose plugins and server are these, and returns their episodes.
+/// Plays groups of `size` episodes under the rules of a run file, whose plugins and server are these, and returns their
+/// episodes.
 ///
 /// `tasks` are those of the groups, drawn as in a run by default. `interrupted` is asked ten times in a second.
 #[pyfunction]
-#[pyo3(signature = (plugins, file, *, tasks=None, out=None, interrupted=None))]
+#[pyo3(signature = (plugins, file, *, groups, size, temperature, tasks=None, out=None, interrupted=None))]
 pub fn play(
     py: Python<'_>,
     plugins: Vec<Py<PyPlugin>>,
     file: &Bound<'_, PyAny>,
+    groups: u32,
+    size: u32,
+    temperature: f32,
     tasks: Option<Vec<u64>>,
     out: Option<PathBuf>,
     interrupted: Option<Py<PyAny>>,
 ) -> PyResult<Vec<Episode>> {
     let host = host()?;
-    let request = Request::new(plugins, file, tasks, out)?;
+    let request = Request::new(plugins, file, Groups::new(groups, size, temperature, tasks)?, out)?;
     let system: Option<Arc<str>> = request.file.policy.system.as_deref().map(Arc::from);
     let reporter: Arc<dyn Reporter> = Arc::new(Warnings(host));
     let classes = request.classes.clone();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gymkhana_config::RunFile;
 use gymkhana_orchestration::plugins::{PluginFile, pin, short_names_differ};
+use gymkhana_policy::Sampling;
 use gymkhana_registry::Lock;
 use gymkhana_sandbox::Plugin;
 use pyo3::prelude::*;
@@ -30,10 +31,34 @@ pub struct Request {
     pub lock: Lock,
     /// Grants and memory limits of the plugins, by name.
     pub granted: Vec<(String, Granted, Option<usize>)>,
-    /// Tasks of the groups; drawn as in a run if there are none.
-    pub tasks: Option<Vec<u64>>,
+    pub groups: Groups,
     /// Folder of a run to write.
     pub out: Option<PathBuf>,
+}
+
+/// The groups of a rollout.
+pub struct Groups {
+    /// Number of groups.
+    pub count: u32,
+    /// Episodes of a group.
+    pub size: u32,
+    pub sampling: Sampling,
+    /// Tasks of the groups; drawn as in a run if there are none.
+    pub tasks: Option<Vec<u64>>,
+}
+
+impl Groups {
+    /// Groups that are sampled at a temperature.
+    ///
+    /// # Errors
+    /// If the temperature is not from 0.01 to 100.
+    pub fn new(count: u32, size: u32, temperature: f32, tasks: Option<Vec<u64>>) -> PyResult<Self> {
+        if !(0.01..=100.0).contains(&temperature) {
+            let why = format!("`temperature` is {temperature}\nhint: use a number from 0.01 to 100");
+            return Err(Fault::Option(why).into());
+        }
+        Ok(Self { count, size, sampling: Sampling::at(temperature), tasks })
+    }
 }
 
 impl Request {
@@ -44,7 +69,7 @@ impl Request {
     pub fn new(
         plugins: Vec<Py<PyPlugin>>,
         file: &Bound<'_, PyAny>,
-        tasks: Option<Vec<u64>>,
+        groups: Groups,
         out: Option<PathBuf>,
     ) -> PyResult<Self> {
         let wrong = |error: &dyn std::error::Error| Fault::Option(error.to_string());
@@ -75,6 +100,6 @@ impl Request {
         let (components, lock) = pin(components).map_err(Fault::Play)?;
         loaded.sort_by(|one, other| one.manifest().name.cmp(&other.manifest().name));
         short_names_differ(loaded.iter().map(|plugin| &plugin.manifest().name)).map_err(Fault::Play)?;
-        Ok(Self { file, plugins: loaded, classes, components, lock, granted, tasks, out })
+        Ok(Self { file, plugins: loaded, classes, components, lock, granted, groups, out })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gymkhana_config::{RlStage, RunFile, Stage};
+use gymkhana_config::RunFile;
 use gymkhana_orchestration::places::{check_group, most_in_flight};
 use gymkhana_orchestration::rewards::with_nearest_name;
 use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, GroupTask, Scheduler};
@@ -16,25 +16,25 @@ use gymkhana_store::RunFolder;
 use tokio::sync::Semaphore;
 
 use crate::play::folder::{Contents, Folder};
-use crate::play::request::Request;
+use crate::play::request::{Groups, Request};
 use crate::runtime::Host;
 
-/// Plays the groups of the run file's only stage. Episodes are in the order of their tasks.
+/// Plays the groups. Episodes are in the order of their tasks.
 ///
 /// # Errors
 /// If the plugins, the server, the tasks or the folder cannot be used, or the server fails for good.
 pub async fn play(request: Request, host: &'static Host, reporter: Arc<dyn Reporter>) -> RunResult<Vec<EpisodeRecord>> {
-    let Request { file, plugins, components, lock, granted, tasks, out, .. } = request;
+    let Request { file, plugins, components, lock, granted, groups, out, .. } = request;
+    let Groups { count, size, sampling, tasks } = groups;
     if let Some(path) = &out {
         RunFolder::check_free(path).map_err(|error| RunError::from(error).with_hint("choose another `out`"))?;
     }
     let served = Served::connect(file, plugins, &reporter).await?;
-    let stage = stage(&served.file)?.clone();
     let places = host.sandbox(Limits::default()).map_err(internal)?.counters().places;
     let set = served.rollout.plugins();
-    check_group("play", stage.group_size as usize, set, places)?;
-    let tasks = self::tasks(&served.file, set, tasks, u64::from(stage.groups)).await?;
-    let in_flight = served.file.policy.max_concurrent_sequences.max(stage.group_size as usize);
+    check_group("play", size as usize, set, places)?;
+    let tasks = self::tasks(&served.file, set, tasks, u64::from(count)).await?;
+    let in_flight = served.file.policy.max_concurrent_sequences.max(size as usize);
     let in_flight = in_flight.min(most_in_flight(set, places));
     let runner = GroupRunner {
         rollouts: vec![Arc::clone(&served.rollout)],
@@ -46,8 +46,7 @@ pub async fn play(request: Request, host: &'static Host, reporter: Arc<dyn Repor
         remote: None,
     };
     let tasks = tasks.into_iter().map(GroupTask::from).collect();
-    let batch =
-        Batch { group_size: stage.group_size, ..Batch::of_single_episodes(Phase::Train, 0, tasks, stage.sampling()) };
+    let batch = Batch { group_size: size, ..Batch::of_single_episodes(Phase::Train, 0, tasks, sampling) };
     let contents = out.map(|path| Contents { path, granted, components, lock });
     let folder = contents.map(|contents| Folder::create(contents, &served)).transpose()?;
     collect(Scheduler::new(runner), &batch, &served, folder).await
@@ -57,17 +56,9 @@ fn internal(fault: impl std::fmt::Debug) -> RunError {
     RunError::internal(format!("{fault:?}"))
 }
 
-/// The stage, whose groups are played.
-fn stage(file: &RunFile) -> RunResult<&RlStage> {
-    match &file.stages[..] {
-        [Stage::Rl(stage)] => Ok(stage),
-        _ => Err(RunError::internal("the run file has another stage than that of the rollout")),
-    }
-}
-
 /// Tasks of the groups: those that were given, or those that a run would take first.
 async fn tasks(file: &RunFile, set: &PluginSet, given: Option<Vec<u64>>, groups: u64) -> RunResult<Vec<TaskRef>> {
-    let split = &file.environment.train;
+    let split = &file.rules.environment.train;
     let mut sampler = TaskOrder::of_sampler(&file.sampler, set, split, Seed(file.seed)).await?;
     let Some(given) = given else { return Ok(sampler.take(0, groups)) };
     let count = sampler.count().unwrap_or(u64::MAX);

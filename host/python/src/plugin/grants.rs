@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gymkhana_config::{ModelSection, PluginSection, RunFile};
+use gymkhana_config::{EpisodeRules, ModelSection, PluginSection};
 use gymkhana_orchestration::grants::{grant_alone, grants};
 use gymkhana_sandbox::{Grants, Plugin};
 use serde::de::DeserializeOwned;
@@ -48,14 +48,14 @@ impl Granted {
     }
 
     /// Writes the grants and a memory limit into the run file, as the sections of this plugin.
-    pub fn write_into(mut self, file: &mut RunFile, plugin: &str, memory_mib: Option<usize>) {
+    pub fn write_into(mut self, rules: &mut EpisodeRules, plugin: &str, memory_mib: Option<usize>) {
         for model in self.models.into_values() {
             self.section.model = Some(plugin.to_owned());
-            file.models.insert(plugin.to_owned(), model);
+            rules.models.insert(plugin.to_owned(), model);
         }
         self.section.memory_mib = memory_mib;
         if self.section != PluginSection::default() {
-            file.plugins.insert(plugin.to_owned(), self.section);
+            rules.plugins.insert(plugin.to_owned(), self.section);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gymkhana_config::{Checkpoint, RunFile, SeatBinding};
+use gymkhana_config::{Checkpoint, EnvironmentSettings, RunFile, SeatBinding};
 use gymkhana_policy::Sampling;
 use gymkhana_record::{Ending, EpisodeRecord, Phase, PolicyTurn, Seed, Turn};
 use gymkhana_sandbox::GuestThreads;
@@ -96,14 +96,14 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     if let Some(split) = split {
         file.environments.iter_mut().for_each(|entry| entry.eval.clone_from(&split));
         if file.environments.is_empty() {
-            file.environment.eval = split;
+            file.rules.environment.eval = split;
         }
     }
-    let sandbox = plugins::sandbox(&file, reporter)?;
-    let loaded = plugins::load(&file, &sandbox, &plugins, &assets, OutboundMode::Live)?;
+    let sandbox = plugins::sandbox(&file.rules.sandbox, reporter)?;
+    let loaded = plugins::load(&file.rules, &file.wrappers(), &sandbox, &plugins, &assets, OutboundMode::Live)?;
     let bound = environments::bind(&file, loaded).await?;
     for environment in &bound {
-        check_playable(environment, sandbox.counters().places).map_err(|error| environment.blame(error))?;
+        check_playable(&file, environment, sandbox.counters().places).map_err(|error| environment.blame(error))?;
     }
     let tasks = held_out_tasks(&bound, tasks).await?;
     let set = environments::first_set(&bound)?;
@@ -120,9 +120,9 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     }
     file.fit_model(seats.context()).user_error()?;
     let bound = environments::with_file(bound, &file);
-    let environments = Environments::open(bound, || chat_format(seats.policy().files()), ordered)?;
+    let environments = Environments::open(&file, bound, || chat_format(seats.policy().files()), ordered)?;
     for environment in environments.iter() {
-        prompts::check_fit(environment, &environment.view.file.environment.eval, Seed(file.seed), seats.context())
+        prompts::check_fit(environment, &environment.settings.rules.environment.eval, Seed(file.seed), seats.context())
             .await?;
     }
     let in_flight = file.policy.max_concurrent_sequences.min(places as usize / environments.places());
@@ -136,19 +136,19 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     let phase = if sampling.is_greedy() { Phase::After } else { Phase::AfterSampled };
     let batch = Batch::of_single_episodes(phase, 0, tasks, sampling);
     let played = play(runner, &batch, samples, &environments, reporter).await?;
-    played.failures.total.judge(file.failures.limit, played.failures.tally.last.clone())?;
+    played.failures.total.judge(file.rules.failures.limit, played.failures.tally.last.clone())?;
     let all: Vec<Attempt> = played.environments.iter().flat_map(|(attempts, _)| attempts).copied().collect();
     let empty = || RunError::user("no results: every episode was dropped\nhint: fix the failures reported above");
     let figures = Figures::of(&all, samples as usize).ok_or_else(empty)?;
     let own = environments.iter().zip(&played.environments).map(|(environment, (attempts, dropped))| {
-        let name = environment.view.name.clone();
+        let name = environment.settings.name.clone();
         let failed = match name.as_ref().and_then(|name| played.failures.environments.get(name)) {
             Some((failures, _)) => failures.failed,
             None if name.is_none() => played.failures.total.failed,
             None => 0,
         };
         let (split, figures) =
-            (environment.view.file.environment.eval.clone(), Figures::of(attempts, samples as usize));
+            (environment.settings.rules.environment.eval.clone(), Figures::of(attempts, samples as usize));
         EvaluatedEnvironment { name, split, figures, dropped: *dropped, failed }
     });
     let own: Vec<EvaluatedEnvironment> = own.collect();
@@ -158,9 +158,9 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
 }
 
 /// Rejects an environment whose seats or agent program cannot play.
-fn check_playable(environment: &BoundEnvironment, places: u32) -> RunResult<()> {
-    let (file, set) = (&environment.view.file, &environment.set);
-    gymkhana_orchestration::seats::check(file, set)?;
+fn check_playable(file: &RunFile, environment: &BoundEnvironment, places: u32) -> RunResult<()> {
+    let set = &environment.set;
+    gymkhana_orchestration::seats::check(&environment.settings.rules, set)?;
     rollout::check_agent(file, set)?;
     places::check_group("evaluation", 1, set, places)
 }
@@ -169,9 +169,10 @@ fn check_playable(environment: &BoundEnvironment, places: u32) -> RunResult<()> 
 async fn held_out_tasks(bound: &[BoundEnvironment], most: Option<u64>) -> RunResult<Vec<GroupTask>> {
     let mut tasks = Vec::new();
     for (index, environment) in bound.iter().enumerate() {
-        let (file, split) = (&environment.view.file, &environment.view.file.environment.eval);
+        let EnvironmentSettings { rules, eval_tasks, .. } = &environment.settings;
+        let split = &rules.environment.eval;
         // An evaluation of one environment has at least one task.
-        let own = if bound.len() == 1 { file.evaluation.tasks.max(1) } else { file.evaluation.tasks };
+        let own = if bound.len() == 1 { (*eval_tasks).max(1) } else { *eval_tasks };
         let own = held_out::of_environment(&environment.set, split, index, most.unwrap_or(own)).await;
         tasks.extend(own.map_err(|error| environment.blame(error))?);
     }
@@ -180,7 +181,7 @@ async fn held_out_tasks(bound: &[BoundEnvironment], most: Option<u64>) -> RunRes
 
 /// Parent folder and name of the checkpoint, if separate seats have models stored beside it.
 fn parts(file: &RunFile, checkpoint: &Checkpoint) -> RunResult<Option<(PathBuf, String)>> {
-    let separate = file.seats.iter().find(|(_, seat)| seat.policy == SeatBinding::Separate);
+    let separate = file.rules.seats.iter().find(|(_, seat)| seat.policy == SeatBinding::Separate);
     let Some((seat, _)) = separate else { return Ok(None) };
     let Checkpoint::Folder(folder) = checkpoint else {
         return Err(RunError::user(format!(

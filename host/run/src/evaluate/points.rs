@@ -223,8 +223,8 @@ impl Session {
         let mut tasks = Vec::new();
         for (index, environment) in self.environments.iter().enumerate() {
             if !self.is_dropped(environment) {
-                let (file, set) = (&environment.view.file, environment.rollout.plugins());
-                let (split, most) = (&file.environment.eval, file.evaluation.tasks);
+                let (settings, set) = (&environment.settings, environment.rollout.plugins());
+                let (split, most) = (&settings.rules.environment.eval, settings.eval_tasks);
                 tasks.extend(held_out::of_environment(set, split, index, most).await?);
             }
         }

@@ -64,7 +64,7 @@ pub(crate) fn same_run_file(folder: &RunFolder, state: Option<&State>, file: &Ru
 
 /// Rejects changed seats early, before a missing checkpoint of a seat is reported.
 pub(crate) fn same_seats(folder: &RunFolder, begun: &RunFile, file: &RunFile, state: Option<&State>) -> RunResult<()> {
-    if begun.seats == file.seats { Ok(()) } else { Err(another_run_file(folder, begun, file, state, None)) }
+    if begun.rules.seats == file.rules.seats { Ok(()) } else { Err(another_run_file(folder, begun, file, state, None)) }
 }
 
 /// The run file at the start of the run; `None` if it cannot be read.

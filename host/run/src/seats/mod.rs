@@ -184,7 +184,7 @@ pub(crate) fn settings(file: &RunFile, slots: usize) -> Settings {
 /// It is divided among the run's policy and the seats with models of their own.
 fn cache_mib(file: &RunFile) -> Option<usize> {
     let own = |seat: &&SeatSection| matches!(seat.policy, SeatBinding::Frozen | SeatBinding::Separate);
-    let models = 1 + file.seats.values().filter(own).count() as u64;
+    let models = 1 + file.rules.seats.values().filter(own).count() as u64;
     let share = || Some(usize::try_from((machine::memory()?.available >> 21) / models).unwrap_or(usize::MAX).max(1));
     let on_cpu = file.policy.device == Accelerator::Cpu;
     file.policy.cache_mib.or_else(|| if on_cpu { share() } else { None })
@@ -201,7 +201,7 @@ pub(crate) async fn start(
     begun: &Frozen,
     reporter: &Arc<dyn Reporter>,
 ) -> RunResult<SeatPolicies> {
-    let bindings = bindings(&file.seats, plugins.seat_names());
+    let bindings = bindings(&file.rules.seats, plugins.seat_names());
     let shared = bindings.iter().filter(|binding| binding.section.policy == SeatBinding::Shared);
     let seats = shared.map(|binding| binding.seat).collect();
     // With an inference server, the model only trains and scores.

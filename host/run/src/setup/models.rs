@@ -32,14 +32,14 @@ impl Models {
     ) -> RunResult<Self> {
         let begun_as = |seat: Option<&String>| match seat {
             None => begun?.policy.checkpoint.as_ref(),
-            Some(seat) => begun?.seats.get(seat)?.checkpoint.as_ref(),
+            Some(seat) => begun?.rules.seats.get(seat)?.checkpoint.as_ref(),
         };
         let mut models = Self::default();
         // A frozen seat without weights of its own uses the initial weights of the run's policy.
         let frozen = |seat: &SeatSection| seat.policy == SeatBinding::Frozen && seat.checkpoint.is_none();
-        let needed = !has_checkpoint || file.seats.values().any(frozen);
+        let needed = !has_checkpoint || file.rules.seats.values().any(frozen);
         let own = file.policy.checkpoint.iter_mut().map(|checkpoint| (None, needed, checkpoint));
-        let seats = file.seats.iter_mut().filter_map(|(name, seat)| {
+        let seats = file.rules.seats.iter_mut().filter_map(|(name, seat)| {
             let needed = !has_checkpoint || seat.policy == SeatBinding::Frozen;
             Some((Some(name), needed, seat.checkpoint.as_mut()?))
         });

@@ -11,6 +11,7 @@ use crate::session::Session;
 use crate::stages::tally::{BatchFailures, failed_figure};
 use crate::stop::Halt;
 use gymkhana_config::{RlStage, RunFile, Stage};
+use gymkhana_orchestration::environments::BoundEnvironment;
 use gymkhana_orchestration::places::check_group;
 use gymkhana_orchestration::rewards::with_nearest_name;
 use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
@@ -77,7 +78,7 @@ impl Session {
 
     /// Largest number of attempts at a task in a stage, before its plan adds any.
     pub(crate) fn most_attempts(&self, stage: &RlStage) -> u32 {
-        let samplers = self.environments.iter().map(|environment| &environment.view.file.sampler);
+        let samplers = self.environments.iter().map(|environment| &environment.settings.sampler);
         samplers.map(|sampler| sampler.most_attempts(stage.group_size)).max().unwrap_or(stage.group_size)
     }
 
@@ -158,13 +159,14 @@ fn check_plans(file: &RunFile, plugins: &PluginSet) -> RunResult<()> {
 }
 
 /// Rejects stages whose groups cannot have all plugins alive in `places` instances.
-pub(crate) fn check_places(file: &RunFile, plugins: &PluginSet, places: u32) -> RunResult<()> {
-    file.stages.iter().try_for_each(|stage| {
+pub(crate) fn check_places(stages: &[Stage], bound: &BoundEnvironment, places: u32) -> RunResult<()> {
+    let sampler = &bound.settings.sampler;
+    stages.iter().try_for_each(|stage| {
         let group = match stage {
             Stage::Sft(_) => 1,
             Stage::BestOfN(stage) => stage.attempts as usize,
-            Stage::Rl(stage) => stage.plan.members(file.sampler.most_attempts(stage.group_size)) as usize,
+            Stage::Rl(stage) => stage.plan.members(sampler.most_attempts(stage.group_size)) as usize,
         };
-        check_group(&format!("stage `{}`", stage.name()), group, plugins, places)
+        check_group(&format!("stage `{}`", stage.name()), group, &bound.set, places)
     })
 }

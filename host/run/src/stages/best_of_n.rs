@@ -110,7 +110,7 @@ impl Session {
     /// Episodes and kept ones of each environment, in a run with several.
     fn kept_by_environment(&self, groups: &[Vec<EpisodeRecord>], kept: &[&EpisodeRecord]) -> StepMetrics {
         let mut metrics = StepMetrics::default();
-        for name in self.environments.iter().filter_map(|environment| environment.view.name.as_ref()) {
+        for name in self.environments.iter().filter_map(|environment| environment.settings.name.as_ref()) {
             let is_own = |record: &EpisodeRecord| record.environment.as_ref() == Some(name);
             let own: Vec<EpisodeRecord> = groups.iter().flatten().filter(|record| is_own(record)).cloned().collect();
             let kept: Vec<&EpisodeRecord> = kept.iter().copied().filter(|record| is_own(record)).collect();

@@ -14,7 +14,7 @@ impl Session {
     /// Counts the failures of a batch. Drops environments that fail too often where the run file says so; otherwise ends
     /// the run if too many episodes failed, of one environment or of all.
     pub(super) fn judge_failures(&mut self, batch: BatchFailures) -> RunResult<()> {
-        let limit = self.file.failures.limit;
+        let limit = self.file.rules.failures.limit;
         let BatchFailures { mut total, tally, environments } = batch;
         let last = tally.last.clone();
         self.progress.tally.add(tally);
@@ -46,14 +46,14 @@ impl Session {
 
     /// Whether an environment was dropped.
     pub(crate) fn is_dropped(&self, environment: &RunEnvironment) -> bool {
-        let progress = environment.view.name.as_ref().and_then(|name| self.progress.environments.get(name));
+        let progress = environment.settings.name.as_ref().and_then(|name| self.progress.environments.get(name));
         progress.is_some_and(|progress| progress.dropped.is_some())
     }
 
     /// Dropped environments, as the order of training tasks in the current stage sees them.
     pub(crate) fn dropped(&self) -> Vec<Dropped> {
         let first = self.first_position();
-        let names = self.environments.iter().map(|environment| environment.view.name.as_ref());
+        let names = self.environments.iter().map(|environment| environment.settings.name.as_ref());
         let point = |(environment, name): (usize, Option<&String>)| {
             let DropPoint { stage, position } = self.progress.environments.get(name?)?.dropped?;
             // A stage of demonstrations begins with the first position again.
@@ -65,15 +65,15 @@ impl Session {
 
     /// Whether the run file lets the run continue without an environment, and another one can take its groups.
     fn may_drop(&self, name: &str) -> bool {
-        let can_take = |other: &RunEnvironment| other.view.share > 0.0 && !self.is_dropped(other);
-        let mut others = self.environments.iter().filter(|other| other.view.name.as_deref() != Some(name));
+        let can_take = |other: &RunEnvironment| other.settings.share > 0.0 && !self.is_dropped(other);
+        let mut others = self.environments.iter().filter(|other| other.settings.name.as_deref() != Some(name));
         self.drops(name) && others.any(can_take)
     }
 
     /// Whether the run file says that an environment that fails is dropped.
     fn drops(&self, name: &str) -> bool {
-        let own = |environment: &&RunEnvironment| environment.view.name.as_deref() == Some(name);
-        self.environments.iter().find(own).is_some_and(|own| own.view.when_failing == WhenFailing::Drop)
+        let own = |environment: &&RunEnvironment| environment.settings.name.as_deref() == Some(name);
+        self.environments.iter().find(own).is_some_and(|own| own.settings.when_failing == WhenFailing::Drop)
     }
 
     fn suggest_drop(&self, name: &str, error: RunError) -> RunError {
@@ -94,7 +94,7 @@ impl Session {
              share its groups{}",
             failures.failed,
             failures.played,
-            self.file.failures.limit,
+            self.file.rules.failures.limit,
             last.unwrap_or_default()
         ));
     }

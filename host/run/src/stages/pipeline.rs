@@ -66,7 +66,11 @@ impl<'a> Prefetcher<'a> {
             stage,
             tasks,
             seen,
-            most_turns: session.environments.iter().map(|environment| environment.view.file.limits.turns).collect(),
+            most_turns: session
+                .environments
+                .iter()
+                .map(|environment| environment.settings.rules.limits.turns)
+                .collect(),
             compared,
             own_seats: session.seats.own_seats().to_vec(),
             scheduler: session.scheduler(stage.plan.members(session.most_attempts(stage))),

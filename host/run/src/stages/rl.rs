@@ -168,7 +168,7 @@ impl Session {
     /// Figures of each environment, in a run with several.
     fn by_environment(&self, groups: &[Vec<EpisodeRecord>]) -> StepMetrics {
         let mut metrics = StepMetrics::default();
-        for name in self.environments.iter().filter_map(|environment| environment.view.name.as_ref()) {
+        for name in self.environments.iter().filter_map(|environment| environment.settings.name.as_ref()) {
             let own = groups.iter().flatten().filter(|record| record.environment.as_ref() == Some(name));
             let figures = Figures::of(&own, self.seats.own_seats(), &self.environments);
             // Means over no episode would be shown as 0.

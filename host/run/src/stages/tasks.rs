@@ -1,6 +1,6 @@
 //! Order of tasks of a run, and the splits that it needs.
 
-use gymkhana_config::{RlStage, Stage};
+use gymkhana_config::{EnvironmentSection, RlStage, Stage};
 use gymkhana_orchestration::environments::{BoundEnvironment, RunEnvironment};
 use gymkhana_orchestration::mixture::TaskMixture;
 use gymkhana_orchestration::sampler::{self, TaskSampler, training_order};
@@ -15,7 +15,7 @@ use crate::sources::oracle_tasks;
 impl Session {
     /// Order of the training tasks of all environments under the run's seed.
     pub(crate) async fn training_tasks(&self) -> RunResult<TaskMixture> {
-        self.mixture(|environment| environment.view.share).await
+        self.mixture(|environment| environment.settings.share).await
     }
 
     /// Tasks of the steps of reinforcement learning: the training tasks, as the samplers of the environments choose them.
@@ -31,7 +31,7 @@ impl Session {
         };
         // Without any oracle, the first episodes fail with an error that says so.
         let all = !self.environments.iter().any(has_oracle);
-        let share = |environment: &RunEnvironment| environment.view.share;
+        let share = |environment: &RunEnvironment| environment.settings.share;
         self.mixture(|environment| if all || has_oracle(environment) { share(environment) } else { 0.0 }).await
     }
 
@@ -73,20 +73,21 @@ fn check_repeats(stage: &RlStage, split: &str, tasks: Option<u64>, share: f64) -
 }
 
 /// Rejects splits that an environment lacks, and empty splits.
-pub(crate) async fn check_splits(bound: &[BoundEnvironment]) -> RunResult<()> {
-    let shares: f64 = bound.iter().map(|environment| environment.view.share).sum();
+pub(crate) async fn check_splits(stages: &[Stage], bound: &[BoundEnvironment]) -> RunResult<()> {
+    let shares: f64 = bound.iter().map(|environment| environment.settings.share).sum();
     for environment in bound {
-        let (file, set) = (&environment.view.file, &environment.set);
+        let (settings, set) = (&environment.settings, &environment.set);
+        let EnvironmentSection { train, eval, .. } = &settings.rules.environment;
         let blame = |error| environment.blame(error);
-        let tasks = count_tasks(set, &file.environment.train).await.map_err(blame)?;
-        sampler::check(file, set).await.map_err(blame)?;
-        for stage in &file.stages {
+        let tasks = count_tasks(set, train).await.map_err(blame)?;
+        sampler::check(settings, set).await.map_err(blame)?;
+        for stage in stages {
             if let Stage::Rl(stage) = stage {
-                check_repeats(stage, &file.environment.train, tasks, environment.view.share / shares).map_err(blame)?;
+                check_repeats(stage, train, tasks, settings.share / shares).map_err(blame)?;
             }
         }
-        if file.evaluation.tasks > 0 {
-            count_tasks(set, &file.environment.eval).await.map_err(blame)?;
+        if settings.eval_tasks > 0 {
+            count_tasks(set, eval).await.map_err(blame)?;
         }
     }
     Ok(())

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::pin::Pin;
 
-use gymkhana_config::{RlStage, RunFile, Stage, ToolsInPrompt};
+use gymkhana_config::{RlStage, Stage, ToolsInPrompt};
 use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{Seed, TaskRef};
 use gymkhana_rollout::{ContextStrategy, PluginSet, ProbeError, SamplingPlan, SeatPlayer, TurnProbe};
@@ -22,7 +22,7 @@ use crate::resume::{self, taken};
 use crate::seats::weight_sync;
 use crate::setup::prompts;
 use crate::stages::{batch, tasks};
-use gymkhana_orchestration::environments::RunEnvironment;
+use gymkhana_orchestration::environments::{BoundEnvironment, RunEnvironment};
 use gymkhana_orchestration::rollout;
 use gymkhana_orchestration::seat_players::SeatPlayers;
 use gymkhana_orchestration::seats;
@@ -129,28 +129,28 @@ fn teachers_exist(run: &Resolved) -> RunResult<()> {
 }
 
 fn splits_exist(run: &Assembled) -> Checked<'_> {
-    Box::pin(tasks::check_splits(&run.bound))
+    Box::pin(tasks::check_splits(&run.file.stages, &run.bound))
 }
 
-/// Checks each environment with the run file as it applies to it.
-fn each(run: &Assembled, check: impl Fn(&RunFile, &PluginSet) -> RunResult<()>) -> RunResult<()> {
-    run.bound.iter().try_for_each(|bound| check(&bound.view.file, &bound.set).map_err(|error| bound.blame(error)))
+/// Checks each environment.
+fn each(run: &Assembled, check: impl Fn(&BoundEnvironment) -> RunResult<()>) -> RunResult<()> {
+    run.bound.iter().try_for_each(|bound| check(bound).map_err(|error| bound.blame(error)))
 }
 
 fn seats_exist(run: &Assembled) -> RunResult<()> {
-    each(run, seats::check)
+    each(run, |bound| seats::check(&bound.settings.rules, &bound.set))
 }
 
 fn groups_fit(run: &Assembled) -> RunResult<()> {
-    each(run, |file, set| batch::check_places(file, set, run.places))
+    each(run, |bound| batch::check_places(&run.file.stages, bound, run.places))
 }
 
 fn deterministic_places(run: &Assembled) -> RunResult<()> {
-    each(run, |file, set| batch::deterministic_places(file, set).map(|_| ()))
+    each(run, |bound| batch::deterministic_places(&run.file, &bound.set).map(drop))
 }
 
 fn agent_can_play(run: &Assembled) -> RunResult<()> {
-    each(run, rollout::check_agent)
+    each(run, |bound| rollout::check_agent(&run.file, &bound.set))
 }
 
 fn run_file_is_intact(run: &Resumed) -> RunResult<()> {
@@ -220,7 +220,7 @@ fn companions_present(run: &Assembled) -> RunResult<()> {
         if let Some(missing) = preset
             .requires()
             .iter()
-            .find(|needed| !run.bound.iter().all(|bound| is_met(**needed, stage, &bound.view.file, &bound.set)))
+            .find(|needed| !run.bound.iter().all(|bound| is_met(**needed, stage, run.file.probe.as_ref(), bound)))
         {
             let (stage, algorithm) = (&stage.name, &stage.algorithm);
             return Err(RunError::user(format!(
@@ -233,17 +233,18 @@ fn companions_present(run: &Assembled) -> RunResult<()> {
     Ok(())
 }
 
-fn is_met(needed: Requirement, stage: &RlStage, file: &RunFile, set: &PluginSet) -> bool {
+fn is_met(needed: Requirement, stage: &RlStage, probe: Option<&TurnProbe>, bound: &BoundEnvironment) -> bool {
+    let (rules, set) = (&bound.settings.rules, &bound.set);
     match needed {
-        Requirement::AnswerProbe => matches!(file.probe, Some(TurnProbe::Answer(_))),
+        Requirement::AnswerProbe => matches!(probe, Some(TurnProbe::Answer(_))),
         Requirement::BranchPlan => stage.plan.kind() == "branch",
         Requirement::OversamplePlan => stage.plan.kind() == "oversample",
         Requirement::TurnSchedule => stage.turns.is_some(),
         Requirement::RewardGate => {
-            file.environment.gate.is_some() || file.rewards.values().any(|reward| reward.gate.is_some())
+            rules.environment.gate.is_some() || rules.rewards.values().any(|reward| reward.gate.is_some())
         }
         Requirement::CallEfficiencyReward => set.reward_names().any(|name| name == "tool-efficiency"),
-        Requirement::SummaryContext => matches!(file.context, ContextStrategy::Summary(_)),
+        Requirement::SummaryContext => matches!(rules.context, ContextStrategy::Summary(_)),
     }
 }
 
@@ -267,7 +268,7 @@ fn guidance_is_offered(run: &Assembled) -> RunResult<()> {
 
 /// The first training task of an environment.
 fn first_task(environment: &RunEnvironment) -> TaskRef {
-    TaskRef { split: environment.view.file.environment.train.clone(), index: 0 }
+    TaskRef { split: environment.settings.rules.environment.train.clone(), index: 0 }
 }
 
 /// Wrappers must not hide what rewards read.
@@ -293,7 +294,7 @@ fn prompts_fit(run: &Opened) -> Checked<'_> {
             return Ok(());
         }
         for environment in run.environments.iter() {
-            let (split, seed) = (&environment.view.file.environment.train, Seed(run.file.seed));
+            let (split, seed) = (&environment.settings.rules.environment.train, Seed(run.file.seed));
             prompts::check_fit(environment, split, seed, run.seats.context()).await?;
         }
         Ok(())
@@ -374,8 +375,8 @@ fn task_has_answer(run: &Opened) -> Checked<'_> {
 fn oracle_has_functions(run: &Opened) -> Checked<'_> {
     Box::pin(async {
         for environment in run.environments.iter() {
-            let (file, rollout) = (&environment.view.file, &environment.rollout);
-            oracle::has_functions(file, rollout, &first_task(environment), run.reporter.as_ref()).await?;
+            let (rollout, task) = (&environment.rollout, first_task(environment));
+            oracle::has_functions(&run.file, rollout, &task, run.reporter.as_ref()).await?;
         }
         Ok(())
     })
@@ -386,8 +387,8 @@ fn oracle_has_functions(run: &Opened) -> Checked<'_> {
 fn oracle_can_play(run: &Opened) -> Checked<'_> {
     Box::pin(async {
         for environment in run.environments.iter() {
-            let (file, rollout) = (&environment.view.file, &environment.rollout);
-            let played = oracle::can_play(file, rollout, &first_task(environment), run.reporter.as_ref()).await;
+            let (rollout, task) = (&environment.rollout, first_task(environment));
+            let played = oracle::can_play(&run.file, rollout, &task, run.reporter.as_ref()).await;
             played.map_err(|error| environment.blame(error))?;
         }
         Ok(())

@@ -105,9 +105,10 @@ pub struct Prepared {
 
 /// Pins the assets of the run file, and makes the paths of recorded data absolute.
 pub(crate) fn resolve(mut request: RunRequest) -> RunResult<Resolved> {
+    request.file.check_trains().user_error()?;
     request.file.stages.iter_mut().for_each(|stage| stage.resolve(&request.base));
     let resumed = request.resume.then(|| RunReader::open(&request.out).ok()).flatten();
-    let assets = AssetFiles::pin(&mut request.file, &request.base, resumed.as_ref())?;
+    let assets = AssetFiles::pin(&mut request.file.rules, &request.base, resumed.as_ref())?;
     Ok(Resolved { request, assets })
 }
 
@@ -118,8 +119,8 @@ pub(crate) async fn assemble(
     assets: &AssetFiles,
     reporter: &Arc<dyn Reporter>,
 ) -> RunResult<Assembled> {
-    let sandbox = plugins::sandbox(&file, reporter)?;
-    let loaded = plugins::load(&file, &sandbox, files, assets, OutboundMode::Live)?;
+    let sandbox = plugins::sandbox(&file.rules.sandbox, reporter)?;
+    let loaded = plugins::load(&file.rules, &file.wrappers(), &sandbox, files, assets, OutboundMode::Live)?;
     let bound = environments::bind(&file, loaded).await?;
     let places = sandbox.counters().places;
     Ok(Assembled { file, bound, places, sandbox })
@@ -170,7 +171,7 @@ pub(crate) fn open(seated: Seated, reporter: &Arc<dyn Reporter>) -> RunResult<Op
     let Seated { mut file, bound, seats, resumed, places } = seated;
     file.fit_model(seats.context()).user_error()?;
     let bound = environments::with_file(bound, &file);
-    let environments = Environments::open(bound, || chat_format(seats.policy().files()), places)?;
+    let environments = Environments::open(&file, bound, || chat_format(seats.policy().files()), places)?;
     let (folder, state) = resumed.map_or((None, None), |Resumed { folder, state, .. }| (Some(folder), state));
     let files = chat_files(seats.policy().files());
     let learner = Learner { files: &files, chat: environments.first().rollout.chat(), context: seats.context() };

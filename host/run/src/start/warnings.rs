@@ -50,7 +50,7 @@ fn high_rates(file: &RunFile) -> RunResult<Vec<String>> {
 fn tools_without_files(file: &RunFile, bound: &[BoundEnvironment]) -> Vec<String> {
     let tools = bound.iter().flat_map(|bound| bound.set.tools().tools());
     let has_none = |plugin: &Plugin| {
-        let is_mounted = file.plugins.get(plugin.name()).is_some_and(|section| !section.assets.is_empty());
+        let is_mounted = file.rules.plugins.get(plugin.name()).is_some_and(|section| !section.assets.is_empty());
         plugin.manifest().capabilities.contains(&Capability::Assets) && !is_mounted
     };
     let mut names: Vec<&str> =

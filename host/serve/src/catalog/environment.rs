@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gymkhana_chat::ChatFormat;
-use gymkhana_config::RunFile;
+use gymkhana_config::EpisodeRules;
 use gymkhana_driver::DescribedEnvironment;
 use gymkhana_orchestration::chat::chat_files_without_tokens;
 use gymkhana_orchestration::rewards::reward_sum;
@@ -54,8 +54,8 @@ pub struct ServedEnvironment {
     described: DescribedEnvironment,
     /// Plugins and rules of the episodes.
     rollout: Arc<Rollout>,
-    /// The run file of the episodes' folder.
-    run_file: RunFile,
+    /// Rules of the episodes.
+    rules: EpisodeRules,
     /// Options of a session that differ from those of the configuration.
     own_options: Vec<NamedValue>,
 }
@@ -65,17 +65,17 @@ impl ServedEnvironment {
     ///
     /// # Errors
     /// If the environment fails or refuses its options, or the success rule or a gate names no metric.
-    pub(super) async fn new(run_file: RunFile, set: PluginSet) -> RunResult<Self> {
+    pub(super) async fn new(rules: EpisodeRules, set: PluginSet) -> RunResult<Self> {
         let bound = set.environment().clone();
-        let sum = reward_sum(&run_file, &set)?;
+        let sum = reward_sum(&rules, &set)?;
         let chat = ChatFormat::new(&chat_files_without_tokens()).internal()?;
-        let rollout = Arc::new(rollout(&run_file, set, chat, sum, None)?);
+        let rollout = Arc::new(rollout(&rules, set, chat, sum, None)?);
         // Clients name the environment inside: wrappers are how this server offers it.
         let innermost = bound.plugin.innermost();
         let inside = innermost.environment_info().await.user_error()?;
         let (folder, facts) = (innermost.name().to_owned(), PluginFacts::of(innermost));
         let described = DescribedEnvironment::describe(bound, Arc::clone(rollout.plugins().tools())).await;
-        Ok(Self { folder, facts, inside, described: described.user_error()?, rollout, run_file, own_options: vec![] })
+        Ok(Self { folder, facts, inside, described: described.user_error()?, rollout, rules, own_options: vec![] })
     }
 
     /// The same with other options beside or in the place of its own.
@@ -86,7 +86,7 @@ impl ServedEnvironment {
         let mut all = self.options().to_vec();
         all.retain(|own| options.iter().all(|other| other.name != own.name));
         all.extend(options.iter().cloned());
-        let mut run_file = self.run_file.clone();
+        let mut rules = self.rules.clone();
         let value = |value: &Value| match value {
             Value::Flag(flag) => toml::Value::Boolean(*flag),
             Value::Integer(integer) => toml::Value::Integer(*integer),
@@ -94,10 +94,10 @@ impl ServedEnvironment {
             Value::Text(text) | Value::Other(text) => toml::Value::String(text.clone()),
             Value::Bytes(_) => toml::Value::String(String::new()),
         };
-        run_file.environment.options = all.iter().map(|option| (option.name.clone(), value(&option.value))).collect();
+        rules.environment.options = all.iter().map(|option| (option.name.clone(), value(&option.value))).collect();
         let set = self.rollout.plugins().with_environment_options(all).await;
         let failed = |error: &dyn std::fmt::Display| ServeError::bad_input(error.to_string());
-        let served = Self::new(run_file, set.map_err(|error| failed(&error))?).await;
+        let served = Self::new(rules, set.map_err(|error| failed(&error))?).await;
         let served = served.map_err(|error| failed(&error))?;
         Ok(Self { folder: folder.to_owned(), own_options: options, ..served })
     }
@@ -174,9 +174,9 @@ impl ServedEnvironment {
         &self.rollout
     }
 
-    /// The run file of its folder of records.
-    pub(crate) fn run_file(&self) -> &RunFile {
-        &self.run_file
+    /// Rules of its episodes.
+    pub(crate) fn rules(&self) -> &EpisodeRules {
+        &self.rules
     }
 
     /// Number of sandbox places that one episode takes at most, without its rewards.

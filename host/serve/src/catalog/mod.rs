@@ -8,7 +8,7 @@ mod variants;
 use std::path::Path;
 use std::sync::Arc;
 
-use gymkhana_config::RunFile;
+use gymkhana_config::EpisodeRules;
 use gymkhana_driver::ToolSet;
 use gymkhana_http::Client;
 use gymkhana_nearest::did_you_mean;
@@ -20,7 +20,7 @@ use gymkhana_registry::Kind;
 use gymkhana_rollout::PluginSet;
 use gymkhana_sandbox::{Plugin, Sandbox};
 
-use crate::config::{ServeFile, run_file};
+use crate::config::ServeFile;
 use crate::error::{ErrorKind, ServeError};
 
 pub use environment::{PluginFacts, ServedEnvironment};
@@ -42,8 +42,8 @@ pub struct Catalog {
     sandbox: Sandbox,
     /// The configuration, with digests instead of the paths of assets; absent for the plugins of a run.
     config: Option<ServeFile>,
-    /// A run file of all plugins.
-    whole: RunFile,
+    /// Rules with the sections of all plugins.
+    rules: EpisodeRules,
 }
 
 impl Catalog {
@@ -57,29 +57,26 @@ impl Catalog {
         files: Vec<PluginFile>,
         reporter: &Arc<dyn Reporter>,
     ) -> RunResult<Self> {
-        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-        let mut whole = run_file(config, "", &names)?;
-        whole.plugins.clone_from(&config.plugins);
+        let mut config = config.clone();
+        // The folders of records name assets by their digest.
+        let assets = AssetFiles::pin(&mut config.rules, folder, None)?;
+        let mut rules = config.rules.clone();
         // A plugin is granted an environment inside if any environment lists it.
-        let wraps = config.environments.values().flat_map(|environment| &environment.wrap);
-        whole.environment.wrap = wraps.cloned().collect();
-        let assets = AssetFiles::pin(&mut whole, folder, None)?;
-        // The run files of records name assets by their digest.
-        let config = ServeFile { plugins: whole.plugins.clone(), ..config.clone() };
-        Self::with_assets(Some(config), whole, files, assets, reporter).await
+        rules.environment.wrap = config.environments.values().flat_map(|own| own.wrap.clone()).collect();
+        Self::with_assets(Some(config), rules, files, assets, reporter).await
     }
 
-    /// Loads plugins whose assets are read. `whole` is a run file of all of them; without a configuration it is that of
-    /// the episodes.
+    /// Loads plugins whose assets are read. `rules` has the sections of all of them; without a configuration they are those
+    /// of the episodes.
     async fn with_assets(
         config: Option<ServeFile>,
-        whole: RunFile,
+        rules: EpisodeRules,
         files: Vec<PluginFile>,
         assets: AssetFiles,
         reporter: &Arc<dyn Reporter>,
     ) -> RunResult<Self> {
-        let sandbox = plugins::sandbox(&whole, reporter)?;
-        let loaded = plugins::load(&whole, &sandbox, &files, &assets, OutboundMode::Live)?;
+        let sandbox = plugins::sandbox(&rules.sandbox, reporter)?;
+        let loaded = plugins::load(&rules, &rules.wrappers(), &sandbox, &files, &assets, OutboundMode::Live)?;
         config.as_ref().map_or(Ok(()), |config| sections_have_plugins(config, &loaded))?;
         let mut catalog = Self {
             environments: vec![],
@@ -89,14 +86,14 @@ impl Catalog {
             assets,
             sandbox,
             config,
-            whole,
+            rules,
         };
         let is = |plugin: &&Plugin, kind| plugin.manifest().kinds.contains(&kind);
         for environment in loaded.iter().filter(|plugin| is(plugin, Kind::Environment) && !plugin.is_wrapper()) {
             let served = catalog.bind(environment.clone(), &loaded).await?;
             catalog.environments.push(Arc::new(served));
         }
-        // The run file of a run is that of its environment.
+        // The rules of a run are those of its environment.
         let offers_tools = catalog.config.is_some() || catalog.environments.is_empty();
         if offers_tools && loaded.iter().any(|plugin| is(&plugin, Kind::Tool)) {
             catalog.tools_only = Some(Arc::new(catalog.bind(tools_only()?, &loaded).await?));
@@ -111,7 +108,7 @@ impl Catalog {
     async fn bind(&self, environment: Plugin, loaded: &[Plugin]) -> RunResult<ServedEnvironment> {
         let listed = match &self.config {
             Some(config) => config.environments.get(environment.name()).map(|own| &own.wrap[..]).unwrap_or_default(),
-            None => &self.whole.environment.wrap,
+            None => &self.rules.environment.wrap,
         };
         let others = loaded.iter().filter(|plugin| {
             !plugin.manifest().kinds.contains(&Kind::Environment)
@@ -119,12 +116,12 @@ impl Catalog {
         });
         let plugins: Vec<Plugin> = std::iter::once(environment.clone()).chain(others.cloned()).collect();
         let names: Vec<&str> = plugins.iter().map(Plugin::name).collect();
-        let file = match &self.config {
-            Some(config) => run_file(config, environment.name(), &names)?,
-            None => self.whole.clone(),
+        let rules = match &self.config {
+            Some(config) => config.rules_of(environment.name(), &names),
+            None => self.rules.clone(),
         };
-        let set: PluginSet = bind_all(&file, plugins).await?;
-        ServedEnvironment::new(file, set).await
+        let set: PluginSet = bind_all(&rules, plugins).await?;
+        ServedEnvironment::new(rules, set).await
     }
 
     /// The environments, in the order of their names.
@@ -241,7 +238,7 @@ impl Catalog {
 
 /// Rejects sections without a plugin, because their settings would have no effect.
 fn sections_have_plugins(config: &ServeFile, loaded: &[Plugin]) -> RunResult<()> {
-    if let Some((name, _)) = config.tools.iter().find(|(_, section)| section.mcp.is_some()) {
+    if let Some((name, _)) = config.rules.tools.iter().find(|(_, section)| section.mcp.is_some()) {
         let message =
             format!("tools.{name}.mcp cannot be served: MCP servers are tools of runs, and a server offers plugins");
         return Err(RunError::user(message).with_hint("remove it, and give the agent the MCP server's own address"));
@@ -257,8 +254,8 @@ fn sections_have_plugins(config: &ServeFile, loaded: &[Plugin]) -> RunResult<()>
     without_wrappers.retain(|name| !loaded.iter().any(|plugin| plugin.name() == *name && plugin.is_wrapper()));
     let sections = [
         ("environments", config.environments.keys().collect::<Vec<_>>(), without_wrappers),
-        ("tools", config.tools.keys().collect(), of(Kind::Tool)),
-        ("rewards", config.rewards.keys().collect(), of(Kind::Reward)),
+        ("tools", config.rules.tools.keys().collect(), of(Kind::Tool)),
+        ("rewards", config.rules.rewards.keys().collect(), of(Kind::Reward)),
     ];
     for (section, names, known) in sections {
         if let Some(name) = names.into_iter().find(|name| !known.contains(&name.as_str())) {
@@ -271,9 +268,10 @@ fn sections_have_plugins(config: &ServeFile, loaded: &[Plugin]) -> RunResult<()>
         return Err(RunError::user(format!("[environments.{TOOLS_ONLY}] is unused\nhint: remove it")));
     }
     let unused = config
+        .rules
         .models
         .keys()
-        .find(|name| !config.plugins.values().any(|plugin| plugin.model.as_deref() == Some(name.as_str())));
+        .find(|name| !config.rules.plugins.values().any(|plugin| plugin.model.as_deref() == Some(name.as_str())));
     match unused {
         Some(name) => Err(RunError::user(format!("models.{name} is unused: no plugin refers to it\nhint: remove it")))
             .user_error(),

@@ -5,14 +5,14 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use gymkhana_config::RunFile;
+use gymkhana_config::{RunFile, table_with_rules};
 use gymkhana_orchestration::grants::AssetFiles;
-use gymkhana_orchestration::plugins::{pin, recorded_files};
+use gymkhana_orchestration::plugins::{pin, plays_one_environment, recorded_files};
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
 use gymkhana_store::{RunFolder, RunReader};
 
 use super::Catalog;
-use crate::config::{EpisodeLimits, ListenSection, ServeFile, VerlToolSection};
+use crate::config::{ListenSection, ServeFile, VerlToolSection};
 
 /// File of the configuration beside the files of a run folder.
 pub const SERVE_FILE: &str = "serve.toml";
@@ -24,7 +24,7 @@ impl Catalog {
     /// # Errors
     /// If the folder cannot be written.
     pub fn publish(&self, path: &Path) -> RunResult<()> {
-        let folder = RunFolder::create(path, &self.whole.resolved().internal()?)?;
+        let folder = RunFolder::create(path, &RunFile::from(self.rules.clone()).resolved().internal()?)?;
         let components = self.files.iter().map(|file| (file.origin.clone(), file.bytes.clone())).collect();
         let (files, lock) = pin(components)?;
         for file in &files {
@@ -41,7 +41,8 @@ impl Catalog {
             };
             let full =
                 "the folder of temporary files cannot be written\nhint: free space there, or choose another TMPDIR";
-            fs::write(path.join(SERVE_FILE), toml::to_string(&config).internal()?).user_context(full)?;
+            let table = table_with_rules(&config.rules, &config).internal()?;
+            fs::write(path.join(SERVE_FILE), toml::to_string(&table).internal()?).user_context(full)?;
         }
         folder.write_lock(&lock)?;
         Ok(())
@@ -65,13 +66,16 @@ impl Catalog {
         let run = RunReader::open(path)?;
         let whole = RunFile::parse(&run.run_text()?, "run.toml of the served catalog", &[]).user_error()?;
         check(&whole)?;
-        let assets = AssetFiles::recorded(&whole, &run)?;
+        plays_one_environment(&whole)?;
+        let rules = whole.rules;
+        let assets = AssetFiles::recorded(&rules, &run)?;
         let files = recorded_files(&run)?;
-        let served = config.clone().unwrap_or_else(|| ServeFile {
-            episode: EpisodeLimits { mib: whole.limits.episode_mib, ..EpisodeLimits::default() },
-            ..ServeFile::default()
+        let served = config.clone().unwrap_or_else(|| {
+            let mut served = ServeFile::default();
+            served.rules.limits.episode_mib = rules.limits.episode_mib;
+            served
         });
-        let catalog = Self::with_assets(config, whole, files, assets, reporter).await?;
+        let catalog = Self::with_assets(config, rules, files, assets, reporter).await?;
         Ok((catalog, served))
     }
 }

@@ -1,4 +1,4 @@
-//! `[sessions]` and `[episode]`: bounds of the table and of one episode.
+//! `[sessions]`: bounds of the table of sessions.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -85,47 +85,6 @@ impl SessionLimits {
 
     pub(crate) fn request(&self) -> Duration {
         Duration::from_secs_f64(self.request_seconds)
-    }
-}
-
-/// `[episode]`: limits of one episode, which records and replays know as those of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct EpisodeLimits {
-    /// Turns of all seats, 1 to 100,000.
-    pub turns: u32,
-    /// Function calls of all seats, 1 to 100,000.
-    pub calls: u32,
-    /// Wall-clock time in seconds, 0.001 to 1,000,000.
-    pub seconds: f64,
-    /// Size of the record in MiB as far as plugins cause it, 1 to 128.
-    pub mib: u64,
-}
-
-impl Default for EpisodeLimits {
-    fn default() -> Self {
-        Self { turns: 100_000, calls: 100_000, seconds: 1e6, mib: 32 }
-    }
-}
-
-impl EpisodeLimits {
-    /// Checks ranges.
-    ///
-    /// # Errors
-    /// The first value out of range.
-    pub(super) fn check(&self) -> RunResult<()> {
-        within("episode.turns", self.turns, 1..=100_000)?;
-        within("episode.calls", self.calls, 1..=100_000)?;
-        within("episode.seconds", self.seconds, 0.001..=1e6)?;
-        within("episode.mib", self.mib, 1..=128)
-    }
-
-    pub(crate) fn time(&self) -> Duration {
-        Duration::from_secs_f64(self.seconds)
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        self.mib << 20
     }
 }
 

@@ -2,68 +2,55 @@
 
 mod limits;
 mod listen;
-mod run_file;
 mod verltool;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gymkhana_config::{ModelSection, Options, PluginSection, RewardSection, SandboxSection, ToolSection, WrapperEntry};
+use gymkhana_config::{
+    EnvironmentSection, EpisodeRules, FailuresSection, LimitsSection, Options, WrapperEntry, parse_with_rules,
+};
 use gymkhana_orchestration::{Classify, RunError, RunResult};
+use gymkhana_rules::ContextStrategy;
 use serde::{Deserialize, Serialize};
+use toml::Table;
 
-pub use limits::{EpisodeLimits, SessionLimits};
+pub use limits::SessionLimits;
 pub use listen::{ClientSection, ListenSection, TlsSection};
-pub(crate) use run_file::run_file;
 pub use verltool::{TagSection, VerlToolSection};
 
-/// Default success rule: the environment's fact `success`.
-const SUCCESS: &str = "environment.success";
+/// Turns, calls, and time in seconds of an episode where the file sets no limits: clients decide about its length.
+const UNLIMITED: (u32, u32, f64) = (100_000, 100_000, 1e6);
 
 /// The file `serve.toml`. Every key has a default.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServeFile {
-    /// Success rule of records, as in a run file.
-    pub success: String,
+    /// Rules of all episodes, with the keys of a run file.
+    #[serde(skip)]
+    pub rules: EpisodeRules,
     /// Settings of the listener.
     pub listen: ListenSection,
     /// Clients with their tokens. Without a section, everyone who reaches the server is one client.
     pub clients: BTreeMap<String, ClientSection>,
     /// Bounds of the table of sessions.
     pub sessions: SessionLimits,
-    /// Limits of one episode.
-    pub episode: EpisodeLimits,
     /// Options and reward weight of the environment `NAME`.
     pub environments: BTreeMap<String, EnvironmentOptions>,
-    /// Options of the tool `NAME`, as in a run file.
-    pub tools: BTreeMap<String, ToolSection>,
-    /// Options and weight of the reward `NAME`, as in a run file.
-    pub rewards: BTreeMap<String, RewardSection>,
-    /// Grants of the plugin `NAME`, as in a run file.
-    pub plugins: BTreeMap<String, PluginSection>,
-    /// Models that plugins may call, as in a run file.
-    pub models: BTreeMap<String, ModelSection>,
-    /// Resource limits of plugin calls, as in a run file.
-    pub sandbox: SandboxSection,
     /// Settings of VerlTool's door.
     pub verltool: VerlToolSection,
 }
 
 impl Default for ServeFile {
     fn default() -> Self {
+        let (turns, calls, seconds) = UNLIMITED;
+        let limits = LimitsSection { turns, calls, seconds, ..LimitsSection::default() };
         Self {
-            success: SUCCESS.to_owned(),
+            rules: EpisodeRules { limits, ..EpisodeRules::default() },
             listen: ListenSection::default(),
             clients: BTreeMap::new(),
             sessions: SessionLimits::default(),
-            episode: EpisodeLimits::default(),
             environments: BTreeMap::new(),
-            tools: BTreeMap::new(),
-            rewards: BTreeMap::new(),
-            plugins: BTreeMap::new(),
-            models: BTreeMap::new(),
-            sandbox: SandboxSection::default(),
             verltool: VerlToolSection::default(),
         }
     }
@@ -105,14 +92,48 @@ impl ServeFile {
     /// # Errors
     /// If it is malformed or has a value out of range.
     pub fn parse(text: &str, origin: &str) -> RunResult<Self> {
-        let file: Self = toml::from_str(text).map_err(|error| {
-            RunError::user(format!("`{origin}` is malformed: {}", error.to_string().trim_end()))
-                .with_hint("docs/how-to/serve-plugins.md lists the keys")
-        })?;
+        let limits = Table::try_from(&Self::default().rules.limits).internal()?;
+        let defaults = Table::from_iter([("limits".to_owned(), limits.into())]);
+        let (rules, rest) = parse_with_rules(text, origin, &defaults).user_error()?;
+        let file = Self { rules, ..rest };
+        file.check_unused()?;
+        file.rules.check().user_error()?;
         file.listen.check()?;
         file.sessions.check()?;
-        file.episode.check()?;
         Ok(file)
+    }
+
+    /// The rules of the episodes of one environment with these plugins, by their short names.
+    pub(crate) fn rules_of(&self, environment: &str, plugins: &[&str]) -> EpisodeRules {
+        let mut rules = self.rules.clone();
+        if let Some(own) = self.environments.get(environment) {
+            rules.environment = EnvironmentSection {
+                weight: own.weight,
+                gate: own.gate.clone(),
+                options: own.options.clone(),
+                wrap: own.wrap.clone(),
+                ..EnvironmentSection::default()
+            };
+        }
+        rules.retain_plugins(|name| plugins.contains(&name));
+        rules
+    }
+
+    /// Rejects rules that have no effect, because clients play.
+    fn check_unused(&self) -> RunResult<()> {
+        let EpisodeRules { environment, seats, context, failures, .. } = &self.rules;
+        let unused = [
+            ("environment", *environment != EnvironmentSection::default(), "write its keys in [environments.NAME]"),
+            ("seats", !seats.is_empty(), "remove it: clients play all seats"),
+            ("context", *context != ContextStrategy::default(), "remove it: clients keep the context"),
+            ("failures", *failures != FailuresSection::default(), "remove it: clients begin another episode"),
+        ];
+        match unused.into_iter().find(|(_, is_set, _)| *is_set) {
+            Some((section, _, hint)) => {
+                Err(RunError::user(format!("[{section}] has no effect on a server")).with_hint(hint))
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -130,6 +151,8 @@ mod tests {
         let wrong = |text: &str| ServeFile::parse(text, "serve.toml").unwrap_err().to_string();
         assert!(wrong("[sessions]\nidle = 3").contains("unknown field `idle`"), "{}", wrong("[sessions]\nidle = 3"));
         assert!(wrong("[sessions]\nmax = 0").starts_with("sessions.max is 0"));
-        assert!(wrong("[episode]\nmib = 500").starts_with("episode.mib is 500"));
+        assert!(wrong("[limits]\nepisode_mib = 500").starts_with("limits.episode_mib is out of range: 500"));
+        assert!(wrong("[context]\nstrategy = 'window'").starts_with("[context] has no effect on a server\nhint: "));
+        assert!(wrong("environment = { weight = 2 }").contains("write its keys in [environments.NAME]"));
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use gymkhana_driver::{Episode, EpisodeSeeds, NoHooks, StartFailure};
 use gymkhana_record::TaskRef;
+use gymkhana_rules::Limits;
 use gymkhana_store::encode_episodes;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Semaphore, watch};
@@ -17,7 +18,7 @@ use super::messages::{
     ProgramCall,
 };
 use crate::catalog::{Catalog, ServedEnvironment};
-use crate::config::{EpisodeLimits, ServeFile};
+use crate::config::ServeFile;
 use crate::error::{ErrorKind, ServeError};
 
 /// Plugin calls for each core that run at the same time.
@@ -26,7 +27,7 @@ const RUNNING_PER_CORE: usize = 2;
 /// Episodes of a front at this worker. Each request of a place is performed once, however often it comes.
 pub struct EpisodeHost {
     catalog: Catalog,
-    limits: EpisodeLimits,
+    limits: Limits,
     /// Threads of plugin calls.
     guests: Handle,
     /// Permits of plugin calls that run at the same time.
@@ -70,7 +71,7 @@ impl EpisodeHost {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let running = config.sessions.running.unwrap_or(RUNNING_PER_CORE * cores);
         let places = config.sessions.live.unwrap_or_else(|| instances::default_live(&catalog, running));
-        let (limits, running) = (config.episode.clone(), Semaphore::new(running));
+        let (limits, running) = ((&config.rules.limits).into(), Semaphore::new(running));
         Self { catalog, limits, guests, running, places, held: std::sync::Mutex::default() }
     }
 
@@ -224,7 +225,7 @@ impl EpisodeHost {
             Ok(served) => served,
             Err(error) => return EpisodeOutcome::Failed(error).into(),
         };
-        match served.described().open(task, EpisodeSeeds::of(origin.seed), self.limits.bytes()).await {
+        match served.described().open(task, EpisodeSeeds::of(origin.seed), self.limits.episode_bytes).await {
             Ok(episode) => with_state(EpisodeOutcome::Started, held.insert(HostedEpisode { episode, served })).await,
             Err(StartFailure { failure, exchanges, logs }) => {
                 EpisodeOutcome::NotStarted { failure, exchanges, logs }.into()

@@ -53,7 +53,7 @@ pub(crate) async fn finish(
 ) -> Box<EpisodeRecord> {
     let FinishOrder { record, task, seed, ending, scored, age_ms: _ } = order;
     let record = EpisodeRecord {
-        turn_limit: served.run_file().limits.turns,
+        turn_limit: served.rules().limits.turns,
         unsandboxed: without_sandbox(served),
         ..EpisodeRecord::new(record, task, seed, ending)
     };

@@ -6,12 +6,12 @@ use std::time::Instant;
 use gymkhana_chat::ThoughtMarks;
 use gymkhana_driver::{EpisodeData, Extent, Reply, StartFailure};
 use gymkhana_record::{Boundary, Call, CallSite, Ending, EpisodeId, EpisodeRecord, Failure, Seed, TaskRef, Turn};
+use gymkhana_rules::Limits;
 
 use super::location::EpisodeLocation;
 use super::place::Place;
 use super::types::{Action, CallAnswer, ResetResult, Step};
 use crate::catalog::ServedEnvironment;
-use crate::config::EpisodeLimits;
 use crate::error::{ErrorKind, Owner, ServeError};
 use crate::remote::{AskError, FinishOrder, PlaceLost, StartError};
 
@@ -55,7 +55,7 @@ impl LiveEpisode {
     /// Starts an episode at its place.
     pub(super) async fn start(
         served: &ServedEnvironment,
-        limits: &EpisodeLimits,
+        limits: &Limits,
         place: &Place,
         (record, task, seed): (EpisodeId, TaskRef, Seed),
     ) -> Result<(Self, ResetResult), NotStarted> {
@@ -82,7 +82,7 @@ impl LiveEpisode {
     ///
     /// # Errors
     /// If another seat or another turn is meant, or the worker is lost; the episode is then as before.
-    pub(super) async fn act(&mut self, limits: &EpisodeLimits, action: Action) -> Result<Step, AskError> {
+    pub(super) async fn act(&mut self, limits: &Limits, action: Action) -> Result<Step, AskError> {
         let Action { seat, reply, turn } = action;
         let reply = without_thoughts(reply);
         if let Some(again) = self.facts.repeated(&reply, turn)? {
@@ -134,12 +134,12 @@ impl LiveEpisode {
     }
 
     /// The first limit that leaves no room for another turn.
-    fn reached(&self, limits: &EpisodeLimits) -> Option<Ending> {
+    fn reached(&self, limits: &Limits) -> Option<Ending> {
         if self.facts.turns >= u64::from(limits.turns) {
             Some(Ending::TurnLimit)
         } else if self.data().calls >= limits.calls {
             Some(Ending::CallLimit)
-        } else if self.facts.begun.elapsed() >= limits.time() {
+        } else if self.facts.begun.elapsed() >= limits.time {
             Some(Ending::TimeLimit)
         } else {
             None

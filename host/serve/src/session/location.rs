@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use gymkhana_driver::{Episode, EpisodeData, EpisodeSeeds, NoHooks, Reply};
 use gymkhana_record::{Ending, EpisodeRecord, NamedValue, Seed, TaskRef};
+use gymkhana_rules::Limits;
 use gymkhana_sandbox::Image;
 
 use super::place::Place;
 use crate::catalog::ServedEnvironment;
-use crate::config::EpisodeLimits;
 use crate::error::ServeError;
 use crate::remote::{self, AskError, EpisodeOrigin, FinishOrder, RemoteEpisode, StartError};
 
@@ -34,13 +34,13 @@ impl EpisodeLocation {
     pub(super) async fn start(
         place: &Place,
         served: &ServedEnvironment,
-        limits: &EpisodeLimits,
+        limits: &Limits,
         task: TaskRef,
         seed: Seed,
     ) -> Result<Self, StartError> {
         match place {
             Place::Here { .. } => {
-                let started = served.described().open(task, EpisodeSeeds::of(seed), limits.bytes()).await;
+                let started = served.described().open(task, EpisodeSeeds::of(seed), limits.episode_bytes).await;
                 started.map(|episode| Self::Local(Box::new(episode))).map_err(StartError::Environment)
             }
             Place::Away(worker) => {

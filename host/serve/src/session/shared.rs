@@ -12,11 +12,12 @@ use super::entry::Entry;
 use super::id::SessionId;
 use super::places::Places;
 use crate::catalog::Catalog;
-use crate::config::{EpisodeLimits, SessionLimits};
+use crate::config::SessionLimits;
 use crate::error::{ErrorKind, ServeError};
 use crate::metrics::SessionMetrics;
 use crate::records::Records;
 use gymkhana_http::{Client, KeptBytes};
+use gymkhana_rules::Limits;
 
 /// What all sessions share.
 pub(super) struct Shared {
@@ -24,7 +25,7 @@ pub(super) struct Shared {
     pub(super) limits: SessionLimits,
     /// Open sessions of one client.
     pub(super) per_client: usize,
-    pub(super) episode: EpisodeLimits,
+    pub(super) episode: Limits,
     /// Threads of plugin calls.
     pub(super) guests: Handle,
     /// Permits of plugin calls that run at the same time.

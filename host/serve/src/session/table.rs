@@ -81,7 +81,7 @@ impl SessionTable {
             running: Arc::new(Semaphore::new(running)),
             limits: config.sessions.clone(),
             per_client: config.sessions.of_client(config.clients.len()),
-            episode: config.episode.clone(),
+            episode: (&config.rules.limits).into(),
             catalog,
             guests,
             records,

@@ -28,7 +28,7 @@ fn records(folder: &TempDir, name: &str) -> (RunReader, Vec<EpisodeRecord>) {
 /// Replays and rescores each record, as the commands do.
 async fn assert_replays(run: &RunReader, records: &[EpisodeRecord]) {
     let mut file = RunFile::parse(&run.run_text().unwrap(), "run.toml", &[]).unwrap();
-    file.sandbox.instances = Some(32);
+    file.rules.sandbox.instances = Some(32);
     let reporter: Arc<dyn Reporter> = Arc::new(Silent);
     let files = recorded_files(run).unwrap();
     let recorded = recorded_environments(run, &file, &files, OutboundMode::Recorded, &reporter).await;
@@ -95,7 +95,7 @@ async fn an_environment_is_served_inside_of_its_wrappers() {
 async fn other_plugins_and_settings_have_folders_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let (alone, with_tool) = (&["word-problems"][..], &["word-problems", "calculator"][..]);
-    let limited = "[episode]\nturns = 3\n";
+    let limited = "[limits]\nturns = 3\n";
     for (plugins, config) in [(alone, ""), (alone, limited), (with_tool, ""), (alone, ""), (alone, limited)] {
         let served = serve_in(Some(&folder), plugins, config).await;
         let what = OpenSession::Environment { name: None, options: vec![] };

@@ -36,9 +36,9 @@ pub(crate) async fn open(
     let mut file = RunFile::parse(&run.run_text()?, "the run's run.toml", &[]).user_error()?;
     refuse_programs(&file, allow_programs)?;
     let files = plugins::recorded_files(&run)?;
-    let assets = AssetFiles::recorded(&file, &run)?;
-    let sandbox = plugins::sandbox(&file, reporter)?;
-    let loaded = plugins::load(&file, &sandbox, &files, &assets, OutboundMode::Live)?;
+    let assets = AssetFiles::recorded(&file.rules, &run)?;
+    let sandbox = plugins::sandbox(&file.rules.sandbox, reporter)?;
+    let loaded = plugins::load(&file.rules, &file.wrappers(), &sandbox, &files, &assets, OutboundMode::Live)?;
     let bound = environments::bind(&file, loaded).await?;
     let contexts = description.seats.iter().filter_map(|seat| match seat {
         SeatKind::Model { context, .. } => Some(*context),
@@ -49,7 +49,7 @@ pub(crate) async fn open(
     }
     let bound = environments::with_file(bound, &file);
     let chat = read_chat_files(folder)?;
-    let environments = Environments::open(bound, || ChatFormat::new(&chat).user_error(), description.places)?;
+    let environments = Environments::open(&file, bound, || ChatFormat::new(&chat).user_error(), description.places)?;
     let most_episodes = sandbox.counters().places as usize / environments.places();
     Ok(Opened { environments, most_episodes })
 }
@@ -89,7 +89,7 @@ pub(crate) fn refuse_programs(file: &RunFile, allow_programs: bool) -> RunResult
 /// The first program that the run starts where its episodes are played.
 fn program(file: &RunFile) -> Option<String> {
     let agent = file.agent.as_ref().map(|agent| format!("agent.command is {:?}", agent.command));
-    let mut servers = file.tools.iter().filter_map(|(name, tool)| {
+    let mut servers = file.rules.tools.iter().filter_map(|(name, tool)| {
         let command = &tool.mcp.as_ref()?.command;
         (!command.is_empty()).then(|| format!("tools.{name}.mcp.command is {command:?}"))
     });

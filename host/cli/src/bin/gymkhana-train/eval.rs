@@ -20,8 +20,6 @@ use gymkhana_cli::printer::Printer;
 use gymkhana_cli::registry;
 use gymkhana_cli::units::counted;
 
-/// A run file with one stage, for a command line without one. The stage is not run.
-const NO_RUN_FILE: &str = "[[stages]]\nkind = \"rl\"\n";
 /// Schema number of the JSON output.
 const SCHEMA: u32 = 1;
 
@@ -74,10 +72,10 @@ fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
             [] => plugins::recorded_files(&run)?,
             given => {
                 let (plugins, lock) = registry::gather(given, args.fetch, None, printer)?;
-                with_servers(&file, plugins, lock, printer.reporter().as_ref())?.0
+                with_servers(&file.rules, plugins, lock, printer.reporter().as_ref())?.0
             }
         };
-        let assets = AssetFiles::recorded(&file, &run)?;
+        let assets = AssetFiles::recorded(&file.rules, &run)?;
         return Ok(Setup { file, plugins, assets });
     }
     if let Some(path) = args.run.as_deref().filter(|path| !path.exists()) {
@@ -89,22 +87,15 @@ fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
     if args.plugins.is_empty() {
         return Err(CliError::user("no plugins are given\nhint: give their files as --plugins, or a run's folder"));
     }
-    let mut file = match &args.run {
-        Some(path) => RunFile::read(path, &args.set).user_error()?,
-        None if args.set.iter().any(|set| set.trim_start().starts_with("success=")) => {
-            RunFile::parse(NO_RUN_FILE, "the command line", &args.set).user_error()?
-        }
-        None => {
-            return Err(CliError::user(
-                "no success criterion is given\nhint: give a run file, or --set success=REWARD.COMPONENT or --set \
-                 success=environment.FACT",
-            ));
-        }
+    let file = match &args.run {
+        Some(path) => RunFile::read(path, &args.set),
+        None => RunFile::parse("", "the command line", &args.set),
     };
+    let mut file = file.user_error()?;
     let (plugins, lock) = registry::gather(&args.plugins, args.fetch, None, printer)?;
-    let (plugins, _) = with_servers(&file, plugins, lock, printer.reporter().as_ref())?;
+    let (plugins, _) = with_servers(&file.rules, plugins, lock, printer.reporter().as_ref())?;
     let beside = args.run.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-    let assets = AssetFiles::pin(&mut file, beside, None)?;
+    let assets = AssetFiles::pin(&mut file.rules, beside, None)?;
     Ok(Setup { file, plugins, assets })
 }
 

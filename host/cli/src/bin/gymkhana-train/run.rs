@@ -89,7 +89,7 @@ fn start(args: &RunArgs, stop: StopRequest, printer: &Printer) -> CliResult<RunR
     let out = args.out.clone().or_else(|| args.dry_run.then(nowhere)).ok_or_else(missing)?;
     let file = RunFile::read(run_file, &args.set).user_error()?;
     let (plugins, lock) = registry::gather(&args.plugins, args.fetch, None, printer)?;
-    let (plugins, lock) = with_servers(&file, plugins, lock, printer.reporter().as_ref())?;
+    let (plugins, lock) = with_servers(&file.rules, plugins, lock, printer.reporter().as_ref())?;
     Ok(RunRequest {
         file,
         base: folder_of(run_file),
@@ -119,7 +119,7 @@ fn resume(args: &RunArgs, folder: &Path, stop: StopRequest, printer: &Printer) -
         [] => recorded(&run)?,
         given => registry::gather(given, args.fetch, Some(folder), printer)?,
     };
-    let (plugins, lock) = with_servers(&file, plugins, lock, printer.reporter().as_ref())?;
+    let (plugins, lock) = with_servers(&file.rules, plugins, lock, printer.reporter().as_ref())?;
     Ok(RunRequest {
         file,
         base,

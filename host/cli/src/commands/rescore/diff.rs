@@ -14,7 +14,7 @@ use crate::error::{Classify, CliError, CliResult};
 use crate::escape::escape_terminal;
 use crate::printer::Printer;
 use crate::registry;
-use gymkhana_config::{EnvironmentView, RunFile};
+use gymkhana_config::{EnvironmentSettings, RunFile};
 use gymkhana_orchestration::plugins::{self, PluginFile};
 
 /// Score of one version for one seat of an episode, or its failure.
@@ -109,9 +109,10 @@ async fn score_with(
     let sets: Vec<String> = options.iter().map(|option| format!("rewards.{name}.options.{option}")).collect();
     let mut file = RunFile::parse(&run.run_text()?, "run.toml", &sets).user_error()?;
     let mut files = others(run, &mut file, &name)?;
-    let has_reward = |view: &EnvironmentView| !view.names_rewards || view.file.rewards.contains_key(&name);
-    let views = file.environment_views().into_iter().filter(has_reward);
-    let scored: BTreeSet<Option<String>> = views.map(|view| view.name).collect();
+    let has_reward =
+        |settings: &EnvironmentSettings| !settings.names_rewards || settings.rules.rewards.contains_key(&name);
+    let scored = file.environment_settings().into_iter().filter(has_reward);
+    let scored: BTreeSet<Option<String>> = scored.map(|settings| settings.name).collect();
     files.append(&mut given);
     let mut outcomes = vec![];
     score_run(
@@ -139,16 +140,16 @@ fn others(run: &RunReader, file: &mut RunFile, name: &str) -> CliResult<Vec<Plug
         .filter(|entry| entry.kinds.iter().all(|kind| *kind == Kind::Reward))
         .map(|entry| entry.name.name())
         .collect();
-    for rewards in
-        std::iter::once(&mut file.rewards).chain(file.environments.iter_mut().filter_map(|own| own.rewards.as_mut()))
+    for rewards in std::iter::once(&mut file.rules.rewards)
+        .chain(file.environments.iter_mut().filter_map(|own| own.rewards.as_mut()))
     {
         rewards.retain(|reward, _| reward == name);
         rewards.values_mut().for_each(|section| section.gate = None);
     }
-    file.plugins.retain(|plugin, _| plugin == name || !rewards.contains(plugin.as_str()));
+    file.rules.plugins.retain(|plugin, _| plugin == name || !rewards.contains(plugin.as_str()));
     // Unused, but the run file needs a valid rule.
-    file.success = "environment.success".to_owned();
-    file.environment.gate = None;
+    file.rules.success = "environment.success".to_owned();
+    file.rules.environment.gate = None;
     for own in &mut file.environments {
         (own.gate, own.success) = (None, None);
     }

@@ -69,7 +69,8 @@ impl GatewayEpisodes {
             seeds: Seed(file.seed).child("episode"),
             splits: environment.plugin.splits(&environment.options).await.user_error()?,
             tasks: Arc::new(Mutex::new(Tasks {
-                order: TaskOrder::of_sampler(&file.sampler, set, &file.environment.train, Seed(file.seed)).await?,
+                order: TaskOrder::of_sampler(&file.sampler, set, &file.rules.environment.train, Seed(file.seed))
+                    .await?,
                 next: records.first().into(),
                 returned: vec![],
             })),

@@ -49,7 +49,7 @@ pub fn gateway(args: &GatewayArgs, printer: &Printer) -> CliResult<()> {
     check_address(args, &section)?;
     let (files, lock) = gather(args, printer)?;
     let folder = args.run_file.parent().unwrap_or(Path::new("."));
-    let assets = AssetFiles::pin(&mut file, folder, None)?;
+    let assets = AssetFiles::pin(&mut file.rules, folder, None)?;
     let contents = Contents { files: &files, lock: &lock, assets: &assets };
     if args.front.workers.is_some() {
         published::check(&file, &contents)?;
@@ -80,9 +80,9 @@ async fn serve(
             let message = format!("a harness plays one seat, and the environment has {}", rollout.plugins().seats());
             return Err(CliError::user(message).with_hint("choose another environment"));
         }
-        let time = Duration::from_secs_f64(file.limits.seconds);
+        let time = Duration::from_secs_f64(file.rules.limits.seconds);
         let public = section.url.as_ref().map(ToString::to_string);
-        let settings = section.settings(&file.limits.stop, time);
+        let settings = section.settings(&file.rules.limits.stop, time);
         let harness = AgentHarness::start_external(settings, args.listen, public, played).user_error()?;
         harness.url().clone_into(&mut url);
         if args.front.workers.is_none() {
@@ -153,8 +153,8 @@ fn gather(args: &GatewayArgs, printer: &Printer) -> CliResult<(Vec<PluginFile>, 
 
 /// Loads the plugins. Without an environment, a session is a conversation with the policy and calls of tools.
 fn load(file: &RunFile, files: &[PluginFile], assets: &AssetFiles, printer: &Printer) -> CliResult<Vec<Plugin>> {
-    let sandbox = plugins::sandbox(file, &printer.reporter())?;
-    let mut loaded = plugins::load(file, &sandbox, files, assets, OutboundMode::Live)?;
+    let sandbox = plugins::sandbox(&file.rules.sandbox, &printer.reporter())?;
+    let mut loaded = plugins::load(&file.rules, &file.wrappers(), &sandbox, files, assets, OutboundMode::Live)?;
     if !loaded.iter().any(|plugin| plugin.manifest().kinds.contains(&Kind::Environment)) {
         loaded.push(tools_only()?);
     }

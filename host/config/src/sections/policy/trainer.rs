@@ -115,7 +115,7 @@ impl TrainerSection {
             return refused(format!("[trainer] excludes {key}: {why}\nhint: remove {key}, or [trainer]"));
         }
         let own_model = |binding| matches!(binding, SeatBinding::Frozen | SeatBinding::Separate);
-        if let Some((name, _)) = file.seats.iter().find(|(_, seat)| own_model(seat.policy)) {
+        if let Some((name, _)) = file.rules.seats.iter().find(|(_, seat)| own_model(seat.policy)) {
             return refused(format!(
                 "seats.{name} has a model of its own, but the server of [trainer] trains one model\nhint: set \
                  seats.{name}.policy to \"shared\" or \"oracle\""

@@ -39,7 +39,7 @@ impl CutWatch {
             "stage `{name}`: {:.0} % of the replies {which} were cut, by limits.reply_tokens = {} or the end of the \
              context\nhint: raise limits.reply_tokens; a cut reply has no end, and a call in it cannot be read",
             100.0 * share,
-            file.limits.reply_tokens
+            file.rules.limits.reply_tokens
         ))
     }
 }
