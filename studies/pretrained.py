@@ -22,7 +22,7 @@ SHUFFLED = ["--set", "stages.rl.shuffle_rewards=true"]
 ARMS: dict[str, tuple[pathlib.Path, list[str], list[str]]] = {
     "calculator": (CALCULATOR, STORIES, []),
     "calculator, rewards shuffled": (CALCULATOR, STORIES, SHUFFLED),
-    "no calculator": (CALCULATOR, ["word-problems", "answer-match"], []),
+    "no calculator": (CALCULATOR, ["word-problems", "answer-match"], ["--set", "plugins.calculator.use=off"]),
     "frozen-lake": (LAKE, ["frozen-lake"], []),
     "frozen-lake, rewards shuffled": (LAKE, ["frozen-lake"], SHUFFLED),
 }

@@ -32,7 +32,7 @@ evaluation = { tasks = 4 }
 max_concurrent_sequences = 16
 tiny = { layers = 1, width = 32, heads = 2, kv_heads = 2, mlp = 96, context = 320 }
 
-[rewards.answer-match]
+[plugins.answer-match]
 options = { per-call-cost = 0.5 }
 
 [[stages]]

@@ -47,7 +47,9 @@ pub use publish::{
     check as check_release, check_namespace, is_confusable, is_confusable_namespace, suite_checks,
 };
 pub use report::{Check, CheckOutcome, REPORT_SCHEMA, Report, SUITE};
-pub use resolve::{ParseRequirementError, Requirement, RequirementName, ResolveError, choose, without_consent};
+pub use resolve::{
+    ParseRequirementError, PluginSource, Requirement, RequirementName, ResolveError, choose, without_consent,
+};
 pub use signing::{
     AcceptedCheckpoint, CHECKPOINT_SCHEMA, CheckpointError, KeyFileError, KeyHolder, MAX_CHECKPOINT_BYTES,
     MAX_RELEASE_BYTES, NamespaceKeys, ParseKeyError, PublicKey, Purpose, RELEASE_SCHEMA, RegistryCheckpoint, Release,

@@ -3,6 +3,7 @@
 //! A plugin is one file without dependencies, so each plugin is resolved independently to the newest matching version.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use semver::{Version, VersionReq};
@@ -26,6 +27,35 @@ pub enum RequirementName {
     Full(PluginName),
     /// Name without a namespace.
     Short(String),
+}
+
+/// Where a plugin comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PluginSource {
+    /// A file.
+    File(PathBuf),
+    /// A name with versions, in a registry.
+    Name(Requirement),
+}
+
+impl PluginSource {
+    /// The source that a text means: a name such as `calculator@^1`, else a file. A file in the working directory cannot
+    /// replace a name: paths end in `.wasm` or start with `.` or `/`.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        text.parse().map_or_else(|_| Self::File(PathBuf::from(text)), Self::Name)
+    }
+}
+
+impl RequirementName {
+    /// Name without its namespace.
+    #[must_use]
+    pub fn short(&self) -> &str {
+        match self {
+            Self::Full(name) => name.name(),
+            Self::Short(name) => name,
+        }
+    }
 }
 
 /// The text is not a plugin requirement.

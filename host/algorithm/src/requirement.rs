@@ -56,8 +56,8 @@ impl Requirement {
             Self::BranchPlan => "plan = { kind = \"branch\", roots = 4, threshold = 0.5 }",
             Self::OversamplePlan => "plan = { kind = \"oversample\", factor = 2, keep = \"clean\" }",
             Self::TurnSchedule => "turns = { from = 4, by = 2, every = 10 }",
-            Self::RewardGate => "[rewards.NAME]\ngate = \"environment.success >= 0.5\"",
-            Self::CallEfficiencyReward => "[rewards.tool-efficiency]",
+            Self::RewardGate => "[plugins.NAME]\ngate = \"environment.success >= 0.5\"",
+            Self::CallEfficiencyReward => "[plugins.tool-efficiency]",
             Self::SummaryContext => "[context]\nstrategy = \"summary\"\ntokens = 2048",
         }
     }

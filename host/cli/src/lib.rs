@@ -19,10 +19,11 @@ mod libtorch;
 mod parse;
 #[cfg(feature = "full")]
 mod plugin;
+pub mod plugins;
 pub mod printer;
 #[cfg(feature = "full")]
 pub mod registry;
-// Files instead of names in registries.
+// Refusal of names in registries.
 #[cfg(not(feature = "full"))]
 #[path = "plugin_files.rs"]
 pub mod registry;

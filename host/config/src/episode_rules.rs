@@ -3,14 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gymkhana_registry::PluginSource;
 use gymkhana_rules::ContextStrategy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
 use crate::sections::{
-    EnvironmentSection, FailuresSection, LimitsSection, ModelSection, PluginSection, RewardSection, SandboxSection,
-    SeatSection, ToolSection,
+    EnvironmentSection, FailuresSection, LimitsSection, ModelSection, PluginEntry, PluginSection, SandboxSection,
+    SeatSection, plugin_sections,
 };
 
 /// Default success criterion: the environment's fact `success`.
@@ -26,12 +27,10 @@ pub struct EpisodeRules {
     pub success: String,
     /// Environment: its splits, its options and the weight of its rewards.
     pub environment: EnvironmentSection,
-    /// Options of tools, by plugin name, and servers that are tools.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub tools: BTreeMap<String, ToolSection>,
-    /// Options and weights of rewards, by plugin name.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub rewards: BTreeMap<String, RewardSection>,
+    /// Plugins by name: where they come from, their options, their weights and what they are granted.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "plugin_sections")]
+    #[schemars(!skip_serializing_if, with = "BTreeMap<String, PluginEntry>")]
+    pub plugins: BTreeMap<String, PluginSection>,
     /// Policies of the environment's seats, by seat name. A seat without a section is `shared`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub seats: BTreeMap<String, SeatSection>,
@@ -43,9 +42,6 @@ pub struct EpisodeRules {
     pub failures: FailuresSection,
     /// Resource limits of plugin calls.
     pub sandbox: SandboxSection,
-    /// Sharing and grants of plugins, by plugin name.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub plugins: BTreeMap<String, PluginSection>,
     /// Models that plugins may call, by the name used in `plugins.NAME.model`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, ModelSection>,
@@ -56,14 +52,12 @@ impl Default for EpisodeRules {
         Self {
             success: SUCCESS.to_owned(),
             environment: EnvironmentSection::default(),
-            tools: BTreeMap::new(),
-            rewards: BTreeMap::new(),
+            plugins: BTreeMap::new(),
             seats: BTreeMap::new(),
             limits: LimitsSection::default(),
             context: ContextStrategy::default(),
             failures: FailuresSection::default(),
             sandbox: SandboxSection::default(),
-            plugins: BTreeMap::new(),
             models: BTreeMap::new(),
         }
     }
@@ -76,8 +70,6 @@ impl EpisodeRules {
     /// The first invalid key.
     pub fn check(&self) -> Result<(), RunFileError> {
         self.environment.check()?;
-        self.tools.iter().try_for_each(|(name, tool)| tool.check(name))?;
-        self.rewards.iter().try_for_each(|(name, reward)| reward.check(name))?;
         self.limits.check()?;
         self.check_context("")?;
         self.failures.check()?;
@@ -86,10 +78,27 @@ impl EpisodeRules {
         self.models.iter().try_for_each(|(name, model)| model.check(name, &self.plugins))
     }
 
+    /// Where plugins come from, by name, as far as the sections say so.
+    ///
+    /// # Errors
+    /// Never for rules that passed their checks.
+    pub fn sources(&self) -> Result<Vec<(&str, PluginSource)>, RunFileError> {
+        let named = self.plugins.iter().filter_map(|(name, section)| {
+            section.source_of(name).transpose().map(|source| source.map(|source| (name.as_str(), source)))
+        });
+        named.collect()
+    }
+
+    /// Removes the sources of all plugins, and sections that say nothing else or leave a plugin out: a lock names what was
+    /// used.
+    pub fn forget_sources(&mut self) {
+        self.plugins.retain(|_, section| !section.is_off());
+        self.plugins.values_mut().for_each(|section| section.source = None);
+        self.plugins.retain(|_, section| *section != PluginSection::default());
+    }
+
     /// Removes the sections of other plugins than those of these short names, and models that no section refers to then.
     pub fn retain_plugins(&mut self, is_kept: impl Fn(&str) -> bool) {
-        self.tools.retain(|name, _| is_kept(name));
-        self.rewards.retain(|name, _| is_kept(name));
         self.plugins.retain(|name, _| is_kept(name));
         let used: Vec<&String> = self.plugins.values().filter_map(|plugin| plugin.model.as_ref()).collect();
         self.models.retain(|name, _| used.contains(&name));

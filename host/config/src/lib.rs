@@ -28,12 +28,12 @@ pub use run_file::{EnvironmentSettings, RunFile};
 pub use schema::json_schema;
 pub use sections::{
     AdaptiveTasks, AgentSandbox, AgentSection, BestOfNStage, Checkpoint, CheckpointsSection, DifficultyTasks,
-    DynamicSampling, EnvironmentEntry, EnvironmentSection, EnvironmentTool, EvaluatedFigure, EvaluatedWeights,
+    DynamicSampling, EnvironmentEntry, EnvironmentPlugin, EnvironmentSection, EvaluatedFigure, EvaluatedWeights,
     EvaluationMetric, EvaluationSection, FailuresSection, GatewayClient, GatewaySampling, GatewaySection, HttpSection,
     HubModel, LimitsSection, LossReduction, McpSection, MixedOutcomeTasks, ModelSection, Options, PluginSection,
-    PolicySection, PrioritizedTasks, Priority, RecordedPreferences, RewardSection, RlStage, SamplerPhase,
-    SamplerSection, SandboxSection, SeatBinding, SeatSection, SecretSection, ServerSection, SftStage, SourceKind,
-    SourceSection, Stage, StageSeat, StagedTasks, ThoughtsChoice, ThoughtsMarks, ThoughtsWord, ToolFormatChoice,
-    ToolSection, ToolsInPrompt, TrainerKind, TrainerSection, TurnSchedule, WeightedTasks, WhenFailing, WrapperEntry,
+    PolicySection, PrioritizedTasks, Priority, RecordedPreferences, RlStage, SamplerPhase, SamplerSection,
+    SandboxSection, SeatBinding, SeatSection, SecretSection, ServerSection, SftStage, SourceKind, SourceSection, Stage,
+    StageSeat, StagedTasks, ThoughtsChoice, ThoughtsMarks, ThoughtsWord, ToolFormatChoice, ToolsInPrompt, TrainerKind,
+    TrainerSection, TurnSchedule, WeightedTasks, WhenFailing, WrapperEntry,
 };
 pub use top_level::{parse_with_rules, table_with_rules};

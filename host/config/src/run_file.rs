@@ -18,7 +18,7 @@ use crate::range::{check_range, is_default};
 use crate::refusal::Refusal;
 use crate::sections::{
     AgentSection, CheckpointsSection, EnvironmentEntry, EvaluationSection, GatewaySection, PolicySection, RlStage,
-    SamplerSection, SeatBinding, Stage, TrainerSection, write_out_sources,
+    SamplerSection, SeatBinding, Stage, TrainerSection, plugins_as_tables, write_out_sources,
 };
 use crate::{defaults, hint, overlay, top_level};
 use environments::only_one_form;
@@ -121,7 +121,8 @@ impl RunFile {
             origin: origin.to_owned(),
             message: hint::explain(&error.to_string()),
         };
-        let table: toml::Table = toml::from_str(text).map_err(|error| malformed(&error))?;
+        let mut table: toml::Table = toml::from_str(text).map_err(|error| malformed(&error))?;
+        plugins_as_tables(&mut table);
         let overlaid = |sets: &[String]| {
             let mut table = table.clone();
             sets.iter().try_for_each(|set| overlay::apply(&mut table, set)).map(|()| table)

@@ -15,7 +15,7 @@ fn message(text: &str, sets: &[&str]) -> String {
 fn a_resolved_file_means_the_same() {
     let preset = |name: &str| format!("{SMALLEST}algorithm = \"{name}\"\ngroup_size = 4\n");
     let mut texts = vec![
-        format!("{SMALLEST}settings = {{ entropy_bonus = 0.01 }}\n[rewards.answer-match.options]\nmode = \"text\"\n"),
+        format!("{SMALLEST}settings = {{ entropy_bonus = 0.01 }}\n[plugins.answer-match.options]\nmode = \"text\"\n"),
         // The preset has a penalty, which the stage removes.
         format!("{}settings = {{ kl = \"off\" }}\n", preset("grpo")),
         format!("{}[policy]\ncheckpoint = \"model\"\n", preset("dapo")),
@@ -111,8 +111,8 @@ fn values_out_of_range_name_their_key() {
         ("sandbox.shared_episodes=100001", "sandbox.shared_episodes"),
         ("environment.weight=inf", "environment.weight"),
         ("environment.weight=-1000001", "environment.weight"),
-        ("rewards.style.weight=1e308", "rewards.style.weight"),
-        ("rewards.style.weight=nan", "rewards.style.weight"),
+        ("plugins.style.weight=1e308", "plugins.style.weight"),
+        ("plugins.style.weight=nan", "plugins.style.weight"),
     ] {
         let message = message(SMALLEST, &[set]);
         assert!(message.contains(key), "{set}: {message}");
@@ -142,9 +142,9 @@ fn a_cosine_that_ends_before_the_stage_is_rejected() {
 
 #[test]
 fn weights_may_be_negative_and_zero() {
-    let sets = ["environment.weight=0", "rewards.style.weight=-2.5"].map(str::to_owned);
+    let sets = ["environment.weight=0", "plugins.style.weight=-2.5"].map(str::to_owned);
     let file = RunFile::parse(SMALLEST, "run.toml", &sets).expect("a sound file");
-    assert_eq!((file.rules.environment.weight, file.rules.rewards["style"].weight), (0.0, -2.5));
+    assert_eq!((file.rules.environment.weight, file.rules.plugins["style"].weight), (0.0, -2.5));
 }
 
 #[test]
@@ -253,14 +253,17 @@ fn a_value_of_another_type_names_its_key() {
              leave it out, remove it from the run file",
         ),
         ("limits.stop=end", "`limits.stop` is \"end\"; it must be a list\nhint: write `stop = [\"end\"]`"),
-        ("success=5", "`success` is 5; it must be text\nhint: write a text, such as `success = \"environment.success\"`"),
+        (
+            "success=5",
+            "`success` is 5; it must be text\nhint: write a text, such as `success = \"environment.success\"`",
+        ),
         (
             "context={ strategy = \"window\", most = 2.5 }",
             "`context.most` is 2.5; it must be a whole number\nhint: its range is at least 1",
         ),
         (
-            "rewards.style.schedule={ shape = \"linear\", to = 0, over = \"9\" }",
-            "`rewards.style.schedule.over` is text; it must be a whole number\nhint: write `over = 9`",
+            "plugins.style.schedule={ shape = \"linear\", to = 0, over = \"9\" }",
+            "`plugins.style.schedule.over` is text; it must be a whole number\nhint: write `over = 9`",
         ),
     ] {
         assert_eq!(message(SMALLEST, &[set]), format!("--set {set}: {expected}"));
@@ -384,18 +387,18 @@ fn parameter_groups_and_demonstrations_reach_the_trainer() {
 
 #[test]
 fn a_server_needs_one_way_to_reach_it() {
-    let wrong = |keys: &str| message(&format!("{SMALLEST}[tools.clock.mcp]\n{keys}\n"), &[]);
-    assert!(wrong("seconds = 5.0").starts_with("tools.clock.mcp needs either `command` or `url`\nhint: "));
+    let wrong = |keys: &str| message(&format!("{SMALLEST}[plugins.clock.mcp]\n{keys}\n"), &[]);
+    assert!(wrong("seconds = 5.0").starts_with("plugins.clock.mcp needs either `command` or `url`\nhint: "));
     assert!(wrong("command = [\"a\"]\nurl = \"http://a/\"").contains("needs either `command` or `url`"));
-    assert!(wrong("url = \"ftp://a/\"").starts_with("tools.clock.mcp.url is `ftp://a/`\nhint: "));
+    assert!(wrong("url = \"ftp://a/\"").starts_with("plugins.clock.mcp.url is `ftp://a/`\nhint: "));
     assert!(wrong("command = [\"a\"]\nseconds = 0.0").contains("0.001 to 3600 seconds"));
     assert!(wrong("command = [\"a\"]\nmax_kib = 0").contains("a number from 1 to 65536"));
     assert!(wrong("command = [\"a\"]\nprivate = true").contains("`private` and `secret` belong to a `url`"));
     assert!(wrong("url = \"https://a/\"\nnetwork = true").contains("belong to a `command`"));
     assert!(wrong("command = [\"a\"]\nfolder = \"data\"").contains("use an absolute path"));
-    let options = format!("{SMALLEST}[tools.clock]\noptions = {{ a = 1 }}\nmcp = {{ command = [\"a\"] }}\n");
-    assert!(message(&options, &[]).starts_with("tools.clock.options is set, but an MCP server has no options"));
-    let text = format!("{SMALLEST}[tools.clock]\nmcp = {{ command = [\"a\", \"b\"], env = {{ C = \"d\" }} }}\n");
+    let options = format!("{SMALLEST}[plugins.clock]\noptions = {{ a = 1 }}\nmcp = {{ command = [\"a\"] }}\n");
+    assert!(message(&options, &[]).starts_with("plugins.clock.options is set, but an MCP server has no options"));
+    let text = format!("{SMALLEST}[plugins.clock]\nmcp = {{ command = [\"a\", \"b\"], env = {{ C = \"d\" }} }}\n");
     let file = RunFile::parse(&text, "run.toml", &[]).expect("a sound file");
     let again = RunFile::parse(&file.resolved().expect("TOML"), "again", &[]).expect("a sound file");
     assert_eq!(file, again);

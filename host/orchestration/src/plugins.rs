@@ -19,7 +19,7 @@ use crate::grants::{self, AssetFiles, OutboundMode};
 use crate::mcp;
 use crate::options::named_values;
 use crate::report::Reporter;
-use gymkhana_config::{EpisodeRules, RunFile, SandboxSection, WrapperEntry};
+use gymkhana_config::{EpisodeRules, PluginSection, RunFile, SandboxSection, WrapperEntry};
 use gymkhana_nearest::{did_you_mean, nearest};
 
 /// A plugin file: its origin and its bytes.
@@ -180,8 +180,9 @@ pub fn load(
         let sandbox = with_memory(rules, sandbox, name);
         plugins.push(Plugin::from_bytes(&sandbox, origin, bytes, &grants).user_error()?);
     }
-    sections_have_plugins("plugins", rules.plugins.keys(), &plugins)?;
+    sections_have_plugins(rules, &plugins)?;
     for plugin in &mut plugins {
+        section_fits(rules, plugin)?;
         *plugin = with_sharing(rules, grants::grant(rules, assets, mode, plugin)?)?;
     }
     Ok(plugins)
@@ -244,15 +245,13 @@ pub(crate) async fn bind_set(
     rewards: Vec<Plugin>,
 ) -> RunResult<PluginSet> {
     servers_are_loaded(rules, &tools)?;
-    sections_have_plugins("tools", rules.tools.keys(), &tools)?;
-    sections_have_plugins("rewards", rules.rewards.keys(), &rewards)?;
     let environment = wrap(bind(environment, &rules.environment.options)?, &rules.environment.wrap, wrappers)?;
     let tools = tools.into_iter().map(|plugin| {
-        let options = rules.tools.get(plugin.name()).map(|section| section.options.clone()).unwrap_or_default();
-        bind(plugin, &options)
+        let section = section_of(rules, plugin.name());
+        bind(plugin, &section.options)
     });
     let rewards = rewards.into_iter().map(|plugin| {
-        let section = rules.rewards.get(plugin.name()).cloned().unwrap_or_default();
+        let section = section_of(rules, plugin.name());
         let term = crate::rewards::term(plugin.name(), section.weight, section.schedule, section.gate.as_deref())?;
         Ok(BoundReward { bound: bind(plugin, &section.options)?, term })
     });
@@ -263,11 +262,11 @@ pub(crate) async fn bind_set(
 
 /// The set in which rewards give all seats the score of the seat that the run file names.
 fn with_rewards_of_seats(set: PluginSet, rules: &EpisodeRules) -> RunResult<PluginSet> {
-    rules.rewards.iter().try_fold(set, |set, (reward, section)| {
+    rules.plugins.iter().try_fold(set, |set, (reward, section)| {
         let Some(name) = &section.seat else { return Ok(set) };
         let Some(seat) = set.seat_names().iter().position(|seat| seat == name) else {
             let near = did_you_mean(name, set.seat_names().iter().map(String::as_str));
-            let message = format!("rewards.{reward}.seat is `{name}`, and the environment has no such seat");
+            let message = format!("plugins.{reward}.seat is `{name}`, and the environment has no such seat");
             let hint = format!("its seats are {}{near}", set.seat_names().join(", "));
             return Err(RunError::user(message).with_hint(hint));
         };
@@ -352,29 +351,58 @@ pub(crate) fn only_environment(mut environments: Vec<Plugin>) -> RunResult<Plugi
 /// Rejects MCP servers where the command has started none.
 fn servers_are_loaded(rules: &EpisodeRules, tools: &[Plugin]) -> RunResult<()> {
     let is_loaded = |name: &String| tools.iter().any(|tool| tool.name() == name);
-    match rules.tools.iter().find(|(name, section)| section.mcp.is_some() && !is_loaded(name)) {
+    match rules.plugins.iter().find(|(name, section)| section.mcp.is_some() && !is_loaded(name)) {
         None => Ok(()),
         Some((name, _)) => {
             let message =
-                format!("[tools.{name}] is an MCP server, and this command starts none: they are tools of runs");
+                format!("[plugins.{name}] is an MCP server, and this command starts none: they are tools of runs");
             Err(RunError::user(message).with_hint("remove the section, and give the agent the server's own address"))
         }
     }
 }
 
-/// Rejects sections without a plugin, because their settings would have no effect.
-fn sections_have_plugins<'a>(
-    section: &str,
-    mut names: impl Iterator<Item = &'a String>,
-    plugins: &[Plugin],
-) -> RunResult<()> {
+/// The section of a plugin, or the default one.
+fn section_of(rules: &EpisodeRules, plugin: &str) -> PluginSection {
+    rules.plugins.get(plugin).cloned().unwrap_or_default()
+}
+
+/// Rejects sections without a plugin, because their settings would have no effect. A server is not loaded by all commands.
+fn sections_have_plugins(rules: &EpisodeRules, plugins: &[Plugin]) -> RunResult<()> {
     let known: Vec<&str> = plugins.iter().map(Plugin::name).collect();
-    let Some(name) = names.find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
+    let mut sections = rules.plugins.iter().filter(|(_, section)| section.mcp.is_none()).map(|(name, _)| name);
+    let Some(name) = sections.find(|name| !known.contains(&name.as_str())) else { return Ok(()) };
     let hint = match &known[..] {
         [] => "remove the section".to_owned(),
         known => format!("use one of `{}`{}", known.join("`, `"), did_you_mean(name, known.iter().copied())),
     };
-    Err(RunError::user(format!("[{section}.{name}] is unused: --plugins gives no such plugin")).with_hint(hint))
+    Err(RunError::user(format!("[plugins.{name}] is unused: no such plugin is given")).with_hint(hint))
+}
+
+/// Rejects keys of a section that have no effect on a plugin of its kinds.
+fn section_fits(rules: &EpisodeRules, plugin: &Plugin) -> RunResult<()> {
+    let name = plugin.name();
+    let Some(section) = rules.plugins.get(name) else { return Ok(()) };
+    let is = |kind| plugin.manifest().kinds.contains(&kind);
+    let of_reward = [
+        ("weight", section.weight != 1.0),
+        ("schedule", section.schedule.is_some()),
+        ("gate", section.gate.is_some()),
+        ("seat", section.seat.is_some()),
+    ];
+    if let Some((key, _)) = of_reward.into_iter().find(|(_, is_set)| *is_set && !is(Kind::Reward)) {
+        let message = format!("plugins.{name}.{key} is set, but plugin `{name}` is not a reward");
+        return Err(RunError::user(message).with_hint("remove it; `[environment]` has the weight of its own rewards"));
+    }
+    if !section.options.is_empty() && !is(Kind::Tool) && !is(Kind::Reward) {
+        let (kind, place) = if plugin.is_wrapper() {
+            ("a wrapper", "its entry of `wrap`")
+        } else {
+            ("an environment", "[environment]")
+        };
+        let message = format!("plugins.{name}.options is set, but plugin `{name}` is {kind}");
+        return Err(RunError::user(message).with_hint(format!("write its options in {place}")));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

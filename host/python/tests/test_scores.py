@@ -89,7 +89,7 @@ def test_a_rollouts_scores_are_those_of_its_completions(load, serve):
 def test_the_programs_scores_are_those_of_its_completions(load, tmp_path):
     settings = [
         "success='answer-match.correct'",
-        "rewards.answer-match.options.per-call-cost=0.25",
+        "plugins.answer-match.options.per-call-cost=0.25",
         "environment.options.oracle-calls=50",
         "stages.0.batch=8",
     ]

@@ -106,7 +106,7 @@ impl PluginSet {
         for bound in tools {
             let info = bound.plugin.tool_info().await.map_err(ask(&bound.plugin))?;
             check_options(&bound, &info.options)?;
-            let section = format!("tools.{}.options", bound.plugin.name());
+            let section = format!("plugins.{}.options", bound.plugin.name());
             let described = Tool::describe(bound.clone()).await;
             set.add(described.map_err(|source| refused(&bound, &section, &info.options, source))?)?;
         }
@@ -332,7 +332,7 @@ async fn check_reward_options(bound: &BoundPlugin, declared: &[OptionInfo]) -> R
     }
     match refusal(&bound.options).await {
         Some(error) if refusal(&[]).await.is_none() => {
-            Err(refused(bound, &format!("rewards.{}.options", bound.plugin.name()), declared, error))
+            Err(refused(bound, &format!("plugins.{}.options", bound.plugin.name()), declared, error))
         }
         _ => Ok(()),
     }

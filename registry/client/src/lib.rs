@@ -16,6 +16,7 @@ mod mirror;
 mod nearest;
 mod oci;
 mod ownership;
+mod project;
 mod publish;
 mod remote;
 mod search;
@@ -30,6 +31,10 @@ pub use error::RegistryClientError;
 pub use mirror::MirrorSummary;
 pub use oci::error::OciError;
 pub use ownership::{OwnerError, SAFE_FOLDERS_VARIABLE, TrustedOwners};
+pub use project::{
+    FetchedPlugin, Pins, PluginResolver, Project, ProjectDependency, ProjectError, ProjectLock, lock_in,
+    project_lock_in, root_or_here,
+};
 pub use publish::{PublishRequest, Secrets};
 pub use search::SearchHit;
 pub use transport::{FetchError, TransferLimits};

@@ -39,7 +39,7 @@ max_concurrent_sequences = 8
 options = {{ difficulty = 1 }}
 
 # Calls cost points, so that rewards of failed episodes vary.
-[rewards.answer-match]
+[plugins.answer-match]
 options = {{ per-call-cost = 0.5 }}
 
 [limits]

@@ -50,7 +50,7 @@ async fn facts_that_the_end_lacks_are_found() {
     assert_eq!(
         facts(&gated(lake())).await.unwrap_err().to_string(),
         format!(
-            "rewards.answer-match.gate names the fact `speed`, {ended}s facts that are flags or numbers are `success`"
+            "plugins.answer-match.gate names the fact `speed`, {ended}s facts that are flags or numbers are `success`"
         )
     );
     // Word problems end without facts.

@@ -50,5 +50,5 @@ async fn gates_that_can_never_open_are_refused() {
     };
     assert_eq!(facts("environment.success > 0").await, Ok(()));
     let error = facts("environment.speed > 0").await.unwrap_err();
-    assert!(error.to_string().starts_with("rewards.guest-hostile-reward.gate names the fact `speed`, but"), "{error}");
+    assert!(error.to_string().starts_with("plugins.guest-hostile-reward.gate names the fact `speed`, but"), "{error}");
 }

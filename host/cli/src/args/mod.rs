@@ -176,14 +176,14 @@ pub struct RunArgs {
     /// Run file [default with --resume: the run's]
     #[arg(required_unless_present = "resume")]
     pub run_file: Option<PathBuf>,
-    /// Plugins: files or registry names [default: project's]
+    /// Plugins: files or registry names [default: those of the run file, or of the project]
     #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
     pub plugins: Vec<PathBuf>,
     /// Options for plugins from registries.
     #[command(flatten)]
     pub fetch: FetchArgs,
-    /// Output directory
-    #[arg(long, value_name = "DIR", required_unless_present_any = ["resume", "dry_run"])]
+    /// Output directory [default: `out/` and the run file's name]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Override a key, such as `stages.rl.steps=10`
     #[arg(long, value_name = "KEY=VALUE")]
@@ -423,7 +423,7 @@ pub struct RescoreArgs {
     /// Reward plugins to replace or add
     #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
     pub plugins: Vec<PathBuf>,
-    /// Override a key, such as `rewards.answer-match.weight=0.5`
+    /// Override a key, such as `plugins.answer-match.weight=0.5`
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Score only one purpose: train, evaluation, demonstrations

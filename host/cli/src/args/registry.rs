@@ -67,7 +67,7 @@ pub enum RegistryCommand {
 }
 
 /// Use of registries.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Copy, Default, Args)]
 pub struct FetchArgs {
     /// Fail if gymkhana.lock would change
     #[arg(long)]

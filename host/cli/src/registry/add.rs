@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write, stderr, stdin};
 
 use gymkhana_registry::{Capability, Lock, LockEntry, without_consent};
-use gymkhana_registry_client::Unpinned;
+use gymkhana_registry_client::{Project, ProjectDependency, ProjectError, ProjectLock, Unpinned, root_or_here};
 use semver::{Comparator, Op, VersionReq};
 
-use super::RegistrySession;
-use super::project::{Project, ProjectDependency, listed, root_or_here, wants_consent};
-use super::project_lock::ProjectLock;
+use super::{RegistrySession, listed};
 use crate::args::registry::AddArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::escape::escape_terminal;
@@ -21,16 +19,17 @@ pub fn add(args: &AddArgs, printer: &Printer) -> CliResult<()> {
         return Err(CliError::user("`host add` changes gymkhana.lock, which --locked forbids\nhint: remove --locked"));
     }
     let session = RegistrySession::new(args.fetch.offline)?;
-    let _lock = ProjectLock::acquire(&root_or_here()?, printer)?;
-    let mut project = Project::open_or_begin()?;
-    let entries = session.wait(printer, session.client.resolve(&args.plugins, None, Unpinned::Resolve))?;
+    let folder = root_or_here().user_error()?;
+    let _lock = ProjectLock::acquire(&folder, &|text| printer.status(text)).user_error()?;
+    let mut project = Project::open_or_begin().user_error()?;
+    let entries = session.wait(printer, session.client().resolve(&args.plugins, None, Unpinned::Resolve))?;
     let mut agreed = Vec::new();
     for (place, entry) in entries.iter().enumerate() {
         if entries[..place].iter().any(|other| other.name == entry.name) {
             return Err(CliError::user(format!("`{}` is named twice\nhint: remove one of them", entry.name)));
         }
         let allow = consent(entry, &project, &args.allow)?;
-        session.wait(printer, session.client.component(entry))?;
+        session.wait(printer, session.client().component(entry))?;
         agreed.push(allow);
     }
     for ((entry, wanted), allow) in entries.iter().zip(&args.plugins).zip(agreed) {
@@ -40,8 +39,8 @@ pub fn add(args: &AddArgs, printer: &Printer) -> CliResult<()> {
         printer.result(format!("allowed: {allowed}"));
         project.put(&entry.name, ProjectDependency { versions, allow });
     }
-    let lock = with(project.lock()?, &entries)?;
-    project.write(&lock)
+    let lock = with(project.lock().user_error()?, &entries)?;
+    project.write(&lock).user_error()
 }
 
 /// Capabilities with consent: from the project, from the command line, or given interactively.
@@ -52,7 +51,7 @@ fn consent(entry: &LockEntry, project: &Project, allowed: &[Capability]) -> CliR
     let open = without_consent(&entry.capabilities, &allow);
     if !open.is_empty() {
         if !agrees(entry, &listed(open.iter())) {
-            return Err(wants_consent(entry, &open));
+            return Err(ProjectError::no_consent(entry, open)).user_error();
         }
         allow.extend(open);
     }
@@ -92,12 +91,12 @@ fn with(lock: Option<Lock>, entries: &[LockEntry]) -> CliResult<Lock> {
 
 /// Runs `host remove`.
 pub fn remove(name: &str, printer: &Printer) -> CliResult<()> {
-    let (_lock, mut project) = Project::existing_for_change(printer)?;
-    let name = project.named(name)?;
+    let (_lock, mut project) = Project::existing_for_change(&|text| printer.status(text)).user_error()?;
+    let name = project.named(name).user_error()?;
     project.take(&name);
-    let entries = project.lock()?.map(|lock| lock.entries().to_vec()).unwrap_or_default();
+    let entries = project.lock().user_error()?.map(|lock| lock.entries().to_vec()).unwrap_or_default();
     let lock = Lock::new(entries.into_iter().filter(|entry| entry.name != name).collect()).user_error()?;
-    project.write(&lock)?;
+    project.write(&lock).user_error()?;
     printer.result(format!("removed {name}"));
     Ok(())
 }

@@ -9,13 +9,13 @@ use crate::error::{Classify, CliError, CliResult};
 
 /// Names of the configured registries.
 pub fn configured() -> CliResult<Vec<String>> {
-    Ok(RegistrySession::new(true)?.client.registry_names().map(str::to_owned).collect())
+    Ok(RegistrySession::new(true)?.client().registry_names().map(str::to_owned).collect())
 }
 
 /// Names of the configured registries, with the error of each that cannot be read within a time.
 pub fn contact_all(within: Duration) -> CliResult<Vec<(String, CliResult<()>)>> {
     let session = RegistrySession::new(false)?;
-    let client = &session.client;
+    let client = session.client();
     let contacts = client.registry_names().map(|name| async move {
         let answer = match tokio::time::timeout(within, client.contact(name)).await {
             Ok(answer) => answer.user_error(),

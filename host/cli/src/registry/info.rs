@@ -17,13 +17,13 @@ use crate::printer::Printer;
 pub fn info(args: &InfoArgs, given: &GivenInputs, printer: &Printer) -> CliResult<()> {
     let wanted = &args.plugin;
     let session = RegistrySession::new(args.offline)?;
-    let found = session.wait(printer, session.client.versions(&wanted.name))?;
+    let found = session.wait(printer, session.client().versions(&wanted.name))?;
     let row = found.best(&wanted.versions).ok_or_else(|| no_version(&found, wanted))?;
-    let (_, release) = session.wait(printer, session.client.release(&row.pin()))?;
+    let (_, release) = session.wait(printer, session.client().release(&row.pin()))?;
     let mut page = match release.description {
         Some(_) if given.is_empty() => PluginPage::of_release(release)?,
         _ => {
-            let component = session.wait(printer, session.client.component(&row.pin()))?;
+            let component = session.wait(printer, session.client().component(&row.pin()))?;
             let origin = format!("plugin `{}` {}", row.name, row.version);
             PluginPage::of(&origin, component, CompilerEffort::Optimised, given, printer)?
         }

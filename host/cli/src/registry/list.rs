@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use gymkhana_registry::{Capability, PluginName, RequirementName};
+use gymkhana_registry_client::Project;
 use semver::{Version, VersionReq};
 use serde::Serialize;
 
 use super::RegistrySession;
-use super::project::Project;
 use crate::args::registry::ListArgs;
-use crate::error::CliResult;
+use crate::error::{Classify, CliResult};
 use crate::plugin::list as joined;
 use crate::printer::Printer;
 
@@ -45,11 +45,11 @@ pub fn outdated(args: &ListArgs, printer: &Printer) -> CliResult<()> {
 
 /// Plugins of the project. A registry that cannot be read leaves its versions unknown, with a status line.
 fn rows(args: &ListArgs, printer: &Printer) -> CliResult<Vec<Row>> {
-    let (project, session) = (Project::existing()?, RegistrySession::new(args.offline)?);
-    let lock = project.lock()?;
+    let (project, session) = (Project::existing().user_error()?, RegistrySession::new(args.offline)?);
+    let lock = project.lock().user_error()?;
     let mut rows = Vec::new();
     for (name, dependency) in project.plugins() {
-        let found = session.wait(printer, session.client.versions(&RequirementName::Full(name.clone())));
+        let found = session.wait(printer, session.client().versions(&RequirementName::Full(name.clone())));
         let found = found.inspect_err(|error| printer.status(format!("{name}: {error}"))).ok();
         let version = |row: &gymkhana_registry::IndexRow| row.version.clone();
         let locked = lock.as_ref().and_then(|lock| lock.get(name)).map(|entry| entry.version.clone());

@@ -8,18 +8,15 @@ mod contact;
 mod info;
 mod list;
 mod names;
-mod project;
-mod project_lock;
 mod publish;
 mod search;
 mod serve;
 mod update;
 mod verify;
 
-use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use gymkhana_registry_client::RegistryClient;
+use gymkhana_registry_client::{PluginResolver, RegistryClient};
 
 use crate::args::plugin::GivenInputs;
 use crate::args::registry::{RegistryCommand, ServingCommand};
@@ -28,7 +25,7 @@ use crate::printer::Printer;
 
 pub use contact::{configured, contact_all};
 pub use info::info;
-pub use names::{GivenAs, gather, gather_with, look_up, name_of};
+pub use names::{look_up, name_of, named};
 pub use publish::read_report;
 
 /// Runs a command.
@@ -51,18 +48,22 @@ pub fn run(command: RegistryCommand, printer: &Printer) -> CliResult<()> {
     }
 }
 
-/// Client of the registries of this project and this user, with its runtime.
+/// Resolver of this project and this user, with its runtime.
 struct RegistrySession {
-    client: RegistryClient,
+    resolver: PluginResolver,
     runtime: tokio::runtime::Runtime,
 }
 
 impl RegistrySession {
     fn new(offline: bool) -> CliResult<Self> {
-        let here = project::root_or_here()?;
-        let client = RegistryClient::of_user(&here, offline).user_error()?;
+        let resolver = PluginResolver::here(offline).user_error()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().internal()?;
-        Ok(Self { client, runtime })
+        Ok(Self { resolver, runtime })
+    }
+
+    /// The registries.
+    fn client(&self) -> &RegistryClient {
+        self.resolver.client()
     }
 
     /// Waits for a request and prints the client's notices.
@@ -72,7 +73,7 @@ impl RegistrySession {
         answer: impl Future<Output = Result<T, E>>,
     ) -> CliResult<T> {
         let answer = self.runtime.block_on(answer);
-        for notice in self.client.take_notices() {
+        for notice in self.client().take_notices() {
             printer.status(notice);
         }
         answer.user_error()
@@ -89,8 +90,7 @@ fn days(days: u64) -> u64 {
     days * 24 * 3600
 }
 
-/// The lock of a folder, if there is one.
-fn lock_in(folder: &Path) -> CliResult<Option<gymkhana_registry::Lock>> {
-    let path = folder.join(gymkhana_registry::LOCK_FILE);
-    if path.is_file() { gymkhana_registry::Lock::read(&path).map(Some).user_error() } else { Ok(None) }
+/// A list of names.
+fn listed(items: impl Iterator<Item = impl std::fmt::Display>) -> String {
+    items.map(|item| format!("`{item}`")).collect::<Vec<_>>().join(", ")
 }

@@ -48,7 +48,7 @@ pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
     // A build and the suite take seconds to minutes: what can be refused before them is.
     let file = if args.plugin.is_dir() {
         let project = Project::open(&args.plugin)?;
-        session.client.check_credentials(&project.namespace()?, &secrets).user_error()?;
+        session.client().check_credentials(&project.namespace()?, &secrets).user_error()?;
         check_description(&args.plugin.display(), &project.description()?)?;
         build_folder(&args.plugin, None, BuildMode::Whole, printer)?
     } else {
@@ -60,7 +60,7 @@ pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
         check_description(&manifest.name, &manifest.description)?;
     }
     if args.report.is_none() {
-        session.wait(printer, session.client.check_before_suite(&component, &secrets))?;
+        session.wait(printer, session.client().check_before_suite(&component, &secrets))?;
     }
     let report = match &args.report {
         Some(path) => read_report(path)?,
@@ -69,12 +69,12 @@ pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
     let description = description(&component, printer);
     let publishing = PublishRequest { component: &component, report: Some(report), description };
     if args.dry_run {
-        let (registry, row) = session.wait(printer, session.client.check_publish(publishing, &secrets))?;
+        let (registry, row) = session.wait(printer, session.client().check_publish(publishing, &secrets))?;
         printer
             .result(format!("{} {} can be published in registry `{registry}`; nothing changed", row.name, row.version));
         return Ok(());
     }
-    let (registry, row) = session.wait(printer, session.client.publish(publishing, &secrets))?;
+    let (registry, row) = session.wait(printer, session.client().publish(publishing, &secrets))?;
     printer.result(format!("published {} {} in registry `{registry}`", row.name, row.version));
     Ok(())
 }
@@ -112,7 +112,7 @@ pub fn yank(args: &YankArgs, printer: &Printer) -> CliResult<()> {
     let (name, version) = version_of(&args.version)?;
     let secrets = secrets(&args.keys)?;
     let session = RegistrySession::new(false)?;
-    let registry = session.wait(printer, session.client.yank(&name, &version, !args.undo, &secrets))?;
+    let registry = session.wait(printer, session.client().yank(&name, &version, !args.undo, &secrets))?;
     let done = if args.undo { "is available again" } else { "is yanked: only existing locks use it" };
     printer.result(format!("{name} {version} in registry `{registry}` {done}"));
     Ok(())

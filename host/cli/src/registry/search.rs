@@ -11,7 +11,7 @@ use crate::printer::Printer;
 /// Runs `host search`.
 pub fn search(words: &[String], as_json: bool, fetch: FetchArgs, printer: &Printer) -> CliResult<()> {
     let session = RegistrySession::new(fetch.offline)?;
-    let found = session.wait(printer, session.client.search(words))?;
+    let found = session.wait(printer, session.client().search(words))?;
     if as_json {
         let rows: Vec<_> =
             found.iter().map(|found| json!({ "registry": found.registry, "plugin": found.row })).collect();

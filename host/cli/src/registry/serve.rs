@@ -7,7 +7,7 @@ use std::path::Path;
 use gymkhana_registry::{Authority, RegistryFolder, Rotation, SecretKey, SignedText};
 use gymkhana_registry_server::{PublishTokens, RegistryServer, ServerLimits};
 
-use super::project::listed;
+use super::listed;
 use super::{RegistrySession, days, info, now};
 use crate::args::plugin::GivenInputs;
 use crate::args::registry::{InitArgs, ServingCommand, SigningArgs};
@@ -172,7 +172,7 @@ pub fn mirror(registry: &str, dir: &Path, printer: &Printer) -> CliResult<()> {
         return Err(CliError::user(format!("`{}` is not a folder\nhint: name a folder for the mirror", dir.display())));
     }
     let session = RegistrySession::new(false)?;
-    let mirrored = session.wait(printer, session.client.mirror(registry, dir))?;
+    let mirrored = session.wait(printer, session.client().mirror(registry, dir))?;
     let left_out = match mirrored.skipped {
         0 => String::new(),
         some => format!("; {some} with revoked keys were skipped"),

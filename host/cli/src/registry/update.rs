@@ -1,10 +1,9 @@
 //! `host update` and `host lock`: pins of a project.
 
 use gymkhana_registry::{LOCK_FILE, Lock, LockEntry, PluginName, RequirementName};
-use gymkhana_registry_client::{PROJECT_FILE, Unpinned};
+use gymkhana_registry_client::{PROJECT_FILE, Project, ProjectError, Unpinned};
 
 use super::RegistrySession;
-use super::project::Project;
 use crate::args::registry::FetchArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
@@ -17,9 +16,10 @@ pub fn update(names: &[String], fetch: FetchArgs, printer: &Printer) -> CliResul
                                    --locked",
         ));
     }
-    let (_lock, project) = Project::existing_for_change(printer)?;
-    let names: Vec<PluginName> = names.iter().map(|name| project.named(name)).collect::<CliResult<_>>()?;
-    let before = project.lock()?;
+    let (_lock, project) = Project::existing_for_change(&|text| printer.status(text)).user_error()?;
+    let names: Vec<PluginName> =
+        names.iter().map(|name| project.named(name)).collect::<Result<_, ProjectError>>().user_error()?;
+    let before = project.lock().user_error()?;
     let stays = |entry: &&LockEntry| !names.is_empty() && !names.contains(&entry.name);
     let kept: Vec<LockEntry> = before.iter().flat_map(Lock::entries).filter(stays).cloned().collect();
     let kept = Lock::new(kept).user_error()?;
@@ -30,10 +30,10 @@ pub fn update(names: &[String], fetch: FetchArgs, printer: &Printer) -> CliResul
 /// Names newer versions that a requirement of the project excludes.
 fn print_held_back(project: &Project, fetch: FetchArgs, printer: &Printer) -> CliResult<()> {
     let session = RegistrySession::new(fetch.offline)?;
-    for entry in project.lock()?.iter().flat_map(Lock::entries) {
+    for entry in project.lock().user_error()?.iter().flat_map(Lock::entries) {
         let Some(required) = project.plugins().get(&entry.name) else { continue };
         let name = RequirementName::Full(entry.name.clone());
-        let found = session.wait(printer, session.client.versions(&name))?;
+        let found = session.wait(printer, session.client().versions(&name))?;
         if let Some(newest) = found.newest().filter(|row| row.version > entry.version)
             && !required.versions.matches(&newest.version)
         {
@@ -51,12 +51,12 @@ fn print_held_back(project: &Project, fetch: FetchArgs, printer: &Printer) -> Cl
 pub fn lock(fetch: FetchArgs, printer: &Printer) -> CliResult<()> {
     // `host lock --locked` only checks and works in a folder that cannot be written.
     let (_lock, project) = if fetch.locked {
-        (None, Project::existing()?)
+        (None, Project::existing().user_error()?)
     } else {
-        let (lock, project) = Project::existing_for_change(printer)?;
+        let (lock, project) = Project::existing_for_change(&|text| printer.status(text)).user_error()?;
         (Some(lock), project)
     };
-    let before = project.lock()?;
+    let before = project.lock().user_error()?;
     pin_all(&project, before.as_ref(), before.as_ref(), fetch, printer)
 }
 
@@ -70,9 +70,9 @@ fn pin_all(
 ) -> CliResult<()> {
     let session = RegistrySession::new(fetch.offline)?;
     let unlocked = if fetch.locked { Unpinned::Reject } else { Unpinned::Resolve };
-    let pinned = session.wait(printer, session.client.resolve(&project.wanted(), kept, unlocked))?;
-    pinned.iter().try_for_each(|entry| project.check_consent(entry))?;
-    session.wait(printer, session.client.components(&pinned))?;
+    let pinned = session.wait(printer, session.client().resolve(&project.wanted(), kept, unlocked))?;
+    pinned.iter().try_for_each(|entry| project.check_consent(entry)).user_error()?;
+    session.wait(printer, session.client().components(&pinned))?;
     let old = |name: &PluginName| before.and_then(|lock| lock.get(name));
     for entry in &pinned {
         match old(&entry.name) {
@@ -92,5 +92,5 @@ fn pin_all(
              --locked"
         )));
     }
-    project.write_lock(&lock)
+    project.write_lock(&lock).user_error()
 }

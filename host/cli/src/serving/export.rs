@@ -16,6 +16,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::args::ServeExportArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::report_of;
+use crate::plugins::WantedPlugins;
 use crate::printer::Printer;
 use crate::registry;
 
@@ -33,9 +34,11 @@ const FLOOR_MARGIN: f64 = 0.1;
 /// Runs the command.
 pub fn export(args: &ServeExportArgs, printer: &Printer) -> CliResult<()> {
     let text = args.config.as_deref().map(read_config).transpose()?.unwrap_or_default();
-    let config = ServeFile::parse(&text, "serve.toml")?;
+    let mut config = ServeFile::parse(&text, "serve.toml")?;
     check(args, &config)?;
-    let (files, _) = registry::gather(&args.plugins, args.fetch, None, printer)?;
+    let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+    let (files, _) = WantedPlugins::of_run(&args.plugins, &config.rules, folder, args.fetch).gather(printer)?;
+    config.rules.forget_sources();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     let reporter = printer.reporter();
     let catalog = runtime.block_on(Catalog::load(&config, Path::new("."), files, &reporter))?;
@@ -289,7 +292,7 @@ mod tests {
     #[test]
     fn a_configuration_keeps_its_sections() -> CliResult<()> {
         let text = open_to_all("[listen]\nbody_kib = 64\n[sessions]\nmax = 3\n")?;
-        let config = ServeFile::parse(&text, "serve.toml")?;
+        let mut config = ServeFile::parse(&text, "serve.toml")?;
         assert!(config.listen.open_to_all);
         assert_eq!((config.listen.body_kib, config.sessions.max), (64, 3));
         assert!(ServeFile::parse(&open_to_all("")?, "serve.toml")?.listen.open_to_all);

@@ -19,8 +19,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{export, session_workers};
 use crate::args::{ServeArgs, ServeCommand, StdioTools};
 use crate::error::{Classify, CliError, CliResult};
+use crate::plugins::{GivenAs, WantedPlugins};
 use crate::printer::Printer;
-use crate::registry::{self, GivenAs};
 use crate::units::counted;
 
 /// Time that a read of standard input may delay the end of the program.
@@ -31,9 +31,11 @@ pub fn serve(args: &ServeArgs, printer: &Printer) -> CliResult<()> {
     if let Some(ServeCommand::Export(args)) = &args.command {
         return export::export(args, printer);
     }
-    let config = args.config.as_deref().map(ServeFile::read).transpose()?.unwrap_or_default();
+    let mut config = args.config.as_deref().map(ServeFile::read).transpose()?.unwrap_or_default();
     let folder = args.config.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
-    let (files, _) = registry::gather_with(&args.plugins, GivenAs::Arguments, args.fetch, None, printer)?;
+    let wanted = WantedPlugins::of_run(&args.plugins, &config.rules, folder, args.fetch);
+    let (files, _) = WantedPlugins { given_as: GivenAs::Arguments, ..wanted }.gather(printer)?;
+    config.rules.forget_sources();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     let guests = GuestThreads::start().internal()?;
     let trace = Trace::open(args.trace.as_deref())?;

@@ -159,7 +159,7 @@ fn sets_of_plugins() {
         messages.add_run(title, &desk, plugins, &[]);
     }
     let editing = "plugins/word-problems.wasm,plugins/guest-editing-tool.wasm,plugins/guest-hostile-reward.wasm";
-    let strategy = ["--set", "context.strategy=edits", "--set", "rewards={}", "--set", "success=environment.success"];
+    let strategy = ["--set", "context.strategy=edits", "--set", "plugins={}", "--set", "success=environment.success"];
     messages.add_run("a tool that offers what the host does", &desk, editing, &strategy);
     messages.check("sets-of-plugins");
 }
@@ -223,28 +223,28 @@ fn run_files_against_plugins() {
     let desk = Desk::with_run_file(SMALL_RUN);
     let mut messages = Messages::default();
     for (title, set) in [
-        ("a tool that is not there", "tools.calculater.options={}"),
-        ("a reward that is not there", "rewards.style.weight=2.0"),
+        ("a tool that is not there", "plugins.calculater.options={}"),
+        ("a reward that is not there", "plugins.style.weight=2.0"),
         ("an option that the environment lacks", "environment.options={ dificulty = 1 }"),
         ("an option of the environment out of range", "environment.options={ difficulty = 9 }"),
         ("an option of the environment of another type", "environment.options={ difficulty = \"five\" }"),
-        ("an option that the reward lacks", "rewards.answer-match.options={ price = 1.0 }"),
-        ("an option of the reward out of range", "rewards.answer-match.options={ mode = \"numbr\" }"),
+        ("an option that the reward lacks", "plugins.answer-match.options={ price = 1.0 }"),
+        ("an option of the reward out of range", "plugins.answer-match.options={ mode = \"numbr\" }"),
         ("more live plugins than the machine holds", "sandbox.instances=1000000"),
         ("groups that cannot live at once", "sandbox.instances=11"),
-        ("an option that is not a number", "rewards.answer-match.options={ per-call-cost = nan }"),
+        ("an option that is not a number", "plugins.answer-match.options={ per-call-cost = nan }"),
         ("an unknown split to train on", "environment.train=trian"),
         ("an unknown split to measure on", "environment.eval=dev"),
         ("success by nothing", "success=correct"),
         ("success by an unknown reward", "success=answer-mach.correct"),
         ("success by an unknown component", "success=answer-match.right"),
-        ("a gate that compares nothing", "rewards.answer-match.gate=answer-match.correct"),
-        ("a gate on an unknown reward", "rewards.answer-match.gate=answer-mach.correct > 0"),
+        ("a gate that compares nothing", "plugins.answer-match.gate=answer-match.correct"),
+        ("a gate on an unknown reward", "plugins.answer-match.gate=answer-mach.correct > 0"),
         ("a gate on an unknown component", "environment.gate=answer-match.corect >= 0.5"),
-        ("a gate that waits for itself", "rewards.answer-match.gate=answer-match.correct >= 0.5"),
+        ("a gate that waits for itself", "plugins.answer-match.gate=answer-match.correct >= 0.5"),
         ("a probe of what no view has", "probe={ kind = \"answer\", field = \"anser\" }"),
         ("a schedule of no steps", "environment.schedule={ shape = \"linear\", to = 0.0, over = 0 }"),
-        ("stairs of no length", "rewards.answer-match.schedule={ shape = \"steps\", to = 0.0, over = 9 }"),
+        ("stairs of no length", "plugins.answer-match.schedule={ shape = \"steps\", to = 0.0, over = 9 }"),
         ("a schedule of an unknown shape", "environment.schedule={ shape = \"cosin\", to = 0.0, over = 9 }"),
     ] {
         messages.add_run(title, &desk, WORD_PROBLEMS, &["--set", set]);
@@ -295,7 +295,7 @@ fn seats() {
 #[test]
 fn success_by_a_fact_that_the_environment_does_not_tell() {
     let small = SMALL_RUN.replace("answer-match.correct", "environment.FACT");
-    let small = small.replace("[rewards.answer-match]\noptions = { per-call-cost = 0.5 }", "");
+    let small = small.replace("[plugins.answer-match]\noptions = { per-call-cost = 0.5 }", "");
     let small = small.replace("turns = 3", "turns = 20").replace("context = 320", "context = 1024");
     let desk = Desk::with_run_file(&small.replace("reply_tokens = 32", "reply_tokens = 8"));
     let mut messages = Messages::default();
@@ -313,7 +313,7 @@ fn success_by_a_fact_that_the_environment_does_not_tell() {
 #[test]
 fn an_oracle_without_its_tool() {
     let desk = Desk::with_run_file(SMALL_RUN);
-    let experts = ["rewards={}", "success=environment.success", "evaluation.tasks=0"];
+    let experts = ["plugins={}", "success=environment.success", "evaluation.tasks=0"];
     let experts: Vec<&str> = experts.iter().flat_map(|set| ["--set", *set]).collect();
     let mut messages = Messages::default();
     messages.add_run("no calculator", &desk, "plugins/guest-experts.wasm", &experts);
@@ -342,7 +342,7 @@ fn nothing_to_imitate() {
         ("too few turns", "limits.turns=1"),
         ("an oracle that reaches something else", "success=answer-match.cost"),
     ] {
-        let free = "rewards.answer-match.options={ per-call-cost = 0.0 }";
+        let free = "plugins.answer-match.options={ per-call-cost = 0.0 }";
         let sets = ["--set", "evaluation.tasks=0", "--set", set, "--set", free, "--set", "stages.sft.batch=64"];
         messages.add(title, &desk.run(WORD_PROBLEMS, &sets));
         fs::remove_dir_all(desk.path("out")).expect("a folder can be removed");

@@ -49,7 +49,7 @@ fn figure(report: &Value, name: &str, when: &str) -> f64 {
     report["figures"][name][when].as_f64().unwrap_or_else(|| panic!("no {name}: {report}"))
 }
 
-const PRICE: &str = "rewards.answer-match.options.per-call-cost=0.125";
+const PRICE: &str = "plugins.answer-match.options.per-call-cost=0.125";
 
 #[test]
 fn a_run_is_scored_again_and_left_as_it_is() {

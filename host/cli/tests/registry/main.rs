@@ -147,6 +147,13 @@ fn a_run_takes_plugins_by_name_and_locks_them() {
     let again = ["run", "run.toml", "--plugins", mixed, "--out", "again", "--locked", "--offline"];
     market.host(&again).succeeded();
     assert_eq!(market.lock(), lock);
+    // A run file that names them needs no --plugins, and is pinned by the same lock.
+    let named =
+        "[plugins]\nword-problems = '^0.1'\ncalculator = 'gymkhana/calculator@*'\n[plugins.answer-match]\nuse = '*'\n";
+    market.desk.write("named.toml", SMALL_RUN.replace("[plugins.answer-match]\n", named));
+    market.host(&["run", "named.toml", "--locked", "--offline"]).succeeded();
+    let of_named = std::fs::read_to_string(market.desk.path("out/named/gymkhana.lock")).expect("the run's own");
+    assert_eq!(of_named, own);
     // A resumed run uses its own plugins.
     run(&["--resume", "--offline"]).succeeded();
     let unknown = market.host(&["run", "run.toml", "--plugins", "calculater", "--out", "third"]);
@@ -189,7 +196,10 @@ fn a_project_agrees_to_what_its_plugins_ask_for() {
     assert!(!told.contains("no plugins are given"), "{told}");
     let empty = Desk::with_run_file(SMALL_RUN);
     let told = empty.host(&["run", "run.toml", "--out", "out"]).mistake("nothing named");
-    assert!(told.contains("no plugins are given\nhint: give --plugins"), "{told}");
+    assert!(
+        told.contains("no plugins are given\nhint: name them in [plugins] of the run file, give --plugins"),
+        "{told}"
+    );
 }
 
 #[test]

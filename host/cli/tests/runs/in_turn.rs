@@ -31,7 +31,7 @@ deterministic = true
 success = "answer-match.correct"
 limits = {{ turns = 2, reply_tokens = 24 }}
 evaluation = {{ tasks = 0 }}
-rewards.answer-match.options = {{ per-call-cost = 0.5 }}
+plugins.answer-match.options = {{ per-call-cost = 0.5 }}
 
 [policy]
 max_concurrent_sequences = {SLOTS}

@@ -12,6 +12,7 @@ mod in_turn;
 mod memory;
 mod messages;
 mod mixture;
+mod named_plugins;
 mod overlap;
 #[path = "../../../../tests/tests/peer/mod.rs"]
 mod peer;

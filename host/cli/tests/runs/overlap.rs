@@ -20,7 +20,7 @@ success = "answer-match.correct"
 max_concurrent_sequences = 12
 tiny = {{ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }}
 
-[rewards.answer-match]
+[plugins.answer-match]
 options = {{ per-call-cost = 0.5 }}
 
 [limits]

@@ -17,7 +17,7 @@ fn desk(stage: &str) -> Desk {
         r#"
 success = "answer-match.correct"
 limits = { turns = 4, reply_tokens = 96 }
-rewards.answer-match.options = { per-call-cost = 0.5 }
+plugins.answer-match.options = { per-call-cost = 0.5 }
 "#,
         stage,
     )
@@ -44,7 +44,7 @@ seed = 5
 success = "answer-match.correct"
 limits = {{ turns = 3, reply_tokens = 24 }}
 evaluation = {{ tasks = 0 }}
-rewards.answer-match.options = {{ per-call-cost = 0.5 }}
+plugins.answer-match.options = {{ per-call-cost = 0.5 }}
 
 [policy]
 max_concurrent_sequences = 16
@@ -242,7 +242,7 @@ fn presets_without_their_companions_are_refused() {
         ("grpo-roc", "plan = { kind = \"oversample\""),
         ("scalinginter", "turns = { from = 4"),
         ("g-ra", "gate ="),
-        ("otc", "[rewards.tool-efficiency]"),
+        ("otc", "[plugins.tool-efficiency]"),
         ("supo", "[context]"),
     ] {
         let outcome = desk(&format!("algorithm = \"{preset}\"")).run(WORD_PROBLEMS, &[]);
@@ -309,7 +309,7 @@ fn otc_adds_the_score_of_call_efficiency() {
 #[test]
 fn g_ra_adds_a_gated_score_only_behind_its_gate() {
     let plugins = format!("{WORD_PROBLEMS},plugins/tool-efficiency.wasm");
-    let gate = "rewards.answer-match.gate=tool-efficiency.calls >= 2";
+    let gate = "plugins.answer-match.gate=tool-efficiency.calls >= 2";
     let records = trains(&desk("algorithm = \"g-ra\""), &plugins, &[gate]);
     let mut seen = BTreeSet::new();
     for record in &records {

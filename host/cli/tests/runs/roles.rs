@@ -289,7 +289,7 @@ fn wrong_workflows_and_seats_are_refused_before_anything_is_written() {
         ("seats.planner.tools=['calculater']", "seats.planner.tools names `calculater`"),
         ("seats.planner.turns=0", "seats.planner.turns"),
         ("seats.planner.temperature=0.5", "only a frozen or separate seat has a temperature"),
-        ("rewards.answer-match.seat='answer'", "rewards.answer-match.seat is `answer`"),
+        ("plugins.answer-match.seat='answer'", "plugins.answer-match.seat is `answer`"),
         ("seats.answer.tools=[]", "[seats.answer] is unknown"),
     ] {
         let refused = run(&desk, WORKFLOWS[0].plugins, &["--set", set]).mistake(set);

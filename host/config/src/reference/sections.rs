@@ -47,7 +47,7 @@ const ENVIRONMENTS: &str = "[Train on several environments](../how-to/several-en
 
 const SAMPLERS: &str = "[Choose tasks](../how-to/choose-tasks.md) explains them.";
 
-const GRANTS: &str = "[Grant capabilities](../how-to/grant-capabilities.md) explains them.";
+const PLUGINS: &str = "[Grant capabilities](../how-to/grant-capabilities.md) explains the grants.";
 
 const SOURCES: &str = "[Learn from records](../how-to/learn-from-records.md) explains them and filter expressions.";
 
@@ -75,15 +75,15 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::of(2, "`[seats.NAME]`", &["SeatSection"]),
     Section::of(2, "`[environment]`", &["EnvironmentSection"]),
     Section::new(2, "`[[environments]]`", Body::Types(&["EnvironmentEntry"]), ENVIRONMENTS),
-    Section::of(3, "`[environments.tools.NAME]`", &["EnvironmentTool"]),
+    Section::of(3, "`[environments.plugins.NAME]`", &["EnvironmentPlugin"]),
     Section::of(3, "`[environments.advantage]`", &["EnvironmentAdvantage"]),
     Section::of(3, "Schedules", &["WeightSchedule"]),
     Section::new(3, "Gates", Body::Text, GATES),
     Section::new(2, "`[sampler]`", Body::Types(&["SamplerSection"]), SAMPLERS),
     Section::of(3, "`[[sampler.phases]]`", &["SamplerPhase"]),
-    Section::of(2, "`[tools.NAME]`", &["ToolSection"]),
-    Section::new(3, "`tools.NAME.mcp`", Body::Types(&["McpSection"]), MCP),
-    Section::of(2, "`[rewards.NAME]`", &["RewardSection"]),
+    Section::new(2, "`[plugins.NAME]`", Body::Types(&["PluginSection"]), PLUGINS),
+    Section::of(3, "`[[plugins.NAME.http]]`", &["HttpSection"]),
+    Section::new(3, "`plugins.NAME.mcp`", Body::Types(&["McpSection"]), MCP),
     Section::of(2, "`[agent]`", &["AgentSection"]),
     Section::of(2, "`[gateway]`", &["GatewaySection"]),
     Section::of(3, "`[gateway.clients.NAME]`", &["GatewayClient"]),
@@ -91,8 +91,6 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::of(2, "`[context]`", &["ContextStrategy"]),
     Section::of(2, "`[probe]`", &["TurnProbe"]),
     Section::of(2, "`[sandbox]`", &["SandboxSection"]),
-    Section::new(2, "`[plugins.NAME]`", Body::Types(&["PluginSection"]), GRANTS),
-    Section::of(3, "`[[plugins.NAME.http]]`", &["HttpSection"]),
     Section::of(2, "`[models.NAME]`", &["ModelSection"]),
     Section::of(2, "`[failures]`", &["FailuresSection"]),
     Section::of(2, "`[evaluation]`", &["EvaluationSection"]),

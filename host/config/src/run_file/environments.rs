@@ -9,10 +9,7 @@ use toml::Table;
 use super::RunFile;
 use crate::episode_rules::EpisodeRules;
 use crate::error::RunFileError;
-use crate::sections::{
-    EnvironmentEntry, EnvironmentSection, EnvironmentTool, LimitsSection, SamplerSection, Stage, ToolSection,
-    WhenFailing,
-};
+use crate::sections::{EnvironmentEntry, EnvironmentSection, LimitsSection, SamplerSection, Stage, WhenFailing};
 
 /// An environment of a run with the rules of its episodes.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,10 +22,8 @@ pub struct EnvironmentSettings {
     pub share: f64,
     /// Reaction to more failed episodes than the limit.
     pub when_failing: WhenFailing,
-    /// Whether the environment names its tools; otherwise it has all tools of the run.
-    pub names_tools: bool,
-    /// Whether the environment names its rewards; otherwise it has all rewards of the run.
-    pub names_rewards: bool,
+    /// Names of its tools and rewards; absent if it has all those of the run.
+    pub plugins: Option<BTreeSet<String>>,
     /// Sampler of its training tasks.
     pub sampler: SamplerSection,
     /// Number of its held-out tasks.
@@ -47,8 +42,7 @@ impl RunFile {
                 plugin: None,
                 share: 1.0,
                 when_failing: WhenFailing::Stop,
-                names_tools: false,
-                names_rewards: false,
+                plugins: None,
                 sampler: self.sampler.clone(),
                 eval_tasks: self.evaluation.tasks,
                 rules: self.rules.clone(),
@@ -63,12 +57,8 @@ impl RunFile {
         if let Some(success) = &entry.success {
             rules.success.clone_from(success);
         }
-        if let Some(tools) = &entry.tools {
-            let section = |tool: &EnvironmentTool| ToolSection { options: tool.options.clone(), mcp: None };
-            rules.tools = tools.iter().map(|(name, tool)| (name.clone(), section(tool))).collect();
-        }
-        if let Some(rewards) = &entry.rewards {
-            rules.rewards.clone_from(rewards);
+        for (name, own) in entry.plugins.iter().flatten() {
+            own.lay_over(rules.plugins.entry(name.clone()).or_default());
         }
         if let Some(limits) = &entry.limits {
             rules.limits = LimitsSection { live_mib: rules.limits.live_mib, ..limits.clone() };
@@ -81,8 +71,7 @@ impl RunFile {
             plugin: Some(entry.plugin.clone()),
             share: entry.share,
             when_failing: entry.when_failing,
-            names_tools: entry.tools.is_some(),
-            names_rewards: entry.rewards.is_some(),
+            plugins: entry.plugins.as_ref().map(|own| own.keys().cloned().collect()),
             sampler: entry.sampler.as_ref().unwrap_or(&self.sampler).clone(),
             eval_tasks: entry.eval_tasks.unwrap_or(self.evaluation.tasks),
             rules,
@@ -217,12 +206,11 @@ fn both_forms() -> RunFileError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ToolSection;
 
     const BASE: &str = r#"
         success = "environment.success"
         limits = { turns = 5, live_mib = 7 }
-        tools = { calculator.options = { digits = 3 } }
+        plugins = { calculator.options = { digits = 3 }, style.weight = 2 }
         stages = [{ kind = "rl" }]
     "#;
 
@@ -237,7 +225,7 @@ mod tests {
         plugin = "lake"
         share = 3
         success = "environment.crossed"
-        tools = {}
+        plugins = { style = { gate = 'environment.crossed >= 1' } }
         limits = { calls = 2 }
         [[environments]]
         name = "stories"
@@ -267,9 +255,12 @@ mod tests {
         // A section replaces the whole section, but for the memory of all live episodes, which is the run's.
         let limits = LimitsSection { calls: 2, live_mib: 7, ..LimitsSection::default() };
         assert_eq!((&lake.rules.limits, stories.rules.limits.turns), (&limits, 5));
-        assert!(lake.names_tools && lake.rules.tools.is_empty());
-        let tool = ToolSection { options: [("digits".to_owned(), 3.into())].into(), mcp: None };
-        assert!(!stories.names_tools && stories.rules.tools["calculator"] == tool);
+        // What the environment sets for a plugin replaces keys of the run's section.
+        assert_eq!(lake.plugins, Some(BTreeSet::from(["style".to_owned()])));
+        let style = &lake.rules.plugins["style"];
+        assert_eq!((style.weight, style.gate.as_deref()), (2.0, Some("environment.crossed >= 1")));
+        assert_eq!((&stories.plugins, stories.rules.plugins["style"].gate.as_ref()), (&None, None));
+        assert_eq!(stories.rules.plugins["calculator"].options["digits"].as_integer(), Some(3));
         assert_eq!((lake.eval_tasks, stories.eval_tasks), (200, 9));
         // What the resolved file holds is read back unchanged.
         assert_eq!(RunFile::parse(&file.resolved().unwrap(), "again", &[]).unwrap(), file);
@@ -331,7 +322,7 @@ mod tests {
                 &["environments.stories.limits={ turns = 0 }"],
                 "environments.stories.limits.turns is out of range: 0",
             ),
-            (TWO, &["environments.lake.rewards={ x = { weight = 1e308 } }"], "environments.lake.rewards.x.weight"),
+            (TWO, &["environments.lake.plugins={ x = { weight = 1e308 } }"], "environments.lake.plugins.x.weight"),
             (
                 TWO,
                 &["environments.lake.advantage={ factor = -1 }"],

@@ -10,7 +10,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::rewards::check_weight;
+use super::plugins::check_weight;
 use crate::error::RunFileError;
 
 /// Options of a plugin, as in the run file.

@@ -10,8 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::environment::check_wrappers;
-use super::rewards::check_weight;
-use super::{EnvironmentSection, LimitsSection, Options, RewardSection, SamplerSection, Stage, WrapperEntry};
+use super::plugins::check_weight;
+use super::{EnvironmentSection, LimitsSection, Options, PluginSection, SamplerSection, Stage, WrapperEntry};
 use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
 
@@ -71,14 +71,10 @@ pub struct EnvironmentEntry {
         "x-default" = "`success` of the run"
     ))]
     pub success: Option<String>,
-    /// Tools of the environment, by plugin name. Without it the environment has all tools of the run.
+    /// Tools and rewards of the environment, by plugin name. Without it the environment has all those of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-default" = "all tools"))]
-    pub tools: Option<BTreeMap<String, EnvironmentTool>>,
-    /// Rewards of the environment, by plugin name. Without it the environment has all rewards of the run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-default" = "all rewards"))]
-    pub rewards: Option<BTreeMap<String, RewardSection>>,
+    #[schemars(extend("x-default" = "all tools and rewards"))]
+    pub plugins: Option<BTreeMap<String, EnvironmentPlugin>>,
     /// Limits of an episode. `live_mib` is that of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "`[limits]`"))]
@@ -99,13 +95,45 @@ pub struct EnvironmentEntry {
     pub when_failing: WhenFailing,
 }
 
-/// Tool of one environment. Servers are tools of the run: `[tools.NAME.mcp]` declares them.
+/// Tool or reward of one environment. A key that is absent has the value of the run's `[plugins.NAME]`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct EnvironmentTool {
+pub struct EnvironmentPlugin {
     /// Options of the plugin.
-    #[schemars(with = "BTreeMap<String, serde_json::Value>", extend("x-range" = "the plugin's options"))]
-    pub options: Options,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        with = "BTreeMap<String, serde_json::Value>",
+        extend("x-range" = "the plugin's options", "x-default" = "`plugins.NAME.options`")
+    )]
+    pub options: Option<Options>,
+    /// Factor of the reward's total in the sum of rewards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = -1e6, max = 1e6), extend("x-default" = "`plugins.NAME.weight`"))]
+    pub weight: Option<f64>,
+    /// Change of the reward's weight over training steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`plugins.NAME.schedule`"))]
+    pub schedule: Option<WeightSchedule>,
+    /// Condition under which the reward counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-range" = "a [condition](#gates)", "x-default" = "`plugins.NAME.gate`"))]
+    pub gate: Option<String>,
+    /// Seat whose total and components all seats get.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "`plugins.NAME.seat`"))]
+    pub seat: Option<String>,
+}
+
+impl EnvironmentPlugin {
+    /// Puts the keys that are set into the run's section.
+    pub(crate) fn lay_over(&self, section: &mut PluginSection) {
+        let Self { options, weight, schedule, gate, seat } = self;
+        options.iter().for_each(|options| section.options.clone_from(options));
+        section.weight = weight.unwrap_or(section.weight);
+        section.schedule = schedule.or(section.schedule);
+        gate.iter().for_each(|gate| section.gate = Some(gate.clone()));
+        seat.iter().for_each(|seat| section.seat = Some(seat.clone()));
+    }
 }
 
 /// Reaction to an environment whose episodes fail too often.
@@ -162,8 +190,8 @@ impl EnvironmentEntry {
         check_range(&format!("{own}.advantage.factor"), factor, 0.0..=1e6, "a number from 0 to 1000000")?;
         check_weight(&own, self.weight, self.schedule)?;
         check_wrappers(&own, Some(&self.plugin), &self.wrap)?;
-        for (name, reward) in self.rewards.iter().flatten() {
-            check_weight(&format!("{own}.rewards.{name}"), reward.weight, reward.schedule)?;
+        for (name, plugin) in self.plugins.iter().flatten() {
+            check_weight(&format!("{own}.plugins.{name}"), plugin.weight.unwrap_or(1.0), plugin.schedule)?;
         }
         if let Some(limits) = &self.limits {
             limits.check().map_err(|error| error.below(&own))?;

@@ -1,4 +1,4 @@
-//! `[plugins.NAME]` and `[models.NAME]`: capabilities granted to plugins, and the models that they may call.
+//! `plugins.NAME.http` and `[models.NAME]`: servers that plugins may reach, and models that they may call.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,98 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::sandbox::SandboxSection;
+use super::PluginSection;
 use crate::error::RunFileError;
-use crate::range::{check_range, is_default};
-use gymkhana_nearest::did_you_mean;
-
-/// Sharing and grants of the plugin `NAME`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct PluginSection {
-    /// Shares one instance of the plugin among `sandbox.shared_episodes` episodes. Excludes fuel limits.
-    pub shared: bool,
-    /// Memory per instance of this plugin in MiB, including the memory with which it begins.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 4096), extend("x-default" = "`sandbox.memory_mib`"))]
-    pub memory_mib: Option<usize>,
-    /// Grant of `assets`: paths of readable files, by the name that the plugin uses. A path is relative to the run
-    /// file; the resolved run file holds the digest of the content instead.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(!skip_serializing_if, extend("x-range" = "paths"))]
-    pub assets: BTreeMap<String, String>,
-    /// Grant of `model`: the section of `[models]` that answers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-range" = "a name in `[models]`"))]
-    pub model: Option<String>,
-    /// Grant of `http`: allow-list of servers.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(!skip_serializing_if)]
-    pub http: Vec<HttpSection>,
-    /// HTTP requests per episode. Requires `http`.
-    #[serde(skip_serializing_if = "is_default_requests")]
-    #[schemars(!skip_serializing_if, range(min = 1, max = 1_000_000))]
-    pub http_requests: u32,
-    /// Grant of `tools`: a reward may call the run's tools.
-    #[serde(skip_serializing_if = "is_default")]
-    #[schemars(!skip_serializing_if)]
-    pub tools: bool,
-}
-
-const REQUESTS: u32 = 64;
-
-fn is_default_requests(requests: &u32) -> bool {
-    *requests == REQUESTS
-}
-
-impl Default for PluginSection {
-    fn default() -> Self {
-        Self {
-            shared: false,
-            memory_mib: None,
-            assets: BTreeMap::new(),
-            model: None,
-            http: vec![],
-            http_requests: REQUESTS,
-            tools: false,
-        }
-    }
-}
-
-impl PluginSection {
-    /// Checks ranges, and that fuel limits and sharing exclude each other.
-    pub(crate) fn check(
-        &self,
-        plugin: &str,
-        sandbox: &SandboxSection,
-        models: &BTreeMap<String, ModelSection>,
-    ) -> Result<(), RunFileError> {
-        let contradiction = |message: String| Err(RunFileError::Contradiction(message));
-        if self.shared && (sandbox.fuel_per_call, sandbox.fuel_per_episode) != (None, None) {
-            return contradiction(format!(
-                "plugins.{plugin}.shared and [sandbox] fuel exclude each other: the cost of a call in a shared \
-                 instance depends on its other episodes\nhint: remove one of them"
-            ));
-        }
-        if let Some(model) = self.model.as_ref().filter(|model| !models.contains_key(*model)) {
-            let near = did_you_mean(model, models.keys().map(String::as_str));
-            return contradiction(format!(
-                "plugins.{plugin}.model is `{model}`, but section [models.{model}] is missing\nhint: add it with `url` \
-                 and `name`{near}"
-            ));
-        }
-        if self.http.is_empty() && self.http_requests != REQUESTS {
-            return contradiction(format!(
-                "plugins.{plugin}.http_requests is set, but no `http` rule allows a request\nhint: remove it"
-            ));
-        }
-        let key = format!("plugins.{plugin}.memory_mib");
-        check_range(&key, self.memory_mib.unwrap_or(1), 1..=4096, "a number from 1 to 4096")?;
-        let key = format!("plugins.{plugin}.http_requests");
-        check_range(&key, self.http_requests, 1..=1_000_000, "a number from 1 to 1000000")?;
-        self.http.iter().try_for_each(|rule| rule.check(plugin))
-    }
-}
+use crate::range::check_range;
 
 /// Rule of a plugin's HTTP allow-list, a table of the list `http`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -155,7 +66,7 @@ pub struct SecretSection {
 }
 
 impl HttpSection {
-    fn check(&self, plugin: &str) -> Result<(), RunFileError> {
+    pub(super) fn check(&self, plugin: &str) -> Result<(), RunFileError> {
         let key = |name: &str| format!("plugins.{plugin}.http {name} for `{}`", self.allow);
         check_range(&key("max_kib"), self.max_kib, 1..=1_048_576, "a number from 1 to 1048576")?;
         check_range(&key("seconds"), self.seconds, 0.001..=3600.0, "0.001 to 3600 seconds")?;

@@ -1,4 +1,4 @@
-//! `tools.NAME.mcp`: a server of the Model Context Protocol as a tool.
+//! `plugins.NAME.mcp`: a server of the Model Context Protocol as a tool.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -89,7 +89,7 @@ impl Default for McpSection {
 
 impl McpSection {
     pub(crate) fn check(&self, tool: &str) -> Result<(), RunFileError> {
-        let key = |name: &str| format!("tools.{tool}.mcp.{name}");
+        let key = |name: &str| format!("plugins.{tool}.mcp.{name}");
         check_range(&key("seconds"), self.seconds, 0.001..=3600.0, "0.001 to 3600 seconds")?;
         check_range(&key("start_seconds"), self.start_seconds, 0.001..=3600.0, "0.001 to 3600 seconds")?;
         check_range(&key("max_kib"), self.max_kib, 1..=65_536, "a number from 1 to 65536")?;
@@ -98,10 +98,10 @@ impl McpSection {
             (None, [_, ..]) => self.check_command(tool),
             (Some(url), []) if matches!(url.scheme(), "http" | "https") => self.check_url(tool),
             (Some(url), []) => {
-                contradiction(format!("tools.{tool}.mcp.url is `{url}`\nhint: use a URL with http:// or https://"))
+                contradiction(format!("plugins.{tool}.mcp.url is `{url}`\nhint: use a URL with http:// or https://"))
             }
             _ => contradiction(format!(
-                "tools.{tool}.mcp needs either `command` or `url`\nhint: set exactly one of them"
+                "plugins.{tool}.mcp needs either `command` or `url`\nhint: set exactly one of them"
             )),
         }
     }
@@ -109,13 +109,13 @@ impl McpSection {
     fn check_command(&self, tool: &str) -> Result<(), RunFileError> {
         if self.private || self.secret.is_some() {
             return Err(RunFileError::Contradiction(format!(
-                "tools.{tool}.mcp: `private` and `secret` belong to a `url`\nhint: remove them; `network = true` lets a \
+                "plugins.{tool}.mcp: `private` and `secret` belong to a `url`\nhint: remove them; `network = true` lets a \
                  program use the network"
             )));
         }
         match &self.folder {
             Some(folder) if folder.is_relative() => Err(RunFileError::Contradiction(format!(
-                "tools.{tool}.mcp.folder is `{}`\nhint: use an absolute path",
+                "plugins.{tool}.mcp.folder is `{}`\nhint: use an absolute path",
                 folder.display()
             ))),
             _ => Ok(()),
@@ -125,7 +125,7 @@ impl McpSection {
     fn check_url(&self, tool: &str) -> Result<(), RunFileError> {
         if self.network || self.folder.is_some() || !self.env.is_empty() || !self.env_from.is_empty() {
             return Err(RunFileError::Contradiction(format!(
-                "tools.{tool}.mcp: `env`, `env_from`, `folder` and `network` belong to a `command`\nhint: remove them"
+                "plugins.{tool}.mcp: `env`, `env_from`, `folder` and `network` belong to a `command`\nhint: remove them"
             )));
         }
         Ok(())

@@ -8,30 +8,30 @@ mod failures;
 mod grants;
 mod limits;
 mod mcp;
+mod plugins;
 mod policy;
 mod preset_flags;
 mod retention;
-mod rewards;
 mod sampler;
 mod sandbox;
 mod seats;
 mod stages;
-mod tools;
 
 pub use agents::{AgentSandbox, AgentSection, GatewayClient, GatewaySampling, GatewaySection};
 pub use environment::{EnvironmentSection, Options, WrapperEntry};
-pub use environments::{EnvironmentEntry, EnvironmentTool, WhenFailing};
+pub use environments::{EnvironmentEntry, EnvironmentPlugin, WhenFailing};
 pub use evaluation::{EvaluatedFigure, EvaluatedWeights, EvaluationMetric, EvaluationSection};
 pub use failures::FailuresSection;
-pub use grants::{HttpSection, ModelSection, PluginSection, SecretSection};
+pub use grants::{HttpSection, ModelSection, SecretSection};
 pub use limits::LimitsSection;
 pub use mcp::McpSection;
+pub use plugins::PluginSection;
+pub(crate) use plugins::{PluginEntry, plugin_sections, plugins_as_tables};
 pub use policy::{
     Checkpoint, HubModel, LossReduction, PolicySection, ServerSection, ThoughtsChoice, ThoughtsMarks, ThoughtsWord,
     ToolFormatChoice, ToolsInPrompt, TrainerKind, TrainerSection,
 };
 pub use retention::CheckpointsSection;
-pub use rewards::RewardSection;
 pub use sampler::{
     AdaptiveTasks, DifficultyTasks, MixedOutcomeTasks, PrioritizedTasks, Priority, SamplerPhase, SamplerSection,
     StagedTasks, WeightedTasks,
@@ -43,4 +43,3 @@ pub use stages::{
     BestOfNStage, DynamicSampling, RecordedPreferences, RlStage, SftStage, SourceKind, SourceSection, Stage, StageSeat,
     TurnSchedule,
 };
-pub use tools::ToolSection;

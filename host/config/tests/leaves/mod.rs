@@ -18,9 +18,9 @@ pub struct Place {
 
 /// Settings without which a key is refused whatever its value is, by the beginning of its path.
 const COMPANIONS: [(&str, &str, &str); 74] = [
-    ("tools.x.mcp.start_seconds", "tools.x.mcp.command", "[\"program\"]"),
-    ("tools.x.mcp.seconds", "tools.x.mcp.command", "[\"program\"]"),
-    ("tools.x.mcp.max_kib", "tools.x.mcp.command", "[\"program\"]"),
+    ("plugins.x.mcp.start_seconds", "plugins.x.mcp.command", "[\"program\"]"),
+    ("plugins.x.mcp.seconds", "plugins.x.mcp.command", "[\"program\"]"),
+    ("plugins.x.mcp.max_kib", "plugins.x.mcp.command", "[\"program\"]"),
     ("agent", "agent.command", "[\"program\"]"),
     ("policy.server", "policy.checkpoint", "\"model\""),
     ("trainer", "policy.checkpoint", "\"model\""),
@@ -46,11 +46,11 @@ const COMPANIONS: [(&str, &str, &str); 74] = [
     ("plugins.x.http_requests", "plugins.x.http", "[{ \"allow\": \"https://a.example\" }]"),
     ("environment.schedule.every", "environment.schedule.shape", "\"steps\""),
     ("environments.0.schedule.every", "environments.0.schedule.shape", "\"steps\""),
-    ("environments.0.rewards.x.schedule.every", "environments.0.rewards.x.schedule.shape", "\"steps\""),
+    ("environments.0.plugins.x.schedule.every", "environments.0.plugins.x.schedule.shape", "\"steps\""),
     ("environments.0.context:window.most", "environments.0.context.keep", "1"),
     ("environments.0.context:summary", "stages.0.kind", "\"rl\""),
     ("environments.0.advantage.reward_clip", "environments.0.advantage.reward_clip.high", "2"),
-    ("rewards.x.schedule.every", "rewards.x.schedule.shape", "\"steps\""),
+    ("plugins.x.schedule.every", "plugins.x.schedule.shape", "\"steps\""),
     ("context:window.most", "context.keep", "1"),
     ("context:summary", "stages.0.kind", "\"rl\""),
     ("stages.0.optimizer.total_steps", "stages.0.optimizer.schedule", "\"cosine\""),

@@ -115,15 +115,11 @@ async fn bind_one(settings: EnvironmentSettings, kinds: &ByKind) -> RunResult<Bo
         None => only_environment(kinds.environments.clone())?,
         Some(name) => called(name, &kinds.environments)?,
     };
-    let chosen = |section: &str, names: &mut dyn Iterator<Item = &String>, plugins: &[Plugin]| {
-        names.map(|name| named(section, name, plugins)).collect::<RunResult<Vec<_>>>()
-    };
-    let (rules, mut tools, mut rewards) = (&settings.rules, kinds.tools.clone(), kinds.rewards.clone());
-    if settings.names_tools {
-        tools = chosen("tools", &mut rules.tools.keys(), &tools)?;
-    }
-    if settings.names_rewards {
-        rewards = chosen("rewards", &mut rules.rewards.keys(), &rewards)?;
+    let (mut tools, mut rewards) = (kinds.tools.clone(), kinds.rewards.clone());
+    if let Some(names) = &settings.plugins {
+        tools.retain(|tool| names.contains(tool.name()));
+        rewards.retain(|reward| names.contains(reward.name()));
+        names_have_plugins(names, tools.iter().chain(&rewards), kinds)?;
     }
     let set = bind_set(&settings.rules, environment, &kinds.wrappers, tools, rewards).await?;
     let rewards = rewards::reward_sum(&settings.rules, &set)?;
@@ -147,15 +143,17 @@ fn called(name: &str, environments: &[Plugin]) -> RunResult<Plugin> {
     })
 }
 
-/// The plugin that a section of an environment names.
-fn named(section: &str, name: &str, plugins: &[Plugin]) -> RunResult<Plugin> {
-    let found = plugins.iter().find(|plugin| plugin.name() == name);
-    found.cloned().ok_or_else(|| {
-        let known: Vec<&str> = plugins.iter().map(Plugin::name).collect();
-        let near = did_you_mean(name, known.iter().copied());
-        RunError::user(format!("its section `{section}.{name}` has no plugin: --plugins gives none of this name"))
-            .with_hint(format!("add its file to --plugins, or remove the section{near}"))
-    })
+/// Rejects a name in an environment's `plugins` that is none of its tools and rewards.
+fn names_have_plugins<'a>(
+    names: &BTreeSet<String>,
+    found: impl Iterator<Item = &'a Plugin>,
+    kinds: &ByKind,
+) -> RunResult<()> {
+    let found: BTreeSet<&str> = found.map(Plugin::name).collect();
+    let Some(name) = names.iter().find(|name| !found.contains(name.as_str())) else { return Ok(()) };
+    let near = did_you_mean(name, kinds.tools.iter().chain(&kinds.rewards).map(Plugin::name));
+    let message = format!("its `plugins` names `{name}`, and no such tool or reward is given");
+    Err(RunError::user(message).with_hint(format!("add it to [plugins] or --plugins, or remove it{near}")))
 }
 
 /// Rejects environments with different seats, because the policies of a run belong to seats; an only seat may have any

@@ -16,7 +16,7 @@ pub(crate) fn plugin(
     _bytes: &[u8],
     _mode: OutboundMode,
 ) -> RunResult<Option<Plugin>> {
-    match rules.tools.get(name) {
+    match rules.plugins.get(name) {
         Some(tool) if tool.mcp.is_some() => Err(refused(name)),
         _ => Ok(None),
     }
@@ -32,7 +32,7 @@ pub fn with_servers(
     lock: Lock,
     _reporter: &dyn Reporter,
 ) -> RunResult<(Vec<PluginFile>, Lock)> {
-    let server = rules.tools.iter().find(|(_, tool)| tool.mcp.is_some());
+    let server = rules.plugins.iter().find(|(_, tool)| tool.mcp.is_some());
     server.map_or(Ok((plugins, lock)), |(name, _)| Err(refused(name)))
 }
 

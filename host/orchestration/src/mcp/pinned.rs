@@ -20,7 +20,7 @@ pub fn with_servers(
     lock: Lock,
     reporter: &dyn Reporter,
 ) -> RunResult<(Vec<PluginFile>, Lock)> {
-    if rules.tools.values().all(|tool| tool.mcp.is_none()) {
+    if rules.plugins.values().all(|tool| tool.mcp.is_none()) {
         return Ok((plugins, lock));
     }
     let recorded = |name: &str| {
@@ -49,7 +49,7 @@ pub fn with_servers(
 fn check_digest(name: &str, section: &McpSection, found: &str) -> RunResult<()> {
     match &section.digest {
         Some(pinned) if pinned.trim_start_matches("sha256:") != found => {
-            let message = format!("tools.{name}.mcp.digest is `{pinned}`, but the server's tools have `{found}`");
+            let message = format!("plugins.{name}.mcp.digest is `{pinned}`, but the server's tools have `{found}`");
             Err(RunError::user(message).with_hint("check what changed in the server, then pin the new digest"))
         }
         _ => Ok(()),

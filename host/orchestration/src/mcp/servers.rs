@@ -29,7 +29,7 @@ pub(crate) fn plugin(rules: &EpisodeRules, name: &str, bytes: &[u8], mode: Outbo
 
 /// The servers of a run file with their names.
 pub(super) fn servers(rules: &EpisodeRules) -> impl Iterator<Item = (&str, &McpSection)> {
-    rules.tools.iter().filter_map(|(name, tool)| Some((name.as_str(), tool.mcp.as_ref()?)))
+    rules.plugins.iter().filter_map(|(name, tool)| Some((name.as_str(), tool.mcp.as_ref()?)))
 }
 
 /// The server of a section, with the secrets that the section names.
@@ -37,7 +37,7 @@ pub(super) fn server(name: &str, section: &McpSection) -> RunResult<Server> {
     let endpoint = match &section.url {
         Some(url) => {
             let read = |hidden: &gymkhana_config::SecretSection| {
-                let value = secret(&hidden.env, &format!("tools.{name}.mcp.secret"))?;
+                let value = secret(&hidden.env, &format!("plugins.{name}.mcp.secret"))?;
                 Ok::<_, RunError>((hidden.header.clone(), value))
             };
             let secret = section.secret.as_ref().map(read).transpose()?;
@@ -62,7 +62,7 @@ pub(super) fn server(name: &str, section: &McpSection) -> RunResult<Server> {
 fn environment(name: &str, section: &McpSection) -> RunResult<Vec<(String, String)>> {
     let mut variables: Vec<_> = section.env.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
     for variable in &section.env_from {
-        let value = secret(variable, &format!("tools.{name}.mcp.env_from"))?;
+        let value = secret(variable, &format!("plugins.{name}.mcp.env_from"))?;
         variables.push((variable.clone(), value.reveal().to_owned()));
     }
     Ok(variables)

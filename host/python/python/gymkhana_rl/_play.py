@@ -19,11 +19,13 @@ PlayPlugin: TypeAlias = "Plugin | Tool | Reward | type | str | os.PathLike[str]"
 
 # Sections of a run file that arguments of other functions set.
 _ELSEWHERE = {
-    "plugins": "give grants and limits to gymkhana_rl.load",
     "models": "give models to gymkhana_rl.load, in `grants`",
     "sandbox": "give limits to gymkhana_rl.load",
     "stages": "give the arguments of play",
 }
+
+# Keys of a plugin's section that `settings` may hold.
+_OF_PLUGINS = ("options", "weight", "schedule", "gate", "seat")
 
 # Keys of a run file that errors name, and the arguments that set them. Longer keys come first.
 _ARGUMENTS = (
@@ -254,9 +256,8 @@ class _Call:
                 continue
             if "environment" in plugin.kinds:
                 file["environment"]["options"] = own
-            for kind, section in (("tool", "tools"), ("reward", "rewards")):
-                if kind in plugin.kinds:
-                    file.setdefault(section, {})[name] = {"options": own}
+            if "tool" in plugin.kinds or "reward" in plugin.kinds:
+                file.setdefault("plugins", {})[name] = {"options": own}
 
     def __call__(
         self, file: dict[str, Any], groups: dict[str, Any], out: str | None, stop: Callable[[], bool] | None
@@ -317,6 +318,11 @@ def _checked(settings: Mapping[str, Any] | None) -> Mapping[str, Any]:
     for section in settings or {}:
         if section in _ELSEWHERE:
             raise OptionError(f"`settings` cannot hold `{section}`", _ELSEWHERE[section])
+    for name, section in ((settings or {}).get("plugins") or {}).items():
+        for key in section if isinstance(section, Mapping) else ["use"]:
+            if key not in _OF_PLUGINS:
+                where = "give grants and limits to gymkhana_rl.load"
+                raise OptionError(f"`settings` cannot hold `plugins.{name}.{key}`", where)
     return settings or {}
 
 

@@ -15,6 +15,11 @@ use crate::runtime::Host;
 /// Name of a model that is given in the place of a name.
 const GIVEN: &str = "given";
 
+/// Keys of `[plugins.NAME]` that grant nothing: a program gives them in other ways.
+const NO_GRANTS: [&str; 7] = ["use", "options", "weight", "schedule", "gate", "seat", "mcp"];
+/// Keys that grant something, for messages.
+const GRANTS: &str = "`assets`, `model`, `http`, `http_requests` and `tools`";
+
 /// What a plugin may use.
 #[derive(Default)]
 pub struct Granted {
@@ -35,6 +40,10 @@ impl Granted {
     }
 
     fn read(mut grants: Map<String, Json>) -> Result<Self, Fault> {
+        if let Some(key) = NO_GRANTS.iter().find(|key| grants.contains_key(**key)) {
+            let why = format!("`grants` holds `{key}`, which is no grant\nhint: grants are the keys {GRANTS}");
+            return Err(Fault::load(anyhow::anyhow!(why)));
+        }
         let mut models = BTreeMap::new();
         if let Some(model) = grants.get_mut("model") {
             if !model.is_object() {
@@ -47,15 +56,18 @@ impl Granted {
         Ok(Self { section: section("grants", Json::Object(grants))?, models })
     }
 
-    /// Writes the grants and a memory limit into the run file, as the sections of this plugin.
+    /// Writes the grants and a memory limit into the section of this plugin.
     pub fn write_into(mut self, rules: &mut EpisodeRules, plugin: &str, memory_mib: Option<usize>) {
-        for model in self.models.into_values() {
+        for model in std::mem::take(&mut self.models).into_values() {
             self.section.model = Some(plugin.to_owned());
             rules.models.insert(plugin.to_owned(), model);
         }
-        self.section.memory_mib = memory_mib;
-        if self.section != PluginSection::default() {
-            rules.plugins.insert(plugin.to_owned(), self.section);
+        let Self { section: granted, .. } = self;
+        let before = rules.plugins.remove(plugin).unwrap_or_default();
+        let PluginSection { options, weight, schedule, gate, seat, .. } = before;
+        let section = PluginSection { options, weight, schedule, gate, seat, memory_mib, ..granted };
+        if section != PluginSection::default() {
+            rules.plugins.insert(plugin.to_owned(), section);
         }
     }
 

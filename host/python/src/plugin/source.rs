@@ -1,11 +1,11 @@
 //! Where a plugin comes from: a name in a registry, a file, or bytes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use gymkhana_orchestration::Classify;
 use gymkhana_orchestration::plugins::check_file;
-use gymkhana_registry::{Digest, LOCK_FILE, Lock, LockEntry, Requirement, read_plugin_file};
-use gymkhana_registry_client::{PROJECT_FILE, RegistryClient, TrustedOwners, Unpinned, project_folder};
+use gymkhana_registry::{Digest, LockEntry, PluginSource, Requirement, read_plugin_file};
+use gymkhana_registry_client::{FetchedPlugin, Pins, PluginResolver};
 
 use crate::errors::Fault;
 use crate::runtime::Host;
@@ -34,7 +34,10 @@ impl Source {
     /// A text: a name such as `calculator@^1`, else a path. As on the command line, a file in the working directory
     /// cannot replace a name: paths end in `.wasm` or start with `.` or `/`.
     pub fn of_text(text: &str) -> Self {
-        text.parse().map_or_else(|_| Self::File(PathBuf::from(text)), Self::Name)
+        match PluginSource::of(text) {
+            PluginSource::Name(name) => Self::Name(name),
+            PluginSource::File(path) => Self::File(path),
+        }
     }
 
     /// Reads or downloads the component.
@@ -57,32 +60,12 @@ impl Source {
 
 /// Resolves and downloads a plugin: the version that the project's lock pins, or the newest that matches.
 fn named(wanted: &Requirement, host: &Host) -> Result<Fetched, Fault> {
-    let here = std::env::current_dir().user_context("the working directory cannot be read")?;
-    let project = project_folder(&here);
-    if let Some(folder) = &project {
-        check_owner(&folder.join(PROJECT_FILE))?;
-    }
-    let folder = project.unwrap_or(here);
-    let lock_file = folder.join(LOCK_FILE);
-    let lock = if lock_file.is_file() {
-        check_owner(&lock_file)?;
-        Some(Lock::read(&lock_file).user_error()?)
-    } else {
-        None
-    };
-    let client = RegistryClient::of_user(&folder, false).user_error()?;
-    let fetched = host.block_on(async {
-        let entries = client.resolve(std::slice::from_ref(wanted), lock.as_ref(), Unpinned::Resolve).await?;
-        let components = client.components(&entries).await?;
-        Ok::<_, gymkhana_registry_client::RegistryClientError>(entries.into_iter().zip(components).next())
-    });
-    client.take_notices().into_iter().for_each(|notice| host.warn(notice));
-    let none = || Fault::Internal(format!("`{wanted}` was resolved to nothing"));
-    let (LockEntry { name, version, .. }, bytes) = fetched.user_error()?.ok_or_else(none)?;
+    let resolver = PluginResolver::here(false).user_error()?;
+    let wanted = std::slice::from_ref(wanted);
+    let fetched = host.block_on(resolver.fetch(wanted, &Pins::Kept, &|_| {}));
+    resolver.client().take_notices().into_iter().for_each(|notice| host.warn(notice));
+    let none = || Fault::Internal(format!("`{}` was resolved to nothing", wanted[0]));
+    let plugin = fetched.user_error()?.pop().ok_or_else(none)?;
+    let FetchedPlugin { entry: LockEntry { name, version, .. }, bytes } = plugin;
     Ok(Fetched { origin: format!("{name} {version}"), bytes, pinned: Some(format!("{name}@={version}")) })
-}
-
-fn check_owner(file: &Path) -> Result<(), Fault> {
-    let checked = TrustedOwners::of_process().check(file);
-    Ok(checked.user_context(format!("cannot use `{}`", file.display()))?)
 }

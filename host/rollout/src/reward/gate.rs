@@ -61,7 +61,7 @@ impl Gate {
 
 /// Key of a gate in the run file.
 fn key(of: &str) -> String {
-    if of == ENVIRONMENT { format!("{of}.gate") } else { format!("rewards.{of}.gate") }
+    if of == ENVIRONMENT { format!("{of}.gate") } else { format!("plugins.{of}.gate") }
 }
 
 /// Gates of a run by owner. No gate waits for itself.
@@ -136,9 +136,9 @@ mod tests {
     #[test]
     fn invalid_conditions_are_refused_by_key() {
         for (of, text, message) in [
-            ("style", "correct >= 0.5", "rewards.style.gate `correct` is neither `environment.FACT` nor `REWARD.COMP"),
-            ("style", "a.b", "rewards.style.gate `a.b` is not a condition\nhint: write one such as"),
-            ("style", "a.b == 1", "rewards.style.gate `a.b == 1` is not a condition"),
+            ("style", "correct >= 0.5", "plugins.style.gate `correct` is neither `environment.FACT` nor `REWARD.COMP"),
+            ("style", "a.b", "plugins.style.gate `a.b` is not a condition\nhint: write one such as"),
+            ("style", "a.b == 1", "plugins.style.gate `a.b == 1` is not a condition"),
             ("environment", "a.b >= high", "environment.gate `a.b >= high` is not a condition"),
             ("environment", "a.b >= nan", "environment.gate `a.b >= nan` is not a condition"),
         ] {

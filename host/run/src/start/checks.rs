@@ -241,7 +241,7 @@ fn is_met(needed: Requirement, stage: &RlStage, probe: Option<&TurnProbe>, bound
         Requirement::OversamplePlan => stage.plan.kind() == "oversample",
         Requirement::TurnSchedule => stage.turns.is_some(),
         Requirement::RewardGate => {
-            rules.environment.gate.is_some() || rules.rewards.values().any(|reward| reward.gate.is_some())
+            rules.environment.gate.is_some() || rules.plugins.values().any(|plugin| plugin.gate.is_some())
         }
         Requirement::CallEfficiencyReward => set.reward_names().any(|name| name == "tool-efficiency"),
         Requirement::SummaryContext => matches!(rules.context, ContextStrategy::Summary(_)),

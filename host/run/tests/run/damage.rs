@@ -33,7 +33,7 @@ limits = { turns = 2, reply_tokens = 16 }
 max_concurrent_sequences = 4
 tiny = { layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }
 
-[rewards.answer-match]
+[plugins.answer-match]
 options = { per-call-cost = 0.5 }
 
 [[stages]]

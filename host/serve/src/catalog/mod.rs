@@ -238,31 +238,18 @@ impl Catalog {
 
 /// Rejects sections without a plugin, because their settings would have no effect.
 fn sections_have_plugins(config: &ServeFile, loaded: &[Plugin]) -> RunResult<()> {
-    if let Some((name, _)) = config.rules.tools.iter().find(|(_, section)| section.mcp.is_some()) {
+    if let Some((name, _)) = config.rules.plugins.iter().find(|(_, section)| section.mcp.is_some()) {
         let message =
-            format!("tools.{name}.mcp cannot be served: MCP servers are tools of runs, and a server offers plugins");
+            format!("plugins.{name}.mcp cannot be served: MCP servers are tools of runs, and a server offers plugins");
         return Err(RunError::user(message).with_hint("remove it, and give the agent the MCP server's own address"));
     }
-    let of = |kind| {
-        loaded
-            .iter()
-            .filter(move |plugin| plugin.manifest().kinds.contains(&kind))
-            .map(Plugin::name)
-            .collect::<Vec<_>>()
-    };
-    let mut without_wrappers = of(Kind::Environment);
-    without_wrappers.retain(|name| !loaded.iter().any(|plugin| plugin.name() == *name && plugin.is_wrapper()));
-    let sections = [
-        ("environments", config.environments.keys().collect::<Vec<_>>(), without_wrappers),
-        ("tools", config.rules.tools.keys().collect(), of(Kind::Tool)),
-        ("rewards", config.rules.rewards.keys().collect(), of(Kind::Reward)),
-    ];
-    for (section, names, known) in sections {
-        if let Some(name) = names.into_iter().find(|name| !known.contains(&name.as_str())) {
-            let near = did_you_mean(name, known.iter().copied());
-            let message = format!("[{section}.{name}] is unused: no such plugin is served\nhint: remove it{near}");
-            return Err(RunError::user(message));
-        }
+    let is_environment =
+        |plugin: &&Plugin| plugin.manifest().kinds.contains(&Kind::Environment) && !plugin.is_wrapper();
+    let known: Vec<&str> = loaded.iter().filter(is_environment).map(Plugin::name).collect();
+    if let Some(name) = config.environments.keys().find(|name| !known.contains(&name.as_str())) {
+        let near = did_you_mean(name, known);
+        let message = format!("[environments.{name}] is unused: no such plugin is served\nhint: remove it{near}");
+        return Err(RunError::user(message));
     }
     if config.environments.contains_key(TOOLS_ONLY) {
         return Err(RunError::user(format!("[environments.{TOOLS_ONLY}] is unused\nhint: remove it")));

@@ -220,7 +220,7 @@ async fn a_group_has_a_share_of_its_rewards_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reward_that_fails_on_a_group_gives_no_rewards() {
     let config =
-        |behaviour: &str| format!("[rewards.guest-hostile-reward]\noptions = {{ behaviour = \"{behaviour}\" }}\n");
+        |behaviour: &str| format!("[plugins.guest-hostile-reward]\noptions = {{ behaviour = \"{behaviour}\" }}\n");
     for behaviour in ["good", "trap"] {
         let served = serve(&["word-problems", "guest-hostile-reward"], &config(behaviour)).await;
         let (one, two) = (answered(&served.sessions, "1").await, answered(&served.sessions, "2").await);

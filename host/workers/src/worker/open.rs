@@ -89,9 +89,9 @@ pub(crate) fn refuse_programs(file: &RunFile, allow_programs: bool) -> RunResult
 /// The first program that the run starts where its episodes are played.
 fn program(file: &RunFile) -> Option<String> {
     let agent = file.agent.as_ref().map(|agent| format!("agent.command is {:?}", agent.command));
-    let mut servers = file.rules.tools.iter().filter_map(|(name, tool)| {
+    let mut servers = file.rules.plugins.iter().filter_map(|(name, tool)| {
         let command = &tool.mcp.as_ref()?.command;
-        (!command.is_empty()).then(|| format!("tools.{name}.mcp.command is {command:?}"))
+        (!command.is_empty()).then(|| format!("plugins.{name}.mcp.command is {command:?}"))
     });
     agent.or_else(|| servers.next())
 }

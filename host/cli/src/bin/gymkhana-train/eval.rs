@@ -16,8 +16,8 @@ use serde_json::json;
 use gymkhana_cli::args::EvalArgs;
 use gymkhana_cli::columns::columns;
 use gymkhana_cli::error::{Classify, CliError, CliResult};
+use gymkhana_cli::plugins::WantedPlugins;
 use gymkhana_cli::printer::Printer;
-use gymkhana_cli::registry;
 use gymkhana_cli::units::counted;
 
 /// Schema number of the JSON output.
@@ -71,7 +71,11 @@ fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
         let plugins = match &args.plugins[..] {
             [] => plugins::recorded_files(&run)?,
             given => {
-                let (plugins, lock) = registry::gather(given, args.fetch, None, printer)?;
+                let (plugins, lock) = WantedPlugins {
+                    file: None,
+                    ..WantedPlugins::of_run(given, &file.rules, Path::new(""), args.fetch)
+                }
+                .gather(printer)?;
                 with_servers(&file.rules, plugins, lock, printer.reporter().as_ref())?.0
             }
         };
@@ -84,17 +88,15 @@ fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
             path.display()
         )));
     }
-    if args.plugins.is_empty() {
-        return Err(CliError::user("no plugins are given\nhint: give their files as --plugins, or a run's folder"));
-    }
     let file = match &args.run {
         Some(path) => RunFile::read(path, &args.set),
         None => RunFile::parse("", "the command line", &args.set),
     };
     let mut file = file.user_error()?;
-    let (plugins, lock) = registry::gather(&args.plugins, args.fetch, None, printer)?;
-    let (plugins, _) = with_servers(&file.rules, plugins, lock, printer.reporter().as_ref())?;
     let beside = args.run.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    let wanted = WantedPlugins::of_run(&args.plugins, &file.rules, beside, args.fetch);
+    let (plugins, lock) = wanted.gather(printer)?;
+    let (plugins, _) = with_servers(&file.rules, plugins, lock, printer.reporter().as_ref())?;
     let assets = AssetFiles::pin(&mut file.rules, beside, None)?;
     Ok(Setup { file, plugins, assets })
 }

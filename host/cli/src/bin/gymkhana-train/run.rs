@@ -1,5 +1,6 @@
 //! `host run`: trains as a run file says and prints the results.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use gymkhana_config::RunFile;
@@ -14,8 +15,8 @@ use crate::workers::workers;
 use gymkhana_cli::args::RunArgs;
 use gymkhana_cli::bind_page;
 use gymkhana_cli::error::{Classify, CliError, CliResult};
+use gymkhana_cli::plugins::WantedPlugins;
 use gymkhana_cli::printer::{Printer, Verbosity};
-use gymkhana_cli::registry;
 use tokio::task::JoinSet;
 
 /// The way in which the command ends without an error.
@@ -82,17 +83,19 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<u8> {
 
 /// A new run.
 fn start(args: &RunArgs, stop: StopRequest, printer: &Printer) -> CliResult<RunRequest> {
-    // The parser of the command line requires both without --resume, but a dry run needs no folder.
-    let missing = || CliError::internal("`host run` has no run file or no --out");
-    let run_file = args.run_file.as_ref().ok_or_else(missing)?;
+    // The parser of the command line requires it without --resume.
+    let run_file = args.run_file.as_ref().ok_or_else(|| CliError::internal("`host run` has no run file"))?;
     let nowhere = || std::env::temp_dir().join(format!("gymkhana-dry-run-{}", std::process::id()));
-    let out = args.out.clone().or_else(|| args.dry_run.then(nowhere)).ok_or_else(missing)?;
-    let file = RunFile::read(run_file, &args.set).user_error()?;
-    let (plugins, lock) = registry::gather(&args.plugins, args.fetch, None, printer)?;
+    let beside = || Path::new("out").join(run_file.file_stem().unwrap_or(OsStr::new("run")));
+    let out = args.out.clone().unwrap_or_else(|| if args.dry_run { nowhere() } else { beside() });
+    let mut file = RunFile::read(run_file, &args.set).user_error()?;
+    let base = folder_of(run_file);
+    let (plugins, lock) = WantedPlugins::of_run(&args.plugins, &file.rules, &base, args.fetch).gather(printer)?;
     let (plugins, lock) = with_servers(&file.rules, plugins, lock, printer.reporter().as_ref())?;
+    file.rules.forget_sources();
     Ok(RunRequest {
         file,
-        base: folder_of(run_file),
+        base,
         out,
         resume: false,
         overwrite: args.overwrite,
@@ -108,7 +111,7 @@ fn start(args: &RunArgs, stop: StopRequest, printer: &Printer) -> CliResult<RunR
 /// A resumed run. The folder holds its run file and its plugins; the command line may give either again.
 fn resume(args: &RunArgs, folder: &Path, stop: StopRequest, printer: &Printer) -> CliResult<RunRequest> {
     let run = RunReader::open(folder)?;
-    let (file, base) = match &args.run_file {
+    let (mut file, base) = match &args.run_file {
         Some(run_file) => (RunFile::read(run_file, &args.set).user_error()?, folder_of(run_file)),
         None => {
             let origin = folder.join("run.toml").display().to_string();
@@ -117,9 +120,13 @@ fn resume(args: &RunArgs, folder: &Path, stop: StopRequest, printer: &Printer) -
     };
     let (plugins, lock) = match &args.plugins[..] {
         [] => recorded(&run)?,
-        given => registry::gather(given, args.fetch, Some(folder), printer)?,
+        given => {
+            let wanted = WantedPlugins::of_run(given, &file.rules, &base, args.fetch);
+            WantedPlugins { began_with: Some(folder), ..wanted }.gather(printer)?
+        }
     };
     let (plugins, lock) = with_servers(&file.rules, plugins, lock, printer.reporter().as_ref())?;
+    file.rules.forget_sources();
     Ok(RunRequest {
         file,
         base,

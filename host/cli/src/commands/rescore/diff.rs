@@ -106,11 +106,11 @@ async fn score_with(
 ) -> CliResult<Vec<(EpisodeId, u32, Outcome, String)>> {
     plugins::only_rewards(&lock)?;
     let name = given.first().map(|file| file.name.clone()).unwrap_or_default();
-    let sets: Vec<String> = options.iter().map(|option| format!("rewards.{name}.options.{option}")).collect();
+    let sets: Vec<String> = options.iter().map(|option| format!("plugins.{name}.options.{option}")).collect();
     let mut file = RunFile::parse(&run.run_text()?, "run.toml", &sets).user_error()?;
     let mut files = others(run, &mut file, &name)?;
     let has_reward =
-        |settings: &EnvironmentSettings| !settings.names_rewards || settings.rules.rewards.contains_key(&name);
+        |settings: &EnvironmentSettings| settings.plugins.as_ref().is_none_or(|names| names.contains(&name));
     let scored = file.environment_settings().into_iter().filter(has_reward);
     let scored: BTreeSet<Option<String>> = scored.map(|settings| settings.name).collect();
     files.append(&mut given);
@@ -140,13 +140,13 @@ fn others(run: &RunReader, file: &mut RunFile, name: &str) -> CliResult<Vec<Plug
         .filter(|entry| entry.kinds.iter().all(|kind| *kind == Kind::Reward))
         .map(|entry| entry.name.name())
         .collect();
-    for rewards in std::iter::once(&mut file.rules.rewards)
-        .chain(file.environments.iter_mut().filter_map(|own| own.rewards.as_mut()))
-    {
-        rewards.retain(|reward, _| reward == name);
-        rewards.values_mut().for_each(|section| section.gate = None);
+    let is_kept = |plugin: &str| plugin == name || !rewards.contains(plugin);
+    file.rules.plugins.retain(|plugin, _| is_kept(plugin));
+    file.rules.plugins.values_mut().for_each(|section| section.gate = None);
+    for plugins in file.environments.iter_mut().filter_map(|own| own.plugins.as_mut()) {
+        plugins.retain(|plugin, _| is_kept(plugin));
+        plugins.values_mut().for_each(|section| section.gate = None);
     }
-    file.rules.plugins.retain(|plugin, _| plugin == name || !rewards.contains(plugin.as_str()));
     // Unused, but the run file needs a valid rule.
     file.rules.success = "environment.success".to_owned();
     file.rules.environment.gate = None;

@@ -27,8 +27,8 @@ use super::serve::{check_written, report_writes, say_recovered, stop_signal};
 use super::session_workers;
 use crate::args::GatewayArgs;
 use crate::error::{Classify, CliError, CliResult};
+use crate::plugins::WantedPlugins;
 use crate::printer::Printer;
-use crate::registry;
 use crate::units::counted;
 use episodes::GatewayEpisodes;
 use records::{Contents, Records};
@@ -47,8 +47,9 @@ pub fn gateway(args: &GatewayArgs, printer: &Printer) -> CliResult<()> {
     let mut file = run_file::read(args)?;
     let section = file.gateway.clone().unwrap_or_default();
     check_address(args, &section)?;
-    let (files, lock) = gather(args, printer)?;
     let folder = args.run_file.parent().unwrap_or(Path::new("."));
+    let (files, lock) = gather(args, &file, folder, printer)?;
+    file.rules.forget_sources();
     let assets = AssetFiles::pin(&mut file.rules, folder, None)?;
     let contents = Contents { files: &files, lock: &lock, assets: &assets };
     if args.front.workers.is_some() {
@@ -143,12 +144,11 @@ async fn write_records(records: &Records) -> Infallible {
 }
 
 /// The plugins that are given; a gateway needs none.
-fn gather(args: &GatewayArgs, printer: &Printer) -> CliResult<(Vec<PluginFile>, Lock)> {
-    if args.plugins.is_empty() {
-        plugins::pin(vec![])
-    } else {
-        registry::gather(&args.plugins, args.fetch, None, printer)
+fn gather(args: &GatewayArgs, file: &RunFile, folder: &Path, printer: &Printer) -> CliResult<(Vec<PluginFile>, Lock)> {
+    if args.plugins.is_empty() && file.rules.sources().user_error()?.is_empty() {
+        return plugins::pin(vec![]);
     }
+    WantedPlugins::of_run(&args.plugins, &file.rules, folder, args.fetch).gather(printer)
 }
 
 /// Loads the plugins. Without an environment, a session is a conversation with the policy and calls of tools.

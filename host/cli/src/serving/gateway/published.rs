@@ -66,7 +66,6 @@ fn rules_of_workers(rules: &EpisodeRules, plugins: &BTreeSet<&str>) -> EpisodeRu
         environment,
         limits,
         seats: rules.seats.clone(),
-        tools: rules.tools.clone(),
         plugins: rules.plugins.clone(),
         models: rules.models.clone(),
         sandbox: rules.sandbox.clone(),

@@ -39,7 +39,7 @@ fn desk_with_server(behaviour: &str, way: &str, seconds: u32) -> Desk {
     let beat = desk.path("beat").display().to_string();
     let server = format!("command = [{:?}, {SERVER:?}, {behaviour:?}]", *PYTHON);
     let env = format!("env = {{ BEAT = {beat:?}, WAY = {way:?} }}");
-    desk.write("run.toml", format!("{run}\n[tools.arithmetic]\nmcp = {{ {server}, {env}, seconds = {seconds} }}\n"));
+    desk.write("run.toml", format!("{run}\n[plugins.arithmetic]\nmcp = {{ {server}, {env}, seconds = {seconds} }}\n"));
     write_program_that_calls(&desk, "call(\"misbehave\", {})");
     desk
 }

@@ -271,9 +271,9 @@ fn sessions_need_no_plugins_and_a_token_where_clients_have_one() {
 
 #[test]
 fn an_mcp_server_in_the_file_of_a_gateway_is_refused_as_what_it_is() {
-    let (desk, _peer) = desk("[tools.clock]\nmcp = { command = [\"clock\"] }");
+    let (desk, _peer) = desk("[plugins.clock]\nmcp = { command = [\"clock\"] }");
     let refused = desk.host(&["gateway", "gateway.toml", "--plugins", PLUGINS]).mistake("an MCP server");
-    assert!(refused.contains("[tools.clock] is an MCP server, and this command starts none"), "{refused}");
+    assert!(refused.contains("[plugins.clock] is an MCP server, and this command starts none"), "{refused}");
     assert!(refused.contains("hint: remove the section, and give the agent the server's own address"), "{refused}");
     // Without a server, the section is that of a plugin.
     desk.write(
@@ -281,5 +281,5 @@ fn an_mcp_server_in_the_file_of_a_gateway_is_refused_as_what_it_is() {
         std::fs::read_to_string(desk.path("gateway.toml")).expect("a file").replace("mcp =", "# mcp ="),
     );
     let refused = desk.host(&["gateway", "gateway.toml", "--plugins", PLUGINS]).mistake("no plugin");
-    assert!(refused.contains("[tools.clock] is unused: --plugins gives no such plugin"), "{refused}");
+    assert!(refused.contains("[plugins.clock] is unused: --plugins gives no such plugin"), "{refused}");
 }

@@ -18,7 +18,7 @@ success = "answer-match.correct"
 max_concurrent_sequences = 12
 tiny = {{ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }}
 
-[rewards.answer-match]
+[plugins.answer-match]
 options = {{ per-call-cost = 0.5 }}
 
 [limits]
@@ -177,7 +177,7 @@ fn a_stage_without_differing_rewards_warns_once() {
     let warned = |outcome: &crate::common::Outcome| outcome.talk.matches("learns nothing: no rewards differed").count();
     let varied = desk.run(WORD_PROBLEMS, &[]);
     assert_eq!((varied.code, warned(&varied)), (Some(0), 0), "{varied:?}");
-    let free = ["--set", "rewards.answer-match.options.per-call-cost=0.0"];
+    let free = ["--set", "plugins.answer-match.options.per-call-cost=0.0"];
     fs::remove_dir_all(desk.path("out")).expect("removed");
     let flat = desk.run(WORD_PROBLEMS, &free);
     assert_eq!((flat.code, warned(&flat)), (Some(0), 1), "{flat:?}");

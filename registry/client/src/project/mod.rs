@@ -2,24 +2,27 @@
 //!
 //! Commands change single lines and preserve the rest, including comments.
 
+mod error;
+mod lock;
+mod resolver;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use gymkhana_registry::{
     Capability, LOCK_FILE, Lock, LockEntry, PluginName, Requirement, RequirementName, write_atomically,
 };
-use gymkhana_registry_client::{PROJECT_FILE, TrustedOwners, project_folder};
 use semver::VersionReq;
 use serde::Deserialize;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
 
-use super::project_lock::ProjectLock;
-use crate::error::{Classify, CliError, CliResult};
-use crate::printer::Printer;
+use crate::{PROJECT_FILE, TrustedOwners, project_folder};
 
-/// Error for an unreadable working directory.
-const NO_FOLDER: &str = "the working directory cannot be read\nhint: change into an existing one";
+pub use error::ProjectError;
+pub use lock::ProjectLock;
+pub use resolver::{FetchedPlugin, Pins, PluginResolver};
 
 /// A project.
 #[derive(Debug)]
@@ -65,8 +68,8 @@ struct EntryTable {
 
 /// Folder of the nearest project file, from the working directory upwards. Above the working directory can be folders of
 /// other users, whose project files are refused.
-fn find() -> CliResult<Option<PathBuf>> {
-    let here = std::env::current_dir().user_context(NO_FOLDER)?;
+fn find() -> Result<Option<PathBuf>, ProjectError> {
+    let here = std::env::current_dir().map_err(ProjectError::WorkingFolder)?;
     let folder = project_folder(&here);
     if let Some(folder) = &folder {
         check_owner(&folder.join(PROJECT_FILE))?;
@@ -75,30 +78,40 @@ fn find() -> CliResult<Option<PathBuf>> {
 }
 
 /// Rejects a project's file of another user.
-fn check_owner(file: &Path) -> CliResult<()> {
-    TrustedOwners::of_process().check(file).user_context(format!("cannot use `{}`", file.display()))
+fn check_owner(file: &Path) -> Result<(), ProjectError> {
+    let checked = TrustedOwners::of_process().check(file);
+    checked.map_err(|source| ProjectError::Owner { path: file.to_owned(), source })
 }
 
 /// The lock of a project, or of a folder without a project, if there is one.
-pub fn project_lock_in(folder: &Path) -> CliResult<Option<Lock>> {
+pub fn project_lock_in(folder: &Path) -> Result<Option<Lock>, ProjectError> {
     let path = folder.join(LOCK_FILE);
     if path.is_file() {
         check_owner(&path)?;
     }
-    super::lock_in(folder)
+    lock_in(folder)
+}
+
+/// The lock of a folder, if there is one.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn lock_in(folder: &Path) -> Result<Option<Lock>, ProjectError> {
+    let path = folder.join(LOCK_FILE);
+    Ok(if path.is_file() { Some(Lock::read(&path)?) } else { None })
 }
 
 /// Folder of the project, or the working directory without a project.
-pub fn root_or_here() -> CliResult<PathBuf> {
+pub fn root_or_here() -> Result<PathBuf, ProjectError> {
     match find()? {
         Some(folder) => Ok(folder),
-        None => std::env::current_dir().user_context(NO_FOLDER),
+        None => std::env::current_dir().map_err(ProjectError::WorkingFolder),
     }
 }
 
 impl Project {
     /// The project of the working directory, if there is one.
-    pub fn open() -> CliResult<Option<Self>> {
+    pub fn open() -> Result<Option<Self>, ProjectError> {
         let Some(folder) = find()? else { return Ok(None) };
         Self::read(folder.join(PROJECT_FILE)).map(Some)
     }
@@ -107,25 +120,23 @@ impl Project {
     ///
     /// # Errors
     /// If there is no project.
-    pub fn existing() -> CliResult<Self> {
-        let missing =
-            || CliError::user(format!("no {PROJECT_FILE} here or above\nhint: create one with `host add PLUGIN`"));
-        Self::open()?.ok_or_else(missing)
+    pub fn existing() -> Result<Self, ProjectError> {
+        Self::open()?.ok_or(ProjectError::None)
     }
 
     /// The project of the working directory, with exclusive access to its files.
     ///
     /// # Errors
     /// If there is no project.
-    pub fn existing_for_change(printer: &Printer) -> CliResult<(ProjectLock, Self)> {
+    pub fn existing_for_change(notify: &dyn Fn(&str)) -> Result<(ProjectLock, Self), ProjectError> {
         let folder = Self::existing()?.folder().to_owned();
-        let lock = ProjectLock::acquire(&folder, printer)?;
+        let lock = ProjectLock::acquire(&folder, notify)?;
         // Another command may have changed it before the lock was acquired.
         Ok((lock, Self::read(folder.join(PROJECT_FILE))?))
     }
 
     /// The project of the working directory, or an empty one.
-    pub fn open_or_begin() -> CliResult<Self> {
+    pub fn open_or_begin() -> Result<Self, ProjectError> {
         match Self::open()? {
             Some(project) => Ok(project),
             None => {
@@ -135,27 +146,25 @@ impl Project {
         }
     }
 
-    fn read(path: PathBuf) -> CliResult<Self> {
-        let unusable = || format!("project file `{}` cannot be used\nhint: correct it", path.display());
-        let text = fs::read_to_string(&path).user_context(unusable())?;
-        let document = text.parse::<DocumentMut>().user_context(unusable())?;
-        let File { plugins } = toml::from_str(&text).user_context(unusable())?;
+    fn read(path: PathBuf) -> Result<Self, ProjectError> {
+        let unusable = |source: Box<dyn Error + Send + Sync>| ProjectError::Unusable { path: path.clone(), source };
+        let text = fs::read_to_string(&path).map_err(|error| unusable(error.into()))?;
+        let document = text.parse::<DocumentMut>().map_err(|error| unusable(error.into()))?;
+        let File { plugins } = toml::from_str(&text).map_err(|error| unusable(error.into()))?;
         let requirement = |name: PluginName, entry: Entry| {
             let (versions, allow) = match entry {
                 Entry::Versions(versions) => (versions, BTreeSet::new()),
                 Entry::Table(EntryTable { version, allow }) => (version, allow),
             };
-            let wrong = || {
-                let path = path.display();
-                format!(
-                    "`{versions}` of `{name}` in `{path}` is not a version requirement\nhint: write for example `^1`"
-                )
-            };
-            let versions = versions.parse().user_context(wrong())?;
-            Ok((name, ProjectDependency { versions, allow }))
+            match versions.parse() {
+                Ok(versions) => Ok((name, ProjectDependency { versions, allow })),
+                Err(source) => Err(ProjectError::Versions { versions, name, path: path.clone(), source }),
+            }
         };
-        let plugins =
-            plugins.into_iter().map(|(name, entry)| requirement(name, entry)).collect::<CliResult<BTreeMap<_, _>>>()?;
+        let plugins = plugins
+            .into_iter()
+            .map(|(name, entry)| requirement(name, entry))
+            .collect::<Result<BTreeMap<_, _>, ProjectError>>()?;
         Ok(Self { path, document, plugins })
     }
 
@@ -174,20 +183,21 @@ impl Project {
     }
 
     /// Full name of a plugin of the project, given in full or short.
-    pub fn named(&self, name: &str) -> CliResult<PluginName> {
+    pub fn named(&self, name: &str) -> Result<PluginName, ProjectError> {
         let is_it = |known: &&PluginName| known.to_string() == name || known.name() == name;
         let mut known = self.plugins.keys().filter(is_it);
         match (known.next(), known.next()) {
             (Some(one), None) => Ok(one.clone()),
-            (Some(one), Some(other)) => Err(CliError::user(format!(
-                "`{name}` is ambiguous in `{}`: it may be `{one}` or `{other}`\nhint: write it with its namespace",
-                self.path.display()
-            ))),
-            (None, _) => Err(CliError::user(format!(
-                "`{}` has no plugin `{name}`\nhint: its plugins are {}",
-                self.path.display(),
-                if self.plugins.is_empty() { "none".to_owned() } else { listed(self.plugins.keys()) }
-            ))),
+            (Some(one), Some(other)) => Err(ProjectError::Ambiguous {
+                name: name.to_owned(),
+                path: self.path.clone(),
+                candidates: [one.clone(), other.clone()],
+            }),
+            (None, _) => Err(ProjectError::Unknown {
+                name: name.to_owned(),
+                path: self.path.clone(),
+                known: self.plugins.keys().cloned().collect(),
+            }),
         }
     }
 
@@ -216,19 +226,19 @@ impl Project {
     }
 
     /// Writes the project file and the lock.
-    pub fn write(&self, lock: &Lock) -> CliResult<()> {
-        let full = || format!("project file `{}` cannot be written\nhint: free space", self.path.display());
-        write_atomically(&self.path, self.document.to_string().as_bytes()).user_context(full())?;
+    pub fn write(&self, lock: &Lock) -> Result<(), ProjectError> {
+        let full = |source| ProjectError::Write { path: self.path.clone(), source };
+        write_atomically(&self.path, self.document.to_string().as_bytes()).map_err(full)?;
         self.write_lock(lock)
     }
 
     /// Writes the lock.
-    pub fn write_lock(&self, lock: &Lock) -> CliResult<()> {
-        lock.write(&self.folder().join(LOCK_FILE)).user_error()
+    pub fn write_lock(&self, lock: &Lock) -> Result<(), ProjectError> {
+        Ok(lock.write(&self.folder().join(LOCK_FILE))?)
     }
 
     /// The lock, if there is one.
-    pub fn lock(&self) -> CliResult<Option<Lock>> {
+    pub fn lock(&self) -> Result<Option<Lock>, ProjectError> {
         project_lock_in(self.folder())
     }
 
@@ -238,28 +248,9 @@ impl Project {
     }
 
     /// Rejects a version that requests capabilities without consent.
-    pub fn check_consent(&self, pinned: &LockEntry) -> CliResult<()> {
+    pub fn check_consent(&self, pinned: &LockEntry) -> Result<(), ProjectError> {
         let agreed = self.plugins.get(&pinned.name).map(|requirement| &requirement.allow);
         let open = gymkhana_registry::without_consent(&pinned.capabilities, agreed.into_iter().flatten());
-        if open.is_empty() { Ok(()) } else { Err(wants_consent(pinned, &open)) }
+        if open.is_empty() { Ok(()) } else { Err(ProjectError::no_consent(pinned, open)) }
     }
-}
-
-/// Error for missing consent, with a hint for giving it.
-pub fn wants_consent(pinned: &LockEntry, open: &[Capability]) -> CliError {
-    let allow: Vec<String> = open.iter().map(|capability| format!("--allow {capability}")).collect();
-    CliError::user(format!(
-        "`{}` {} requests {} without consent\nhint: allow it with `host add {}@{} {}`, or use another version",
-        pinned.name,
-        pinned.version,
-        listed(open.iter()),
-        pinned.name,
-        pinned.version,
-        allow.join(" ")
-    ))
-}
-
-/// A list of names.
-pub fn listed(items: impl Iterator<Item = impl std::fmt::Display>) -> String {
-    items.map(|item| format!("`{item}`")).collect::<Vec<_>>().join(", ")
 }

@@ -8,8 +8,7 @@ use std::path::Path;
 
 use gymkhana_registry::open_lock_file;
 
-use crate::error::{Classify, CliResult};
-use crate::printer::Printer;
+use super::ProjectError;
 
 /// Name of the file that is locked. It stays in the folder: removing it would let two processes lock different files.
 const PROJECT_LOCK_FILE: &str = ".gymkhana.lock";
@@ -21,18 +20,21 @@ pub struct ProjectLock {
 }
 
 impl ProjectLock {
-    /// Waits for exclusive access to the project in a folder.
-    pub fn acquire(folder: &Path, printer: &Printer) -> CliResult<Self> {
+    /// Waits for exclusive access to the project in a folder; `notify` gets a message before it waits.
+    ///
+    /// # Errors
+    /// If the file cannot be locked.
+    pub fn acquire(folder: &Path, notify: &dyn Fn(&str)) -> Result<Self, ProjectError> {
         let path = folder.join(PROJECT_LOCK_FILE);
-        let cannot = || format!("cannot lock the project with `{}`\nhint: check its permissions", path.display());
-        let file = open_lock_file(&path).user_context(cannot())?;
+        let cannot = |source| ProjectError::Exclusive { path: path.clone(), source };
+        let file = open_lock_file(&path).map_err(cannot)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                printer.status(format!("waiting for another command that changes `{}`", folder.display()));
-                file.lock().user_context(cannot())?;
+                notify(&format!("waiting for another command that changes `{}`", folder.display()));
+                file.lock().map_err(cannot)?;
             }
-            Err(TryLockError::Error(error)) => return Err::<Self, _>(error).user_context(cannot()),
+            Err(TryLockError::Error(error)) => return Err(cannot(error)),
         }
         Ok(Self { _file: file })
     }
