@@ -29,7 +29,11 @@ pub struct EpisodeRules {
     pub environment: EnvironmentSection,
     /// Plugins by name: where they come from, their options, their weights and what they are granted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "plugin_sections")]
-    #[schemars(!skip_serializing_if, with = "BTreeMap<String, PluginEntry>")]
+    #[schemars(
+        !skip_serializing_if,
+        with = "BTreeMap<String, PluginEntry>",
+        extend("x-range" = "see [`[plugins.NAME]`](#pluginsname)")
+    )]
     pub plugins: BTreeMap<String, PluginSection>,
     /// Policies of the environment's seats, by seat name. A seat without a section is `shared`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -92,9 +96,10 @@ impl EpisodeRules {
     /// Removes the sources of all plugins, and sections that say nothing else or leave a plugin out: a lock names what was
     /// used.
     pub fn forget_sources(&mut self) {
-        self.plugins.retain(|_, section| !section.is_off());
-        self.plugins.values_mut().for_each(|section| section.source = None);
-        self.plugins.retain(|_, section| *section != PluginSection::default());
+        self.plugins.retain(|_, section| {
+            let (is_off, is_named) = (section.is_off(), section.source.take().is_some());
+            !is_off && !(is_named && *section == PluginSection::default())
+        });
     }
 
     /// Removes the sections of other plugins than those of these short names, and models that no section refers to then.

@@ -4,6 +4,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod builder;
 mod defaults;
 mod episode_rules;
 mod error;
@@ -12,6 +13,8 @@ mod learning_rate;
 mod mismatch;
 mod overlay;
 mod range;
+mod recorded;
+mod recorder;
 mod reference;
 mod refusal;
 mod run_file;
@@ -21,8 +24,11 @@ mod sections;
 mod tests;
 mod top_level;
 
+pub use builder::{RunFileBuilder, StageBuilder};
 pub use episode_rules::EpisodeRules;
 pub use error::RunFileError;
+pub use gymkhana_algorithm::TinyModel;
+pub use recorder::Recorder;
 pub use reference::run_file_page;
 pub use run_file::{EnvironmentSettings, RunFile};
 pub use schema::json_schema;

@@ -12,9 +12,11 @@ use gymkhana_rules::{ContextStrategy, SamplingPlan, TurnProbe};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::builder::RunFileBuilder;
 use crate::episode_rules::EpisodeRules;
 use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
+use crate::recorder::Recorder;
 use crate::refusal::Refusal;
 use crate::sections::{
     AgentSection, CheckpointsSection, EnvironmentEntry, EvaluationSection, GatewaySection, PolicySection, RlStage,
@@ -68,6 +70,10 @@ pub struct RunFile {
     pub evaluation: EvaluationSection,
     /// Checkpoints that the run keeps.
     pub checkpoints: CheckpointsSection,
+    /// Program that recorded the episodes, in the run file of a folder that no run wrote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-default" = "a run"))]
+    pub recorder: Option<Recorder>,
     /// Training stages, in order, each with its own name. A run has at least one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
@@ -89,6 +95,7 @@ impl Default for RunFile {
             probe: None,
             evaluation: EvaluationSection::default(),
             checkpoints: CheckpointsSection::default(),
+            recorder: None,
             stages: vec![],
         }
     }
@@ -102,6 +109,18 @@ impl From<EpisodeRules> for RunFile {
 }
 
 impl RunFile {
+    /// The run file of a folder of records.
+    #[must_use]
+    pub fn of_recorder(recorder: Recorder, rules: EpisodeRules) -> Self {
+        Self { recorder: Some(recorder), ..Self::from(rules) }
+    }
+
+    /// A builder, for programs that make a run file themselves.
+    #[must_use]
+    pub fn builder() -> RunFileBuilder {
+        RunFileBuilder::default()
+    }
+
     /// Reads a run file and overlays `--set key=value`.
     ///
     /// # Errors

@@ -13,7 +13,8 @@ use gymkhana_store::{RunFolder, RunReader};
 
 use crate::error::{Classify, RunError, RunResult};
 use crate::host_io::OnHost;
-use gymkhana_config::{EpisodeRules, ModelSection, PluginSection, RunFile};
+use crate::recorded::runs::run_file_of;
+use gymkhana_config::{EpisodeRules, ModelSection, PluginSection};
 
 /// Prefix of a pinned asset in a run file.
 const PINNED: &str = "sha256:";
@@ -26,7 +27,7 @@ impl AssetFiles {
     /// Reads the assets of the rules relative to `folder` and replaces their paths by digests. In a resumed run, a
     /// missing file is read from the run's folder.
     pub fn pin(rules: &mut EpisodeRules, folder: &Path, resumed: Option<&RunReader>) -> RunResult<Self> {
-        let begun = resumed.and_then(|run| RunFile::parse(&run.run_text().ok()?, "run.toml", &[]).ok());
+        let begun = resumed.and_then(|run| run_file_of(run, &[]).ok());
         let mut files = Self::default();
         for (plugin, section) in &mut rules.plugins {
             let pinned =

@@ -30,7 +30,7 @@ pub use mcp::pinned_servers;
 pub use options::named_values;
 pub use recorded::groups::groups;
 pub use recorded::runs as recorded_runs;
-pub use recorded::server::Recorder;
+pub use recorded::runs::{recorder, run_file_of};
 pub use report::{Later, Progress, ProgressFigures, Reporter, Silent, SuccessRate, Work, describe};
 pub use schedule::run_key::RunKey;
 pub use schedule::{mixture, places, remote, scheduler, seat_players, tasks};

@@ -16,7 +16,7 @@ use crate::workspace::{Package, Workspace, is_plugin};
 type Allowed = (&'static str, &'static [&'static str]);
 
 /// Allowed normal dependencies, from the lowest layer to the highest.
-const ALLOWED: [Allowed; 52] = [
+const ALLOWED: [Allowed; 53] = [
     ("nearest", &[]),
     ("unified", &[]),
     ("rows", &[]),
@@ -124,8 +124,10 @@ const ALLOWED: [Allowed; 52] = [
             "orchestration",
             "registry",
             "nearest",
+            "rules",
         ],
     ),
+    ("gymkhana", &["config", "orchestration", "registry", "registry-client", "run"]),
     (
         "workers",
         &["record", "policy", "chat", "sandbox", "rollout", "store", "config", "orchestration", "registry", "serve"],

@@ -101,5 +101,5 @@ fn inputs(workspace: &Workspace) -> anyhow::Result<String> {
 
 /// Examples in the documentation of the crates that have some.
 fn run_documented(workspace: &Workspace) -> anyhow::Result<()> {
-    run_cargo(workspace, &["test", "--release", "--doc", "--package", "gymkhana-sdk"])
+    run_cargo(workspace, &["test", "--release", "--doc", "--package", "gymkhana-sdk", "--package", "gymkhana-config"])
 }

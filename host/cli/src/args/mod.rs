@@ -176,7 +176,7 @@ pub struct RunArgs {
     /// Run file [default with --resume: the run's]
     #[arg(required_unless_present = "resume")]
     pub run_file: Option<PathBuf>,
-    /// Plugins: files or registry names [default: those of the run file, or of the project]
+    /// Plugins: files or registry names [default: run file's or project's]
     #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
     pub plugins: Vec<PathBuf>,
     /// Options for plugins from registries.

@@ -12,12 +12,11 @@ use crate::args::ReplayArgs;
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use crate::units::counted;
-use gymkhana_config::RunFile;
 use gymkhana_orchestration::environments::{Environments, recorded_environments};
 use gymkhana_orchestration::grants::OutboundMode;
 use gymkhana_orchestration::groups;
 use gymkhana_orchestration::plugins;
-use gymkhana_orchestration::{ProgressFigures, Work};
+use gymkhana_orchestration::{ProgressFigures, Work, run_file_of};
 
 /// Groups replayed concurrently.
 const CONCURRENT_GROUPS: usize = 16;
@@ -68,7 +67,7 @@ pub fn replay(args: &ReplayArgs, printer: &Printer) -> CliResult<()> {
 /// Replays the episodes of the arguments, and passes on those that differ.
 pub fn run(args: &ReplayArgs, printer: &Printer, on_difference: impl FnMut(Differing)) -> CliResult<Tally> {
     let run = RunReader::open(&args.dir)?;
-    let mut file = RunFile::parse(&run.run_text()?, "run.toml", &[]).user_error()?;
+    let mut file = run_file_of(&run, &[])?;
     // A failure of the host ends a replay without retries.
     file.rules.failures.retries = 0;
     (file.rules.sandbox.budget_seconds, file.rules.sandbox.wall_seconds) = (CALL_LIMIT, CALL_LIMIT);

@@ -10,7 +10,7 @@ fn commands_without_plugins_say_how_they_take_them() {
     assert!(!refused.contains("--plugins"), "{refused}");
     desk.write("run.toml", SMALL_RUN);
     let refused = desk.host(&["run", "run.toml", "--out", "out"]).mistake("no plugins");
-    assert!(refused.contains("hint: give --plugins, "), "{refused}");
+    assert!(refused.contains("hint: name them in [plugins] of the run file, give --plugins, "), "{refused}");
 }
 
 #[test]

@@ -17,7 +17,8 @@ const INTRODUCTION: &str = "\
 Every key of a run file. [Write a run file](../how-to/write-a-run-file.md) explains the sections with examples.
 [`run-file.schema.json`](run-file.schema.json) lists the same keys as a JSON Schema, for editors.
 
-A run has at least one `[[stages]]` section; all other keys have defaults. An unknown key is an error that names the nearest known key.
+A run has at least one `[[stages]]` section; all other keys have defaults. An unknown key is an error that names the
+nearest known key.
 `--set SECTION.KEY=VALUE` overrides one value; a stage or an environment of several is addressed by its name or its index
 from 0, as in `--set stages.rl.steps=20`. The run's folder contains the resolved file, `run.toml`.
 

@@ -1,5 +1,4 @@
-//! Recorded episodes: those of a run in groups, those of several runs that meet a filter, and those of servers.
+//! Recorded episodes: those of a run in groups, and those of several runs that meet a filter.
 
 pub(crate) mod groups;
 pub mod runs;
-pub(crate) mod server;

@@ -2,12 +2,29 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_config::RunFile;
+use gymkhana_config::{Recorder, RunFile};
 use gymkhana_filter::{Episode, Filter, Seen};
 use gymkhana_record::{Ending, EpisodeRecord};
 use gymkhana_store::{EpisodeReader, RunReader};
 
 use crate::error::{Classify, RunError, RunResult};
+
+/// The program that recorded a folder without training; `None` for a run.
+///
+/// # Errors
+/// If the run file cannot be read.
+pub fn recorder(run: &RunReader) -> RunResult<Option<Recorder>> {
+    Ok(run_file_of(run, &[])?.recorder)
+}
+
+/// The run file of a folder, with `--set key=value` laid over it.
+///
+/// # Errors
+/// If it cannot be read, or contradicts itself with what is laid over it.
+pub fn run_file_of(run: &RunReader, sets: &[String]) -> RunResult<RunFile> {
+    let origin = run.path().join("run.toml").display().to_string();
+    RunFile::parse_recorded(&run.run_text()?, &origin, sets).user_error()
+}
 
 /// A run whose episodes are read.
 pub struct RecordedRun {
@@ -25,7 +42,7 @@ impl RecordedRun {
     /// If it holds no run, or files that this host cannot read.
     pub fn open(path: &Path) -> RunResult<Self> {
         let run = RunReader::open(path)?;
-        let file = RunFile::parse(&run.run_text()?, &path.join("run.toml").display().to_string(), &[]).user_error()?;
+        let file = run_file_of(&run, &[])?;
         Ok(Self { path: path.to_owned(), file, episodes: run.episodes()? })
     }
 

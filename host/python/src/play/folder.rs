@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gymkhana_config::RunFile;
+use gymkhana_config::{Recorder, RunFile};
 use gymkhana_orchestration::chat::write_chat_files;
 use gymkhana_orchestration::grants::AssetFiles;
 use gymkhana_orchestration::plugins::PluginFile;
@@ -38,7 +38,7 @@ impl Folder {
     /// If it exists with files, or cannot be written.
     pub fn create(contents: Contents, served: &Served) -> RunResult<Self> {
         let Contents { path, granted, components, lock } = contents;
-        let mut file: RunFile = served.file.clone();
+        let mut file = RunFile { recorder: Some(Recorder::Program), ..served.file.clone() };
         for (name, granted, memory_mib) in granted {
             granted.write_into(&mut file.rules, &name, memory_mib);
         }

@@ -13,7 +13,7 @@ use crate::agreement::lost_state;
 use crate::checkpoint_name::CheckpointName;
 use crate::seats;
 use crate::state::{self, State};
-use gymkhana_orchestration::{Classify, RunError, RunResult};
+use gymkhana_orchestration::{Classify, RunError, RunResult, run_file_of};
 
 /// Rejects a missing state, unless the run died before its first one.
 pub(crate) fn state_is_there(folder: &RunFolder, state: Option<&State>) -> RunResult<()> {
@@ -69,7 +69,7 @@ pub(crate) fn same_seats(folder: &RunFolder, begun: &RunFile, file: &RunFile, st
 
 /// The run file at the start of the run; `None` if it cannot be read.
 pub(crate) fn begun_as(folder: &RunFolder) -> Option<RunFile> {
-    RunFile::parse(&folder.reader().run_text().ok()?, "run.toml", &[]).ok()
+    run_file_of(folder.reader(), &[]).ok()
 }
 
 fn lost_run_file(folder: &RunFolder) -> RunError {

@@ -8,8 +8,9 @@ use gymkhana_store::{RunFolder, RunReader, StoreError};
 use crate::resume::died_early;
 use crate::seats::weight_sync::remove_served;
 use crate::state::State;
+use gymkhana_config::Recorder;
 use gymkhana_orchestration::chat::remove_chat_files;
-use gymkhana_orchestration::{Recorder, RunError, RunResult};
+use gymkhana_orchestration::{RunError, RunResult, recorder};
 
 /// Rejects an output directory that a new run cannot use.
 pub(crate) fn check(out: &Path, overwrite: bool) -> RunResult<()> {
@@ -60,7 +61,7 @@ fn made_no_step(run: &RunReader) -> RunResult<bool> {
 /// Rejects a folder with the records of a server.
 pub(crate) fn check_run(run: &RunReader) -> RunResult<()> {
     // What cannot be read is reported where it is used.
-    Recorder::of(run).ok().flatten().map_or(Ok(()), |recorder| Err(served(run, recorder)))
+    recorder(run).ok().flatten().map_or(Ok(()), |recorder| Err(served(run, recorder)))
 }
 
 /// Error for a folder that holds the records of a server.

@@ -45,20 +45,23 @@ impl RunRequest {
     pub fn new(file: RunFile, out: impl Into<PathBuf>, plugins: &[impl AsRef<Path>]) -> RunResult<Self> {
         let read: RunResult<Vec<_>> = plugins.iter().map(|path| plugins::read_file(path.as_ref())).collect();
         let (plugins, lock) = plugins::pin(read?)?;
-        let (out, base) = (out.into(), PathBuf::new());
-        let stop = StopRequest::default();
-        Ok(Self {
+        Ok(Self::of_plugins(file, out, plugins, lock))
+    }
+
+    /// As [`RunRequest::new`], with plugins that were read or downloaded and pinned.
+    pub fn of_plugins(file: RunFile, out: impl Into<PathBuf>, plugins: Vec<PluginFile>, lock: Lock) -> Self {
+        Self {
             file,
-            base,
-            out,
+            base: PathBuf::new(),
+            out: out.into(),
             resume: false,
             overwrite: false,
             plugins,
             lock,
             metrics: None,
             trace: None,
-            stop,
+            stop: StopRequest::default(),
             workers: None,
-        })
+        }
     }
 }

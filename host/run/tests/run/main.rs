@@ -1,4 +1,3 @@
 //! The training library: damaged folders, and its example.
 
 mod damage;
-mod example;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use gymkhana_config::{RunFile, table_with_rules};
 use gymkhana_orchestration::grants::AssetFiles;
 use gymkhana_orchestration::plugins::{pin, plays_one_environment, recorded_files};
-use gymkhana_orchestration::{Classify, Reporter, RunResult};
+use gymkhana_orchestration::{Classify, Reporter, RunResult, run_file_of};
 use gymkhana_store::{RunFolder, RunReader};
 
 use super::Catalog;
@@ -64,7 +64,7 @@ impl Catalog {
             Err(error) => return Err(error).user_context("the configuration of the served catalog cannot be read"),
         };
         let run = RunReader::open(path)?;
-        let whole = RunFile::parse(&run.run_text()?, "run.toml of the served catalog", &[]).user_error()?;
+        let whole = run_file_of(&run, &[])?;
         check(&whole)?;
         plays_one_environment(&whole)?;
         let rules = whole.rules;

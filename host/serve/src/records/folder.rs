@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use gymkhana_config::RunFile;
+use gymkhana_config::{Recorder, RunFile};
 use gymkhana_orchestration::chat::{chat_files_without_tokens, write_chat_files};
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 use gymkhana_record::EpisodeRecord;
@@ -44,7 +44,7 @@ impl RecordFolder {
     /// # Errors
     /// If it cannot be written.
     pub(super) fn open(root: &Path, served: &ServedEnvironment, catalog: &Catalog) -> RunResult<Self> {
-        let run_text = RunFile::from(served.rules().clone()).resolved().internal()?;
+        let run_text = RunFile::of_recorder(Recorder::Server, served.rules().clone()).resolved().internal()?;
         let lock = lock(served, catalog)?;
         for number in 1..=MOST_FOLDERS {
             let own = served.folder();

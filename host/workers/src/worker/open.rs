@@ -8,7 +8,7 @@ use gymkhana_config::RunFile;
 use gymkhana_orchestration::chat::read_chat_files;
 use gymkhana_orchestration::environments::{self, Environments};
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
-use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult, plugins};
+use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult, plugins, run_file_of};
 use gymkhana_store::RunReader;
 use tempfile::TempDir;
 
@@ -33,7 +33,7 @@ pub(crate) async fn open(
     reporter: &Arc<dyn Reporter>,
 ) -> RunResult<Opened> {
     let run = RunReader::open(folder)?;
-    let mut file = RunFile::parse(&run.run_text()?, "the run's run.toml", &[]).user_error()?;
+    let mut file = run_file_of(&run, &[])?;
     refuse_programs(&file, allow_programs)?;
     let files = plugins::recorded_files(&run)?;
     let assets = AssetFiles::recorded(&file.rules, &run)?;

@@ -7,6 +7,7 @@ use gymkhana_config::RunFile;
 use gymkhana_orchestration::grants::AssetFiles;
 use gymkhana_orchestration::pinned_servers::with_servers;
 use gymkhana_orchestration::plugins::{self, PluginFile};
+use gymkhana_orchestration::run_file_of;
 use gymkhana_run::FailureTally;
 use gymkhana_run::evaluate::{EvalRequest, Evaluated, EvaluatedEnvironment, Figures, evaluate};
 use gymkhana_run::setup::models::named;
@@ -67,7 +68,7 @@ pub fn eval(args: &EvalArgs, printer: &Printer) -> CliResult<()> {
 fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
     if let Some(run) = args.run.as_deref().filter(|run| run.is_dir()) {
         let run = RunReader::open(run)?;
-        let file = RunFile::parse(&run.run_text()?, "run.toml", &args.set).user_error()?;
+        let file = run_file_of(&run, &args.set)?;
         let plugins = match &args.plugins[..] {
             [] => plugins::recorded_files(&run)?,
             given => {

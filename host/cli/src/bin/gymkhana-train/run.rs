@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use gymkhana_config::RunFile;
 use gymkhana_orchestration::pinned_servers::with_servers;
 use gymkhana_orchestration::plugins::recorded;
+use gymkhana_orchestration::run_file_of;
 use gymkhana_run::{BetterCheckpoint, FailureTally, Finished, Outcome, RunRequest, StopRequest, Stopped, prepare};
 use gymkhana_store::RunReader;
 
@@ -113,10 +114,7 @@ fn resume(args: &RunArgs, folder: &Path, stop: StopRequest, printer: &Printer) -
     let run = RunReader::open(folder)?;
     let (mut file, base) = match &args.run_file {
         Some(run_file) => (RunFile::read(run_file, &args.set).user_error()?, folder_of(run_file)),
-        None => {
-            let origin = folder.join("run.toml").display().to_string();
-            (RunFile::parse(&run.run_text()?, &origin, &args.set).user_error()?, folder.to_owned())
-        }
+        None => (run_file_of(&run, &args.set)?, folder.to_owned()),
     };
     let (plugins, lock) = match &args.plugins[..] {
         [] => recorded(&run)?,

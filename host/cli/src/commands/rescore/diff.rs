@@ -16,6 +16,7 @@ use crate::printer::Printer;
 use crate::registry;
 use gymkhana_config::{EnvironmentSettings, RunFile};
 use gymkhana_orchestration::plugins::{self, PluginFile};
+use gymkhana_orchestration::run_file_of;
 
 /// Score of one version for one seat of an episode, or its failure.
 type Outcome = Result<Score, String>;
@@ -107,7 +108,7 @@ async fn score_with(
     plugins::only_rewards(&lock)?;
     let name = given.first().map(|file| file.name.clone()).unwrap_or_default();
     let sets: Vec<String> = options.iter().map(|option| format!("plugins.{name}.options.{option}")).collect();
-    let mut file = RunFile::parse(&run.run_text()?, "run.toml", &sets).user_error()?;
+    let mut file = run_file_of(run, &sets)?;
     let mut files = others(run, &mut file, &name)?;
     let has_reward =
         |settings: &EnvironmentSettings| settings.plugins.as_ref().is_none_or(|names| names.contains(&name));

@@ -16,9 +16,8 @@ use crate::columns::columns;
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
 use crate::registry;
-use gymkhana_config::RunFile;
-use gymkhana_orchestration::plugins;
 use gymkhana_orchestration::recorded_runs::{RecordedRun, count_matches};
+use gymkhana_orchestration::{plugins, run_file_of};
 
 /// Message about scores that cannot be written.
 const NO_SPACE: &str = "the file of --out cannot be written\nhint: free space, or name a file on another disk";
@@ -78,7 +77,7 @@ impl Purpose {
 /// Runs the command.
 pub fn score(args: &RescoreArgs, printer: &Printer) -> CliResult<()> {
     let run = RunReader::open(&args.dir)?;
-    let file = RunFile::parse(&run.run_text()?, "run.toml", &args.set).user_error()?;
+    let file = run_file_of(&run, &args.set)?;
     let mut files = plugins::recorded_files(&run)?;
     let (given, lock) = registry::look_up(&args.plugins, printer)?;
     plugins::only_rewards(&lock)?;

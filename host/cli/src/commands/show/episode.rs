@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use gymkhana_config::RunFile;
+use gymkhana_orchestration::run_file_of;
 use gymkhana_record::{EpisodeRecord, NamedValue, Phase, SeatFunctions, Segment, Turn, Value, text_of};
 use gymkhana_store::RunReader;
 
-use crate::error::{Classify, CliResult};
+use crate::error::CliResult;
 use crate::printer::Printer;
 use crate::units::{self, counted};
 
 /// Prints an episode of a run.
 pub(super) fn show(run: &RunReader, record: &EpisodeRecord, printer: &Printer) -> CliResult<()> {
     printer.result(format!("episode {}  task {}  ended: {}", record.id, record.task_name(), record.ending));
-    let file = RunFile::parse(&run.run_text()?, "run.toml", &[]).user_error()?;
+    let file = run_file_of(&run, &[])?;
     if !record.unsandboxed.is_empty() {
         printer.labelled("without sandbox", None, &record.unsandboxed.join(", "));
     }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gymkhana_orchestration::Recorder;
+use gymkhana_config::Recorder;
+use gymkhana_orchestration::recorder;
 use gymkhana_record::{EpisodeId, Phase};
 use gymkhana_registry::LOCK_FILE;
 use gymkhana_store::{RunReader, Summary};
@@ -74,7 +75,7 @@ pub(super) fn show(run: &RunReader, as_json: bool, printer: &Printer) -> CliResu
 impl RunView {
     fn read(run: &RunReader) -> CliResult<Self> {
         let summary = run.summary()?;
-        let recorder = if summary.is_none() { Recorder::of(run)? } else { None };
+        let recorder = if summary.is_none() { recorder(run)? } else { None };
         let state = match &summary {
             Some(_) => RunState::Finished,
             None if run.is_in_use()? => RunState::Running,

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use gymkhana_config::{RunFile, Stage};
+use gymkhana_config::Stage;
+use gymkhana_orchestration::run_file_of;
 use gymkhana_record::step_metrics::{self, rl};
 use gymkhana_record::{EpisodeRecord, Phase};
 use gymkhana_store::{MetricsLine, RunReader};
 use serde::Serialize;
 
 use super::curve::blocks;
-use crate::error::{Classify, CliResult};
+use crate::error::CliResult;
 use crate::printer::Printer;
 use crate::units::counted;
 
@@ -88,7 +89,7 @@ impl Training {
 
 /// Training of the stages whose metrics have a success.
 pub(super) fn training(run: &RunReader) -> CliResult<Vec<Training>> {
-    let file = RunFile::parse(&run.run_text()?, "run.toml", &[]).user_error()?;
+    let file = run_file_of(&run, &[])?;
     let mut stages: BTreeMap<u32, Vec<MetricsLine>> = BTreeMap::new();
     for line in run.metrics()?.into_iter().filter(|line| line.values.contains_key("success")) {
         stages.entry(line.stage).or_default().push(line);

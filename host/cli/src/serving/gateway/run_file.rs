@@ -1,6 +1,6 @@
 //! The run file of a gateway: an ordinary one, whose stages are not used.
 
-use gymkhana_config::RunFile;
+use gymkhana_config::{Recorder, RunFile};
 
 use crate::args::GatewayArgs;
 use crate::error::{Classify, CliError, CliResult};
@@ -14,6 +14,7 @@ pub(super) fn read(args: &GatewayArgs) -> CliResult<RunFile> {
     }
     // The harness plays instead of the program, and each session is one attempt.
     file.agent = None;
+    file.recorder = Some(Recorder::Gateway);
     file.rules.failures.retries = 0;
     Ok(file)
 }

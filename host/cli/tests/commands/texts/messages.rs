@@ -199,7 +199,7 @@ fn what_does_not_exist_is_found() {
     assert!(check_command("host fly", &command).is_some());
     assert!(check_command("host run --wings", &command).is_some());
     let schema = gymkhana_config::json_schema();
-    assert!(leads(&schema, &schema, &["limits", "turns"]) && leads(&schema, &schema, &["tools", "sql", "options"]));
+    assert!(leads(&schema, &schema, &["limits", "turns"]) && leads(&schema, &schema, &["plugins", "sql", "options"]));
     assert!(!leads(&schema, &schema, &["limits", "wings"]));
     let source = r##"const A: &str = "one \
         line"; // "no"
