@@ -4,15 +4,8 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use crate::common::hub::{FakeHub, MODEL};
-use crate::common::models::write_model;
 use crate::common::{Desk, Outcome};
 use serde_json::Value;
-
-fn desk() -> Desk {
-    let desk = Desk::new();
-    write_model(1, &desk.path("model"));
-    desk
-}
 
 /// Runs a command with this standard input.
 fn fed(command: &mut Command, text: &str) -> Outcome {
@@ -36,7 +29,7 @@ fn tokens(reply: &Value) -> Vec<u64> {
 
 #[test]
 fn the_same_seed_says_the_same_and_another_something_else() {
-    let desk = desk();
+    let desk = Desk::new().with_model(1, 320);
     let say = |more: &[&str]| {
         let arguments = [&["generate", "model", "Hello", "--max-tokens", "24", "--json"], more].concat();
         json(&desk.host(&arguments).succeeded())
@@ -53,7 +46,7 @@ fn the_same_seed_says_the_same_and_another_something_else() {
 /// A model with random output produces control characters too.
 #[test]
 fn what_is_streamed_is_harmless_and_whole() {
-    let desk = desk();
+    let desk = Desk::new().with_model(1, 320);
     let arguments = ["generate", "model", "Hello", "--max-tokens", "300", "--seed", "4"];
     let outcome = desk.host(&arguments);
     assert!(outcome.talk.contains(" tokens, ") && outcome.talk.contains("/s"), "{}", outcome.talk);
@@ -75,7 +68,7 @@ fn what_is_streamed_is_harmless_and_whole() {
 
 #[test]
 fn prompts_come_from_everywhere() {
-    let desk = desk();
+    let desk = Desk::new().with_model(1, 320);
     let base = ["generate", "model", "--max-tokens", "12", "--json"];
     let from_argument = desk.host(&[&base[..], &["Two and two?"]].concat()).succeeded();
     let from_input = fed(&mut desk.command(&base), "Two and two?\n").succeeded();
@@ -97,7 +90,7 @@ fn prompts_come_from_everywhere() {
 
 #[test]
 fn a_reply_ends_with_a_stop_text() {
-    let desk = desk();
+    let desk = Desk::new().with_model(1, 320);
     let arguments = ["generate", "model", "Hello", "--max-tokens", "200", "--json", "--seed", "4"];
     let whole = json(&desk.host(&arguments).succeeded());
     let printable = |token: &u64| (33..127).contains(token);
@@ -110,7 +103,7 @@ fn a_reply_ends_with_a_stop_text() {
 
 #[test]
 fn a_model_of_a_hub_needs_no_folder() {
-    let desk = desk();
+    let desk = Desk::new().with_model(1, 320);
     let hub = FakeHub::start();
     hub.push("main", &"1".repeat(40), &desk.path("model"));
     let say = |model: &str, more: &[&str]| {
@@ -126,7 +119,7 @@ fn a_model_of_a_hub_needs_no_folder() {
 
 #[test]
 fn mistakes() {
-    let desk = desk();
+    let desk = Desk::new().with_model(1, 320);
     std::fs::create_dir(desk.path("empty")).expect("a folder");
     let mut messages = String::new();
     for (title, arguments) in [

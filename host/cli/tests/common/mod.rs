@@ -58,6 +58,19 @@ group_size = 4
 optimizer = { learning_rate = 1e-2 }
 "#;
 
+/// A run of small groups without evaluations, and without its stages.
+const SMALL_GROUPS: &str = r#"
+seed = 3
+success = "answer-match.correct"
+limits = { turns = 2, reply_tokens = 24 }
+evaluation = { tasks = 0 }
+plugins.answer-match.options = { per-call-cost = 0.5 }
+
+[policy]
+max_concurrent_sequences = 12
+tiny = { layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }
+"#;
+
 /// Component of a game with two seats.
 pub const TIC_TAC_TOE: &str = "plugins/tic-tac-toe.wasm";
 
@@ -147,6 +160,36 @@ impl Desk {
         let desk = Self::new();
         desk.write("run.toml", text);
         desk
+    }
+
+    /// A desk with `examples/runs/NAME` as `run.toml`.
+    pub fn of_example(name: &str) -> Self {
+        let path = gymkhana_tests::root().join("examples/runs").join(name);
+        Self::with_run_file(&fs::read_to_string(path).expect("an example"))
+    }
+
+    /// A desk with [`SMALL_RUN`] in deterministic mode, with stages of this many steps.
+    pub fn deterministic(steps: u32) -> Self {
+        let longer = SMALL_RUN.replace("steps = 2", &format!("steps = {steps}"));
+        Self::with_run_file(&format!("deterministic = true\n{longer}"))
+    }
+
+    /// A desk with a run of small groups whose calls cost points, which ends with these stages.
+    pub fn of_groups(stages: &str) -> Self {
+        Self::with_run_file(&format!("{SMALL_GROUPS}\n{stages}\n"))
+    }
+
+    /// The desk with a further file; folders above it are made.
+    pub fn with_file(self, name: &str, bytes: impl AsRef<[u8]>) -> Self {
+        fs::create_dir_all(self.path(name).parent().expect("a folder")).expect("a folder");
+        self.write(name, bytes);
+        self
+    }
+
+    /// The desk with a tiny model in `model`, with random weights of this seed and a context length in tokens.
+    pub fn with_model(self, seed: u64, context: u32) -> Self {
+        models::write_model_with_context(seed, context, &self.path("model"));
+        self
     }
 
     /// Path of a file.

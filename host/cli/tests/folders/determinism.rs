@@ -12,12 +12,6 @@ use gymkhana_record::{EpisodeId, EpisodeRecord, Seed};
 use gymkhana_rollout::Difference;
 use serde_json::Value;
 
-/// The small run with twice as many steps.
-fn desk() -> Desk {
-    let longer = SMALL_RUN.replace("steps = 2", "steps = 4");
-    Desk::with_run_file(&format!("deterministic = true\n{longer}"))
-}
-
 /// Everything that must be equal: all but times.
 pub struct Essence {
     pub records: Vec<EpisodeRecord>,
@@ -83,7 +77,7 @@ fn run_on_workers(desk: &Desk, workers: &str, more: &[&str]) -> Outcome {
 #[test]
 fn the_number_of_workers_changes_nothing_and_the_seed_everything() {
     let [one, four, other] = [("1", vec![]), ("4", vec![]), ("4", vec!["--set", "seed=2"])].map(|(workers, more)| {
-        let desk = desk();
+        let desk = Desk::deterministic(4);
         run_on_workers(&desk, workers, &more).succeeded();
         Essence::of(&desk)
     });
@@ -146,10 +140,10 @@ fn a_run_of_two_models_that_was_killed_again_and_again_ends_as_if_nothing_had_be
 
 #[test]
 fn a_stopped_run_and_one_that_took_more_steps_end_as_if_nothing_had_been() {
-    let undisturbed = desk();
+    let undisturbed = Desk::deterministic(4);
     undisturbed.run(WORD_PROBLEMS, &[]).succeeded();
     let expected = Essence::of(&undisturbed);
-    let stopped = desk();
+    let stopped = Desk::deterministic(4);
     let mut run = Signalled::start(&stopped, &run_arguments(WORD_PROBLEMS, &[]));
     let metrics = stopped.path("out/metrics.jsonl");
     // After the first step of eight.
@@ -157,7 +151,7 @@ fn a_stopped_run_and_one_that_took_more_steps_end_as_if_nothing_had_been() {
     run.send("INT");
     assert_eq!(run.end().code, Some(130));
     stopped.host(&["run", "--resume", "out"]).succeeded();
-    let grown = desk();
+    let grown = Desk::deterministic(4);
     grown.run(WORD_PROBLEMS, &["--set", "stages.rl.steps=2"]).succeeded();
     grown.host(&["run", "--resume", "out", "--set", "stages.rl.steps=4"]).succeeded();
     for other in [&stopped, &grown] {
@@ -169,9 +163,9 @@ fn a_stopped_run_and_one_that_took_more_steps_end_as_if_nothing_had_been() {
 }
 
 fn assert_survives_kills(desk: impl Fn() -> Desk, plugins: &'static str, checkpoints: &[&str]) {
-    let undisturbed = desk();
+    let undisturbed = Desk::deterministic(4);
     undisturbed.run(plugins, &[]).succeeded();
-    let disturbed = desk();
+    let disturbed = Desk::deterministic(4);
     let mut moments = Seed(20_260).child("kills").stream();
     let mut kills = 0;
     // The first two die early, while their folders are created.

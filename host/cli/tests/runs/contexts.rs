@@ -8,13 +8,6 @@ use serde_json::Value;
 
 const PLUGINS: &str = "plugins/frozen-lake.wasm";
 
-/// The run of `examples/runs/frozen-lake.toml` on a small lake with a small model.
-fn desk() -> Desk {
-    let example =
-        fs::read_to_string(gymkhana_tests::root().join("examples/runs/frozen-lake.toml")).expect("an example");
-    Desk::with_run_file(&example)
-}
-
 fn sets(more: &[&'static str]) -> Vec<&'static str> {
     let smaller = [
         "policy.tiny.layers=1",
@@ -42,7 +35,7 @@ fn tokens(desk: &Desk) -> Vec<Vec<Vec<u32>>> {
 
 #[test]
 fn a_run_learns_from_several_segments() {
-    let desk = desk();
+    let desk = Desk::of_example("frozen-lake.toml");
     let state = sets(&["context.strategy=state"]);
     desk.run(PLUGINS, &state).succeeded();
     let records = desk.episodes();
@@ -69,7 +62,7 @@ fn a_run_learns_from_several_segments() {
     assert!(replayed.contains(&format!("every byte equal: {}", records.len())), "{replayed}");
     assert!(replayed.contains(&format!("episodes with equal forks: {}", records.len())), "{replayed}");
     // The same seed gives the same tokens in every segment.
-    let again = self::desk();
+    let again = self::Desk::of_example("frozen-lake.toml");
     again.run(PLUGINS, &state).succeeded();
     assert_eq!(tokens(&again), tokens(&desk));
     // A run resumes under its own strategy only.

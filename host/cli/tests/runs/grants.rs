@@ -47,16 +47,9 @@ groups = 2
 group_size = 2
 "#;
 
-fn desk(run: &str) -> Desk {
-    let desk = Desk::with_run_file(run);
-    fs::create_dir(desk.path("data")).expect("a folder");
-    desk.write("data/words.txt", "one two three");
-    desk
-}
-
 #[test]
 fn a_run_with_a_simulated_user_is_replayed_without_it() {
-    let desk = desk(CONVERSATION);
+    let desk = Desk::with_run_file(CONVERSATION).with_file("data/words.txt", "one two three");
     desk.run("plugins/guest-asking-environment.wasm", &[]).succeeded();
     let episodes = desk.episodes();
     assert!(episodes.iter().all(|episode| !episode.exchanges.is_empty()), "every episode asks");
@@ -68,7 +61,7 @@ fn a_run_with_a_simulated_user_is_replayed_without_it() {
 
 #[test]
 fn assets_are_pinned_by_their_content() {
-    let desk = desk(&format!("{SMALL_RUN}{GRANTED}"));
+    let desk = Desk::with_run_file(&format!("{SMALL_RUN}{GRANTED}")).with_file("data/words.txt", "one two three");
     desk.run(ASKING, &[]).succeeded();
     let digest = "6899ee404683a14e8c2a03149860df25d67d34d9cd4dae7350cbe91e4b3976be";
     let kept = fs::read_dir(desk.path("out/assets")).expect("a folder").flatten().next().expect("an asset");
@@ -132,7 +125,7 @@ fn wrong_grants() {
         ("requests without servers", changed("http = [{ allow = \"https://example.org\" }]", "http_requests = 5")),
         ("too slow", changed("https://example.org\"", "https://example.org\", seconds = 0")),
     ] {
-        let desk = desk(&format!("{SMALL_RUN}{granted}"));
+        let desk = Desk::with_run_file(&format!("{SMALL_RUN}{granted}")).with_file("data/words.txt", "one two three");
         let outcome = desk.run(ASKING, &[]);
         told.push_str(&outcome.mistake(title).replace(&desk.path("").display().to_string(), ""));
         assert!(!desk.path("out").exists(), "{title}: a folder was left behind");

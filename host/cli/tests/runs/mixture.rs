@@ -28,11 +28,6 @@ const SMALLER: [&str; 14] = [
     "stages.rl.group_size=2",
 ];
 
-fn desk() -> Desk {
-    let example = fs::read_to_string(gymkhana_tests::root().join("examples/runs/mixture.toml")).expect("an example");
-    Desk::with_run_file(&example)
-}
-
 /// Runs the example in its smaller size with this number of RL steps.
 fn run(desk: &Desk, steps: u32) {
     let steps = format!("stages.rl.steps={steps}");
@@ -61,7 +56,7 @@ fn values(desk: &Desk, line: usize) -> Value {
 
 #[test]
 fn two_environments_are_trained_in_their_shares() {
-    let desk = desk();
+    let desk = Desk::of_example("mixture.toml");
     run(&desk, 2);
     let records = desk.episodes();
     for step in 0..2 {
@@ -119,7 +114,7 @@ fn two_environments_are_trained_in_their_shares() {
 /// The assignment of tasks continues where it stopped.
 #[test]
 fn a_resumed_mixture_plays_the_same_tasks() {
-    let (whole, parts) = (desk(), desk());
+    let (whole, parts) = (Desk::of_example("mixture.toml"), Desk::of_example("mixture.toml"));
     run(&whole, 4);
     run(&parts, 2);
     parts.host(&["run", "--resume", "out", "--set", "stages.rl.steps=4"]).succeeded();
@@ -135,7 +130,7 @@ fn a_resumed_mixture_plays_the_same_tasks() {
 
 #[test]
 fn an_evaluation_covers_all_environments_in_one_table() {
-    let desk = desk();
+    let desk = Desk::of_example("mixture.toml");
     run(&desk, 1);
     let arguments = ["eval", "out/checkpoints/1-000001", "out", "--tasks", "4"];
     let figures = desk.host(&[&arguments[..], &["--json"]].concat()).succeeded();

@@ -11,33 +11,7 @@ use serde_json::Value;
 
 /// Six steps of reinforcement learning from random weights. Calls cost points, so that rewards vary.
 fn desk(settings: &str) -> Desk {
-    Desk::with_run_file(&format!(
-        r#"
-seed = 3
-success = "answer-match.correct"
-
-[policy]
-max_concurrent_sequences = 12
-tiny = {{ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }}
-
-[plugins.answer-match]
-options = {{ per-call-cost = 0.5 }}
-
-[limits]
-turns = 2
-reply_tokens = 24
-
-[evaluation]
-tasks = 0
-
-[[stages]]
-kind = "rl"
-steps = 6
-groups = 3
-group_size = 4
-{settings}
-"#
-    ))
+    Desk::of_groups(&format!("[[stages]]\nkind = \"rl\"\nsteps = 6\ngroups = 3\ngroup_size = 4\n{settings}"))
 }
 
 /// A metric of every step.

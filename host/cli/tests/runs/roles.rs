@@ -7,7 +7,6 @@ use std::fs;
 use gymkhana_record::{EpisodeRecord, Phase, Segment, Turn, text_of};
 use serde_json::Value;
 
-use crate::common::models::write_model_with_context;
 use crate::common::{Desk, Outcome};
 
 /// Roles in the order of their seats.
@@ -156,13 +155,6 @@ fn example(name: &str) -> String {
     fs::read_to_string(path).expect("an example")
 }
 
-/// A desk with the example, and a model of random weights instead of a pretrained one.
-fn desk(name: &str) -> Desk {
-    let desk = Desk::with_run_file(&example(name));
-    write_model_with_context(7, 4096, &desk.path("model"));
-    desk
-}
-
 fn run(desk: &Desk, plugins: &[&str], more: &[&str]) -> Outcome {
     let sets = [
         "policy.checkpoint='model'",
@@ -203,7 +195,7 @@ fn sampled(records: &[EpisodeRecord], roles: &[&str]) -> usize {
 
 fn check(workflow: &Workflow) {
     let Workflow { name, plugins, order: expected, reads, functions, shared, separate, prices } = workflow;
-    let desk = desk(name);
+    let desk = Desk::with_run_file(&example(name)).with_model(7, 4096);
     run(&desk, plugins, &[]).succeeded();
     let records = desk.episodes();
     for record in &records {
@@ -271,14 +263,14 @@ fn every_example_is_tested() {
 
 #[test]
 fn each_role_has_its_prompt() {
-    let desk = desk("agent-flow");
+    let desk = Desk::with_run_file(&example("agent-flow")).with_model(7, 4096);
     let plan = run(&desk, WORKFLOWS[0].plugins, &["--dry-run"]).succeeded();
     assert!(plan.contains("Write the next step towards the answer"), "{plan}");
 }
 
 #[test]
 fn wrong_workflows_and_seats_are_refused_before_anything_is_written() {
-    let desk = desk("agent-flow");
+    let desk = Desk::with_run_file(&example("agent-flow")).with_model(7, 4096);
     for (set, message) in [
         ("environment.wrap=[{ plugin = 'roles', workflow = [{ role = 'boss' }] }]", "has a role `boss`"),
         (

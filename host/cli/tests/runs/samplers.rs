@@ -26,11 +26,6 @@ const SMALLER: [&str; 13] = [
     "stages.rl.group_size=4",
 ];
 
-fn desk() -> Desk {
-    let example = fs::read_to_string(gymkhana_tests::root().join("examples/runs/curriculum.toml")).expect("an example");
-    Desk::with_run_file(&example)
-}
-
 /// Runs the example in its smaller size with these settings.
 fn start(desk: &Desk, sets: &[&str]) {
     let sets: Vec<&str> = SMALLER.iter().chain(sets).flat_map(|set| ["--set", set]).collect();
@@ -38,7 +33,7 @@ fn start(desk: &Desk, sets: &[&str]) {
 }
 
 fn started(sets: &[&str]) -> Desk {
-    let desk = desk();
+    let desk = Desk::of_example("curriculum.toml");
     start(&desk, sets);
     desk
 }
@@ -136,7 +131,7 @@ fn tasks_that_are_never_solved_rest() {
 
 #[test]
 fn weighted_tasks_are_those_with_a_weight() {
-    let desk = desk();
+    let desk = Desk::of_example("curriculum.toml");
     let lines: String = (0..50).map(|task| format!("{{\"w\": {}}}\n", u8::from(task == 7 || task == 31))).collect();
     fs::write(desk.path("weights.jsonl"), lines).expect("a file");
     let sampler = r#"sampler={ kind = "weighted", file = "weights.jsonl", column = "w" }"#;
@@ -159,12 +154,12 @@ fn samplers_that_do_not_fit_are_refused() {
         (r#"{ kind = "staged", phases = [{ split = "trian", steps = 2 }, {}] }"#, "did you mean `train`?"),
         (r#"{ kind = "prioritized", tasks = 5, by = "failure", even = 0 }"#, "sampler.even is out of range: 0"),
     ] {
-        let desk = desk();
+        let desk = Desk::of_example("curriculum.toml");
         let refused = desk.run(PLUGINS, &["--set", &format!("sampler={sampler}")]).mistake(sampler);
         assert!(refused.contains(words), "{sampler}\n{refused}");
         assert!(!desk.path("out").exists(), "{sampler}");
     }
-    let desk = desk();
+    let desk = Desk::of_example("curriculum.toml");
     let plan = r#"stages.rl.plan={ kind = "guided" }"#;
     let refused = desk.run(PLUGINS, &["--set", plan]).mistake("a plan");
     assert!(refused.contains("its plan excludes sampler.kind = \"mixed-outcome\""), "{refused}");

@@ -1,7 +1,7 @@
 //! Runs with an inference server: the same tokens as without it, new weights before each use, failures and rejections.
 
 use crate::common::{Desk, TIC_TAC_TOE, WORD_PROBLEMS, json};
-use crate::peer::{Mischief, Peer, write_model};
+use crate::peer::{Mischief, Peer};
 use gymkhana_policy::{Policy, ScoreRequest};
 use gymkhana_policy_server::Protocol;
 use gymkhana_record::{EpisodeRecord, Phase, Segment};
@@ -46,12 +46,6 @@ group_size = 4
 optimizer = { learning_rate = 1e-2 }
 "#;
 
-fn desk(run: &str) -> Desk {
-    let desk = Desk::with_run_file(run);
-    write_model(2, &desk.path("model"));
-    desk
-}
-
 /// The run file with a server and one retry.
 fn served(run: &str, url: &str, protocol: &str) -> String {
     let server = format!(
@@ -92,11 +86,11 @@ fn version_of(records: &[&EpisodeRecord]) -> u32 {
 
 #[test]
 fn a_run_through_a_server_is_the_run_without_it_and_new_weights_play_each_step() {
-    let alone = desk(GAME);
+    let alone = Desk::with_run_file(GAME).with_model(2, 512);
     alone.run(TIC_TAC_TOE, &[]).succeeded();
     let expected = alone.episodes();
     for (protocol, name) in [(Protocol::Vllm, "vllm"), (Protocol::Sglang, "sglang")] {
-        let desk = desk(GAME);
+        let desk = Desk::with_run_file(GAME).with_model(2, 512);
         let peer = peer(&desk, protocol);
         desk.write("run.toml", served(GAME, &peer.url(), name));
         desk.run(TIC_TAC_TOE, &[]).succeeded();
@@ -154,7 +148,7 @@ optimizer = { learning_rate = 5e-2 }
 "#;
     for (tasks, pushes) in [("tasks = 2", 2), ("tasks = 0", 1)] {
         let run = STAGE.replace("tasks = 2", tasks);
-        let desk = desk(&run);
+        let desk = Desk::with_run_file(&run).with_model(2, 512);
         let peer = peer(&desk, Protocol::Vllm);
         desk.write("run.toml", served(&run, &peer.url(), "vllm"));
         desk.run(TIC_TAC_TOE, &[]).succeeded();
@@ -177,7 +171,7 @@ optimizer = { learning_rate = 5e-2 }
 
 #[test]
 fn a_server_that_computes_with_old_weights_ends_the_run() {
-    let desk = desk(GAME);
+    let desk = Desk::with_run_file(GAME).with_model(2, 512);
     let peer = peer(&desk, Protocol::Vllm);
     peer.keep_head(true);
     desk.write("run.toml", served(GAME, &peer.url(), "vllm"));
@@ -199,7 +193,7 @@ fn divergence_of_the_behaviour_policy_is_measured_and_bounded() {
             *number = (number.as_f64().expect("a number") - 1.0).into();
         }
     });
-    let desk = desk(GAME);
+    let desk = Desk::with_run_file(GAME).with_model(2, 512);
     let peer = peer(&desk, Protocol::Vllm);
     peer.always(Some(shift));
     desk.write("run.toml", served(GAME, &peer.url(), "vllm"));
@@ -218,7 +212,7 @@ fn divergence_of_the_behaviour_policy_is_measured_and_bounded() {
 
 #[test]
 fn vllm_with_a_tied_model_is_refused_before_anything_is_written() {
-    let desk = desk(RUN);
+    let desk = Desk::with_run_file(RUN).with_model(2, 512);
     let model = desk.path("model").to_string_lossy().into_owned();
     let peer_of_tied = peer(&desk, Protocol::Vllm);
     peer_of_tied.name_root(&model);
@@ -242,7 +236,7 @@ fn vllm_with_a_tied_model_is_refused_before_anything_is_written() {
 #[test]
 fn a_server_that_cannot_take_weights_leaves_no_folder() {
     for (protocol, name) in [(Protocol::Vllm, "vllm"), (Protocol::Sglang, "sglang")] {
-        let desk = desk(RUN);
+        let desk = Desk::with_run_file(RUN).with_model(2, 512);
         let peer = peer(&desk, protocol);
         desk.write("run.toml", served(RUN, &peer.url(), name));
         let arguments = ["run", "run.toml", "--plugins", WORD_PROBLEMS, "--out", "runs/first"];
@@ -298,7 +292,7 @@ fn the_staleness_bound_holds_with_a_server() {
     let lagged = GAME
         .replace("group_size = 4", "group_size = 4\nmax_staleness = 1")
         .replace("max_concurrent_sequences = 1", "max_concurrent_sequences = 16");
-    let desk = desk(&lagged);
+    let desk = Desk::with_run_file(&lagged).with_model(2, 512);
     let peer = peer(&desk, Protocol::Sglang);
     desk.write("run.toml", served(&lagged, &peer.url(), "sglang"));
     desk.run(TIC_TAC_TOE, &[]).succeeded();
@@ -318,7 +312,7 @@ fn the_staleness_bound_holds_with_a_server() {
 
 #[test]
 fn a_server_that_dies_ends_the_run_and_a_resume_goes_on() {
-    let desk = desk(RUN);
+    let desk = Desk::with_run_file(RUN).with_model(2, 512);
     let peer = peer(&desk, Protocol::Vllm);
     desk.write("run.toml", served(RUN, &peer.url(), "vllm"));
     // It answers the checks at the start and then dies.
@@ -344,11 +338,11 @@ fn a_server_that_dies_ends_the_run_and_a_resume_goes_on() {
 
 #[test]
 fn passing_faults_cost_nothing() {
-    let calm = desk(RUN);
+    let calm = Desk::with_run_file(RUN).with_model(2, 512);
     let peer_of_calm = peer(&calm, Protocol::Vllm);
     calm.write("run.toml", served(RUN, &peer_of_calm.url(), "vllm"));
     calm.run(WORD_PROBLEMS, &[]).succeeded();
-    let rough = desk(RUN);
+    let rough = Desk::with_run_file(RUN).with_model(2, 512);
     let peer_of_rough = peer(&rough, Protocol::Vllm);
     rough.write("run.toml", served(RUN, &peer_of_rough.url(), "vllm"));
     peer_of_rough.misbehave(&[Mischief::Status(503, "0"), Mischief::Garbage]);
@@ -370,7 +364,7 @@ fn passing_faults_cost_nothing() {
 
 #[test]
 fn texts_alone_are_evaluated_and_never_trained_on() {
-    let desk = desk(RUN);
+    let desk = Desk::with_run_file(RUN).with_model(2, 512);
     let peer = peer(&desk, Protocol::Openai);
     desk.write("run.toml", served(RUN, &peer.url(), "openai"));
     let refused = desk.run(WORD_PROBLEMS, &[]).mistake("texts");
@@ -387,7 +381,7 @@ fn texts_alone_are_evaluated_and_never_trained_on() {
 
 #[test]
 fn what_cannot_be_is_refused_by_name() {
-    let desk = desk(RUN);
+    let desk = Desk::with_run_file(RUN).with_model(2, 512);
     let url = "http://127.0.0.1:9";
     let refused = |text: String, words: &[&str]| {
         desk.write("run.toml", text);

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::client::Client;
-use super::{LEARNS, desk, figure, run, steps, undisturbed, worker};
+use super::{LEARNS, figure, run, steps, undisturbed, worker};
+use crate::common::Desk;
 use crate::common::bus::{Bus, Relay};
 use crate::common::killed::{Signalled, assert_each_stored_once};
 use crate::determinism::Essence;
@@ -17,9 +18,9 @@ fn a_stop_waits_for_workers_alone_that_play() {
     let expected = undisturbed();
     let bus = Bus::start();
     for is_killed in [true, false] {
-        let desk = desk();
-        let mut trainer = run(&desk, &bus, &[]);
-        let first = worker(&desk, &bus);
+        let desk = Desk::deterministic(5);
+        let mut trainer = run(&&bus, &[]);
+        let first = worker(&&bus);
         trainer.wait_until(|| steps(&desk) >= LEARNS);
         if is_killed {
             first.send("KILL");
@@ -32,8 +33,8 @@ fn a_stop_waits_for_workers_alone_that_play() {
             assert!(!outcome.talk.contains("is given up"), "{}", outcome.talk);
         }
         first.end();
-        let second = worker(&desk, &bus);
-        let outcome = run(&desk, &bus, &["--resume"]).end();
+        let second = worker(&&bus);
+        let outcome = run(&&bus, &["--resume"]).end();
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
         assert_eq!(second.end().code, Some(0));
         expected.assert_same(&Essence::of(&desk));
@@ -44,9 +45,9 @@ fn a_stop_waits_for_workers_alone_that_play() {
 /// The step waits for groups that no worker has. The stop ends this wait.
 #[test]
 fn a_stop_gives_up_a_step_without_workers() {
-    let (bus, desk) = (Bus::start(), desk());
-    let mut trainer = run(&desk, &bus, &[]);
-    let first = worker(&desk, &bus);
+    let (bus, desk) = (Bus::start(), Desk::deterministic(5));
+    let mut trainer = run(&&bus, &[]);
+    let first = worker(&&bus);
     trainer.wait_until(|| steps(&desk) >= LEARNS);
     first.send("KILL");
     first.end();
@@ -63,13 +64,13 @@ fn a_stop_gives_up_a_step_without_workers() {
 #[test]
 fn a_network_that_is_cut_longer_than_a_lease_changes_nothing() {
     let expected = undisturbed();
-    let (bus, desk) = (Bus::start(), desk());
+    let (bus, desk) = (Bus::start(), Desk::deterministic(5));
     let relay = Relay::to(&bus);
-    let mut trainer = run(&desk, &bus, &[]);
-    let cut = Signalled::start(&desk, &["worker", &relay.url(), "--once", "--cache", "cache", "--groups", "2"]);
+    let mut trainer = run(&&bus, &[]);
+    let cut = Signalled::start(&&["worker", &relay.url(), "--once", "--cache", "cache", "--groups", "2"]);
     trainer.wait_until(|| steps(&desk) >= 1);
     relay.set_cut(true);
-    let other = worker(&desk, &bus);
+    let other = worker(&&bus);
     // The groups of the worker that is cut off come back when their lease of a second ends.
     trainer.wait_until(|| steps(&desk) >= LEARNS);
     relay.set_cut(false);
@@ -87,19 +88,19 @@ fn a_network_that_is_cut_longer_than_a_lease_changes_nothing() {
 #[test]
 fn a_worker_leaves_a_run_that_lost_its_trainer_and_comes_back() {
     let expected = undisturbed();
-    let (bus, desk) = (Bus::start(), desk());
-    let mut trainer = run(&desk, &bus, &[]);
+    let (bus, desk) = (Bus::start(), Desk::deterministic(5));
+    let mut trainer = run(&&bus, &[]);
     let url = bus.url();
     let patient = ["worker", &url, "--cache", "cache", "--trainer-timeout", "2"];
-    let stays = Signalled::start(&desk, &patient);
-    let once = Signalled::start(&desk, &[&patient[..], &["--once"]].concat());
+    let stays = Signalled::start(&&patient);
+    let once = Signalled::start(&&[&patient[..], &["--once"]].concat());
     trainer.wait_until(|| steps(&desk) >= 3);
     trainer.send("KILL");
     trainer.end();
     let once = once.end_soon();
     assert_eq!(once.code, Some(0), "{once:?}");
     assert!(once.talk.contains("has not answered for 2 s, so that this worker leaves the run"), "{}", once.talk);
-    let outcome = run(&desk, &bus, &["--resume"]).end();
+    let outcome = run(&&bus, &["--resume"]).end();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     stays.send("TERM");
     let stays = stays.end_soon();
@@ -110,8 +111,8 @@ fn a_worker_leaves_a_run_that_lost_its_trainer_and_comes_back() {
 
 #[test]
 fn a_worker_ends_if_the_bus_lost_a_file() {
-    let (bus, desk) = (Bus::start(), desk());
-    let mut trainer = run(&desk, &bus, &[]);
+    let (bus, desk) = (Bus::start(), Desk::deterministic(5));
+    let mut trainer = run(&&bus, &[]);
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let client = Client::of_run(&bus).await;
@@ -119,7 +120,7 @@ fn a_worker_ends_if_the_bus_lost_a_file() {
         let stream = client.jetstream.get_stream(format!("OBJ_{bucket}")).await.expect("a bucket");
         stream.purge().filter(format!("$O.{bucket}.C.>")).await.expect("purged");
     });
-    let worker = worker(&desk, &bus).end_soon().mistake("a file without its content");
+    let worker = worker(&&bus).end_soon().mistake("a file without its content");
     assert!(worker.contains("`run.toml` of the run cannot be fetched"), "{worker}");
     assert!(worker.contains("the bus sent nothing of it for 15 s"), "{worker}");
     assert!(worker.contains("hint: restart the run"), "{worker}");
@@ -130,12 +131,12 @@ fn a_worker_ends_if_the_bus_lost_a_file() {
 
 #[test]
 fn the_bus_shows_the_position_of_a_run() {
-    let (bus, desk) = (Bus::start(), desk());
-    let trainer = run(&desk, &bus, &[]);
+    let (bus, desk) = (Bus::start(), Desk::deterministic(5));
+    let trainer = run(&&bus, &[]);
     let runtime = Runtime::new().expect("a runtime");
     let (worker, runs, key, seen) = runtime.block_on(async {
         let client = Client::of_run(&bus).await;
-        let worker = worker(&desk, &bus);
+        let worker = worker(&&bus);
         let runs = client.jetstream.get_key_value("gymkhana-runs").await.expect("a bucket");
         let key = format!("{}.position", client.run);
         let seen = loop {

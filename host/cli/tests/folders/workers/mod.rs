@@ -22,14 +22,8 @@ use crate::determinism::Essence;
 /// Lines of metrics after which the stage of reinforcement learning has begun: five steps of demonstrations, and one.
 const LEARNS: usize = 6;
 
-/// The small run with more steps, whose bytes do not depend on who plays.
-fn desk() -> Desk {
-    let longer = SMALL_RUN.replace("steps = 2", "steps = 5");
-    Desk::with_run_file(&format!("deterministic = true\n{longer}"))
-}
-
 fn undisturbed() -> Essence {
-    let desk = desk();
+    let desk = Desk::deterministic(5);
     desk.run(WORD_PROBLEMS, &[]).succeeded();
     Essence::of(&desk)
 }
@@ -66,7 +60,7 @@ fn any_number_of_workers_plays_the_run_of_one_process() {
     let expected = undisturbed();
     let bus = Bus::start();
     for count in [1, 3] {
-        let desk = desk();
+        let desk = Desk::deterministic(5);
         let workers: Vec<Signalled> = (0..count).map(|_| worker(&desk, &bus)).collect();
         let outcome = run(&desk, &bus, &[]).end();
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
@@ -91,7 +85,7 @@ fn any_number_of_workers_plays_the_run_of_one_process() {
 fn killed_stopped_and_late_workers_change_nothing() {
     let expected = undisturbed();
     let bus = Bus::start();
-    let desk = desk();
+    let desk = Desk::deterministic(5);
     let mut trainer = run(&desk, &bus, &[]);
     let (killed, frozen) = (worker(&desk, &bus), worker(&desk, &bus));
     trainer.wait_until(|| steps(&desk) >= 1);
@@ -120,7 +114,7 @@ fn a_killed_bus_changes_nothing() {
     let expected = undisturbed();
     for with_disk in [true, false] {
         let mut bus = Bus::start();
-        let desk = desk();
+        let desk = Desk::deterministic(5);
         let mut trainer = run(&desk, &bus, &[]);
         let worker = worker(&desk, &bus);
         trainer.wait_until(|| steps(&desk) >= 1);
@@ -139,7 +133,7 @@ fn a_killed_bus_changes_nothing() {
 fn a_killed_trainer_resumes_with_the_same_workers() {
     let expected = undisturbed();
     let bus = Bus::start();
-    let desk = desk();
+    let desk = Desk::deterministic(5);
     let mut trainer = run(&desk, &bus, &[]);
     let stays = Signalled::start(&desk, &["worker", &bus.url(), "--cache", "cache"]);
     trainer.wait_until(|| steps(&desk) >= 3);
@@ -200,7 +194,7 @@ const MOST_FAULTS: u32 = 12;
 
 /// Plays one run and disturbs it at random moments.
 fn disturb(expected: &Essence, moments: &mut Stream) {
-    let (mut bus, desk) = (Bus::start(), desk());
+    let (mut bus, desk) = (Bus::start(), Desk::deterministic(5));
     let any = |bus: &Bus| Signalled::start(&desk, &["worker", &bus.url(), "--cache", "cache", "--groups", "2"]);
     let mut trainer = run_or_resume(&desk, &bus);
     let mut workers: Vec<Signalled> = (0..3).map(|_| any(&bus)).collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{LEARNS, desk, figure, run, steps, undisturbed};
+use super::{LEARNS, figure, run, steps, undisturbed};
 use crate::common::Desk;
 use crate::common::bus::Bus;
 use crate::common::killed::{Signalled, assert_each_stored_once};
@@ -23,9 +23,9 @@ fn links_that_go_down_change_nothing() {
         return;
     };
     let expected = undisturbed();
-    let (bus, desk) = (Bus::on_all_addresses(), desk());
-    let mut trainer = run(&desk, &bus, &[]);
-    let workers = [worker_in(&one, &desk, &bus), worker_in(&other, &desk, &bus)];
+    let (bus, desk) = (Bus::on_all_addresses(), Desk::deterministic(5));
+    let mut trainer = run(&&bus, &[]);
+    let workers = [worker_in(&one, &&bus), worker_in(&other, &&bus)];
     trainer.wait_until(|| steps(&desk) >= 1);
     // One link is down for longer than a lease of a second; the other worker continues.
     one.set_up(false);

@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use super::{PLUGINS, RUN, desk, with_tool, write_program_that_calls};
+use super::{AGENT, PLUGINS, RUN, with_tool, write_program_that_calls};
 use crate::common::killed::Signalled;
 use crate::common::{Desk, run_arguments};
 
@@ -23,7 +23,7 @@ static PYTHON: LazyLock<String> = LazyLock::new(|| {
 
 /// A desk with a folder for temporary files.
 fn desk_of(run: &str) -> Desk {
-    let desk = desk(run);
+    let desk = Desk::with_run_file(run).with_file("agent.py", AGENT);
     fs::create_dir(desk.path("temporary")).expect("a folder");
     desk
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value as Json, json};
 
-use crate::agents::{PLUGINS, RUN, desk, with_tool, write_tool_program};
+use crate::agents::{AGENT, PLUGINS, RUN, with_tool, write_tool_program};
 use crate::common::Desk;
 use gymkhana_record::EpisodeRecord;
 
@@ -13,7 +13,7 @@ const FORMATS: [&str; 3] = ["atif", "openenv-trace", "verifiers"];
 
 /// A run whose program calls a tool by MCP and then asks twice.
 fn played() -> Desk {
-    let desk = desk(&with_tool(RUN));
+    let desk = Desk::with_run_file(&with_tool(RUN)).with_file("agent.py", AGENT);
     write_tool_program(&desk);
     desk.run(&format!("{PLUGINS},plugins/calculator.wasm"), &[]).succeeded();
     desk

@@ -56,12 +56,6 @@ messages += [ask(messages), {"role": "user", "content": "Again."}]
 print("Answer:", ask(messages)["content"])
 "#;
 
-pub fn desk(run: &str) -> Desk {
-    let desk = Desk::with_run_file(run);
-    desk.write("agent.py", AGENT);
-    desk
-}
-
 /// The run with one step, whose program may call tools by MCP.
 pub fn with_tool(run: &str) -> String {
     run.replace("seconds = 60", "seconds = 60\nmcp = true").replace("steps = 3", "steps = 1")
@@ -79,7 +73,7 @@ fn write_program_that_calls(desk: &Desk, call: &str) {
 
 #[test]
 fn a_program_is_trained_and_its_episodes_replay() {
-    let desk = desk(RUN);
+    let desk = Desk::with_run_file(RUN).with_file("agent.py", AGENT);
     desk.run(PLUGINS, &[]).succeeded();
     let records = desk.episodes();
     // Two tasks before and after the stage, and three steps of two groups of two.
@@ -110,7 +104,7 @@ def call(function, arguments):
 
 #[test]
 fn a_program_calls_tools_of_the_run_by_mcp_and_its_episodes_replay() {
-    let desk = desk(&with_tool(RUN));
+    let desk = Desk::with_run_file(&with_tool(RUN)).with_file("agent.py", AGENT);
     write_tool_program(&desk);
     desk.run(&format!("{PLUGINS},plugins/calculator.wasm"), &[]).succeeded();
     let records = desk.episodes();
@@ -134,7 +128,7 @@ fn what_a_program_cannot_play_is_refused_before_the_run() {
         (RUN.replace("[\"python3\", \"agent.py\"]", "[]"), PLUGINS, "agent.command"),
         (RUN.replace("seconds = 60", "mcp = 1"), PLUGINS, "mcp"),
     ] {
-        let desk = desk(&run);
+        let desk = Desk::with_run_file(&run).with_file("agent.py", AGENT);
         let outcome = desk.run(plugins, &[]);
         assert_eq!(outcome.code, Some(2), "{word}: {outcome:?}");
         assert!(outcome.talk.contains(word), "{word}: {}", outcome.talk);

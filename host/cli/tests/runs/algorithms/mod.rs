@@ -9,28 +9,7 @@ use serde_json::Value;
 
 /// A run of these stages from random weights. Calls cost points, so that rewards vary.
 fn desk(stages: &str) -> Desk {
-    Desk::with_run_file(&format!(
-        r#"
-seed = 3
-success = "answer-match.correct"
-
-[policy]
-max_concurrent_sequences = 12
-tiny = {{ layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 320 }}
-
-[plugins.answer-match]
-options = {{ per-call-cost = 0.5 }}
-
-[limits]
-turns = 2
-reply_tokens = 24
-
-[evaluation]
-tasks = 0
-
-{stages}
-"#
-    ))
+    Desk::of_groups(stages)
 }
 
 fn stage(kind: &str, more: &str) -> String {

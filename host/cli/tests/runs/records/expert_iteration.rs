@@ -23,11 +23,6 @@ const SMALLER: [&str; 12] = [
     "stages.best-of-n.batch=2",
 ];
 
-fn desk() -> Desk {
-    let path = gymkhana_tests::root().join("examples/runs/expert-iteration.toml");
-    Desk::with_run_file(&fs::read_to_string(path).expect("an example"))
-}
-
 /// Runs the example in its smaller size. A model of this size finds no answer, so that attempts are kept by other figures.
 fn run(desk: &Desk, filter: &str, rounds: u32, more: &[&str]) -> Outcome {
     let own = [format!("stages.best-of-n.steps={rounds}"), format!("stages.best-of-n.where=\"{filter}\"")];
@@ -46,7 +41,7 @@ fn sampled(record: &EpisodeRecord) -> usize {
 
 #[test]
 fn a_round_imitates_the_best_attempts_of_each_task() {
-    let desk = desk();
+    let desk = Desk::of_example("expert-iteration.toml");
     run(&desk, "sampled_tokens > 0", 2, &[]).succeeded();
     let attempts = attempts(&desk);
     assert_eq!(attempts.len(), 2 * 6 * 4);
@@ -78,7 +73,7 @@ fn a_round_imitates_the_best_attempts_of_each_task() {
 
 #[test]
 fn a_resumed_stage_continues_with_the_same_rounds() {
-    let (whole, parts) = (desk(), desk());
+    let (whole, parts) = (Desk::of_example("expert-iteration.toml"), Desk::of_example("expert-iteration.toml"));
     run(&whole, "length > 0", 3, &[]).succeeded();
     run(&parts, "length > 0", 2, &[]).succeeded();
     parts.host(&["run", "--resume", "out", "--set", "stages.best-of-n.steps=3"]).succeeded();
@@ -90,14 +85,14 @@ fn a_resumed_stage_continues_with_the_same_rounds() {
 
 #[test]
 fn rounds_without_a_kept_attempt_are_reported() {
-    let desk = desk();
+    let desk = Desk::of_example("expert-iteration.toml");
     let outcome = run(&desk, "calls > 99", 2, &[]);
     assert!(outcome.talk.contains("none of 24 attempts meets `calls > 99`"), "{}", outcome.talk);
     assert!(outcome.mistake("nothing kept").contains("no attempt met `calls > 99` in 2 rounds"));
-    let desk = self::desk();
+    let desk = self::Desk::of_example("expert-iteration.toml");
     let message = run(&desk, "answer-match.corect > 0", 2, &[]).mistake("a component that no attempt has");
     assert!(message.contains("did you mean `answer-match.correct`?"), "{message}");
-    let desk = self::desk();
+    let desk = self::Desk::of_example("expert-iteration.toml");
     let message = run(&desk, "sucess", 2, &[]).mistake("a typo");
     assert!(message.contains("did you mean `success`?") && !desk.path("out").exists(), "{message}");
 }

@@ -1,6 +1,5 @@
 //! A library that grows by the successes of a run: `examples/runs/library.toml` in a smaller size.
 
-use std::fs;
 
 use gymkhana_record::{EpisodeRecord, Turn, text_of};
 use serde_json::json;
@@ -26,11 +25,6 @@ const SMALLER: [&str; 13] = [
     "plugins.library.assets={ 'library.jsonl' = 'library.jsonl' }",
 ];
 
-fn desk() -> Desk {
-    let example = gymkhana_tests::root().join("examples/runs/library.toml");
-    Desk::with_run_file(&fs::read_to_string(example).expect("an example"))
-}
-
 fn run(desk: &Desk, library: &str, more: &[&str]) -> Outcome {
     desk.write("library.jsonl", library);
     let sets = SMALLER.into_iter().chain(more.iter().copied()).flat_map(|set| ["--set", set]);
@@ -48,7 +42,7 @@ fn start(record: &EpisodeRecord) -> Vec<String> {
 
 #[test]
 fn successes_of_a_run_are_found_by_the_next_one() {
-    let first = desk();
+    let first = Desk::of_example("library.toml");
     let skill =
         json!({ "title": "How many pens, cups, nuts, coins or eggs has somebody?", "text": "Call the calculator." });
     run(&first, &format!("{skill}\n"), &[]).succeeded();
@@ -62,7 +56,7 @@ fn successes_of_a_run_are_found_by_the_next_one() {
     // Two steps of four demonstrations.
     assert_eq!(exported.lines().count(), 8, "{exported}");
 
-    let second = desk();
+    let second = Desk::of_example("library.toml");
     run(&second, &format!("{skill}\n{exported}"), &[]).succeeded();
     let stories: Vec<String> = records.iter().map(|record| start(record)[1].clone()).collect();
     let mut from_episodes = 0;
@@ -82,7 +76,7 @@ fn successes_of_a_run_are_found_by_the_next_one() {
 
 #[test]
 fn wrong_libraries_are_refused_before_anything_is_written() {
-    let desk = desk();
+    let desk = Desk::of_example("library.toml");
     let good = "{\"title\": \"a\", \"text\": \"b\"}\n";
     for (library, set, message) in [
         ("{\"title\": \"a\"}\n", "seed=1", "asset `library.jsonl`, line 1: there is neither `messages`"),

@@ -29,11 +29,6 @@ const SMALLER: [&str; 14] = [
     "stages.rl.group_size=2",
 ];
 
-fn desk() -> Desk {
-    let example = fs::read_to_string(gymkhana_tests::root().join("examples/runs/retry.toml")).expect("an example");
-    Desk::with_run_file(&example)
-}
-
 /// Runs the example in its smaller size with this number of RL steps and further settings.
 fn run(desk: &Desk, steps: u32, more: &[&str]) -> crate::common::Outcome {
     let steps = format!("stages.rl.steps={steps}");
@@ -52,7 +47,7 @@ fn number(record: &EpisodeRecord, fact: &str) -> f64 {
 
 #[test]
 fn a_wrapped_run_is_trained_replayed_rescored_and_resumed() {
-    let desk = desk();
+    let desk = Desk::of_example("retry.toml");
     run(&desk, 1, &[]).succeeded();
     let records = desk.episodes();
     let trained: Vec<&EpisodeRecord> = records.iter().filter(|record| record.id.phase == Phase::Train).collect();
@@ -86,7 +81,7 @@ fn a_wrapped_run_is_trained_replayed_rescored_and_resumed() {
     let figures = desk.host(&["eval", "out/checkpoints/1-000001", "out", "--tasks", "2", "--json"]).succeeded();
     assert!(figures.contains("\"success\""), "{figures}");
     desk.host(&["run", "--resume", "out", "--set", "stages.rl.steps=2"]).succeeded();
-    let whole = self::desk();
+    let whole = self::Desk::of_example("retry.toml");
     run(&whole, 2, &[]).succeeded();
     let tokens = |desk: &Desk| {
         let trained = desk.episodes().into_iter().filter(|record| record.id.phase == Phase::Train);
@@ -97,7 +92,7 @@ fn a_wrapped_run_is_trained_replayed_rescored_and_resumed() {
 
 #[test]
 fn wrong_wrappers_are_refused_before_anything_is_written() {
-    let desk = desk();
+    let desk = Desk::of_example("retry.toml");
     let plan = run(&desk, 1, &["--dry-run"]).succeeded();
     assert!(plan.contains("first prompt, task train/0"), "{plan}");
     for (set, message) in [
