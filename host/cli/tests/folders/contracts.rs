@@ -1,0 +1,39 @@
+//! Folders that were recorded with an earlier contract of plugins: what reads them, and what refuses them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::common::served::serve_folder;
+use crate::common::{Desk, files_below};
+
+/// A successful episode of the folder.
+const SOLVED: &str = "0.train.1.0.3.0";
+
+/// The committed folder of this name.
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures").join(name)
+}
+
+/// A desk with a copy of a committed folder as `out`.
+fn recorded(name: &str) -> Desk {
+    let desk = Desk::new();
+    for (file, _) in files_below(&fixture(name)) {
+        let copy = desk.path("out").join(&file);
+        fs::create_dir_all(copy.parent().expect("a folder")).expect("a folder can be made");
+        fs::copy(fixture(name).join(&file), copy).expect("a file can be copied");
+    }
+    desk
+}
+
+#[test]
+fn a_folder_of_an_earlier_contract_is_read() {
+    let desk = recorded("folder-0.1");
+    let shown = desk.host(&["show", "out"]).succeeded();
+    assert!(shown.contains("32 episodes") && shown.contains("plugin guest/guest-recall 0.1.0 77aee232"), "{shown}");
+    let episode = desk.host(&["show", "out", "--episode", SOLVED]).succeeded();
+    assert!(episode.contains("You will need this letter at the end of the episode: A"), "{episode}");
+    let lines = desk.host(&["data", "export", "out", "--format", "openai"]).succeeded();
+    assert_eq!(lines.lines().count(), 32, "{lines}");
+    let page = serve_folder(&desk, &[]).get(&format!("/runs/0/episodes/{SOLVED}"));
+    assert!(page.contains("You will need this letter at the end of the episode: A"), "{page}");
+}
