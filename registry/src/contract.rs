@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use crate::Digest;
 
 /// Version of the WIT package `gymkhana:plugin`.
-pub const VERSION: semver::Version = semver::Version::new(0, 1, 0);
+pub const VERSION: semver::Version = semver::Version::new(0, 2, 0);
 
 /// Name of the WIT package, the prefix of interface names.
 pub const PACKAGE: &str = "gymkhana:plugin";

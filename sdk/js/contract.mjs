@@ -7,7 +7,7 @@ import { readFileSync, readdirSync } from "node:fs";
 export const FOLDER = new URL("./wit/", import.meta.url);
 
 /** Version of the WIT package `gymkhana:plugin`. */
-export const VERSION = "0.1.0";
+export const VERSION = "0.2.0";
 
 /** Names of the contract's files, sorted. */
 export function files() {

@@ -140,7 +140,7 @@ test("the section is magic, length and JSON", () => {
   assert.equal(stamped[4], 0);
   assert.ok(stamped.includes("\x11gymkhana:manifestGYMK"));
   assert.equal(frame.readUInt32LE(4), frame.length - 8);
-  const contractStamp = { version: "0.1.0", digest: contract.digest() };
+  const contractStamp = { version: "0.2.0", digest: contract.digest() };
   assert.deepEqual(JSON.parse(frame.subarray(8)), {
     schema: 1,
     namespace: "gymkhana",

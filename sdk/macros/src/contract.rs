@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 /// Version of the WIT package `gymkhana:plugin`.
-pub const VERSION: &str = "0.1.0";
+pub const VERSION: &str = "0.2.0";
 
 /// WIT files of the contract, sorted by name.
 const FILES: [(&str, &str); 6] = [

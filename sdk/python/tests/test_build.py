@@ -42,7 +42,7 @@ class ManifestTest(unittest.TestCase):
                 "name": "calculator",
                 "version": "0.1.0",
                 "kinds": ["tool"],
-                "contract": {"version": "0.1.0", "digest": contract.digest()},
+                "contract": {"version": "0.2.0", "digest": contract.digest()},
                 "license": "Apache-2.0",
                 "description": "Exact arithmetic",
                 "capabilities": [],

@@ -14,11 +14,11 @@ from gymkhana_sdk import (
     Mistake,
     NotFound,
     Option,
+    ResetResult,
     Reward,
     Score,
     Split,
-    Started,
-    Stepped,
+    StepResult,
     Text,
     Tool,
     Trajectory,
@@ -39,17 +39,17 @@ class Counting(Environment):
     def splits(cls, options):
         return [Split("train", 3)]
 
-    def start(self, task, options, seed):
+    def reset(self, task, options, seed):
         self.count, self.by = 0, options["by"]
-        return Started({1: "0"}, functions={1: [Function("stop", "Ends the game.")]}, seat=1)
+        return ResetResult({1: "0"}, functions={1: [Function("stop", "Ends the game.")]}, next_seat=1)
 
     def step(self, action):
         if action.call:
-            return Stepped(reward={1: 0.5}, terminated=True)
+            return StepResult(reward={1: 0.5}, terminated=True)
         if action.text == "cheat":
             raise Mistake("count")
         self.count += self.by
-        return Stepped({1 - action.seat: str(self.count)}, seat=1 - action.seat)
+        return StepResult({1 - action.seat: str(self.count)}, next_seat=1 - action.seat)
 
     def snapshot(self):
         return bytes([self.count, self.by])
@@ -82,7 +82,7 @@ class EpisodeTest(unittest.TestCase):
 
     def test_a_mistake_is_an_observation_and_the_same_seat_goes_on(self):
         play = Play(Counting)
-        self.assertEqual(play.say("cheat"), Stepped({1: "count"}, seat=1))
+        self.assertEqual(play.say("cheat"), StepResult({1: "count"}, next_seat=1))
         self.assertEqual(play.episode.environment.count, 0)
 
     def test_only_offered_functions_are_called(self):

@@ -4,7 +4,7 @@
 //! its episodes.
 //!
 //! ```
-//! use gymkhana_sdk::environment::{Action, Info, Started, Stepped};
+//! use gymkhana_sdk::environment::{Action, Info, ResetResult, StepResult};
 //! use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper};
 //! use gymkhana_sdk::{Error, Options, Task};
 //!
@@ -18,12 +18,12 @@
 //!         inner.described(format!("{}, with a greeting", inner.summary()))
 //!     }
 //!
-//!     fn start(task: &Task, _options: &Options, seed: u64) -> Result<(Self, Started), Error> {
-//!         let (inner, started) = Inner::start(task, seed)?;
-//!         Ok((Self { inner }, Started::observe("Good morning.").followed_by(started)))
+//!     fn reset(task: &Task, _options: &Options, seed: u64) -> Result<(Self, ResetResult), Error> {
+//!         let (inner, result) = Inner::reset(task, seed)?;
+//!         Ok((Self { inner }, ResetResult::observe("Good morning.").followed_by(result)))
 //!     }
 //!
-//!     fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+//!     fn step(&mut self, action: Action) -> Result<StepResult, Error> {
 //!         self.inner.step(&action)
 //!     }
 //!
@@ -31,11 +31,11 @@
 //!         &self.inner
 //!     }
 //!
-//!     fn save(&self) -> Vec<u8> {
+//!     fn snapshot(&self) -> Vec<u8> {
 //!         vec![]
 //!     }
 //!
-//!     fn load(_state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
+//!     fn restore(_state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
 //!         Ok(Self { inner: gymkhana_sdk::wrapper::only(inner)? })
 //!     }
 //! }
@@ -47,7 +47,7 @@ mod inner;
 pub use exported::Exported;
 pub use inner::{Inner, InnerInfo, inner_splits};
 
-use crate::environment::{Action, Advice, Info, Picture, Split, Started, Stepped};
+use crate::environment::{Action, Advice, Info, Picture, ResetResult, Split, StepResult};
 use crate::{Content, Error, NamedValue, Options, Task};
 
 /// Environment around another one. The implementing type is the state of one episode.
@@ -73,14 +73,14 @@ pub trait Wrapper: Sized + 'static {
     /// # Errors
     ///
     /// Invalid options, and errors of the environment inside.
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error>;
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Self, ResetResult), Error>;
 
     /// Applies an action. The SDK has checked that the episode is running and that the seat is to move.
     ///
     /// # Errors
     ///
     /// Mistakes of the host, and errors of the environment inside.
-    fn step(&mut self, action: Action) -> Result<Stepped, Error>;
+    fn step(&mut self, action: Action) -> Result<StepResult, Error>;
 
     /// The episode inside that the optional interfaces read.
     fn inner(&self) -> &Inner;
@@ -91,19 +91,19 @@ pub trait Wrapper: Sized + 'static {
     }
 
     /// The wrapper's own state as bytes; see [`crate::snapshot::Writer`].
-    fn save(&self) -> Vec<u8>;
+    fn snapshot(&self) -> Vec<u8>;
 
-    /// State restored from the bytes of [`Wrapper::save`] and the episodes inside, in the order of
+    /// State restored from the bytes of [`Wrapper::snapshot`] and the episodes inside, in the order of
     /// [`Wrapper::episodes`].
     ///
     /// # Errors
     ///
     /// [`Error::BadSnapshot`] for invalid bytes.
-    fn load(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error>;
+    fn restore(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error>;
 
     /// Canonical form of the wrapper's own state, which the keys of the episodes inside follow.
-    fn key(&self) -> Vec<u8> {
-        self.save()
+    fn state_key(&self) -> Vec<u8> {
+        self.snapshot()
     }
 
     /// Facts for rewards and teachers, hidden from policies.
@@ -155,14 +155,14 @@ pub fn only(inner: Vec<Inner>) -> Result<Inner, Error> {
     Ok(only)
 }
 
-impl Started {
+impl ResetResult {
     /// This start before another one, whose functions, set-up and seat are added.
     #[must_use]
     pub fn followed_by(mut self, other: Self) -> Self {
         self.observations.extend(other.observations);
         self.functions.extend(other.functions);
-        self.setup.extend(other.setup);
-        self.seat = other.seat;
+        self.tool_setups.extend(other.tool_setups);
+        self.next_seat = other.next_seat;
         self
     }
 }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use gymkhana_rows::{Row, shown};
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::{Error, Function, NamedValue, OptionInfo, Options, Task, Value, named, plugin};
@@ -65,28 +65,28 @@ impl Environment for Dataset {
         Ok(load(options)?.splits())
     }
 
-    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let row = load(options)?.row(task)?;
         let episode = Self::new(row, options.text("conversation") == "each", 0);
-        let mut started = Started::observe(&episode.conversation.observations[0]);
+        let mut started = ResetResult::observe(&episode.conversation.observations[0]);
         let functions: Vec<Function> = episode.row.functions.iter().map(function).collect();
         if !functions.is_empty() {
             started = started.offer(0, functions);
         }
         for (tool, setup) in &episode.row.setup {
-            started = started.prepare(tool, shown(setup).into_bytes());
+            started = started.tool_setup(tool, shown(setup).into_bytes());
         }
         Ok((episode, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         if let Some(call) = action.call() {
             let result = self.row.results.get(&call.name);
-            return Ok(Stepped::observe(result.map_or_else(|| NOTED.to_owned(), shown)));
+            return Ok(StepResult::observe(result.map_or_else(|| NOTED.to_owned(), shown)));
         }
         self.answered += 1;
         let next = usize::try_from(self.answered).ok().and_then(|next| self.conversation.observations.get(next));
-        Ok(next.map_or_else(|| Stepped::new().end(), Stepped::observe))
+        Ok(next.map_or_else(|| StepResult::new().end(), StepResult::observe))
     }
 }
 

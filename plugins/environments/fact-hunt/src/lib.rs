@@ -8,7 +8,7 @@ mod question;
 mod world;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Guidance, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Guidance, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::{Call, Content, Error, NamedValue, OptionInfo, Options, Task, named, plugin, text};
@@ -63,18 +63,18 @@ impl Environment for FactHunt {
         Ok(SPLITS.map(Split::endless).to_vec())
     }
 
-    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let split =
             SPLITS.iter().position(|split| *split == task.split).ok_or_else(|| Error::no_split(task, &SPLITS))?;
         let size = |name: &str| u64::try_from(options.integer(name)).unwrap_or(1);
         let hunt = Self::new(split == 1, task.index, size("hops"), size("pages"));
-        let started = Started::observe(&hunt.question.text).prepare("search", hunt.question.corpus());
+        let started = ResetResult::observe(&hunt.question.text).tool_setup("search", hunt.question.corpus());
         Ok((hunt, started))
     }
 
-    fn step(&mut self, _action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, _action: Action) -> Result<StepResult, Error> {
         self.answered = true;
-        Ok(Stepped::new().end())
+        Ok(StepResult::new().end())
     }
 }
 

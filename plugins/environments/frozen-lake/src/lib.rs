@@ -10,8 +10,8 @@ mod oracle;
 mod picture;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Guidance, Info, Oracle, Picture, Privileged, Render, Snapshot, Split, Started,
-    StateKey, Stepped,
+    Action, Advice, Environment, Guidance, Info, Oracle, Picture, Privileged, Render, ResetResult, Snapshot, Split,
+    StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::{Content, Error, NamedValue, OptionInfo, Options, Rng, Task, named, plugin, text};
@@ -56,7 +56,7 @@ impl Environment for FrozenLake {
             .option(OptionInfo::new("size", "Side length of random maps, in tiles", 4).within(2.0, 16.0))
             .option(OptionInfo::new("slippery", "Slippery ice: two of three moves are deflected", false))
             .option(OptionInfo::new("turns", "Turn limit; 0 means 25 per tile of a side", 0).within(0.0, 1e6))
-            .rewards(0.0, 1.0)
+            .reward_range(0.0, 1.0)
     }
 
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {
@@ -69,30 +69,30 @@ impl Environment for FrozenLake {
         Ok([Split::endless("train")].into_iter().chain(test).collect())
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Self, ResetResult), Error> {
         let map = map_of(task, options)?;
         let turn_limit = match options.integer("turns") as u64 {
             0 => TURNS_PER_TILE * map.size() as u64,
             turns => turns,
         };
         let lake = Self::new(map, options.flag("slippery"), turn_limit, seed);
-        let started = Started::observe(lake.map.with_agent(lake.place));
+        let started = ResetResult::observe(lake.map.with_agent(lake.place));
         Ok((lake, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         self.turns += 1;
         let direction = direction_in(&action.text());
         if let Some(direction) = direction {
             self.walk(direction);
         }
         let shown = self.map.with_agent(self.place);
-        let stepped = Stepped::observe(if direction.is_some() { shown } else { format!("{HINT}\n{shown}") });
+        let stepped = StepResult::observe(if direction.is_some() { shown } else { format!("{HINT}\n{shown}") });
         let success = self.map.is_goal(self.place);
         let ended = if success || self.map.is_hole(self.place) {
             stepped.reward(f64::from(u8::from(success))).end()
         } else if self.turns >= self.turn_limit {
-            stepped.cut_off()
+            stepped.truncate()
         } else {
             return Ok(stepped);
         };

@@ -11,7 +11,7 @@ mod oracle;
 mod settings;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::{Error, NamedValue, Options, Task, Value, named, plugin};
@@ -76,17 +76,17 @@ impl LongReader {
     }
 
     /// Accepts a memory and shows what comes next, or refuses it.
-    fn remember(&mut self, memory: &str) -> Stepped {
+    fn remember(&mut self, memory: &str) -> StepResult {
         let (length, most) = (memory.chars().count() as u64, self.settings.memory_chars);
         if length > most {
             self.refused += 1;
             if self.refused >= REFUSALS {
                 self.over = true;
-                let stepped = Stepped::observe("The memory was too long again. The document is closed.");
-                return self.result(stepped, &[]).cut_off();
+                let stepped = StepResult::observe("The memory was too long again. The document is closed.");
+                return self.result(stepped, &[]).truncate();
             }
             let left = REFUSALS - self.refused;
-            return Stepped::observe(format!(
+            return StepResult::observe(format!(
                 "This memory has {length} characters, at most {most} are allowed. Reply with a shorter one; you have \
                  {left} more {}.",
                 if left == 1 { "attempt" } else { "attempts" }
@@ -96,7 +96,7 @@ impl LongReader {
         self.refused = 0;
         self.memories += 1;
         let parts = self.settings.parts;
-        Stepped::observe(match self.memories {
+        StepResult::observe(match self.memories {
             number if number <= parts => format!("Part {number} of {parts}:\n{}", self.document.part(number - 1)),
             _ if self.settings.ask_last => format!("The document has ended. {}", self.questions()),
             _ => "The document has ended. Answer now.".to_owned(),
@@ -104,7 +104,7 @@ impl LongReader {
     }
 
     /// Adds rewards and facts to the last step.
-    fn result(&self, stepped: Stepped, right: &[bool]) -> Stepped {
+    fn result(&self, stepped: StepResult, right: &[bool]) -> StepResult {
         let count = right.iter().filter(|right| **right).count();
         let asked = self.document.facts.questions.len();
         let kept = self.answers().iter().filter(|answer| self.memory.contains(**answer)).count();
@@ -117,29 +117,29 @@ impl LongReader {
 impl Environment for LongReader {
     fn info() -> Info {
         let info = Info::new("Questions about a long document, read part by part with a bounded memory", ["reader"]);
-        Settings::options().fold(info, Info::option).rewards(0.0, 1.0)
+        Settings::options().fold(info, Info::option).reward_range(0.0, 1.0)
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
         Ok(SPLITS.map(Split::endless).to_vec())
     }
 
-    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let split =
             SPLITS.iter().position(|split| *split == task.split).ok_or_else(|| Error::no_split(task, &SPLITS))?;
         let reader = Self::new(split == 1, task.index, Settings::of(options));
-        let started = Started::observe(reader.opening());
+        let started = ResetResult::observe(reader.opening());
         Ok((reader, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         let message = action.text();
         if self.memories <= self.settings.parts {
             return Ok(self.remember(message.trim()));
         }
         self.over = true;
         let right = grade::grade(&message, &self.answers());
-        Ok(self.result(Stepped::new(), &right).end())
+        Ok(self.result(StepResult::new(), &right).end())
     }
 }
 

@@ -15,18 +15,18 @@ fn options(given: Vec<NamedValue>) -> Options {
 
 fn start(given: Vec<NamedValue>) -> (Episode<LongReader>, String) {
     let task = Task { split: "train".to_owned(), index: 5 };
-    let (episode, started) = Episode::<LongReader>::start(&task, given, 0).expect("a task");
+    let (episode, started) = Episode::<LongReader>::reset(&task, given, 0).expect("a task");
     (episode, text_of(&started.observations[0].content))
 }
 
 /// Says a message; returns what is observed and the step.
-fn say(episode: &mut Episode<LongReader>, words: &str) -> (String, Stepped) {
+fn say(episode: &mut Episode<LongReader>, words: &str) -> (String, StepResult) {
     let stepped = episode.step(Action::say(0, words)).expect("mistakes are answers");
     let shown = stepped.observations.iter().map(|observation| text_of(&observation.content)).collect();
     (shown, stepped)
 }
 
-fn extra(stepped: &Stepped, name: &str) -> Value {
+fn extra(stepped: &StepResult, name: &str) -> Value {
     let found = stepped.extras.iter().find(|extra| extra.name == name);
     found.map(|extra| extra.value.clone()).expect("an extra of the last step")
 }

@@ -12,7 +12,7 @@ mod schema;
 mod task;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Guidance, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Guidance, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::{Call, Content, Error, NamedValue, OptionInfo, Options, Task as Place, named, plugin, text};
@@ -53,9 +53,9 @@ impl TextToSql {
         Ok(Self { settings, task, tried: 0, over: false })
     }
 
-    fn ended(&mut self, right: bool) -> Stepped {
+    fn ended(&mut self, right: bool) -> StepResult {
         self.over = true;
-        Stepped::new().reward(f64::from(u8::from(right))).extra("success", right).end()
+        StepResult::new().reward(f64::from(u8::from(right))).extra("success", right).end()
     }
 
     /// Call of the oracle before its answer.
@@ -76,14 +76,14 @@ impl Environment for TextToSql {
             )
             .option(OptionInfo::new("attempts", attempts, 3).within(bound(&ATTEMPTS).0, bound(&ATTEMPTS).1))
             .option(OptionInfo::new("show-schema", "Include the table definitions in the question", true))
-            .rewards(0.0, 1.0)
+            .reward_range(0.0, 1.0)
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
         Ok(SPLITS.map(Split::endless).to_vec())
     }
 
-    fn start(place: &Place, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(place: &Place, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let split =
             SPLITS.iter().position(|split| *split == place.split).ok_or_else(|| Error::no_split(place, &SPLITS))?;
         let size = |name: &str| u64::try_from(options.integer(name)).unwrap_or(1);
@@ -99,11 +99,11 @@ impl Environment for TextToSql {
         let how = "Answer with one query in SQLite's SQL and nothing else. Its columns come in the order in which the \
                    question names them.";
         let words = format!("{tables}{}\n\n{how}", episode.task.question.text);
-        let started = Started::observe(words).prepare("sql", episode.task.script(0).into_bytes());
+        let started = ResetResult::observe(words).tool_setup("sql", episode.task.script(0).into_bytes());
         Ok((episode, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         self.tried += 1;
         let left = self.settings.attempts.saturating_sub(self.tried);
         Ok(match self.task.judge(query_in(&action.text())) {
@@ -111,7 +111,7 @@ impl Environment for TextToSql {
             Err(_) if left == 0 => self.ended(false),
             Err(why) => {
                 let more = if left == 1 { "1 more attempt".to_owned() } else { format!("{left} more attempts") };
-                Stepped::observe(format!("This query does not run: {why}. You have {more}."))
+                StepResult::observe(format!("This query does not run: {why}. You have {more}."))
             }
         })
     }

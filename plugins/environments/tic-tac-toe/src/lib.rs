@@ -11,7 +11,8 @@ mod oracle;
 mod picture;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Info, Oracle, Picture, Privileged, Render, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Info, Oracle, Picture, Privileged, Render, ResetResult, Snapshot, Split, StateKey,
+    StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Rng, Task, hash, named, plugin, text};
@@ -45,7 +46,7 @@ impl TicTacToe {
         format!("You are {}.\n{}", self.mover.letter(), self.board.text())
     }
 
-    fn play(&mut self, square: usize) -> Stepped {
+    fn play(&mut self, square: usize) -> StepResult {
         self.board = self.board.with(square, self.mover);
         if self.board.winner().is_some() {
             return self.end(&Outcome::Won(self.mover));
@@ -54,10 +55,10 @@ impl TicTacToe {
             return self.end(&Outcome::Drawn);
         }
         self.mover = self.mover.other();
-        Stepped::new().show(self.mover.seat(), text(self.view())).turn_of(self.mover.seat())
+        StepResult::new().show(self.mover.seat(), text(self.view())).next_seat(self.mover.seat())
     }
 
-    fn refuse(&mut self) -> Stepped {
+    fn refuse(&mut self) -> StepResult {
         let seat = self.mover.seat();
         self.mistakes[seat as usize] += 1;
         let left = self.tries.saturating_sub(self.mistakes[seat as usize]);
@@ -66,16 +67,16 @@ impl TicTacToe {
         }
         let tries = if left == 1 { "1 try".to_owned() } else { format!("{left} tries") };
         let answer = format!("Say the number of one free square; {tries} left.\n{}", self.view());
-        Stepped::new().show(seat, text(answer)).turn_of(seat)
+        StepResult::new().show(seat, text(answer)).next_seat(seat)
     }
 
-    fn end(&self, outcome: &Outcome) -> Stepped {
+    fn end(&self, outcome: &Outcome) -> StepResult {
         let (winner, forfeited) = match outcome {
             Outcome::Won(mark) => (Some(*mark), false),
             Outcome::Drawn => (None, false),
             Outcome::Forfeited { by } => (Some(by.other()), true),
         };
-        let mut stepped = Stepped::new();
+        let mut stepped = StepResult::new();
         for mark in Mark::BOTH {
             let (words, reward) = match winner {
                 None => ("A draw.", 0.0),
@@ -102,7 +103,7 @@ impl Environment for TicTacToe {
             .option(OptionInfo::new("first", first, "x").one_of(&["x", "o", "alternate"]))
             .option(OptionInfo::new("tries", tries, 3).within(1.0, 100.0))
             .option(OptionInfo::new("slips", slips, 0).within(0.0, 100.0))
-            .rewards(-1.0, 1.0)
+            .reward_range(-1.0, 1.0)
     }
 
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {
@@ -113,7 +114,7 @@ impl Environment for TicTacToe {
         Ok(all.filter(|(_, tasks)| *tasks > 0).map(|(name, tasks)| Split::of(*name, tasks)).collect())
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Self, ResetResult), Error> {
         let split = opening::Split::named(&task.split).ok_or_else(|| Error::no_split(task, &opening::Split::NAMES))?;
         let moves = options.integer("opening") as u32;
         let (place, first) = match options.text("first") {
@@ -136,11 +137,11 @@ impl Environment for TicTacToe {
             slips: options.integer("slips") as u64,
             seed,
         };
-        let started = Started::default().show(game.mover.seat(), text(game.view())).turn_of(game.mover.seat());
+        let started = ResetResult::default().show(game.mover.seat(), text(game.view())).next_seat(game.mover.seat());
         Ok((game, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         let square = square_in(&action.text()).filter(|square| self.board.at(*square).is_none());
         Ok(match square {
             Some(square) => self.play(square),

@@ -8,7 +8,7 @@ mod sum;
 mod templates;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::{Call, Error, NamedValue, OptionInfo, Options, Task, hash, named, plugin};
@@ -55,18 +55,18 @@ impl Environment for WordProblems {
         Ok(story::Split::NAMES.map(Split::endless).to_vec())
     }
 
-    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let known = story::Split::named(&task.split);
         let split = known.ok_or_else(|| Error::no_split(task, &story::Split::NAMES))?;
         let (difficulty, oracle_calls) = (options.integer("difficulty") as u8, options.integer("oracle-calls") as u8);
         let problem = Self::new(split, task.index, difficulty, oracle_calls);
-        let started = Started::observe(&problem.story.text);
+        let started = ResetResult::observe(&problem.story.text);
         Ok((problem, started))
     }
 
-    fn step(&mut self, _action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, _action: Action) -> Result<StepResult, Error> {
         self.answered = true;
-        Ok(Stepped::new().end())
+        Ok(StepResult::new().end())
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use gymkhana_sdk::environment::{Action, Info, SeatFunctions, Split, Started, Stepped};
+use gymkhana_sdk::environment::{Action, Info, ResetResult, SeatFunctions, Split, StepResult};
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper, inner_splits};
 use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Range, Task, Value, named, plugin, text};
@@ -79,7 +79,7 @@ impl Compose {
     }
 
     /// The result of a step that ended a task: the next one begins, or the episode ends.
-    fn next(&mut self, mut stepped: Stepped) -> Stepped {
+    fn next(&mut self, mut stepped: StepResult) -> StepResult {
         let count = self.parts.len();
         self.parts[self.current].facts = Some(std::mem::take(&mut stepped.extras));
         self.current += 1;
@@ -87,9 +87,9 @@ impl Compose {
         if self.current == count {
             return stepped;
         }
-        (stepped.terminated, stepped.truncated, stepped.seat) = (false, false, self.part().seat);
+        (stepped.terminated, stepped.truncated, stepped.next_seat) = (false, false, self.part().seat);
         let words = format!("Task {} is over. Now answer task {}.", self.current, self.current + 1);
-        let seat = stepped.seat;
+        let seat = stepped.next_seat;
         stepped.show(seat, text(words))
     }
 }
@@ -114,10 +114,10 @@ fn merged(all: Vec<SeatFunctions>) -> Vec<SeatFunctions> {
 
 impl Wrapper for Compose {
     fn info(inner: &InnerInfo) -> Info {
-        let Range { low, high } = inner.rewards();
+        let Range { low, high } = inner.reward_range();
         inner
             .described(format!("{}; several tasks in one", inner.summary()))
-            .rewards(low.min(0.0), high.max(0.0))
+            .reward_range(low.min(0.0), high.max(0.0))
             .option(OptionInfo::new("tasks", "Number of tasks in one", 2).within(1.0, MOST))
     }
 
@@ -126,18 +126,18 @@ impl Wrapper for Compose {
         Ok(inner_splits()?.into_iter().map(split).filter(|split| split.tasks != Some(0)).collect())
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Self, ResetResult), Error> {
         let count = count(options);
         let split = inner_splits()?.into_iter().find(|split| split.name == task.split);
         let first = split.and_then(|split| first_of(&split, task.index, count));
         let missing = || Error::not_found(format!("split `{}` has no task {} of {count}", task.split, task.index));
         let first = first.ok_or_else(missing)?;
-        let (mut parts, mut all) = (Vec::new(), Started::default());
+        let (mut parts, mut all) = (Vec::new(), ResetResult::default());
         for index in 0..count {
             let inside = Task { split: task.split.clone(), index: first.wrapping_add(index) };
-            let (inner, started) = Inner::start(&inside, seed)?;
-            let tools: BTreeSet<&str> = all.setup.iter().map(|setup| setup.tool.as_str()).collect();
-            if let Some(twice) = started.setup.iter().find(|setup| tools.contains(setup.tool.as_str())) {
+            let (inner, started) = Inner::reset(&inside, seed)?;
+            let tools: BTreeSet<&str> = all.tool_setups.iter().map(|setup| setup.tool.as_str()).collect();
+            if let Some(twice) = started.tool_setups.iter().find(|setup| tools.contains(setup.tool.as_str())) {
                 return Err(Error::Invalid(format!(
                     "tasks that set up the tool `{}` cannot be composed: it has one set-up in an episode",
                     twice.tool
@@ -147,30 +147,30 @@ impl Wrapper for Compose {
                 offer.functions.iter().map(|function| (offer.seat, function.name.clone())).collect::<Vec<_>>()
             };
             let offered = started.functions.iter().flat_map(names).collect();
-            parts.push(Part { inner, seat: started.seat, offered, facts: None });
-            let titled = Started::default().show(started.seat, text(title(index as usize, count as usize)));
+            parts.push(Part { inner, seat: started.next_seat, offered, facts: None });
+            let titled = ResetResult::default().show(started.next_seat, text(title(index as usize, count as usize)));
             all = all.followed_by(titled.followed_by(started));
         }
-        all.seat = parts.first().map_or(0, |part| part.seat);
+        all.next_seat = parts.first().map_or(0, |part| part.seat);
         all.functions = merged(all.functions);
         Ok((Self { parts, current: 0 }, all))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         let count = self.parts.len() as f64;
         let part = self.part();
         if let Some(call) = action.call()
             && !part.offered.iter().any(|(seat, name)| (*seat, name) == (action.seat, &call.name))
         {
             let words = format!("Function `{}` is not one of task {}.", call.name, self.current + 1);
-            return Ok(Stepped::new().show(action.seat, text(words)).turn_of(action.seat));
+            return Ok(StepResult::new().show(action.seat, text(words)).next_seat(action.seat));
         }
         let mut stepped = part.inner.step(&action)?;
         stepped.rewards.iter_mut().for_each(|reward| reward.reward /= count);
         if stepped.terminated || stepped.truncated {
             return Ok(self.next(stepped));
         }
-        self.parts[self.current].seat = stepped.seat;
+        self.parts[self.current].seat = stepped.next_seat;
         Ok(stepped)
     }
 
@@ -182,12 +182,12 @@ impl Wrapper for Compose {
         self.parts.iter().map(|part| &part.inner).collect()
     }
 
-    fn save(&self) -> Vec<u8> {
+    fn snapshot(&self) -> Vec<u8> {
         let head = Writer::new().integer(self.current as u64).integer(self.parts.len() as u64);
         self.parts.iter().fold(head, |writer, part| part.write(writer)).finish()
     }
 
-    fn load(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
+    fn restore(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
         let mut reader = Reader::new(state);
         let (current, count) = (reader.integer()?, reader.integer()?);
         if inner.is_empty() || count != inner.len() as u64 || current > count {

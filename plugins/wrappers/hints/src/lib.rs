@@ -6,7 +6,7 @@
 
 mod demonstration;
 
-use gymkhana_sdk::environment::{Action, Info, Started, Stepped};
+use gymkhana_sdk::environment::{Action, Info, ResetResult, StepResult};
 use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper, only};
 use gymkhana_sdk::{Error, OptionInfo, Options, Rng, Task, plugin, text};
 
@@ -75,22 +75,22 @@ impl Wrapper for Hints {
             .option(OptionInfo::new("fade", fade, 0).within(0.0, 1e9))
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Self, ResetResult), Error> {
         let settings = Settings::of(options);
         // The task comes first, so that a missing one is refused in any case.
-        let (inner, started) = Inner::start(task, seed)?;
+        let (inner, started) = Inner::reset(task, seed)?;
         if !settings.shows(task, seed) {
             return Ok((Self { inner }, started));
         }
         let mut words: Vec<String> =
             Some(settings.instruction.clone()).filter(|words| !words.is_empty()).into_iter().collect();
         words.extend(demonstrations(task, settings.demonstrations, seed)?);
-        let seat = started.seat;
-        let hints = words.into_iter().fold(Started::default(), |hints, words| hints.show(seat, text(words)));
+        let seat = started.next_seat;
+        let hints = words.into_iter().fold(ResetResult::default(), |hints, words| hints.show(seat, text(words)));
         Ok((Self { inner }, hints.followed_by(started)))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         self.inner.step(&action)
     }
 
@@ -98,11 +98,11 @@ impl Wrapper for Hints {
         &self.inner
     }
 
-    fn save(&self) -> Vec<u8> {
+    fn snapshot(&self) -> Vec<u8> {
         vec![]
     }
 
-    fn load(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
+    fn restore(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
         if !state.is_empty() {
             return Err(Error::bad_snapshot("the snapshot has a state, and this wrapper has none"));
         }

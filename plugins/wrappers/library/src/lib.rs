@@ -9,7 +9,7 @@ mod shelf;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use gymkhana_sdk::environment::{Action, Info, Split, Started, Stepped};
+use gymkhana_sdk::environment::{Action, Info, ResetResult, Split, StepResult};
 use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper, inner_splits, only};
 use gymkhana_sdk::{Error, OptionInfo, Options, Rng, Task, plugin, text, text_of};
 
@@ -93,22 +93,22 @@ impl Wrapper for Library {
         inner_splits()
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Self, ResetResult), Error> {
         let settings = Settings::of(options);
-        let (inner, started) = Inner::start(task, seed)?;
+        let (inner, started) = Inner::reset(task, seed)?;
         if !settings.shows(task, seed) {
             return Ok((Self { inner }, started));
         }
-        let seat = started.seat;
+        let seat = started.next_seat;
         let seen = started.observations.iter().filter(|seen| seen.seat == seat).map(|seen| text_of(&seen.content));
         let words = seen.collect::<Vec<_>>().join("\n");
         let shelf = shelf(&settings.file)?;
         let page = settings.page(&shelf.search(&words, settings.entries, settings.itself));
-        let before = page.map_or_else(Started::default, |page| Started::default().show(seat, text(page)));
+        let before = page.map_or_else(ResetResult::default, |page| ResetResult::default().show(seat, text(page)));
         Ok((Self { inner }, before.followed_by(started)))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         self.inner.step(&action)
     }
 
@@ -116,11 +116,11 @@ impl Wrapper for Library {
         &self.inner
     }
 
-    fn save(&self) -> Vec<u8> {
+    fn snapshot(&self) -> Vec<u8> {
         vec![]
     }
 
-    fn load(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
+    fn restore(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
         if !state.is_empty() {
             return Err(Error::bad_snapshot("the snapshot has a state, and this wrapper has none"));
         }

@@ -6,7 +6,7 @@
 mod cut;
 mod mask;
 
-use gymkhana_sdk::environment::{Action, Info, Observation, Started, Stepped};
+use gymkhana_sdk::environment::{Action, Info, Observation, ResetResult, StepResult};
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper, inner_splits, only};
 use gymkhana_sdk::{Error, OptionInfo, Options, Part, Task, plugin};
@@ -93,15 +93,15 @@ impl Wrapper for Observe {
         inner_splits()
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Self, ResetResult), Error> {
         let settings = Settings::of(options)?;
-        let (inner, mut started) = Inner::start(task, seed)?;
+        let (inner, mut started) = Inner::reset(task, seed)?;
         let mut episode = Self { inner, settings, seen: vec![0; InnerInfo::read().seats().len()] };
         started.observations = started.observations.into_iter().map(|shown| episode.shown(shown)).collect();
         Ok((episode, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         let mut stepped = self.inner.step(&action)?;
         stepped.observations = stepped.observations.into_iter().map(|shown| self.shown(shown)).collect();
         Ok(stepped)
@@ -111,14 +111,14 @@ impl Wrapper for Observe {
         &self.inner
     }
 
-    fn save(&self) -> Vec<u8> {
+    fn snapshot(&self) -> Vec<u8> {
         let Settings { characters, keep, tokens, mask, replacement } = &self.settings;
         let settings = Writer::new().integer(*characters as u64).integer(*keep as u64).integer(*tokens);
         let head = settings.text(mask.text()).text(replacement).integer(self.seen.len() as u64);
         self.seen.iter().fold(head, |writer, seen| writer.integer(*seen)).finish()
     }
 
-    fn load(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
+    fn restore(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
         let mut reader = Reader::new(state);
         let characters = usize::try_from(reader.integer()?).unwrap_or(usize::MAX);
         let (keep, tokens) = (Keep::read(&mut reader)?, reader.integer()?);

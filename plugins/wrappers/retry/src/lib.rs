@@ -6,7 +6,7 @@
 
 mod account;
 
-use gymkhana_sdk::environment::{Action, Info, Started, Stepped};
+use gymkhana_sdk::environment::{Action, Info, ResetResult, StepResult};
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper, inner_splits, only};
 use gymkhana_sdk::{Error, OptionInfo, Options, Range, Task, Value, plugin, text};
@@ -60,7 +60,7 @@ fn check_seats(info: &InnerInfo) -> Result<(), Error> {
 
 impl Retry {
     /// Starts the next attempt after one that ended, and adds its observations.
-    fn again(&mut self, mut stepped: Stepped) -> Result<Stepped, Error> {
+    fn again(&mut self, mut stepped: StepResult) -> Result<StepResult, Error> {
         let Settings { attempts, guidance, .. } = self.settings;
         let hint = if guidance { self.inner.guidance().ok() } else { None };
         let words = format!("Attempt {} of {attempts} is over. Try the task again.", self.attempt);
@@ -68,15 +68,15 @@ impl Retry {
         if let Some(hint) = hint {
             stepped = stepped.show(0, hint);
         }
-        let (inner, started) = Inner::start(&self.task, self.seed)?;
+        let (inner, started) = Inner::reset(&self.task, self.seed)?;
         (self.inner, self.attempt, self.earned) = (inner, self.attempt + 1, 0.0);
         stepped.observations.extend(started.observations);
-        (stepped.terminated, stepped.truncated, stepped.seat) = (false, false, started.seat);
+        (stepped.terminated, stepped.truncated, stepped.next_seat) = (false, false, started.next_seat);
         Ok(stepped)
     }
 
     /// Whether a finished attempt needs no other one.
-    fn is_solved(&self, stepped: &Stepped) -> bool {
+    fn is_solved(&self, stepped: &StepResult) -> bool {
         let says = |named: &gymkhana_sdk::NamedValue| named.name == "success" && named.value == Value::Flag(true);
         self.earned >= self.settings.enough || stepped.extras.iter().any(says)
     }
@@ -84,14 +84,14 @@ impl Retry {
 
 impl Wrapper for Retry {
     fn info(inner: &InnerInfo) -> Info {
-        let Range { low, high } = inner.rewards();
+        let Range { low, high } = inner.reward_range();
         // The improvement can be as large as the range of one attempt is wide, and each of all attempts can pay.
         let (low, high) =
             (low.min(low - high).min(MOST_ATTEMPTS * low), high.max(high - low).max(MOST_ATTEMPTS * high));
         let (low, high) = (low.min(0.0), high.max(0.0));
         inner
             .described(format!("{}; several attempts", inner.summary()))
-            .rewards(low, high)
+            .reward_range(low, high)
             .option(OptionInfo::new("attempts", "Number of attempts", 3).within(1.0, MOST_ATTEMPTS))
             .option(OptionInfo::new("reward", "Sum of rewards", "last").one_of(&Paid::NAMES))
             .option(
@@ -106,15 +106,15 @@ impl Wrapper for Retry {
         inner_splits()
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Self, ResetResult), Error> {
         check_seats(&InnerInfo::read())?;
         let settings = Settings::of(options)?;
-        let (inner, started) = Inner::start(task, seed)?;
+        let (inner, started) = Inner::reset(task, seed)?;
         let (task, account) = (task.clone(), Account::default());
         Ok((Self { inner, task, seed, settings, attempt: 1, earned: 0.0, account }, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         let mut stepped = self.inner.step(&action)?;
         self.earned += stepped.rewards.drain(..).map(|reward| reward.reward).sum::<f64>();
         if !(stepped.terminated || stepped.truncated) {
@@ -132,14 +132,14 @@ impl Wrapper for Retry {
         &self.inner
     }
 
-    fn save(&self) -> Vec<u8> {
+    fn snapshot(&self) -> Vec<u8> {
         let Settings { attempts, enough, paid, guidance } = self.settings;
         let task = Writer::new().text(&self.task.split).integer(self.task.index).integer(self.seed);
         let settings = task.integer(attempts).integer(enough.to_bits()).integer(paid as u64).flag(guidance);
         self.account.write(settings.integer(self.attempt).integer(self.earned.to_bits())).finish()
     }
 
-    fn load(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
+    fn restore(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
         let mut reader = Reader::new(state);
         let task = Task { split: reader.text()?.to_owned(), index: reader.integer()? };
         let seed = reader.integer()?;

@@ -11,7 +11,9 @@ mod memory;
 mod tests;
 mod workflow;
 
-use gymkhana_sdk::environment::{Action, Advice, Deed, Info, SeatFunctions, SeatReward, Split, Started, Stepped};
+use gymkhana_sdk::environment::{
+    Action, ActionBody, Advice, Info, ResetResult, SeatFunctions, SeatReward, Split, StepResult,
+};
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper, inner_splits, only};
 use gymkhana_sdk::{Content, Error, NamedValue, OptionInfo, Options, Range, Task, Value, named, plugin, text, text_of};
@@ -59,20 +61,20 @@ impl Roles {
     }
 
     /// Takes an action of the role to the environment, and gives every role its share of the rewards.
-    fn act(&mut self, action: &Action) -> Result<Stepped, Error> {
+    fn act(&mut self, action: &Action) -> Result<StepResult, Error> {
         let seat = action.seat;
-        let mut stepped = self.inner.step(&Action { seat: 0, deed: action.deed.clone() })?;
+        let mut stepped = self.inner.step(&Action { seat: 0, body: action.body.clone() })?;
         let earned: f64 = stepped.rewards.drain(..).map(|reward| reward.reward).sum();
         let share = |role: &Role| SeatReward { seat: role.seat, reward: earned * role.earns };
         stepped.rewards = self.workflow.roles.iter().filter(|_| earned != 0.0).map(share).collect();
-        self.memory.add(Source::Role(seat), written(&action.deed));
+        self.memory.add(Source::Role(seat), written(&action.body));
         for observation in &mut stepped.observations {
             self.memory.add(Source::Environment, observation.content.clone());
             observation.seat = seat;
         }
         self.memory.mark_seen(seat);
         self.facts.clone_from(&stepped.extras);
-        stepped.seat = seat;
+        stepped.next_seat = seat;
         Ok(stepped)
     }
 
@@ -82,24 +84,24 @@ impl Roles {
     }
 
     /// Gives the move to another role.
-    fn give_move(&mut self, to: usize, stepped: Stepped) -> Stepped {
+    fn give_move(&mut self, to: usize, stepped: StepResult) -> StepResult {
         (self.current, self.acted) = (to, 0);
         let role = &self.workflow.roles[to];
         let shown = self.memory.show(role);
-        stepped.show(role.seat, shown).turn_of(role.seat)
+        stepped.show(role.seat, shown).next_seat(role.seat)
     }
 
     /// The end at the limit of turns, with the facts of the last action. An episode without any has not succeeded.
-    fn cut_off(&self, mut stepped: Stepped) -> Stepped {
+    fn cut_off(&self, mut stepped: StepResult) -> StepResult {
         stepped.extras.clone_from(&self.facts);
         if stepped.extras.is_empty() {
             stepped.extras.push(named("success", false));
         }
-        stepped.cut_off()
+        stepped.truncate()
     }
 
     /// A price, as a negative reward.
-    fn charge(&mut self, seat: u32, price: f64, stepped: Stepped) -> Stepped {
+    fn charge(&mut self, seat: u32, price: f64, stepped: StepResult) -> StepResult {
         let paid = &mut self.paid[seat as usize];
         let price = price.min(MOST_PAID - *paid);
         *paid += price;
@@ -108,20 +110,20 @@ impl Roles {
 }
 
 /// A message, or a call as text.
-fn written(deed: &Deed) -> Content {
-    match deed {
-        Deed::Message(content) | Deed::Other(content) => content.clone(),
-        Deed::Call(call) => text(format!("{}({})", call.name, call.arguments)),
+fn written(body: &ActionBody) -> Content {
+    match body {
+        ActionBody::Message(content) | ActionBody::Other(content) => content.clone(),
+        ActionBody::Call(call) => text(format!("{}({})", call.name, call.arguments)),
     }
 }
 
 impl Wrapper for Roles {
     fn info(inner: &InnerInfo) -> Info {
-        let Range { low, high } = inner.rewards();
+        let Range { low, high } = inner.reward_range();
         let workflow = "Roles in the order of definition; the first one moves first";
         let turns = "Turns of all roles after which the episode is cut off; 0 for no limit";
         Info::new(format!("{}; a workflow of roles", inner.summary()), NAMES)
-            .rewards(low.min(0.0) - MOST_PAID, high.max(0.0))
+            .reward_range(low.min(0.0) - MOST_PAID, high.max(0.0))
             .option(OptionInfo::new("workflow", workflow, Value::Other(DEFAULT.to_owned())))
             .option(OptionInfo::new("turns", turns, 0).within(0.0, 1e6))
     }
@@ -131,33 +133,33 @@ impl Wrapper for Roles {
         inner_splits()
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Self, ResetResult), Error> {
         let workflow = workflow(options)?;
-        let (inner, started) = Inner::start(task, seed)?;
+        let (inner, started) = Inner::reset(task, seed)?;
         let mut memory = Memory::default();
         for observation in started.observations {
             memory.add(Source::Task, observation.content);
         }
         let first = &workflow.roles[0];
-        let mut shown = Started::default().show(first.seat, memory.show(first)).turn_of(first.seat);
+        let mut shown = ResetResult::default().show(first.seat, memory.show(first)).next_seat(first.seat);
         for role in workflow.roles.iter().filter(|role| role.actions > 0) {
             let functions = started.functions.iter().flat_map(|SeatFunctions { functions, .. }| functions.clone());
             shown = shown.offer(role.seat, functions.collect());
         }
-        shown.setup = started.setup;
+        shown.tool_setups = started.tool_setups;
         let paid = [0.0; NAMES.len()];
         Ok((Self { inner, workflow, memory, current: 0, acted: 0, turns: 0, paid, facts: vec![] }, shown))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         self.turns += 1;
         let (price, acts) = (self.role().price, self.role().actions > 0);
         let stepped = if acts {
             self.acted += 1;
             self.act(&action)?
         } else {
-            self.memory.add(Source::Role(action.seat), written(&action.deed));
-            Stepped::new().turn_of(action.seat)
+            self.memory.add(Source::Role(action.seat), written(&action.body));
+            StepResult::new().next_seat(action.seat)
         };
         let stepped = self.charge(action.seat, price, stepped);
         if stepped.terminated || stepped.truncated {
@@ -166,7 +168,7 @@ impl Wrapper for Roles {
         if self.turns == self.workflow.turns {
             return Ok(self.cut_off(stepped));
         }
-        let Some(Handover { to, price }) = self.handover(&text_of(&written(&action.deed))) else { return Ok(stepped) };
+        let Some(Handover { to, price }) = self.handover(&text_of(&written(&action.body))) else { return Ok(stepped) };
         let stepped = self.charge(action.seat, price, stepped);
         Ok(self.give_move(to, stepped))
     }
@@ -182,14 +184,14 @@ impl Wrapper for Roles {
         Ok(Advice::Message(self.workflow.way_to_action(self.current)))
     }
 
-    fn save(&self) -> Vec<u8> {
+    fn snapshot(&self) -> Vec<u8> {
         let workflow = Writer::new().text(&self.workflow.source).integer(self.workflow.turns);
         let course = workflow.integer(self.current as u64).integer(self.acted).integer(self.turns);
         let paid = self.paid.iter().fold(course, |writer, paid| writer.integer(paid.to_bits()));
         self.memory.write(paid.named_values(&self.facts)).finish()
     }
 
-    fn load(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
+    fn restore(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
         let mut reader = Reader::new(state);
         let source = reader.text()?.to_owned();
         let limit = reader.integer()?;

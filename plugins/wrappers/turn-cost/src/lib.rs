@@ -3,7 +3,7 @@
 //! Turns and tokens are counted for each seat. A seat without budget left ends the episode. Tokens are estimated, because an
 //! environment sees text: four bytes are one token.
 
-use gymkhana_sdk::environment::{Action, Deed, Info, Started, Stepped};
+use gymkhana_sdk::environment::{Action, ActionBody, Info, ResetResult, StepResult};
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper, only};
 use gymkhana_sdk::{Error, OptionInfo, Options, Range, Task, plugin, text, text_of};
@@ -45,9 +45,9 @@ impl Settings {
 
     /// Units of an action.
     fn units(&self, action: &Action) -> u64 {
-        let bytes = match &action.deed {
-            Deed::Message(content) | Deed::Other(content) => text_of(content).len(),
-            Deed::Call(call) => call.name.len() + call.arguments.len(),
+        let bytes = match &action.body {
+            ActionBody::Message(content) | ActionBody::Other(content) => text_of(content).len(),
+            ActionBody::Call(call) => call.name.len() + call.arguments.len(),
         };
         match self.unit {
             Unit::Turn => 1,
@@ -84,12 +84,12 @@ pub struct TurnCost {
 
 impl Wrapper for TurnCost {
     fn info(inner: &InnerInfo) -> Info {
-        let Range { low, high } = inner.rewards();
+        let Range { low, high } = inner.reward_range();
         let per = OptionInfo::new("per", "What has a price; a token is four bytes of text", "turn");
         let budget = "Number of turns or tokens that a seat may use; 0 for any number";
         inner
             .described(format!("{}; each turn or token has a price", inner.summary()))
-            .rewards(low - MOST, high)
+            .reward_range(low - MOST, high)
             .option(OptionInfo::new("price", "Price of one turn or token", 0.01).within(0.0, MOST))
             .option(per.one_of(&["turn", "token"]))
             .option(OptionInfo::new("most", "Largest sum of prices that a seat pays", 1.0).within(0.0, MOST))
@@ -97,10 +97,10 @@ impl Wrapper for TurnCost {
             .option(OptionInfo::new("shown", "Whether observations end with the budget and the price", true))
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Self, ResetResult), Error> {
         let settings = Settings::of(options);
-        let (inner, started) = Inner::start(task, seed)?;
-        let (seat, seats) = (started.seat, InnerInfo::read().seats().len());
+        let (inner, started) = Inner::reset(task, seed)?;
+        let (seat, seats) = (started.next_seat, InnerInfo::read().seats().len());
         let started = match settings.words(0) {
             Some(words) => started.show(seat, text(words)),
             None => started,
@@ -108,7 +108,7 @@ impl Wrapper for TurnCost {
         Ok((Self { inner, settings, used: vec![0; seats] }, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         let (seat, units) = (action.seat, self.settings.units(&action));
         let mut stepped = self.inner.step(&action)?;
         let used = self.used.get_mut(seat as usize).ok_or_else(|| Error::invalid("the seat does not exist"))?;
@@ -124,9 +124,9 @@ impl Wrapper for TurnCost {
             return Ok(stepped);
         }
         if self.settings.budget > 0 && used >= self.settings.budget {
-            return Ok(stepped.cut_off());
+            return Ok(stepped.truncate());
         }
-        let next = stepped.seat;
+        let next = stepped.next_seat;
         let words = self.used.get(next as usize).and_then(|used| self.settings.words(*used));
         Ok(match words {
             Some(words) => stepped.show(next, text(words)),
@@ -138,14 +138,14 @@ impl Wrapper for TurnCost {
         &self.inner
     }
 
-    fn save(&self) -> Vec<u8> {
+    fn snapshot(&self) -> Vec<u8> {
         let Settings { unit, price, most, budget, shown } = self.settings;
         let settings = Writer::new().flag(unit == Unit::Token).integer(price.to_bits()).integer(most.to_bits());
         let head = settings.integer(budget).flag(shown).integer(self.used.len() as u64);
         self.used.iter().fold(head, |writer, used| writer.integer(*used)).finish()
     }
 
-    fn load(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
+    fn restore(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
         let mut reader = Reader::new(state);
         let unit = if reader.flag()? { Unit::Token } else { Unit::Turn };
         let (price, most) = (f64::from_bits(reader.integer()?), f64::from_bits(reader.integer()?));

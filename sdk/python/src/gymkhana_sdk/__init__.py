@@ -38,7 +38,7 @@ from .content import (
     Video,
     text_of,
 )
-from .environment import Action, Environment, Split, Started, Stepped, Svg
+from .environment import Action, Environment, ResetResult, Split, StepResult, Svg
 from .errors import BadSnapshot, Denied, Error, Invalid, Mistake, NotFound
 from .options import Option, Options
 from .reward import Ending, Evidence, LastMessage, Reward, Score, Trajectory, Turn, TurnKind
@@ -70,12 +70,12 @@ __all__ = [
     "OtherMedia",
     "Parameter",
     "Part",
+    "ResetResult",
     "Reward",
     "Rng",
     "Score",
     "Split",
-    "Started",
-    "Stepped",
+    "StepResult",
     "Svg",
     "Task",
     "Text",

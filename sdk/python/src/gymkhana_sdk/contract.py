@@ -8,7 +8,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "wit"
 """Folder of the contract's WIT files."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 """Version of the WIT package `gymkhana:plugin`."""
 
 

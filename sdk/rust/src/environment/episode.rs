@@ -1,7 +1,7 @@
 //! Episode with the rules that all environments share: valid options, seats in turn, a final end.
 
 use super::rules::Rules;
-use super::{Action, Environment, Snapshot, Split, Started, Stepped};
+use super::{Action, Environment, ResetResult, Snapshot, Split, StepResult};
 use crate::snapshot::Reader;
 use crate::{Error, NamedValue, Options, Task};
 
@@ -27,10 +27,10 @@ impl<E: Environment> Episode<E> {
     /// # Errors
     ///
     /// [`Error::Invalid`] for invalid options, and the environment's own errors.
-    pub fn start(task: &Task, options: Vec<NamedValue>, seed: u64) -> Result<(Self, Started), Error> {
+    pub fn reset(task: &Task, options: Vec<NamedValue>, seed: u64) -> Result<(Self, ResetResult), Error> {
         let options = Options::new(&E::info().options, options)?;
-        let (environment, started) = E::start(task, &options, seed)?;
-        Ok((Self { environment, rules: Rules::of(&started) }, started))
+        let (environment, result) = E::reset(task, &options, seed)?;
+        Ok((Self { environment, rules: Rules::of(&result) }, result))
     }
 
     /// Applies an action.
@@ -39,11 +39,11 @@ impl<E: Environment> Episode<E> {
     ///
     /// [`Error::Invalid`] after the end of the episode or if another seat is to move, [`Error::NotFound`] for a call of
     /// a function that was not offered, and the environment's own errors.
-    pub fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    pub fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         self.rules.check(&action)?;
-        let stepped = self.environment.step(action)?;
-        self.rules.follow(&stepped);
-        Ok(stepped)
+        let result = self.environment.step(action)?;
+        self.rules.follow(&result);
+        Ok(result)
     }
 
     /// State of the environment.

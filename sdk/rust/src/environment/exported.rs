@@ -26,12 +26,12 @@ impl<E: Environment> Guest for Exported<E> {
         Episode::<E>::splits(options)
     }
 
-    fn start(task: Task, options: Vec<NamedValue>, seed: u64) -> Result<wit::Started, Error> {
-        let (episode, started) = Episode::<E>::start(&task, options, seed)?;
-        Ok(started.into_wit(handles::open(episode)))
+    fn reset(task: Task, options: Vec<NamedValue>, seed: u64) -> Result<wit::ResetResult, Error> {
+        let (episode, result) = Episode::<E>::reset(&task, options, seed)?;
+        Ok(result.into_wit(handles::open(episode)))
     }
 
-    fn step(episode: u32, action: wit::Action) -> Result<wit::Stepped, Error> {
+    fn step(episode: u32, action: wit::Action) -> Result<wit::StepResult, Error> {
         handles::with(episode, |episode: &mut Episode<E>| episode.step(action))?
     }
 

@@ -34,7 +34,7 @@ fn read<W: Wrapper, R>(episode: u32, read: impl FnOnce(&W) -> Result<R, Error>) 
 impl<W: Wrapper> Episode<W> {
     fn snapshot(&self) -> Result<Vec<u8>, Error> {
         let episodes = self.wrapper.episodes();
-        let head = self.rules.write().bytes(&self.wrapper.save()).integer(episodes.len() as u64);
+        let head = self.rules.write().bytes(&self.wrapper.snapshot()).integer(episodes.len() as u64);
         let inside = |writer: Writer, inner: &Inner| Ok::<_, Error>(writer.bytes(&inner.snapshot()?));
         Ok(episodes.into_iter().try_fold(head, inside)?.finish())
     }
@@ -46,11 +46,11 @@ impl<W: Wrapper> Episode<W> {
         let inside = (0..reader.integer()?).map(|_| reader.bytes()).collect::<Result<Vec<_>, Error>>()?;
         reader.end()?;
         let inside = inside.into_iter().map(Inner::restore).collect::<Result<_, Error>>()?;
-        Ok(Self { wrapper: W::load(state, inside)?, rules })
+        Ok(Self { wrapper: W::restore(state, inside)?, rules })
     }
 
     fn state_key(wrapper: &W) -> Result<Vec<u8>, Error> {
-        let head = Writer::new().bytes(&wrapper.key());
+        let head = Writer::new().bytes(&wrapper.state_key());
         let inside = |writer: Writer, inner: &Inner| Ok::<_, Error>(writer.bytes(&inner.state_key()?));
         Ok(wrapper.episodes().into_iter().try_fold(head, inside)?.finish())
     }
@@ -65,18 +65,18 @@ impl<W: Wrapper> Guest for Exported<W> {
         W::splits(&options::<W>(given)?)
     }
 
-    fn start(task: Task, given: Vec<NamedValue>, seed: u64) -> Result<wit::Started, Error> {
-        let (wrapper, started) = W::start(&task, &options::<W>(given)?, seed)?;
-        let rules = Rules::of(&started);
-        Ok(started.into_wit(handles::open(Episode { wrapper, rules })))
+    fn reset(task: Task, given: Vec<NamedValue>, seed: u64) -> Result<wit::ResetResult, Error> {
+        let (wrapper, result) = W::reset(&task, &options::<W>(given)?, seed)?;
+        let rules = Rules::of(&result);
+        Ok(result.into_wit(handles::open(Episode { wrapper, rules })))
     }
 
-    fn step(episode: u32, action: wit::Action) -> Result<wit::Stepped, Error> {
+    fn step(episode: u32, action: wit::Action) -> Result<wit::StepResult, Error> {
         handles::with(episode, |Episode { wrapper, rules }: &mut Episode<W>| {
             rules.check(&action)?;
-            let stepped = wrapper.step(action)?;
-            rules.follow(&stepped);
-            Ok(stepped)
+            let result = wrapper.step(action)?;
+            rules.follow(&result);
+            Ok(result)
         })?
     }
 

@@ -1,6 +1,8 @@
 //! Rules that the SDK applies to every plugin: valid options, seats in turn, finished episodes and open handles.
 
-use gymkhana_sdk::environment::{Action, Deed, Environment, Episode, Info, Snapshot, Split, Started, Stepped};
+use gymkhana_sdk::environment::{
+    Action, ActionBody, Environment, Episode, Info, ResetResult, Snapshot, Split, StepResult,
+};
 use gymkhana_sdk::reward::{self, Ending, Ranged, Reward, Score, SeatCall, SeatMessage, Trajectory, Turn};
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::tool::{self, Answer, Session, Tool};
@@ -23,19 +25,19 @@ impl Environment for Counting {
         Ok(vec![Split::of("train", 3)])
     }
 
-    fn start(_task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(_task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let stop = Function::new("stop", "Ends the game.", Parameters::new());
         let counting = Self { count: 0, step: options.integer("by").unsigned_abs() };
-        Ok((counting, Started::default().show(1, text("0")).turn_of(1).offer(1, vec![stop])))
+        Ok((counting, ResetResult::default().show(1, text("0")).next_seat(1).offer(1, vec![stop])))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         if action.call().is_some() {
-            return Ok(Stepped::new().reward_to(1, 0.5).end());
+            return Ok(StepResult::new().reward_to(1, 0.5).end());
         }
         self.count += self.step;
         let next = 1 - action.seat;
-        Ok(Stepped::new().show(next, text(self.count.to_string())).turn_of(next))
+        Ok(StepResult::new().show(next, text(self.count.to_string())).next_seat(next))
     }
 }
 
@@ -52,12 +54,12 @@ impl Snapshot for Counting {
     }
 }
 
-fn start(options: Vec<NamedValue>) -> Result<(Episode<Counting>, Started), Error> {
-    Episode::start(&Task { split: "train".into(), index: 0 }, options, 0)
+fn start(options: Vec<NamedValue>) -> Result<(Episode<Counting>, ResetResult), Error> {
+    Episode::reset(&Task { split: "train".into(), index: 0 }, options, 0)
 }
 
 fn call(seat: u32, name: &str) -> Action {
-    Action { seat, deed: Deed::Call(Call::advised(name, "{}")) }
+    Action { seat, body: ActionBody::Call(Call::advised(name, "{}")) }
 }
 
 #[test]
@@ -75,7 +77,7 @@ fn seats_take_turns() {
     let (mut episode, _) = start(Vec::new()).expect("no options");
     let early = episode.step(Action::say(0, "go"));
     assert_eq!(early, Err(Error::Invalid("it is the turn of seat 1, not of seat 0".into())));
-    assert_eq!(episode.step(Action::say(1, "go")).map(|stepped| stepped.seat), Ok(0));
+    assert_eq!(episode.step(Action::say(1, "go")).map(|stepped| stepped.next_seat), Ok(0));
     assert!(matches!(episode.step(Action::say(1, "go")), Err(Error::Invalid(_))));
 }
 

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Guidance, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Guidance, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::{
@@ -116,7 +116,7 @@ impl Environment for Crooked {
             .option(OptionInfo::new("spare-option-x", "Unused", 0))
             .option(OptionInfo::new("size", "Size without effect on the task", 3).within(1.0, MOST_SIZE as f64))
             .option(OptionInfo::new("doubled", "Flag without effect on the task", false))
-            .rewards(0.0, 1.0)
+            .reward_range(0.0, 1.0)
     }
 
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {
@@ -127,7 +127,7 @@ impl Environment for Crooked {
         Ok(names(crook).iter().map(split).collect())
     }
 
-    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let (crook, size) = (options.text("crook").to_owned(), options.integer("size"));
         let is_both = size == MOST_SIZE && options.flag("doubled");
         if (crook == "refuses-least" && size == 1) || (crook == "refuses-both" && is_both) {
@@ -170,13 +170,13 @@ impl Environment for Crooked {
         } else {
             format!("The word ends in {shown}; its task is {word}.")
         };
-        let started = Started::observe(words).offer(0, vec![function]);
+        let started = ResetResult::observe(words).offer(0, vec![function]);
         let is_broken = (crook == "breaks-at-most" && size == MOST_SIZE) || (crook == "breaks-both" && is_both);
         let crook = if is_broken { "broken".to_owned() } else { crook };
         Ok((Self { crook, word, turns: 0, looks: Cell::new(0) }, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         self.turns += 1;
         let steps = STEPS.fetch_add(1, Ordering::Relaxed);
         let said = match action.call() {
@@ -195,11 +195,11 @@ impl Environment for Crooked {
             _ => self.turns,
         };
         if said == self.word.to_string() && !self.is("late-trap") && !self.is("late-work") {
-            return Ok(Stepped::observe("Yes.").reward(1.0).extra("success", !self.is("hopeless-oracle")).end());
+            return Ok(StepResult::observe("Yes.").reward(1.0).extra("success", !self.is("hopeless-oracle")).end());
         }
-        let stepped = Stepped::observe(format!("No, {shown}.")).extra("success", false);
+        let stepped = StepResult::observe(format!("No, {shown}.")).extra("success", false);
         let stepped = if self.is("greedy") { stepped.reward(1.0) } else { stepped };
-        Ok(if self.turns < TURNS { stepped } else { stepped.cut_off() })
+        Ok(if self.turns < TURNS { stepped } else { stepped.truncate() })
     }
 }
 
