@@ -149,10 +149,10 @@ fn other_contracts_require_a_rebuild() {
     let error = manifest.check_contract().expect_err("another digest");
     assert!(matches!(error, ContractError::Digest { .. }));
     assert!(error.to_string().contains("rebuild"), "{error}");
-    manifest.contract.version = semver::Version::new(0, 2, 0);
+    manifest.contract.version = semver::Version::new(0, 1, 0);
     let error = manifest.check_contract().expect_err("another version");
     assert!(matches!(error, ContractError::Version { .. }));
-    assert!(error.to_string().contains("0.2.0") && error.to_string().contains("rebuild"), "{error}");
+    assert!(error.to_string().contains("0.1.0") && error.to_string().contains("rebuild"), "{error}");
 }
 
 #[test]

@@ -37,3 +37,34 @@ fn a_folder_of_an_earlier_contract_is_read() {
     let page = serve_folder(&desk, &[]).get(&format!("/runs/0/episodes/{SOLVED}"));
     assert!(page.contains("You will need this letter at the end of the episode: A"), "{page}");
 }
+
+#[test]
+fn a_folder_of_an_earlier_contract_is_scored_with_plugins_of_this_one() {
+    let desk = recorded("folder-0.1");
+    let by_fact = "rewards.tool-efficiency.options.correct-by=\"fact\"";
+    let rescore = |plugins: &str| desk.host(&["rescore", "out", "--plugins", plugins, "--set", by_fact, "--json"]);
+    let refused = rescore("plugins/tool-efficiency.wasm").mistake("an environment of an earlier contract");
+    assert!(refused.contains("plugin `guest/guest-recall` was built for contract 0.1.0"), "{refused}");
+    assert!(refused.contains("hint: `host rescore --plugins` takes the plugin"), "{refused}");
+    let scored = rescore("plugins/guest-recall.wasm,plugins/tool-efficiency.wasm").succeeded();
+    let scored: serde_json::Value = serde_json::from_str(&scored).expect("JSON");
+    assert_eq!((&scored["episodes"], &scored["failed"]), (&32.into(), &0.into()), "{scored}");
+    // One episode of 32 met the rule.
+    assert_eq!(scored["figures"]["tool-efficiency.correct"]["now"], 1.0 / 32.0, "{scored}");
+    let other = rescore("plugins/word-problems.wasm").mistake("an environment that replaces none");
+    assert!(other.contains("`gymkhana/word-problems` is not a reward"), "{other}");
+}
+
+#[test]
+fn a_folder_of_an_earlier_contract_is_not_replayed() {
+    let desk = recorded("folder-0.1");
+    let refused = desk.host(&["replay", "out"]).mistake("an earlier contract");
+    for words in [
+        "plugin `guest/guest-recall` was built for contract 0.1.0, but this host implements 0.2.0",
+        "hint: replay it with the host that recorded it; here `host show`, `host data export` and `host rescore` read it",
+    ] {
+        assert!(refused.contains(words), "{refused}");
+    }
+    let page = serve_folder(&desk, &["--allow-replay"]).post(&format!("/runs/0/episodes/{SOLVED}/replay?turn=0"));
+    assert!(page.contains("was built for contract 0.1.0"), "{page}");
+}
