@@ -2,21 +2,23 @@
 //!
 //! ```
 //! use gymkhana_sdk::environment::{Action, Environment, Info, ResetResult, Split, StepResult};
-//! use gymkhana_sdk::{Error, Options, Task};
+//! use gymkhana_sdk::{Error, Task};
 //!
 //! /// Ends after one message; "yes" earns 1.
 //! struct Consent;
 //!
 //! impl Environment for Consent {
+//!     type Options = ();
+//!
 //!     fn info() -> Info {
 //!         Info::new("A yes-or-no question", ["agent"]).reward_range(0.0, 1.0)
 //!     }
 //!
-//!     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+//!     fn splits(_options: &()) -> Result<Vec<Split>, Error> {
 //!         Ok(vec![Split::of("train", 1)])
 //!     }
 //!
-//!     fn reset(_task: &Task, _options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
+//!     fn reset(_task: &Task, _options: &(), _seed: u64) -> Result<(Self, ResetResult), Error> {
 //!         Ok((Self, ResetResult::observe("Yes or no?")))
 //!     }
 //!
@@ -39,7 +41,7 @@ use crate::bindings::environment::exports::gymkhana::plugin::environment as wit;
 pub use crate::bindings::environment_oracle::exports::gymkhana::plugin::environment_oracle::Advice;
 pub use crate::bindings::environment_render::exports::gymkhana::plugin::environment_render::Picture;
 use crate::{
-    Call, Content, Error, Function, NamedValue, OptionInfo, Options, Range, Task, Value, named, text, text_of,
+    Call, Content, Error, Function, NamedValue, PluginOptions, Range, Task, Value, named, options, text, text_of,
 };
 pub use wit::{Action, ActionBody, Observation, SeatFunctions, SeatReward, SplitInfo as Split, StepResult, ToolSetup};
 
@@ -48,6 +50,9 @@ pub use wit::{Action, ActionBody, Observation, SeatFunctions, SeatReward, SplitI
 /// Equal tasks, options, seeds and actions must give equal output bytes: draw random numbers from [`crate::Rng`] with
 /// the episode's seed, and keep all state in the type.
 pub trait Environment: Sized + 'static {
+    /// Options that a run file may set; `()` for none.
+    type Options: PluginOptions;
+
     /// Description of the environment.
     fn info() -> Info;
 
@@ -56,14 +61,14 @@ pub trait Environment: Sized + 'static {
     /// # Errors
     ///
     /// [`Error::Invalid`] for contradicting options.
-    fn splits(options: &Options) -> Result<Vec<Split>, Error>;
+    fn splits(options: &Self::Options) -> Result<Vec<Split>, Error>;
 
     /// Starts an episode; returns its state and first observations.
     ///
     /// # Errors
     ///
     /// [`Error::NotFound`] for an unknown task; see [`Error::no_split`].
-    fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Self, ResetResult), Error>;
+    fn reset(task: &Task, options: &Self::Options, seed: u64) -> Result<(Self, ResetResult), Error>;
 
     /// Applies an action. The SDK has checked that the episode is running and that the seat is to move. An action that
     /// breaks the rules is answered by an observation, not by an error.
@@ -127,27 +132,18 @@ pub trait Render: Environment {
 pub struct Info {
     summary: String,
     seats: Vec<String>,
-    options: Vec<OptionInfo>,
     reward_range: Range,
 }
 
 impl Info {
-    /// Description with a one-line summary and seat names, without options and with rewards of 0.
+    /// Description with a one-line summary and seat names, and with rewards of 0.
     #[must_use]
     pub fn new<Seat: Into<String>>(summary: impl Into<String>, seats: impl IntoIterator<Item = Seat>) -> Self {
         Self {
             summary: summary.into(),
             seats: seats.into_iter().map(Into::into).collect(),
-            options: Vec::new(),
             reward_range: Range { low: 0.0, high: 0.0 },
         }
-    }
-
-    /// Adds an option.
-    #[must_use]
-    pub fn option(mut self, option: OptionInfo) -> Self {
-        self.options.push(option);
-        self
     }
 
     /// Sets inclusive bounds of the sum of one seat's rewards over an episode.
@@ -157,19 +153,10 @@ impl Info {
         self
     }
 
-    /// Options in the order in which they were added.
-    pub(crate) fn options(&self) -> &[OptionInfo] {
-        &self.options
-    }
-
-    /// Record of the contract.
-    pub(crate) fn to_wit(&self) -> wit::Info {
-        wit::Info {
-            summary: self.summary.clone(),
-            seats: self.seats.clone(),
-            options: self.options.iter().map(OptionInfo::to_wit).collect(),
-            reward_range: self.reward_range,
-        }
+    /// Record of the contract with the options of a type.
+    pub(crate) fn into_wit<O: PluginOptions>(self) -> wit::Info {
+        let Self { summary, seats, reward_range } = self;
+        wit::Info { summary, seats, options: options::to_wit::<O>(), reward_range }
     }
 }
 

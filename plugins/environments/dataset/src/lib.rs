@@ -15,14 +15,28 @@ use gymkhana_sdk::environment::{
     Action, Advice, Environment, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Error, Function, NamedValue, OptionInfo, Options, Task, Value, named, plugin};
+use gymkhana_sdk::{Error, Function, NamedValue, PluginOptions, Task, Value, named, plugin};
 use serde_json::Value as Json;
 
-use conversation::{Conversation, MODES};
+use conversation::{Answered, Conversation};
 use data::Data;
 
 /// Answer to a call of a function for which the row has no result.
 const NOTED: &str = "noted";
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Asset with the rows
+    #[option(default = "data.rows")]
+    file: String,
+    /// Messages of the user that the agent answers: the last one, or each in turn
+    #[option(default = Answered::Last)]
+    conversation: Answered,
+    /// Percentage of the JSON lines without `split` that form the split `test`
+    #[option(default = 10, range = 0..=100)]
+    test_percent: u64,
+}
 
 /// The latest data with its options.
 struct Opened {
@@ -52,13 +66,10 @@ impl Dataset {
 }
 
 impl Environment for Dataset {
+    type Options = Options;
+
     fn info() -> Info {
-        let test_percent = "Percentage of the JSON lines without `split` that form the split `test`";
-        let conversation = "Messages of the user that the agent answers: the last one, or each in turn";
         Info::new("Tasks from the rows of a file", ["solver"])
-            .option(OptionInfo::new("file", "Asset with the rows", "data.rows"))
-            .option(OptionInfo::new("conversation", conversation, "last").one_of(&MODES))
-            .option(OptionInfo::new("test-percent", test_percent, 10).within(0.0, 100.0))
     }
 
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {
@@ -67,7 +78,7 @@ impl Environment for Dataset {
 
     fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let row = load(options)?.row(task)?;
-        let episode = Self::new(row, options.text("conversation") == "each", 0);
+        let episode = Self::new(row, options.conversation == Answered::Each, 0);
         let mut started = ResetResult::observe(&episode.conversation.observations[0]);
         let functions: Vec<Function> = episode.row.functions.iter().map(function).collect();
         if !functions.is_empty() {
@@ -133,16 +144,15 @@ impl Oracle for Dataset {
 
 /// Data of the asset that the options name.
 fn load(options: &Options) -> Result<Rc<Data>, Error> {
-    let file = options.text("file");
-    let test_percent = u64::try_from(options.integer("test-percent")).unwrap_or(0);
-    let is_same = |opened: &Opened| opened.file == file && opened.test_percent == test_percent;
+    let Options { file, test_percent, .. } = options;
+    let is_same = |opened: &Opened| opened.file == *file && opened.test_percent == *test_percent;
     let known =
         LAST.with_borrow(|last| last.as_ref().filter(|opened| is_same(opened)).map(|opened| opened.data.clone()));
     if let Some(data) = known {
         return Ok(data);
     }
-    let data = Rc::new(Data::open(file, test_percent)?);
-    LAST.set(Some(Opened { file: file.to_owned(), test_percent, data: data.clone() }));
+    let data = Rc::new(Data::open(file, *test_percent)?);
+    LAST.set(Some(Opened { file: file.clone(), test_percent: *test_percent, data: data.clone() }));
     Ok(data)
 }
 

@@ -13,7 +13,7 @@ use gymkhana_sdk::environment::{
     StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Rng, Task, hash, named, plugin, text};
+use gymkhana_sdk::{Error, NamedValue, PluginOptions, Rng, Task, hash, named, plugin, text};
 
 use rules::{Act, Card, DEALS, faces_bet, information_set, mover, won};
 use strategy::Strategy;
@@ -23,6 +23,17 @@ const SPLITS: [&str; 2] = ["train", "test"];
 
 /// Cost of a forfeit, in antes.
 const FORFEIT: f64 = 2.0;
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Probability that the oracle bets a Jack in the first seat, which selects one of Kuhn's equilibria
+    #[option(default = 0.2, range = 0.0..=1.0 / 3.0)]
+    alpha: f64,
+    /// Number of invalid messages at which a seat loses the hand
+    #[option(default = 3, range = 1..=100)]
+    tries: u64,
+}
 
 /// State of a hand.
 #[derive(Debug, Clone, PartialEq)]
@@ -130,12 +141,10 @@ impl KuhnPoker {
 }
 
 impl Environment for KuhnPoker {
+    type Options = Options;
+
     fn info() -> Info {
-        let alpha = "Probability that the oracle bets a Jack in the first seat, which selects one of Kuhn's equilibria";
-        let tries = "Number of invalid messages at which a seat loses the hand";
         Info::new("Kuhn poker; say check or bet, and fold or call to a bet", ["first", "second"])
-            .option(OptionInfo::new("alpha", alpha, 0.2).within(0.0, 1.0 / 3.0))
-            .option(OptionInfo::new("tries", tries, 3).within(1.0, 100.0))
             .reward_range(-FORFEIT, FORFEIT)
     }
 
@@ -150,7 +159,7 @@ impl Environment for KuhnPoker {
         let deal = usize::try_from(task.index).ok().filter(|deal| *deal < DEALS.len());
         let unknown = || format!("unknown task {}/{}: there are six deals", task.split, task.index);
         let deal = deal.ok_or_else(|| Error::not_found(unknown()))?;
-        let (alpha, tries) = (options.number("alpha"), options.integer("tries") as u64);
+        let &Options { alpha, tries } = options;
         let hand = Self { deal, acts: vec![], mistakes: [0; 2], tries, alpha, seed };
         let started = ResetResult::observe(hand.view());
         Ok((hand, started))

@@ -13,14 +13,14 @@ mod settings;
 use gymkhana_sdk::environment::{
     Action, Advice, Environment, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
-use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Error, NamedValue, Options, Task, Value, named, plugin};
+use gymkhana_sdk::snapshot::{Reader, SnapshotState as _, Writer};
+use gymkhana_sdk::{Error, NamedValue, Task, Value, named, plugin};
 
 use document::Document;
-use settings::Settings;
+use settings::{Ask, Settings};
 
 const SPLITS: [&str; 2] = ["train", "test"];
-/// Memories in a row that are too long, after which the episode is cut off.
+/// Memories in a row that are too long, after which the episode is truncated.
 const REFUSALS: u64 = 3;
 
 /// Episode: a document and what the agent has read and remembers of it.
@@ -61,13 +61,14 @@ impl LongReader {
     }
 
     fn opening(&self) -> String {
-        let Settings { parts, memory_chars, ask_last, .. } = self.settings;
+        let Settings { parts, memory_chars, ask, .. } = self.settings;
         let shown = if parts == 1 { "1 part".to_owned() } else { format!("{parts} parts, one at a time") };
         let rule = format!(
             "You will read a document of {shown}. Reply to each part with your memory: all that you need later, in at \
              most {memory_chars} characters."
         );
-        let asked = if ask_last { "Questions about it come after the last part.".to_owned() } else { self.questions() };
+        let asked =
+            if ask == Ask::Last { "Questions about it come after the last part.".to_owned() } else { self.questions() };
         format!("{rule}\n\n{asked}\n\nReply to begin; your memory is still empty.")
     }
 
@@ -98,7 +99,7 @@ impl LongReader {
         let parts = self.settings.parts;
         StepResult::observe(match self.memories {
             number if number <= parts => format!("Part {number} of {parts}:\n{}", self.document.part(number - 1)),
-            _ if self.settings.ask_last => format!("The document has ended. {}", self.questions()),
+            _ if self.settings.ask == Ask::Last => format!("The document has ended. {}", self.questions()),
             _ => "The document has ended. Answer now.".to_owned(),
         })
     }
@@ -115,19 +116,21 @@ impl LongReader {
 }
 
 impl Environment for LongReader {
+    type Options = Settings;
+
     fn info() -> Info {
-        let info = Info::new("Questions about a long document, read part by part with a bounded memory", ["reader"]);
-        Settings::options().fold(info, Info::option).reward_range(0.0, 1.0)
+        let summary = "Questions about a long document, read part by part with a bounded memory";
+        Info::new(summary, ["reader"]).reward_range(0.0, 1.0)
     }
 
-    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+    fn splits(_options: &Settings) -> Result<Vec<Split>, Error> {
         Ok(SPLITS.map(Split::endless).to_vec())
     }
 
-    fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
+    fn reset(task: &Task, settings: &Settings, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let split =
             SPLITS.iter().position(|split| *split == task.split).ok_or_else(|| Error::no_split(task, &SPLITS))?;
-        let reader = Self::new(split == 1, task.index, Settings::of(options));
+        let reader = Self::new(split == 1, task.index, *settings);
         let started = ResetResult::observe(reader.opening());
         Ok((reader, started))
     }

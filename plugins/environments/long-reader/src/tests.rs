@@ -6,11 +6,7 @@ use gymkhana_sdk::text_of;
 
 /// Default settings of the options.
 pub fn settings() -> Settings {
-    Settings::of(&options(vec![]))
-}
-
-fn options(given: Vec<NamedValue>) -> Options {
-    Options::new(&Settings::options().collect::<Vec<_>>(), given).expect("sound options")
+    Settings::default()
 }
 
 fn start(given: Vec<NamedValue>) -> (Episode<LongReader>, String) {
@@ -191,8 +187,8 @@ fn unsound_snapshots_are_refused() {
     refused(altered(|reader| reader.memories = 10), "beyond the document");
     refused(altered(|reader| reader.refused = 4), "beyond the document");
     refused(altered(|reader| reader.memory = "x".repeat(401)), "too long");
-    refused(altered(|reader| reader.settings.parts = 0), "`parts` is not 1 to 256");
-    refused(altered(|reader| reader.settings.characters = u64::MAX), "`characters` is not 100 to 524288");
+    refused(altered(|reader| reader.settings.parts = 0), "option `parts` must be 1 to 256");
+    refused(altered(|reader| reader.settings.characters = u64::MAX), "option `characters` must be 100 to 524288");
     let bytes = altered(|_| ()).snapshot();
     assert!((0..bytes.len()).all(|length| LongReader::restore(&bytes[..length]).is_err()));
 }

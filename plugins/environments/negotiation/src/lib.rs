@@ -13,7 +13,7 @@ use gymkhana_sdk::environment::{
     StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Task, named, plugin, text};
+use gymkhana_sdk::{Error, NamedValue, PluginOptions, Task, named, plugin, text};
 
 use message::Move;
 use situation::{KINDS, PerKind, WORTH};
@@ -22,6 +22,17 @@ pub use situation::Situation;
 
 /// Names of the items, singular and plural.
 const NAMES: [[&str; 2]; KINDS] = [["book", "books"], ["hat", "hats"], ["ball", "balls"]];
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Maximum number of messages of both seats; without a deal by then both get 0
+    #[option(default = 10, range = 2..=1000)]
+    turns: u64,
+    /// Number of invalid moves of a seat that ends the negotiation without a deal
+    #[option(default = 3, range = 1..=100)]
+    tries: u64,
+}
 
 /// State of a negotiation.
 #[derive(Debug, Clone, PartialEq)]
@@ -148,15 +159,12 @@ impl Negotiation {
 }
 
 impl Environment for Negotiation {
+    type Options = Options;
+
     fn info() -> Info {
-        let turns = "Maximum number of messages of both seats; without a deal by then both get 0";
-        let tries = "Number of invalid moves of a seat that ends the negotiation without a deal";
         let summary = "Two seats share books, hats and balls that each values in its own way; say offer 1 0 2, accept or \
                        reject, or talk";
-        Info::new(summary, ["first", "second"])
-            .option(OptionInfo::new("turns", turns, 10).within(2.0, 1000.0))
-            .option(OptionInfo::new("tries", tries, 3).within(1.0, 100.0))
-            .reward_range(0.0, 1.0)
+        Info::new(summary, ["first", "second"]).reward_range(0.0, 1.0)
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
@@ -178,7 +186,7 @@ impl Environment for Negotiation {
             let (Task { split, index }, count) = (task, situations.len());
             Error::not_found(format!("unknown task {split}/{index}: split `{split}` has {count} situations"))
         })?;
-        let (turn_limit, tries) = (options.integer("turns") as u64, options.integer("tries") as u64);
+        let &Options { turns: turn_limit, tries } = options;
         let negotiation = Self { situation, seat: 0, offer: None, turns: 0, turn_limit, mistakes: [0; 2], tries };
         let started = ResetResult::observe(negotiation.introduction(0));
         Ok((negotiation, started))

@@ -15,9 +15,34 @@ use gymkhana_sdk::environment::{
     StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Rng, Task, hash, named, plugin, text};
+use gymkhana_sdk::{Error, NamedValue, OptionValue, PluginOptions, Rng, Task, hash, named, plugin, text};
 
 pub use board::{Board, Mark};
+
+/// Mark that makes the first move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
+enum First {
+    X,
+    O,
+    Alternate,
+}
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Number of moves before the game; each task is a position after that many moves
+    #[option(default = 2, range = 0..=opening::MOST_MOVES)]
+    opening: u32,
+    /// Mark that makes the first move, including the moves before the game
+    #[option(default = First::X)]
+    first: First,
+    /// Number of invalid moves at which a seat loses the game
+    #[option(default = 3, range = 1..=100)]
+    tries: u64,
+    /// Percentage of the oracle's moves that are random free squares
+    #[option(default = 0, range = 0..=100)]
+    slips: u64,
+}
 
 /// State of a game.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,22 +118,16 @@ impl TicTacToe {
 }
 
 impl Environment for TicTacToe {
+    type Options = Options;
+
     fn info() -> Info {
-        let opening = "Number of moves before the game; each task is a position after that many moves";
-        let first = "Mark that makes the first move, including the moves before the game";
-        let tries = "Number of invalid moves at which a seat loses the game";
-        let slips = "Percentage of the oracle's moves that are random free squares";
         Info::new("Tic-tac-toe; say the number of a free square, such as 5 or <move>5</move>", ["x", "o"])
-            .option(OptionInfo::new("opening", opening, 2).within(0.0, opening::MOST_MOVES.into()))
-            .option(OptionInfo::new("first", first, "x").one_of(&["x", "o", "alternate"]))
-            .option(OptionInfo::new("tries", tries, 3).within(1.0, 100.0))
-            .option(OptionInfo::new("slips", slips, 0).within(0.0, 100.0))
             .reward_range(-1.0, 1.0)
     }
 
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {
-        let moves = options.integer("opening") as u32;
-        let sides = if options.text("first") == "alternate" { 2 } else { 1 };
+        let moves = options.opening;
+        let sides = if options.first == First::Alternate { 2 } else { 1 };
         let count = |split| sides * opening::positions(split, moves).len() as u64;
         let all = opening::Split::NAMES.iter().filter_map(|name| Some((name, count(opening::Split::named(name)?))));
         Ok(all.filter(|(_, tasks)| *tasks > 0).map(|(name, tasks)| Split::of(*name, tasks)).collect())
@@ -116,11 +135,11 @@ impl Environment for TicTacToe {
 
     fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Self, ResetResult), Error> {
         let split = opening::Split::named(&task.split).ok_or_else(|| Error::no_split(task, &opening::Split::NAMES))?;
-        let moves = options.integer("opening") as u32;
-        let (place, first) = match options.text("first") {
-            "x" => (task.index, Mark::X),
-            "o" => (task.index, Mark::O),
-            _ => (task.index / 2, Mark::of_seat((task.index % 2) as u32)),
+        let moves = options.opening;
+        let (place, first) = match options.first {
+            First::X => (task.index, Mark::X),
+            First::O => (task.index, Mark::O),
+            First::Alternate => (task.index / 2, Mark::of_seat((task.index % 2) as u32)),
         };
         let positions = opening::positions(split, moves);
         let board = usize::try_from(place).ok().and_then(|place| positions.get(place)).ok_or_else(|| {
@@ -133,8 +152,8 @@ impl Environment for TicTacToe {
             board: if first == Mark::X { *board } else { board.swapped() },
             mover: if moves.is_multiple_of(2) { first } else { first.other() },
             mistakes: [0; 2],
-            tries: options.integer("tries") as u64,
-            slips: options.integer("slips") as u64,
+            tries: options.tries,
+            slips: options.slips,
             seed,
         };
         let started = ResetResult::default().show(game.mover.seat(), text(game.view())).next_seat(game.mover.seat());

@@ -36,9 +36,9 @@ fn other(index: u64, number: u64, tasks: Option<u64>) -> Option<u64> {
 
 /// The transcript of the oracle's episode; `None` if there is none.
 fn play(task: &Task, seed: u64) -> Result<Option<String>, Error> {
-    let (inner, started) = Inner::reset(task, seed)?;
-    let (mut seat, mut results) = (started.next_seat, vec![]);
-    let mut lines: Vec<String> = started.observations.iter().map(|seen| text_of(&seen.content)).collect();
+    let (inner, result) = Inner::reset(task, seed)?;
+    let (mut seat, mut results) = (result.next_seat, vec![]);
+    let mut lines: Vec<String> = result.observations.iter().map(|seen| text_of(&seen.content)).collect();
     for turn in 0..MAX_TURNS {
         let Ok(advice) = inner.advise(&[], &results) else { return Ok(None) };
         let deeds = match advice {

@@ -3,7 +3,7 @@
 use super::rules::Rules;
 use super::{Action, Environment, ResetResult, Snapshot, Split, StepResult};
 use crate::snapshot::Reader;
-use crate::{Error, NamedValue, Options, Task};
+use crate::{Error, NamedValue, PluginOptions as _, Task};
 
 /// Episode with the checks that the host relies on, also for use in native tests.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ impl<E: Environment> Episode<E> {
     ///
     /// [`Error::Invalid`] for invalid options.
     pub fn splits(options: Vec<NamedValue>) -> Result<Vec<Split>, Error> {
-        E::splits(&Options::new(&E::info().options, options)?)
+        E::splits(&E::Options::parse(options)?)
     }
 
     /// Starts an episode.
@@ -28,8 +28,7 @@ impl<E: Environment> Episode<E> {
     ///
     /// [`Error::Invalid`] for invalid options, and the environment's own errors.
     pub fn reset(task: &Task, options: Vec<NamedValue>, seed: u64) -> Result<(Self, ResetResult), Error> {
-        let options = Options::new(&E::info().options, options)?;
-        let (environment, result) = E::reset(task, &options, seed)?;
+        let (environment, result) = E::reset(task, &E::Options::parse(options)?, seed)?;
         Ok((Self { environment, rules: Rules::of(&result) }, result))
     }
 

@@ -19,7 +19,7 @@ fn read<E: Environment, R>(episode: u32, read: impl FnOnce(&E) -> R) -> Result<R
 
 impl<E: Environment> Guest for Exported<E> {
     fn describe() -> wit::Info {
-        E::info().to_wit()
+        E::info().into_wit::<E::Options>()
     }
 
     fn splits(options: Vec<NamedValue>) -> Result<Vec<wit::SplitInfo>, Error> {

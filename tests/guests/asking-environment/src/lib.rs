@@ -2,7 +2,7 @@
 
 use gymkhana_sdk::environment::{Action, Advice, Environment, Info, Oracle, ResetResult, Split, StepResult};
 use gymkhana_sdk::model::{self, Message, Role};
-use gymkhana_sdk::{Error, Options, Task, plugin, text};
+use gymkhana_sdk::{Error, Task, plugin, text};
 
 /// Messages so far, in the model's view, where the agent is the user.
 pub struct AskingEnvironment {
@@ -20,15 +20,17 @@ impl AskingEnvironment {
 }
 
 impl Environment for AskingEnvironment {
+    type Options = ();
+
     fn info() -> Info {
         Info::new("A conversation with a simulated user", ["agent"]).reward_range(0.0, 1.0)
     }
 
-    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+    fn splits(_options: &()) -> Result<Vec<Split>, Error> {
         Ok(vec![Split::endless("train"), Split::of("test", 8)])
     }
 
-    fn reset(task: &Task, _options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
+    fn reset(task: &Task, _options: &(), _seed: u64) -> Result<(Self, ResetResult), Error> {
         let wish = format!("You want a table for {}. Say `thanks` once you have it.", task.index + 2);
         let mut started = Self { messages: vec![Message { role: Role::System, content: text(wish) }] };
         let words = started.user_says()?;

@@ -3,10 +3,18 @@
 use std::hint::black_box;
 
 use gymkhana_sdk::environment::{Action, Environment, Info, ResetResult, Split, StepResult};
-use gymkhana_sdk::{Error, OptionInfo, Options, Task, plugin};
+use gymkhana_sdk::{Error, PluginOptions, Task, plugin};
 
 /// Number of steps of an episode.
 const STEPS: u32 = 3;
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Rounds of arithmetic in each step
+    #[option(default = 1000, range = 0..=1_000_000_000)]
+    rounds: u64,
+}
 
 /// Counts the steps.
 pub struct Busy {
@@ -15,9 +23,10 @@ pub struct Busy {
 }
 
 impl Environment for Busy {
+    type Options = Options;
+
     fn info() -> Info {
-        let rounds = OptionInfo::new("rounds", "Rounds of arithmetic in each step", 1000).within(0.0, 1e9);
-        Info::new("Each step costs processor time", ["agent"]).option(rounds).reward_range(0.0, 1.0)
+        Info::new("Each step costs processor time", ["agent"]).reward_range(0.0, 1.0)
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
@@ -25,7 +34,7 @@ impl Environment for Busy {
     }
 
     fn reset(_task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
-        Ok((Self { rounds: options.integer("rounds") as u64, steps: 0 }, ResetResult::observe("Say something.")))
+        Ok((Self { rounds: options.rounds, steps: 0 }, ResetResult::observe("Say something.")))
     }
 
     fn step(&mut self, action: Action) -> Result<StepResult, Error> {

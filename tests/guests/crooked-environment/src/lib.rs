@@ -8,9 +8,7 @@ use gymkhana_sdk::environment::{
     Action, Advice, Environment, Guidance, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{
-    Content, Error, Function, NamedValue, OptionInfo, Options, Parameters, Task, hash, named, plugin, text,
-};
+use gymkhana_sdk::{Content, Error, Function, NamedValue, Parameters, PluginOptions, Task, hash, named, plugin, text};
 
 /// Defects; the first option value is `none`.
 const CROOKS: [&str; 31] = [
@@ -91,6 +89,23 @@ fn work(most: u64) {
     });
 }
 
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Defect
+    #[option(default = "none", choices = CROOKS)]
+    crook: String,
+    /// Unused
+    #[option(default = 0)]
+    spare_option_x: i64,
+    /// Size without effect on the task
+    #[option(default = 3, range = 1..=MOST_SIZE)]
+    size: i64,
+    /// Flag without effect on the task
+    #[option(default = false)]
+    doubled: bool,
+}
+
 /// Hides a word of the task and shows a counter; the episode ends when the agent names the word.
 pub struct Crooked {
     crook: String,
@@ -110,17 +125,14 @@ impl Crooked {
 }
 
 impl Environment for Crooked {
+    type Options = Options;
+
     fn info() -> Info {
-        Info::new("Environment with a selectable defect", ["agent"])
-            .option(OptionInfo::new("crook", "Defect", "none").one_of(&CROOKS))
-            .option(OptionInfo::new("spare-option-x", "Unused", 0))
-            .option(OptionInfo::new("size", "Size without effect on the task", 3).within(1.0, MOST_SIZE as f64))
-            .option(OptionInfo::new("doubled", "Flag without effect on the task", false))
-            .reward_range(0.0, 1.0)
+        Info::new("Environment with a selectable defect", ["agent"]).reward_range(0.0, 1.0)
     }
 
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {
-        let crook = options.text("crook");
+        let crook = options.crook.as_str();
         let split = |name: &&str| {
             if *name == "train" && is_endless(crook) { Split::endless(*name) } else { Split::of(*name, count(crook)) }
         };
@@ -128,8 +140,8 @@ impl Environment for Crooked {
     }
 
     fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
-        let (crook, size) = (options.text("crook").to_owned(), options.integer("size"));
-        let is_both = size == MOST_SIZE && options.flag("doubled");
+        let (crook, size) = (options.crook.clone(), options.size);
+        let is_both = size == MOST_SIZE && options.doubled;
         if (crook == "refuses-least" && size == 1) || (crook == "refuses-both" && is_both) {
             return Err(Error::invalid("there is no such size"));
         }

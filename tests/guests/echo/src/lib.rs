@@ -2,7 +2,7 @@
 
 use gymkhana_sdk::environment::{Action, Environment, Info, ResetResult, Snapshot, Split, StepResult};
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Error, Options, Task, plugin};
+use gymkhana_sdk::{Error, Task, plugin};
 
 /// Counts the answered messages.
 pub struct Echo {
@@ -10,15 +10,17 @@ pub struct Echo {
 }
 
 impl Environment for Echo {
+    type Options = ();
+
     fn info() -> Info {
         Info::new("Answers every message with the same text", ["speaker"])
     }
 
-    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+    fn splits(_options: &()) -> Result<Vec<Split>, Error> {
         Ok(vec![Split::endless("train")])
     }
 
-    fn reset(_task: &Task, _options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
+    fn reset(_task: &Task, _options: &(), _seed: u64) -> Result<(Self, ResetResult), Error> {
         Ok((Self { answered: 0 }, ResetResult::observe("Say something.")))
     }
 

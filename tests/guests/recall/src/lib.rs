@@ -3,7 +3,7 @@
 //! The first observation, which every context strategy keeps, does not contain the letter.
 
 use gymkhana_sdk::environment::{Action, Environment, Info, ResetResult, Split, StepResult};
-use gymkhana_sdk::{Error, Options, Task, plugin};
+use gymkhana_sdk::{Error, Task, plugin};
 
 /// Letters of the tasks; a task's letter is chosen by its index.
 const LETTERS: [char; 2] = ['A', 'B'];
@@ -15,15 +15,17 @@ pub struct Recall {
 }
 
 impl Environment for Recall {
+    type Options = ();
+
     fn info() -> Info {
         Info::new("A letter to remember for one turn", ["agent"]).reward_range(0.0, 1.0)
     }
 
-    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+    fn splits(_options: &()) -> Result<Vec<Split>, Error> {
         Ok(vec![Split::endless("train")])
     }
 
-    fn reset(task: &Task, _options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
+    fn reset(task: &Task, _options: &(), _seed: u64) -> Result<(Self, ResetResult), Error> {
         let letter = LETTERS[usize::from(task.index % 2 == 1)];
         Ok((Self { letter, shown: false }, ResetResult::observe("?")))
     }

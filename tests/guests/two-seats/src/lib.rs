@@ -1,7 +1,7 @@
 //! Two seats in turn: a message and the function `pass` pass the turn, the function `stay` keeps it.
 
 use gymkhana_sdk::environment::{Action, Environment, Info, ResetResult, Split, StepResult};
-use gymkhana_sdk::{Error, Function, Options, Parameters, Task, plugin, text};
+use gymkhana_sdk::{Error, Function, Parameters, Task, plugin, text};
 
 /// Number of steps of an episode.
 const STEPS: u32 = 4;
@@ -12,15 +12,17 @@ pub struct TwoSeats {
 }
 
 impl Environment for TwoSeats {
+    type Options = ();
+
     fn info() -> Info {
         Info::new("Two seats that take turns", ["left", "right"]).reward_range(0.0, 1.0)
     }
 
-    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+    fn splits(_options: &()) -> Result<Vec<Split>, Error> {
         Ok(vec![Split::endless("train"), Split::of("test", 8)])
     }
 
-    fn reset(task: &Task, _options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
+    fn reset(task: &Task, _options: &(), _seed: u64) -> Result<(Self, ResetResult), Error> {
         let first = u32::from(task.index % 2 == 1);
         let function = |name, description| Function::new(name, description, Parameters::new());
         let functions = || vec![function("pass", "Hands the turn over."), function("stay", "Keeps the turn.")];
