@@ -13,7 +13,7 @@ from gymkhana_sdk import (
     Invalid,
     Mistake,
     NotFound,
-    Option,
+    Options,
     ResetResult,
     Reward,
     Score,
@@ -24,8 +24,15 @@ from gymkhana_sdk import (
     Trajectory,
     Turn,
     TurnKind,
+    option,
 )
 from gymkhana_sdk.testing import Episode, Play, Session, open_session, score
+
+
+class CountingOptions(Options):
+    """Options of `Counting`."""
+
+    by: int = option("Step", 1, within=(1, 9))
 
 
 class Counting(Environment):
@@ -33,14 +40,14 @@ class Counting(Environment):
 
     summary = "Count in turn"
     seats = ("first", "second")
-    options = (Option("by", "Step", 1, within=(1, 9)),)
+    options = CountingOptions
 
     @classmethod
     def splits(cls, options):
         return [Split("train", 3)]
 
     def reset(self, task, options, seed):
-        self.count, self.by = 0, options["by"]
+        self.count, self.by = 0, options.by
         return ResetResult({1: "0"}, functions={1: [Function("stop", "Ends the game.")]}, next_seat=1)
 
     def step(self, action):
@@ -78,7 +85,7 @@ class EpisodeTest(unittest.TestCase):
         play = Play(Counting)
         with self.assertRaisesRegex(Invalid, "it is the turn of seat 1, not of seat 0"):
             play.act(Action([Text("go")], seat=0))
-        self.assertEqual(play.say("go").seat, 0)
+        self.assertEqual(play.say("go").next_seat, 0)
 
     def test_a_mistake_is_an_observation_and_the_same_seat_goes_on(self):
         play = Play(Counting)
@@ -112,18 +119,24 @@ class EpisodeTest(unittest.TestCase):
             Episode.restore(Counting, snapshot + b"\0")
 
 
+class RecorderOptions(Options):
+    """Options of the tool."""
+
+    loud: bool = option("In capitals", False)
+
+
 class Recorder(Tool):
     """Records the arguments of `open`."""
 
     summary = "Remembers"
-    options = (Option("loud", "In capitals", False),)
+    options = RecorderOptions
 
     @classmethod
     def functions(cls, options):
         return [Function("recall", "Says it.", cost=2.0)]
 
     def open(self, setup, options, seed):
-        self.words = f"{setup} {options['loud']} {seed}"
+        self.words = f"{setup} {options.loud} {seed}"
 
     def call(self, call):
         if call.has("fail"):

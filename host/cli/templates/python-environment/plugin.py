@@ -2,7 +2,7 @@
 
 import json
 
-from gymkhana_sdk import Environment, Mistake, NotFound, Option, ResetResult, Rng, Split, StepResult, hash64
+from gymkhana_sdk import Environment, Mistake, NotFound, Options, ResetResult, Rng, Split, StepResult, hash64, option
 
 SPLITS = {"train": 1000, "test": 100}
 
@@ -19,15 +19,19 @@ def secret_of(task, highest):
             return secret
 
 
+class GuessOptions(Options):
+    """Options that a run file may set."""
+
+    highest: int = option("Largest possible secret", 100, within=(3, 1_000_000))
+    guesses: int = option("Maximum number of guesses", 7, within=(1, 100))
+
+
 class Guess(Environment):
     """Episode: the secret number and the range that the guesses leave."""
 
     summary = "Guess a number from hints"
     reward_range = (0.0, 1.0)
-    options = (
-        Option("highest", "Largest possible secret", 100, within=(3, 1_000_000)),
-        Option("guesses", "Maximum number of guesses", 7, within=(1, 100)),
-    )
+    options = GuessOptions
 
     @classmethod
     def splits(cls, options):
@@ -36,9 +40,9 @@ class Guess(Environment):
     def reset(self, task, options, seed):
         if task.index >= SPLITS.get(task.split, 0):
             raise NotFound(f"unknown task {task.index} of split `{task.split}`; splits and their sizes: {SPLITS}")
-        self.secret = secret_of(task, options["highest"])
-        self.low, self.high = 1, options["highest"]
-        self.left = options["guesses"]
+        self.secret = secret_of(task, options.highest)
+        self.low, self.high = 1, options.highest
+        self.left = options.guesses
         return ResetResult(f"I think of a number from 1 to {self.high}. You have {self.left} guesses.")
 
     def step(self, action):

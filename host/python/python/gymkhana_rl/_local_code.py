@@ -234,8 +234,8 @@ def _functions(functions: Iterable[Any]) -> list[tuple[str, str, str, float]]:
     return [(each.name, each.description, each.schema(), float(each.cost)) for each in functions]
 
 
-def _options(options: Iterable[Any]) -> list[tuple[str, str, Any]]:
-    return [(option.name, option.told(), _value(option.default)) for option in options]
+def _options(options: Any) -> list[tuple[str, str, Any]]:
+    return [(option.name, option.told(), _value(option.default)) for option in options.declared()]
 
 
 def _ends(ends: Sequence[float]) -> tuple[float, float]:

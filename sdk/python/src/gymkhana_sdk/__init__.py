@@ -40,7 +40,7 @@ from .content import (
 )
 from .environment import Action, Environment, ResetResult, Split, StepResult, Svg
 from .errors import BadSnapshot, Denied, Error, Invalid, Mistake, NotFound
-from .options import Option, Options
+from .options import Options, option
 from .reward import Ending, Evidence, LastMessage, Reward, Score, Trajectory, Turn, TurnKind
 from .rng import Rng, hash64
 from .tool import Answer, Tool
@@ -65,7 +65,6 @@ __all__ = [
     "Media",
     "Mistake",
     "NotFound",
-    "Option",
     "Options",
     "OtherMedia",
     "Parameter",
@@ -91,6 +90,7 @@ __all__ = [
     "http",
     "log",
     "model",
+    "option",
     "random",
     "text_of",
     "tools",

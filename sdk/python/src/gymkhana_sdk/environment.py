@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Union
+from typing import Any, ClassVar, Union
 
 from .content import Call, Content, Function, Part, Task, Value, text_of
-from .options import Option, Options
+from .options import Options
 
 Observations = Union[Content, Mapping[int, Content], None]
 """Observations: content for seat 0, or content by seat."""
@@ -104,15 +104,15 @@ class Environment:
     """Seat names, indexed by seat number."""
     reward_range: ClassVar[tuple[float, float]] = (0.0, 0.0)
     """Inclusive bounds of the sum of one seat's rewards over an episode."""
-    options: ClassVar[Sequence[Option]] = ()
-    """Options that a run file may set."""
+    options: ClassVar[type[Options]] = Options
+    """Class of the options that a run file may set; its instance is `options` of the methods."""
 
     @classmethod
-    def splits(cls, options: Options) -> list[Split]:
+    def splits(cls, options: Any) -> list[Split]:
         """Splits under these options. Splits must not share tasks."""
         raise NotImplementedError("define `splits` in the environment")
 
-    def reset(self, task: Task, options: Options, seed: int) -> ResetResult:
+    def reset(self, task: Task, options: Any, seed: int) -> ResetResult:
         """Starts the episode.
 
         Raises `NotFound` for an unknown task; see `NotFound.split`.

@@ -14,7 +14,6 @@ from typing import Generic, TypeVar
 from .content import Call, Content, Function, Media, Task, Text, Value
 from .environment import Action, Environment, Observations, ResetResult, Split, StepResult
 from .errors import BadSnapshot, Error, Invalid, Mistake, NotFound
-from .options import Options
 from .reward import Reward, Score, Trajectory
 from .tool import Answer, Tool
 
@@ -67,13 +66,13 @@ class Episode(Generic[E]):
     @staticmethod
     def splits(kind: type[Environment], given: Given = ()) -> list[Split]:
         """Splits under these options. Raises `Invalid` for invalid options."""
-        return kind.splits(Options(kind.options, given))
+        return kind.splits(kind.options(given))
 
     @classmethod
     def reset(cls, kind: type[E], task: Task, given: Given = (), seed: int = 0) -> tuple[Episode[E], ResetResult]:
         """Starts an episode. Raises `Invalid` for invalid options."""
         environment = kind()
-        result = environment.reset(task, Options(kind.options, given), seed)
+        result = environment.reset(task, kind.options(given), seed)
         functions = functions_by_seat(result)
         offered = [(seat, function.name) for seat, offer in functions.items() for function in offer]
         return cls(environment, result.next_seat, offered), result
@@ -129,12 +128,12 @@ class Session(Generic[T]):
     @staticmethod
     def functions(kind: type[Tool], given: Given = ()) -> list[Function]:
         """Functions under these options. Raises `Invalid` for invalid options."""
-        return kind.functions(Options(kind.options, given))
+        return kind.functions(kind.options(given))
 
     @classmethod
     def open(cls, kind: type[T], setup: bytes | None = None, given: Given = (), seed: int = 0) -> Session[T]:
         """Opens a session. Raises `Invalid` for invalid options."""
-        options = Options(kind.options, given)
+        options = kind.options(given)
         session = cls(kind())
         session._names = {function.name for function in kind.functions(options)}
         session.tool.open(setup, options, seed)
@@ -198,7 +197,7 @@ def score(
     Raises `Invalid` for invalid options, and `ValueError` (a bug of the plugin) for scores that the host would reject.
     """
     reward = kind()
-    scores = reward.score_group(group, Options(kind.options, given), training_step)
+    scores = reward.score_group(group, kind.options(given), training_step)
     if len(scores) != len(group):
         raise ValueError(f"the reward scored {len(scores)} trajectories, not {len(group)}")
     checked = []

@@ -11,6 +11,7 @@ assert play.reward == 0 and not play.over
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 
 from .content import Call, Task, Text, Value, text_of
 from .environment import Action, Environment, ResetResult, StepResult
@@ -29,7 +30,7 @@ class Play:
         self, kind: type[Environment], split: str = "train", index: int = 0, seed: int = 0, **options: Value
     ) -> None:
         self.kind = kind
-        self.episode, self.reset_result = Episode.reset(kind, Task(split, index), options.items(), seed)
+        self.episode, self.reset_result = Episode.reset(kind, Task(split, index), _named(options), seed)
         self.step_result: StepResult | None = None
         """Result of the last move."""
         self.reward = 0.0
@@ -92,4 +93,9 @@ class Play:
 
 def open_session(kind: type[T], setup: bytes | None = None, seed: int = 0, **options: Value) -> Session[T]:
     """Opens a session of a tool."""
-    return Session.open(kind, setup, options.items(), seed)
+    return Session.open(kind, setup, _named(options), seed)
+
+
+def _named(options: Mapping[str, Value]) -> list[tuple[str, Value]]:
+    """Options by their names in a run file."""
+    return [(name.replace("_", "-"), value) for name, value in options.items()]
