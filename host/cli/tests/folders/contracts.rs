@@ -9,19 +9,62 @@ use crate::common::{Desk, files_below};
 /// A successful episode of the folder.
 const SOLVED: &str = "0.train.1.0.3.0";
 
+/// Run of the folder of contract 0.2.0: an oracle, a wrapper, a tool and a reward.
+const RUN: &str = r#"
+seed = 1
+success = "guest-hostile-reward.whole"
+
+[policy]
+max_concurrent_sequences = 8
+tiny = { layers = 1, width = 16, heads = 2, kv_heads = 1, mlp = 32, context = 512 }
+
+[environment]
+options = { difficulty = 1 }
+wrap = [{ plugin = "turn-cost", price = 0.125, budget = 3 }]
+
+[plugins.guest-hostile-reward]
+options = { behaviour = "turns" }
+
+[limits]
+turns = 3
+reply_tokens = 16
+
+[evaluation]
+tasks = 2
+
+[[stages]]
+kind = "sft"
+steps = 2
+batch = 4
+
+[[stages]]
+kind = "rl"
+steps = 2
+groups = 2
+group_size = 2
+"#;
+
+/// Plugins of that run.
+const PLUGINS: &str = "plugins/word-problems.wasm,plugins/turn-cost.wasm,plugins/calculator.wasm,\
+                       plugins/guest-hostile-reward.wasm";
+
 /// The committed folder of this name.
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures").join(name)
 }
 
+fn copy(from: &Path, to: &Path, is_kept: impl Fn(&str) -> bool) {
+    for (file, _) in files_below(from).into_iter().filter(|(file, _)| is_kept(file)) {
+        let copy = to.join(&file);
+        fs::create_dir_all(copy.parent().expect("a folder")).expect("a folder can be made");
+        fs::copy(from.join(&file), copy).expect("a file can be copied");
+    }
+}
+
 /// A desk with a copy of a committed folder as `out`.
 fn recorded(name: &str) -> Desk {
     let desk = Desk::new();
-    for (file, _) in files_below(&fixture(name)) {
-        let copy = desk.path("out").join(&file);
-        fs::create_dir_all(copy.parent().expect("a folder")).expect("a folder can be made");
-        fs::copy(fixture(name).join(&file), copy).expect("a file can be copied");
-    }
+    copy(&fixture(name), &desk.path("out"), |_| true);
     desk
 }
 
@@ -41,7 +84,7 @@ fn a_folder_of_an_earlier_contract_is_read() {
 #[test]
 fn a_folder_of_an_earlier_contract_is_scored_with_plugins_of_this_one() {
     let desk = recorded("folder-0.1");
-    let by_fact = "rewards.tool-efficiency.options.correct-by=\"fact\"";
+    let by_fact = "plugins.tool-efficiency.options.correct-by=\"fact\"";
     let rescore = |plugins: &str| desk.host(&["rescore", "out", "--plugins", plugins, "--set", by_fact, "--json"]);
     let refused = rescore("plugins/tool-efficiency.wasm").mistake("an environment of an earlier contract");
     assert!(refused.contains("plugin `guest/guest-recall` was built for contract 0.1.0"), "{refused}");
@@ -67,4 +110,26 @@ fn a_folder_of_an_earlier_contract_is_not_replayed() {
     }
     let page = serve_folder(&desk, &["--allow-replay"]).post(&format!("/runs/0/episodes/{SOLVED}/replay?turn=0"));
     assert!(page.contains("was built for contract 0.1.0"), "{page}");
+}
+
+/// From contract 0.2.0 on a replay never breaks: if this test fails, the host needs an adapter for that contract.
+#[test]
+fn a_folder_of_contract_0_2_is_replayed_byte_for_byte() {
+    let desk = recorded("folder-0.2");
+    let told = desk.host(&["replay", "out", "--forks"]).succeeded();
+    assert!(told.contains("28 episodes replayed, every byte equal: 28"), "{told}");
+    assert!(told.contains("episodes with equal forks: 28"), "{told}");
+    assert!(desk.host(&["show", "out"]).succeeded().contains("plugin gymkhana/turn-cost 0.1.0"));
+}
+
+/// Only for a change of the run's files that is no change of the contract.
+#[test]
+#[ignore = "writes the committed folder of contract 0.2.0"]
+fn the_folder_of_contract_0_2_is_recorded() {
+    let desk = Desk::with_run_file(RUN);
+    desk.run(PLUGINS, &[]).succeeded();
+    fs::remove_dir_all(fixture("folder-0.2")).expect("the committed folder");
+    let left_out = ["checkpoints/", "tensorboard/", ".lock"];
+    let is_kept = |file: &str| !left_out.iter().any(|start| file.starts_with(start));
+    copy(&desk.path("out"), &fixture("folder-0.2"), is_kept);
 }
