@@ -17,7 +17,7 @@ use crate::episode_rules::EpisodeRules;
 use crate::error::RunFileError;
 use crate::range::{check_range, is_default};
 use crate::recorder::Recorder;
-use crate::refusal::Refusal;
+use crate::refusal::RunFileRefusal;
 use crate::sections::{
     AgentSection, CheckpointsSection, EnvironmentEntry, EvaluationSection, GatewaySection, PolicySection, RlStage,
     SamplerSection, SeatBinding, Stage, TrainerSection, plugins_as_tables, write_out_sources,
@@ -164,7 +164,7 @@ impl RunFile {
             blamed -= 1;
         }
         let table = overlaid(&sets[..blamed])?;
-        let refusal = Refusal::find(error.message(), &table);
+        let refusal = RunFileRefusal::find(error.message(), &table);
         Err(match (sets[..blamed].last(), refusal) {
             (Some(set), refusal) => {
                 let reason = refusal.map_or_else(|| hint::explain(error.message()), |refusal| refusal.in_set(&table));

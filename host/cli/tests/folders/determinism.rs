@@ -9,7 +9,7 @@ use crate::common::{
     Desk, Outcome, SMALL_GAME, SMALL_RUN, TIC_TAC_TOE, WORD_PROBLEMS, files_below, finish, run_arguments,
 };
 use gymkhana_record::{EpisodeId, EpisodeRecord, Seed};
-use gymkhana_rollout::Difference;
+use gymkhana_rollout::ReplayDifference;
 use serde_json::Value;
 
 /// Everything that must be equal: all but times.
@@ -46,7 +46,7 @@ impl Essence {
         assert_eq!(ids(self), ids(other));
         for (one, other) in self.records.iter().zip(&other.records) {
             // Tokens, log-probabilities, entropies and all plugin output.
-            assert_eq!(Difference::between(one, other), None, "{}", one.id);
+            assert_eq!(ReplayDifference::between(one, other), None, "{}", one.id);
         }
         assert_eq!(self.metrics, other.metrics);
         assert!(self.weights.keys().eq(other.weights.keys()));

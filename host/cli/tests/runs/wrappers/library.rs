@@ -1,6 +1,5 @@
 //! A library that grows by the successes of a run: `examples/runs/library.toml` in a smaller size.
 
-
 use gymkhana_record::{EpisodeRecord, Turn, text_of};
 use serde_json::json;
 
