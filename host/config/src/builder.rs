@@ -20,7 +20,7 @@ const ORIGIN: &str = "the builder of a run file";
 ///
 /// let file = RunFile::builder()
 ///     .plugin("frozen-lake", "^0.1")
-///     .tiny(&TinyModel { layers: 1, width: 48, ..TinyModel::default() })
+///     .tiny(&TinyModel { layers: 1, width: 48, heads: 2, kv_heads: 1, ..TinyModel::default() })
 ///     .set("limits.turns", 12)
 ///     .stage(StageBuilder::sft().steps(30).batch(16))
 ///     .stage(StageBuilder::rl("grpo").steps(4).groups(4).group_size(4))

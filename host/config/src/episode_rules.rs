@@ -68,16 +68,14 @@ impl Default for EpisodeRules {
 }
 
 impl EpisodeRules {
-    /// Checks ranges, and relations between sections. Seats are checked with the policy that plays them.
+    /// Checks relations between sections. Seats are checked with the policy that plays them.
     ///
     /// # Errors
-    /// The first invalid key.
+    /// The first contradiction.
     pub fn check(&self) -> Result<(), RunFileError> {
         self.environment.check()?;
         self.limits.check()?;
         self.check_context("")?;
-        self.failures.check()?;
-        self.sandbox.check()?;
         self.plugins.iter().try_for_each(|(name, plugin)| plugin.check(name, &self.sandbox, &self.models))?;
         self.models.iter().try_for_each(|(name, model)| model.check(name, &self.plugins))
     }

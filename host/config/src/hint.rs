@@ -3,7 +3,7 @@
 use gymkhana_nearest::nearest;
 use serde_json::Value;
 
-use crate::schema::{json_schema, target};
+use crate::schema::{cached_schema, target};
 
 /// Note on an unknown key of a section whose kind has no keys of its own.
 const NO_KEYS: &str = "but the section has no other keys";
@@ -49,9 +49,9 @@ fn unknown_key(message: &str) -> Option<&str> {
 
 /// Where a key is valid that its section lacks: at the top level, in stages of another kind, or in another section.
 fn place_of(key: &str) -> Option<String> {
-    let schema = json_schema();
+    let schema = cached_schema();
     let has_key = |schema: &Value| schema["properties"].get(key).is_some();
-    if has_key(&schema) {
+    if has_key(schema) {
         return Some(format!("`{key}` is a key of the top level: write it above the first section"));
     }
     let of_type = |name: &str| has_key(&schema["$defs"][name]);

@@ -1,12 +1,13 @@
-//! The value of a run file that serde refuses for its type, found with the JSON Schema.
+//! The value of a run file that has another type than its key, or is beyond a bound of it.
 //!
-//! serde's message holds the value and not its key, because stages and tables with a tag are buffered while they are
-//! parsed.
+//! The JSON Schema has both for each key, from the types that parse the file. It is asked before they are, because they
+//! check no bounds, and stages and tables with a tag are buffered while they are parsed, without the names of their keys.
 
 use serde_json::Value as Schema;
 use toml::{Table, Value};
 
-use crate::schema::{json_schema, target};
+use crate::reference::words;
+use crate::schema::{cached_schema, target};
 
 /// A part of the path to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,39 +29,23 @@ pub(crate) struct Mismatch {
 }
 
 impl Mismatch {
-    /// The value of a run file that a message of serde is about.
-    pub fn in_run_file(message: &str, table: &Table) -> Option<Self> {
-        let schema = json_schema();
-        Self::find(message, table, &schema, &schema, &[])
-    }
-
-    /// The key of a stage's `settings` or `optimizer` that a message of serde is about; its path begins with the
-    /// table's name.
-    pub fn in_table(message: &str, name: &str, table: &Table) -> Option<Self> {
-        let schema = json_schema();
-        let definition = if name == "settings" { "Algorithm" } else { "Optimizer" };
-        Self::find(message, table, &schema, &schema["$defs"][definition], &[PathStep::Key(name.to_owned())])
-    }
-
-    fn find(message: &str, table: &Table, root: &Schema, schema: &Schema, path: &[PathStep]) -> Option<Self> {
-        if !message.starts_with("invalid type: ") && !message.starts_with("invalid value: ") {
-            return None;
-        }
-        let search = Search { definitions: &root["$defs"], message };
-        search.visit(&Value::Table(table.clone()), schema, path)
+    /// The first value of a run file that its key refuses; also of a table with the rules of episodes alone.
+    pub fn in_run_file(table: &Table) -> Option<Self> {
+        let schema = cached_schema();
+        let search = Search { definitions: &schema["$defs"] };
+        search.visit(&Value::Table(table.clone()), schema, &[])
     }
 }
 
-/// A search for the value that a message is about.
+/// A search for the first mismatch.
 struct Search<'a> {
     definitions: &'a Schema,
-    message: &'a str,
 }
 
 impl<'a> Search<'a> {
     fn visit(&self, value: &Value, schema: &'a Schema, path: &[PathStep]) -> Option<Mismatch> {
         let schema = self.applied(value, schema);
-        if !fits(value, schema) && self.message.contains(&unexpected(value)) {
+        if !fits(value, schema) {
             return Some(Mismatch { path: path.to_vec(), value: value.clone(), schema: schema.clone() });
         }
         let below = |step: PathStep| [path, &[step]].concat();
@@ -101,6 +86,10 @@ impl<'a> Search<'a> {
         let mut tags = schema["properties"].as_object().into_iter().flatten();
         has_type(value, schema)
             && schema.get("const").is_none_or(|word| is(value, word))
+            && schema
+                .get("enum")
+                .and_then(Schema::as_array)
+                .is_none_or(|words| words.iter().any(|word| is(value, word)))
             && tags.all(|(key, inner)| match (value.get(key), inner.get("const")) {
                 (Some(own), Some(word)) => is(own, word),
                 _ => true,
@@ -108,17 +97,27 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Whether a value has the type of a schema, and an integer is within its bounds.
+/// Whether a value has the type of a schema, and a number is within its bounds.
 pub(crate) fn fits(value: &Value, schema: &Schema) -> bool {
     has_type(value, schema) && exceeded(value, schema).is_none()
 }
 
-/// The bound of a schema that an integer exceeds, in words.
+/// The bound of a schema that a number exceeds, in words. A number that is not finite exceeds every bound.
 pub(crate) fn exceeded(value: &Value, schema: &Schema) -> Option<String> {
-    let number = value.as_integer()?;
-    let low = schema["minimum"].as_i64().filter(|low| number < *low).map(|low| format!("{low} or more"));
-    let high = schema["maximum"].as_i64().filter(|high| number > *high).map(|high| format!("{high} or less"));
-    low.or(high)
+    let number = value.as_float().or(value.as_integer().map(|number| number as f64))?;
+    let bounds: [(&str, &str, fn(f64, f64) -> bool); 4] = [
+        ("minimum", "or more", |number, bound| number >= bound),
+        ("exclusiveMinimum", "above", |number, bound| number > bound),
+        ("maximum", "or less", |number, bound| number <= bound),
+        ("exclusiveMaximum", "below", |number, bound| number < bound),
+    ];
+    bounds.into_iter().find_map(|(key, words, holds)| {
+        let bound = schema.get(key)?.as_f64()?;
+        let shown = words::number(&schema[key]);
+        let is_within = number.is_finite() && holds(number, bound);
+        (!is_within)
+            .then(|| if words.starts_with("or") { format!("{shown} {words}") } else { format!("{words} {shown}") })
+    })
 }
 
 fn has_type(value: &Value, schema: &Schema) -> bool {
@@ -130,17 +129,5 @@ fn has_type(value: &Value, schema: &Schema) -> bool {
         Some("array") => value.is_array(),
         Some("object") => value.is_table(),
         _ => true,
-    }
-}
-
-/// A value as serde's messages show it.
-fn unexpected(value: &Value) -> String {
-    match value {
-        Value::String(text) => format!("string {text:?}"),
-        Value::Integer(number) => format!("integer `{number}`"),
-        Value::Boolean(flag) => format!("boolean `{flag}`"),
-        Value::Float(_) => "floating point".to_owned(),
-        Value::Array(_) => "sequence".to_owned(),
-        Value::Table(_) | Value::Datetime(_) => "map".to_owned(),
     }
 }

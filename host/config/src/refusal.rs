@@ -2,13 +2,15 @@
 
 use gymkhana_algorithm::Preset;
 use serde_json::Value as Schema;
-use toml::de::DeTable;
+use toml::de::{DeTable, Error};
 use toml::{Table, Value};
 
 use crate::hint;
 use crate::mismatch::{Mismatch, PathStep, exceeded, fits};
 use crate::overlay::{name_of, parse_value};
 use crate::reference::words::{range, toml_value};
+use crate::run_file::RunFile;
+use crate::top_level::from_text;
 
 /// Reason why a run file is refused.
 pub(crate) enum RunFileRefusal {
@@ -21,14 +23,24 @@ pub(crate) enum RunFileRefusal {
         /// The algorithm.
         name: String,
     },
+    /// A key is unknown or missing, or a word is.
+    Parser(Error),
 }
 
 impl RunFileRefusal {
-    /// The cause behind a message of serde about a run file; `None` if the message says it all.
-    pub fn find(message: &str, table: &Table) -> Option<Self> {
-        let message = message.trim_end();
-        let algorithm = || algorithm_as_kind(message, table);
-        Mismatch::in_run_file(message, table).map(Self::Value).or_else(algorithm)
+    /// The refusal of a table whose values have the right types, from the parser's error.
+    pub fn of_parser(error: Error, table: &Table) -> Self {
+        algorithm_as_kind(error.message(), table).unwrap_or(Self::Parser(error))
+    }
+
+    /// Whether both have the same cause.
+    pub fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Value(one), Self::Value(other)) => one.path == other.path && one.value == other.value,
+            (Self::Algorithm { name: one, .. }, Self::Algorithm { name: other, .. }) => one == other,
+            (Self::Parser(one), Self::Parser(other)) => one.message() == other.message(),
+            _ => false,
+        }
     }
 
     /// The message about the text of a run file, with the line.
@@ -43,6 +55,11 @@ impl RunFileRefusal {
                     [PathStep::Key("stages".to_owned()), PathStep::Index(*stage), PathStep::Key("kind".to_owned())];
                 at_line(text, &path, &no_kind(name))
             }
+            // An error from the text, not from the table, shows the line.
+            Self::Parser(error) => match from_text::<RunFile>(text) {
+                Err(shown) => hint::explain(&shown.to_string()),
+                Ok(_) => hint::explain(error.message()),
+            },
         }
     }
 
@@ -51,15 +68,8 @@ impl RunFileRefusal {
         match self {
             Self::Value(mismatch) => sentence(mismatch, &format!("`{}`", dotted(&mismatch.path, table))),
             Self::Algorithm { name, .. } => no_kind(name),
+            Self::Parser(error) => hint::explain(error.message()),
         }
-    }
-}
-
-/// The message about a key of a stage's `settings` or `optimizer`, from serde's message about the table.
-pub(crate) fn in_table(message: &str, name: &str, table: &Table) -> String {
-    match Mismatch::in_table(message, name, table) {
-        Some(mismatch) => sentence(&mismatch, &format!("`{}`", dotted(&mismatch.path, table))),
-        None => hint::explain(message),
     }
 }
 

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::builder::RunFileBuilder;
 use crate::episode_rules::EpisodeRules;
 use crate::error::RunFileError;
-use crate::range::{check_range, is_default};
+use crate::mismatch::Mismatch;
+use crate::range::is_default;
 use crate::recorder::Recorder;
 use crate::refusal::RunFileRefusal;
 use crate::sections::{
@@ -150,31 +151,27 @@ impl RunFile {
             overlaid(sets).map(|mut table| {
                 defaults::write_out(&mut table);
                 write_out_sources(&mut table);
-                top_level::from_table::<Self>(table)
+                match Mismatch::in_run_file(&table) {
+                    Some(mismatch) => Err(RunFileRefusal::Value(mismatch)),
+                    None => top_level::from_table::<Self>(table.clone())
+                        .map_err(|error| RunFileRefusal::of_parser(error, &table)),
+                }
             })
         };
         only_one_form(&overlaid(sets)?)?;
-        let error = match with(sets)? {
+        let refusal = match with(sets)? {
             Ok((rules, file)) => return Self { rules, ..file }.checked(),
-            Err(error) => error,
+            Err(refusal) => refusal,
         };
-        // Blames the first `--set` whose addition causes this message, or the file if it fails without any.
+        // Blames the first `--set` whose addition causes this refusal, or the file if it is refused without any.
         let mut blamed = sets.len();
-        while blamed > 0 && with(&sets[..blamed - 1])?.is_err_and(|before| before.message() == error.message()) {
+        while blamed > 0 && with(&sets[..blamed - 1])?.is_err_and(|before| before.is_like(&refusal)) {
             blamed -= 1;
         }
         let table = overlaid(&sets[..blamed])?;
-        let refusal = RunFileRefusal::find(error.message(), &table);
-        Err(match (sets[..blamed].last(), refusal) {
-            (Some(set), refusal) => {
-                let reason = refusal.map_or_else(|| hint::explain(error.message()), |refusal| refusal.in_set(&table));
-                RunFileError::Set { text: set.clone(), reason }
-            }
-            (None, Some(refusal)) => {
-                RunFileError::Malformed { origin: origin.to_owned(), message: refusal.in_file(text, &table) }
-            }
-            // An error from the text, not from the table, shows the line.
-            (None, None) => malformed(&top_level::from_text::<Self>(text).err().unwrap_or(error)),
+        Err(match sets[..blamed].last() {
+            Some(set) => RunFileError::Set { text: set.clone(), reason: refusal.in_set(&table) },
+            None => RunFileError::Malformed { origin: origin.to_owned(), message: refusal.in_file(text, &table) },
         })
     }
 
@@ -193,12 +190,11 @@ impl RunFile {
         Ok(self)
     }
 
-    /// Checks ranges, and relations between sections.
+    /// Checks relations between sections. Parsing checked types and bounds.
     ///
     /// # Errors
-    /// The first invalid key.
+    /// The first contradiction.
     pub fn check(&self) -> Result<(), RunFileError> {
-        check_range("threads", self.threads, 1..=256, "a number from 1 to 256")?;
         if self.deterministic && self.threads != 1 {
             let message = format!(
                 "deterministic = true requires threads = 1, not {}: sums over several threads depend on timing\nhint: \
@@ -219,11 +215,8 @@ impl RunFile {
             let of = own.name.map(|name| format!("environments.{name}: ")).unwrap_or_default();
             own.rules.check_context(&of)?;
         }
-        let weight = self.probe.as_ref().map_or(0.0, TurnProbe::weight);
-        check_range("probe.weight", weight, -1e6..=1e6, "a number from -1000000 to 1000000")?;
         self.evaluation.check()?;
         self.evaluation.check_weights(&self.stages, self.policy.server.is_some())?;
-        self.checkpoints.check()?;
         for (index, stage) in self.stages.iter().enumerate() {
             if self.stages[..index].iter().any(|before| before.name() == stage.name()) {
                 let message = format!("two stages are named `{}`\nhint: set another `name`", stage.name());
@@ -237,9 +230,6 @@ impl RunFile {
         self.check_evaluation_metric()?;
         if let Some(trainer) = &self.trainer {
             trainer.check(self)?;
-        }
-        if let Some(gateway) = &self.gateway {
-            gateway.check()?;
         }
         self.check_notes()?;
         self.check_agent()

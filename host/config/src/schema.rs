@@ -1,5 +1,7 @@
 //! JSON Schema of the run file, derived from the types that parse it.
 
+use std::sync::LazyLock;
+
 use schemars::JsonSchema as _;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -24,6 +26,12 @@ pub fn json_schema() -> Value {
     relax_flags(&mut schema);
     remove_words(&mut schema);
     schema
+}
+
+/// [`json_schema`], made once.
+pub(crate) fn cached_schema() -> &'static Value {
+    static SCHEMA: LazyLock<Value> = LazyLock::new(json_schema);
+    &SCHEMA
 }
 
 /// The schema of a run file that gives all flags of an algorithm itself, with words for ranges and defaults.

@@ -288,7 +288,7 @@ fn a_value_of_another_type_in_the_file_has_a_line() {
         ),
         (
             format!("{SMALLEST}settings = {{ epochs = \"2\" }}\n"),
-            "stage `rl`: `settings.epochs` is text; it must be a whole number\nhint: write `epochs = 2`",
+            "run.toml: line 4: stage `rl`: `settings.epochs` is text; it must be a whole number\nhint: write `epochs = 2`",
         ),
     ] {
         assert_eq!(message(&text, &[]), expected, "{text}");
@@ -391,13 +391,13 @@ fn a_server_needs_one_way_to_reach_it() {
     assert!(wrong("seconds = 5.0").starts_with("plugins.clock.mcp needs either `command` or `url`\nhint: "));
     assert!(wrong("command = [\"a\"]\nurl = \"http://a/\"").contains("needs either `command` or `url`"));
     assert!(wrong("url = \"ftp://a/\"").starts_with("plugins.clock.mcp.url is `ftp://a/`\nhint: "));
-    assert!(wrong("command = [\"a\"]\nseconds = 0.0").contains("0.001 to 3600 seconds"));
-    assert!(wrong("command = [\"a\"]\nmax_kib = 0").contains("a number from 1 to 65536"));
+    assert!(wrong("command = [\"a\"]\nseconds = 0.0").contains("its range is 0.001 to 3600"));
+    assert!(wrong("command = [\"a\"]\nmax_kib = 0").contains("its range is 1 to 65536"));
     assert!(wrong("command = [\"a\"]\nprivate = true").contains("`private` and `secret` belong to a `url`"));
     assert!(wrong("url = \"https://a/\"\nnetwork = true").contains("belong to a `command`"));
     assert!(wrong("command = [\"a\"]\nfolder = \"data\"").contains("use an absolute path"));
     let options = format!("{SMALLEST}[plugins.clock]\noptions = {{ a = 1 }}\nmcp = {{ command = [\"a\"] }}\n");
-    assert!(message(&options, &[]).starts_with("plugins.clock.options is set, but an MCP server has no options"));
+    assert!(message(&options, &[]).starts_with("plugins.clock.options is set, but an MCP server has none"));
     let text = format!("{SMALLEST}[plugins.clock]\nmcp = {{ command = [\"a\", \"b\"], env = {{ C = \"d\" }} }}\n");
     let file = RunFile::parse(&text, "run.toml", &[]).expect("a sound file");
     let again = RunFile::parse(&file.resolved().expect("TOML"), "again", &[]).expect("a sound file");

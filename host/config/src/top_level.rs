@@ -13,6 +13,8 @@ use toml::{Spanned, Table, Value};
 use crate::episode_rules::EpisodeRules;
 use crate::error::RunFileError;
 use crate::hint;
+use crate::mismatch::Mismatch;
+use crate::refusal::RunFileRefusal;
 
 /// Parses the text of a file; `origin` names it in messages. `T` is a struct with the keys beside those of the rules, and
 /// `defaults` has values of keys that the text lacks.
@@ -25,15 +27,16 @@ pub fn parse_with_rules<T: DeserializeOwned>(
     defaults: &Table,
 ) -> Result<(EpisodeRules, T), RunFileError> {
     let read = || {
-        let mut table = toml::from_str(text)?;
+        let mut table = toml::from_str(text).map_err(|error: Error| hint::explain(&error.to_string()))?;
         lay_below(&mut table, defaults);
+        if let Some(mismatch) = Mismatch::in_run_file(&table) {
+            return Err(RunFileRefusal::Value(mismatch).in_file(text, &table));
+        }
         // An error from the text, not from the table, shows the line.
-        from_table::<T>(table).map_err(|error| from_text::<T>(text).err().unwrap_or(error))
+        let parsed = from_table::<T>(table).map_err(|error| from_text::<T>(text).err().unwrap_or(error));
+        parsed.map_err(|error| hint::explain(&error.to_string()))
     };
-    read().map_err(|error: Error| RunFileError::Malformed {
-        origin: origin.to_owned(),
-        message: hint::explain(&error.to_string()),
-    })
+    read().map_err(|message| RunFileError::Malformed { origin: origin.to_owned(), message })
 }
 
 /// The table of a file with these rules and this rest.

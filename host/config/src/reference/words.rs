@@ -14,7 +14,7 @@ pub(crate) fn toml_value(value: &Value) -> String {
 }
 
 /// A number without a fraction of 0.
-fn number(value: &Value) -> String {
+pub(crate) fn number(value: &Value) -> String {
     match value.as_f64() {
         Some(number) if number.fract() == 0.0 && number.abs() < 1e15 => format!("{number:.0}"),
         _ => value.to_string(),

@@ -10,7 +10,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::plugins::check_weight;
+use super::plugins::check_schedule;
 use crate::error::RunFileError;
 
 /// Options of a plugin, as in the run file.
@@ -71,7 +71,7 @@ impl Default for EnvironmentSection {
 
 impl EnvironmentSection {
     pub(crate) fn check(&self) -> Result<(), RunFileError> {
-        check_weight("environment", self.weight, self.schedule)?;
+        check_schedule("environment", self.schedule)?;
         check_wrappers("environment", None, &self.wrap)
     }
 }

@@ -10,10 +10,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::environment::check_wrappers;
-use super::plugins::check_weight;
+use super::plugins::check_schedule;
 use super::{EnvironmentSection, LimitsSection, Options, PluginSection, SamplerSection, Stage, WrapperEntry};
 use crate::error::RunFileError;
-use crate::range::{check_range, is_default};
+use crate::range::is_default;
 
 /// One of several environments of a run. A section of the environment replaces the run's section of the same name as a
 /// whole.
@@ -183,15 +183,10 @@ impl EnvironmentEntry {
                 self.name
             )));
         }
-        check_range(&format!("{own}.share"), self.share, 0.0..=1e6, "a number from 0 to 1000000")?;
-        let tasks = self.eval_tasks.unwrap_or(0);
-        check_range(&format!("{own}.eval_tasks"), tasks, 0..=1_000_000, "a number from 0 to 1000000")?;
-        let factor = self.advantage.factor;
-        check_range(&format!("{own}.advantage.factor"), factor, 0.0..=1e6, "a number from 0 to 1000000")?;
-        check_weight(&own, self.weight, self.schedule)?;
+        check_schedule(&own, self.schedule)?;
         check_wrappers(&own, Some(&self.plugin), &self.wrap)?;
         for (name, plugin) in self.plugins.iter().flatten() {
-            check_weight(&format!("{own}.plugins.{name}"), plugin.weight.unwrap_or(1.0), plugin.schedule)?;
+            check_schedule(&format!("{own}.plugins.{name}"), plugin.schedule)?;
         }
         if let Some(limits) = &self.limits {
             limits.check().map_err(|error| error.below(&own))?;

@@ -4,9 +4,6 @@ use gymkhana_rules::ProvokedReward;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::RunFileError;
-use crate::range::check_range;
-
 /// Handling of failed episodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -28,15 +25,5 @@ pub struct FailuresSection {
 impl Default for FailuresSection {
     fn default() -> Self {
         Self { provoked: ProvokedReward::Least, limit: 0.2, retries: 2 }
-    }
-}
-
-impl FailuresSection {
-    pub(crate) fn check(&self) -> Result<(), RunFileError> {
-        if let ProvokedReward::Fixed(total) = self.provoked {
-            check_range("failures.provoked", total, -1e6..=1e6, "a number from -1000000 to 1000000")?;
-        }
-        check_range("failures.limit", self.limit, 0.0..=1.0, "a share from 0 to 1")?;
-        check_range("failures.retries", self.retries, 0..=100, "a number from 0 to 100")
     }
 }

@@ -7,7 +7,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
-use crate::range::check_range;
 
 /// Limits of one episode. After each turn they are checked in the order turns, context, calls, time, early stop. With a
 /// context strategy other than `append`, the context is checked last, before the next turn.
@@ -67,19 +66,6 @@ impl Default for LimitsSection {
 
 impl LimitsSection {
     pub(crate) fn check(&self) -> Result<(), RunFileError> {
-        check_range("limits.turns", self.turns, 1..=100_000, "a number from 1 to 100000")?;
-        check_range("limits.reply_tokens", self.reply_tokens, 1..=1_000_000, "a number from 1 to 1000000")?;
-        let thoughts = self.reasoning_tokens.unwrap_or(1);
-        check_range("limits.reasoning_tokens", thoughts, 1..=1_000_000, "a number from 1 to 1000000")?;
-        let context = self.context_tokens.unwrap_or(2);
-        check_range("limits.context_tokens", context, 2..=10_000_000, "a number from 2 to 10000000")?;
-        check_range("limits.calls", self.calls, 1..=100_000, "a number from 1 to 100000")?;
-        check_range("limits.seconds", self.seconds, 0.001..=1e6, "0.001 to 1000000 seconds")?;
-        check_range("limits.episode_mib", self.episode_mib, 1..=128, "1 to 128 MiB")?;
-        check_range("limits.live_mib", self.live_mib, 1..=1_048_576, "1 to 1048576 MiB")?;
-        let EarlyStop { repeats, failed_calls } = self.early_stop;
-        check_range("limits.early_stop.repeats", repeats.unwrap_or(1), 1..=u32::MAX, "1 or more")?;
-        check_range("limits.early_stop.failed_calls", failed_calls.unwrap_or(1), 1..=u32::MAX, "1 or more")?;
         if self.stop.iter().any(String::is_empty) {
             let message = "limits.stop has an empty text, which would end every reply at once\nhint: remove it";
             return Err(RunFileError::Contradiction(message.to_owned()));

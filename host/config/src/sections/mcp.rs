@@ -9,7 +9,7 @@ use url::Url;
 
 use super::grants::SecretSection;
 use crate::error::RunFileError;
-use crate::range::{check_range, is_default};
+use crate::range::is_default;
 
 /// Server of the Model Context Protocol as the tool `NAME`: a program on this machine (`command`) or a server at a
 /// `url`. Each episode has a session of its own. The name consists of lower-case letters, digits and `-`.
@@ -89,10 +89,6 @@ impl Default for McpSection {
 
 impl McpSection {
     pub(crate) fn check(&self, tool: &str) -> Result<(), RunFileError> {
-        let key = |name: &str| format!("plugins.{tool}.mcp.{name}");
-        check_range(&key("seconds"), self.seconds, 0.001..=3600.0, "0.001 to 3600 seconds")?;
-        check_range(&key("start_seconds"), self.start_seconds, 0.001..=3600.0, "0.001 to 3600 seconds")?;
-        check_range(&key("max_kib"), self.max_kib, 1..=65_536, "a number from 1 to 65536")?;
         let contradiction = |message: String| Err(RunFileError::Contradiction(message));
         match (&self.url, &self.command[..]) {
             (None, [_, ..]) => self.check_command(tool),

@@ -13,7 +13,7 @@ use toml::{Table, Value};
 
 use super::{HttpSection, McpSection, ModelSection, Options, SandboxSection};
 use crate::error::RunFileError;
-use crate::range::{check_range, is_default};
+use crate::range::is_default;
 
 /// Plugin `NAME`: where it comes from, its options, and what it is granted. A text alone is that of `use`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -153,7 +153,7 @@ impl PluginSection {
         let contradiction = |message: String| Err(RunFileError::Contradiction(message));
         self.source_of(plugin)?;
         self.check_server(plugin)?;
-        check_weight(&format!("plugins.{plugin}"), self.weight, self.schedule)?;
+        check_schedule(&format!("plugins.{plugin}"), self.schedule)?;
         if self.shared && (sandbox.fuel_per_call, sandbox.fuel_per_episode) != (None, None) {
             return contradiction(format!(
                 "plugins.{plugin}.shared and [sandbox] fuel exclude each other: the cost of a call in a shared \
@@ -172,10 +172,6 @@ impl PluginSection {
                 "plugins.{plugin}.http_requests is set, but no `http` rule allows a request\nhint: remove it"
             ));
         }
-        let key = format!("plugins.{plugin}.memory_mib");
-        check_range(&key, self.memory_mib.unwrap_or(1), 1..=4096, "a number from 1 to 4096")?;
-        let key = format!("plugins.{plugin}.http_requests");
-        check_range(&key, self.http_requests, 1..=1_000_000, "a number from 1 to 1000000")?;
         self.http.iter().try_for_each(|rule| rule.check(plugin))
     }
 
@@ -195,9 +191,8 @@ impl PluginSection {
     }
 }
 
-/// Rejects weights that would make sums of rewards infinite or NaN.
-pub(super) fn check_weight(section: &str, weight: f64, schedule: Option<WeightSchedule>) -> Result<(), RunFileError> {
-    check_range(&format!("{section}.weight"), weight, -1e6..=1e6, "a number from -1000000 to 1000000")?;
+/// Rejects schedules that contradict themselves.
+pub(super) fn check_schedule(section: &str, schedule: Option<WeightSchedule>) -> Result<(), RunFileError> {
     let checked = schedule.map_or(Ok(()), |schedule| schedule.check());
     checked.map_err(|error| RunFileError::Contradiction(format!("{section}.schedule.{error}")))
 }

@@ -3,9 +3,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::RunFileError;
-use crate::range::check_range;
-
 /// Checkpoints of a stage that stay in the run's folder. The last one of each stage always stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -21,11 +18,5 @@ pub struct CheckpointsSection {
 impl Default for CheckpointsSection {
     fn default() -> Self {
         Self { last: 1, best: true }
-    }
-}
-
-impl CheckpointsSection {
-    pub(crate) fn check(self) -> Result<(), RunFileError> {
-        check_range("checkpoints.last", self.last, 1..=100_000, "a number from 1 to 100000")
     }
 }

@@ -8,9 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::error::RunFileError;
 use crate::range::check_range;
 
-/// Largest number of tasks that a sampler with a memory keeps apart.
-const MOST_TASKS: u64 = 10_000_000;
-
 /// Sampler of training tasks. `shuffled` is the default. Evaluations and demonstrations do not use it, except for the
 /// order of `sequential` and `weighted`.
 ///
@@ -254,42 +251,17 @@ impl SamplerSection {
 
     /// Rejects values out of range; `section` is the section's name in the file.
     pub(crate) fn check(&self, section: &str) -> Result<(), RunFileError> {
-        let tasks = |tasks: Option<u64>| {
-            let key = format!("{section}.tasks");
-            check_range(&key, tasks.unwrap_or(1), 1..=MOST_TASKS, "a number from 1 to 10000000")
-        };
-        let attempts =
-            |attempts: u32| check_range(&format!("{section}.attempts"), attempts, 1..=1024, "a number from 1 to 1024");
         match self {
-            Self::Sequential {} | Self::Shuffled {} | Self::Weighted(_) => Ok(()),
             Self::Difficulty(own) => {
-                tasks(own.tasks)?;
-                attempts(own.attempts)?;
-                check_range(&format!("{section}.max"), own.max, 0.0..=1.0, "a number from 0 to 1")?;
                 check_range(&format!("{section}.min"), own.min, 0.0..=own.max, "a number from 0 to `max`")
             }
             Self::Adaptive(own) => {
-                tasks(own.tasks)?;
-                attempts(own.attempts)?;
-                check_range(&format!("{section}.fewest"), own.fewest, 2..=65_536, "a number from 2 to `group_size`")?;
-                let below_one = 0.0..=1.0 - f64::EPSILON;
-                check_range(&format!("{section}.from"), own.from, below_one, "a number from 0 to below 1")?;
                 let turns = if own.turns == 0.0 { 1.0 } else { own.turns };
                 check_range(&format!("{section}.turns"), turns, 1.0..=100.0, "0, or a number from 1 to 100")
             }
-            Self::MixedOutcome(own) => {
-                tasks(own.tasks)?;
-                attempts(own.attempts)?;
-                let candidates = own.candidates;
-                check_range(&format!("{section}.candidates"), candidates, 1..=1000, "a number from 1 to 1000")?;
-                check_range(&format!("{section}.most"), own.most, 1..=16, "a number from 1 to 16")
-            }
-            Self::Prioritized(own) => {
-                tasks(own.tasks)?;
-                attempts(own.attempts)?;
-                check_range(&format!("{section}.even"), own.even, f64::MIN_POSITIVE..=1.0, "a number above 0, up to 1")
-            }
             Self::Staged(own) => own.check(section),
+            Self::Sequential {} | Self::Shuffled {} | Self::Weighted(_) => Ok(()),
+            Self::MixedOutcome(_) | Self::Prioritized(_) => Ok(()),
         }
     }
 
@@ -331,14 +303,6 @@ impl StagedTasks {
         let Some((last, before)) = self.phases.split_last().filter(|(_, before)| !before.is_empty()) else {
             return contradiction(format!("{section}.phases has fewer than two phases\nhint: add phases"));
         };
-        for (index, phase) in self.phases.iter().enumerate() {
-            let key = |key: &str| format!("{section}.phases.{index}.{key}");
-            let at_least_one = "a number from 1 to 10000000";
-            check_range(&key("tasks"), phase.tasks.unwrap_or(1), 1..=MOST_TASKS, at_least_one)?;
-            check_range(&key("turns"), phase.turns.unwrap_or(1), 1..=100_000, "a number from 1 to 100000")?;
-            check_range(&key("steps"), phase.steps.unwrap_or(1), 1..=100_000_000, "a number from 1 to 100000000")?;
-            check_range(&key("success"), phase.success.unwrap_or(0.0), 0.0..=1.0, "a number from 0 to 1")?;
-        }
         let has_end = |phase: &SamplerPhase| phase.steps.is_some() || phase.success.is_some();
         if let Some(endless) = before.iter().position(|phase| !has_end(phase)) {
             return contradiction(format!(

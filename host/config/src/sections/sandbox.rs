@@ -5,9 +5,6 @@ use std::num::NonZeroU32;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::RunFileError;
-use crate::range::check_range;
-
 /// Resource limits of plugin calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -64,23 +61,5 @@ impl Default for SandboxSection {
             shared_episodes: NonZeroU32::new(1000).unwrap_or(NonZeroU32::MIN),
             instances: None,
         }
-    }
-}
-
-impl SandboxSection {
-    pub(crate) fn check(&self) -> Result<(), RunFileError> {
-        check_range("sandbox.budget_seconds", self.budget_seconds, 0.001..=3600.0, "0.001 to 3600 seconds")?;
-        let words = "0.001 to 86400 seconds";
-        check_range("sandbox.episode_budget_seconds", self.episode_budget_seconds, 0.001..=86400.0, words)?;
-        let words = "a number from 1000 to 1000000000000000";
-        for (key, fuel) in [("call", self.fuel_per_call), ("episode", self.fuel_per_episode)] {
-            check_range(&format!("sandbox.fuel_per_{key}"), fuel.unwrap_or(1000), 1000..=1_000_000_000_000_000, words)?;
-        }
-        check_range("sandbox.wall_seconds", self.wall_seconds, 0.001..=86400.0, "0.001 to 86400 seconds")?;
-        check_range("sandbox.memory_mib", self.memory_mib, 1..=4096, "a number from 1 to 4096")?;
-        check_range("sandbox.result_mib", self.result_mib, 1..=1024, "a number from 1 to 1024")?;
-        check_range("sandbox.log_kib", self.log_kib, 1..=65_536, "a number from 1 to 65536")?;
-        check_range("sandbox.shared_episodes", self.shared_episodes.get(), 1..=100_000, "a number from 1 to 100000")?;
-        check_range("sandbox.instances", self.instances.unwrap_or(1), 1..=1_000_000, "a number from 1 to 1000000")
     }
 }

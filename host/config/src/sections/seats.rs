@@ -90,8 +90,6 @@ impl SeatSection {
 
     fn check_rules(&self, seat: &str) -> Result<(), RunFileError> {
         let key = |key: &str| format!("seats.{seat}.{key}");
-        check_range(&key("turns"), self.turns.unwrap_or(1), 1..=100_000, "a number from 1 to 100000")?;
-        check_range(&key("reply_tokens"), self.reply_tokens.unwrap_or(1), 1..=1_000_000, "a number from 1 to 1000000")?;
         let Some(temperature) = self.temperature else { return Ok(()) };
         match self.policy {
             SeatBinding::Frozen if temperature == 0.0 => Ok(()),

@@ -8,9 +8,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::error::RunFileError;
-use crate::range::check_range;
-
 /// Who decides about the sampling of replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -93,15 +90,6 @@ impl Default for GatewaySection {
 }
 
 impl GatewaySection {
-    pub(crate) fn check(&self) -> Result<(), RunFileError> {
-        check_range("gateway.sessions", self.sessions, 1..=100_000, "1 to 100000")?;
-        check_range("gateway.idle_seconds", self.idle_seconds, 0.1..=1e6, "0.1 to 1000000 seconds")?;
-        check_range("gateway.wait_seconds", self.wait_seconds, 0.0..=3600.0, "0 to 3600 seconds")?;
-        check_range("gateway.answer_seconds", self.answer_seconds, 1.0..=1e6, "1 to 1000000 seconds")?;
-        check_range("gateway.temperature", self.temperature, 0.0..=100.0, "0 to 100")?;
-        check_range("gateway.retry_seconds", self.retry_seconds, 0.0..=3600.0, "0 to 3600 seconds")
-    }
-
     /// Settings of the rollout; `stop` holds the texts that end every reply, and `time` is that of an episode.
     #[must_use]
     pub fn settings(&self, stop: &[String], time: Duration) -> AgentSettings {

@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
-use crate::range::check_range;
 use crate::sections::stages::Stage;
 
 pub use metric::{EvaluatedFigure, EvaluationMetric};
@@ -64,9 +63,6 @@ impl Default for EvaluationSection {
 
 impl EvaluationSection {
     pub(crate) fn check(&self) -> Result<(), RunFileError> {
-        check_range("evaluation.tasks", self.tasks, 0..=1_000_000, "a number from 0 to 1000000")?;
-        check_range("evaluation.every", self.every, 0..=100_000_000, "a number from 0 to 100000000")?;
-        check_range("evaluation.patience", self.patience, 0..=1_000_000, "a number from 0 to 1000000")?;
         let needed = |key: &str, needed: &str, hint: &str| {
             Err(RunFileError::Contradiction(format!(
                 "evaluation.{key} has no effect without evaluation.{needed}\nhint: {hint}"

@@ -14,7 +14,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunFileError;
-use crate::range::check_range;
 
 pub use checkpoint::{Checkpoint, HubModel};
 pub use server::ServerSection;
@@ -162,19 +161,6 @@ impl Default for PolicySection {
 
 impl PolicySection {
     pub(crate) fn check(&self) -> Result<(), RunFileError> {
-        check_range(
-            "policy.max_concurrent_sequences",
-            self.max_concurrent_sequences,
-            1..=4096,
-            "a number from 1 to 4096",
-        )?;
-        let limit = self.max_behaviour_divergence;
-        check_range("policy.max_behaviour_divergence", limit, 0.0..=100.0, "a number from 0 to 100")?;
-        check_range("policy.micro_batch_tokens", self.micro_batch_tokens, 1..=1 << 24, "a number from 1 to 16777216")?;
-        let chunk = self.logits_chunk_mib.unwrap_or(1);
-        check_range("policy.logits_chunk_mib", chunk, 1..=65_536, "a number from 1 to 65536")?;
-        let cache = self.cache_mib.unwrap_or(1);
-        check_range("policy.cache_mib", cache, 1..=1 << 24, "a number from 1 to 16777216")?;
         if self.output_precision == Some(Precision::Bfloat16) && self.precision == Precision::Float32 {
             let message = "policy.output_precision is bfloat16, but policy.precision is float32\nhint: remove \
                            output_precision, or set precision = \"bfloat16\"";

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::error::RunFileError;
-use crate::range::check_range;
 use crate::run_file::RunFile;
 use crate::sections::{RlStage, SeatBinding, SftStage, Stage};
 
@@ -95,10 +94,6 @@ impl TrainerSection {
         if !matches!(self.url.scheme(), "http" | "https") {
             return refused(format!("trainer.url is `{}`\nhint: use a URL with http:// or https://", self.url));
         }
-        check_range("trainer.rank", self.rank, 1..=4_096, "a number from 1 to 4096")?;
-        check_range("trainer.seconds", self.seconds, 1.0..=86_400.0, "1 to 86400 seconds")?;
-        check_range("trainer.retries", self.retries, 0..=100, "a number from 0 to 100")?;
-        check_range("trainer.requests", self.requests, 1..=65_536, "a number from 1 to 65536")?;
         if file.policy.checkpoint.is_none() {
             return refused(
                 "trainer.url needs policy.checkpoint for the tokenizer and the chat template\nhint: set \

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::add_kind;
 use crate::error::RunFileError;
 use crate::learning_rate::check_schedule;
-use crate::range::check_range;
 
 fn best_of_n_kind(schema: &mut Schema) {
     add_kind(schema, &["best-of-n"]);
@@ -111,16 +110,6 @@ impl BestOfNStage {
 
     /// Rejects values out of range, and more kept attempts than there are.
     pub(super) fn check(&self) -> Result<(), RunFileError> {
-        let key = |key: &str| format!("stage `{}`: {key}", self.name);
-        let count = "a number from 1 to 65536";
-        for (name, value) in
-            [("tasks", self.tasks), ("attempts", self.attempts), ("keep", self.keep), ("batch", self.batch)]
-        {
-            check_range(&key(name), value, 1..=65_536, count)?;
-        }
-        check_range(&key("epochs"), self.epochs, 1..=1000, "a number from 1 to 1000")?;
-        check_range(&key("checkpoint_every"), self.checkpoint_every, 1..=u64::MAX, "1 or more")?;
-        check_range(&key("temperature"), self.temperature, 0.01..=100.0, "a temperature from 0.01 to 100")?;
         let contradiction = |message: String| RunFileError::Contradiction(format!("stage `{}`: {message}", self.name));
         self.sampling().check().map_err(|error| contradiction(error.to_string()))?;
         self.settings().check().map_err(|error| contradiction(error.to_string()))?;

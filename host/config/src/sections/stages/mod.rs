@@ -25,7 +25,6 @@ pub use source::{SourceKind, SourceSection};
 pub use turn_schedule::TurnSchedule;
 
 use crate::error::RunFileError;
-use crate::range::check_range;
 
 /// A training stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -172,8 +171,6 @@ impl Stage {
     }
 
     pub(crate) fn check(&self, deterministic: bool) -> Result<(), RunFileError> {
-        let key = |key: &str| format!("stage `{}`: {key}", self.name());
-        check_range(&key("steps"), self.steps(), 1..=100_000_000, "a number from 1 to 100000000")?;
         match self {
             Self::Sft(stage) => stage.check(),
             Self::BestOfN(stage) => stage.check(),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RlStage;
 use crate::error::RunFileError;
-use crate::range::{check_range, is_default};
+use crate::range::is_default;
 
 /// Preferences from recorded episodes (`runs`) or from answers in files (`files`). The stage then plays no episodes. With
 /// the surrogate `preference` it learns from pairs: the best and the worst episode of the same task in a run, or the
@@ -67,18 +67,6 @@ impl RecordedPreferences {
                        of preferences";
             return contradiction(why.to_owned());
         }
-        check_range(
-            &format!("stage `{name}`: recorded.margin"),
-            self.margin,
-            0.0..=f64::MAX,
-            "a number of at least 0",
-        )?;
-        check_range(
-            &format!("stage `{name}`: recorded.skip_bad"),
-            self.skip_bad,
-            0..=1_000_000_000,
-            "a number from 0 to 1000000000",
-        )?;
         if !algorithm.prefers() {
             return contradiction(format!(
                 "`recorded` needs a loss over preferences, which algorithm `{}` does not have\nhint: set kind = \"dpo\" \

@@ -13,9 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{RecordedPreferences, StageSeat, TurnSchedule, add_kind};
 use crate::error::RunFileError;
+use crate::hint;
 use crate::learning_rate::check_schedule;
-use crate::range::check_range;
-use crate::refusal;
 use crate::sections::preset_flags::{OFF, lay_over};
 
 /// Default of `step_divergence`: studies/holding.md.
@@ -216,30 +215,11 @@ impl RlStage {
     }
 
     pub(super) fn check(&self, deterministic: bool) -> Result<(), RunFileError> {
-        let key = |key: &str| format!("stage `{}`: {key}", self.name);
-        check_range(&key("groups"), self.groups, 1..=65_536, "a number from 1 to 65536")?;
-        check_range(&key("group_size"), self.group_size, 1..=65_536, "a number from 1 to 65536")?;
-        check_range(&key("temperature"), self.temperature, 0.01..=100.0, "a temperature from 0.01 to 100")?;
         let sampling = self.sampling().check();
         sampling.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", self.name)))?;
-        check_range(&key("checkpoint_every"), self.checkpoint_every, 1..=u64::MAX, "1 or more")?;
-        check_range(
-            &key("dynamic_sampling.max_rounds"),
-            self.dynamic_sampling.max_rounds,
-            0..=100,
-            "a number from 0 to 100",
-        )?;
-        check_range(&key("step_divergence"), self.step_divergence, 0.0..=f64::MAX, "a number of at least 0")?;
-        check_range(&key("alternate_every"), self.alternate_every, 0..=1_000_000, "a number from 0 to 1000000")?;
-        check_range(&key("max_staleness"), self.max_staleness, 0..=64, "a number from 0 to 64")?;
-        check_range(&key("oversample_groups"), self.oversample_groups, 0..=65_536, "a number from 0 to 65536")?;
         self.check_order(deterministic)?;
         let plan = self.plan.check(self.group_size);
         plan.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", self.name)))?;
-        if let Some(schedule) = self.turns {
-            check_range(&key("turns.from"), schedule.from, 1..=100_000, "a number from 1 to 100000")?;
-            check_range(&key("turns.every"), schedule.every, 1..=u64::MAX, "1 or more")?;
-        }
         let algorithm = self.settings()?.algorithm;
         check_schedule(&self.name, &self.optimizer, algorithm.optimizer_steps(self.steps))?;
         match &self.recorded {
@@ -383,10 +363,8 @@ impl RlStage {
             lay_over(&mut flags, &own.settings);
             optimizer = own.optimizer_over(&optimizer).map_err(contradiction)?;
         }
-        let algorithm: Algorithm = flags
-            .clone()
-            .try_into()
-            .map_err(|error: toml::de::Error| contradiction(refusal::in_table(error.message(), "settings", &flags)))?;
+        let algorithm: Algorithm =
+            flags.clone().try_into().map_err(|error: toml::de::Error| contradiction(hint::explain(error.message())))?;
         let (demonstrations, temperature) = (self.demonstrations, f64::from(self.temperature));
         let is_bounded = self.step_divergence > 0.0 && !algorithm.of_whole_episodes() && !algorithm.distils();
         let step_divergence = is_bounded.then_some(self.step_divergence);

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use crate::refusal;
+use crate::hint;
 
 /// Optimiser and algorithm flags of a `separate` seat's model, laid over those of the stage.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
@@ -27,7 +27,7 @@ impl StageSeat {
     pub(super) fn optimizer_over(&self, of_stage: &Optimizer) -> Result<Optimizer, String> {
         let mut keys = Table::try_from(of_stage).map_err(|error| error.to_string())?;
         keys.extend(self.optimizer.clone());
-        let refusal = |error: toml::de::Error| refusal::in_table(error.message(), "optimizer", &keys);
+        let refusal = |error: toml::de::Error| hint::explain(error.message());
         keys.clone().try_into().map_err(refusal)
     }
 }
@@ -83,9 +83,9 @@ mod tests {
         let key = wrong("seats.o.optimizer.learning_rat = 1e-6");
         assert!(key.contains("stage `rl`, seat `o`: ") && key.contains("did you mean `learning_rate`?"), "{key}");
         let steps = wrong("seats.o.optimizer.warmup_steps = -1");
-        assert!(steps.contains("stage `rl`, seat `o`: `optimizer.warmup_steps` is -1"), "{steps}");
+        assert!(steps.contains("stage `rl`: `seats.o.optimizer.warmup_steps` is -1"), "{steps}");
         let rate = wrong("seats.o.optimizer.learning_rate = -1.0");
-        assert!(rate.contains("stage `rl`, seat `o`: ") && rate.contains("above 0"), "{rate}");
+        assert!(rate.contains("stage `rl`: `seats.o.optimizer.learning_rate` is -1.0; it must be above 0"), "{rate}");
         let groups = wrong("seats.o.settings.group_by = \"all\"");
         assert!(groups.contains("stage `rl`, seat `o`: settings.group_by differs from the stage's"), "{groups}");
         let teacher = wrong("seats.o.settings.credit.kind = \"teacher\"");

@@ -8,7 +8,7 @@ use super::add_kind;
 use super::source::{SourceKind, SourceSection};
 use crate::error::RunFileError;
 use crate::learning_rate::check_schedule;
-use crate::range::{check_range, is_default};
+use crate::range::is_default;
 
 fn sft_kind(schema: &mut Schema) {
     add_kind(schema, &["sft"]);
@@ -78,9 +78,6 @@ impl SftStage {
 
     /// Rejects values out of range, and sources that contradict themselves.
     pub(super) fn check(&self) -> Result<(), RunFileError> {
-        let key = |key: &str| format!("stage `{}`: {key}", self.name);
-        check_range(&key("batch"), self.batch, 1..=65_536, "a number from 1 to 65536")?;
-        check_range(&key("checkpoint_every"), self.checkpoint_every, 1..=u64::MAX, "1 or more")?;
         let settings = self.settings().check();
         settings.map_err(|error| RunFileError::Contradiction(format!("stage `{}`: {error}", self.name)))?;
         self.check_sources()?;

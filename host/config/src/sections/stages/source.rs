@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use crate::error::RunFileError;
-use crate::range::{check_range, is_default};
+use crate::range::is_default;
 
 /// Demonstrations of a supervised stage: episodes of the environment's oracle (`oracle`), recorded episodes (`runs`), or
 /// conversations in files (`chat`). A source has exactly one of these keys.
@@ -96,13 +96,6 @@ impl SourceSection {
                  remove [[stages.source]] to learn from the oracle alone",
             );
         };
-        check_range(
-            &format!("{of}.weight"),
-            self.weight,
-            f64::MIN_POSITIVE..=1e6,
-            "a number above 0, at most 1000000",
-        )?;
-        check_range(&format!("{of}.skip_bad"), self.skip_bad, 0..=1_000_000_000, "a number from 0 to 1000000000")?;
         if self.filter.is_some() && !matches!(kind, SourceKind::Runs(_)) {
             return contradiction(".where applies to `runs` only\nhint: remove it");
         }
