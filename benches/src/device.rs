@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use futures::future::try_join_all;
 use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest, certain};
 use gymkhana_record::{Sampled, Seed, Segment, StepMetrics};
-use gymkhana_trainer::{Accelerator, Optimizer, Precision, Settings, SftSettings, TinyModel, Trainer};
+use gymkhana_trainer::{Accelerator, Optimizer, Precision, SftSettings, TinyModel, Trainer, TrainerSettings};
 use serde_json::{Value, json};
 
 /// Tokens of the text whose log-probabilities are compared, and of each greedy reply.
@@ -90,14 +90,14 @@ impl Place {
     }
 
     fn open(&self, device: Accelerator, slots: usize, context: usize) -> Result<Trainer> {
-        let settings = Settings {
+        let settings = TrainerSettings {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             max_concurrent_sequences: slots,
             context: Some(context),
             device,
             precision: self.precision(),
             logits_chunk_mib: self.logits_chunk_mib,
-            ..Settings::default()
+            ..TrainerSettings::default()
         };
         Ok(Trainer::open(&self.model, &settings)?)
     }
@@ -132,13 +132,13 @@ pub fn run(what: &Device) -> Result<()> {
 }
 
 async fn tokenizer(folder: &Path) -> Result<()> {
-    let trainer = Trainer::create(&TinyModel::default(), &Settings::default())?;
+    let trainer = Trainer::create(&TinyModel::default(), &TrainerSettings::default())?;
     Ok(trainer.export(folder).await?)
 }
 
 fn load(device: Accelerator) -> Result<()> {
     let since = Instant::now();
-    Trainer::create(&TinyModel::default(), &Settings { device, ..Settings::default() })?;
+    Trainer::create(&TinyModel::default(), &TrainerSettings { device, ..TrainerSettings::default() })?;
     let seconds = since.elapsed().as_secs_f64();
     print(&json!({ "check": "library loading", "device": device, "seconds": seconds, "passed": true }));
     Ok(())
@@ -389,7 +389,7 @@ mod tests {
     /// The log-probabilities of the two tokens are asked of the policy again here, by another request.
     #[tokio::test]
     async fn the_margin_is_that_of_the_first_difference() {
-        let trainer = Trainer::create(&TinyModel::default(), &Settings::default()).expect("a model");
+        let trainer = Trainer::create(&TinyModel::default(), &TrainerSettings::default()).expect("a model");
         let own = greedy(&trainer).await.expect("replies");
         assert_eq!(compare_greedy(&trainer, &own, &own).await.expect("scores"), (PROMPTS * COMPARED, None));
         let mut others = own.clone();

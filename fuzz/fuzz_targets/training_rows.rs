@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use gymkhana_data::{ChatMessage, Conversation, Preference, Skips, conversations, preferences};
+use gymkhana_data::{ChatConversation, ChatMessage, Preference, Skips, conversations, preferences};
 use libfuzzer_sys::fuzz_target;
 
 /// A file in the folder of temporary files, which `cargo xtask fuzz` empties.
@@ -34,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
 });
 
 /// A conversation has a reply after those of its prompt.
-fn check(conversation: &Conversation) {
+fn check(conversation: &ChatConversation) {
     let is_reply = |message: &&ChatMessage| matches!(message, ChatMessage::Assistant { .. });
     assert!(conversation.messages.iter().filter(is_reply).count() > conversation.prompt_replies.unwrap_or(0));
     assert!(conversation.weight >= 0.0 && conversation.weight.is_finite());

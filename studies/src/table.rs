@@ -9,7 +9,7 @@ use gymkhana_record::{
     Call, Ending, EpisodeId, EpisodeRecord, Part, Phase, PolicyTurn, Sampled, SeatFunctions, Seed, Segment,
     StepMetrics, TaskRef, Turn,
 };
-use gymkhana_trainer::{Algorithm, Optimizer, Preset, RlSettings, Settings, TinyModel, Trainer};
+use gymkhana_trainer::{Algorithm, Optimizer, Preset, RlSettings, TinyModel, Trainer, TrainerSettings};
 
 /// Number of groups per step, and of episodes per group.
 pub const GROUPS: u32 = 8;
@@ -27,7 +27,10 @@ pub fn trainer(seed: Seed) -> Result<Trainer> {
 pub fn trainer_of(groups: u32, seed: Seed) -> Result<Trainer> {
     let tiny = TinyModel { layers: 2, width: 32, heads: 4, kv_heads: 2, mlp: 48, context: 128 };
     let slots = (groups * MEMBERS * SEATS) as usize;
-    Ok(Trainer::create(&tiny, &Settings { max_concurrent_sequences: slots, seed, ..Settings::default() })?)
+    Ok(Trainer::create(
+        &tiny,
+        &TrainerSettings { max_concurrent_sequences: slots, seed, ..TrainerSettings::default() },
+    )?)
 }
 
 /// Flags of a preset.

@@ -92,7 +92,7 @@ pub enum Command {
     },
     /// Check texts for archaic phrases, and the number of their words
     LintProse,
-    /// Check dependencies of crates and modules, and sizes
+    /// Check dependencies, module cycles, sizes and type names
     Arrows {
         /// Update the table in ARCHITECTURE.md
         #[arg(long)]

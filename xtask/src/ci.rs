@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use clap::ValueEnum;
 
-use crate::checks::{arrows, cycles, deny, features, layout, locks, manifests, prose, words};
+use crate::checks::{arrows, cycles, deny, features, layout, locks, manifests, prose, type_names, words};
 use crate::measure::{bench, gpu_pack, study};
 use crate::publish::package;
 use crate::setup::registry::{self, Refusal};
@@ -68,6 +68,7 @@ fn quick(workspace: &Workspace) -> anyhow::Result<()> {
     arrows::run(workspace, false)?;
     cycles::run(workspace)?;
     layout::run(workspace)?;
+    type_names::run(workspace)?;
     locks::run(workspace)?;
     features::run(workspace)?;
     prose::run(workspace)?;

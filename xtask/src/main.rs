@@ -66,7 +66,8 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::LintProse => checks::prose::run(&workspace).and_then(|()| checks::words::run(&workspace)),
         Command::Arrows { write } => checks::arrows::run(&workspace, write)
             .and_then(|()| checks::cycles::run(&workspace))
-            .and_then(|()| checks::layout::run(&workspace)),
+            .and_then(|()| checks::layout::run(&workspace))
+            .and_then(|()| checks::type_names::run(&workspace)),
         Command::Manifests => checks::manifests::run(&workspace),
         Command::Links => checks::links::run(&workspace),
         Command::Docs => docs::run(&workspace),

@@ -10,10 +10,10 @@ use anyhow::{Context, Result, ensure};
 use gymkhana_benches::Effort;
 use gymkhana_benches::figures::rollouts::{plan, reply, rollout};
 use gymkhana_benches::figures::{load, load_granted, print_in};
-use gymkhana_egress::{Egress, Model};
+use gymkhana_egress::{CompletionSource, Egress};
 use gymkhana_policy::{GenerateRequest, ScriptedPolicy};
 use gymkhana_record::{EpisodeRecord, Seed};
-use gymkhana_rollout::{Actor, Difference, Rollout};
+use gymkhana_rollout::{Actor, ReplayDifference, Rollout};
 use gymkhana_sandbox::{Quota, Sandbox, SandboxConfig};
 use gymkhana_store::{RunFolder, RunReader};
 
@@ -62,7 +62,7 @@ pub fn run(effort: Effort) -> Result<()> {
             played += since.elapsed().as_secs_f64();
             let since = Instant::now();
             for (recorded, again) in again(&rollout, &path).await? {
-                match Difference::between(&recorded, &again) {
+                match ReplayDifference::between(&recorded, &again) {
                     None => equal += 1,
                     Some(_) => different += 1,
                 }
@@ -91,7 +91,7 @@ async fn table(sandbox: &Sandbox, name: &str) -> Result<Rollout> {
 fn guest() -> Egress {
     let says = ["On monday.", "I beg your pardon?", "For 4, in the garden."].map(str::to_owned);
     let quota = Quota { model_calls: 64, model_tokens: 100_000, http_requests: 0, tool_calls: 0 };
-    Egress { model: Some(Model::Script(says.into()).into()), http: None, quota }
+    Egress { model: Some(CompletionSource::Script(says.into()).into()), http: None, quota }
 }
 
 /// Plays the episodes and writes their records.

@@ -11,7 +11,7 @@ use gymkhana_rollout::{
     ProvokedReward, RewardSum, Rollout,
 };
 use gymkhana_sandbox::Plugin;
-use gymkhana_trainer::{Settings, TinyModel, Trainer};
+use gymkhana_trainer::{TinyModel, Trainer, TrainerSettings};
 
 /// The tiny model's chat format.
 ///
@@ -19,7 +19,7 @@ use gymkhana_trainer::{Settings, TinyModel, Trainer};
 /// If the model cannot be made.
 pub fn chat() -> Result<ChatFormat> {
     let tiny = TinyModel { layers: 1, width: 8, heads: 1, kv_heads: 1, mlp: 8, context: 8 };
-    let trainer = Trainer::create(&tiny, &Settings::default())?;
+    let trainer = Trainer::create(&tiny, &TrainerSettings::default())?;
     let text = |wanted: &str| {
         let found = trainer.files().iter().find(|(name, _)| *name == wanted);
         found.map(|(_, text)| text.to_owned()).unwrap_or_default()

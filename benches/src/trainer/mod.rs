@@ -9,7 +9,7 @@ use futures::future::try_join_all;
 use gymkhana_policy::{Conversation, GenerateRequest, Policy, PolicyError, Sampling};
 use gymkhana_record::{Seed, Segment};
 
-use gymkhana_trainer::{Settings, SftSettings, TinyModel, Trainer, TrainerError};
+use gymkhana_trainer::{SftSettings, TinyModel, Trainer, TrainerError, TrainerSettings};
 
 /// A workload like the demo's: prompts of a story and a tool answer, replies of a call and an answer.
 const GIVEN_TOKENS: [usize; 2] = [90, 30];
@@ -25,7 +25,7 @@ pub async fn generation_rate(
     conversations: usize,
     at_once: bool,
 ) -> Result<f64, TrainerError> {
-    let settings = Settings { threads, ..Settings::default() };
+    let settings = TrainerSettings { threads, ..TrainerSettings::default() };
     let trainer = Trainer::create(tiny, &settings)?;
     let gone = |error: PolicyError| TrainerError::Gone(error.to_string());
     converse(&trainer, 0).await.map_err(gone)?;
@@ -54,7 +54,8 @@ pub async fn group_rate(
     reply_tokens: usize,
     is_shared: bool,
 ) -> Result<f64, TrainerError> {
-    let trainer = Trainer::create(tiny, &Settings { max_concurrent_sequences: members, ..Settings::default() })?;
+    let trainer =
+        Trainer::create(tiny, &TrainerSettings { max_concurrent_sequences: members, ..TrainerSettings::default() })?;
     converse(&trainer, 0).await.map_err(|error| TrainerError::Gone(error.to_string()))?;
     let start = Instant::now();
     let replies = (1..=members).map(|id| {
@@ -116,7 +117,7 @@ pub async fn training_rate(
     micro_batch_tokens: usize,
     steps: usize,
 ) -> Result<f64, TrainerError> {
-    let settings = Settings { threads, max_concurrent_sequences: 1, ..Settings::default() };
+    let settings = TrainerSettings { threads, max_concurrent_sequences: 1, ..TrainerSettings::default() };
     let trainer = Trainer::create(tiny, &settings)?;
     let batch: Vec<Segment> = (0..sequences).map(|index| segment(Seed(18).child(index))).collect();
     let settings = SftSettings { micro_batch_tokens, ..SftSettings::default() };

@@ -11,8 +11,8 @@ use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling};
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Seed, Segment, TaskRef};
 
 use gymkhana_trainer::{
-    Aggregation, Algorithm, Baseline, Optimizer, Precision, RlSettings, Scale, Settings, TinyModel, Trainer,
-    TrainerError,
+    Aggregation, Algorithm, Baseline, Optimizer, Precision, RlSettings, Scale, TinyModel, Trainer, TrainerError,
+    TrainerSettings,
 };
 
 const SAMPLED: usize = 8;
@@ -35,7 +35,13 @@ pub fn trainer(seed: Seed, precision: Precision) -> Result<Trainer, TrainerError
     let slots = (GROUPS * GROUP_SIZE) as usize;
     Trainer::create(
         &model(),
-        &Settings { max_concurrent_sequences: slots, context: Some(64), seed, precision, ..Settings::default() },
+        &TrainerSettings {
+            max_concurrent_sequences: slots,
+            context: Some(64),
+            seed,
+            precision,
+            ..TrainerSettings::default()
+        },
     )
 }
 

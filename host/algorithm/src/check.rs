@@ -6,7 +6,7 @@ use crate::{
     SettingError, Surrogate, WeightSchedule, Whiten,
 };
 
-type Checked = Result<(), SettingError>;
+type CheckResult = Result<(), SettingError>;
 
 fn share(value: f64) -> bool {
     (0.0..=1.0).contains(&value)
@@ -21,7 +21,7 @@ fn weight(value: f64) -> bool {
 }
 
 /// Refuses a key that is set but unused, or missing but required.
-fn only(is_set: bool, needed: bool, key: &'static str, when: &'static str) -> Checked {
+fn only(is_set: bool, needed: bool, key: &'static str, when: &'static str) -> CheckResult {
     match (is_set, needed) {
         (true, false) => Err(SettingError::Unused { key, when }),
         (false, true) => Err(SettingError::Missing { key, when }),
@@ -30,14 +30,14 @@ fn only(is_set: bool, needed: bool, key: &'static str, when: &'static str) -> Ch
 }
 
 /// Refuses bounds out of order.
-fn bounds(bounds: Option<Bounds>, low_key: &'static str, high_key: &'static str, above: &'static str) -> Checked {
+fn bounds(bounds: Option<Bounds>, low_key: &'static str, high_key: &'static str, above: &'static str) -> CheckResult {
     let Some(Bounds { low, high }) = bounds else { return Ok(()) };
     require(low.is_finite(), low_key, low, "a number")?;
     require(high > low && high.is_finite(), high_key, high, above)
 }
 
 /// Refuses a schedule with a value out of range, or that ends at a negative weight.
-fn schedule(schedule: Option<WeightSchedule>, key: &'static str) -> Checked {
+fn schedule(schedule: Option<WeightSchedule>, key: &'static str) -> CheckResult {
     let Some(schedule) = schedule else { return Ok(()) };
     schedule.check().map_err(|source| SettingError::Schedule { key, source })?;
     require(schedule.to >= 0.0, key, format!("a schedule to {}", schedule.to), "one whose `to` is at least 0")
@@ -59,7 +59,7 @@ impl Algorithm {
         require(self.minibatches >= 1, "minibatches", self.minibatches, "at least 1")
     }
 
-    fn check_credit(&self) -> Checked {
+    fn check_credit(&self) -> CheckResult {
         let discount = match self.credit {
             Credit::Returns { discount } | Credit::Rewards { discount, .. } | Credit::Anchors { discount, .. } => {
                 discount
@@ -91,7 +91,7 @@ impl Algorithm {
         )
     }
 
-    fn check_baseline(&self) -> Checked {
+    fn check_baseline(&self) -> CheckResult {
         let averaged = self.baseline == Baseline::SeatAverage;
         only(self.average_decay.is_some(), averaged, "average_decay", "`baseline` is seat-average")?;
         let decay = self.average_decay.unwrap_or(0.0);
@@ -122,7 +122,7 @@ impl Algorithm {
         require(!needs || compared, "baseline", "another", "group-mean or leave-one-out with this `credit`")
     }
 
-    fn check_weights(&self) -> Checked {
+    fn check_weights(&self) -> CheckResult {
         if let Some(reward_temperature) = self.reward_temperature {
             require(positive(reward_temperature), "reward_temperature", reward_temperature, "above 0")?;
         }
@@ -156,7 +156,7 @@ impl Algorithm {
     }
 
     /// Refuses flags that the way of computing advantages ignores.
-    fn check_idle(&self) -> Checked {
+    fn check_idle(&self) -> CheckResult {
         let set = |there: bool, key: &'static str| (there, key);
         let given = [
             set(self.reward_temperature.is_some(), "reward_temperature"),
@@ -215,7 +215,7 @@ impl Algorithm {
         }
     }
 
-    fn check_surrogate(&self) -> Checked {
+    fn check_surrogate(&self) -> CheckResult {
         let bounds = match self.surrogate {
             Surrogate::Clip { low, high, dual, .. } => {
                 let dual = dual.unwrap_or(2.0);
@@ -270,7 +270,7 @@ impl Algorithm {
         Ok(())
     }
 
-    fn check_penalties(&self) -> Checked {
+    fn check_penalties(&self) -> CheckResult {
         if let Some(kl) = self.kl {
             require(weight(kl.beta), "kl.beta", kl.beta, "at least 0")?;
             let first = kl.first_turns.unwrap_or(1);
@@ -301,7 +301,7 @@ impl Algorithm {
         Ok(())
     }
 
-    fn check_reference(&self) -> Checked {
+    fn check_reference(&self) -> CheckResult {
         let Some(reference) = self.reference else { return Ok(()) };
         if !self.stage_models().reference {
             return Err(SettingError::Unused { key: "reference", when: "there is a reference policy" });
@@ -314,7 +314,7 @@ impl Algorithm {
         require(decay > 0.0 && decay < 1.0, "reference.ema", decay, "above 0 and below 1")
     }
 
-    fn check_replay(&self) -> Checked {
+    fn check_replay(&self) -> CheckResult {
         match self.replay {
             Some(Replay::SelfImitation { capacity, baselines, .. }) => {
                 require(capacity >= 1, "replay.capacity", capacity, "at least 1")?;
@@ -330,7 +330,7 @@ impl Algorithm {
 }
 
 /// Refuses courses of the divergence's weight that exclude each other or cannot work.
-fn check_weight_of(kl: Kl) -> Checked {
+fn check_weight_of(kl: Kl) -> CheckResult {
     schedule(kl.schedule, "kl.schedule")?;
     let Some(adaptive) = kl.adaptive else { return Ok(()) };
     require(kl.schedule.is_none(), "kl.schedule", "set", "left out with `kl.adaptive`")?;

@@ -31,7 +31,7 @@ pub use kl::{AdaptiveKl, Estimator, Kl, KlPlace, ReferenceUpdate};
 pub use lora::{Lora, Module};
 pub use off_policy::{AboveCap, CapLevel, OffPolicy};
 pub use presets::Preset;
-pub use requirement::Requirement;
+pub use requirement::PresetRequirement;
 pub use settings::{
     Demonstrations, MomentFormat, Optimizer, ParameterGroup, ParameterKind, RlSettings, Schedule, SftSettings,
 };

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::{Algorithm, Requirement, SettingError};
+use crate::{Algorithm, PresetRequirement, SettingError};
 
 macro_rules! presets {
     ($($name:literal),* $(,)?) => {
@@ -53,7 +53,7 @@ const TEXTS: [(&str, &str); 36] = presets![
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Preset {
     #[serde(default)]
-    requires: Vec<Requirement>,
+    requires: Vec<PresetRequirement>,
     #[serde(flatten)]
     flags: toml::Table,
 }
@@ -79,7 +79,7 @@ impl Preset {
 
     /// Companions that a run with this preset needs.
     #[must_use]
-    pub fn requires(&self) -> &[Requirement] {
+    pub fn requires(&self) -> &[PresetRequirement] {
         &self.requires
     }
 
@@ -122,21 +122,21 @@ mod tests {
     fn presets_name_their_companions() {
         let requires = |name: &str| Preset::named(name).expect("known").requires().to_vec();
         for (name, requirement) in [
-            ("igpo", Requirement::AnswerProbe),
-            ("arpo", Requirement::BranchPlan),
-            ("aepo", Requirement::BranchPlan),
-            ("grpo-roc", Requirement::OversamplePlan),
-            ("scalinginter", Requirement::TurnSchedule),
-            ("g-ra", Requirement::RewardGate),
-            ("otc", Requirement::CallEfficiencyReward),
-            ("supo", Requirement::SummaryContext),
+            ("igpo", PresetRequirement::AnswerProbe),
+            ("arpo", PresetRequirement::BranchPlan),
+            ("aepo", PresetRequirement::BranchPlan),
+            ("grpo-roc", PresetRequirement::OversamplePlan),
+            ("scalinginter", PresetRequirement::TurnSchedule),
+            ("g-ra", PresetRequirement::RewardGate),
+            ("otc", PresetRequirement::CallEfficiencyReward),
+            ("supo", PresetRequirement::SummaryContext),
         ] {
             assert_eq!(requires(name), [requirement], "{name}");
         }
         assert!(requires("grpo").is_empty());
         let unknown = toml::from_str::<Preset>("requires = [\"luck\"]\nbaseline = \"none\"").expect_err("unknown");
         assert!(unknown.to_string().contains("luck"), "{unknown}");
-        for requirement in Requirement::ALL {
+        for requirement in PresetRequirement::ALL {
             assert!(toml::from_str::<toml::Table>(requirement.example()).is_ok(), "{requirement:?}");
         }
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A part of the run file, outside the algorithm's flags, that a preset needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Requirement {
+pub enum PresetRequirement {
     /// A probe that scores the right answer before each turn.
     AnswerProbe,
     /// A sampling plan that branches episodes after tool results.
@@ -22,7 +22,7 @@ pub enum Requirement {
     SummaryContext,
 }
 
-impl Requirement {
+impl PresetRequirement {
     /// Every requirement.
     pub const ALL: [Self; 7] = [
         Self::AnswerProbe,

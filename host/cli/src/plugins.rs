@@ -13,7 +13,7 @@ use crate::printer::Printer;
 use crate::registry;
 
 /// Origin and bytes of a component.
-pub type Component = (String, Vec<u8>);
+pub type ComponentBytes = (String, Vec<u8>);
 
 /// How a command takes its plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl<'a> WantedPlugins<'a> {
     }
 
     /// Adds what the rules name, except plugins of the same names as those of the command line.
-    fn add_named(&self, read: &mut Vec<Component>, wanted: &mut Vec<Requirement>) -> CliResult<()> {
+    fn add_named(&self, read: &mut Vec<ComponentBytes>, wanted: &mut Vec<Requirement>) -> CliResult<()> {
         let Some((rules, folder)) = self.file else { return Ok(()) };
         let (files, _) = pin(read.clone())?;
         let mut given: BTreeSet<&str> = files.iter().map(|file| file.name.as_str()).collect();
@@ -87,7 +87,7 @@ impl<'a> WantedPlugins<'a> {
 }
 
 /// The component in a file, whose plugin must have this short name.
-fn file_named(name: &str, path: &Path) -> CliResult<Component> {
+fn file_named(name: &str, path: &Path) -> CliResult<ComponentBytes> {
     let component = read_file(path)?;
     let (files, _) = pin(vec![component.clone()])?;
     match files.iter().find(|file| file.name != name) {
@@ -100,7 +100,7 @@ fn file_named(name: &str, path: &Path) -> CliResult<Component> {
 }
 
 /// Reads the files among arguments; returns their components, and the names.
-pub fn sorted(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<Component>, Vec<Requirement>)> {
+pub fn sorted(given: &[PathBuf], printer: &Printer) -> CliResult<(Vec<ComponentBytes>, Vec<Requirement>)> {
     let (mut read, mut wanted) = (Vec::new(), Vec::new());
     for given in given {
         match given.to_str().map(PluginSource::of) {

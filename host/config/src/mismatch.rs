@@ -11,7 +11,7 @@ use crate::schema::{cached_schema, target};
 
 /// A part of the path to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum PathStep {
     /// Key of a table.
     Key(String),
     /// Place in a list, from 0.
@@ -21,7 +21,7 @@ pub(crate) enum Step {
 /// A value of another type or beyond a bound.
 pub(crate) struct Mismatch {
     /// Path of the value.
-    pub path: Vec<Step>,
+    pub path: Vec<PathStep>,
     /// The value.
     pub value: Value,
     /// Schema that the value violates; the first possibility if there are several.
@@ -43,21 +43,21 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn visit(&self, value: &Value, schema: &'a Schema, path: &[Step]) -> Option<Mismatch> {
+    fn visit(&self, value: &Value, schema: &'a Schema, path: &[PathStep]) -> Option<Mismatch> {
         let schema = self.applied(value, schema);
         if !fits(value, schema) {
             return Some(Mismatch { path: path.to_vec(), value: value.clone(), schema: schema.clone() });
         }
-        let below = |step: Step| [path, &[step]].concat();
+        let below = |step: PathStep| [path, &[step]].concat();
         match value {
             Value::Table(table) => table.iter().find_map(|(key, inner)| {
                 let schema = schema["properties"].get(key).unwrap_or(&schema["additionalProperties"]);
-                self.visit(inner, schema, &below(Step::Key(key.clone())))
+                self.visit(inner, schema, &below(PathStep::Key(key.clone())))
             }),
             Value::Array(items) => items
                 .iter()
                 .enumerate()
-                .find_map(|(index, inner)| self.visit(inner, &schema["items"], &below(Step::Index(index)))),
+                .find_map(|(index, inner)| self.visit(inner, &schema["items"], &below(PathStep::Index(index)))),
             _ => None,
         }
     }

@@ -6,14 +6,14 @@ use toml::de::{DeTable, Error};
 use toml::{Table, Value};
 
 use crate::hint;
-use crate::mismatch::{Mismatch, Step, exceeded, fits};
+use crate::mismatch::{Mismatch, PathStep, exceeded, fits};
 use crate::overlay::{name_of, parse_value};
 use crate::reference::words::{range, toml_value};
 use crate::run_file::RunFile;
 use crate::top_level::from_text;
 
 /// Reason why a run file is refused.
-pub(crate) enum Refusal {
+pub(crate) enum RunFileRefusal {
     /// A value has another type, or is beyond a bound.
     Value(Mismatch),
     /// The `kind` of a stage is the name of an algorithm.
@@ -27,7 +27,7 @@ pub(crate) enum Refusal {
     Parser(Error),
 }
 
-impl Refusal {
+impl RunFileRefusal {
     /// The refusal of a table whose values have the right types, from the parser's error.
     pub fn of_parser(error: Error, table: &Table) -> Self {
         algorithm_as_kind(error.message(), table).unwrap_or(Self::Parser(error))
@@ -51,7 +51,8 @@ impl Refusal {
                 at_line(text, &mismatch.path, &message)
             }
             Self::Algorithm { stage, name } => {
-                let path = [Step::Key("stages".to_owned()), Step::Index(*stage), Step::Key("kind".to_owned())];
+                let path =
+                    [PathStep::Key("stages".to_owned()), PathStep::Index(*stage), PathStep::Key("kind".to_owned())];
                 at_line(text, &path, &no_kind(name))
             }
             // An error from the text, not from the table, shows the line.
@@ -73,11 +74,11 @@ impl Refusal {
 }
 
 /// The first stage whose kind is an algorithm that a message of serde is about.
-fn algorithm_as_kind(message: &str, table: &Table) -> Option<Refusal> {
+fn algorithm_as_kind(message: &str, table: &Table) -> Option<RunFileRefusal> {
     let name = message.strip_prefix("unknown variant `")?.split('`').next()?;
     let stages = table.get("stages")?.as_array()?;
     let stage = stages.iter().position(|stage| stage.get("kind").and_then(Value::as_str) == Some(name))?;
-    Preset::names().any(|preset| preset == name).then(|| Refusal::Algorithm { stage, name: name.to_owned() })
+    Preset::names().any(|preset| preset == name).then(|| RunFileRefusal::Algorithm { stage, name: name.to_owned() })
 }
 
 fn no_kind(name: &str) -> String {
@@ -148,17 +149,17 @@ fn example_of_table(schema: &Schema) -> String {
 }
 
 /// `key = value`, or the value alone if it is an entry of a list.
-fn assignment(path: &[Step], value: &str) -> String {
+fn assignment(path: &[PathStep], value: &str) -> String {
     match path.last() {
-        Some(Step::Key(key)) => format!("`{key} = {value}`"),
+        Some(PathStep::Key(key)) => format!("`{key} = {value}`"),
         _ => format!("`{value}`"),
     }
 }
 
 /// A key of a stage by the stage's name, another one in dotted form.
-fn place_in_file(path: &[Step], table: &Table) -> String {
+fn place_in_file(path: &[PathStep], table: &Table) -> String {
     match path {
-        [Step::Key(section), Step::Index(_), rest @ ..] if section == "stages" && !rest.is_empty() => {
+        [PathStep::Key(section), PathStep::Index(_), rest @ ..] if section == "stages" && !rest.is_empty() => {
             let stage = dotted(&path[..2], table);
             format!("stage `{}`: `{}`", stage.trim_start_matches("stages."), dotted(rest, &Table::new()))
         }
@@ -167,16 +168,16 @@ fn place_in_file(path: &[Step], table: &Table) -> String {
 }
 
 /// A path as `--set` takes it: an entry of a list by its name, or by its place if it has none.
-fn dotted(path: &[Step], table: &Table) -> String {
+fn dotted(path: &[PathStep], table: &Table) -> String {
     let mut parts = Vec::new();
     let mut place: Option<&Value> = None;
     for step in path {
         match step {
-            Step::Key(key) => {
+            PathStep::Key(key) => {
                 place = place.map_or_else(|| table.get(key), |place| place.get(key));
                 parts.push(key.clone());
             }
-            Step::Index(index) => {
+            PathStep::Index(index) => {
                 place = place.and_then(|place| place.get(*index));
                 let name = place.map(name_of).filter(|name| !name.is_empty());
                 parts.push(name.unwrap_or_else(|| index.to_string()));
@@ -187,7 +188,7 @@ fn dotted(path: &[Step], table: &Table) -> String {
 }
 
 /// A message after the line of its value.
-fn at_line(text: &str, path: &[Step], message: &str) -> String {
+fn at_line(text: &str, path: &[PathStep], message: &str) -> String {
     match line(text, path) {
         Some(line) => format!("line {line}: {message}"),
         None => message.to_owned(),
@@ -195,14 +196,14 @@ fn at_line(text: &str, path: &[Step], message: &str) -> String {
 }
 
 /// Line of a value, from 1.
-fn line(text: &str, path: &[Step]) -> Option<usize> {
-    let (Step::Key(first), rest) = path.split_first()? else { return None };
+fn line(text: &str, path: &[PathStep]) -> Option<usize> {
+    let (PathStep::Key(first), rest) = path.split_first()? else { return None };
     let document = DeTable::parse(text).ok()?;
     let mut place = document.get_ref().get(first.as_str())?;
     for step in rest {
         place = match step {
-            Step::Key(key) => place.get_ref().get(key.as_str())?,
-            Step::Index(index) => place.get_ref().get(*index)?,
+            PathStep::Key(key) => place.get_ref().get(key.as_str())?,
+            PathStep::Index(index) => place.get_ref().get(*index)?,
         };
     }
     Some(text.get(..place.span().start)?.matches('\n').count() + 1)

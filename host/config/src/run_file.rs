@@ -18,7 +18,7 @@ use crate::error::RunFileError;
 use crate::mismatch::Mismatch;
 use crate::range::is_default;
 use crate::recorder::Recorder;
-use crate::refusal::Refusal;
+use crate::refusal::RunFileRefusal;
 use crate::sections::{
     AgentSection, CheckpointsSection, EnvironmentEntry, EvaluationSection, GatewaySection, PolicySection, RlStage,
     SamplerSection, SeatBinding, Stage, TrainerSection, plugins_as_tables, write_out_sources,
@@ -152,10 +152,9 @@ impl RunFile {
                 defaults::write_out(&mut table);
                 write_out_sources(&mut table);
                 match Mismatch::in_run_file(&table) {
-                    Some(mismatch) => Err(Refusal::Value(mismatch)),
-                    None => {
-                        top_level::from_table::<Self>(table.clone()).map_err(|error| Refusal::of_parser(error, &table))
-                    }
+                    Some(mismatch) => Err(RunFileRefusal::Value(mismatch)),
+                    None => top_level::from_table::<Self>(table.clone())
+                        .map_err(|error| RunFileRefusal::of_parser(error, &table)),
                 }
             })
         };

@@ -14,7 +14,7 @@ use crate::episode_rules::EpisodeRules;
 use crate::error::RunFileError;
 use crate::hint;
 use crate::mismatch::Mismatch;
-use crate::refusal::Refusal;
+use crate::refusal::RunFileRefusal;
 
 /// Parses the text of a file; `origin` names it in messages. `T` is a struct with the keys beside those of the rules, and
 /// `defaults` has values of keys that the text lacks.
@@ -30,7 +30,7 @@ pub fn parse_with_rules<T: DeserializeOwned>(
         let mut table = toml::from_str(text).map_err(|error: Error| hint::explain(&error.to_string()))?;
         lay_below(&mut table, defaults);
         if let Some(mismatch) = Mismatch::in_run_file(&table) {
-            return Err(Refusal::Value(mismatch).in_file(text, &table));
+            return Err(RunFileRefusal::Value(mismatch).in_file(text, &table));
         }
         // An error from the text, not from the table, shows the line.
         let parsed = from_table::<T>(table).map_err(|error| from_text::<T>(text).err().unwrap_or(error));

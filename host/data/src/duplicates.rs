@@ -25,7 +25,7 @@ struct First {
 
 /// What is known about a task.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum TaskOccurrence {
     /// It is new.
     New,
     /// Its split has it already.
@@ -36,7 +36,7 @@ pub(crate) enum Seen {
 
 impl Duplicates {
     /// Notes the task of a record.
-    pub fn note(&mut self, row: &Row, split: &str, number: u64) -> Seen {
+    pub fn note(&mut self, row: &Row, split: &str, number: u64) -> TaskOccurrence {
         let messages: Vec<(&str, &str)> =
             row.messages.iter().map(|message| (message.role.name(), message.content.as_str())).collect();
         let setup = serde_json::Value::Object(row.setup.clone()).to_string();
@@ -50,12 +50,12 @@ impl Duplicates {
         match self.seen.entry(key) {
             Entry::Vacant(entry) => {
                 entry.insert(First { number, split: place });
-                Seen::New
+                TaskOccurrence::New
             }
-            Entry::Occupied(entry) if entry.get().split == place => Seen::Again,
+            Entry::Occupied(entry) if entry.get().split == place => TaskOccurrence::Again,
             Entry::Occupied(entry) => {
                 let First { number, split } = *entry.get();
-                Seen::Elsewhere(number, self.splits[split as usize].clone())
+                TaskOccurrence::Elsewhere(number, self.splits[split as usize].clone())
             }
         }
     }

@@ -8,7 +8,7 @@ use gymkhana_rows::WriteError;
 
 /// Place of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLocation {
     /// File.
     pub file: PathBuf,
     /// What is counted: `line` or `row`.
@@ -17,7 +17,7 @@ pub struct Place {
     pub number: u64,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, {} {}", self.file.display(), self.unit, self.number)
     }
@@ -75,7 +75,7 @@ pub enum DataError {
     )]
     BadRow {
         /// Place of the row.
-        place: Place,
+        place: SourceLocation,
         /// What is wrong.
         why: String,
     },
@@ -83,7 +83,7 @@ pub enum DataError {
     #[error("{place}: {why}; rows skipped before: {skipped}\nhint: correct the rows, or allow more with --skip-bad")]
     TooManyBad {
         /// Place of the last row.
-        place: Place,
+        place: SourceLocation,
         /// What is wrong.
         why: String,
         /// Rows that were skipped.
@@ -93,7 +93,7 @@ pub enum DataError {
     #[error("{place}: {why}{}\nhint: correct the row, or set a larger `skip_bad`", skipped_before(*skipped))]
     BadExample {
         /// Place of the row.
-        place: Place,
+        place: SourceLocation,
         /// What is wrong.
         why: String,
         /// Rows that were skipped before.

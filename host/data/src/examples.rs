@@ -4,9 +4,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 
-use crate::error::{DataError, Place};
+use crate::error::{DataError, SourceLocation};
 use crate::remarks::Remarks;
-use crate::shape::{Conversation, Preference, conversation_of};
+use crate::shape::{ChatConversation, Preference, conversation_of};
 use crate::source::records;
 
 /// Number of bad rows that may be skipped, in all files together.
@@ -33,11 +33,11 @@ impl Skips {
 
 /// Rows of a file that were read, and those that were skipped.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Examples<T> {
+pub struct ReadRows<T> {
     /// Rows with their places, in the order of the file.
-    pub rows: Vec<(Place, T)>,
+    pub rows: Vec<(SourceLocation, T)>,
     /// Rows that were skipped, with the reason.
-    pub skipped: Vec<(Place, String)>,
+    pub skipped: Vec<(SourceLocation, String)>,
     /// Remarks on the source.
     pub remarks: Remarks,
 }
@@ -50,7 +50,7 @@ pub fn conversations(
     source: &Path,
     weight_column: Option<&str>,
     skips: &mut Skips,
-) -> Result<Examples<Conversation>, DataError> {
+) -> Result<ReadRows<ChatConversation>, DataError> {
     examples(source, skips, |columns| conversation_of(columns, weight_column))
 }
 
@@ -58,7 +58,7 @@ pub fn conversations(
 ///
 /// # Errors
 /// As [`conversations`].
-pub fn preferences(source: &Path, skips: &mut Skips) -> Result<Examples<Preference>, DataError> {
+pub fn preferences(source: &Path, skips: &mut Skips) -> Result<ReadRows<Preference>, DataError> {
     examples(source, skips, |columns| Preference::of(&columns))
 }
 
@@ -66,9 +66,9 @@ fn examples<T>(
     source: &Path,
     skips: &mut Skips,
     of: impl Fn(Map<String, Json>) -> Result<T, String>,
-) -> Result<Examples<T>, DataError> {
+) -> Result<ReadRows<T>, DataError> {
     let source_records = records(source)?;
-    let mut found = Examples { rows: vec![], skipped: vec![], remarks: Remarks::on(&source_records) };
+    let mut found = ReadRows { rows: vec![], skipped: vec![], remarks: Remarks::on(&source_records) };
     for record in source_records.records {
         let record = record?;
         found.remarks.note(&record);

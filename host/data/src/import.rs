@@ -6,10 +6,10 @@ use std::path::Path;
 use gymkhana_rows::{Row, WriteError, Writer, split_of};
 use serde_json::Value as Json;
 
-use crate::duplicates::{Duplicates, Seen};
-use crate::error::{DataError, Place};
+use crate::duplicates::{Duplicates, TaskOccurrence};
+use crate::error::{DataError, SourceLocation};
 use crate::remarks::Remarks;
-use crate::shape::{Mapping, row};
+use crate::shape::{ColumnMapping, row};
 use crate::source::{Record, records};
 use crate::temporary::Temporary;
 
@@ -17,7 +17,7 @@ use crate::temporary::Temporary;
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
     /// Columns that the user named.
-    pub mapping: Mapping,
+    pub mapping: ColumnMapping,
     /// Percentage of the rows without a split that form the split `test`.
     pub test_percent: u8,
     /// Most bad rows that are skipped.
@@ -34,7 +34,7 @@ pub struct Imported {
     /// Rows without `answer`, which rewards compare.
     pub unanswered: u64,
     /// Rows that were skipped, with the reason.
-    pub skipped: Vec<(Place, String)>,
+    pub skipped: Vec<(SourceLocation, String)>,
     /// Remarks on the source.
     pub remarks: Remarks,
     /// Size of the file in bytes.
@@ -68,11 +68,11 @@ pub fn import(
         progress(number);
         let place = record.place.clone();
         let task = task(record, options).and_then(|(split, row)| match duplicates.note(&row, &split, place.number) {
-            Seen::Elsewhere(first, other) => {
+            TaskOccurrence::Elsewhere(first, other) => {
                 Err(format!("split `{split}` repeats the task of {} {first}, split `{other}`", place.unit))
             }
             seen => {
-                repeated += u64::from(seen == Seen::Again);
+                repeated += u64::from(seen == TaskOccurrence::Again);
                 Ok((split, row))
             }
         });
@@ -112,7 +112,7 @@ pub(crate) fn task(record: Record, options: &ImportOptions) -> Result<(String, R
 }
 
 /// Refuses a mistyped column before every row is called bad.
-pub(crate) fn check_columns(first: &Record, mapping: &Mapping) -> Result<(), DataError> {
+pub(crate) fn check_columns(first: &Record, mapping: &ColumnMapping) -> Result<(), DataError> {
     let Ok(columns) = &first.columns else { return Ok(()) };
     match mapping.sources().find(|column| !columns.contains_key(*column)) {
         None => Ok(()),

@@ -6,11 +6,11 @@ use std::path::Path;
 use gymkhana_rows::MAX_SPLITS;
 use serde_json::Value as Json;
 
-use crate::duplicates::{Duplicates, Seen};
-use crate::error::{DataError, Place};
+use crate::duplicates::{Duplicates, TaskOccurrence};
+use crate::error::{DataError, SourceLocation};
 use crate::import::{ImportOptions, check_columns, task};
 use crate::remarks::Remarks;
-use crate::shape::Shape;
+use crate::shape::RecordShape;
 use crate::source::records;
 
 /// Bad rows that a description lists.
@@ -18,11 +18,11 @@ const LISTED: usize = 10;
 
 /// Description of a source.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Inspection {
+pub struct SourceInspection {
     /// Columns in the order of their first occurrence.
-    pub columns: Vec<Column>,
+    pub columns: Vec<SourceColumn>,
     /// Shape of the first row that has one.
-    pub shape: Option<Shape>,
+    pub shape: Option<RecordShape>,
     /// Number of records.
     pub rows: u64,
     /// Tasks by split.
@@ -36,14 +36,14 @@ pub struct Inspection {
     /// Number of records that an import would refuse, without those that overlap.
     pub bad: u64,
     /// The first of these.
-    pub examples: Vec<(Place, String)>,
+    pub examples: Vec<(SourceLocation, String)>,
     /// Remarks on the source.
     pub remarks: Remarks,
 }
 
 /// Column of a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
+pub struct SourceColumn {
     /// Name.
     pub name: String,
     /// Kinds of its values.
@@ -75,9 +75,9 @@ pub fn inspect(
     options: &ImportOptions,
     length: impl Fn(&str) -> Result<u64, String>,
     mut progress: impl FnMut(u64),
-) -> Result<Inspection, DataError> {
+) -> Result<SourceInspection, DataError> {
     let source_records = records(source)?;
-    let mut found = Inspection {
+    let mut found = SourceInspection {
         columns: Vec::new(),
         shape: None,
         rows: 0,
@@ -100,7 +100,7 @@ pub fn inspect(
         progress(found.rows);
         if let Ok(columns) = &record.columns {
             columns.iter().for_each(|(name, value)| found.count(name, value, &mut places));
-            found.shape = found.shape.or_else(|| Shape::of(columns));
+            found.shape = found.shape.or_else(|| RecordShape::of(columns));
         }
         let place = record.place.clone();
         let measured = task(record, options).and_then(|(split, row)| {
@@ -113,9 +113,9 @@ pub fn inspect(
         match measured {
             Ok((split, row, length)) => {
                 match duplicates.note(&row, &split, place.number) {
-                    Seen::New => {}
-                    Seen::Again => found.repeated += 1,
-                    Seen::Elsewhere(..) => found.overlapping += 1,
+                    TaskOccurrence::New => {}
+                    TaskOccurrence::Again => found.repeated += 1,
+                    TaskOccurrence::Elsewhere(..) => found.overlapping += 1,
                 }
                 lengths.push(length);
                 found.remarks.note_answer(&row);
@@ -133,7 +133,7 @@ pub fn inspect(
     if found.rows == 0 { Err(DataError::NoRows(source.to_owned())) } else { Ok(found) }
 }
 
-impl Inspection {
+impl SourceInspection {
     /// Counts a value. `places` has the place of each column in their list.
     fn count(&mut self, name: &str, value: &Json, places: &mut HashMap<String, usize>) {
         let kind = match value {
@@ -145,7 +145,7 @@ impl Inspection {
             Json::Object(_) => "object",
         };
         let place = places.get(name).copied().unwrap_or_else(|| {
-            self.columns.push(Column { name: name.to_owned(), kinds: Vec::new(), filled: 0 });
+            self.columns.push(SourceColumn { name: name.to_owned(), kinds: Vec::new(), filled: 0 });
             places.insert(name.to_owned(), self.columns.len() - 1);
             self.columns.len() - 1
         });

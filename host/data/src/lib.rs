@@ -20,11 +20,11 @@ mod source;
 mod table;
 mod temporary;
 
-pub use error::{DataError, Place};
-pub use examples::{Examples, Skips, conversations, preferences};
+pub use error::{DataError, SourceLocation};
+pub use examples::{ReadRows, Skips, conversations, preferences};
 pub use gymkhana_rows::Function;
 pub use import::{ImportOptions, Imported, import};
-pub use inspect::{Column, Inspection, Lengths, inspect};
+pub use inspect::{Lengths, SourceColumn, SourceInspection, inspect};
 pub use remarks::Remarks;
-pub use shape::{ChatCall, ChatMessage, Conversation, Mapping, Preference, Shape};
+pub use shape::{ChatCall, ChatConversation, ChatMessage, ColumnMapping, Preference, RecordShape};
 pub use table::{ConversationTable, ConversationWriter};

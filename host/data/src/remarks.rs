@@ -6,7 +6,7 @@ use gymkhana_rows::Row;
 use serde_json::Value as Json;
 
 use crate::shape::THOUGHTS;
-use crate::source::{Record, Source};
+use crate::source::{Record, RecordSource};
 
 /// Keys of messages that a warning names.
 const MOST_KEYS: usize = 20;
@@ -31,7 +31,7 @@ pub struct Remarks {
 
 impl Remarks {
     /// Remarks on a source before its rows are read.
-    pub(crate) fn on<I>(source: &Source<I>) -> Self {
+    pub(crate) fn on<I>(source: &RecordSource<I>) -> Self {
         Self { configurations: source.configurations.clone(), ..Self::default() }
     }
 

@@ -12,12 +12,12 @@ use gymkhana_record::{Question, Refused, Reply};
 use gymkhana_sandbox::{Outbound, OutboundError, OutboundFuture, Quota};
 
 pub use http::HttpGrant;
-pub use model::{Model, ModelServer};
+pub use model::{CompletionSource, ModelServer};
 
 /// Outbound client of one plugin in a run.
 pub struct Egress {
     /// Model for completions.
-    pub model: Option<std::sync::Arc<Model>>,
+    pub model: Option<std::sync::Arc<CompletionSource>>,
     /// Allowed HTTP servers.
     pub http: Option<HttpGrant>,
     /// Limits per episode.

@@ -27,14 +27,14 @@ const REJECTED_CONTENT: [StatusCode; 3] =
     [StatusCode::BAD_REQUEST, StatusCode::PAYLOAD_TOO_LARGE, StatusCode::UNPROCESSABLE_ENTITY];
 
 /// Source of completions.
-pub enum Model {
+pub enum CompletionSource {
     /// A server.
     Server(ModelServer),
     /// These replies in order, restarted for each episode; the last one repeats.
     Script(Vec<String>),
 }
 
-impl Model {
+impl CompletionSource {
     pub(crate) async fn complete(&self, request: &ModelRequest, earlier: u32) -> Result<Reply, OutboundError> {
         match self {
             Self::Server(server) => server.complete(request).await,
@@ -182,23 +182,23 @@ fn content(content: &[Part]) -> Result<Value, String> {
 
 #[derive(Deserialize)]
 struct Completion {
-    choices: Vec<Choice>,
-    usage: Usage,
+    choices: Vec<CompletionChoice>,
+    usage: TokenUsage,
 }
 
 #[derive(Deserialize)]
-struct Choice {
-    message: Message,
+struct CompletionChoice {
+    message: CompletionMessage,
     finish_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Message {
+struct CompletionMessage {
     content: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Usage {
+struct TokenUsage {
     prompt_tokens: u32,
     #[serde(default)]
     completion_tokens: u32,

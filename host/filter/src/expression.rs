@@ -1,8 +1,8 @@
 //! The typed tree of an expression.
 
+use crate::episode_names::EpisodeNames;
 use crate::error::UnseenName;
 use crate::figure::{Episode, FlagFigure, NumberFigure, TextFigure};
-use crate::seen::Seen;
 use crate::token::Sign;
 
 /// A number in a comparison.
@@ -40,7 +40,7 @@ impl Expression {
     }
 
     /// Refuses a name that no episode has.
-    pub fn check(&self, seen: &Seen) -> Result<(), UnseenName> {
+    pub fn check(&self, seen: &EpisodeNames) -> Result<(), UnseenName> {
         match self {
             Self::All(parts) | Self::Any(parts) => parts.iter().try_for_each(|part| part.check(seen)),
             Self::Not(part) => part.check(seen),

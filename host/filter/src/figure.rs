@@ -30,12 +30,12 @@ pub(crate) enum NumberFigure {
     Version,
     Step,
     Failures,
-    Component(Component),
+    Component(ComponentFigure),
 }
 
 /// A component of a reward, the total of a reward, or a fact of the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Component {
+pub(crate) struct ComponentFigure {
     /// Name of the reward, or `environment`.
     pub source: String,
     /// Name of the component or fact, or `total`.
@@ -122,7 +122,7 @@ fn version(record: &EpisodeRecord) -> Option<u32> {
     record.segments.iter().filter_map(of_segment).max()
 }
 
-impl Component {
+impl ComponentFigure {
     /// The number of the first seat.
     fn of(&self, record: &EpisodeRecord) -> Option<f64> {
         if self.source == "environment" {
@@ -137,7 +137,7 @@ impl Component {
     }
 }
 
-impl std::fmt::Display for Component {
+impl std::fmt::Display for ComponentFigure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}", self.source, self.name)
     }

@@ -6,18 +6,18 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod episode_names;
 mod error;
 mod expression;
 mod figure;
 mod parser;
-mod seen;
 #[cfg(test)]
 mod tests;
 mod token;
 
+pub use episode_names::EpisodeNames;
 pub use error::{FilterError, UnseenName};
 pub use figure::Episode;
-pub use seen::Seen;
 
 use expression::Expression;
 use figure::FlagFigure;
@@ -62,7 +62,7 @@ impl Filter {
     ///
     /// # Errors
     /// The first such name.
-    pub fn check(&self, seen: &Seen) -> Result<(), UnseenName> {
+    pub fn check(&self, seen: &EpisodeNames) -> Result<(), UnseenName> {
         self.expression.check(seen)
     }
 }

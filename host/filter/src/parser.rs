@@ -4,8 +4,8 @@ use gymkhana_nearest::did_you_mean;
 
 use crate::error::FilterError;
 use crate::expression::{Expression, Number};
-use crate::figure::{Component, FIGURES, Figure, NumberFigure, TextFigure};
-use crate::token::{Placed, Sign, Token, tokens};
+use crate::figure::{ComponentFigure, FIGURES, Figure, NumberFigure, TextFigure};
+use crate::token::{FilterToken, PlacedToken, Sign, tokens};
 
 /// Most parentheses and `not` inside each other.
 const MAX_DEPTH: usize = 64;
@@ -20,29 +20,31 @@ enum Side {
 
 /// Parses an expression.
 pub(crate) fn parse(text: &str) -> Result<Expression, FilterError> {
-    let mut parser = Parser { text, tokens: tokens(text)?, next: 0, depth: 0 };
+    let mut parser = FilterParser { text, tokens: tokens(text)?, next: 0, depth: 0 };
     let expression = parser.any()?;
     match parser.tokens.get(parser.next) {
         None => Ok(expression),
-        Some(Placed { token: Token::Close, column }) => Err(parser.wrong(*column, "this parenthesis closes nothing")),
-        Some(Placed { column, .. }) => Err(parser.wrong(*column, "expected `and`, `or` or the end")),
+        Some(PlacedToken { token: FilterToken::Close, column }) => {
+            Err(parser.wrong(*column, "this parenthesis closes nothing"))
+        }
+        Some(PlacedToken { column, .. }) => Err(parser.wrong(*column, "expected `and`, `or` or the end")),
     }
 }
 
-struct Parser<'t> {
+struct FilterParser<'t> {
     text: &'t str,
-    tokens: Vec<Placed>,
+    tokens: Vec<PlacedToken>,
     next: usize,
     depth: usize,
 }
 
-impl Parser<'_> {
+impl FilterParser<'_> {
     fn wrong(&self, column: usize, problem: impl Into<String>) -> FilterError {
         FilterError { text: self.text.to_owned(), column, problem: problem.into() }
     }
 
     /// Takes the next token if it is this one.
-    fn takes(&mut self, token: &Token) -> bool {
+    fn takes(&mut self, token: &FilterToken) -> bool {
         let found = self.tokens.get(self.next).is_some_and(|placed| placed.token == *token);
         self.next += usize::from(found);
         found
@@ -55,7 +57,7 @@ impl Parser<'_> {
 
     fn any(&mut self) -> Result<Expression, FilterError> {
         let mut parts = vec![self.all()?];
-        while self.takes(&Token::Or) {
+        while self.takes(&FilterToken::Or) {
             parts.push(self.all()?);
         }
         Ok(single_or(parts, Expression::Any))
@@ -63,7 +65,7 @@ impl Parser<'_> {
 
     fn all(&mut self) -> Result<Expression, FilterError> {
         let mut parts = vec![self.part()?];
-        while self.takes(&Token::And) {
+        while self.takes(&FilterToken::And) {
             parts.push(self.part()?);
         }
         Ok(single_or(parts, Expression::All))
@@ -71,13 +73,13 @@ impl Parser<'_> {
 
     fn part(&mut self) -> Result<Expression, FilterError> {
         let column = self.column();
-        if self.takes(&Token::Not) {
+        if self.takes(&FilterToken::Not) {
             return self.nested(column, |parser| Ok(Expression::Not(Box::new(parser.part()?))));
         }
-        if self.takes(&Token::Open) {
+        if self.takes(&FilterToken::Open) {
             return self.nested(column, |parser| {
                 let inner = parser.any()?;
-                if parser.takes(&Token::Close) {
+                if parser.takes(&FilterToken::Close) {
                     return Ok(inner);
                 }
                 Err(parser.wrong(parser.column(), format!("expected `)` for the parenthesis of column {column}")))
@@ -104,7 +106,7 @@ impl Parser<'_> {
         let column = self.column();
         let left = self.side()?;
         let sign_column = self.column();
-        let Some(Placed { token: Token::Sign(sign), .. }) = self.tokens.get(self.next) else {
+        let Some(PlacedToken { token: FilterToken::Sign(sign), .. }) = self.tokens.get(self.next) else {
             return match left {
                 Side::Figure(Figure::Flag(figure)) => Ok(Expression::Flag { figure, value: true }),
                 _ => Err(self.wrong(sign_column, "expected a comparison, such as `>= 1`")),
@@ -116,26 +118,29 @@ impl Parser<'_> {
         let right = self.side()?;
         match compared(left, sign, right) {
             Ok(expression) => Ok(expression),
-            Err(Mismatch::Sign(problem)) => Err(self.wrong(sign_column, problem)),
-            Err(Mismatch::Left(problem)) => Err(self.wrong(column, problem)),
-            Err(Mismatch::Right(problem)) => Err(self.wrong(right_column, problem)),
+            Err(ComparisonMismatch::Sign(problem)) => Err(self.wrong(sign_column, problem)),
+            Err(ComparisonMismatch::Left(problem)) => Err(self.wrong(column, problem)),
+            Err(ComparisonMismatch::Right(problem)) => Err(self.wrong(right_column, problem)),
         }
     }
 
     fn side(&mut self) -> Result<Side, FilterError> {
         let column = self.column();
-        let Some(Placed { token, .. }) = self.tokens.get(self.next).cloned() else {
+        let Some(PlacedToken { token, .. }) = self.tokens.get(self.next).cloned() else {
             return Err(self.wrong(column, "expected a figure, such as `success` or `calls <= 3`"));
         };
         self.next += 1;
         match token {
-            Token::Flag(flag) => Ok(Side::Flag(flag)),
-            Token::Number(number) => Ok(Side::Number(number)),
-            Token::Text(text) => Ok(Side::Text(text)),
-            Token::Name(name) => figure(&name).map(Side::Figure).map_err(|problem| self.wrong(column, problem)),
-            Token::Open | Token::Close | Token::And | Token::Or | Token::Not | Token::Sign(_) => {
-                Err(self.wrong(column, "expected a figure, a number or a text in quotes"))
-            }
+            FilterToken::Flag(flag) => Ok(Side::Flag(flag)),
+            FilterToken::Number(number) => Ok(Side::Number(number)),
+            FilterToken::Text(text) => Ok(Side::Text(text)),
+            FilterToken::Name(name) => figure(&name).map(Side::Figure).map_err(|problem| self.wrong(column, problem)),
+            FilterToken::Open
+            | FilterToken::Close
+            | FilterToken::And
+            | FilterToken::Or
+            | FilterToken::Not
+            | FilterToken::Sign(_) => Err(self.wrong(column, "expected a figure, a number or a text in quotes")),
         }
     }
 }
@@ -160,7 +165,7 @@ fn figure(name: &str) -> Result<Figure, String> {
         name.split_once('.').filter(|(left, right)| !left.is_empty() && !right.is_empty())
     {
         let (source, name) = (source.to_owned(), component.to_owned());
-        return Ok(Figure::Number(NumberFigure::Component(Component { source, name })));
+        return Ok(Figure::Number(NumberFigure::Component(ComponentFigure { source, name })));
     }
     let known = || FIGURES.iter().map(|(name, _)| *name);
     let near = match did_you_mean(name, known()) {
@@ -173,13 +178,13 @@ fn figure(name: &str) -> Result<Figure, String> {
 }
 
 /// Sides that cannot be compared: where, and why.
-enum Mismatch {
+enum ComparisonMismatch {
     Sign(String),
     Left(String),
     Right(String),
 }
 
-fn compared(left: Side, sign: Sign, right: Side) -> Result<Expression, Mismatch> {
+fn compared(left: Side, sign: Sign, right: Side) -> Result<Expression, ComparisonMismatch> {
     match (left, right) {
         (Side::Figure(Figure::Flag(figure)), Side::Flag(value))
         | (Side::Flag(value), Side::Figure(Figure::Flag(figure))) => {
@@ -187,24 +192,24 @@ fn compared(left: Side, sign: Sign, right: Side) -> Result<Expression, Mismatch>
             Ok(Expression::Flag { figure, value: value == equal })
         }
         (Side::Figure(Figure::Text(figure)), Side::Text(text)) => {
-            text_is(figure, sign, text).map_err(|near| near.map_or_else(order_of_texts, Mismatch::Right))
+            text_is(figure, sign, text).map_err(|near| near.map_or_else(order_of_texts, ComparisonMismatch::Right))
         }
         (Side::Text(text), Side::Figure(Figure::Text(figure))) => {
-            text_is(figure, sign, text).map_err(|near| near.map_or_else(order_of_texts, Mismatch::Left))
+            text_is(figure, sign, text).map_err(|near| near.map_or_else(order_of_texts, ComparisonMismatch::Left))
         }
-        (Side::Figure(Figure::Flag(_)), _) => Err(Mismatch::Right("expected `true` or `false`".to_owned())),
-        (Side::Figure(Figure::Text(_)), _) => Err(Mismatch::Right("expected a text in quotes".to_owned())),
+        (Side::Figure(Figure::Flag(_)), _) => Err(ComparisonMismatch::Right("expected `true` or `false`".to_owned())),
+        (Side::Figure(Figure::Text(_)), _) => Err(ComparisonMismatch::Right("expected a text in quotes".to_owned())),
         (left, right) => match (number(left), number(right)) {
             (Some(Number::Literal(_)), Some(Number::Literal(_))) => {
-                Err(Mismatch::Left("two numbers are compared; name a figure, such as `calls`".to_owned()))
+                Err(ComparisonMismatch::Left("two numbers are compared; name a figure, such as `calls`".to_owned()))
             }
             // A figure stands on the left, so that equal filters are equal.
             (Some(left @ Number::Literal(_)), Some(right)) => {
                 Ok(Expression::Numbers { left: right, sign: sign.flipped(), right: left })
             }
             (Some(left), Some(right)) => Ok(Expression::Numbers { left, sign, right }),
-            (Some(_), None) => Err(Mismatch::Right("expected a number".to_owned())),
-            (None, _) => Err(Mismatch::Left("expected a figure".to_owned())),
+            (Some(_), None) => Err(ComparisonMismatch::Right("expected a number".to_owned())),
+            (None, _) => Err(ComparisonMismatch::Left("expected a figure".to_owned())),
         },
     }
 }
@@ -217,18 +222,18 @@ fn number(side: Side) -> Option<Number> {
     }
 }
 
-fn equality(sign: Sign, what: &str) -> Result<bool, Mismatch> {
+fn equality(sign: Sign, what: &str) -> Result<bool, ComparisonMismatch> {
     match sign {
         Sign::Equal => Ok(true),
         Sign::Unequal => Ok(false),
         Sign::Less | Sign::AtMost | Sign::Greater | Sign::AtLeast => {
-            Err(Mismatch::Sign(format!("{what} has no order; use `==` or `!=`")))
+            Err(ComparisonMismatch::Sign(format!("{what} has no order; use `==` or `!=`")))
         }
     }
 }
 
-fn order_of_texts() -> Mismatch {
-    Mismatch::Sign("texts have no order; use `==` or `!=`".to_owned())
+fn order_of_texts() -> ComparisonMismatch {
+    ComparisonMismatch::Sign("texts have no order; use `==` or `!=`".to_owned())
 }
 
 /// A comparison of texts. The error is the problem of the text; none if the sign is the problem.

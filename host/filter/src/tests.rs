@@ -156,7 +156,7 @@ fn mistakes_name_their_column() {
 
 #[test]
 fn names_of_the_run_are_checked_against_its_episodes() {
-    let (record, mut seen) = (record(), Seen::default());
+    let (record, mut seen) = (record(), EpisodeNames::default());
     seen.add(Episode { record: &record, stage: "rl" });
     let check = |text: &str| Filter::parse(text).unwrap().check(&seen).map_err(|error| error.to_string());
     for text in ["answer-match.total > 0 and environment.steps > 1", "stage == 'rl' or split == 'train'", "success"] {

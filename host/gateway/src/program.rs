@@ -58,7 +58,7 @@ pub struct ProgramEnd {
 
 /// The program has no end of its own.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum ProgramStartError {
     /// It does not start.
     #[error("`{program}` does not start: {source}")]
     Start {
@@ -73,7 +73,7 @@ pub enum StartError {
 }
 
 /// A running program. Dropping it kills the process group.
-pub struct RunningProgram(JoinHandle<Result<ProgramEnd, StartError>>);
+pub struct RunningProgram(JoinHandle<Result<ProgramEnd, ProgramStartError>>);
 
 impl RunningProgram {
     /// Starts a program on a runtime that serves input and output.
@@ -84,17 +84,17 @@ impl RunningProgram {
     /// A program that does not start.
     pub(crate) fn failed(runtime: &Handle, program: &AgentProgram, source: io::Error) -> Self {
         let program = program.command.first().cloned().unwrap_or_default();
-        Self(runtime.spawn(async move { Err(StartError::Start { program, source }) }))
+        Self(runtime.spawn(async move { Err(ProgramStartError::Start { program, source }) }))
     }
 
     /// Waits for the end.
     ///
     /// # Errors
     /// If the program does not start.
-    pub async fn ended(&mut self) -> Result<ProgramEnd, StartError> {
+    pub async fn ended(&mut self) -> Result<ProgramEnd, ProgramStartError> {
         let ended = (&mut self.0).await;
         ended.unwrap_or_else(|error| {
-            Err(StartError::Start { program: "the agent program".to_owned(), source: io::Error::other(error) })
+            Err(ProgramStartError::Start { program: "the agent program".to_owned(), source: io::Error::other(error) })
         })
     }
 }
@@ -105,9 +105,9 @@ impl Drop for RunningProgram {
     }
 }
 
-async fn run(keeper: &Keeper, program: AgentProgram, launch: Launch) -> Result<ProgramEnd, StartError> {
+async fn run(keeper: &Keeper, program: AgentProgram, launch: Launch) -> Result<ProgramEnd, ProgramStartError> {
     let name = program.command.first().cloned().unwrap_or_default();
-    let failed = |source| StartError::Start { program: name.clone(), source };
+    let failed = |source| ProgramStartError::Start { program: name.clone(), source };
     let folder = keeper.program_folder().map_err(failed)?;
     let task = folder.path().join("task.json");
     std::fs::write(&task, &launch.task).map_err(failed)?;

@@ -84,7 +84,7 @@ pub fn check(reader: &mut (impl Read + Seek), length: u64) -> Result<(), Problem
 }
 
 /// A tensor's name, and its first byte and number of bytes in the data.
-type Span = (String, u64, u64);
+type TensorSpan = (String, u64, u64);
 
 struct Scan<'a, R> {
     reader: &'a mut R,
@@ -204,7 +204,7 @@ impl<R: Read + Seek> Scan<'_, R> {
     }
 
     /// Checks names, shapes, types and offsets of the tensors.
-    fn tensors(&mut self, count: u64, alignment: u64) -> Result<Vec<Span>, Problem> {
+    fn tensors(&mut self, count: u64, alignment: u64) -> Result<Vec<TensorSpan>, Problem> {
         let (mut known, mut spans) = (BTreeSet::new(), Vec::new());
         for _ in 0..count {
             let name = self.name("tensor")?;
@@ -239,9 +239,9 @@ impl<R: Read + Seek> Scan<'_, R> {
     }
 
     /// Checks that the data of all tensors is in the file, and that no two share it.
-    fn data(&self, spans: &[Span], alignment: u64) -> Result<(), Problem> {
+    fn data(&self, spans: &[TensorSpan], alignment: u64) -> Result<(), Problem> {
         let start = self.position.next_multiple_of(alignment);
-        let mut sorted: Vec<&Span> = spans.iter().collect();
+        let mut sorted: Vec<&TensorSpan> = spans.iter().collect();
         sorted.sort_by_key(|(_, offset, _)| *offset);
         let mut end = 0_u64;
         for (name, offset, bytes) in sorted {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{GgufError, Problem};
 use crate::metadata::Metadata;
-use crate::tensors::{Mapped, Tensors, restored, values};
+use crate::tensors::{MappedTensor, Tensors, restored, values};
 use crate::{architecture, config, layout, tokenizer};
 
 /// Bytes that are read at once.
@@ -23,7 +23,7 @@ pub struct GgufModel<R> {
     content: Content,
     config: Map<String, Value>,
     files: Vec<(&'static str, String)>,
-    tensors: BTreeMap<String, Mapped>,
+    tensors: BTreeMap<String, MappedTensor>,
 }
 
 impl GgufModel<BufReader<File>> {

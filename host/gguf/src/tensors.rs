@@ -18,7 +18,7 @@ pub struct Tensors<'a> {
 
 /// A tensor under its name in transformers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mapped {
+pub struct MappedTensor {
     /// Name in the file.
     pub source: String,
     /// Sizes, the outermost first.
@@ -54,7 +54,11 @@ impl<'a> Tensors<'a> {
     ///
     /// # Errors
     /// If a name is unknown, or the rows of interleaved heads do not have the widths of the keys.
-    pub fn mapped(&self, architecture: &Architecture, keys: &ModelKeys) -> Result<BTreeMap<String, Mapped>, Problem> {
+    pub fn mapped(
+        &self,
+        architecture: &Architecture,
+        keys: &ModelKeys,
+    ) -> Result<BTreeMap<String, MappedTensor>, Problem> {
         let mut mapped = BTreeMap::new();
         for (source, info) in self.infos.iter().filter(|(name, _)| *name != ROPE_FACTORS) {
             let name = name(source).ok_or_else(|| {
@@ -77,7 +81,7 @@ impl<'a> Tensors<'a> {
                     keys.head_dim
                 )));
             }
-            mapped.insert(name, Mapped { source: source.clone(), shape, interleaved_heads });
+            mapped.insert(name, MappedTensor { source: source.clone(), shape, interleaved_heads });
         }
         Ok(mapped)
     }

@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct KeptBytes<K> {
     max: usize,
     max_per_client: usize,
-    state: Mutex<State<K>>,
+    state: Mutex<KeptCounts<K>>,
 }
 
-struct State<K> {
+struct KeptCounts<K> {
     all: usize,
     by_client: HashMap<K, usize>,
 }
 
 /// Counted bytes, released on drop.
-pub struct Kept<K: Hash + Eq> {
+pub struct CountedBytes<K: Hash + Eq> {
     counter: Arc<KeptBytes<K>>,
     client: K,
     bytes: usize,
@@ -27,12 +27,12 @@ impl<K: Hash + Eq + Clone> KeptBytes<K> {
     /// At most `max` bytes, and at most `max_per_client` of each client.
     #[must_use]
     pub fn new(max: usize, max_per_client: usize) -> Arc<Self> {
-        let state = Mutex::new(State { all: 0, by_client: HashMap::new() });
+        let state = Mutex::new(KeptCounts { all: 0, by_client: HashMap::new() });
         Arc::new(Self { max, max_per_client, state })
     }
 
     /// Counts bytes of a client; `None` if a limit would be exceeded.
-    pub fn try_keep(self: &Arc<Self>, client: K, bytes: usize) -> Option<Kept<K>> {
+    pub fn try_keep(self: &Arc<Self>, client: K, bytes: usize) -> Option<CountedBytes<K>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let of_client = state.by_client.get(&client).copied().unwrap_or(0);
         let (all, of_client) = (state.all.checked_add(bytes)?, of_client.checked_add(bytes)?);
@@ -41,15 +41,15 @@ impl<K: Hash + Eq + Clone> KeptBytes<K> {
         }
         state.all = all;
         state.by_client.insert(client.clone(), of_client);
-        Some(Kept { counter: Arc::clone(self), client, bytes })
+        Some(CountedBytes { counter: Arc::clone(self), client, bytes })
     }
 }
 
-impl<K: Hash + Eq> Kept<K> {
+impl<K: Hash + Eq> CountedBytes<K> {
     /// Counts further bytes; false if a limit would be exceeded.
     pub fn grow(&mut self, bytes: usize) -> bool {
         let mut state = self.counter.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { all, by_client } = &mut *state;
+        let KeptCounts { all, by_client } = &mut *state;
         let Some(of_client) = by_client.get_mut(&self.client) else { return false };
         let (Some(grown), Some(of_client_grown)) = (all.checked_add(bytes), of_client.checked_add(bytes)) else {
             return false;
@@ -63,7 +63,7 @@ impl<K: Hash + Eq> Kept<K> {
     }
 }
 
-impl<K: Hash + Eq> Drop for Kept<K> {
+impl<K: Hash + Eq> Drop for CountedBytes<K> {
     fn drop(&mut self) {
         let mut state = self.counter.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.all -= self.bytes;

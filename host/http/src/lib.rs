@@ -23,10 +23,10 @@ pub use address::{Peer, forwarded_for, network_of};
 pub use body::{BodyError, BodyLimits, read_body};
 pub use client::Client;
 pub use host_name::{HostNames, is_loopback, without_port};
-pub use kept::{Kept, KeptBytes};
+pub use kept::{CountedBytes, KeptBytes};
 pub use listener::{ConnectionLimits, HandleShare, ListenError, Listener, RequestPace, StallBudget};
-pub use permits::{Permit, Permits};
-pub use server::{Refuse, Server};
+pub use permits::{KeyedPermit, Permits};
+pub use server::{HttpServer, Refuse};
 #[cfg(feature = "tls")]
 pub use tls::{Tls, TlsError};
 pub use tokens::{ClientTokens, MIN_TOKEN, TokenDigest, TokenError, bearer, is_same};

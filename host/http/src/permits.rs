@@ -11,7 +11,7 @@ pub struct Permits<K> {
 }
 
 /// A permit, released on drop.
-pub struct Permit<K: Hash + Eq> {
+pub struct KeyedPermit<K: Hash + Eq> {
     permits: Arc<Permits<K>>,
     key: K,
 }
@@ -24,18 +24,18 @@ impl<K: Hash + Eq + Clone> Permits<K> {
     }
 
     /// Takes a permit; `None` if the key has the maximum.
-    pub fn try_acquire(self: &Arc<Self>, key: K) -> Option<Permit<K>> {
+    pub fn try_acquire(self: &Arc<Self>, key: K) -> Option<KeyedPermit<K>> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(key.clone()).or_default();
         if *count >= self.max {
             return None;
         }
         *count += 1;
-        Some(Permit { permits: Arc::clone(self), key })
+        Some(KeyedPermit { permits: Arc::clone(self), key })
     }
 }
 
-impl<K: Hash + Eq> Drop for Permit<K> {
+impl<K: Hash + Eq> Drop for KeyedPermit<K> {
     fn drop(&mut self) {
         let mut counts = self.permits.counts.lock().unwrap_or_else(PoisonError::into_inner);
         match counts.get_mut(&self.key) {

@@ -13,7 +13,7 @@ pub type Refuse = fn(&str, StatusCode, &str) -> Response;
 
 /// What a listener serves.
 #[derive(Clone)]
-pub struct Server {
+pub struct HttpServer {
     /// Routes. Requests have the extension [`crate::Peer`].
     pub router: Router,
     /// Names of the server.
@@ -25,7 +25,7 @@ pub struct Server {
     pub tls: Option<Tls>,
 }
 
-impl Server {
+impl HttpServer {
     /// A server without TLS, whose refusals are plain text.
     #[must_use]
     pub fn new(router: Router, hosts: HostNames) -> Self {

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::routing::get;
-use gymkhana_http::{ConnectionLimits, HostNames, Listener, RequestPace, Server, StallBudget};
+use gymkhana_http::{ConnectionLimits, HostNames, HttpServer, Listener, RequestPace, StallBudget};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
@@ -73,7 +73,7 @@ fn serve(limits: ConnectionLimits) -> Served {
     let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
     let address = listener.address();
     let (stop, stopped) = oneshot::channel();
-    let server = Server::new(router, HostNames::at(address, false, &[]));
+    let server = HttpServer::new(router, HostNames::at(address, false, &[]));
     let ended = tokio::spawn(listener.serve(server, limits, async move { drop(stopped.await) }));
     Served { address, finish, started, stop, ended }
 }

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use url::Url;
 
 use crate::name::{Commit, Repository, Tag};
-use crate::{Hub, HubError, Progress, disk};
+use crate::{DownloadProgress, Hub, HubError, disk};
 
 /// Limit on redirects of a request.
 const MAX_REDIRECTS: usize = 5;
@@ -38,14 +38,14 @@ pub(super) struct FileInfo {
 }
 
 /// A failed attempt.
-enum Fault {
+enum DownloadFailure {
     /// The next attempt may succeed; the reason for the user.
     Transient(String),
     /// No later attempt can succeed.
     Permanent(HubError),
 }
 
-impl From<HubError> for Fault {
+impl From<HubError> for DownloadFailure {
     fn from(error: HubError) -> Self {
         Self::Permanent(error)
     }
@@ -66,20 +66,24 @@ impl Hub {
     }
 
     /// Repeats an attempt while it fails transiently.
-    async fn with_retries<T>(&self, what: &str, attempt: impl AsyncFn() -> Result<T, Fault>) -> Result<T, HubError> {
+    async fn with_retries<T>(
+        &self,
+        what: &str,
+        attempt: impl AsyncFn() -> Result<T, DownloadFailure>,
+    ) -> Result<T, HubError> {
         let retries = if self.offline { 0 } else { self.retries };
         let retry = Retry { retries, first_delay: self.first_delay, max_delay: MAX_DELAY };
         let attempt = || async {
             attempt().await.map_err(|fault| match fault {
-                Fault::Transient(_) => Failed::transient(fault),
-                Fault::Permanent(_) => Failed::Permanent(fault),
+                DownloadFailure::Transient(_) => Failed::transient(fault),
+                DownloadFailure::Permanent(_) => Failed::Permanent(fault),
             })
         };
         retry.run(attempt, |_| {}).await.map_err(|gave_up| {
             let (Failed::Transient { error, .. } | Failed::Permanent(error)) = gave_up.failed;
             match error {
-                Fault::Permanent(error) => error,
-                Fault::Transient(why) => {
+                DownloadFailure::Permanent(error) => error,
+                DownloadFailure::Transient(why) => {
                     HubError::Unreachable { what: what.to_owned(), endpoint: self.endpoint.to_string(), why }
                 }
             }
@@ -92,20 +96,24 @@ impl Hub {
         mut url: Url,
         repository: &Repository,
         revision: &str,
-    ) -> Result<FileInfo, Fault> {
+    ) -> Result<FileInfo, DownloadFailure> {
         if self.offline {
-            return Err(Fault::Transient("HF_HUB_OFFLINE is set, and the cache does not contain it".to_owned()));
+            return Err(DownloadFailure::Transient(
+                "HF_HUB_OFFLINE is set, and the cache does not contain it".to_owned(),
+            ));
         }
         for _ in 0..MAX_REDIRECTS {
             let mut request = self.client.request(method.clone(), url.clone()).header(ACCEPT_ENCODING, "identity");
             if let Some(token) = &self.token {
                 request = request.bearer_auth(token.reveal());
             }
-            let response = request.send().await.map_err(|error| Fault::Transient(root_cause(&error)))?;
+            let response = request.send().await.map_err(|error| DownloadFailure::Transient(root_cause(&error)))?;
             let headers = response.headers();
             if response.status().is_redirection() {
                 let to = text(headers, LOCATION.as_str()).and_then(|to| url.join(to).ok());
-                let to = to.ok_or_else(|| Fault::Transient(format!("it redirects `{url}` without a valid target")))?;
+                let to = to.ok_or_else(|| {
+                    DownloadFailure::Transient(format!("it redirects `{url}` without a valid target"))
+                })?;
                 if to.origin() == self.endpoint.origin() {
                     // The model was renamed.
                     url = to;
@@ -118,11 +126,11 @@ impl Hub {
             }
             return Ok(answer(response, None));
         }
-        Err(Fault::Transient(format!("it redirects more than {MAX_REDIRECTS} times")))
+        Err(DownloadFailure::Transient(format!("it redirects more than {MAX_REDIRECTS} times")))
     }
 
     /// Returns the fault that an unsuccessful status means.
-    fn refusal(&self, response: &Response, repository: &Repository, revision: &str) -> Option<Fault> {
+    fn refusal(&self, response: &Response, repository: &Repository, revision: &str) -> Option<DownloadFailure> {
         let (status, headers) = (response.status(), response.headers());
         let code = text(headers, "x-error-code");
         let shown = |message: &str| match &self.token {
@@ -145,9 +153,9 @@ impl Hub {
                 HubError::Refused { repository, endpoint, why: why() }
             }
             (StatusCode::NOT_FOUND, _) => HubError::NoRepository { repository, endpoint },
-            _ => return Some(Fault::Transient(format!("it answered {}", why()))),
+            _ => return Some(DownloadFailure::Transient(format!("it answered {}", why()))),
         };
-        Some(Fault::Permanent(error))
+        Some(DownloadFailure::Permanent(error))
     }
 
     /// Downloads a file into the cache and returns its tag; `None` if the commit does not have the file.
@@ -156,7 +164,7 @@ impl Hub {
         repository: &Repository,
         commit: &Commit,
         name: &str,
-        progress: &(dyn Fn(Progress<'_>) + Sync),
+        progress: &(dyn Fn(DownloadProgress<'_>) + Sync),
     ) -> Result<Option<Tag>, HubError> {
         let what = format!("`{name}` of model `{repository}`");
         let url = self.url(repository, commit.as_str(), name);
@@ -180,7 +188,7 @@ impl Hub {
                 );
             }
             let blob = self.cache.blob(repository, &tag);
-            let file = Incoming { name, tag: &tag, size: answer.size, blob: &blob };
+            let file = IncomingFile { name, tag: &tag, size: answer.size, blob: &blob };
             if let Some(partial) = file.open().await? {
                 let downloaded = self.receive(answer, &file, partial, progress).await?;
                 file.check(&downloaded).map_err(|why| {
@@ -199,10 +207,10 @@ impl Hub {
     async fn receive(
         &self,
         answer: FileInfo,
-        file: &Incoming<'_>,
+        file: &IncomingFile<'_>,
         mut partial: File,
-        progress: &(dyn Fn(Progress<'_>) + Sync),
-    ) -> Result<Downloaded, Fault> {
+        progress: &(dyn Fn(DownloadProgress<'_>) + Sync),
+    ) -> Result<Downloaded, DownloadFailure> {
         let path = file.partial();
         let broken = |action| disk(action, &path);
         let mut hash = Sha256::new();
@@ -220,33 +228,37 @@ impl Hub {
         };
         partial.set_len(done).map_err(broken("write"))?;
         partial.seek(SeekFrom::Start(done)).map_err(broken("write"))?;
-        while let Some(chunk) = response.chunk().await.map_err(|error| Fault::Transient(root_cause(&error)))? {
+        while let Some(chunk) =
+            response.chunk().await.map_err(|error| DownloadFailure::Transient(root_cause(&error)))?
+        {
             done += chunk.len() as u64;
             if done > file.size.unwrap_or(MAX_UNSIZED) {
                 break;
             }
             partial.write_all(&chunk).map_err(broken("write"))?;
             hash.update(&chunk);
-            progress(Progress { file: file.name, done, size: file.size });
+            progress(DownloadProgress { file: file.name, done, size: file.size });
         }
         if file.size.is_some_and(|size| done < size) {
-            return Err(Fault::Transient(format!("it ended early after {done} bytes")));
+            return Err(DownloadFailure::Transient(format!("it ended early after {done} bytes")));
         }
         partial.sync_all().map_err(broken("write"))?;
         Ok(Downloaded { size: done, sha256: hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect() })
     }
 
     /// Requests a content from its storage, from a byte offset on. The storage does not receive the token.
-    async fn content(&self, mut url: Url, from: u64) -> Result<Response, Fault> {
+    async fn content(&self, mut url: Url, from: u64) -> Result<Response, DownloadFailure> {
         for _ in 0..MAX_REDIRECTS {
             let mut request = self.client.get(url.clone()).header(ACCEPT_ENCODING, "identity");
             if from > 0 {
                 request = request.header(RANGE, format!("bytes={from}-"));
             }
-            let response = request.send().await.map_err(|error| Fault::Transient(root_cause(&error)))?;
+            let response = request.send().await.map_err(|error| DownloadFailure::Transient(root_cause(&error)))?;
             if response.status().is_redirection() {
                 let to = text(response.headers(), LOCATION.as_str()).and_then(|to| url.join(to).ok());
-                url = to.ok_or_else(|| Fault::Transient("its storage redirects without a valid target".to_owned()))?;
+                url = to.ok_or_else(|| {
+                    DownloadFailure::Transient("its storage redirects without a valid target".to_owned())
+                })?;
                 continue;
             }
             let range = text(response.headers(), CONTENT_RANGE.as_str());
@@ -254,10 +266,10 @@ impl Hub {
             return match response.status() {
                 StatusCode::OK => Ok(response),
                 StatusCode::PARTIAL_CONTENT if continues => Ok(response),
-                status => Err(Fault::Transient(format!("its storage answered {status}"))),
+                status => Err(DownloadFailure::Transient(format!("its storage answered {status}"))),
             };
         }
-        Err(Fault::Transient(format!("its storage redirects more than {MAX_REDIRECTS} times")))
+        Err(DownloadFailure::Transient(format!("its storage redirects more than {MAX_REDIRECTS} times")))
     }
 }
 
@@ -283,7 +295,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// A file during its download.
-struct Incoming<'a> {
+struct IncomingFile<'a> {
     name: &'a str,
     tag: &'a Tag,
     size: Option<u64>,
@@ -297,7 +309,7 @@ struct Downloaded {
     sha256: String,
 }
 
-impl Incoming<'_> {
+impl IncomingFile<'_> {
     /// Path during the download.
     fn partial(&self) -> std::path::PathBuf {
         self.blob.with_file_name(format!("{}.incomplete", self.tag.as_str()))

@@ -109,7 +109,7 @@ pub enum HubError {
 
 /// Progress of a download.
 #[derive(Debug, Clone, Copy)]
-pub struct Progress<'a> {
+pub struct DownloadProgress<'a> {
     /// Name of the file.
     pub file: &'a str,
     /// Bytes downloaded.
@@ -227,7 +227,7 @@ impl Hub {
         repository: &Repository,
         commit: &Commit,
         name: &str,
-        progress: &(dyn Fn(Progress<'_>) + Sync),
+        progress: &(dyn Fn(DownloadProgress<'_>) + Sync),
     ) -> Result<Option<PathBuf>, HubError> {
         if !name::is_file_name(name) {
             return Err(HubError::Damaged {

@@ -56,16 +56,16 @@ impl Reporter for Events {
     }
 
     fn progress(&self, work: Work) -> Box<dyn Progress> {
-        Box::new(Steps { work, call: Arc::clone(&self.0) })
+        Box::new(StepReporter { work, call: Arc::clone(&self.0) })
     }
 }
 
-struct Steps {
+struct StepReporter {
     work: Work,
     call: Arc<dyn Fn(&Event) + Send + Sync>,
 }
 
-impl Progress for Steps {
+impl Progress for StepReporter {
     fn at(&self, done: u64, figures: &ProgressFigures) {
         (self.call)(&Event::Progress { work: self.work.clone(), done, figures: figures.clone() });
     }

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use gymkhana_config::{EvaluationSection, LimitsSection, RunFile, RunFileBuilder, StageBuilder, TinyModel};
-pub use gymkhana_run::{Classify, Outcome, RunError, RunResult, StageSummary};
+pub use gymkhana_run::{Classify, RunError, RunOutcome, RunResult, StageSummary};
 
 pub use event::Event;
 
@@ -63,7 +63,7 @@ impl Run {
     ///
     /// # Errors
     /// If a check fails, in which case nothing is written, or the run fails for good.
-    pub async fn train(self, out: impl AsRef<Path>) -> RunResult<Outcome> {
+    pub async fn train(self, out: impl AsRef<Path>) -> RunResult<RunOutcome> {
         let Self { mut file, base, reporter } = self;
         let (plugins, lock) = plugins::fetch(&file.rules, &base, reporter.as_ref()).await?;
         file.rules.forget_sources();

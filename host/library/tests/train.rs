@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use gymkhana::{Event, Outcome, Run, RunFile, StageBuilder, TinyModel};
+use gymkhana::{Event, Run, RunFile, RunOutcome, StageBuilder, TinyModel};
 use gymkhana_store::RunReader;
 use gymkhana_tests::{component, root};
 
@@ -37,7 +37,7 @@ async fn events_tell_what_happens() {
     let file = file().stage(StageBuilder::sft().steps(2).batch(2)).build().expect("a run file");
     let run = Run::new(file).on_event(move |event| seen.lock().expect("not poisoned").push(event.clone()));
     let outcome = run.train(out.path().join("run")).await.expect("it trains");
-    assert!(matches!(outcome, Outcome::Finished(_)));
+    assert!(matches!(outcome, RunOutcome::Finished(_)));
     let events = events.lock().expect("not poisoned");
     let finished: Vec<_> = events.iter().filter(|event| matches!(event, Event::StageFinished(_))).collect();
     assert_eq!(finished.len(), 1, "{events:?}");

@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_client::{
 use serde_json::json;
 use sse_stream::Sse;
 
-use crate::message_check::{Fault, unreadable};
+use crate::message_check::{MessageFault, unreadable};
 
 /// Code of the error that takes the place of an unreadable answer; the session then ends.
 const PARSE_ERROR: i32 = -32700;
@@ -22,15 +22,15 @@ const PARSE_ERROR: i32 = -32700;
 #[derive(Clone)]
 pub(crate) struct CheckedClient {
     client: reqwest::Client,
-    fault: Fault,
+    fault: MessageFault,
 }
 
-type Failure = StreamableHttpError<reqwest::Error>;
+type TransportFailure = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
-type Events = BoxStream<'static, Result<Sse, SseError>>;
+type EventStream = BoxStream<'static, Result<Sse, SseError>>;
 
 impl CheckedClient {
-    pub(crate) fn new(client: reqwest::Client, fault: Fault) -> Self {
+    pub(crate) fn new(client: reqwest::Client, fault: MessageFault) -> Self {
         Self { client, fault }
     }
 
@@ -48,7 +48,7 @@ impl CheckedClient {
 }
 
 /// An event as it is, or an error that answers the request.
-fn readable(mut event: Sse, id: &RequestId, fault: &Fault) -> Sse {
+fn readable(mut event: Sse, id: &RequestId, fault: &MessageFault) -> Sse {
     if let Some(reason) = event.data.as_ref().and_then(|data| unreadable(data.as_bytes())) {
         let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": PARSE_ERROR, "message": reason}});
         event.data = Some(error.to_string());
@@ -75,7 +75,7 @@ impl StreamableHttpClient for CheckedClient {
         session: Option<Arc<str>>,
         auth: Option<String>,
         headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<StreamableHttpPostResponse, TransportFailure> {
         let id = id_of(&message);
         let response = self.client.post_message(uri, message, session, auth, headers).await?;
         Ok(self.checked(response, id))
@@ -89,7 +89,7 @@ impl StreamableHttpClient for CheckedClient {
         auth: Option<String>,
         headers: Headers,
         limits: StreamableHttpResponseLimits,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<StreamableHttpPostResponse, TransportFailure> {
         let id = id_of(&message);
         let posted = self.client.post_message_with_response_limits(uri, message, session, auth, headers, limits);
         Ok(self.checked(posted.await?, id))
@@ -101,7 +101,7 @@ impl StreamableHttpClient for CheckedClient {
         session: Arc<str>,
         auth: Option<String>,
         headers: Headers,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TransportFailure> {
         self.client.delete_session(uri, session, auth, headers).await
     }
 
@@ -112,7 +112,7 @@ impl StreamableHttpClient for CheckedClient {
         last_event: Option<String>,
         auth: Option<String>,
         headers: Headers,
-    ) -> Result<Events, Failure> {
+    ) -> Result<EventStream, TransportFailure> {
         self.client.get_stream(uri, session, last_event, auth, headers).await
     }
 
@@ -124,7 +124,7 @@ impl StreamableHttpClient for CheckedClient {
         auth: Option<String>,
         headers: Headers,
         most: usize,
-    ) -> Result<Events, Failure> {
+    ) -> Result<EventStream, TransportFailure> {
         self.client.get_stream_with_max_sse_event_size(uri, session, last_event, auth, headers, most).await
     }
 }

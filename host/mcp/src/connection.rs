@@ -20,9 +20,9 @@ use serde_json::Value;
 
 use crate::checked_client::CheckedClient;
 use crate::limited_reader::{Allowance, LimitedReader};
-use crate::message_check::{CheckedReader, Fault};
-use crate::process::{ServerProcess, Started, StderrEnd};
-use crate::server::{Endpoint, RemoteServer, Server};
+use crate::message_check::{CheckedReader, MessageFault};
+use crate::process::{ServerProcess, StartedProcess, StderrEnd};
+use crate::server::{Endpoint, McpServer, RemoteServer};
 use crate::tool_list::{ServerName, ToolList};
 use crate::{McpError, waiting};
 
@@ -35,7 +35,7 @@ pub(crate) struct Connection {
     /// Held for its end; `None` for a server at a URL.
     _process: Option<ServerProcess>,
     allowance: Allowance,
-    fault: Fault,
+    fault: MessageFault,
     bytes: usize,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum CallFailure {
 ///
 /// # Errors
 /// If the server cannot be started or reached, is too slow, sends too much, or its tools have unusable names.
-pub fn tools_of(server: &Server) -> Result<ToolList, McpError> {
+pub fn tools_of(server: &McpServer) -> Result<ToolList, McpError> {
     Connection::open(server, None).map(|(_, list)| list)
 }
 
@@ -65,7 +65,7 @@ impl Connection {
     ///
     /// # Errors
     /// As [`tools_of`], or if the tools differ from the expected ones.
-    pub(crate) fn open(server: &Server, expected: Option<&ToolList>) -> Result<(Self, ToolList), McpError> {
+    pub(crate) fn open(server: &McpServer, expected: Option<&ToolList>) -> Result<(Self, ToolList), McpError> {
         let stderr = StderrEnd::default();
         let (owned, kept) = (server.clone(), Arc::clone(&stderr));
         let protocol = expected.map(|list| list.protocol.clone());
@@ -92,17 +92,17 @@ impl Connection {
 
 /// Opens a session and reads the list of tools.
 async fn start(
-    server: &Server,
+    server: &McpServer,
     protocol: Option<String>,
     stderr: StderrEnd,
 ) -> Result<(Connection, ToolList), McpError> {
-    let (allowance, fault) = (Allowance::default(), Fault::default());
+    let (allowance, fault) = (Allowance::default(), MessageFault::default());
     let bytes = server.limits.bytes;
     allowance.renew(bytes);
     let lifecycle = lifecycle(protocol.as_deref());
     let (served, process) = match &server.endpoint {
         Endpoint::Child(child) => {
-            let Started { process, input, output } = ServerProcess::start(child, Arc::clone(&stderr))?;
+            let StartedProcess { process, input, output } = ServerProcess::start(child, Arc::clone(&stderr))?;
             let output = LimitedReader::new(output, allowance.clone());
             let output = CheckedReader::new(output, fault.clone());
             let transport = AsyncRwTransport::new_client(output, input).with_max_line_length(bytes);

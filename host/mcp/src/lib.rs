@@ -22,6 +22,6 @@ mod waiting;
 
 pub use connection::tools_of;
 pub use error::McpError;
-pub use server::{ChildServer, Endpoint, Limits, RemoteServer, Server};
+pub use server::{ChildServer, Endpoint, McpLimits, McpServer, RemoteServer};
 pub use tool::plugin;
 pub use tool_list::{ListedTool, ServerName, ToolList};

@@ -12,9 +12,9 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 /// Why an answer of a session cannot be read, once there is one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fault(Arc<Mutex<Option<String>>>);
+pub(crate) struct MessageFault(Arc<Mutex<Option<String>>>);
 
-impl Fault {
+impl MessageFault {
     /// The reason.
     pub(crate) fn reason(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -30,11 +30,11 @@ pub(crate) struct CheckedReader<R> {
     reader: R,
     /// The line so far.
     line: Vec<u8>,
-    fault: Fault,
+    fault: MessageFault,
 }
 
 impl<R> CheckedReader<R> {
-    pub(crate) fn new(reader: R, fault: Fault) -> Self {
+    pub(crate) fn new(reader: R, fault: MessageFault) -> Self {
         Self { reader, line: Vec::new(), fault }
     }
 

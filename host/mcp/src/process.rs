@@ -34,7 +34,7 @@ pub(crate) struct ServerProcess {
 pub(crate) type StderrEnd = Arc<Mutex<Vec<u8>>>;
 
 /// A started process with the ends of its pipes.
-pub(crate) struct Started {
+pub(crate) struct StartedProcess {
     pub(crate) process: ServerProcess,
     pub(crate) input: ChildStdin,
     pub(crate) output: ChildStdout,
@@ -43,7 +43,7 @@ pub(crate) struct Started {
 impl ServerProcess {
     /// Starts the program in a process group of its own. Must run on the threads of sessions, which live as long as
     /// this process: the kernel kills the program when the thread that started it ends.
-    pub(crate) fn start(server: &ChildServer, stderr: StderrEnd) -> Result<Started, McpError> {
+    pub(crate) fn start(server: &ChildServer, stderr: StderrEnd) -> Result<StartedProcess, McpError> {
         let [program, arguments @ ..] = &server.command[..] else { return Err(McpError::NoCommand) };
         let failed = |source| McpError::Spawn { program: program.clone(), source };
         let keeper = keeper().map_err(failed)?;
@@ -73,7 +73,7 @@ impl ServerProcess {
         }
         let process = Self { child: Some(child), kept, folder: Some(folder) };
         match (input, output) {
-            (Some(input), Some(output)) => Ok(Started { process, input, output }),
+            (Some(input), Some(output)) => Ok(StartedProcess { process, input, output }),
             _ => Err(failed(io::Error::other("its pipes are missing"))),
         }
     }

@@ -8,13 +8,13 @@ use url::Url;
 
 /// A server of a run.
 #[derive(Debug, Clone)]
-pub struct Server {
+pub struct McpServer {
     /// Name in the run file.
     pub name: String,
     /// How a session reaches the server.
     pub endpoint: Endpoint,
     /// Limits of a session.
-    pub limits: Limits,
+    pub limits: McpLimits,
     /// Names of the server's tools that the run offers; all tools if empty.
     pub only: Vec<String>,
 }
@@ -54,7 +54,7 @@ pub struct RemoteServer {
 
 /// Limits of a session.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
+pub struct McpLimits {
     /// Time for the answer to a call.
     pub call: Duration,
     /// Time for the start: the process, the handshake and the list of tools.

@@ -13,13 +13,13 @@ use rmcp::service::ServiceError;
 
 use crate::answer::{answer, failed};
 use crate::connection::{CallFailure, Connection};
-use crate::{Endpoint, McpError, Server, ToolList, waiting};
+use crate::{Endpoint, McpError, McpServer, ToolList, waiting};
 
 /// The plugin of a server. Without a server, its sessions cannot be opened: a replay opens none.
 ///
 /// # Errors
 /// If the name in the run file cannot be that of a plugin.
-pub fn plugin(list: ToolList, server: Option<Server>) -> Result<Plugin, McpError> {
+pub fn plugin(list: ToolList, server: Option<McpServer>) -> Result<Plugin, McpError> {
     let (manifest, digest) = (list.manifest()?, list.digest()?);
     let tool = McpTool { list, server, sessions: Mutex::default(), opened: AtomicU32::new(0) };
     Ok(Plugin::unsandboxed(manifest, digest, Arc::new(tool)))
@@ -27,7 +27,7 @@ pub fn plugin(list: ToolList, server: Option<Server>) -> Result<Plugin, McpError
 
 struct McpTool {
     list: ToolList,
-    server: Option<Server>,
+    server: Option<McpServer>,
     /// Open sessions by handle. One in a call is taken out.
     sessions: Mutex<HashMap<u32, Connection>>,
     /// Number of sessions opened so far.
@@ -39,7 +39,7 @@ impl McpTool {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn server(&self) -> Outcome<&Server> {
+    fn server(&self) -> Outcome<&McpServer> {
         self.server.as_ref().ok_or_else(|| {
             let message = format!("the MCP server `{}` is not part of a replay", self.list.name);
             CallError::new(FailureKind::Fault, message)

@@ -9,7 +9,7 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{McpError, Server, component};
+use crate::{McpError, McpServer, component};
 
 /// Namespace of plugins that are servers.
 const NAMESPACE: &str = "mcp";
@@ -60,7 +60,7 @@ pub struct ListedTool {
 impl ToolList {
     /// The list of a session's tools, reduced to those that the run offers.
     pub(crate) fn new(
-        server: &Server,
+        server: &McpServer,
         identity: ServerName,
         protocol: String,
         tools: Vec<Tool>,

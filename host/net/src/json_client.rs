@@ -62,7 +62,7 @@ pub enum JsonClientError {
 
 /// A body that is not JSON.
 #[derive(Debug, Clone)]
-pub struct Body {
+pub struct RawBody {
     /// Its media type.
     pub content_type: &'static str,
     /// Its bytes.
@@ -79,7 +79,7 @@ pub struct Received {
 }
 
 /// Failure of one attempt.
-enum Fault {
+enum AttemptFailure {
     /// The server refused the request permanently.
     Refused(JsonClientError),
     /// The attempt failed; the reason for the user.
@@ -145,7 +145,7 @@ impl JsonClient {
         policy: &RequestPolicy,
         read: impl Fn(&Value) -> Result<T, String>,
     ) -> Result<T, JsonClientError> {
-        let body = Body { content_type: "application/json", bytes: body.to_string().into_bytes() };
+        let body = RawBody { content_type: "application/json", bytes: body.to_string().into_bytes() };
         self.send(path, &body, policy, json(read)).await
     }
 
@@ -156,7 +156,7 @@ impl JsonClient {
     pub async fn send<T>(
         &self,
         path: &str,
-        body: &Body,
+        body: &RawBody,
         policy: &RequestPolicy,
         read: impl Fn(&Received) -> Result<T, String>,
     ) -> Result<T, JsonClientError> {
@@ -179,7 +179,7 @@ impl JsonClient {
             let attempt = self.attempt(path, request(url.clone()), &read);
             tokio::time::timeout(policy.timeout, attempt).await.unwrap_or_else(|_| {
                 let seconds = policy.timeout.as_secs_f64();
-                Err(Failed::transient(Fault::Failed(format!("it did not answer within {seconds} s"))))
+                Err(Failed::transient(AttemptFailure::Failed(format!("it did not answer within {seconds} s"))))
             })
         };
         let answered = policy.retry.run(attempt, |fault| self.mark_down(fault, policy)).await;
@@ -190,14 +190,16 @@ impl JsonClient {
             }
             Err(GaveUp { failed: Failed::Transient { error, .. } | Failed::Permanent(error), attempts }) => match error
             {
-                Fault::Refused(refused) => Err(refused),
-                Fault::Failed(why) => Err(JsonClientError::Failed { path: path.to_owned(), tried: attempts, why }),
+                AttemptFailure::Refused(refused) => Err(refused),
+                AttemptFailure::Failed(why) => {
+                    Err(JsonClientError::Failed { path: path.to_owned(), tried: attempts, why })
+                }
             },
         }
     }
 
-    fn mark_down(&self, fault: &Fault, policy: &RequestPolicy) {
-        let Fault::Failed(why) = fault else { return };
+    fn mark_down(&self, fault: &AttemptFailure, policy: &RequestPolicy) {
+        let AttemptFailure::Failed(why) = fault else { return };
         if !self.down.swap(true, Ordering::Relaxed) {
             let RequestPolicy { retry, timeout } = policy;
             (self.on_status)(format!(
@@ -223,8 +225,8 @@ impl JsonClient {
         path: &str,
         request: RequestBuilder,
         read: impl Fn(&Received) -> Result<T, String>,
-    ) -> Result<T, Failed<Fault>> {
-        let transient = |why: String| Err(Failed::transient(Fault::Failed(why)));
+    ) -> Result<T, Failed<AttemptFailure>> {
+        let transient = |why: String| Err(Failed::transient(AttemptFailure::Failed(why)));
         let request = match &self.key {
             Some(key) => request.bearer_auth(key.reveal()),
             None => request,
@@ -252,11 +254,11 @@ impl JsonClient {
         if !status.is_success() {
             let said = excerpt(&bytes);
             if is_transient(status) {
-                let error = Fault::Failed(format!("it answered {status}: {said}"));
+                let error = AttemptFailure::Failed(format!("it answered {status}: {said}"));
                 return Err(Failed::Transient { error, retry_after: pause.map(Duration::from_secs) });
             }
             let refused = JsonClientError::Refused { path: path.to_owned(), status: status.as_u16(), said };
-            return Err(Failed::Permanent(Fault::Refused(refused)));
+            return Err(Failed::Permanent(AttemptFailure::Refused(refused)));
         }
         read(&Received { content_type, bytes }).or_else(transient)
     }

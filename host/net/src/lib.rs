@@ -17,7 +17,7 @@ mod secret;
 pub use address::{Reach, reach};
 pub use client::{Forbidden, Reachable, check_literal, reachable, root_cause};
 pub use http::{ClientError, checked_client, fetching_client};
-pub use json_client::{Body, JsonClient, JsonClientError, Received, RequestPolicy, StatusSink};
+pub use json_client::{JsonClient, JsonClientError, RawBody, Received, RequestPolicy, StatusSink};
 pub use retry::{Failed, GaveUp, Retry};
 pub use rule::{Rule, RuleError, SecretHeader};
 pub use secret::Secret;

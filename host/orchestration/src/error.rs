@@ -14,7 +14,7 @@ const RAISE_HANDLES: &str = "raise the limit of open files, such as with `ulimit
 
 /// The side that can fix an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorKind {
+pub enum RunErrorKind {
     /// The user: a run file, a plugin, a model, a full disk. Programs exit with 2.
     User,
     /// This program. Programs exit with 1.
@@ -24,7 +24,7 @@ pub enum ErrorKind {
 /// An error with its causes, its kind and a hint.
 #[derive(Debug)]
 pub struct RunError {
-    kind: ErrorKind,
+    kind: RunErrorKind,
     error: anyhow::Error,
     hint: Option<String>,
 }
@@ -35,12 +35,12 @@ pub type RunResult<T> = Result<T, RunError>;
 impl RunError {
     /// An error that the user can fix. A line `hint: …` of the message becomes the hint.
     pub fn user(message: impl Display) -> Self {
-        Self { kind: ErrorKind::User, error: anyhow::anyhow!("{message}"), hint: None }
+        Self { kind: RunErrorKind::User, error: anyhow::anyhow!("{message}"), hint: None }
     }
 
     /// An error of this program.
     pub fn internal(message: impl Display) -> Self {
-        Self { kind: ErrorKind::Internal, error: anyhow::anyhow!("{message}"), hint: None }
+        Self { kind: RunErrorKind::Internal, error: anyhow::anyhow!("{message}"), hint: None }
     }
 
     /// An error of a smaller build: `what` needs `part`, which its features leave out.
@@ -70,7 +70,7 @@ impl RunError {
 
     /// The side that can fix it.
     #[must_use]
-    pub fn kind(&self) -> ErrorKind {
+    pub fn kind(&self) -> RunErrorKind {
         self.kind
     }
 
@@ -141,25 +141,26 @@ pub trait Classify<T> {
 
 impl<T, E: Into<anyhow::Error>> Classify<T> for Result<T, E> {
     fn user_error(self) -> RunResult<T> {
-        self.map_err(|error| RunError { kind: ErrorKind::User, error: error.into(), hint: None })
+        self.map_err(|error| RunError { kind: RunErrorKind::User, error: error.into(), hint: None })
     }
 
     fn user_context(self, message: impl Display) -> RunResult<T> {
         self.map_err(|error| {
             let error = error.into().context(message.to_string());
-            RunError { kind: ErrorKind::User, error, hint: None }
+            RunError { kind: RunErrorKind::User, error, hint: None }
         })
     }
 
     fn internal(self) -> RunResult<T> {
-        self.map_err(|error| RunError { kind: ErrorKind::Internal, error: error.into(), hint: None })
+        self.map_err(|error| RunError { kind: RunErrorKind::Internal, error: error.into(), hint: None })
     }
 }
 
 impl From<StoreError> for RunError {
     /// Disk errors are the user's to fix; a record that cannot be stored is this program's.
     fn from(error: StoreError) -> Self {
-        let kind = if matches!(error, StoreError::Unstorable(..)) { ErrorKind::Internal } else { ErrorKind::User };
+        let kind =
+            if matches!(error, StoreError::Unstorable(..)) { RunErrorKind::Internal } else { RunErrorKind::User };
         Self { kind, error: error.into(), hint: None }
     }
 }
@@ -173,7 +174,7 @@ mod tests {
         let missing = || std::io::Error::other("no such file");
         let error = Err::<(), _>(missing()).user_context("`x` cannot be read\nhint: check the path").unwrap_err();
         assert_eq!(error.to_string(), "`x` cannot be read\n  because: no such file\nhint: check the path");
-        assert_eq!(error.kind(), ErrorKind::User);
+        assert_eq!(error.kind(), RunErrorKind::User);
         assert_eq!(error.hint().as_deref(), Some("check the path"));
         let error = error.or_hint("do nothing");
         let other = error.with_hint("restore it");
@@ -218,7 +219,7 @@ mod tests {
             "the tool `x` is an MCP server: this build of the host leaves out MCP\nhint: run `cargo xtask setup`, which \
              builds everything"
         );
-        assert_eq!(error.kind(), ErrorKind::User);
+        assert_eq!(error.kind(), RunErrorKind::User);
     }
 
     #[test]

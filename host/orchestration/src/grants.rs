@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gymkhana_egress::{Egress, HttpGrant, Model, ModelServer, Offline};
+use gymkhana_egress::{CompletionSource, Egress, HttpGrant, ModelServer, Offline};
 use gymkhana_net::Secret;
 use gymkhana_registry::{Capability, Digest};
 use gymkhana_sandbox::{AssetContent, Assets, Grants, Outbound, Plugin, Quota};
@@ -204,14 +204,14 @@ fn outbound(
     Ok(Some(Arc::new(OnHost::new(egress))))
 }
 
-fn connect(name: &str, section: &ModelSection) -> RunResult<Model> {
+fn connect(name: &str, section: &ModelSection) -> RunResult<CompletionSource> {
     let (Some(url), Some(model)) = (&section.url, &section.name) else {
-        return Ok(Model::Script(section.script.clone().unwrap_or_default()));
+        return Ok(CompletionSource::Script(section.script.clone().unwrap_or_default()));
     };
     let key = section.key_env.as_ref().map(|env| secret(env, &format!("models.{name}.key_env"))).transpose()?;
     let mut server = ModelServer::new(url.clone(), model.clone(), key).user_error()?;
     (server.time, server.retries) = (Duration::from_secs_f64(section.seconds), section.retries);
-    Ok(Model::Server(server))
+    Ok(CompletionSource::Server(server))
 }
 
 fn allow(plugin: &str, section: &PluginSection) -> RunResult<HttpGrant> {
@@ -239,7 +239,7 @@ pub fn secret(variable: &str, key: &str) -> RunResult<Secret> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::error::RunErrorKind;
 
     #[test]
     fn a_missing_asset_is_an_error() {
@@ -247,7 +247,7 @@ mod tests {
         let assets = BTreeMap::from([("words.txt".to_owned(), format!("{PINNED}{digest}"))]);
         let section = PluginSection { assets, ..PluginSection::default() };
         let error = AssetFiles::default().mount(&section).map(drop).expect_err("the asset was not loaded");
-        assert_eq!(error.kind(), ErrorKind::Internal);
+        assert_eq!(error.kind(), RunErrorKind::Internal);
         assert!(error.to_string().starts_with("asset `words.txt` (sha256:"), "{error}");
         let mut files = AssetFiles::default();
         files.0.insert(digest, AssetContent::from(b"one two three".as_slice()));

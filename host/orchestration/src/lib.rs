@@ -24,7 +24,7 @@ pub mod served;
 mod tools_only;
 pub mod trace;
 
-pub use error::{Classify, ErrorKind, RunError, RunResult};
+pub use error::{Classify, RunError, RunErrorKind, RunResult};
 pub use host_io::OnHost;
 pub use mcp::pinned_servers;
 pub use options::named_values;

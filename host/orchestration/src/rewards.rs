@@ -1,6 +1,8 @@
 //! Rewards of a run file: weights, schedules, gates and the success criterion.
 
-use gymkhana_rollout::{Gate, PluginSet, ProvokedReward, RewardSum, RewardTerm, RuleError, Weight, WeightSchedule};
+use gymkhana_rollout::{
+    Gate, MetricRuleError, PluginSet, ProvokedReward, RewardSum, RewardTerm, Weight, WeightSchedule,
+};
 
 use crate::error::{Classify, RunError, RunResult};
 use gymkhana_config::EpisodeRules;
@@ -18,7 +20,7 @@ pub fn reward_sum(rules: &EpisodeRules, set: &PluginSet) -> RunResult<RewardSum>
     let sum = RewardSum {
         environment: term("environment", section.weight, section.schedule, section.gate.as_deref())?,
         provoked: rules.failures.provoked,
-        success: rules.success.parse().map_err(|error: RuleError| with_metrics(&error, &rules.success, set))?,
+        success: rules.success.parse().map_err(|error: MetricRuleError| with_metrics(&error, &rules.success, set))?,
     };
     set.check_rules(&sum).map_err(|error| with_nearest_name(&error))?;
     Ok(sum)
@@ -40,7 +42,7 @@ pub fn provoked_warning(set: &PluginSet, sum: &RewardSum) -> Option<String> {
 }
 
 /// Error of a success criterion that names no metric, with the metrics of the run.
-fn with_metrics(error: &RuleError, wrong: &str, set: &PluginSet) -> RunError {
+fn with_metrics(error: &MetricRuleError, wrong: &str, set: &PluginSet) -> RunError {
     let environment = set.environment().plugin.name();
     RunError::user(format!("{error}\nhint: use {}", metrics(wrong, environment, &set.components().collect::<Vec<_>>())))
 }
@@ -56,12 +58,14 @@ fn metrics(wrong: &str, environment: &str, components: &[(&str, &str)]) -> Strin
 }
 
 /// Error of a rule with an unknown name, with the nearest known name.
-pub fn with_nearest_name(error: &RuleError) -> RunError {
+pub fn with_nearest_name(error: &MetricRuleError) -> RunError {
     let near = match error {
-        RuleError::Form { .. } | RuleError::Condition { .. } | RuleError::Circle { .. } => String::new(),
-        RuleError::NoReward { reward: wrong, known, .. }
-        | RuleError::NoComponent { component: wrong, known, .. }
-        | RuleError::NoFact { fact: wrong, known, .. } => did_you_mean(wrong, known.iter().map(String::as_str)),
+        MetricRuleError::Form { .. } | MetricRuleError::Condition { .. } | MetricRuleError::Circle { .. } => {
+            String::new()
+        }
+        MetricRuleError::NoReward { reward: wrong, known, .. }
+        | MetricRuleError::NoComponent { component: wrong, known, .. }
+        | MetricRuleError::NoFact { fact: wrong, known, .. } => did_you_mean(wrong, known.iter().map(String::as_str)),
     };
     RunError::user(format!("{error}{near}"))
 }

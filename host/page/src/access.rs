@@ -22,9 +22,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// A token that gives access, kept as its digest.
 #[derive(Clone)]
-pub struct Token(TokenDigest);
+pub struct AccessToken(TokenDigest);
 
-impl Token {
+impl AccessToken {
     /// A token of this text.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ pub enum AccessError {
 /// Rules of admission.
 #[derive(Clone)]
 pub struct Access {
-    token: Option<Token>,
+    token: Option<AccessToken>,
     cookie: String,
 }
 
@@ -80,7 +80,7 @@ impl Access {
     ///
     /// # Errors
     /// If others can reach the address and there is no token.
-    pub fn new(address: SocketAddr, token: Option<Token>) -> Result<Self, AccessError> {
+    pub fn new(address: SocketAddr, token: Option<AccessToken>) -> Result<Self, AccessError> {
         if !address.ip().is_loopback() && token.is_none() {
             return Err(AccessError::NeedsToken(address));
         }

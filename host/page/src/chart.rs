@@ -185,13 +185,13 @@ fn place(value: f64) -> String {
 
 /// Counts of values in equal parts of their range.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Histogram {
+pub(crate) struct ValueHistogram {
     from: f64,
     to: f64,
     counts: Vec<usize>,
 }
 
-impl Histogram {
+impl ValueHistogram {
     /// The histogram of finite values; `None` of none.
     pub fn of(values: &[f64], parts: usize) -> Option<Self> {
         let values: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
@@ -264,10 +264,10 @@ mod tests {
     #[test]
     fn values_are_counted_in_equal_parts() {
         // Parts of [0, 1] in fourths: 0 and 0.1 | 0.25 | 0.5 | 1 belongs to the last one.
-        let histogram = Histogram::of(&[0.0, 0.1, 0.25, 0.5, 1.0, f64::NAN], 4).unwrap();
-        assert_eq!(histogram, Histogram { from: 0.0, to: 1.0, counts: vec![2, 1, 1, 1] });
-        assert_eq!(Histogram::of(&[2.0, 2.0], 4).unwrap().counts, [2]);
-        assert_eq!(Histogram::of(&[], 4), None);
+        let histogram = ValueHistogram::of(&[0.0, 0.1, 0.25, 0.5, 1.0, f64::NAN], 4).unwrap();
+        assert_eq!(histogram, ValueHistogram { from: 0.0, to: 1.0, counts: vec![2, 1, 1, 1] });
+        assert_eq!(ValueHistogram::of(&[2.0, 2.0], 4).unwrap().counts, [2]);
+        assert_eq!(ValueHistogram::of(&[], 4), None);
     }
 
     #[test]

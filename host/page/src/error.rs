@@ -35,7 +35,7 @@ pub enum PageError {
 
 /// A request that gets no page.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Problem {
+pub(crate) enum PageProblem {
     /// The address names something that does not exist.
     #[error("{0}")]
     NotFound(String),
@@ -67,7 +67,7 @@ pub(crate) enum Problem {
     Panicked,
 }
 
-impl Problem {
+impl PageProblem {
     /// Status of the answer.
     pub fn status(&self) -> StatusCode {
         match self {

@@ -2,31 +2,31 @@
 
 use maud::{DOCTYPE, Markup, html};
 
-use crate::error::Problem;
+use crate::error::PageProblem;
 use crate::query::Query;
-use crate::run::Run;
+use crate::run::ShownRun;
 use crate::state::App;
 use crate::words::visible;
 
 /// Frame of a page.
-pub(crate) struct Frame<'a> {
+pub(crate) struct PageFrame<'a> {
     /// Title of the page.
     pub title: &'a str,
     /// Run that the page is about; `None` for pages of several runs.
-    pub run: Option<&'a Run>,
+    pub run: Option<&'a ShownRun>,
     /// Runs whose changes update the page; empty for a page that does not change.
     pub live: Vec<usize>,
 }
 
 /// Runs whose changes update a page; none if the query asks for a page without updates, for programs that wait until
 /// nothing is loaded.
-pub(crate) fn updated(query: &Query, runs: Vec<usize>) -> Result<Vec<usize>, Problem> {
+pub(crate) fn updated(query: &Query, runs: Vec<usize>) -> Result<Vec<usize>, PageProblem> {
     let is_still = query.choice("live", &[("no", true)], "no")?.unwrap_or(false);
     Ok(if is_still { vec![] } else { runs })
 }
 
 /// A whole page.
-pub(crate) fn page(app: &App, frame: &Frame<'_>, body: &Markup) -> Markup {
+pub(crate) fn page(app: &App, frame: &PageFrame<'_>, body: &Markup) -> Markup {
     let events = frame.live.iter().fold(None::<String>, |events, run| match events {
         None => Some(format!("/events?run={run}")),
         Some(events) => Some(format!("{events}&run={run}")),
@@ -72,7 +72,7 @@ pub(crate) fn page(app: &App, frame: &Frame<'_>, body: &Markup) -> Markup {
 }
 
 /// The page for a problem, with its causes.
-pub(crate) fn problem(app: &App, problem: &Problem) -> Markup {
+pub(crate) fn problem(app: &App, problem: &PageProblem) -> Markup {
     let mut causes = Vec::new();
     let mut next = std::error::Error::source(problem);
     // A transparent error has its own text as its first cause.
@@ -86,7 +86,7 @@ pub(crate) fn problem(app: &App, problem: &Problem) -> Markup {
         @for cause in &causes { pre.text { (visible(cause)) } }
         p { a href="/" { "Overview" } }
     };
-    page(app, &Frame { title: "Problem", run: None, live: vec![] }, &body)
+    page(app, &PageFrame { title: "Problem", run: None, live: vec![] }, &body)
 }
 
 /// A wide table in a container that scrolls by itself and that the keyboard reaches.

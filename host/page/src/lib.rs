@@ -24,8 +24,8 @@ mod server;
 mod state;
 mod words;
 
-pub use access::{Access, AccessError, Token};
+pub use access::{Access, AccessError, AccessToken};
 pub use error::PageError;
 pub use replayer::{ReplayRequest, Replayed, Replayer};
 pub use routes::router;
-pub use server::{Page, Place};
+pub use server::{Page, PageAddress};

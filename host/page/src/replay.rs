@@ -11,11 +11,11 @@ use axum::http::header::{HOST, ORIGIN};
 use gymkhana_record::EpisodeId;
 use maud::{Markup, html};
 
-use crate::error::Problem;
-use crate::layout::{self, Frame};
+use crate::error::PageProblem;
+use crate::layout::{self, PageFrame};
 use crate::query::Query;
 use crate::replayer::{ReplayRequest, Replayed};
-use crate::run::Run;
+use crate::run::ShownRun;
 use crate::state::App;
 use crate::words::{shell_word, visible};
 
@@ -23,14 +23,14 @@ use crate::words::{shell_word, visible};
 const WAIT: Duration = Duration::from_secs(120);
 
 /// Address of the question about an episode's replay, with a fork before a turn.
-pub(crate) fn path(run: &Run, id: EpisodeId, fork: Option<u32>) -> String {
+pub(crate) fn path(run: &ShownRun, id: EpisodeId, fork: Option<u32>) -> String {
     let query = Query::default();
     let query = fork.map_or_else(|| query.clone(), |turn| query.with("turn", turn.to_string()));
     query.link(&format!("{}/replay", run.episode_path(id)))
 }
 
 /// The question.
-pub(crate) fn question(app: &App, run: &Run, id: &str, query: &Query) -> Result<Markup, Problem> {
+pub(crate) fn question(app: &App, run: &ShownRun, id: &str, query: &Query) -> Result<Markup, PageProblem> {
     let request = request(run, id, query)?;
     let again = path(run, request.episode, request.fork);
     let body = html! {
@@ -53,20 +53,20 @@ pub(crate) fn question(app: &App, run: &Run, id: &str, query: &Query) -> Result<
 /// If the request comes from another site, the episode does not exist, or another replay is running.
 pub(crate) async fn result(
     app: &App,
-    run: &Run,
+    run: &ShownRun,
     id: &str,
     query: &Query,
     headers: &HeaderMap,
-) -> Result<Markup, Problem> {
-    let replays = app.replays().ok_or_else(|| Problem::NotFound("replays are not allowed".to_owned()))?;
+) -> Result<Markup, PageProblem> {
+    let replays = app.replays().ok_or_else(|| PageProblem::NotFound("replays are not allowed".to_owned()))?;
     if !is_own_form(headers) {
-        return Err(Problem::ForeignForm);
+        return Err(PageProblem::ForeignForm);
     }
     let request = request(run, id, query)?;
-    let replay = replays.start(request.clone()).ok_or(Problem::Busy)?;
+    let replay = replays.start(request.clone()).ok_or(PageProblem::Busy)?;
     let body = match tokio::time::timeout(WAIT, replay).await {
         Ok(Ok(replayed)) => outcome(&replayed),
-        Ok(Err(_)) => return Err(Problem::Panicked),
+        Ok(Err(_)) => return Err(PageProblem::Panicked),
         Err(_) => html! { p { "The replay takes longer than " (WAIT.as_secs()) " s. Use the command:" }
         pre.command tabindex="0" { (command(&request)) } },
     };
@@ -82,17 +82,17 @@ fn is_own_form(headers: &HeaderMap) -> bool {
     }
 }
 
-fn request(run: &Run, id: &str, query: &Query) -> Result<ReplayRequest, Problem> {
+fn request(run: &ShownRun, id: &str, query: &Query) -> Result<ReplayRequest, PageProblem> {
     let episode: EpisodeId =
-        id.parse().map_err(|error: gymkhana_record::ParseEpisodeIdError| Problem::NotFound(error.to_string()))?;
+        id.parse().map_err(|error: gymkhana_record::ParseEpisodeIdError| PageProblem::NotFound(error.to_string()))?;
     if run.table()?.position(episode).is_none() {
-        return Err(Problem::NotFound(format!("the run has no episode `{episode}`")));
+        return Err(PageProblem::NotFound(format!("the run has no episode `{episode}`")));
     }
     let fork = query.parsed("turn", "the number of a turn")?;
     Ok(ReplayRequest { run: run.reader.path().to_owned(), episode, fork })
 }
 
-fn page(app: &App, run: &Run, request: &ReplayRequest, body: &Markup) -> Markup {
+fn page(app: &App, run: &ShownRun, request: &ReplayRequest, body: &Markup) -> Markup {
     let title = match request.fork {
         None => format!("Replay of episode {}", request.episode),
         Some(turn) => format!("Replay of episode {} with a fork before turn {turn}", request.episode),
@@ -102,7 +102,7 @@ fn page(app: &App, run: &Run, request: &ReplayRequest, body: &Markup) -> Markup 
         (body)
         p { a href=(run.episode_path(request.episode)) { "Back to the episode" } }
     };
-    layout::page(app, &Frame { title: &title, run: Some(run), live: vec![] }, &body)
+    layout::page(app, &PageFrame { title: &title, run: Some(run), live: vec![] }, &body)
 }
 
 /// The command that replays the same.

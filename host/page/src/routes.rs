@@ -14,14 +14,14 @@ use axum::routing::get;
 use maud::Markup;
 
 use crate::access::{Access, admit};
-use crate::error::{PageError, Problem};
+use crate::error::{PageError, PageProblem};
 use crate::query::Query;
 use crate::replayer::Replayer;
-use crate::state::{App, Pace};
+use crate::state::{App, WorkPace};
 use crate::{episode, episodes, layout, live, overview, replay, rewards};
 
 /// Writes a page on a thread that may wait for files.
-async fn page(app: App, write: impl FnOnce(&App) -> Result<Markup, Problem> + Send + 'static) -> Response {
+async fn page(app: App, write: impl FnOnce(&App) -> Result<Markup, PageProblem> + Send + 'static) -> Response {
     // The semaphore is never closed.
     let place = Arc::clone(app.writers()).acquire_owned().await;
     let writer = app.clone();
@@ -35,7 +35,7 @@ async fn page(app: App, write: impl FnOnce(&App) -> Result<Markup, Problem> + Se
         }));
         written
     });
-    match written.await.unwrap_or(Err(Problem::Panicked)) {
+    match written.await.unwrap_or(Err(PageProblem::Panicked)) {
         Ok(page) => Html(page.into_string()).into_response(),
         Err(problem) => (problem.status(), Html(layout::problem(&app, &problem).into_string())).into_response(),
     }
@@ -46,7 +46,7 @@ async fn page(app: App, write: impl FnOnce(&App) -> Result<Markup, Problem> + Se
 /// # Errors
 /// If a run cannot be opened.
 pub fn router(runs: &[PathBuf], access: Access, replayer: Option<Replayer>) -> Result<Router, PageError> {
-    paced(runs, access, replayer, Pace::Full)
+    paced(runs, access, replayer, WorkPace::Full)
 }
 
 /// The same with a pace.
@@ -54,7 +54,7 @@ pub(crate) fn paced(
     runs: &[PathBuf],
     access: Access,
     replayer: Option<Replayer>,
-    pace: Pace,
+    pace: WorkPace,
 ) -> Result<Router, PageError> {
     let app = App::open(runs, replayer, pace)?;
     let replays = match app.replays() {
@@ -131,7 +131,7 @@ async fn rewards_page(State(app): State<App>, Path(run): Path<String>, RawQuery(
 }
 
 async fn missing(State(app): State<App>) -> Response {
-    page(app, |_| Err(Problem::NotFound("there is no page at this address".to_owned()))).await
+    page(app, |_| Err(PageProblem::NotFound("there is no page at this address".to_owned()))).await
 }
 
 async fn style() -> Response {
@@ -143,6 +143,6 @@ async fn script() -> Response {
 }
 
 /// Index of a run in an address.
-fn index(text: &str) -> Result<usize, Problem> {
-    text.parse().map_err(|_| Problem::NotFound(format!("there is no run `{text}`")))
+fn index(text: &str) -> Result<usize, PageProblem> {
+    text.parse().map_err(|_| PageProblem::NotFound(format!("there is no run `{text}`")))
 }

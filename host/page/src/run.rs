@@ -11,7 +11,7 @@ use gymkhana_store::{EpisodeTable, MetricsLine, RunReader, StageSummary, StoreEr
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use crate::error::{PageError, Problem};
+use crate::error::{PageError, PageProblem};
 
 /// Shortest time for which a table of episodes is not looked up again.
 const TABLE_AGE: Duration = Duration::from_secs(1);
@@ -22,9 +22,9 @@ const TABLE_REST: u32 = 20;
 const MOST_AGE: Duration = Duration::from_secs(60);
 
 /// Length and time of a file.
-type Stamp = Option<(u64, Option<SystemTime>)>;
+type FileVersion = Option<(u64, Option<SystemTime>)>;
 /// Lines of `metrics.jsonl` with the stamp at which they were read.
-type CachedLines = Option<(Stamp, Arc<Vec<MetricsLine>>)>;
+type CachedLines = Option<(FileVersion, Arc<Vec<MetricsLine>>)>;
 
 /// A table of episodes, and the time until which it is not looked up again.
 struct CachedTable {
@@ -33,7 +33,7 @@ struct CachedTable {
 }
 
 /// A run.
-pub(crate) struct Run {
+pub(crate) struct ShownRun {
     /// Position among the runs, which addresses name.
     pub index: usize,
     /// Name for people: the folder's name, or its path if another run has the same one.
@@ -44,7 +44,7 @@ pub(crate) struct Run {
     metrics: Mutex<CachedLines>,
 }
 
-impl Run {
+impl ShownRun {
     /// Opens runs.
     pub fn open_all(paths: &[PathBuf]) -> Result<Vec<Self>, PageError> {
         for (place, path) in paths.iter().enumerate() {
@@ -104,9 +104,9 @@ impl Run {
     }
 
     /// The resolved run file.
-    pub fn file(&self) -> Result<Table, Problem> {
+    pub fn file(&self) -> Result<Table, PageProblem> {
         let text = self.reader.run_text()?;
-        toml::from_str(&text).map_err(|source| Problem::RunFile { run: self.name.clone(), source })
+        toml::from_str(&text).map_err(|source| PageProblem::RunFile { run: self.name.clone(), source })
     }
 
     /// Names of the stages, in order; a stage without a name has its kind.
@@ -126,7 +126,7 @@ impl Run {
             return Ok(summary.stages);
         }
         // A state of another version has no results that this page knows.
-        let state = self.reader.state::<RunState>().ok().flatten();
+        let state = self.reader.state::<ShownState>().ok().flatten();
         Ok(state.map(|state| state.progress.finished).unwrap_or_default())
     }
 
@@ -146,7 +146,7 @@ impl Run {
 
 /// The part of a run's state that the page shows.
 #[derive(Deserialize)]
-struct RunState {
+struct ShownState {
     progress: RunProgress,
 }
 
@@ -158,7 +158,7 @@ struct RunProgress {
 
 /// State of a run's files at one moment.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Pulse(HashMap<PathBuf, Stamp>);
+pub(crate) struct Pulse(HashMap<PathBuf, FileVersion>);
 
 /// Name of an episode's group: `1.train.12.3`.
 pub(crate) fn group_name(id: EpisodeId) -> String {
@@ -170,7 +170,7 @@ pub(crate) fn first_of_group(name: &str) -> Option<EpisodeId> {
     format!("{name}.0.0").parse().ok()
 }
 
-fn stamp(path: &Path) -> Stamp {
+fn stamp(path: &Path) -> FileVersion {
     fs::metadata(path).ok().map(|found| (found.len(), found.modified().ok()))
 }
 

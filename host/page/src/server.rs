@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, Listener, RequestPace, Server, StallBudget};
+use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, HttpServer, Listener, RequestPace, StallBudget};
 
-use crate::access::{Access, Token};
+use crate::access::{Access, AccessToken};
 use crate::error::PageError;
 use crate::replayer::Replayer;
 use crate::routes::paced;
-use crate::state::Pace;
+use crate::state::WorkPace;
 
 /// Limits of the page's connections: a browser opens six, one of them for live updates.
 const LIMITS: ConnectionLimits = ConnectionLimits {
@@ -24,29 +24,29 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
 };
 
 /// A bound address for a page whose runs may not exist yet.
-pub struct Place {
+pub struct PageAddress {
     listener: Listener,
     access: Access,
-    pace: Pace,
+    pace: WorkPace,
 }
 
-impl Place {
+impl PageAddress {
     /// Binds the address. Must be called in a tokio runtime.
     ///
     /// # Errors
     /// If the address cannot be bound, or others can reach it and there is no token.
-    pub fn bind(address: SocketAddr, token: Option<Token>) -> Result<Self, PageError> {
+    pub fn bind(address: SocketAddr, token: Option<AccessToken>) -> Result<Self, PageError> {
         // Refused before the port is taken.
         Access::new(address, token.clone())?;
         let listener = Listener::bind(address)?;
         let access = Access::new(listener.address(), token)?;
-        Ok(Self { listener, access, pace: Pace::Full })
+        Ok(Self { listener, access, pace: WorkPace::Full })
     }
 
     /// The same for a page in the process of a run: it leaves the processor to the run.
     #[must_use]
     pub fn beside_run(mut self) -> Self {
-        self.pace = Pace::BesideRun;
+        self.pace = WorkPace::BesideRun;
         self
     }
 
@@ -65,7 +65,8 @@ impl Place {
         if replayer.is_some() && !address.ip().is_loopback() {
             return Err(PageError::ReplayFromElsewhere(address));
         }
-        let server = Server::new(paced(runs, self.access, replayer, self.pace)?, HostNames::at(address, false, &[]));
+        let server =
+            HttpServer::new(paced(runs, self.access, replayer, self.pace)?, HostNames::at(address, false, &[]));
         Ok(Page { listener: self.listener, server })
     }
 }
@@ -73,7 +74,7 @@ impl Place {
 /// The page of some runs, bound to an address.
 pub struct Page {
     listener: Listener,
-    server: Server,
+    server: HttpServer,
 }
 
 impl Page {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use crate::error::{PageError, Problem};
+use crate::error::{PageError, PageProblem};
 use crate::replayer::{Replayer, Replays};
-use crate::run::Run;
+use crate::run::ShownRun;
 
 /// Most readers of live updates at a time.
 const STREAMS: usize = 64;
@@ -17,7 +17,7 @@ const WRITERS: usize = 8;
 
 /// Work of the page relative to its pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum WorkPace {
     /// Up to [`WRITERS`] pages at a time.
     Full,
     /// One page at a time, and a pause of [`REST`] times its duration after each: the processor belongs to the run.
@@ -29,22 +29,22 @@ const REST: u32 = 4;
 
 /// The runs, shared by all requests.
 #[derive(Clone)]
-pub(crate) struct App(Arc<Shared>);
+pub(crate) struct App(Arc<PageContext>);
 
-struct Shared {
-    runs: Vec<Run>,
+struct PageContext {
+    runs: Vec<ShownRun>,
     streams: Arc<Semaphore>,
     writers: Arc<Semaphore>,
-    pace: Pace,
+    pace: WorkPace,
     replays: Option<Replays>,
 }
 
 impl App {
     /// Opens runs, whose episodes can be replayed if there is a replayer.
-    pub fn open(runs: &[PathBuf], replayer: Option<Replayer>, pace: Pace) -> Result<Self, PageError> {
-        let writers = if pace == Pace::Full { WRITERS } else { 1 };
-        Ok(Self(Arc::new(Shared {
-            runs: Run::open_all(runs)?,
+    pub fn open(runs: &[PathBuf], replayer: Option<Replayer>, pace: WorkPace) -> Result<Self, PageError> {
+        let writers = if pace == WorkPace::Full { WRITERS } else { 1 };
+        Ok(Self(Arc::new(PageContext {
+            runs: ShownRun::open_all(runs)?,
             streams: Arc::new(Semaphore::new(STREAMS)),
             writers: Arc::new(Semaphore::new(writers)),
             pace,
@@ -53,13 +53,13 @@ impl App {
     }
 
     /// All runs.
-    pub fn runs(&self) -> &[Run] {
+    pub fn runs(&self) -> &[ShownRun] {
         &self.0.runs
     }
 
     /// The run at an index.
-    pub fn run(&self, index: usize) -> Result<&Run, Problem> {
-        self.0.runs.get(index).ok_or_else(|| Problem::NotFound(format!("there is no run {index}")))
+    pub fn run(&self, index: usize) -> Result<&ShownRun, PageProblem> {
+        self.0.runs.get(index).ok_or_else(|| PageProblem::NotFound(format!("there is no run {index}")))
     }
 
     /// Replays, if they are allowed.
@@ -75,8 +75,8 @@ impl App {
     /// Pause before the next page after one that took this time.
     pub fn rest(&self, took: Duration) -> Duration {
         match self.0.pace {
-            Pace::Full => Duration::ZERO,
-            Pace::BesideRun => took * REST,
+            WorkPace::Full => Duration::ZERO,
+            WorkPace::BesideRun => took * REST,
         }
     }
 

@@ -10,7 +10,7 @@ const IMPOSSIBLE: f32 = -9999.0;
 
 /// An answer to a request for tokens.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Answer {
+pub(crate) enum SamplingResponse {
     /// Tokens with their log-probabilities.
     Tokens(ServerTokens),
     /// A text without tokens.

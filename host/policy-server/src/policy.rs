@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::{RwLock, Semaphore};
 use url::Url;
 
-use crate::answer::{Answer, ValidReply, check_log_probs, validate};
+use crate::answer::{SamplingResponse, ValidReply, check_log_probs, validate};
 use crate::models::list_models;
 use crate::protocol::Protocol;
 use crate::{sglang, text, vllm, weights};
@@ -313,8 +313,8 @@ impl ServerPolicy {
         let check = |tokens| validate(tokens, request, settings.vocabulary);
         // `None` is a text without tokens, which is a permanent fault.
         let checked = |answer| match answer {
-            Answer::Tokens(tokens) => check(tokens).map(Some),
-            Answer::TextOnly => Ok(None),
+            SamplingResponse::Tokens(tokens) => check(tokens).map(Some),
+            SamplingResponse::TextOnly => Ok(None),
         };
         let answer = match settings.protocol {
             Protocol::Vllm => {

@@ -3,7 +3,7 @@
 use gymkhana_policy::{GenerateRequest, ScoreRequest};
 use serde_json::{Value, json};
 
-use crate::answer::{Answer, ServerTokens, list, log_prob, token};
+use crate::answer::{SamplingResponse, ServerTokens, list, log_prob, token};
 
 /// Path of requests for tokens.
 pub(crate) const GENERATE: &str = "/generate";
@@ -39,7 +39,7 @@ pub(crate) fn generate(request: &GenerateRequest) -> Value {
 }
 
 /// Parses a continuation and checks its weight version, if one was pushed to the server.
-pub(crate) fn read_generated(answer: &Value, version: Option<u32>) -> Result<Answer, String> {
+pub(crate) fn read_generated(answer: &Value, version: Option<u32>) -> Result<SamplingResponse, String> {
     let meta = answer.get("meta_info").ok_or("its answer has no `meta_info`")?;
     let stopped = match meta.pointer("/finish_reason/type").and_then(Value::as_str) {
         Some("stop") => true,
@@ -57,11 +57,11 @@ pub(crate) fn read_generated(answer: &Value, version: Option<u32>) -> Result<Ans
         return Err(format!("it has weights of version `{found}` instead of {version}; it may have been restarted"));
     }
     if meta.get("output_token_logprobs").is_none() && answer.get("text").is_some() {
-        return Ok(Answer::TextOnly);
+        return Ok(SamplingResponse::TextOnly);
     }
     let pairs = list(meta, "/output_token_logprobs")?;
     let (tokens, log_probs) = pairs.iter().map(pair).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-    Ok(Answer::Tokens(ServerTokens { tokens, log_probs, stopped }))
+    Ok(SamplingResponse::Tokens(ServerTokens { tokens, log_probs, stopped }))
 }
 
 /// A token and its log-probability, from `[log-probability, token, text]`.

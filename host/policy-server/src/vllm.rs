@@ -3,7 +3,7 @@
 use gymkhana_policy::{GenerateRequest, ScoreRequest};
 use serde_json::{Value, json};
 
-use crate::answer::{Answer, ServerTokens, list, log_prob, token};
+use crate::answer::{SamplingResponse, ServerTokens, list, log_prob, token};
 
 /// Path of requests for completions.
 pub(crate) const COMPLETIONS: &str = "/v1/completions";
@@ -40,7 +40,7 @@ pub(crate) fn generate(request: &GenerateRequest, model: &str) -> Value {
 }
 
 /// Parses a continuation of `prompt`.
-pub(crate) fn read_generated(answer: &Value, prompt: &[u32]) -> Result<Answer, String> {
+pub(crate) fn read_generated(answer: &Value, prompt: &[u32]) -> Result<SamplingResponse, String> {
     let choice = list(answer, "/choices")?.first().ok_or("its answer has no choice")?;
     if let Some(seen) = choice.get("prompt_token_ids").and_then(Value::as_array) {
         let same = seen.len() == prompt.len() && seen.iter().zip(prompt).all(|(seen, sent)| token(seen) == Ok(*sent));
@@ -51,17 +51,17 @@ pub(crate) fn read_generated(answer: &Value, prompt: &[u32]) -> Result<Answer, S
     let has_text = choice.get("text").is_some_and(Value::is_string);
     let log_probs = match choice.pointer("/logprobs/token_logprobs").and_then(Value::as_array) {
         Some(log_probs) => log_probs.iter().map(log_prob).collect::<Result<Vec<_>, _>>()?,
-        None if has_text => return Ok(Answer::TextOnly),
+        None if has_text => return Ok(SamplingResponse::TextOnly),
         None => return Err("its answer has no log-probabilities".to_owned()),
     };
-    let Some(tokens) = tokens(choice)? else { return Ok(Answer::TextOnly) };
+    let Some(tokens) = tokens(choice)? else { return Ok(SamplingResponse::TextOnly) };
     let stopped = match choice.get("finish_reason").and_then(Value::as_str) {
         Some("stop") => true,
         Some("length") => false,
         Some(other) => return Err(format!("it ended the reply with `{other}`")),
         None => return Err("its answer has no finish reason".to_owned()),
     };
-    Ok(Answer::Tokens(ServerTokens { tokens, log_probs, stopped }))
+    Ok(SamplingResponse::Tokens(ServerTokens { tokens, log_probs, stopped }))
 }
 
 /// Parses the sampled tokens: from their ids, or from texts that contain the ids, as in older versions.

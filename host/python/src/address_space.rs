@@ -2,7 +2,7 @@
 //!
 //! A thread or an allocation that gets none ends the process, so it is checked before the first ones.
 
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 
 /// Address space of the threads, the engine and some plugins, in bytes.
 const NEEDED: u64 = 512 << 20;
@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 ///
 /// # Errors
 /// If `RLIMIT_AS` leaves less than [`NEEDED`].
-pub fn check() -> Result<(), Fault> {
+pub fn check() -> Result<(), FunctionFault> {
     let Some((limit, used)) = limit().zip(used()) else { return Ok(()) };
     let left = limit.saturating_sub(used);
     if left >= NEEDED {
@@ -22,7 +22,7 @@ pub fn check() -> Result<(), Fault> {
     }
     let (limit, left, used) = (limit / MIB, left / MIB, used / MIB);
     let enough = used + NEEDED / MIB;
-    Err(Fault::AddressSpace(format!(
+    Err(FunctionFault::AddressSpace(format!(
         "plugins cannot run in this process: RLIMIT_AS allows {limit} MiB of address space, of which {left} are left\nhint: \
          raise it to at least {enough} MiB, with `ulimit -v {}` or resource.setrlimit",
         enough * 1024

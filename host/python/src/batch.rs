@@ -9,7 +9,7 @@ use futures::poll;
 use futures::stream::FuturesUnordered;
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 use crate::runtime::Host;
 
 /// Small jobs below which another thread costs more than it saves.
@@ -28,7 +28,7 @@ pub fn spread<I, O>(
     jobs: Vec<I>,
     min_jobs: usize,
     run: fn(I) -> BoxFuture<'static, O>,
-) -> Result<Vec<O>, Fault>
+) -> Result<Vec<O>, FunctionFault>
 where
     I: Send + 'static,
     O: Send + 'static,
@@ -54,7 +54,7 @@ where
         })
         .await;
         while left > 0 {
-            let lost = || Fault::Internal("a batch was lost: one of its jobs panicked".to_owned());
+            let lost = || FunctionFault::Internal("a batch was lost: one of its jobs panicked".to_owned());
             let (place, result) = receiver.recv().await.ok_or_else(lost)?;
             results[place] = Some(result);
             left -= 1;

@@ -6,7 +6,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 use serde_json::Value as Json;
 
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 
 /// Depth of nested lists and mappings. It bounds recursion.
 const MAX_DEPTH: u32 = 100;
@@ -20,7 +20,7 @@ pub fn to_json(what: &str, value: &Bound<'_, PyAny>) -> PyResult<Json> {
 }
 
 fn nested(what: &str, value: &Bound<'_, PyAny>, depth: u32) -> PyResult<Json> {
-    let wrong = |why: String| PyErr::from(Fault::Option(format!("{what} cannot be used: {why}")));
+    let wrong = |why: String| PyErr::from(FunctionFault::Option(format!("{what} cannot be used: {why}")));
     let Some(depth) = depth.checked_sub(1) else {
         return Err(wrong(format!("it is nested deeper than {MAX_DEPTH} levels")));
     };
@@ -72,7 +72,7 @@ impl<'py> FilterScalar<'py> for PyResult<Bound<'py, PyAny>> {
     fn filter_scalar(self) -> Self {
         let scalar = self?;
         let plain = scalar.is_instance_of::<PyInt>() || scalar.is_instance_of::<PyFloat>();
-        if plain { Ok(scalar) } else { Err(Fault::Option("it is not a scalar".to_owned()).into()) }
+        if plain { Ok(scalar) } else { Err(FunctionFault::Option("it is not a scalar".to_owned()).into()) }
     }
 }
 

@@ -23,7 +23,7 @@ const OVER: &str = "the episode cannot go on: it has ended\nhint: call reset() f
 
 /// Why a function failed.
 #[derive(Debug)]
-pub enum Fault {
+pub enum FunctionFault {
     /// A component, a name or a grant cannot be loaded.
     Load(RunError),
     /// An option, a split, a task, a seat or an action is not one of the plugin's.
@@ -74,19 +74,19 @@ impl From<Failure> for PluginFailure {
     }
 }
 
-impl From<PluginFailure> for Fault {
+impl From<PluginFailure> for FunctionFault {
     fn from(failure: PluginFailure) -> Self {
         Self::Plugin(failure)
     }
 }
 
-impl From<Failure> for Fault {
+impl From<Failure> for FunctionFault {
     fn from(failure: Failure) -> Self {
         Self::Plugin(failure.into())
     }
 }
 
-impl From<SessionError> for Fault {
+impl From<SessionError> for FunctionFault {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::NotBegun => Self::Ended(NOT_BEGUN),
@@ -105,25 +105,25 @@ impl From<SessionError> for Fault {
     }
 }
 
-impl From<TaskError> for Fault {
+impl From<TaskError> for FunctionFault {
     fn from(error: TaskError) -> Self {
         Self::Option(error.to_string())
     }
 }
 
-impl From<UnknownOption> for Fault {
+impl From<UnknownOption> for FunctionFault {
     fn from(error: UnknownOption) -> Self {
         Self::Option(error.to_string())
     }
 }
 
-impl From<RunError> for Fault {
+impl From<RunError> for FunctionFault {
     fn from(error: RunError) -> Self {
         Self::Load(error)
     }
 }
 
-impl Fault {
+impl FunctionFault {
     /// An error of loading.
     pub fn load(error: impl Into<anyhow::Error>) -> Self {
         Self::Load(Err::<(), _>(error).user_error().expect_err("it is an error"))
@@ -161,37 +161,39 @@ fn split(message: &str) -> (String, Option<String>) {
     }
 }
 
-impl From<Fault> for PyErr {
-    fn from(fault: Fault) -> Self {
+impl From<FunctionFault> for PyErr {
+    fn from(fault: FunctionFault) -> Self {
         Python::attach(|py| exception(py, &fault).unwrap_or_else(|error| error))
     }
 }
 
 /// The exception of a failure. A signal that arrived meanwhile, such as that of Ctrl-C, wins.
-fn exception(py: Python<'_>, fault: &Fault) -> PyResult<PyErr> {
+fn exception(py: Python<'_>, fault: &FunctionFault) -> PyResult<PyErr> {
     py.check_signals()?;
     let (class, (message, hint)) = match fault {
-        Fault::Load(error) => ("LoadError", split(&error.to_string())),
-        Fault::Option(message) => ("OptionError", split(message)),
-        Fault::Plugin(PluginFailure { plugin, kind, message }) => {
+        FunctionFault::Load(error) => ("LoadError", split(&error.to_string())),
+        FunctionFault::Option(message) => ("OptionError", split(message)),
+        FunctionFault::Plugin(PluginFailure { plugin, kind, message }) => {
             let (message, hint) = split(message);
             let class = class(py, "PluginError")?;
             return Ok(PyErr::from_value(class.call1((message, hint, plugin, word(*kind)))?));
         }
-        Fault::Forked => (
+        FunctionFault::Forked => (
             "StaleHandleError",
             split(
                 "this object cannot be used here: it was made before this process was forked\nhint: make it again in \
                  the child, or pass it through pickle",
             ),
         ),
-        Fault::Closed(what) => ("StaleHandleError", split(&format!("this {what} cannot be used: it is closed"))),
-        Fault::Ending => ("GymkhanaError", split("no plugin can be called: the interpreter is shutting down")),
-        Fault::AddressSpace(message) => ("GymkhanaError", split(message)),
-        Fault::Play(error) => ("PlayError", split(&error.to_string())),
-        Fault::Interrupted => ("GymkhanaError", split("the rollout was interrupted")),
-        Fault::Ended(message) => ("EpisodeEndedError", split(message)),
-        Fault::Internal(message) => return Ok(PyRuntimeError::new_err(message.clone())),
+        FunctionFault::Closed(what) => {
+            ("StaleHandleError", split(&format!("this {what} cannot be used: it is closed")))
+        }
+        FunctionFault::Ending => ("GymkhanaError", split("no plugin can be called: the interpreter is shutting down")),
+        FunctionFault::AddressSpace(message) => ("GymkhanaError", split(message)),
+        FunctionFault::Play(error) => ("PlayError", split(&error.to_string())),
+        FunctionFault::Interrupted => ("GymkhanaError", split("the rollout was interrupted")),
+        FunctionFault::Ended(message) => ("EpisodeEndedError", split(message)),
+        FunctionFault::Internal(message) => return Ok(PyRuntimeError::new_err(message.clone())),
     };
     Ok(PyErr::from_value(self::class(py, class)?.call1((message, hint))?))
 }

@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 
 /// Number of forks between the first process that loaded the module and this one.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
@@ -46,8 +46,8 @@ impl<T> Owned<T> {
     ///
     /// # Errors
     /// In a forked child of the process that made it.
-    pub fn get(&self) -> Result<&T, Fault> {
-        if self.generation == generation() { Ok(&self.value) } else { Err(Fault::Forked) }
+    pub fn get(&self) -> Result<&T, FunctionFault> {
+        if self.generation == generation() { Ok(&self.value) } else { Err(FunctionFault::Forked) }
     }
 }
 

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::address_space;
-use crate::errors::{self, Fault};
+use crate::errors::{self, FunctionFault};
 use crate::process::generation;
 
 /// Time for which the start of a plugin waits for a place. The program that waits is often the one that holds them all.
@@ -44,11 +44,11 @@ static HOST: AtomicPtr<Host> = AtomicPtr::new(null_mut());
 ///
 /// # Errors
 /// If the system starts no threads, the address space is too small, or the interpreter is shutting down.
-pub fn host() -> Result<&'static Host, Fault> {
+pub fn host() -> Result<&'static Host, FunctionFault> {
     let found = HOST.load(Ordering::Acquire);
     // SAFETY: a host is leaked when it is stored.
     if let Some(host) = unsafe { found.as_ref() }.filter(|host| host.generation == generation()) {
-        return if host.ends.load(Ordering::Acquire) { Err(Fault::Ending) } else { Ok(host) };
+        return if host.ends.load(Ordering::Acquire) { Err(FunctionFault::Ending) } else { Ok(host) };
     }
     let made = Box::into_raw(Box::new(Host::new()?));
     match HOST.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire) {
@@ -64,10 +64,11 @@ pub fn host() -> Result<&'static Host, Fault> {
 }
 
 impl Host {
-    fn new() -> Result<Self, Fault> {
+    fn new() -> Result<Self, FunctionFault> {
         address_space::check()?;
         let runtime = Builder::new_multi_thread().enable_all().thread_name("gymkhana").build();
-        let runtime = runtime.map_err(|error| Fault::Internal(format!("no threads can be started: {error}")))?;
+        let runtime =
+            runtime.map_err(|error| FunctionFault::Internal(format!("no threads can be started: {error}")))?;
         Ok(Self {
             generation: generation(),
             handle: runtime.handle().clone(),
@@ -98,7 +99,7 @@ impl Host {
     ///
     /// # Errors
     /// If the sandbox cannot be set up.
-    pub fn sandbox(&self, limits: Limits) -> Result<Sandbox, Fault> {
+    pub fn sandbox(&self, limits: Limits) -> Result<Sandbox, FunctionFault> {
         let mut sandboxes = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
         let known = sandboxes.get(&limits.count_fuel());
         if let Some(sandbox) = known.and_then(|sandbox| sandbox.with_limits(limits)) {

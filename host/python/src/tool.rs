@@ -18,7 +18,7 @@ use crate::convert::from_named;
 use crate::environment::action::arguments_text;
 use crate::environment::described::check_kind;
 use crate::environment::env::schemas;
-use crate::errors::{Fault, PluginFailure};
+use crate::errors::{FunctionFault, PluginFailure};
 use crate::plugin::handle::PyPlugin;
 use crate::process::Owned;
 use crate::runtime::host;
@@ -62,10 +62,10 @@ impl PyTool {
                 let described = Tool::describe(bound.clone()).await.map_err(failed)?;
                 let functions = described.functions.clone();
                 let mut set = ToolSet::default();
-                set.add(described).map_err(|same| Fault::Option(same.to_string()))?;
+                set.add(described).map_err(|same| FunctionFault::Option(same.to_string()))?;
                 // The seeds are those of an episode's tools.
                 let session = RewardTools::new(&Arc::new(set), u32::MAX, Seed(seed).child("tool"), &[]);
-                Ok::<_, Fault>(Core { bound, functions, session: Mutex::new(Some(Arc::new(session))) })
+                Ok::<_, FunctionFault>(Core { bound, functions, session: Mutex::new(Some(Arc::new(session))) })
             })
         })?;
         let plugin = plugin.clone().unbind();
@@ -76,7 +76,7 @@ impl PyTool {
     ///
     /// # Errors
     /// In a forked child of the process that opened it.
-    pub fn bound(&self) -> Result<BoundPlugin, Fault> {
+    pub fn bound(&self) -> Result<BoundPlugin, FunctionFault> {
         Ok(self.core.get()?.bound.clone())
     }
 }
@@ -114,15 +114,15 @@ impl PyTool {
             let listed = known().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             let (tool, near) = (bound.plugin.name(), did_you_mean(&name, known()));
             let message = format!("tool `{tool}` has no function `{name}`\nhint: it has {listed}{near}");
-            return Err(Fault::Option(message).into());
+            return Err(FunctionFault::Option(message).into());
         }
         let session = session.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let session = session.ok_or(Fault::Closed("tool"))?;
+        let session = session.ok_or(FunctionFault::Closed("tool"))?;
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let call = Call { id: format!("call-{number}"), name, arguments };
         let failed = |message: String| {
             let plugin = bound.plugin.name().to_owned();
-            Fault::Plugin(PluginFailure { plugin, kind: FailureKind::Fault, message })
+            FunctionFault::Plugin(PluginFailure { plugin, kind: FailureKind::Fault, message })
         };
         let reply = py.detach(|| host.block_on(session.call(&call))).map_err(|error| failed(error.0))?;
         let (content, failed) = match reply {

@@ -38,13 +38,13 @@ pub use gymkhana_rules::{
     FeedbackProbe, Guided, Limits, Oversample, Prefixes, Probe, ProvokedReward, SamplingPlan, Selection, Summary,
     TurnProbe, Window,
 };
-pub use metrics::{Buckets, RestartReason, RolloutMetrics, Timer, WaitKind};
+pub use metrics::{HistogramBuckets, RestartReason, RolloutMetrics, Timer, WaitKind};
 pub use plugins::{BoundReward, PluginSet, PluginSetError, RefusedOption};
 pub use replay::agent_play::AgentPlay;
-pub use replay::compare::Difference;
+pub use replay::compare::ReplayDifference;
 pub use replay::fork::{FailedForks, ForkCheck, ForkError};
 pub use reward::{
-    EndedEpisode, Gate, RewardSum, RewardTerm, RuleError, ScheduleError, SuccessRule, Weight, WeightSchedule,
+    EpisodeName, Gate, MetricRuleError, RewardSum, RewardTerm, ScheduleError, SuccessRule, Weight, WeightSchedule,
     WeightShape,
 };
 pub use scoring::hidden_fields::HiddenFields;
@@ -220,7 +220,7 @@ impl Rollout {
     /// # Errors
     /// If a reward or a component does not exist, or gates depend on each other. The facts of an environment are known
     /// only after a step.
-    pub fn check_rules(&self) -> Result<(), RuleError> {
+    pub fn check_rules(&self) -> Result<(), MetricRuleError> {
         self.plugins.check_rules(&self.reward_sum)
     }
 
@@ -228,7 +228,7 @@ impl Rollout {
     ///
     /// # Errors
     /// If a fact is missing, so that the rule could never hold.
-    pub fn check_facts(&self, record: &EpisodeRecord) -> Result<(), RuleError> {
+    pub fn check_facts(&self, record: &EpisodeRecord) -> Result<(), MetricRuleError> {
         match EpisodeEnd::of(record) {
             Some(end) => self.reward_sum.check_facts(&self.plugins.terms(), &end),
             None => Ok(()),

@@ -87,7 +87,7 @@ struct Histogram {
 
 /// Values of a histogram.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Buckets {
+pub struct HistogramBuckets {
     /// Upper bound of each bucket, inclusive.
     pub bounds: &'static [u64],
     /// Number of values per bucket; the last entry counts values above the last bound.
@@ -110,9 +110,9 @@ impl Histogram {
     }
 
     /// Current values.
-    fn read(&self) -> Buckets {
+    fn read(&self) -> HistogramBuckets {
         let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
-        Buckets { bounds: self.bounds, counts, sum: self.sum.load(Ordering::Relaxed) }
+        HistogramBuckets { bounds: self.bounds, counts, sum: self.sum.load(Ordering::Relaxed) }
     }
 }
 
@@ -242,13 +242,13 @@ impl RolloutMetrics {
 
     /// Durations of finished waits of a kind, in nanoseconds.
     #[must_use]
-    pub fn times(&self, wait: WaitKind) -> Buckets {
+    pub fn times(&self, wait: WaitKind) -> HistogramBuckets {
         self.waits[wait as usize].times.read()
     }
 
     /// Staleness of trained tokens, in training steps.
     #[must_use]
-    pub fn staleness(&self) -> Buckets {
+    pub fn staleness(&self) -> HistogramBuckets {
         self.staleness.read()
     }
 

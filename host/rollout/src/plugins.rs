@@ -7,7 +7,7 @@ use gymkhana_record::{FailureKind, NamedValue, Seed, Value};
 use gymkhana_registry::Capability;
 use gymkhana_sandbox::{CallError, EnvironmentInfo, OptionInfo, Plugin, RewardInfo, score};
 
-use crate::reward::{Catalog, RewardSum, RewardTerm, RuleError};
+use crate::reward::{MetricRuleError, RewardCatalog, RewardSum, RewardTerm};
 
 /// A reward and its weight and gate.
 #[derive(Clone)]
@@ -19,7 +19,7 @@ pub struct BoundReward {
 }
 
 /// A reward with its description.
-pub(crate) struct Reward {
+pub(crate) struct RewardPlugin {
     pub(crate) bound: BoundPlugin,
     pub(crate) term: RewardTerm,
     pub(crate) info: Arc<RewardInfo>,
@@ -87,7 +87,7 @@ pub struct PluginSet {
     pub(crate) environment: BoundPlugin,
     pub(crate) environment_info: Arc<EnvironmentInfo>,
     pub(crate) tools: Arc<ToolSet>,
-    pub(crate) rewards: Vec<Reward>,
+    pub(crate) rewards: Vec<RewardPlugin>,
 }
 
 impl PluginSet {
@@ -115,7 +115,7 @@ impl PluginSet {
             let info = bound.plugin.reward_info().await.map_err(ask(&bound.plugin))?;
             check_options(&bound, &info.options)?;
             check_reward_options(&bound, &info.options).await?;
-            described.push(Reward { bound, term, info });
+            described.push(RewardPlugin { bound, term, info });
         }
         Ok(Self { environment, environment_info, tools: Arc::new(set), rewards: described })
     }
@@ -166,7 +166,7 @@ impl PluginSet {
     pub fn places(&self) -> usize {
         let tools = self.tools.tools().iter().map(|tool| tool.bound.plugin.places());
         let of_tools: u32 = self.tools.tools().iter().map(|tool| tool.bound.plugin.places()).sum();
-        let of_reward = |reward: &Reward| {
+        let of_reward = |reward: &RewardPlugin| {
             let plugin = &reward.bound.plugin;
             let calls_tools = plugin.manifest().capabilities.contains(&Capability::Tools);
             plugin.places() + if calls_tools { of_tools } else { 0 }
@@ -207,7 +207,7 @@ impl PluginSet {
     pub async fn with_environment_options(&self, options: Vec<NamedValue>) -> Result<Self, PluginSetError> {
         let environment = self.environment.with_environment_options(options);
         let tools = self.tools.tools().iter().map(|tool| tool.bound.clone()).collect();
-        let reward = |reward: &Reward| BoundReward { bound: reward.bound.clone(), term: reward.term.clone() };
+        let reward = |reward: &RewardPlugin| BoundReward { bound: reward.bound.clone(), term: reward.term.clone() };
         let mut set = Self::assemble(environment, tools, self.rewards.iter().map(reward).collect()).await?;
         set.tools = Arc::new(ToolSet::clone(&set.tools).restricted_like(&self.tools));
         Ok(set)
@@ -230,16 +230,16 @@ impl PluginSet {
     ///
     /// # Errors
     /// If a reward or a component does not exist, or gates depend on each other.
-    pub fn check_rules(&self, rewards: &RewardSum) -> Result<(), RuleError> {
+    pub fn check_rules(&self, rewards: &RewardSum) -> Result<(), MetricRuleError> {
         rewards.check(&self.catalog(), &self.terms())
     }
 
     /// Names of the rewards and of their components.
-    pub(crate) fn catalog(&self) -> Catalog<'_> {
-        fn names(reward: &Reward) -> Vec<&str> {
+    pub(crate) fn catalog(&self) -> RewardCatalog<'_> {
+        fn names(reward: &RewardPlugin) -> Vec<&str> {
             reward.info.components.iter().map(|component| component.name.as_str()).collect()
         }
-        Catalog(self.rewards.iter().map(|reward| (reward.bound.plugin.name(), names(reward))).collect())
+        RewardCatalog(self.rewards.iter().map(|reward| (reward.bound.plugin.name(), names(reward))).collect())
     }
 
     /// Weight and gate of each reward by name, in scoring order.

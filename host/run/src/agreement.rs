@@ -9,7 +9,7 @@ use gymkhana_store::{EpisodeReader, RunFolder};
 use gymkhana_trainer::CHECKSUMS_FILE;
 
 use crate::seats::SeatPolicies;
-use crate::state::{SavedCheckpoint, State};
+use crate::state::{SavedCheckpoint, TrainingState};
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 
 /// Error of a `state.json` that is missing or disagrees with the other files.
@@ -22,7 +22,7 @@ pub(crate) fn lost_state(folder: &RunFolder, problem: &str) -> RunError {
 }
 
 /// Checks the position against the stages of the run and against the last line of the metrics before it.
-pub(crate) fn position(folder: &RunFolder, state: &State, stages: &[Stage]) -> RunResult<()> {
+pub(crate) fn position(folder: &RunFolder, state: &TrainingState, stages: &[Stage]) -> RunResult<()> {
     state.check(stages).map_err(|problem| lost_state(folder, &format!("does not fit the run: {problem}")))?;
     let lines = folder.reader().metrics_before(&state.metrics)?;
     // Without lines, the user has moved the file away.
@@ -43,7 +43,7 @@ pub(crate) fn position(folder: &RunFolder, state: &State, stages: &[Stage]) -> R
 }
 
 /// Stage and index of the last training step before the state's checkpoint; `None` before the first step.
-fn last_step(state: &State, stages: &[Stage]) -> Option<(u32, u64)> {
+fn last_step(state: &TrainingState, stages: &[Stage]) -> Option<(u32, u64)> {
     let checkpoint = state.checkpoint.name;
     let (stage, steps) = match checkpoint.step {
         0 => {
@@ -90,7 +90,12 @@ pub(crate) fn checkpoint(folder: &RunFolder, saved: &SavedCheckpoint, seats: &Se
 
 /// Checks that no episode was stored after the position where the state had to be written again: one of a later stage,
 /// or of the evaluation after a stage whose steps are not all taken.
-pub(crate) fn episodes(folder: &RunFolder, state: &State, stages: &[Stage], stored: &EpisodeReader) -> RunResult<()> {
+pub(crate) fn episodes(
+    folder: &RunFolder,
+    state: &TrainingState,
+    stages: &[Stage],
+    stored: &EpisodeReader,
+) -> RunResult<()> {
     // Ids are sorted by stage, phase and step.
     match stored.ids().last() {
         Some(last) if !may_exist(*last, state, stages) => {
@@ -104,7 +109,7 @@ pub(crate) fn episodes(folder: &RunFolder, state: &State, stages: &[Stage], stor
     }
 }
 
-fn may_exist(id: EpisodeId, state: &State, stages: &[Stage]) -> bool {
+fn may_exist(id: EpisodeId, state: &TrainingState, stages: &[Stage]) -> bool {
     let (stage, at) = (state.progress.stage, id.stage as usize);
     match &state.progress.current {
         None => at < stage,

@@ -6,7 +6,7 @@ use gymkhana_config::{LimitsSection, RunFile, Stage};
 
 /// Upper bounds for a run without failures, dynamic sampling and oversampling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Budget {
+pub(crate) struct RunBudget {
     /// Episodes of training steps, demonstrations included.
     training: u64,
     /// Held-out episodes.
@@ -15,7 +15,7 @@ pub(crate) struct Budget {
     tokens: u64,
 }
 
-impl Budget {
+impl RunBudget {
     /// The budget of a run in which the policy plays this number of seats.
     pub fn of(file: &RunFile, own_seats: usize) -> Self {
         let (mut demonstrations, mut played) = (0_u64, 0_u64);
@@ -64,7 +64,7 @@ fn longest(file: &RunFile) -> u64 {
     file.environment_settings().iter().map(|settings| of(&settings.rules.limits)).max().unwrap_or(0)
 }
 
-impl Display for Budget {
+impl Display for RunBudget {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Self { training, evaluation, tokens } = self;
         write!(
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     fn budget(text: &str) -> String {
-        Budget::of(&RunFile::parse(text, "run.toml", &[]).unwrap(), 1).to_string()
+        RunBudget::of(&RunFile::parse(text, "run.toml", &[]).unwrap(), 1).to_string()
     }
 
     /// Training: 10 · 4 demonstrations, 7 · 3 groups of 8, 7 · 2 demonstrations. Evaluations: before the first stage, after

@@ -25,17 +25,17 @@ mod remote;
 mod resume;
 mod schedule;
 mod seats;
-mod session;
 pub mod setup;
 mod sources;
 mod stages;
 mod start;
 mod state;
 mod stop;
+mod training_run;
 mod workers;
 
 pub use gymkhana_orchestration::{
-    Classify, ErrorKind, Later, Progress, ProgressFigures, Reporter, RunError, RunResult, Silent, SuccessRate, Work,
+    Classify, Later, Progress, ProgressFigures, Reporter, RunError, RunErrorKind, RunResult, Silent, SuccessRate, Work,
     describe,
 };
 pub use gymkhana_store::StageSummary;
@@ -43,7 +43,7 @@ pub use gymkhana_store::StageSummary;
 #[cfg(feature = "metrics")]
 pub use metrics::metrics_page;
 pub use plan::{FirstPrompt, RunPlan};
-pub use stages::run::{Finished, Outcome};
+pub use stages::run::{Finished, RunOutcome};
 pub use stages::tally::FailureTally;
 pub use stages::watch::BetterCheckpoint;
 pub use start::{Prepared, RunRequest, prepare};

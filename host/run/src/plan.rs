@@ -9,7 +9,7 @@ use gymkhana_record::{Seed, TaskRef};
 use gymkhana_rollout::NoPrompt;
 use gymkhana_trainer::{Footprint, ModelConfig, MomentFormat, moment_bytes};
 
-use crate::budget::Budget;
+use crate::budget::RunBudget;
 use crate::seats::{self, SeatPolicies};
 use crate::start::Prepared;
 use gymkhana_orchestration::environments::RunEnvironment;
@@ -83,7 +83,7 @@ impl Prepared {
             run_file: file.resolved().internal()?,
             stages: file.stages.iter().map(stage).collect::<RunResult<_>>()?,
             defaults: file.reasons_of_defaults(),
-            budget: Budget::of(file, self.opened.seats.own_seats().len()).to_string(),
+            budget: RunBudget::of(file, self.opened.seats.own_seats().len()).to_string(),
             memory: memory(file, &self.opened.seats)?,
             chat: self.opened.environments.first().rollout.chat().report(),
             prompts,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::state::Progress;
+use crate::state::TrainingProgress;
 use gymkhana_config::RunFile;
 use gymkhana_orchestration::Later;
 
@@ -71,7 +71,7 @@ impl Durations {
     }
 
     /// Expected time of the run after this part of the current stage. Training of later stages is unknown.
-    pub fn after(self, part: StagePart, file: &RunFile, progress: &Progress) -> Later {
+    pub fn after(self, part: StagePart, file: &RunFile, progress: &TrainingProgress) -> Later {
         let stages = file.stages.len().saturating_sub(progress.stage);
         let greedy = file.evaluates();
         let sampled = greedy && file.evaluation.sampled;
@@ -89,7 +89,7 @@ impl Durations {
 }
 
 /// Number of evaluations between training steps that the current stage may still make.
-fn evaluations_ahead(file: &RunFile, progress: &Progress) -> u64 {
+fn evaluations_ahead(file: &RunFile, progress: &TrainingProgress) -> u64 {
     let (every, done) = (file.evaluation.every, progress.steps_done());
     let Some(stage) = file.stages.get(progress.stage).filter(|_| every > 0) else { return 0 };
     // The evaluation after the last step counts as the one after the stage.

@@ -23,7 +23,7 @@ use gymkhana_orchestration::{Classify, RunResult};
 /// Content of `state.json`, written last, after the checkpoint that it names is complete.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct State {
+pub(crate) struct TrainingState {
     /// Checkpoint with the current weights.
     pub checkpoint: SavedCheckpoint,
     /// Lines of `metrics.jsonl` of the steps taken.
@@ -32,7 +32,7 @@ pub(crate) struct State {
     #[serde(default, skip_serializing_if = "Frozen::is_empty")]
     pub frozen: Frozen,
     /// Position of the run.
-    pub progress: Progress,
+    pub progress: TrainingProgress,
 }
 
 /// A complete checkpoint.
@@ -48,7 +48,7 @@ pub(crate) struct SavedCheckpoint {
 /// Position of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Progress {
+pub(crate) struct TrainingProgress {
     /// Index of the current stage.
     pub stage: usize,
     /// Progress of the current stage, once it has started.
@@ -149,10 +149,10 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-impl State {
+impl TrainingState {
     /// Checks that the position fits these stages; the error describes the mismatch.
     pub fn check(&self, stages: &[Stage]) -> Result<(), String> {
-        let Progress { stage, current, finished, seconds, .. } = &self.progress;
+        let TrainingProgress { stage, current, finished, seconds, .. } = &self.progress;
         let Some((before, rest)) = stages.split_at_checked(*stage) else {
             return Err(format!("it is at stage {stage} of {}", stages.len()));
         };
@@ -199,7 +199,7 @@ impl Current {
     }
 }
 
-impl Progress {
+impl TrainingProgress {
     /// Number of training steps that the current stage has taken.
     pub fn steps_done(&self) -> u64 {
         self.current.as_ref().map_or(0, |current| current.step)
@@ -232,10 +232,10 @@ impl Progress {
     }
 
     /// Earlier checkpoints of the current stage that stay.
-    pub fn kept(&self, section: &CheckpointsSection) -> Kept {
+    pub fn kept(&self, section: &CheckpointsSection) -> KeptCheckpoints {
         let evaluations = self.current.as_ref().map_or(&[][..], |current| &current.evaluations);
         let best = best_evaluation(evaluations).filter(|_| section.best).map(|best| best.step);
-        Kept { last: section.last, best }
+        KeptCheckpoints { last: section.last, best }
     }
 
     /// Discards records after this position; they will be played again. `lines` are the metrics before it.
@@ -339,7 +339,7 @@ pub(crate) fn checkpoints(folder: &Path) -> RunResult<Vec<String>> {
 
 /// Checkpoints of a stage that stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct KeptCheckpoints {
     /// Number of the newest ones.
     pub last: usize,
     /// Number of training steps before the one with the best evaluation.
@@ -351,7 +351,7 @@ pub(crate) fn remove_checkpoints(
     folder: &Path,
     stage: usize,
     newest: Option<CheckpointName>,
-    kept: &Kept,
+    kept: &KeptCheckpoints,
 ) -> RunResult<()> {
     let of_stage = |name: &String| name.trim_start_matches('.').starts_with(&format!("{stage}-"));
     let names: Vec<String> = checkpoints(folder)?.into_iter().filter(of_stage).collect();

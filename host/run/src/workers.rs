@@ -5,10 +5,10 @@ use std::sync::Arc;
 use gymkhana_orchestration::RunResult;
 use gymkhana_orchestration::remote::{RemoteRun, RunPosition, RunWorkers};
 
-use crate::session::Session;
 use crate::stages::batch::deterministic_places;
+use crate::training_run::TrainingRun;
 
-impl Session {
+impl TrainingRun {
     /// Lets workers play the episodes from here on.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gymkhana_driver::Reply;
-use gymkhana_http::{Client, Kept, KeptBytes};
+use gymkhana_http::{Client, CountedBytes, KeptBytes};
 use gymkhana_record::stored_bytes;
 
 use crate::error::{ErrorKind, ServeError};
@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, ServeError};
 pub(crate) struct Texts {
     limits: Arc<KeptBytes<Client>>,
     client: Client,
-    kept: Option<Kept<Client>>,
+    kept: Option<CountedBytes<Client>>,
 }
 
 impl Texts {

@@ -22,7 +22,7 @@ use crate::fs::{RUN_FILE, STATE_FILE, SUMMARY_FILE, names_in, write};
 use crate::metrics::{METRICS_FILE, lines_before, read_lines};
 use crate::sealed;
 use crate::summary::SUMMARY_SCHEMA;
-use crate::{EpisodeReader, EpisodeStore, EpisodeTable, Metrics, MetricsExtent, MetricsLine, StoreError, Summary};
+use crate::{EpisodeReader, EpisodeStore, EpisodeTable, Metrics, MetricsExtent, MetricsLine, RunSummary, StoreError};
 
 /// The first folder of a folder that holds a run, by name.
 fn run_below(path: &Path) -> Option<PathBuf> {
@@ -195,7 +195,7 @@ impl RunReader {
     ///
     /// # Errors
     /// If the file cannot be read, differs from its digest or is newer than this host.
-    pub fn summary(&self) -> Result<Option<Summary>, StoreError> {
+    pub fn summary(&self) -> Result<Option<RunSummary>, StoreError> {
         let path = self.path.join(SUMMARY_FILE);
         let Some(object) = sealed::read_json(&path, SUMMARY_SCHEMA)? else { return Ok(None) };
         serde_json::from_value(Value::Object(object)).map(Some).map_err(|source| StoreError::json(&path, source))
@@ -387,7 +387,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn write_summary(&self, summary: &Summary) -> Result<(), StoreError> {
+    pub fn write_summary(&self, summary: &RunSummary) -> Result<(), StoreError> {
         sealed::write_json(&self.reader.path.join(SUMMARY_FILE), summary)
     }
 

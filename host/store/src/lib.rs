@@ -34,5 +34,5 @@ pub use folder::{RunFolder, RunReader, STATE_SCHEMA};
 pub use live::{Append, LiveJournal, LiveRecords, Recovered, ReportWrites, recover};
 pub use metrics::{METRICS_SCHEMA, Metrics, MetricsExtent, MetricsLine};
 pub use summary::{
-    EnvironmentSuccess, EnvironmentSummary, SUMMARY_SCHEMA, StageSummary, StepEvaluation, Summary, best_evaluation,
+    EnvironmentSuccess, EnvironmentSummary, RunSummary, SUMMARY_SCHEMA, StageSummary, StepEvaluation, best_evaluation,
 };

@@ -11,7 +11,7 @@ pub const SUMMARY_SCHEMA: u32 = 1;
 /// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Summary {
+pub struct RunSummary {
     /// [`SUMMARY_SCHEMA`] at the time of writing.
     pub schema: u32,
     /// Stages in the order of the run file.

@@ -4,7 +4,7 @@
 
 use std::io::{BufRead as _, Write as _};
 
-use gymkhana_template::{Limits, Origin, Template, Value};
+use gymkhana_template::{Origin, RenderLimits, Template, Value};
 use serde_json::{Value as Json, json};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,7 +30,7 @@ fn render(case: &Json) -> Result<Json, Box<dyn std::error::Error>> {
     };
     let variables = case["variables"].as_object().into_iter().flatten();
     let variables = variables.map(|(name, value)| (name.clone(), Value::from_json_outside(value, &mut next)));
-    let rendering = template.render(variables.collect(), &Limits::default())?;
+    let rendering = template.render(variables.collect(), &RenderLimits::default())?;
     let pieces = rendering.text.pieces().map(|piece| match piece.origin {
         Origin::Template => json!([piece.text, null, null]),
         Origin::Source(source) => json!([piece.text, source, format!("{:?}", piece.form)]),

@@ -9,7 +9,7 @@ use crate::text::Str;
 
 /// Limits of one rendering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct RenderLimits {
     /// Most steps: evaluated expressions and statements, and items and pieces of 64 bytes that functions work on.
     pub steps: u64,
     /// Most bytes of the rendering.
@@ -21,7 +21,7 @@ pub struct Limits {
     pub depth: u32,
 }
 
-impl Default for Limits {
+impl Default for RenderLimits {
     fn default() -> Self {
         // Instrumented code is slower, and a target has seconds for an input.
         let steps = if cfg!(fuzzing) { 1_000_000 } else { 10_000_000 };
@@ -36,7 +36,7 @@ pub(crate) trait Clear {
 
 /// The state of one rendering.
 pub(crate) struct Context {
-    limits: Limits,
+    limits: RenderLimits,
     steps: Cell<u64>,
     held: Cell<usize>,
     depth: Cell<u32>,
@@ -47,7 +47,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: RenderLimits) -> Self {
         Self {
             limits,
             steps: Cell::new(0),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::builtin::global;
-use crate::context::{Context, Limits};
+use crate::context::{Context, RenderLimits};
 use crate::error::TemplateError;
 use crate::eval;
 use crate::parse::{Parsed, parse};
@@ -52,7 +52,7 @@ impl Template {
     /// # Errors
     /// [`TemplateError::Raised`] if the template calls `raise_exception`, [`TemplateError::Eval`] if it fails,
     /// [`TemplateError::Limit`] beyond a limit.
-    pub fn render(&self, variables: Vec<(String, Value)>, limits: &Limits) -> Result<Rendering, TemplateError> {
+    pub fn render(&self, variables: Vec<(String, Value)>, limits: &RenderLimits) -> Result<Rendering, TemplateError> {
         let cx = Context::new(*limits);
         let variables = variables.into_iter().map(|(name, value)| (name, value.0)).collect();
         let rendering = eval::Rendering::new(&cx, &self.parsed, global, variables);

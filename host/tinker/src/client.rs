@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gymkhana_net::{Body, JsonClient, JsonClientError, Received, RequestPolicy, Retry, Secret, StatusSink};
+use gymkhana_net::{JsonClient, JsonClientError, RawBody, Received, RequestPolicy, Retry, Secret, StatusSink};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use url::Url;
@@ -109,7 +109,7 @@ impl TinkerClient {
     pub(crate) async fn computed<T>(
         &self,
         path: &str,
-        body: &Body,
+        body: &RawBody,
         read: impl Fn(&Received) -> Result<T, String>,
     ) -> Result<T, JsonClientError> {
         // A request that was sent twice could be computed twice.
@@ -167,8 +167,8 @@ impl TinkerClient {
     }
 }
 
-pub(crate) fn json_body(body: &Value) -> Body {
-    Body { content_type: "application/json", bytes: body.to_string().into_bytes() }
+pub(crate) fn json_body(body: &Value) -> RawBody {
+    RawBody { content_type: "application/json", bytes: body.to_string().into_bytes() }
 }
 
 /// Reads a text of a JSON answer.

@@ -10,12 +10,12 @@ pub struct Datum {
     /// Tokens up to and including the last one that is trained on; at least two.
     pub tokens: Vec<u32>,
     /// The tokens that are trained on, in order.
-    pub trained: Vec<Token>,
+    pub trained: Vec<TrainedToken>,
 }
 
 /// A token that is trained on.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Token {
+pub struct TrainedToken {
     /// Index in the sequence, at least 1.
     pub at: usize,
     /// Share of the token in the loss of the optimiser step.
@@ -87,7 +87,7 @@ impl Datum {
             Reduction::Sum => 1.0,
             Reduction::SequenceMean => inputs as f64,
         };
-        let column = |value: &dyn Fn(&Token) -> f64| {
+        let column = |value: &dyn Fn(&TrainedToken) -> f64| {
             let mut column = vec![0.0_f32; inputs];
             for token in &self.trained {
                 if let Some(place) = token.at.checked_sub(1).and_then(|place| column.get_mut(place)) {
@@ -109,7 +109,7 @@ impl Datum {
             }
         }
         let text = wire::EncodedText { tokens: wire::token_bytes(&self.tokens[..inputs]) };
-        wire::Datum { model_input: vec![wire::Chunk { encoded_text: Some(text) }], loss_fn_inputs: numbers }
+        wire::Datum { model_input: vec![wire::InputChunk { encoded_text: Some(text) }], loss_fn_inputs: numbers }
     }
 }
 
@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn each_position_predicts_the_next_token() {
         let trained = vec![
-            Token { at: 2, share: 0.25, advantage: 2.0, log_prob: -1.5 },
-            Token { at: 3, share: 0.25, advantage: -2.0, log_prob: -0.5 },
+            TrainedToken { at: 2, share: 0.25, advantage: 2.0, log_prob: -1.5 },
+            TrainedToken { at: 3, share: 0.25, advantage: -2.0, log_prob: -0.5 },
         ];
         let datum = Datum { tokens: vec![7, 8, 9, 10], trained };
         let message = datum.message(Loss::Importance, Reduction::Sum);

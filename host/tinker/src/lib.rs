@@ -17,7 +17,7 @@ mod tests;
 mod wire;
 
 pub use client::{TinkerClient, TinkerSettings};
-pub use datum::{Datum, Loss, Reduction, Token};
+pub use datum::{Datum, Loss, Reduction, TrainedToken};
 pub use error::TinkerError;
 pub use model::{LoraSettings, Passed, TinkerModel};
 pub use policy::TinkerPolicy;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use gymkhana_algorithm::Optimizer;
-use gymkhana_net::{Body, Received};
+use gymkhana_net::{RawBody, Received};
 use prost::Message as _;
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ impl TinkerModel {
             loss_fn_config,
             forward_only: false,
         };
-        let body = Body { content_type: wire::CONTENT_TYPE, bytes: request.encode_to_vec() };
+        let body = RawBody { content_type: wire::CONTENT_TYPE, bytes: request.encode_to_vec() };
         let lengths: Vec<usize> = data.iter().map(|datum| datum.tokens.len().saturating_sub(1)).collect();
         let passed =
             self.client.computed("/api/v1/forward_backward", &body, |received| read_passed(received, &lengths));

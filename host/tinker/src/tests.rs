@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::{
-    Datum, LoraSettings, Loss, Reduction, TinkerClient, TinkerError, TinkerModel, TinkerPolicy, TinkerSettings, Token,
-    wire,
+    Datum, LoraSettings, Loss, Reduction, TinkerClient, TinkerError, TinkerModel, TinkerPolicy, TinkerSettings,
+    TrainedToken, wire,
 };
 
 /// What the server was asked for, and the results that wait to be fetched.
@@ -156,8 +156,8 @@ fn request() -> GenerateRequest {
 }
 
 fn datum() -> Datum {
-    let token = |at, advantage| Token { at, share: 0.25, advantage, log_prob: -1.5 };
-    Datum { tokens: vec![7, 8, 9, 10], trained: vec![token(2, 2.0), Token { log_prob: -0.5, ..token(3, -2.0) }] }
+    let token = |at, advantage| TrainedToken { at, share: 0.25, advantage, log_prob: -1.5 };
+    Datum { tokens: vec![7, 8, 9, 10], trained: vec![token(2, 2.0), TrainedToken { log_prob: -0.5, ..token(3, -2.0) }] }
 }
 
 #[tokio::test]

@@ -53,13 +53,13 @@ pub struct ForwardBackwardRequest {
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Datum {
     #[prost(message, repeated, tag = "1")]
-    pub model_input: Vec<Chunk>,
+    pub model_input: Vec<InputChunk>,
     #[prost(map = "string, message", tag = "2")]
     pub loss_fn_inputs: HashMap<String, Tensor>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Chunk {
+pub struct InputChunk {
     #[prost(message, optional, tag = "1")]
     pub encoded_text: Option<EncodedText>,
 }

@@ -4,16 +4,16 @@ use gymkhana_record::EpisodeRecord;
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
-use crate::events::{Action, Event, events};
+use crate::events::{AgentAction, TraceEvent, events};
 use crate::function::{functions, tool};
-use crate::replies::{Reply, replies};
+use crate::replies::{RecordedReply, replies};
 use crate::{About, trace_id};
 
 /// The version of the format.
 const SCHEMA: &str = "ATIF-v1.8";
 
 #[derive(Serialize)]
-struct Trajectory<'r> {
+struct AtifTrajectory<'r> {
     schema_version: &'static str,
     session_id: String,
     trajectory_id: String,
@@ -35,7 +35,7 @@ struct Step<'r> {
     #[serde(skip_serializing_if = "Option::is_none")]
     observation: Option<Observation>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    metrics: Option<Metrics<'r>>,
+    metrics: Option<AtifMetrics<'r>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     llm_call_count: Option<u32>,
     #[serde(skip_serializing_if = "Map::is_empty")]
@@ -48,7 +48,7 @@ struct Observation {
 }
 
 #[derive(Serialize)]
-struct Metrics<'r> {
+struct AtifMetrics<'r> {
     prompt_tokens: usize,
     completion_tokens: usize,
     cached_tokens: usize,
@@ -73,7 +73,7 @@ pub(crate) fn trajectory(record: &EpisodeRecord, seat: u32, about: &About) -> se
         steps.insert(0, Step { source: "system", message: system.clone(), ..Step::default() });
     }
     (1..).zip(&mut steps).for_each(|(number, step)| step.step_id = number);
-    let total = |tokens: fn(&Reply<'_>) -> usize| replies.iter().map(tokens).sum::<usize>();
+    let total = |tokens: fn(&RecordedReply<'_>) -> usize| replies.iter().map(tokens).sum::<usize>();
     let final_metrics = json!({
         "total_prompt_tokens": total(|reply| reply.prompt.len()),
         "total_completion_tokens": total(|reply| reply.tokens.len()),
@@ -81,7 +81,7 @@ pub(crate) fn trajectory(record: &EpisodeRecord, seat: u32, about: &About) -> se
         "extra": {"reward": record.rewards.get(seat as usize), "success": record.success},
     });
     let id = trace_id(record, seat);
-    let trajectory = Trajectory {
+    let trajectory = AtifTrajectory {
         schema_version: SCHEMA,
         session_id: record.id.to_string(),
         trajectory_id: id,
@@ -107,11 +107,11 @@ fn agent(record: &EpisodeRecord, seat: u32, about: &About) -> Json {
 struct Steps<'r>(Vec<Step<'r>>);
 
 impl<'r> Steps<'r> {
-    fn add(&mut self, event: Event<'_>, record: &EpisodeRecord, replies: &[Reply<'r>]) {
+    fn add(&mut self, event: TraceEvent<'_>, record: &EpisodeRecord, replies: &[RecordedReply<'r>]) {
         match event {
-            Event::Heard(message) => self.0.push(Step { source: "user", message, ..Step::default() }),
-            Event::Answered { id, text, failed } => self.answer(id, text, failed),
-            Event::Did(action) => {
+            TraceEvent::Heard(message) => self.0.push(Step { source: "user", message, ..Step::default() }),
+            TraceEvent::Answered { id, text, failed } => self.answer(id, text, failed),
+            TraceEvent::Did(action) => {
                 let reply = action.reply.and_then(|turn| replies.iter().find(|reply| reply.turn == turn));
                 self.0.push(step(action, reply, record));
             }
@@ -138,7 +138,7 @@ impl<'r> Steps<'r> {
 }
 
 /// The step of an action.
-fn step<'r>(action: Action<'_>, reply: Option<&Reply<'r>>, record: &EpisodeRecord) -> Step<'r> {
+fn step<'r>(action: AgentAction<'_>, reply: Option<&RecordedReply<'r>>, record: &EpisodeRecord) -> Step<'r> {
     let call = |call: &&gymkhana_record::Call| {
         let arguments = serde_json::from_str::<Map<String, Json>>(&call.arguments).unwrap_or_default();
         json!({"tool_call_id": call.id, "function_name": call.name, "arguments": arguments})
@@ -165,8 +165,8 @@ fn step<'r>(action: Action<'_>, reply: Option<&Reply<'r>>, record: &EpisodeRecor
     }
 }
 
-fn metrics<'r>(reply: &Reply<'r>) -> Metrics<'r> {
-    Metrics {
+fn metrics<'r>(reply: &RecordedReply<'r>) -> AtifMetrics<'r> {
+    AtifMetrics {
         prompt_tokens: reply.prompt.len(),
         completion_tokens: reply.tokens.len(),
         cached_tokens: reply.earlier,

@@ -5,7 +5,7 @@
 use gymkhana_record::{Call, EpisodeRecord, Value};
 use serde_json::{Map, Value as Json, json};
 
-use crate::events::{Event, events};
+use crate::events::{TraceEvent, events};
 use crate::function::{arguments, definition, functions, tool};
 use crate::{About, trace_id};
 
@@ -13,7 +13,7 @@ use crate::{About, trace_id};
 pub(crate) fn openai(record: &EpisodeRecord, seat: u32, about: &About) -> serde_json::Result<Option<String>> {
     let Some(messages) = messages(record, seat, about) else { return Ok(None) };
     let mut line = figures(record, seat);
-    line.insert("messages".to_owned(), messages.iter().map(Message::openai).collect());
+    line.insert("messages".to_owned(), messages.iter().map(ConversationMessage::openai).collect());
     let tools = tools(record, seat);
     if !tools.is_empty() {
         line.insert("tools".to_owned(), tools.into());
@@ -27,7 +27,7 @@ pub(crate) fn openai(record: &EpisodeRecord, seat: u32, about: &About) -> serde_
 pub(crate) fn share_gpt(record: &EpisodeRecord, seat: u32, about: &About) -> serde_json::Result<Option<String>> {
     let Some(messages) = messages(record, seat, about) else { return Ok(None) };
     let mut line = figures(record, seat);
-    line.insert("conversations".to_owned(), messages.iter().flat_map(Message::share_gpt).collect());
+    line.insert("conversations".to_owned(), messages.iter().flat_map(ConversationMessage::share_gpt).collect());
     let functions = functions(record, seat).iter();
     let tools: Vec<Json> = functions.map(definition).collect();
     if !tools.is_empty() {
@@ -37,14 +37,14 @@ pub(crate) fn share_gpt(record: &EpisodeRecord, seat: u32, about: &About) -> ser
 }
 
 /// A message of a conversation.
-enum Message<'r> {
+enum ConversationMessage<'r> {
     System(&'r str),
     User(String),
     Assistant { thoughts: Option<&'r str>, text: String, calls: Vec<&'r Call> },
     Tool { id: &'r str, text: String },
 }
 
-impl Message<'_> {
+impl ConversationMessage<'_> {
     fn openai(&self) -> Json {
         match self {
             Self::System(text) => json!({"role": "system", "content": text}),
@@ -93,31 +93,32 @@ impl Message<'_> {
 }
 
 /// The conversation of a seat; none if it has no message of the seat itself.
-fn messages<'r>(record: &'r EpisodeRecord, seat: u32, about: &'r About) -> Option<Vec<Message<'r>>> {
-    let mut messages: Vec<Message<'r>> = about.system.as_deref().map(Message::System).into_iter().collect();
+fn messages<'r>(record: &'r EpisodeRecord, seat: u32, about: &'r About) -> Option<Vec<ConversationMessage<'r>>> {
+    let mut messages: Vec<ConversationMessage<'r>> =
+        about.system.as_deref().map(ConversationMessage::System).into_iter().collect();
     for event in events(record, seat) {
         match event {
-            Event::Heard(text) => messages.push(Message::User(text)),
-            Event::Answered { id: Some(id), text, .. } => messages.push(Message::Tool { id, text }),
+            TraceEvent::Heard(text) => messages.push(ConversationMessage::User(text)),
+            TraceEvent::Answered { id: Some(id), text, .. } => messages.push(ConversationMessage::Tool { id, text }),
             // A tool's message without a call is refused by trainers and servers.
-            Event::Answered { id: None, text, .. } => messages.push(Message::User(text)),
-            Event::Did(action) if action.is_note => {}
-            Event::Did(action) => {
+            TraceEvent::Answered { id: None, text, .. } => messages.push(ConversationMessage::User(text)),
+            TraceEvent::Did(action) if action.is_note => {}
+            TraceEvent::Did(action) => {
                 let (thoughts, text) = (action.thoughts, action.said());
-                messages.push(Message::Assistant { thoughts, text, calls: action.calls });
+                messages.push(ConversationMessage::Assistant { thoughts, text, calls: action.calls });
             }
         }
     }
-    messages.iter().any(|message| matches!(message, Message::Assistant { .. })).then_some(messages)
+    messages.iter().any(|message| matches!(message, ConversationMessage::Assistant { .. })).then_some(messages)
 }
 
 /// The conversation as a text for people: a paragraph of each message, with the role before it.
 pub(crate) fn for_people(record: &EpisodeRecord, seat: u32, about: &About) -> String {
-    let paragraph = |message: &Message<'_>| match message {
-        Message::System(text) => format!("system: {text}"),
-        Message::User(text) => format!("user: {text}"),
-        Message::Tool { text, .. } => format!("tool: {text}"),
-        Message::Assistant { thoughts, text, calls } => {
+    let paragraph = |message: &ConversationMessage<'_>| match message {
+        ConversationMessage::System(text) => format!("system: {text}"),
+        ConversationMessage::User(text) => format!("user: {text}"),
+        ConversationMessage::Tool { text, .. } => format!("tool: {text}"),
+        ConversationMessage::Assistant { thoughts, text, calls } => {
             let thoughts = thoughts.map(|thoughts| format!("(thinks: {thoughts})"));
             let calls = calls.iter().map(|call| format!("{}({})", call.name, call.arguments));
             let said = (!text.is_empty() || calls.len() == 0).then(|| text.clone());

@@ -6,7 +6,7 @@ use gymkhana_record::{Call, EpisodeRecord, Turn, text_of};
 
 /// An event.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Event<'r> {
+pub(crate) enum TraceEvent<'r> {
     /// An observation.
     Heard(String),
     /// The answer to a call.
@@ -19,12 +19,12 @@ pub(crate) enum Event<'r> {
         failed: bool,
     },
     /// A message, calls, or both.
-    Did(Action<'r>),
+    Did(AgentAction<'r>),
 }
 
 /// A message, calls, or both.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Action<'r> {
+pub(crate) struct AgentAction<'r> {
     /// The policy's reply of this number; none for an action that no policy took, such as the output of an agent program.
     pub reply: Option<u32>,
     /// Thoughts before the text and the calls.
@@ -39,7 +39,7 @@ pub(crate) struct Action<'r> {
     pub is_note: bool,
 }
 
-impl Action<'_> {
+impl AgentAction<'_> {
     /// The text outside of the calls. Calls that could not be parsed stay in it.
     pub fn said(&self) -> String {
         let malformed = self.malformed.iter().map(|(_, text)| *text);
@@ -61,10 +61,10 @@ pub(crate) fn seats(record: &EpisodeRecord) -> impl Iterator<Item = u32> {
 }
 
 /// The events of a seat.
-pub(crate) fn events(record: &EpisodeRecord, seat: u32) -> Vec<Event<'_>> {
+pub(crate) fn events(record: &EpisodeRecord, seat: u32) -> Vec<TraceEvent<'_>> {
     let own_calls = record.agent.iter().flat_map(|run| &run.calls).filter(|call| !call.listed);
     let mut builder =
-        Builder { own_calls: own_calls.map(|call| call.call.id.as_str()).collect(), ..Builder::default() };
+        EventBuilder { own_calls: own_calls.map(|call| call.call.id.as_str()).collect(), ..EventBuilder::default() };
     for (place, (turn, of)) in record.turns.iter().zip(seats(record)).enumerate() {
         builder.begin_replies(record, seat, place as u32);
         if of == seat {
@@ -77,25 +77,25 @@ pub(crate) fn events(record: &EpisodeRecord, seat: u32) -> Vec<Event<'_>> {
 }
 
 #[derive(Default)]
-struct Builder<'r> {
-    events: Vec<Event<'r>>,
+struct EventBuilder<'r> {
+    events: Vec<TraceEvent<'r>>,
     /// The action that further calls belong to.
-    open: Option<Action<'r>>,
+    open: Option<AgentAction<'r>>,
     /// Ids of calls that the agent program made for itself.
     own_calls: HashSet<&'r str>,
     /// Ids of texts in the position of calls that could not be parsed.
     malformed: HashSet<&'r str>,
     /// Answers to these texts, which follow those to calls: formats want the latter directly after their calls.
-    late: Vec<Event<'r>>,
+    late: Vec<TraceEvent<'r>>,
 }
 
-impl<'r> Builder<'r> {
+impl<'r> EventBuilder<'r> {
     /// Begins the replies before this entry of the transcript.
     fn begin_replies(&mut self, record: &'r EpisodeRecord, seat: u32, place: u32) {
         for turn in record.policy_turns.iter().filter(|turn| turn.seat == seat && turn.transcript == place) {
             self.close();
             let (text, is_note) = (turn.note.clone(), turn.note.is_some());
-            self.open = Some(Action { reply: Some(turn.turn), text, is_note, ..Action::default() });
+            self.open = Some(AgentAction { reply: Some(turn.turn), text, is_note, ..AgentAction::default() });
             if is_note {
                 self.close();
             }
@@ -104,12 +104,12 @@ impl<'r> Builder<'r> {
 
     fn close(&mut self) {
         self.events.append(&mut self.late);
-        self.events.extend(self.open.take().map(Event::Did));
+        self.events.extend(self.open.take().map(TraceEvent::Did));
     }
 
     /// The open action, or a new one that no policy took.
-    fn action(&mut self) -> &mut Action<'r> {
-        self.open.get_or_insert_with(Action::default)
+    fn action(&mut self) -> &mut AgentAction<'r> {
+        self.open.get_or_insert_with(AgentAction::default)
     }
 
     fn add(&mut self, turn: &'r Turn) {
@@ -117,7 +117,7 @@ impl<'r> Builder<'r> {
             Turn::Thought { text, .. } => {
                 // A reply has its thoughts before everything else.
                 let began =
-                    |open: &Action<'_>| open.thoughts.is_some() || open.text.is_some() || !open.calls.is_empty();
+                    |open: &AgentAction<'_>| open.thoughts.is_some() || open.text.is_some() || !open.calls.is_empty();
                 if self.open.as_ref().is_some_and(began) {
                     self.close();
                 }
@@ -125,7 +125,7 @@ impl<'r> Builder<'r> {
             }
             Turn::Observation { content, .. } => {
                 self.close();
-                self.events.push(Event::Heard(text_of(content)));
+                self.events.push(TraceEvent::Heard(text_of(content)));
             }
             Turn::Answer { id, content, failed, .. } => {
                 if self.open.is_some() {
@@ -133,7 +133,7 @@ impl<'r> Builder<'r> {
                 }
                 let is_malformed = self.malformed.contains(id.as_str());
                 let id = (!is_malformed).then_some(id.as_str());
-                let answer = Event::Answered { id, text: text_of(content), failed: *failed };
+                let answer = TraceEvent::Answered { id, text: text_of(content), failed: *failed };
                 if is_malformed { self.late.push(answer) } else { self.events.push(answer) }
             }
             Turn::Message { content, .. } => {

@@ -23,7 +23,7 @@ use gymkhana_record::{EpisodeRecord, Segment};
 
 pub use wandb::COLUMNS as WANDB_COLUMNS;
 
-use spans::Vocabulary;
+use spans::AttributeNames;
 
 /// A format of traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +74,8 @@ pub fn traces(record: &EpisodeRecord, about: &About, format: TraceFormat) -> ser
         TraceFormat::Verifiers => verifiers::trace(record, seat, about),
         TraceFormat::OpenAi => chat::openai(record, seat, about),
         TraceFormat::ShareGpt => chat::share_gpt(record, seat, about),
-        TraceFormat::GenAi => spans::trace(record, seat, about, Vocabulary::GenAi),
-        TraceFormat::OpenInference => spans::trace(record, seat, about, Vocabulary::OpenInference),
+        TraceFormat::GenAi => spans::trace(record, seat, about, AttributeNames::GenAi),
+        TraceFormat::OpenInference => spans::trace(record, seat, about, AttributeNames::OpenInference),
         TraceFormat::Wandb => wandb::row(record, seat, about),
     };
     seats.into_iter().filter_map(|seat| trace(seat).transpose()).collect()

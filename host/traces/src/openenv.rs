@@ -4,7 +4,7 @@ use gymkhana_record::EpisodeRecord;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use crate::replies::{Reply, replies};
+use crate::replies::{RecordedReply, replies};
 
 /// The version of the format.
 const SCHEMA: u32 = 1;
@@ -35,7 +35,7 @@ pub(crate) fn trace(record: &EpisodeRecord, seat: u32) -> serde_json::Result<Opt
     serde_json::to_string(&TrainingTrace { schema_version: SCHEMA, turns }).map(Some)
 }
 
-fn turn<'r>(record: &EpisodeRecord, seat: u32, reply: Reply<'r>) -> TrainingTurn<'r> {
+fn turn<'r>(record: &EpisodeRecord, seat: u32, reply: RecordedReply<'r>) -> TrainingTurn<'r> {
     let mut loss_mask = vec![0; reply.prompt.len()];
     loss_mask.resize(reply.prompt.len() + reply.tokens.len(), 1);
     TrainingTurn {

@@ -4,7 +4,7 @@ use gymkhana_record::EpisodeRecord;
 
 /// A reply.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Reply<'r> {
+pub(crate) struct RecordedReply<'r> {
     /// Number among the seat's replies, from 0.
     pub turn: u32,
     /// Index of the segment.
@@ -24,12 +24,12 @@ pub(crate) struct Reply<'r> {
 }
 
 /// The replies of a seat, in their order.
-pub(crate) fn replies(record: &EpisodeRecord, seat: u32) -> Vec<Reply<'_>> {
+pub(crate) fn replies(record: &EpisodeRecord, seat: u32) -> Vec<RecordedReply<'_>> {
     let mut replies = vec![];
     for (index, segment) in record.segments.iter().enumerate().filter(|(_, segment)| segment.seat() == seat) {
         let mut earlier = 0;
         for place in segment.replies() {
-            replies.push(Reply {
+            replies.push(RecordedReply {
                 turn: segment.turns()[place.start],
                 segment: index,
                 prompt: &segment.tokens()[..place.start],

@@ -9,16 +9,16 @@ use gymkhana_record::{Ending, EpisodeRecord};
 use serde::Serialize;
 use serde_json::{Map, Value as Json, json};
 
-use crate::events::{Action, Event, events};
+use crate::events::{AgentAction, TraceEvent, events};
 use crate::function::{functions, parameters};
-use crate::replies::{Reply, replies};
+use crate::replies::{RecordedReply, replies};
 use crate::{About, trace_id};
 
 /// The version of the format.
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]
-struct Trace<'r> {
+struct VerifiersTrace<'r> {
     #[serde(flatten)]
     facts: Json,
     nodes: Vec<Node<'r>>,
@@ -41,7 +41,7 @@ struct Node<'r> {
 
 impl<'r> Node<'r> {
     /// A message, which is a reply of the policy if there is one.
-    fn of(parent: Option<usize>, tools: Vec<Json>, message: Json, reply: Option<Reply<'r>>) -> Self {
+    fn of(parent: Option<usize>, tools: Vec<Json>, message: Json, reply: Option<RecordedReply<'r>>) -> Self {
         let (token_ids, logprobs) = reply.map_or((&[][..], &[][..]), |reply| (reply.added, reply.log_probs));
         let mut mask = vec![false; token_ids.len() - logprobs.len()];
         mask.resize(token_ids.len(), true);
@@ -55,14 +55,14 @@ pub(crate) fn trace(record: &EpisodeRecord, seat: u32, about: &About) -> serde_j
     let mut graph = Graph::new(record, seat, about);
     for event in events(record, seat) {
         match event {
-            Event::Heard(text) => graph.waiting.push((json!({"role": "user", "content": text}), None)),
-            Event::Answered { id: None, text, .. } => {
+            TraceEvent::Heard(text) => graph.waiting.push((json!({"role": "user", "content": text}), None)),
+            TraceEvent::Answered { id: None, text, .. } => {
                 graph.waiting.push((json!({"role": "user", "content": text}), None));
             }
-            Event::Answered { id: Some(id), text, .. } => {
+            TraceEvent::Answered { id: Some(id), text, .. } => {
                 graph.waiting.push((json!({"role": "tool", "tool_call_id": id, "content": text}), None));
             }
-            Event::Did(action) => {
+            TraceEvent::Did(action) => {
                 let reply = action.reply.and_then(|turn| replies.iter().find(|reply| reply.turn == turn));
                 graph.waiting.push((assistant(&action), reply.copied()));
                 if let Some(reply) = reply {
@@ -76,7 +76,7 @@ pub(crate) fn trace(record: &EpisodeRecord, seat: u32, about: &About) -> serde_j
         return Ok(None);
     }
     let Graph { nodes, calls, .. } = graph;
-    serde_json::to_string(&Trace { facts: facts(record, seat, about), nodes, calls }).map(Some)
+    serde_json::to_string(&VerifiersTrace { facts: facts(record, seat, about), nodes, calls }).map(Some)
 }
 
 /// The part of a trace that is not a message.
@@ -150,7 +150,7 @@ fn tools(record: &EpisodeRecord, seat: u32) -> Vec<Json> {
 }
 
 /// The message of an action. Calls that could not be parsed stay in the text.
-fn assistant(action: &Action<'_>) -> Json {
+fn assistant(action: &AgentAction<'_>) -> Json {
     let texts = action.text.iter().map(String::as_str).chain(action.malformed.iter().map(|(_, text)| *text));
     let text = texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n");
     let mut message = json!({"role": "assistant", "content": text});
@@ -169,7 +169,7 @@ struct Graph<'r> {
     nodes: Vec<Node<'r>>,
     calls: Vec<Json>,
     /// Messages since the last reply.
-    waiting: Vec<(Json, Option<Reply<'r>>)>,
+    waiting: Vec<(Json, Option<RecordedReply<'r>>)>,
     /// The last node of each segment.
     ends: HashMap<usize, usize>,
     /// The last node.
@@ -194,7 +194,7 @@ impl<'r> Graph<'r> {
     }
 
     /// Adds the messages that wait to the path of a reply's segment, the reply last.
-    fn reply(&mut self, reply: &Reply<'r>, action: &Action<'_>) {
+    fn reply(&mut self, reply: &RecordedReply<'r>, action: &AgentAction<'_>) {
         let parent = self.ends.get(&reply.segment).copied();
         let end = self.path(parent);
         self.ends.extend(end.map(|end| (reply.segment, end)));

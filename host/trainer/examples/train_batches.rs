@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use gymkhana_record::{EpisodeRecord, Segment};
-use gymkhana_trainer::{Lora, RlSettings, Settings, SftSettings, Trainer};
+use gymkhana_trainer::{Lora, RlSettings, SftSettings, Trainer, TrainerSettings};
 use serde::Deserialize;
 
 /// Trained parameters and batches.
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("train_batches MODEL BATCHES.json OUT".into());
     };
     let Batches { lora, threads, steps } = serde_json::from_slice(&std::fs::read(batches)?)?;
-    let trainer = Trainer::open(model, &Settings { lora, threads, ..Settings::default() })?;
+    let trainer = Trainer::open(model, &TrainerSettings { lora, threads, ..TrainerSettings::default() })?;
     trainer.save(&out.join("before"), &serde_json::Value::Null).await?;
     for (number, step) in steps.into_iter().enumerate() {
         let measured = match step {

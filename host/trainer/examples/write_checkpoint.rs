@@ -7,20 +7,20 @@
 use std::path::PathBuf;
 
 use gymkhana_record::{Seed, Segment};
-use gymkhana_trainer::{Lora, Module, Optimizer, Settings, SftSettings, TinyModel, Trainer};
+use gymkhana_trainer::{Lora, Module, Optimizer, SftSettings, TinyModel, Trainer, TrainerSettings};
 use tch::{Device, Tensor};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let paths: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    let settings = Settings { seed: Seed(1), ..Settings::default() };
+    let settings = TrainerSettings { seed: Seed(1), ..TrainerSettings::default() };
     let (folder, logits_file, trainer) = match &paths[..] {
         [folder, logits] => (folder, logits, Trainer::create(&TinyModel::default(), &settings)?),
         [folder, logits, from] => (folder, logits, Trainer::open(from, &settings)?),
         [folder, logits, from, adapted] if adapted.as_os_str() == "adapted" => {
             let modules = vec![Module::QProj, Module::VProj, Module::DownProj];
             let lora = Some(Lora { rank: 2, alpha: 6.0, modules });
-            (folder, logits, Trainer::open(from, &Settings { lora, ..settings })?)
+            (folder, logits, Trainer::open(from, &TrainerSettings { lora, ..settings })?)
         }
         _ => return Err("write_checkpoint FOLDER LOGITS.safetensors [FROM [adapted]]".into()),
     };

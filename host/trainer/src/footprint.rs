@@ -3,7 +3,7 @@
 use gymkhana_algorithm::{Accelerator, MomentFormat, Precision};
 
 use crate::model::{Formats, OUTPUT_LAYER, shapes};
-use crate::{ModelConfig, Settings, adamw, engine};
+use crate::{ModelConfig, TrainerSettings, adamw, engine};
 
 /// Bytes of a float32 number.
 const FLOAT: u64 = 4;
@@ -47,7 +47,7 @@ impl ModelConfig {
 
     /// Bytes of the weights of a model with these settings that is not trained.
     #[must_use]
-    pub fn frozen_bytes(&self, settings: &Settings) -> u64 {
+    pub fn frozen_bytes(&self, settings: &TrainerSettings) -> u64 {
         let formats = Formats::of(settings);
         let bytes = |(name, shape): (String, Vec<i64>)| {
             let size = formats.of_frozen(self, &name, &shape).elt_size_in_bytes() as u64;
@@ -79,7 +79,7 @@ fn bytes_of(precision: Precision) -> u64 {
 impl Footprint {
     /// Of a model with these settings, whose conversations have up to `context` tokens.
     #[must_use]
-    pub fn of(config: &ModelConfig, settings: &Settings, context: usize) -> Self {
+    pub fn of(config: &ModelConfig, settings: &TrainerSettings, context: usize) -> Self {
         let bytes = bytes_of(settings.precision);
         let merges = settings.lora.is_some() && settings.learns;
         let trains_all = settings.learns && settings.lora.is_none();
@@ -116,7 +116,8 @@ mod tests {
         let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 320 };
         let config = tiny::config(&tiny).expect("a model");
         let of = |precision, lora| {
-            let settings = Settings { max_concurrent_sequences: 8, precision, lora, ..Settings::default() };
+            let settings =
+                TrainerSettings { max_concurrent_sequences: 8, precision, lora, ..TrainerSettings::default() };
             let Footprint { weights, generation, cache, .. } = Footprint::of(&config, &settings, 320);
             [weights, generation, cache]
         };

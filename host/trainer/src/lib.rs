@@ -38,13 +38,13 @@ pub use gymkhana_algorithm::{
     AboveCap, Accelerator, AdaptiveKl, Aggregation, Algorithm, BandMode, BandUnit, Baseline, Bounds, CapLevel,
     CovarianceClip, Credit, Critic, Demonstrations, Direction, EntropyBand, Estimator, GroupBy, Kl, KlPlace,
     LengthPenalty, Level, Lora, Mask, Module, MomentFormat, OffPolicy, Optimizer, ParameterGroup, ParameterKind,
-    Precision, Preset, Ratio, ReferenceUpdate, RegressionOver, Replay, Requirement, RewardScale, RlSettings, Scale,
-    Schedule, SettingError, SftSettings, SharedTurns, StageModels, Surrogate, TinyModel, WeightSchedule, WeightShape,
-    WhenClipped, Whiten,
+    Precision, Preset, PresetRequirement, Ratio, ReferenceUpdate, RegressionOver, Replay, RewardScale, RlSettings,
+    Scale, Schedule, SettingError, SftSettings, SharedTurns, StageModels, Surrogate, TinyModel, WeightSchedule,
+    WeightShape, WhenClipped, Whiten,
 };
-pub use learner::remote::{RemoteState, RlMinibatches, TokenSequence, TokenTarget, demonstrated};
+pub use learner::remote::{RemoteStageState, RlMinibatches, TokenSequence, TokenTarget, demonstrated};
 pub use learner::{RlData, Weighted};
-pub use settings::Settings;
+pub use settings::TrainerSettings;
 pub use storage::checkpoint::{export_model, open_model};
 pub use storage::checksums::FILE as CHECKSUMS_FILE;
 pub use storage::converted::ConvertedModel;

@@ -11,7 +11,7 @@ pub(crate) const ALIGNMENT: i64 = 256;
 
 /// Position of a tensor in the flat buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct TensorPosition {
     name: String,
     shape: Vec<i64>,
     offset: i64,
@@ -19,7 +19,7 @@ struct Place {
 
 /// Part of the flat buffer within a parameter.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Part {
+pub(crate) struct ParameterSlice {
     pub offset: i64,
     pub length: i64,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Gradient {
     pub values: Tensor,
 }
 
-impl Place {
+impl TensorPosition {
     fn kind(&self) -> ParameterKind {
         let kinds = [
             ("embed_tokens.weight", ParameterKind::Embeddings),
@@ -58,18 +58,18 @@ impl Place {
 /// Named tensors.
 #[derive(Debug)]
 pub struct Parameters {
-    places: Vec<Place>,
+    places: Vec<TensorPosition>,
     /// All values in float32, `[N]`; empty if the tensors are frozen.
     flat: Tensor,
     tensors: Vec<Tensor>,
 }
 
 /// Positions of tensors in the flat buffer, and its size.
-fn places(shapes: &[(String, Vec<i64>)]) -> (Vec<Place>, i64) {
+fn places(shapes: &[(String, Vec<i64>)]) -> (Vec<TensorPosition>, i64) {
     let mut places = Vec::with_capacity(shapes.len());
     let mut offset = 0;
     for (name, shape) in shapes {
-        places.push(Place { name: name.clone(), shape: shape.clone(), offset });
+        places.push(TensorPosition { name: name.clone(), shape: shape.clone(), offset });
         let size: i64 = shape.iter().product();
         offset += (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
@@ -96,12 +96,13 @@ impl Parameters {
         kind: impl Fn(&str, &[i64]) -> Kind,
     ) -> Result<Self, TchError> {
         let (places, _) = places(shapes);
-        let zeros = |place: &Place| Tensor::f_zeros(&place.shape[..], (kind(&place.name, &place.shape), device));
+        let zeros =
+            |place: &TensorPosition| Tensor::f_zeros(&place.shape[..], (kind(&place.name, &place.shape), device));
         let tensors = places.iter().map(zeros).collect::<Result<_, _>>()?;
         Ok(Self { places, flat: Tensor::f_zeros([0], (Kind::Float, device))?, tensors })
     }
 
-    fn over(places: Vec<Place>, flat: Tensor, trainable: bool) -> Result<Self, TchError> {
+    fn over(places: Vec<TensorPosition>, flat: Tensor, trainable: bool) -> Result<Self, TchError> {
         let tensors = places
             .iter()
             .map(|place| place.view(&flat)?.f_detach()?.f_set_requires_grad(trainable))
@@ -124,7 +125,7 @@ impl Parameters {
     /// If libtorch cannot allocate it.
     pub(crate) fn frozen_copy(&self, kind: impl Fn(&str, &[i64]) -> Kind) -> Result<Self, TchError> {
         let _guard = no_grad_guard();
-        let copy = |(place, tensor): (&Place, &Tensor)| {
+        let copy = |(place, tensor): (&TensorPosition, &Tensor)| {
             tensor.f_detach()?.f_to_dtype(kind(&place.name, &place.shape), false, true)
         };
         let tensors = self.places.iter().zip(&self.tensors).map(copy).collect::<Result<_, _>>()?;
@@ -220,13 +221,13 @@ impl Parameters {
     }
 
     /// The parameters in the flat buffer.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = Part> {
-        self.places.iter().map(|place| Part { offset: place.offset, length: place.shape.iter().product() })
+    pub(crate) fn parts(&self) -> impl Iterator<Item = ParameterSlice> {
+        self.places.iter().map(|place| ParameterSlice { offset: place.offset, length: place.shape.iter().product() })
     }
 
     /// Named views of a buffer with one number for each block of the flat buffer.
     pub(crate) fn blocks_of(&self, flat: &Tensor, block: i64) -> Result<Vec<(String, Tensor)>, TchError> {
-        let view = |place: &Place| {
+        let view = |place: &TensorPosition| {
             let count = (place.shape.iter().product::<i64>() + block - 1) / block;
             Ok((place.name.clone(), flat.f_narrow(0, place.offset / block, count)?))
         };

@@ -95,7 +95,7 @@ pub enum Scaling {
 /// Keys of all scaling types. Other keys are refused, because they could change the computation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Fields {
+struct RopeFields {
     rope_type: Option<String>,
     #[serde(rename = "type")]
     old_type: Option<String>,
@@ -144,7 +144,7 @@ impl Rope {
     pub fn read(source: &Map<String, Value>, positions: i64, theta: f64) -> Result<Self, String> {
         let (name, table) = section(source).unwrap_or((SECTION, &Value::Null));
         let table = if table.is_null() { json!({}) } else { table.clone() };
-        let fields: Fields = serde_json::from_value(table).map_err(|error| format!("{name}: {error}"))?;
+        let fields: RopeFields = serde_json::from_value(table).map_err(|error| format!("{name}: {error}"))?;
         let number = |key: &str| source.get(key).and_then(Value::as_f64);
         let theta = fields.rope_theta.or(number("rope_theta")).unwrap_or(theta);
         if !(theta > 1.0 && theta.is_finite()) {
@@ -314,7 +314,7 @@ fn llama3(plain: f32, [factor, original, low, high]: [f32; 4]) -> f32 {
     (1.0 - kept) * plain / factor + kept * plain
 }
 
-impl Fields {
+impl RopeFields {
     fn scaling(&self, section: &str, positions: f64, original: f64) -> Result<Scaling, String> {
         let kind = self.rope_type.as_deref().or(self.old_type.as_deref()).unwrap_or("default");
         let wanted = |key: &str, value: Option<f64>| match value {

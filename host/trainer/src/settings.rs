@@ -6,7 +6,7 @@ use gymkhana_record::Seed;
 /// Settings of the thread that owns the model. With more than one libtorch thread, the process must start with
 /// `GOMP_SPINCOUNT=2000` or `OMP_WAIT_POLICY=passive` in its environment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct TrainerSettings {
     /// Number of libtorch threads.
     pub threads: usize,
     /// Number of conversations that generate at once and keep their keys and values.
@@ -39,7 +39,7 @@ pub struct Settings {
     pub lora: Option<Lora>,
 }
 
-impl Default for Settings {
+impl Default for TrainerSettings {
     fn default() -> Self {
         Self {
             threads: 1,
@@ -59,7 +59,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl TrainerSettings {
     /// Refuses values out of range.
     ///
     /// # Errors
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn deterministic_generation_has_one_thread() {
-        let busy = Settings { threads: 2, deterministic: true, ..Settings::default() };
+        let busy = TrainerSettings { threads: 2, deterministic: true, ..TrainerSettings::default() };
         assert!(busy.check().expect_err("two threads").to_string().contains("`threads`"));
     }
 }

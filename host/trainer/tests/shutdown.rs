@@ -9,7 +9,7 @@ use common::{noise, request};
 use futures::future::{Either, select};
 use gymkhana_policy::Policy;
 use gymkhana_record::Seed;
-use gymkhana_trainer::{Settings, TinyModel, Trainer};
+use gymkhana_trainer::{TinyModel, Trainer, TrainerSettings};
 
 /// Whether a thread of this process has the computing thread's name.
 fn computes() -> bool {
@@ -35,7 +35,7 @@ async fn interrupt(trainer: &Trainer, place: u32) {
 #[tokio::test]
 async fn the_last_handle_waits_for_the_thread_during_generation() {
     let busy = TinyModel { layers: 4, width: 128, heads: 4, kv_heads: 4, mlp: 256, context: 4096 };
-    let trainer = Trainer::create(&busy, &Settings::default()).expect("a model");
+    let trainer = Trainer::create(&busy, &TrainerSettings::default()).expect("a model");
     let copy = trainer.clone();
     interrupt(&copy, 0).await;
     drop(copy);

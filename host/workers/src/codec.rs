@@ -37,11 +37,11 @@ impl ParcelHeader {
         self.parts.iter().fold(0, |sum: u64, part| sum.saturating_add(*part))
     }
 
-    fn object_name(&self, direction: Direction) -> String {
+    fn object_name(&self, direction: MessageDirection) -> String {
         let Self { worker, place, number, .. } = self;
         let word = match direction {
-            Direction::ToWorker => "request",
-            Direction::ToServer => "answer",
+            MessageDirection::ToWorker => "request",
+            MessageDirection::ToServer => "answer",
         };
         format!("{word}-{worker}-{place}-{number}")
     }
@@ -49,7 +49,7 @@ impl ParcelHeader {
 
 /// Direction of a parcel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub(crate) enum MessageDirection {
     ToWorker,
     ToServer,
 }
@@ -111,7 +111,7 @@ impl MessageCodec {
     /// If the bus does not take the object.
     pub async fn pack(
         &self,
-        direction: Direction,
+        direction: MessageDirection,
         (worker, place, number): (&str, PlaceId, u64),
         parts: &Parts,
     ) -> Result<Bytes, PutError> {
@@ -164,7 +164,7 @@ impl MessageCodec {
     /// If they are not there, or not those of the header.
     pub async fn parts(
         &self,
-        direction: Direction,
+        direction: MessageDirection,
         header: &ParcelHeader,
         inline: &[u8],
     ) -> Result<Parts, ParcelError> {
@@ -178,7 +178,7 @@ impl MessageCodec {
         Parts::split(bytes, header.parts).ok_or_else(wrong)
     }
 
-    async fn fetch(&self, direction: Direction, header: &ParcelHeader) -> Result<Vec<u8>, ParcelError> {
+    async fn fetch(&self, direction: MessageDirection, header: &ParcelHeader) -> Result<Vec<u8>, ParcelError> {
         let away = |error: &dyn std::fmt::Display| ParcelError::Away(error.to_string());
         let store = self.bus.jetstream.get_object_store(self.names.files_bucket()).await;
         let store = store.map_err(|error| away(&error))?;

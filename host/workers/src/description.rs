@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bus::Bus;
 use crate::dropped::Dropped;
-use crate::reply::Owner;
+use crate::reply::OwnerConnection;
 use crate::signature::OwnerKey;
 
 /// Version of the messages on the bus.
@@ -101,7 +101,7 @@ pub(crate) enum SeatKind {
 /// What workers play.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Work {
+pub(crate) enum WorkKind {
     /// Groups of a run.
     Groups,
     /// Episodes of a server's sessions.
@@ -113,7 +113,7 @@ pub(crate) enum Work {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Description {
     /// What its workers play.
-    pub work: Work,
+    pub work: WorkKind,
     /// Versions of the trainer or the server.
     pub versions: Versions,
     /// Life of the trainer or the server.
@@ -188,9 +188,9 @@ impl Description {
     ///
     /// # Errors
     /// If the description has no key, which [`parse`](Self::parse) refuses.
-    pub fn owner(&self, bus: &Bus, reporter: &Arc<dyn Reporter>) -> RunResult<Arc<Owner>> {
+    pub fn owner(&self, bus: &Bus, reporter: &Arc<dyn Reporter>) -> RunResult<Arc<OwnerConnection>> {
         let key = OwnerKey::parse(&self.key).ok_or(DescriptionError::Key).user_error()?;
-        Ok(Arc::new(Owner { client: bus.client.clone(), key, dropped: Dropped::new(reporter) }))
+        Ok(Arc::new(OwnerConnection { client: bus.client.clone(), key, dropped: Dropped::new(reporter) }))
     }
 
     /// Digest of all files, which tells a worker's plugins and settings from others.
@@ -217,7 +217,7 @@ mod tests {
     fn numbers_have_ranges() {
         let seat = SeatKind::Model { context: 4096, can_score: true };
         let sound = Description {
-            work: Work::Groups,
+            work: WorkKind::Groups,
             versions: Versions::own(),
             epoch: "e".to_owned(),
             files: vec![FileEntry { path: "run.toml".to_owned(), digest: Digest::of(b""), bytes: 9 }],

@@ -1,6 +1,6 @@
 //! Limits of what a worker may send.
 
-use crate::messages::{CallRefusal, JobEnd, PolicyCall, PolicyRequest, ResultHeader};
+use crate::messages::{JobEnd, PolicyCall, PolicyCallRefusal, PolicyRequest, ResultHeader};
 
 /// Deliveries after which a job is a fault: it ends every worker that takes it.
 pub(crate) const MOST_DELIVERIES: u64 = 32;
@@ -21,7 +21,7 @@ const MOST_RECORD_BYTES: u64 = 1 << 30;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum HeaderRefusal {
     #[error(transparent)]
-    Sender(#[from] CallRefusal),
+    Sender(#[from] PolicyCallRefusal),
     #[error("the reason of a failure has {0} bytes, above the limit of {MOST_REASON}")]
     Reason(usize),
     #[error("its records are larger than {MOST_RECORD_BYTES} bytes")]
@@ -33,13 +33,13 @@ pub(crate) enum HeaderRefusal {
 }
 
 /// Checks the sender of a message.
-fn check_sender(worker: &str, delivery: u64) -> Result<(), CallRefusal> {
+fn check_sender(worker: &str, delivery: u64) -> Result<(), PolicyCallRefusal> {
     let (found, most) = (worker.len() as u64, MOST_NAME as u64);
     if found == 0 || found > most {
-        return Err(CallRefusal::Name { found, most });
+        return Err(PolicyCallRefusal::Name { found, most });
     }
     if delivery == 0 || delivery > MOST_DELIVERIES {
-        return Err(CallRefusal::Delivery { found: delivery, most: MOST_DELIVERIES });
+        return Err(PolicyCallRefusal::Delivery { found: delivery, most: MOST_DELIVERIES });
     }
     Ok(())
 }
@@ -48,18 +48,18 @@ fn check_sender(worker: &str, delivery: u64) -> Result<(), CallRefusal> {
 ///
 /// # Errors
 /// The first limit that it exceeds.
-pub(crate) fn check_call(call: &PolicyCall) -> Result<(), CallRefusal> {
+pub(crate) fn check_call(call: &PolicyCall) -> Result<(), PolicyCallRefusal> {
     check_sender(&call.worker, call.delivery)?;
     let PolicyRequest::Generate { stop, stop_texts, .. } = &call.request else { return Ok(()) };
     let within = |found: usize, most: usize| if found <= most { None } else { Some((found as u64, most as u64)) };
     if let Some((found, most)) = within(stop.len(), MOST_STOP_TOKENS) {
-        return Err(CallRefusal::StopTokens { found, most });
+        return Err(PolicyCallRefusal::StopTokens { found, most });
     }
     if let Some((found, most)) = within(stop_texts.len(), MOST_STOP_TEXTS) {
-        return Err(CallRefusal::StopTexts { found, most });
+        return Err(PolicyCallRefusal::StopTexts { found, most });
     }
     match within(stop_texts.iter().map(String::len).sum(), MOST_STOP_BYTES) {
-        Some((found, most)) => Err(CallRefusal::StopBytes { found, most }),
+        Some((found, most)) => Err(PolicyCallRefusal::StopBytes { found, most }),
         None => Ok(()),
     }
 }

@@ -15,7 +15,7 @@ use crate::description::Versions;
 /// A group to play, with its number in this life of the trainer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Job {
+pub(crate) struct WorkerJob {
     pub number: u64,
     pub group: GroupJob,
 }
@@ -112,7 +112,7 @@ pub(crate) enum PolicyRequest {
 
 /// Reason why a policy call is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-pub(crate) enum CallRefusal {
+pub(crate) enum PolicyCallRefusal {
     #[error("the name of the worker has {found} bytes; it must have 1 to {most}")]
     Name { found: u64, most: u64 },
     #[error("the number of the delivery is {found}; it must be 1 to {most}")]
@@ -127,7 +127,7 @@ pub(crate) enum CallRefusal {
     Key,
 }
 
-impl CallRefusal {
+impl PolicyCallRefusal {
     /// The change that lets the call pass.
     pub fn hint(self) -> &'static str {
         match self {
@@ -151,7 +151,7 @@ pub(crate) enum PolicyAnswer {
     /// The job was delivered to another worker.
     Superseded,
     /// The call exceeds a limit; the worker stops.
-    Refused(CallRefusal),
+    Refused(PolicyCallRefusal),
 }
 
 /// A binary message.
@@ -173,7 +173,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// A job with a group of this size.
-    pub fn job(number: u64, size: u32) -> Job {
+    pub fn job(number: u64, size: u32) -> WorkerJob {
         let id = EpisodeId { stage: 0, phase: Phase::Train, step: 3, group: number as u32, member: 0, attempt: 0 };
         let group = GroupPlan {
             id,
@@ -184,13 +184,13 @@ pub(crate) mod tests {
             size,
             turns: None,
         };
-        Job { number, group: GroupJob { environment: 0, group, plan: SamplingPlan::default() } }
+        WorkerJob { number, group: GroupJob { environment: 0, group, plan: SamplingPlan::default() } }
     }
 
     #[test]
     fn messages_come_back_whole() {
         let job = job(7, 2);
-        let read: Job = serde_json::from_slice(&serde_json::to_vec(&job).unwrap()).unwrap();
+        let read: WorkerJob = serde_json::from_slice(&serde_json::to_vec(&job).unwrap()).unwrap();
         assert_eq!(format!("{read:?}"), format!("{job:?}"));
         let call = PolicyCall {
             worker: "w".to_owned(),
@@ -218,7 +218,7 @@ pub(crate) mod tests {
             PolicyAnswer::Failed(PolicyError::ContextFull { tokens: 9, context: 8 }),
             PolicyAnswer::Settled,
             PolicyAnswer::Superseded,
-            PolicyAnswer::Refused(CallRefusal::Delivery { found: 0, most: 32 }),
+            PolicyAnswer::Refused(PolicyCallRefusal::Delivery { found: 0, most: 32 }),
         ];
         for answer in answers {
             assert_eq!(decode::<PolicyAnswer>(&encode(&answer).unwrap()).unwrap(), answer);

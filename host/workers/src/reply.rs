@@ -40,7 +40,7 @@ impl ReplyTo {
 }
 
 /// Where a worker asks its trainer or server.
-pub(crate) struct Owner {
+pub(crate) struct OwnerConnection {
     pub client: Client,
     pub key: OwnerKey,
     pub dropped: Dropped,
@@ -48,7 +48,7 @@ pub(crate) struct Owner {
 
 /// Outcome of a question that was sent once.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum SendOutcome {
     Answered(Bytes),
     /// The owner or the bus has no connection.
     Away,
@@ -58,26 +58,30 @@ pub(crate) enum Asked {
     TooLarge,
 }
 
-impl Owner {
+impl OwnerConnection {
     /// Sends a question once. Answers that the owner did not give to this question are dropped.
-    pub async fn ask(&self, subject: String, question: Bytes, within: Duration) -> Asked {
+    pub async fn ask(&self, subject: String, question: Bytes, within: Duration) -> SendOutcome {
         let (inbox, asked) = (self.client.new_inbox(), Digest::of(&question));
-        let Ok(mut answers) = self.client.subscribe(inbox.clone()).await else { return Asked::Away };
+        let Ok(mut answers) = self.client.subscribe(inbox.clone()).await else { return SendOutcome::Away };
         if let Err(error) = self.client.publish_with_reply(subject, inbox, question).await {
-            return if error.kind() == PublishErrorKind::MaxPayloadExceeded { Asked::TooLarge } else { Asked::Away };
+            return if error.kind() == PublishErrorKind::MaxPayloadExceeded {
+                SendOutcome::TooLarge
+            } else {
+                SendOutcome::Away
+            };
         }
         let answered = async {
             while let Some(answer) = answers.next().await {
                 if answer.status == Some(StatusCode::NO_RESPONDERS) {
-                    return Asked::Away;
+                    return SendOutcome::Away;
                 }
                 match self.key.read(&asked, &answer.payload) {
-                    Some(body) => return Asked::Answered(answer.payload.slice_ref(body)),
+                    Some(body) => return SendOutcome::Answered(answer.payload.slice_ref(body)),
                     None => self.dropped.add("a reply", "its signature does not belong to it"),
                 }
             }
-            Asked::Away
+            SendOutcome::Away
         };
-        tokio::time::timeout(within, answered).await.unwrap_or(Asked::Silent)
+        tokio::time::timeout(within, answered).await.unwrap_or(SendOutcome::Silent)
     }
 }

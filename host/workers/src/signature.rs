@@ -25,7 +25,7 @@ const MOST_SENDERS: usize = 1 << 16;
 
 /// Signature of a message, with the public key that made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Signature {
+pub(crate) struct MessageSignature {
     pub key: String,
     pub bytes: [u8; 64],
 }
@@ -98,9 +98,9 @@ impl Signer {
     }
 
     /// Signs a header and a body that are sent to this subject; `None` if the key cannot sign.
-    pub(crate) fn sign(&self, subject: &str, header: &[u8], body: &[u8]) -> Option<Signature> {
+    pub(crate) fn sign(&self, subject: &str, header: &[u8], body: &[u8]) -> Option<MessageSignature> {
         let bytes = self.pair.sign(&signed(subject, header, body)).ok()?.try_into().ok()?;
-        Some(Signature { key: self.public_key(), bytes })
+        Some(MessageSignature { key: self.public_key(), bytes })
     }
 
     /// A message of a trainer or server about `about`: the signature, then the body. `None` if the key cannot sign.
@@ -180,10 +180,10 @@ impl WorkerKeys {
         &self,
         subject: &str,
         (header, body): (&[u8], &[u8]),
-        signature: Option<&'s Signature>,
+        signature: Option<&'s MessageSignature>,
     ) -> Result<&'s str, SignatureRefusal> {
         let unsigned = if self.known.is_some() { SignatureRefusal::Missing } else { SignatureRefusal::Wrong };
-        let Signature { key, bytes } = signature.ok_or(unsigned)?;
+        let MessageSignature { key, bytes } = signature.ok_or(unsigned)?;
         let pair = KeyPair::from_public_key(key).map_err(|_| SignatureRefusal::Wrong)?;
         pair.verify(&signed(subject, header, body), bytes).map_err(|_| SignatureRefusal::Wrong)?;
         match &self.known {
@@ -237,7 +237,7 @@ mod tests {
         let own = Signer::create(&folder.path().join("own")).unwrap();
         let other = Signer::temporary();
         let known = keys(folder.path(), &format!("# workers\n\n{} the first machine\n", own.public_key())).unwrap();
-        let check = |keys: &WorkerKeys, subject: &str, message, signature: Option<&Signature>| {
+        let check = |keys: &WorkerKeys, subject: &str, message, signature: Option<&MessageSignature>| {
             keys.check(subject, message, signature).map(str::to_owned)
         };
         let (header, body) = (&b"header"[..], &b"body"[..]);
@@ -251,7 +251,7 @@ mod tests {
         let foreign = other.sign(SUBJECT, header, body).unwrap();
         let unknown = Err(SignatureRefusal::Unknown(other.public_key()));
         assert_eq!(check(&known, SUBJECT, (header, body), Some(&foreign)), unknown);
-        let forged = Signature { key: own.public_key(), ..foreign.clone() };
+        let forged = MessageSignature { key: own.public_key(), ..foreign.clone() };
         assert_eq!(check(&known, SUBJECT, (header, body), Some(&forged)), wrong);
         assert_eq!(check(&known, SUBJECT, (header, body), None), Err(SignatureRefusal::Missing));
         // A run without keys takes what any worker signed, as it was signed.

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::signature::{Signature, SignatureRefusal, Signer, WorkerKeys};
+use crate::signature::{MessageSignature, SignatureRefusal, Signer, WorkerKeys};
 
 /// Longest header, in bytes.
 pub(crate) const MOST_HEADER_BYTES: usize = 64 << 10;
@@ -25,7 +25,7 @@ pub(crate) fn encode_signed(
     message.extend(header);
     match signature.and_then(|signature| Some((u8::try_from(signature.key.len()).ok()?, signature))) {
         None => message.push(0),
-        Some((length, Signature { key, bytes })) => {
+        Some((length, MessageSignature { key, bytes })) => {
             message.push(length);
             message.extend(key.as_bytes());
             message.extend(bytes);
@@ -41,7 +41,7 @@ pub(crate) struct SignedMessage<'a, H> {
     pub header: H,
     /// The header as it was sent.
     pub text: &'a [u8],
-    pub signature: Option<Signature>,
+    pub signature: Option<MessageSignature>,
     pub body: &'a [u8],
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn decode_signed<H: DeserializeOwned>(message: &[u8]) -> Option<Signe
         length => {
             let (key, rest) = rest.split_at_checked(usize::from(*length))?;
             let (bytes, body) = rest.split_first_chunk()?;
-            (Some(Signature { key: std::str::from_utf8(key).ok()?.to_owned(), bytes: *bytes }), body)
+            (Some(MessageSignature { key: std::str::from_utf8(key).ok()?.to_owned(), bytes: *bytes }), body)
         }
     };
     Some(SignedMessage { header: serde_json::from_slice(text).ok()?, text, signature, body })

@@ -16,7 +16,7 @@ use crate::backend::Backend;
 use crate::config::RegistryConfig;
 use crate::error::RegistryClientError;
 use crate::nearest::nearest;
-use crate::remote::{Access, Remote};
+use crate::remote::{Remote, RemoteAccess};
 use crate::transport::TransferLimits;
 use crate::trust::ProvenanceStore;
 
@@ -72,7 +72,7 @@ pub struct RegistryClient {
     pub(crate) registries: BTreeMap<String, Backend>,
     pub(crate) cache: ContentStore,
     pub(crate) provenance: ProvenanceStore,
-    pub(crate) access: Access,
+    pub(crate) access: RemoteAccess,
     pub(crate) variable: fn(&str) -> Option<String>,
     notices: Mutex<Vec<String>>,
 }
@@ -85,7 +85,7 @@ impl RegistryClient {
     pub fn new(config: RegistryConfig, settings: ClientSettings) -> Result<Self, RegistryClientError> {
         let ClientSettings { folders, offline, limits, now, variable } = settings;
         let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let access = Access { offline, now: now.unwrap_or_else(clock) };
+        let access = RemoteAccess { offline, now: now.unwrap_or_else(clock) };
         let mut registries = BTreeMap::new();
         for (name, source) in &config.registries {
             registries.insert(name.clone(), Backend::open(name, source, &folders.seen, limits, variable)?);

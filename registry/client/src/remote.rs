@@ -63,7 +63,7 @@ pub(crate) enum Location {
 
 /// Network permission and current time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Access {
+pub(crate) struct RemoteAccess {
     /// Disables the network.
     pub offline: bool,
     /// Current time in seconds since 1970.
@@ -86,7 +86,7 @@ impl Remote {
     }
 
     /// State of the registry, fetched once per client.
-    pub async fn state(&self, access: Access) -> Result<&RemoteState, RegistryClientError> {
+    pub async fn state(&self, access: RemoteAccess) -> Result<&RemoteState, RegistryClientError> {
         self.state.get_or_try_init(|| self.fetch_state(access)).await
     }
 
@@ -101,7 +101,7 @@ impl Remote {
         &self,
         namespace: &str,
         key: &PublicKey,
-        access: Access,
+        access: RemoteAccess,
     ) -> (Option<ReleaseStatus>, Option<UnreachableState<'_>>) {
         let failure = self.refresh_failure.get_or_init(|| async {
             match tokio::time::timeout(REFRESH_TIMEOUT, self.state(access)).await {
@@ -121,7 +121,7 @@ impl Remote {
         (last.as_ref().map(status), failure.map(|why| UnreachableState { why, last: issued }))
     }
 
-    async fn fetch_state(&self, access: Access) -> Result<RemoteState, RegistryClientError> {
+    async fn fetch_state(&self, access: RemoteAccess) -> Result<RemoteState, RegistryClientError> {
         let last = self.seen.as_ref().map(SeenCheckpoints::last).transpose()?.flatten();
         if access.offline && matches!(self.location, Location::Web { .. }) {
             let last = last.map(|SeenCheckpoint { text, accepted, .. }| RemoteState { text, accepted });
@@ -199,7 +199,7 @@ impl Remote {
     }
 
     /// Index rows of a plugin.
-    pub async fn rows(&self, name: &PluginName, access: Access) -> Result<Vec<IndexRow>, RegistryClientError> {
+    pub async fn rows(&self, name: &PluginName, access: RemoteAccess) -> Result<Vec<IndexRow>, RegistryClientError> {
         let state = &self.state(access).await?.accepted;
         let Some(digest) = state.checkpoint.index.get(name) else {
             let nearest = nearest(&name.to_string(), state.checkpoint.index.keys());
@@ -244,7 +244,7 @@ impl Remote {
     }
 
     /// Catalogue of the registry.
-    pub async fn catalogue(&self, access: Access) -> Result<Vec<CatalogueRow>, RegistryClientError> {
+    pub async fn catalogue(&self, access: RemoteAccess) -> Result<Vec<CatalogueRow>, RegistryClientError> {
         let state = &self.state(access).await?.accepted;
         let file = ContentFile::Catalogue(state.checkpoint.catalogue);
         let bytes = match self.index_store().read(&file) {
@@ -268,7 +268,7 @@ impl Remote {
     }
 
     /// Fetches a file from the registry and verifies its digest.
-    pub async fn fetch_file(&self, file: &ContentFile, access: Access) -> Result<Vec<u8>, RegistryClientError> {
+    pub async fn fetch_file(&self, file: &ContentFile, access: RemoteAccess) -> Result<Vec<u8>, RegistryClientError> {
         let bytes = match &self.location {
             Location::Folder(folder) => {
                 // Verified below, so that folders and servers give the same error.
@@ -292,7 +292,7 @@ impl Remote {
         file: &ContentFile,
         size: u64,
         store: &ContentStore,
-        access: Access,
+        access: RemoteAccess,
     ) -> Result<PendingFile, RegistryClientError> {
         let (pending, digest) = match &self.location {
             Location::Folder(_) => {
@@ -321,7 +321,7 @@ impl Remote {
         }
     }
 
-    fn require_online(&self, what: &str, access: Access) -> Result<(), RegistryClientError> {
+    fn require_online(&self, what: &str, access: RemoteAccess) -> Result<(), RegistryClientError> {
         let what = || format!("`{what}` of registry `{}`", self.name);
         if access.offline { Err(RegistryClientError::Offline { what: what() }) } else { Ok(()) }
     }

@@ -22,6 +22,6 @@ mod server;
 mod service;
 
 pub use limits::ServerLimits;
-pub use publish_tokens::{PublishTokens, TokenError};
+pub use publish_tokens::{PublishTokens, TokenFileError};
 pub use request_log::{RequestLog, RequestLogEntry};
-pub use server::{RegistryServer, ServeError};
+pub use server::{RegistryServer, ServerStartError};

@@ -28,7 +28,7 @@ pub struct PublishTokens {
 
 /// The token file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
-pub enum TokenError {
+pub enum TokenFileError {
     /// The file permissions let other users read the tokens.
     #[error("other users can read `{0}`\nhint: run `chmod 600 {0}`")]
     Readable(PathBuf),
@@ -86,7 +86,7 @@ impl PublishTokens {
     ///
     /// # Errors
     /// If the file cannot be read or parsed, or other users can read it.
-    pub fn check(&self) -> Result<(), TokenError> {
+    pub fn check(&self) -> Result<(), TokenFileError> {
         self.read().map(|_| ())
     }
 
@@ -94,7 +94,7 @@ impl PublishTokens {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn add(&self, namespaces: BTreeSet<Namespace>) -> Result<String, TokenError> {
+    pub fn add(&self, namespaces: BTreeSet<Namespace>) -> Result<String, TokenFileError> {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes)?;
         let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -112,11 +112,11 @@ impl PublishTokens {
     ///
     /// # Errors
     /// If the number is unknown or the file cannot be written.
-    pub fn revoke(&self, number: &str) -> Result<(), TokenError> {
+    pub fn revoke(&self, number: &str) -> Result<(), TokenFileError> {
         self.change(|records| {
             let before = records.len();
             records.retain(|record| record.number != number);
-            if records.len() < before { Ok(()) } else { Err(TokenError::Unknown(number.to_owned())) }
+            if records.len() < before { Ok(()) } else { Err(TokenFileError::Unknown(number.to_owned())) }
         })
     }
 
@@ -124,13 +124,13 @@ impl PublishTokens {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn list(&self) -> Result<Vec<(String, BTreeSet<Namespace>)>, TokenError> {
+    pub fn list(&self) -> Result<Vec<(String, BTreeSet<Namespace>)>, TokenFileError> {
         Ok(self.read()?.into_iter().map(|record| (record.number, record.namespaces)).collect())
     }
 
     /// Finds the holder of a token. All digests are compared in constant time, so that timing reveals nothing about stored
     /// tokens. Malformed tokens are rejected without reading the file.
-    pub(crate) fn find(&self, token: &str) -> Result<Option<Publisher>, TokenError> {
+    pub(crate) fn find(&self, token: &str) -> Result<Option<Publisher>, TokenFileError> {
         if token.len() != TOKEN_LENGTH || !token.starts_with(PREFIX) {
             return Ok(None);
         }
@@ -144,26 +144,29 @@ impl PublishTokens {
         Ok(publisher)
     }
 
-    fn read(&self) -> Result<Vec<TokenRecord>, TokenError> {
+    fn read(&self) -> Result<Vec<TokenRecord>, TokenFileError> {
         let path = || self.path.clone();
         let bytes = match fs::read(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other.map_err(|source| TokenError::File { operation: "read", path: path(), source })?,
+            other => other.map_err(|source| TokenFileError::File { operation: "read", path: path(), source })?,
         };
         let metadata = fs::metadata(&self.path);
         let mode =
-            metadata.map_err(|source| TokenError::File { operation: "read", path: path(), source })?.permissions();
+            metadata.map_err(|source| TokenFileError::File { operation: "read", path: path(), source })?.permissions();
         if mode.mode() & 0o077 != 0 {
-            return Err(TokenError::Readable(path()));
+            return Err(TokenFileError::Readable(path()));
         }
-        serde_json::from_slice(&bytes).map_err(|source| TokenError::Damaged { path: path(), source })
+        serde_json::from_slice(&bytes).map_err(|source| TokenFileError::Damaged { path: path(), source })
     }
 
     /// Changes the file under a lock.
-    fn change(&self, edit: impl FnOnce(&mut Vec<TokenRecord>) -> Result<(), TokenError>) -> Result<(), TokenError> {
+    fn change(
+        &self,
+        edit: impl FnOnce(&mut Vec<TokenRecord>) -> Result<(), TokenFileError>,
+    ) -> Result<(), TokenFileError> {
         let failed = |operation, path: &Path| {
             let path = path.to_owned();
-            move |source| TokenError::File { operation, path, source }
+            move |source| TokenFileError::File { operation, path, source }
         };
         let folder = self.path.parent().unwrap_or(Path::new("."));
         match DirBuilder::new().mode(0o700).create(folder) {
@@ -176,7 +179,7 @@ impl PublishTokens {
         lock.lock().map_err(failed("lock", &path))?;
         let mut records = self.read()?;
         edit(&mut records)?;
-        let damaged = |source| TokenError::Damaged { path: self.path.clone(), source };
+        let damaged = |source| TokenFileError::Damaged { path: self.path.clone(), source };
         let bytes = serde_json::to_vec_pretty(&records).map_err(damaged)?;
         // The folder's mode 0700 protects the file until its permissions are set.
         write_atomically(&self.path, &bytes).map_err(failed("write", &self.path))?;
@@ -210,8 +213,8 @@ mod tests {
         assert_eq!(fs::metadata(&tokens.path).expect("a file").permissions().mode() & 0o777, 0o600);
         tokens.revoke(&publisher.number).expect("revoked");
         assert!(tokens.find(&token).expect("read").is_none() && tokens.find(&other).expect("read").is_some());
-        assert!(matches!(tokens.revoke(&publisher.number), Err(TokenError::Unknown(_))));
+        assert!(matches!(tokens.revoke(&publisher.number), Err(TokenFileError::Unknown(_))));
         fs::set_permissions(&tokens.path, fs::Permissions::from_mode(0o644)).expect("changed");
-        assert!(matches!(tokens.find(&other), Err(TokenError::Readable(_))));
+        assert!(matches!(tokens.find(&other), Err(TokenFileError::Readable(_))));
     }
 }

@@ -9,7 +9,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::put;
 use axum::{Extension, Router};
-use gymkhana_http::{Peer, Permit, bearer, forwarded_for, network_of};
+use gymkhana_http::{KeyedPermit, Peer, bearer, forwarded_for, network_of};
 use gymkhana_registry::{MAX_PLUGIN_BYTES, MAX_RELEASE_BYTES};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::limit::RequestBodyLimitLayer;
@@ -101,7 +101,7 @@ fn unauthorized(service: &RegistryService, credential: &Credential, peer: IpAddr
 
 /// Applies the limits of a token's changes. The returned permit covers the upload, so a slow upload occupies only its own
 /// token's permits.
-fn admit_change(service: &RegistryService, publisher: &Publisher) -> Result<Permit<String>, HttpError> {
+fn admit_change(service: &RegistryService, publisher: &Publisher) -> Result<KeyedPermit<String>, HttpError> {
     if !service.limiter.allows_change(&publisher.number) {
         return Err(HttpError::too_many_requests("too many changes with this token\nhint: wait a minute"));
     }

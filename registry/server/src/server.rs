@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gymkhana_http::{HostNames, ListenError, Listener, Permits, Server};
+use gymkhana_http::{HostNames, HttpServer, ListenError, Listener, Permits};
 use gymkhana_registry::{FolderError, FolderReadError, RegistryFolder, SecretKey};
 use tokio::sync::Semaphore;
 
 use crate::files::page_cache::PageCache;
 use crate::limits::ServerLimits;
-use crate::publish_tokens::{PublishTokens, TokenError};
+use crate::publish_tokens::{PublishTokens, TokenFileError};
 use crate::rate_limit::RateLimiter;
 use crate::request_log::RequestLog;
 use crate::routes::router;
@@ -22,7 +22,7 @@ const STALE_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// The server cannot be started.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
+pub enum ServerStartError {
     /// The address cannot be bound.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -34,7 +34,7 @@ pub enum ServeError {
     Folder(#[from] FolderError),
     /// The tokens cannot be read.
     #[error(transparent)]
-    Tokens(#[from] TokenError),
+    Tokens(#[from] TokenFileError),
 }
 
 /// A server bound to an address.
@@ -56,7 +56,7 @@ impl RegistryServer {
         address: SocketAddr,
         limits: ServerLimits,
         log: RequestLog,
-    ) -> Result<Self, ServeError> {
+    ) -> Result<Self, ServerStartError> {
         let folder = RegistryFolder::open(folder)?;
         let tokens = PublishTokens::of_registry(folder.path());
         tokens.check()?;
@@ -89,7 +89,7 @@ impl RegistryServer {
     /// token.
     pub async fn serve(self) {
         let Self { listener, service } = self;
-        let server = Server::new(router(Arc::clone(&service)), HostNames::Any);
+        let server = HttpServer::new(router(Arc::clone(&service)), HostNames::Any);
         let limits = service.limits.connections();
         tokio::select! {
             () = listener.serve(server, limits, std::future::pending()) => {}

@@ -78,7 +78,7 @@ impl Expansion {
 /// A component or module whose end has not been read. Definitions that come from outside, as an import or as another
 /// instance's export, are `None`: their costs are unknown here.
 #[derive(Debug, Default)]
-struct Scope {
+struct StructureScope {
     is_component: bool,
     components: Vec<Option<Expansion>>,
     modules: Vec<Option<Expansion>>,
@@ -88,7 +88,7 @@ struct Scope {
 /// Counts the quantities of a component, payload by payload.
 #[derive(Debug, Default)]
 pub(super) struct StructureCounter {
-    scopes: Vec<Scope>,
+    scopes: Vec<StructureScope>,
     structure: Structure,
 }
 
@@ -98,7 +98,7 @@ impl StructureCounter {
         match payload {
             Payload::Version { encoding, .. } => {
                 let is_component = *encoding == Encoding::Component;
-                self.scopes.push(Scope { is_component, ..Scope::default() });
+                self.scopes.push(StructureScope { is_component, ..StructureScope::default() });
                 self.structure.raise(Quantity::Nesting, self.scopes.len() as u64);
                 // The scopes themselves take memory.
                 self.structure.check()?;
@@ -122,7 +122,7 @@ impl StructureCounter {
 
     /// Adds a complete definition to the index space of the enclosing component.
     fn end(&mut self) {
-        let Some(Scope { is_component, own, .. }) = self.scopes.pop() else { return };
+        let Some(StructureScope { is_component, own, .. }) = self.scopes.pop() else { return };
         match self.scopes.last_mut() {
             Some(parent) if is_component => parent.components.push(Some(own)),
             Some(parent) => parent.modules.push(Some(own)),
@@ -258,7 +258,7 @@ impl StructureCounter {
 /// An instance without what it instantiates.
 const ONE_INSTANCE: Expansion = Expansion { instances: 1, definitions: 1, memory_bytes: 0, table_elements: 0 };
 
-impl Scope {
+impl StructureScope {
     /// Definition of a component or module in this scope, if its costs are known.
     fn definition(&self, kind: ComponentExternalKind, index: u32) -> Option<Expansion> {
         let space = match kind {

@@ -13,7 +13,7 @@ use gymkhana_rollout::{
     PluginSet, ProvokedReward, RewardSum, Rollout, SamplingPlan,
 };
 use gymkhana_sandbox::{Sandbox, SandboxConfig};
-use gymkhana_trainer::{Optimizer, Settings, SftSettings, TinyModel, Trainer};
+use gymkhana_trainer::{Optimizer, SftSettings, TinyModel, Trainer, TrainerSettings};
 
 use super::{Row, Study};
 
@@ -36,7 +36,8 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
     };
     let rollout = word_problems().await?;
     let tiny = TinyModel { layers: 3, width: 128, heads: 4, kv_heads: 4, mlp: 384, context: 256 };
-    let trainer = Trainer::create(&tiny, &Settings { max_concurrent_sequences: 64, seed, ..Settings::default() })?;
+    let trainer =
+        Trainer::create(&tiny, &TrainerSettings { max_concurrent_sequences: 64, seed, ..TrainerSettings::default() })?;
     imitate(&rollout, &trainer, seed, effort.pick(DEMONSTRATIONS, 1)).await?;
     let (mut rows, mut steps, mut mixed, mut played) = (vec![], 0, 0, 0);
     while steps < effort.pick(ENVIRONMENT_STEPS, 1) {

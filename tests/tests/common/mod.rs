@@ -16,7 +16,7 @@ use gymkhana_rollout::{
 };
 use gymkhana_sandbox::{Grants, Outbound, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
-use gymkhana_trainer::{Settings, TinyModel, Trainer};
+use gymkhana_trainer::{TinyModel, Trainer, TrainerSettings};
 
 /// Reward after the failure of a plugin.
 pub const FAILURE_REWARD: f64 = -0.5;
@@ -102,7 +102,7 @@ pub fn limits() -> Limits {
 /// The tiny model's chat format.
 pub fn chat() -> ChatFormat {
     let tiny = TinyModel { layers: 1, width: 8, heads: 1, kv_heads: 1, mlp: 8, context: 8 };
-    let trainer = Trainer::create(&tiny, &Settings::default()).expect("a tiny model");
+    let trainer = Trainer::create(&tiny, &TrainerSettings::default()).expect("a tiny model");
     let text = |wanted: &str| {
         let found = trainer.files().iter().find(|(name, _)| *name == wanted);
         found.map(|(_, text)| text.to_owned()).expect("the tiny model has this file")

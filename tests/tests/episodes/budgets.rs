@@ -3,7 +3,7 @@
 
 use crate::common::{Table, answers, call, limits, play, rollout};
 use gymkhana_record::{Boundary, CallSite, Ending, EpisodeRecord, FailureKind, Value, stored_bytes};
-use gymkhana_rollout::{Difference, Limits};
+use gymkhana_rollout::{Limits, ReplayDifference};
 
 /// Room for three pictures of 7 MiB as base64, and not for four.
 const THREE_PICTURES: u64 = 32 << 20;
@@ -16,7 +16,7 @@ async fn played(table: &Table, budget: u64, replies: &[&str]) -> EpisodeRecord {
     let record = play(&rollout, replies).await;
     assert!(stored_bytes(&record) < budget + REST, "{} bytes", stored_bytes(&record));
     let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.expect("a replay");
-    assert_eq!(Difference::between(&record, &replayed[0]), None);
+    assert_eq!(ReplayDifference::between(&record, &replayed[0]), None);
     record
 }
 

@@ -15,7 +15,7 @@ use crate::recorder::{Recorder, assert_saw};
 use gymkhana_chat::{Begun, ReplyPiece};
 use gymkhana_policy::GenerateRequest;
 use gymkhana_record::{EpisodeRecord, Sampled, Seed, Stream, Turn, WrittenCall};
-use gymkhana_rollout::{Actor, ContextStrategy, Difference, Limits, Rollout, Summary, Window};
+use gymkhana_rollout::{Actor, ContextStrategy, Limits, ReplayDifference, Rollout, Summary, Window};
 
 const CASES: u64 = 120;
 
@@ -218,7 +218,7 @@ async fn contexts_hold_the_prompts_and_sampled_tokens() {
         }
         let replayed = rollout.replay_group(&records).await.unwrap();
         for (record, replayed) in records.iter().zip(&replayed) {
-            assert_eq!(Difference::between(record, replayed), None);
+            assert_eq!(ReplayDifference::between(record, replayed), None);
             assert_eq!(rollout.check_forks(record).await.unwrap().difference, None);
         }
     }

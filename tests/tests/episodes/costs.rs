@@ -8,7 +8,7 @@ use crate::common::{Table, answers, call, limits, play, rollout_in};
 use gymkhana_record::{
     Boundary, CallSite, Ending, EpisodeRecord, FailureKind, LOG_TRUNCATED, LogEntry, LogLevel, Seed, Value,
 };
-use gymkhana_rollout::{Difference, Rollout};
+use gymkhana_rollout::{ReplayDifference, Rollout};
 use gymkhana_sandbox::{Grants, Limits, Plugin, Sandbox, SandboxConfig, ToolSession};
 use gymkhana_tests::component;
 
@@ -47,12 +47,12 @@ async fn a_call_out_of_fuel_fails_again_in_a_replay() {
     // Another sandbox, without overrides: the failure occurs again.
     let other = rollout(fuel).await;
     let replayed = other.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);
-    assert_eq!(Difference::between(&recorded, &replayed), None);
+    assert_eq!(ReplayDifference::between(&recorded, &replayed), None);
     assert_eq!(replayed.failures, recorded.failures);
     // With less fuel the episode differs.
     let poorer = rollout(Limits { fuel_per_call: Some(4_999_999), ..fuel }).await;
     let replayed = poorer.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);
-    assert!(Difference::between(&recorded, &replayed).is_some());
+    assert!(ReplayDifference::between(&recorded, &replayed).is_some());
 }
 
 #[tokio::test]
@@ -61,13 +61,13 @@ async fn fuel_and_memory_are_compared_and_times_are_not() {
     let recorded = record(&rollout(fuel).await).await;
     let mut slower = recorded.clone();
     slower.costs.iter_mut().for_each(|call| call.cost.running_us += 1e6);
-    assert_eq!(Difference::between(&recorded, &slower), None);
+    assert_eq!(ReplayDifference::between(&recorded, &slower), None);
     let mut dearer = recorded.clone();
     dearer.costs[1].cost.fuel = Some(1);
-    assert_eq!(Difference::between(&recorded, &dearer).unwrap().place, "costs[1].fuel");
+    assert_eq!(ReplayDifference::between(&recorded, &dearer).unwrap().place, "costs[1].fuel");
     let mut larger = recorded.clone();
     larger.costs[1].cost.memory_bytes = Some(1);
-    assert_eq!(Difference::between(&recorded, &larger).unwrap().place, "costs[1].memory_bytes");
+    assert_eq!(ReplayDifference::between(&recorded, &larger).unwrap().place, "costs[1].memory_bytes");
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn costs_of_rewards_and_oracles_are_recorded() {
     let environment = during(&Boundary::Environment("word-problems".to_owned()));
     assert!(environment.contains(&"advise".to_owned()) && environment.contains(&"start".to_owned()), "{environment:?}");
     let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap().remove(0);
-    assert_eq!(Difference::between(&record, &replayed), None);
+    assert_eq!(ReplayDifference::between(&record, &replayed), None);
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn lines_of_a_tool_are_recorded_by_call_and_not_compared() {
     let replayed = rollout.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);
     assert_eq!(replayed.logs, recorded.logs);
     let silent = EpisodeRecord { logs: vec![], ..replayed };
-    assert_eq!(Difference::between(&recorded, &silent), None);
+    assert_eq!(ReplayDifference::between(&recorded, &silent), None);
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn a_call_ended_by_the_clock_is_not_compared() {
         recorded.costs.iter().any(|call| call.call_site == CallSite::tool("call-1") && call.cost.running_us >= 1e5)
     );
     let replayed = rollout.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);
-    assert_eq!(Difference::between(&recorded, &replayed), None);
+    assert_eq!(ReplayDifference::between(&recorded, &replayed), None);
 }
 
 /// The clock ends an endless call long before its fuel is used up. A replay does not repeat the call but charges its
@@ -181,7 +181,7 @@ async fn fuel_of_a_call_ended_by_the_clock_is_charged_in_a_replay() {
     assert_eq!(kinds[..2], [FailureKind::Budget, FailureKind::Fuel]);
     let enough = rollout(limits(1_000_000_000 + 2 * needed)).await;
     let replayed = enough.replay_group(std::slice::from_ref(&recorded)).await.unwrap().remove(0);
-    assert_eq!(Difference::between(&recorded, &replayed), None);
+    assert_eq!(ReplayDifference::between(&recorded, &replayed), None);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 
 use crate::common::{Table, call, limits, play, rollout};
 use gymkhana_record::{Ending, EpisodeRecord, Turn, text_of};
-use gymkhana_rollout::{Difference, Limits};
+use gymkhana_rollout::{Limits, ReplayDifference};
 use proptest::prelude::*;
 
 /// Number of replies in a script. No episode has more turns.
@@ -182,7 +182,7 @@ proptest! {
         let (predicted, ending) = predict(&replies, turns, calls);
         prop_assert_eq!(entries(&record, &predicted), predicted);
         prop_assert_eq!(record.ending, ending);
-        prop_assert_eq!(Difference::between(&record, &replayed[0]), None);
+        prop_assert_eq!(ReplayDifference::between(&record, &replayed[0]), None);
         // Every step has one reward; a turn with tool calls has no step.
         let messages = replies[..record.policy_turns.len()].iter().filter(|reply| reply.calls.is_empty()).count();
         prop_assert_eq!(record.environment_rewards[0].rewards.len(), messages);

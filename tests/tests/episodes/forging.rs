@@ -9,7 +9,7 @@
 use crate::common::{Table, answers, call, chat, limits, play, rollout};
 use gymkhana_chat::{ChatFiles, ChatFormat, Extension, Message, Rendered, Role};
 use gymkhana_record::{EpisodeRecord, Function, Seed, Turn, Value, text_of};
-use gymkhana_trainer::{Settings, TinyModel, Trainer};
+use gymkhana_trainer::{TinyModel, Trainer, TrainerSettings};
 
 const MESSAGE_BEGINS: u32 = 257;
 const MESSAGE_ENDS: u32 = 258;
@@ -139,7 +139,7 @@ const TEMPLATE_WITH_FUNCTIONS: &str = r#"
 #[test]
 fn what_a_tool_says_of_its_functions() {
     let tiny = TinyModel { layers: 1, width: 8, heads: 1, kv_heads: 1, mlp: 8, context: 8 };
-    let trainer = Trainer::create(&tiny, &Settings::default()).unwrap();
+    let trainer = Trainer::create(&tiny, &TrainerSettings::default()).unwrap();
     let text = |wanted: &str| trainer.files().iter().find(|(name, _)| *name == wanted).unwrap().1.to_owned();
     let files = ChatFiles {
         tokenizer: text("tokenizer.json"),

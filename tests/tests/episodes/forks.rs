@@ -11,7 +11,7 @@ use crate::common::{Table, answers, call, limits, play, rollout};
 use gymkhana_chat::ReplyPiece;
 use gymkhana_policy::{GenerateRequest, Sampling, ScriptedPolicy};
 use gymkhana_record::{EpisodeId, EpisodeRecord, Seed, Value};
-use gymkhana_rollout::{Actor, Difference, EpisodePlan, ForkError, Rollout};
+use gymkhana_rollout::{Actor, EpisodePlan, ForkError, ReplayDifference, Rollout};
 
 /// A policy that gives the same reply in the same turn, whatever its prompt: `replies[turn]`, then the last one.
 fn by_turn<'a>(
@@ -90,7 +90,7 @@ async fn forks_of_forks_have_seeds_of_their_own_and_are_replayed() {
     for group in [&forks, &grandchildren, &early] {
         let replayed = rollout.replay_group(group).await.unwrap();
         for (record, replayed) in group.iter().zip(&replayed) {
-            assert_eq!(Difference::between(record, replayed), None);
+            assert_eq!(ReplayDifference::between(record, replayed), None);
         }
         assert_eq!(rollout.check_forks(&group[0]).await.unwrap().difference, None);
     }
@@ -108,7 +108,7 @@ async fn plugins_without_snapshots_are_forked_by_replay() {
             rollout.fork_recorded(&first, turn, vec![plan(&first, 1, 5)], Actor::Policy(&policy)).await.unwrap();
         assert_eq!((&forks[0].turns, &forks[0].rewards), (&first.turns, &first.rewards), "turn {turn}");
         let replayed = rollout.replay_group(&forks).await.unwrap();
-        assert_eq!(Difference::between(&forks[0], &replayed[0]), None);
+        assert_eq!(ReplayDifference::between(&forks[0], &replayed[0]), None);
     }
     let error = rollout.fork_recorded(&first, 4, vec![plan(&first, 1, 5)], Actor::Policy(&policy)).await.unwrap_err();
     assert!(matches!(error, ForkError::NoTurn { turns: 4, .. }), "{error}");

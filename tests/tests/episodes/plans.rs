@@ -18,7 +18,7 @@ use gymkhana_policy::{
 };
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Sampled, Seed, TaskRef};
 use gymkhana_rollout::{
-    Actor, Branch, Difference, EarlyStop, GroupPlan, Guided, Limits, Oversample, Prefixes, Probe, Rollout,
+    Actor, Branch, EarlyStop, GroupPlan, Guided, Limits, Oversample, Prefixes, Probe, ReplayDifference, Rollout,
     SamplingPlan, Selection,
 };
 
@@ -135,8 +135,8 @@ async fn play_plan(
     let replayed = rollout.replay_group(&records).await.unwrap();
     assert_eq!((records.len(), records.len()), (again.len(), replayed.len()));
     for ((record, again), replayed) in records.iter().zip(&again).zip(&replayed) {
-        assert_eq!(Difference::between(record, again), None, "a second run differs");
-        assert_eq!(Difference::between(record, replayed), None);
+        assert_eq!(ReplayDifference::between(record, again), None, "a second run differs");
+        assert_eq!(ReplayDifference::between(record, replayed), None);
     }
     assert_eq!(rollout.take_failed_forks().count, 0);
     records
@@ -289,7 +289,7 @@ async fn a_failed_attempt_is_repeated_with_a_hint() {
     assert_eq!(outcomes, [(0, false, false), (1, false, false), (2, true, true), (3, true, true)]);
     let replayed = rollout.replay_group(&records).await.unwrap();
     for (record, replayed) in records.iter().zip(&replayed) {
-        assert_eq!(Difference::between(record, replayed), None);
+        assert_eq!(ReplayDifference::between(record, replayed), None);
     }
 }
 
@@ -322,7 +322,7 @@ async fn policy_turns_record_the_state_in_which_they_begin() {
     let rollout = rollout(&Table::new().environment("frozen-lake", &[]), limits()).await;
     let records = play_plan(&rollout, &SamplingPlan::Groups {}, 1, |_, _| ("left".to_owned(), 1.0)).await;
     let replayed = rollout.replay_group(&records).await.unwrap();
-    assert_eq!(Difference::between(&records[0], &replayed[0]), None);
+    assert_eq!(ReplayDifference::between(&records[0], &replayed[0]), None);
     let found: Vec<Option<String>> = records[0].policy_turns.iter().map(|turn| turn.state.clone()).collect();
     let first = found[1].clone().expect("a state");
     assert!(u64::from_str_radix(&first, 16).is_ok() && first.len() == 16, "{first}");
@@ -330,9 +330,11 @@ async fn policy_turns_record_the_state_in_which_they_begin() {
     // A record from before states were recorded has no difference either, and a wrong state is one.
     let mut older = records[0].clone();
     older.policy_turns.iter_mut().for_each(|turn| turn.state = None);
-    assert_eq!(Difference::between(&older, &replayed[0]), None);
+    assert_eq!(ReplayDifference::between(&older, &replayed[0]), None);
     older.policy_turns[3].state = Some("0000000000000000".to_owned());
-    assert!(Difference::between(&older, &replayed[0]).is_some_and(|found| found.place.starts_with("policy_turns[")));
+    assert!(
+        ReplayDifference::between(&older, &replayed[0]).is_some_and(|found| found.place.starts_with("policy_turns["))
+    );
 }
 
 #[tokio::test]
@@ -343,5 +345,5 @@ async fn a_group_can_have_its_own_turn_limit() {
     let records = rollout.run_plan(&short, &SamplingPlan::Groups {}, Actor::Policy(&policy)).await.unwrap();
     assert_eq!((records[0].ending, records[0].turn_limit), (Ending::TurnLimit, 3));
     let replayed = rollout.replay_group(&records).await.unwrap();
-    assert_eq!(Difference::between(&records[0], &replayed[0]), None);
+    assert_eq!(ReplayDifference::between(&records[0], &replayed[0]), None);
 }

@@ -16,7 +16,7 @@ use gymkhana_policy::{
 };
 use gymkhana_record::{Ending, EpisodeRecord, ProbeScore, Sampled, Seed, Value};
 use gymkhana_rollout::{
-    Actor, AnswerProbe, ContextStrategy, Difference, FeedbackProbe, ProbeError, Rollout, Summary, TurnProbe,
+    Actor, AnswerProbe, ContextStrategy, FeedbackProbe, ProbeError, ReplayDifference, Rollout, Summary, TurnProbe,
 };
 
 /// Echoes twice, then ends. A text's probability decreases with the length of the prompt.
@@ -93,7 +93,7 @@ fn readings(record: &EpisodeRecord) -> Vec<Option<ProbeScore>> {
 
 async fn assert_replayed(rollout: &Rollout, record: &EpisodeRecord) {
     let replayed = rollout.replay_group(std::slice::from_ref(record)).await.unwrap();
-    assert_eq!(Difference::between(record, &replayed[0]), None);
+    assert_eq!(ReplayDifference::between(record, &replayed[0]), None);
     assert_eq!(rollout.check_forks(record).await.unwrap().difference, None);
 }
 
@@ -221,5 +221,5 @@ async fn policies_without_scoring_and_environments_without_an_answer_are_refused
     assert_eq!(refused.to_string(), *message);
     probing(answer("")).await.check_answer(&plan(0, 7).task, Seed(7)).await.unwrap();
     let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
-    assert_eq!(Difference::between(&record, &replayed[0]), None);
+    assert_eq!(ReplayDifference::between(&record, &replayed[0]), None);
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::common::{Table, answers, call, limits, play, play_by, rollout, rollout_in};
 use gymkhana_record::{Boundary, Ending, FailureKind, Turn, Value};
-use gymkhana_rollout::{Actor, Difference, Limits};
+use gymkhana_rollout::{Actor, Limits, ReplayDifference};
 use gymkhana_sandbox::{Sandbox, SandboxConfig};
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn concurrent_tools_are_answered_in_the_order_of_the_calls() {
             expected.iter().map(|(answer, _)| text.rfind(&format!("t{answer}<")).unwrap()).collect();
         assert!(places.is_sorted(), "{text}");
         let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
-        assert_eq!(Difference::between(&record, &replayed[0]), None);
+        assert_eq!(ReplayDifference::between(&record, &replayed[0]), None);
     }
 }
 
@@ -183,14 +183,14 @@ async fn a_replay_gives_the_same_record_and_detects_a_changed_one() {
     assert_eq!(record.failures.len(), 2, "{:?}", record.failures);
     let group = [record];
     let replayed = rollout.replay_group(&group).await.unwrap();
-    assert_eq!(Difference::between(&group[0], &replayed[0]), None);
+    assert_eq!(ReplayDifference::between(&group[0], &replayed[0]), None);
     let mut changed = group[0].clone();
     let answer = changed.turns.iter_mut().find_map(|turn| match turn {
         Turn::Answer { content, .. } => Some(content),
         _ => None,
     });
     *answer.unwrap() = vec![gymkhana_record::Part::Text("1025".to_owned())];
-    let difference = Difference::between(&changed, &replayed[0]).expect("a changed answer is a difference");
+    let difference = ReplayDifference::between(&changed, &replayed[0]).expect("a changed answer is a difference");
     assert!(difference.place.starts_with("turns["), "{difference:?}");
 }
 
@@ -222,7 +222,7 @@ async fn a_replay_takes_over_failures_that_depend_on_time() {
         assert!(!record.turns.is_empty() && record.sampled_tokens() > 0, "it failed later than at once");
         let replaying = rollout_in(&patient, &table, limits(), 0).await;
         let replayed = replaying.replay_group(std::slice::from_ref(&record)).await.unwrap();
-        assert_eq!(Difference::between(&record, &replayed[0]), None, "{behaviour}");
+        assert_eq!(ReplayDifference::between(&record, &replayed[0]), None, "{behaviour}");
     }
     // An oracle with advice.
     let table = behave("honest");
@@ -247,7 +247,7 @@ async fn an_oracle_keeps_the_context_limit_to_the_token() {
         assert_eq!((record.ending, record.success), (ending, success), "{context_tokens} of {length} tokens");
         assert!(record.segments.iter().all(|segment| segment.len() <= context_tokens));
         let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
-        assert_eq!(Difference::between(&record, &replayed[0]), None);
+        assert_eq!(ReplayDifference::between(&record, &replayed[0]), None);
     }
 }
 
@@ -279,7 +279,7 @@ async fn calls_of_one_turn_end_when_the_turn_passes() {
     assert_eq!(movers, [0, 0, 0, 1, 1, 1]);
     assert_eq!((record.ending, &record.rewards[..]), (Ending::Terminated, &[1.0, 1.0][..]));
     let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
-    assert_eq!(Difference::between(&record, &replayed[0]), None);
+    assert_eq!(ReplayDifference::between(&record, &replayed[0]), None);
 }
 
 /// The range of the environment's rewards is checked even if the host ends the episode, and their sum is finite.
@@ -304,6 +304,6 @@ async fn an_out_of_range_reward_fails_when_the_host_ends_the_episode() {
         };
         assert_eq!((record.ending, &record.rewards[..]), (ending, &[reward][..]), "{behaviour}");
         let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
-        assert_eq!(Difference::between(&record, &replayed[0]), None);
+        assert_eq!(ReplayDifference::between(&record, &replayed[0]), None);
     }
 }

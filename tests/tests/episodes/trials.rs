@@ -6,16 +6,16 @@
 use std::sync::Arc;
 
 use crate::common::{Table, limits, plan, rollout};
-use gymkhana_egress::{Egress, Model};
+use gymkhana_egress::{CompletionSource, Egress};
 use gymkhana_record::{Seed, Value};
-use gymkhana_rollout::{Gate, RewardTerm, RuleError};
+use gymkhana_rollout::{Gate, MetricRuleError, RewardTerm};
 use gymkhana_sandbox::Quota;
 
 async fn missing(table: &Table, others: &[&str]) -> Vec<String> {
     rollout(table, limits()).await.missing_functions(&plan(0, 7).task, Seed(7), others).await
 }
 
-async fn facts(table: &Table) -> Result<(), RuleError> {
+async fn facts(table: &Table) -> Result<(), MetricRuleError> {
     let rollout = rollout(table, limits()).await;
     match rollout.oracle_trial(&plan(0, 7).task, Seed(7)).await {
         Some(trial) => rollout.check_trial_facts(&trial),
@@ -94,7 +94,7 @@ async fn environments_that_fail_are_found() {
 async fn plugins_with_outbound_calls_are_not_tried() {
     let replies = ["Good evening.", "polite", "thanks"].map(str::to_owned);
     let quota = Quota { model_calls: 8, model_tokens: 1000, http_requests: 0, tool_calls: 0 };
-    let model = Egress { model: Some(Model::Script(replies.to_vec()).into()), http: None, quota };
+    let model = Egress { model: Some(CompletionSource::Script(replies.to_vec()).into()), http: None, quota };
     let asking = Table::new().environment("guest-asking-environment", &[]);
     let asking = gated(asking.granting("guest-asking-environment", Arc::new(model)));
     assert_eq!(facts(&asking).await, Ok(()));

@@ -16,7 +16,7 @@ use gymkhana_chat::{ChatFiles, ChatFormat};
 use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, Sampling, ScoreRequest, Stop};
 use gymkhana_policy_server::Protocol;
 use gymkhana_record::Seed;
-use gymkhana_trainer::{Settings, TinyModel, Trainer};
+use gymkhana_trainer::{TinyModel, Trainer, TrainerSettings};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -75,8 +75,13 @@ pub struct Peer {
 }
 
 /// Settings with which equal requests give equal tokens.
-pub fn settings() -> Settings {
-    Settings { max_concurrent_sequences: 4, deterministic: true, context: Some(512), ..Settings::default() }
+pub fn settings() -> TrainerSettings {
+    TrainerSettings {
+        max_concurrent_sequences: 4,
+        deterministic: true,
+        context: Some(512),
+        ..TrainerSettings::default()
+    }
 }
 
 /// Writes a tiny model with random weights of this seed.
@@ -84,7 +89,8 @@ pub fn write_model(seed: u64, folder: &Path) {
     let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 512 };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
-        let trainer = Trainer::create(&tiny, &Settings { seed: Seed(seed), ..Settings::default() }).expect("a model");
+        let trainer = Trainer::create(&tiny, &TrainerSettings { seed: Seed(seed), ..TrainerSettings::default() })
+            .expect("a model");
         trainer.save(folder, &Value::Null).await.expect("saved");
     });
 }

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::common::{Table, answers, call, limits, play, rollout, rollout_in};
 use gymkhana_chat::ReplyPiece;
-use gymkhana_egress::{Egress, HttpGrant, Model, ModelServer, Offline};
+use gymkhana_egress::{CompletionSource, Egress, HttpGrant, ModelServer, Offline};
 use gymkhana_net::Rule;
 use gymkhana_policy::{Sampling, ScriptedPolicy};
 use gymkhana_record::{Boundary, Ending, EpisodeRecord, Exchange, FailureKind, Question, Refused, Reply, Seed};
-use gymkhana_rollout::{Actor, Difference, EpisodePlan};
+use gymkhana_rollout::{Actor, EpisodePlan, ReplayDifference};
 use gymkhana_sandbox::{Outbound, OutboundError, OutboundFuture, Quota, Sandbox, SandboxConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -18,7 +18,7 @@ const QUOTA: Quota = Quota { model_calls: 8, model_tokens: 1000, http_requests: 
 
 /// A scripted model that gives these replies in order, in each episode.
 fn script(replies: &[&str], quota: Quota) -> Arc<dyn Outbound> {
-    let script = Model::Script(replies.iter().map(|reply| (*reply).to_owned()).collect());
+    let script = CompletionSource::Script(replies.iter().map(|reply| (*reply).to_owned()).collect());
     Arc::new(Egress { model: Some(script.into()), http: None, quota })
 }
 
@@ -65,7 +65,7 @@ async fn a_tools_requests_to_real_servers_are_recorded_and_replayed() {
     rule.private = true;
     let server = ModelServer::new(url, "judge".to_owned(), None).expect("a client");
     let world = Egress {
-        model: Some(Model::Server(server).into()),
+        model: Some(CompletionSource::Server(server).into()),
         http: Some(HttpGrant::new(vec![rule]).expect("a client")),
         quota: QUOTA,
     };
@@ -87,13 +87,13 @@ async fn a_tools_requests_to_real_servers_are_recorded_and_replayed() {
     assert_eq!(during, ["call-0", "call-1", "call-3", "call-4", "call-5"]);
 
     let again = replayed_offline(table(), &["guest-asking-tool"], QUOTA, &record).await;
-    assert_eq!(Difference::between(&record, &again), None);
+    assert_eq!(ReplayDifference::between(&record, &again), None);
 
     // A changed record is reported as a difference.
     let mut forged = record.clone();
     forged.exchanges[0].reply = Reply::Refused(Refused::Failed("nothing".to_owned()));
     let again = replayed_offline(table(), &["guest-asking-tool"], QUOTA, &forged).await;
-    assert!(Difference::between(&record, &again).is_some());
+    assert!(ReplayDifference::between(&record, &again).is_some());
     let mut shortened = record.clone();
     shortened.exchanges.truncate(2);
     let again = replayed_offline(table(), &["guest-asking-tool"], QUOTA, &shortened).await;
@@ -122,7 +122,7 @@ async fn a_simulated_user_is_answered_by_a_model_and_replayed_without_it() {
         ["start", "step 0", "step 1"]
     );
     let again = replayed_offline(table(), &["guest-asking-environment"], QUOTA, &record).await;
-    assert_eq!(Difference::between(&record, &again), None);
+    assert_eq!(ReplayDifference::between(&record, &again), None);
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn a_used_up_quota_refuses_in_episode_and_replay() {
         assert!(texts[answered..].iter().all(|(text, failed)| text.contains(why) && *failed), "{texts:?}");
         assert_eq!(record.exchanges.len(), answered, "a refusal by quota is not recorded");
         let again = replayed_offline(table(), &["guest-asking-tool"], quota, &record).await;
-        assert_eq!(Difference::between(&record, &again), None);
+        assert_eq!(ReplayDifference::between(&record, &again), None);
     }
 }
 
@@ -157,7 +157,7 @@ async fn a_call_ended_by_the_clock_counts_against_the_quota_in_a_replay() {
     let texts: Vec<String> = answers(&record).into_iter().map(|(text, _)| text).collect();
     assert!(texts[1].starts_with("two") && texts[2].contains("used up its 2 completions"), "{texts:?}");
     let again = replayed_offline(table(), &["guest-asking-tool"], quota, &record).await;
-    assert_eq!(Difference::between(&record, &again), None);
+    assert_eq!(ReplayDifference::between(&record, &again), None);
 }
 
 #[tokio::test]
@@ -168,7 +168,7 @@ async fn outbound_calls_of_an_oracle_are_not_repeated() {
     let record = crate::common::play_by(&live, Actor::Oracle).await;
     assert_eq!((record.ending, record.exchanges.len()), (Ending::Terminated, 5), "{:?}", record.failures);
     let again = replayed_offline(table(), &["guest-asking-environment"], QUOTA, &record).await;
-    assert_eq!(Difference::between(&record, &again), None);
+    assert_eq!(ReplayDifference::between(&record, &again), None);
 }
 
 /// Fails the first calls, then answers.
@@ -225,7 +225,7 @@ async fn a_reward_calls_a_tool_and_a_judge_model() {
         assert_eq!(asked_by(&record, &Boundary::Reward("guest-asking-reward".to_owned())), 2);
         let table = Table::new().tool("calculator", &[]).reward("guest-asking-reward", &[]);
         let again = replayed_offline(table, &["guest-asking-reward"], QUOTA, &record).await;
-        assert_eq!(Difference::between(&record, &again), None);
+        assert_eq!(ReplayDifference::between(&record, &again), None);
     }
 }
 
@@ -260,5 +260,5 @@ async fn forks_share_earlier_outbound_calls_and_make_later_ones() {
     assert_eq!(texts(&forks[0]), ["first (1+1)", "second (1+1)", "third (1+1)"]);
     assert_eq!(forks[0].exchanges.len(), 3, "two of the shared prefix and its own");
     let again = replayed_offline(table(), &["guest-asking-tool"], QUOTA, &forks[0]).await;
-    assert_eq!(Difference::between(&forks[0], &again), None);
+    assert_eq!(ReplayDifference::between(&forks[0], &again), None);
 }

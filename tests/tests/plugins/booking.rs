@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use crate::common::{Table, call, limits, play, play_by, rollout};
 use crate::model::serve;
-use gymkhana_egress::{Egress, Model, ModelServer, Offline};
+use gymkhana_egress::{CompletionSource, Egress, ModelServer, Offline};
 use gymkhana_record::{Ending, EpisodeRecord, Turn, Value, text_of};
-use gymkhana_rollout::{Actor, Difference};
+use gymkhana_rollout::{Actor, ReplayDifference};
 use gymkhana_sandbox::Quota;
 use serde_json::Value as Json;
 
@@ -37,7 +37,7 @@ fn table(user: &str) -> Table {
 async fn played_by_server(port: u16) -> gymkhana_rollout::Rollout {
     let url = format!("http://127.0.0.1:{port}/v1").parse().expect("a URL");
     let model = ModelServer::new(url, "guest".to_owned(), None).expect("a client");
-    let world = Egress { model: Some(Model::Server(model).into()), http: None, quota: QUOTA };
+    let world = Egress { model: Some(CompletionSource::Server(model).into()), http: None, quota: QUOTA };
     rollout(&table("model").granting("booking", Arc::new(world)), limits()).await
 }
 
@@ -76,7 +76,7 @@ async fn a_server_plays_the_guest_and_a_replay_makes_no_request() {
         [format!("{} would suit us.", wanted(&record, "day")), format!("{}, please.", wanted(&record, "hour"))];
     assert!(details.iter().any(|detail| shown.contains(detail)), "{shown:?}");
     let replayed = replayed_offline("model", &record).await;
-    assert_eq!(Difference::between(&record, &replayed), None);
+    assert_eq!(ReplayDifference::between(&record, &replayed), None);
     assert_eq!(asked.load(Ordering::SeqCst), 3);
 }
 
@@ -92,7 +92,7 @@ async fn booking_without_asking_is_guessing() {
     let shown = shown(&record);
     assert!(shown[1].starts_with("`never` is not a valid value of `day`; choose monday"), "{shown:?}");
     assert_eq!((shown[2].as_str(), asked.load(Ordering::SeqCst)), ("Pardon? Anything else?", 1));
-    assert_eq!(Difference::between(&record, &replayed_offline("model", &record).await), None);
+    assert_eq!(ReplayDifference::between(&record, &replayed_offline("model", &record).await), None);
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn the_rule_based_guest_makes_no_request() {
     let nobody = rollout(&table("rules").granting("booking", Arc::new(Offline(QUOTA))), limits()).await;
     let record = play_by(&nobody, Actor::Oracle).await;
     assert_eq!((record.ending, record.success, record.exchanges.len()), (Ending::Terminated, true, 0));
-    assert_eq!(Difference::between(&record, &replayed_offline("rules", &record).await), None);
+    assert_eq!(ReplayDifference::between(&record, &replayed_offline("rules", &record).await), None);
     // For comparison, a guest played by a model cannot reply without a server.
     let silent = rollout(&table("model").granting("booking", Arc::new(Offline(QUOTA))), limits()).await;
     let record = play_by(&silent, Actor::Oracle).await;

@@ -16,7 +16,7 @@ use gymkhana_policy::{GenerateRequest, Sampling, ScriptedPolicy};
 use gymkhana_record::{
     Ending, EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Segment, TaskRef, Turn, Value, text_of,
 };
-use gymkhana_rollout::{Actor, Difference, EpisodePlan, Rollout, SeatPlayer};
+use gymkhana_rollout::{Actor, EpisodePlan, ReplayDifference, Rollout, SeatPlayer};
 use kuhn_poker::strategy::{Strategy, observed};
 
 const GAMES: [&str; 3] = ["tic-tac-toe", "kuhn-poker", "negotiation"];
@@ -52,7 +52,7 @@ async fn play(rollout: &Rollout, index: u64, seed: u64, speaker: Actor<'_>) -> E
 
 async fn assert_replayed(rollout: &Rollout, record: &EpisodeRecord) {
     let replayed = rollout.replay_group(std::slice::from_ref(record)).await.unwrap();
-    assert_eq!(Difference::between(record, &replayed[0]), None);
+    assert_eq!(ReplayDifference::between(record, &replayed[0]), None);
 }
 
 fn fact(facts: &[NamedValue], name: &str) -> Value {
@@ -273,6 +273,6 @@ async fn forks_of_a_game_keep_the_oracles_random_state() {
     }
     let replayed = rollout.replay_group(&forks).await.unwrap();
     for (fork, replayed) in forks.iter().zip(&replayed) {
-        assert_eq!(Difference::between(fork, replayed), None);
+        assert_eq!(ReplayDifference::between(fork, replayed), None);
     }
 }

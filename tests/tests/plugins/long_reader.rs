@@ -3,7 +3,7 @@
 
 use crate::common::{Table, answers, call, limits, play, play_by, rollout_with};
 use gymkhana_record::{Ending, EpisodeRecord, NamedValue, Value};
-use gymkhana_rollout::{Actor, ContextStrategy, Difference, Limits, Rollout};
+use gymkhana_rollout::{Actor, ContextStrategy, Limits, ReplayDifference, Rollout};
 
 /// Length of a document and number of its parts.
 const LENGTH: i64 = 40_000;
@@ -37,7 +37,7 @@ fn longest(record: &EpisodeRecord) -> usize {
 
 async fn replays(rollout: &Rollout, record: &EpisodeRecord) {
     let replayed = rollout.replay_group(std::slice::from_ref(record)).await.expect("no fault of the host");
-    assert_eq!(Difference::between(record, &replayed[0]), None);
+    assert_eq!(ReplayDifference::between(record, &replayed[0]), None);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 
 use crate::common::{Table, play, play_by, rollout};
 use gymkhana_record::{EpisodeRecord, Value};
-use gymkhana_rollout::{Actor, Difference, Gate, RewardTerm, Rollout, RuleError};
+use gymkhana_rollout::{Actor, Gate, MetricRuleError, ReplayDifference, RewardTerm, Rollout};
 
 /// A table with a reward that gives every seat 1, and 1/8, 2/8, 3/8, … for its messages.
 fn table(gate: &str) -> Table {
@@ -15,7 +15,7 @@ fn table(gate: &str) -> Table {
 
 async fn again(rollout: &Rollout, record: &EpisodeRecord) {
     let replayed = rollout.replay_group(std::slice::from_ref(record)).await.unwrap();
-    assert_eq!(Difference::between(record, &replayed[0]), None);
+    assert_eq!(ReplayDifference::between(record, &replayed[0]), None);
 }
 
 #[tokio::test]
@@ -33,8 +33,8 @@ async fn a_dense_reward_counts_only_after_the_outcome_has_passed() {
 #[tokio::test]
 async fn gates_that_can_never_open_are_refused() {
     let refused = async |gate: &str| rollout(&table(gate), crate::common::limits()).await.check_rules().unwrap_err();
-    assert!(matches!(refused("answer-mach.correct > 0").await, RuleError::NoReward { .. }));
-    assert!(matches!(refused("answer-match.right > 0").await, RuleError::NoComponent { .. }));
+    assert!(matches!(refused("answer-mach.correct > 0").await, MetricRuleError::NoReward { .. }));
+    assert!(matches!(refused("answer-match.right > 0").await, MetricRuleError::NoComponent { .. }));
     let circle = refused("guest-hostile-reward.whole > 0").await;
     assert_eq!(
         circle.to_string(),

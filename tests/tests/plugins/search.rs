@@ -3,7 +3,7 @@
 use crate::common::{Table, answers, call, limits, play, play_by, rollout, sandbox};
 use gymkhana_record::{Call, Ending, EpisodeRecord, Seed, Value, text_of};
 use gymkhana_registry::Capability;
-use gymkhana_rollout::{Actor, Difference, Limits};
+use gymkhana_rollout::{Actor, Limits, ReplayDifference};
 use gymkhana_sandbox::{Assets, Grants, Plugin, ToolSession};
 use gymkhana_tests::component;
 
@@ -35,7 +35,7 @@ async fn the_oracle_finds_every_answer_page_by_page() {
         let pages: Vec<&str> = pages.split(' ').collect();
         assert!(pages.len() as i64 == hops + 1 && fetched.split(' ').all(|page| pages.contains(&page)), "{fetched}");
         let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.expect("no fault of the host");
-        assert_eq!(Difference::between(&record, &replayed[0]), None);
+        assert_eq!(ReplayDifference::between(&record, &replayed[0]), None);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::common::{Table, answers, call, limits, play, play_by, rollout};
 use gymkhana_record::{Ending, EpisodeRecord, Turn, Value, text_of};
-use gymkhana_rollout::{Actor, Difference, Limits};
+use gymkhana_rollout::{Actor, Limits, ReplayDifference};
 use gymkhana_sqlite::Value as Cell;
 use gymkhana_tests::root;
 use serde_json::Value as Json;
@@ -57,7 +57,7 @@ async fn the_oracle_queries_the_same_database_and_succeeds() {
         // Its call is the one that the environment expects.
         assert_eq!((component(&record, "format"), component(&record, "correctness")), (1.0, 3.0), "{difficulty}");
         let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.expect("no fault of the host");
-        assert_eq!(Difference::between(&record, &replayed[0]), None);
+        assert_eq!(ReplayDifference::between(&record, &replayed[0]), None);
     }
 }
 

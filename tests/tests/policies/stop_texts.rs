@@ -2,10 +2,10 @@
 
 use gymkhana_chat::{ChatFiles, ChatFormat, StopTexts};
 use gymkhana_policy::StopCondition;
-use gymkhana_trainer::{Settings, TinyModel, Trainer};
+use gymkhana_trainer::{TinyModel, Trainer, TrainerSettings};
 
 fn chat() -> ChatFormat {
-    let trainer = Trainer::create(&TinyModel::default(), &Settings::default()).expect("a model");
+    let trainer = Trainer::create(&TinyModel::default(), &TrainerSettings::default()).expect("a model");
     let text = |name: &str| trainer.files().iter().find(|(found, _)| *found == name).map(|(_, text)| text.to_owned());
     let files = ChatFiles {
         tokenizer: text("tokenizer.json").expect("a tokenizer"),

@@ -10,6 +10,7 @@ pub mod locks;
 pub mod manifests;
 pub mod prose;
 mod source;
+pub mod type_names;
 pub mod words;
 
 use anyhow::bail;

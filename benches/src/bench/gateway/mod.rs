@@ -21,7 +21,8 @@ use gymkhana_benches::figures::{print_in, root};
 use gymkhana_chat::{ChatFiles, ChatFormat, Extension, Message, Rendered, Role};
 use gymkhana_gateway::server::Gateway;
 use gymkhana_gateway::session::{
-    ConversationIds, SamplingRule, Served, Session, SessionJournal, SessionLimits, SessionLog, SessionSettings,
+    AgentSession, AgentSessionLimits, ConversationIds, SamplingRule, ServeEnd, SessionJournal, SessionLog,
+    SessionSettings,
 };
 use gymkhana_policy::{GenerateRequest, Sampling, ScriptedPolicy};
 use gymkhana_record::{Added, Ending, EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
@@ -85,7 +86,7 @@ fn settings() -> SessionSettings {
     SessionSettings {
         sampling: SamplingRule::Fixed(Sampling::GREEDY),
         seed: Seed(1),
-        limits: SessionLimits {
+        limits: AgentSessionLimits {
             turns: 1000,
             context_tokens: 1 << 20,
             reply_tokens: 1000,
@@ -143,9 +144,9 @@ async fn through_gateway(chat: &ChatFormat, sessions: usize, journal: Option<Arc
             Some(journal) => Some(SessionLog::begin(Arc::clone(journal) as Arc<dyn SessionJournal>, &begun).await),
             None => None,
         };
-        let mut session = Session::new(chat, policy, settings()).logged(log);
+        let mut session = AgentSession::new(chat, policy, settings()).logged(log);
         let served = session.serve(&mut open.requests, client).await;
-        let Served::Ended(result) = served else { anyhow::bail!("a session ran out of time") };
+        let ServeEnd::Ended(result) = served else { anyhow::bail!("a session ran out of time") };
         let waits = result?;
         let outcome = session.into_outcome()?;
         ensure!(outcome.segments.len() == 1 && outcome.policy_turns.len() == REQUESTS, "one segment of all turns");

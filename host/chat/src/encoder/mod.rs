@@ -20,7 +20,7 @@ use crate::error::ChatError;
 use crate::memo::Memo;
 use crate::tokenizer_limits;
 use marks::Marks;
-use sections::{Section, sections};
+use sections::{TextSection, sections};
 
 /// A character that no text of the conversation holds; it stands inside of forged marks until they are tokenised.
 const BREAKS: std::ops::RangeInclusive<char> = '\u{F8A0}'..='\u{F8EF}';
@@ -130,21 +130,21 @@ impl Encoder {
         let mut placed = Placed { disabled, ..Placed::default() };
         for section in sections {
             match section {
-                Section::Mark { number, start } => {
+                TextSection::Mark { number, start } => {
                     placed.tokens.push(self.marks.numbers[number]);
                     if places {
                         placed.starts.push(start);
                     }
                 }
-                Section::Text { text, start, .. } if places => {
+                TextSection::Text { text, start, .. } if places => {
                     let pieces = self.split(PreTokenizedString::from(text), true)?;
                     self.place(self.tokenized(pieces)?, start, &mut placed)?;
                 }
-                Section::Text { text, is_shared: true, .. } => {
+                TextSection::Text { text, is_shared: true, .. } => {
                     let known = self.memo.get(text, || Ok::<_, ChatError>(self.plain(text)?.into()))?;
                     placed.tokens.extend_from_slice(&known);
                 }
-                Section::Text { text, is_shared: false, .. } => placed.tokens.extend(self.plain(text)?),
+                TextSection::Text { text, is_shared: false, .. } => placed.tokens.extend(self.plain(text)?),
             }
         }
         Ok(placed)

@@ -6,7 +6,7 @@ use super::Sourced;
 
 /// A section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Section<'t> {
+pub(super) enum TextSection<'t> {
     /// A mark: its number, and the offset of its first byte.
     Mark { number: usize, start: usize },
     /// A text.
@@ -20,7 +20,7 @@ pub(super) enum Section<'t> {
 }
 
 /// The sections of a text, and the number of marks with a byte from outside, which are parts of texts.
-pub(super) fn sections<'t>(finder: &AhoCorasick, sourced: Sourced<'t>) -> (Vec<Section<'t>>, u32) {
+pub(super) fn sections<'t>(finder: &AhoCorasick, sourced: Sourced<'t>) -> (Vec<TextSection<'t>>, u32) {
     let Sourced { text, .. } = sourced;
     let (mut sections, mut disabled) = (Vec::new(), 0);
     let mut last = 0;
@@ -34,7 +34,7 @@ pub(super) fn sections<'t>(finder: &AhoCorasick, sourced: Sourced<'t>) -> (Vec<S
             continue;
         }
         push(&mut sections, sourced, last..found.start());
-        sections.push(Section::Mark { number: found.pattern().as_usize(), start: found.start() });
+        sections.push(TextSection::Mark { number: found.pattern().as_usize(), start: found.start() });
         last = found.end();
         at = last;
     }
@@ -42,9 +42,9 @@ pub(super) fn sections<'t>(finder: &AhoCorasick, sourced: Sourced<'t>) -> (Vec<S
     (sections, disabled)
 }
 
-fn push<'t>(sections: &mut Vec<Section<'t>>, sourced: Sourced<'t>, range: std::ops::Range<usize>) {
+fn push<'t>(sections: &mut Vec<TextSection<'t>>, sourced: Sourced<'t>, range: std::ops::Range<usize>) {
     if !range.is_empty() {
         let is_shared = range.end <= sourced.shared || !sourced.is_touched(&range);
-        sections.push(Section::Text { text: &sourced.text[range.clone()], start: range.start, is_shared });
+        sections.push(TextSection::Text { text: &sourced.text[range.clone()], start: range.start, is_shared });
     }
 }

@@ -233,7 +233,7 @@ struct View<'v, 'm> {
 
 /// A part of a rendering as tokens.
 #[derive(Default)]
-struct Part {
+struct RenderedPart {
     tokens: Vec<u32>,
     /// Places of observed texts among the tokens.
     observed: Vec<Range<usize>>,
@@ -241,7 +241,7 @@ struct Part {
     disabled: u32,
 }
 
-impl Part {
+impl RenderedPart {
     /// Adds a part behind this one.
     fn add(&mut self, part: Self) {
         let start = self.tokens.len();
@@ -258,7 +258,7 @@ impl Part {
 
 impl View<'_, '_> {
     /// The tokens behind the end of the last reply.
-    fn appended(&self, end: usize, sampled_stop: bool) -> Result<Part, ChatError> {
+    fn appended(&self, end: usize, sampled_stop: bool) -> Result<RenderedPart, ChatError> {
         let mut part = self.part(end..self.now.text.len())?;
         if sampled_stop {
             let skipped = self.stop_at_beginning(&part.tokens)?;
@@ -279,8 +279,8 @@ impl View<'_, '_> {
     }
 
     /// The tokens of the whole conversation, with the sampled tokens of replies in their places.
-    fn restarted(&self) -> Result<Part, ChatError> {
-        let (mut whole, mut last) = (Part::default(), 0);
+    fn restarted(&self) -> Result<RenderedPart, ChatError> {
+        let (mut whole, mut last) = (RenderedPart::default(), 0);
         if self.format.reply_form() != ReplyForm::Parts {
             for Passage { range, author, .. } in &self.now.passages {
                 let Author::Reply(number) = author else { continue };
@@ -297,7 +297,7 @@ impl View<'_, '_> {
     }
 
     /// Tokens of a part of the rendering.
-    fn part(&self, range: Range<usize>) -> Result<Part, ChatError> {
+    fn part(&self, range: Range<usize>) -> Result<RenderedPart, ChatError> {
         let passages = &self.now.passages;
         let from = passages.partition_point(|passage| passage.range.end <= range.start);
         let within = passages[from..].iter().take_while(|passage| passage.range.start < range.end);
@@ -311,7 +311,7 @@ impl View<'_, '_> {
         let placed = self.format.encoder.encode(sourced, self.places)?;
         let texts = within.filter(|passage| self.places && passage.author == Author::Observed).map(local);
         let observed = texts.map(|text| tokens_in(&placed, &text)).filter(|place| !place.is_empty()).collect();
-        Ok(Part { tokens: placed.tokens, observed, disabled: placed.disabled })
+        Ok(RenderedPart { tokens: placed.tokens, observed, disabled: placed.disabled })
     }
 }
 

@@ -46,12 +46,12 @@ impl ChatFiles {
 
 /// The templates of a model.
 pub(super) struct Templates {
-    all: Vec<Named>,
+    all: Vec<NamedTemplate>,
     /// The template that the run chose.
     chosen: Option<usize>,
 }
 
-struct Named {
+struct NamedTemplate {
     name: String,
     source: String,
     template: Arc<Template>,
@@ -68,9 +68,9 @@ impl Templates {
         };
         let read = |(name, source): (String, String)| {
             let template = Template::parse(&source)?;
-            Ok(Named { name, source, template: Arc::new(template) })
+            Ok(NamedTemplate { name, source, template: Arc::new(template) })
         };
-        let all: Vec<Named> = sources.into_iter().map(read).collect::<Result<_, ChatError>>()?;
+        let all: Vec<NamedTemplate> = sources.into_iter().map(read).collect::<Result<_, ChatError>>()?;
         if all.is_empty() { Err(ChatError::NoTemplate) } else { Ok(Self { all, chosen: None }) }
     }
 
@@ -83,7 +83,7 @@ impl Templates {
         Ok(())
     }
 
-    fn named(&self, functions: bool) -> &Named {
+    fn named(&self, functions: bool) -> &NamedTemplate {
         let find = |name: &str| self.all.iter().find(|one| one.name == name);
         let chosen = self.chosen.and_then(|place| self.all.get(place));
         let usual = || if functions { find(TOOL_USE).or_else(|| find(DEFAULT)) } else { find(DEFAULT) };

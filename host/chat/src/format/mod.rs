@@ -20,7 +20,7 @@ use tokenizers::Tokenizer;
 use crate::encoder::{Encoder, Sourced};
 use crate::error::ChatError;
 use crate::message::ReplyPiece;
-use crate::rendering::{Given, ReplyForm, Setting, ToolList, ToolLists};
+use crate::rendering::{FunctionList, FunctionLists, ReplyForm, Setting, TemplateForm};
 use crate::thoughts::ThoughtMarks;
 use crate::tool_call::ToolFormat;
 
@@ -72,12 +72,12 @@ pub struct ChatFormat {
     /// Messages that the template shows.
     shown: Shown,
     /// The form of ids and contents that the template takes.
-    given: Given,
+    given: TemplateForm,
     /// Stop tokens by the template and the configuration.
     template_stop: Vec<u32>,
     /// Those and the stop tokens of the tool-call format.
     stop: Vec<u32>,
-    tool_lists: ToolLists,
+    function_lists: FunctionLists,
 }
 
 impl ChatFormat {
@@ -111,10 +111,10 @@ impl ChatFormat {
             tools_place: ToolsPlace::default(),
             as_given: false,
             shown: Shown::default(),
-            given: Given::default(),
+            given: TemplateForm::default(),
             template_stop: Vec::new(),
             stop: Vec::new(),
-            tool_lists: ToolLists::default(),
+            function_lists: FunctionLists::default(),
         };
         format.probe_contents();
         format.template_stop = format.find_stop()?;
@@ -170,7 +170,7 @@ impl ChatFormat {
     #[must_use]
     pub fn with_switches(mut self, switches: Map<String, Json>) -> Self {
         self.switches = switches;
-        self.tool_lists = ToolLists::default();
+        self.function_lists = FunctionLists::default();
         self.probed()
     }
 
@@ -292,8 +292,8 @@ impl ChatFormat {
         self.templates.of_conversation(functions)
     }
 
-    fn tools(&self, functions: &[Function]) -> Result<Arc<ToolList>, ChatError> {
-        self.tool_lists.of(functions, self.encoder.mark_texts())
+    fn tools(&self, functions: &[Function]) -> Result<Arc<FunctionList>, ChatError> {
+        self.function_lists.of(functions, self.encoder.mark_texts())
     }
 
     fn setting(&self, prompt: bool, form: ReplyForm) -> Setting<'_> {

@@ -6,7 +6,7 @@ use super::ChatFormat;
 use crate::encoder::Sourced;
 use crate::error::ChatError;
 use crate::message::{AnsweredCall, Message, Role, SpokenCall, SpokenParts};
-use crate::rendering::{self, Author, Rendered, ReplyForm, ToolLists};
+use crate::rendering::{self, Author, FunctionLists, Rendered, ReplyForm};
 
 /// A word that no template holds.
 const PROBE: &str = "qzprobexw";
@@ -103,7 +103,7 @@ impl ChatFormat {
         for parts in [false, true, false] {
             self.given.parts = parts;
             // Shapes of the other form.
-            self.tool_lists = ToolLists::default();
+            self.function_lists = FunctionLists::default();
             let shown = [&[][..], &[function()][..]].map(|functions| {
                 let rendered = self.probe(&[&user, &reply], functions, ReplyForm::StandIn);
                 rendered.is_some_and(|rendered| holds(&rendered, Author::Observed))

@@ -24,7 +24,7 @@ pub(crate) enum ReplyForm {
 }
 
 /// A text from outside.
-struct Source<'m> {
+struct OutsideText<'m> {
     text: Cow<'m, str>,
     author: Author,
 }
@@ -49,17 +49,17 @@ enum MessageForm {
 }
 
 /// A conversation.
-pub(super) struct Conversation<'m> {
-    sources: Vec<Source<'m>>,
+pub(super) struct NumberedConversation<'m> {
+    sources: Vec<OutsideText<'m>>,
     messages: Vec<Numbered<'m>>,
     /// Number of sources of the tools, which come first.
     of_tools: u32,
-    given: Given,
+    given: TemplateForm,
 }
 
 /// The form in which ids and contents are given to the template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Given {
+pub(crate) struct TemplateForm {
     /// Ids of calls have nine letters and digits.
     pub plain_ids: bool,
     /// Contents are lists of parts, of which the only one is the text.
@@ -70,22 +70,22 @@ pub(crate) struct Given {
 
 /// What decides about the shape of a rendering: roles, forms and classes of texts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Signature(Vec<u8>);
+pub(crate) struct ShapeKey(Vec<u8>);
 
-impl Bytes for Signature {
+impl Bytes for ShapeKey {
     fn bytes(&self) -> usize {
         self.0.len()
     }
 }
 
-impl<'m> Conversation<'m> {
+impl<'m> NumberedConversation<'m> {
     pub(super) fn new(
         tools: &'m [String],
         messages: impl IntoIterator<Item = &'m Message>,
         form: ReplyForm,
-        given: Given,
+        given: TemplateForm,
     ) -> Self {
-        let sources = tools.iter().map(|text| Source { text: text.into(), author: Author::Run }).collect();
+        let sources = tools.iter().map(|text| OutsideText { text: text.into(), author: Author::Run }).collect();
         let mut conversation = Self { sources, messages: vec![], of_tools: number(tools.len()), given };
         for (index, message) in messages.into_iter().enumerate() {
             conversation.push(index, message, form);
@@ -109,7 +109,7 @@ impl<'m> Conversation<'m> {
             _ => MessageForm::StandIn,
         };
         let given_id = if self.given.plain_ids { plain_id } else { nonempty_id };
-        let mut add = |text: Cow<'m, str>| self.sources.push(Source { text, author });
+        let mut add = |text: Cow<'m, str>| self.sources.push(OutsideText { text, author });
         match (form, &message.parts) {
             (MessageForm::StandIn, _) => add(STAND_IN.into()),
             (MessageForm::Calls | MessageForm::Parts, Some(parts)) => {
@@ -124,8 +124,8 @@ impl<'m> Conversation<'m> {
             _ => add(message.text.as_str().into()),
         }
         if let Some(AnsweredCall { id, name }) = &message.answers {
-            self.sources.push(Source { text: given_id(id), author: Author::Run });
-            self.sources.push(Source { text: name.into(), author: Author::Run });
+            self.sources.push(OutsideText { text: given_id(id), author: Author::Run });
+            self.sources.push(OutsideText { text: name.into(), author: Author::Run });
         }
         self.messages.push(Numbered { message, first, form });
     }
@@ -151,7 +151,7 @@ impl<'m> Conversation<'m> {
     }
 
     /// The signature; none if a message has calls, whose arguments are of any shape.
-    pub(super) fn signature(&self, prompt: bool) -> Option<Signature> {
+    pub(super) fn signature(&self, prompt: bool) -> Option<ShapeKey> {
         let mut bytes = Vec::with_capacity(1 + self.messages.len());
         bytes.push(u8::from(prompt));
         for Numbered { message, first, form } in &self.messages {
@@ -165,7 +165,7 @@ impl<'m> Conversation<'m> {
             bytes.push(texts << 1 | u8::from(parts.is_some_and(|parts| parts.thoughts.is_some())));
             bytes.extend((0..u32::from(texts)).map(|text| Class::of(self.text(first + text)) as u8));
         }
-        Some(Signature(bytes))
+        Some(ShapeKey(bytes))
     }
 
     /// The list of messages for the template.

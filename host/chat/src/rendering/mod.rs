@@ -4,20 +4,20 @@
 //! write its thoughts and calls. All other messages are rendered with their true texts.
 
 mod conversation;
+mod function_list;
 mod shape;
-mod tool_list;
 
 use std::ops::Range;
 
-use gymkhana_template::{Limits, Rendering, Template, Value};
+use gymkhana_template::{RenderLimits, Rendering, Template, Value};
 use serde_json::{Map, Value as Json};
 
 use crate::error::ChatError;
 use crate::message::Message;
-use conversation::Conversation;
-pub(crate) use conversation::{Given, ReplyForm};
+use conversation::NumberedConversation;
+pub(crate) use conversation::{ReplyForm, TemplateForm};
+pub(crate) use function_list::{FunctionList, FunctionLists};
 use shape::Shape;
-pub(crate) use tool_list::{ToolList, ToolLists};
 
 /// The author of a passage from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub(crate) struct Setting<'s> {
     /// The form in which replies with sampled tokens are given to the template.
     pub form: ReplyForm,
     /// The form of ids and contents.
-    pub given: Given,
+    pub given: TemplateForm,
 }
 
 /// Renders a conversation. Renderings that do not depend on the messages' texts are cached with the tools.
@@ -78,11 +78,11 @@ pub(crate) struct Setting<'s> {
 /// [`ChatError::Template`] if the template fails, [`ChatError::TemplateLimit`] if it exceeds a limit.
 pub(crate) fn render<'m>(
     template: &Template,
-    tools: &'m ToolList,
+    tools: &'m FunctionList,
     messages: impl IntoIterator<Item = &'m Message>,
     setting: &Setting<'_>,
 ) -> Result<Rendered, ChatError> {
-    let conversation = Conversation::new(&tools.texts, messages, setting.form, setting.given);
+    let conversation = NumberedConversation::new(&tools.texts, messages, setting.form, setting.given);
     let signature = conversation.signature(setting.prompt).filter(|_| setting.own_switches.is_empty());
     if let Some(shape) = signature.as_ref().and_then(|signature| tools.shapes.known(signature)) {
         return Ok(shape.fill(&conversation));
@@ -110,9 +110,9 @@ pub(crate) fn render<'m>(
 }
 
 /// Limits of a rendering of texts with this number of bytes, each of which a template may read and write several times.
-fn limits(texts: usize) -> Limits {
-    let (usual, texts) = (Limits::default(), texts.saturating_sub(1 << 20));
-    Limits {
+fn limits(texts: usize) -> RenderLimits {
+    let (usual, texts) = (RenderLimits::default(), texts.saturating_sub(1 << 20));
+    RenderLimits {
         steps: usual.steps.saturating_add(texts as u64),
         written_bytes: usual.written_bytes.saturating_add(texts.saturating_mul(2)),
         held_bytes: usual.held_bytes.saturating_add(texts.saturating_mul(32)),
@@ -121,7 +121,7 @@ fn limits(texts: usize) -> Limits {
 }
 
 /// A rendering with the authors of its passages. Neighbouring passages of one author stay separate.
-fn rendered(rendering: &Rendering, conversation: &Conversation<'_>) -> Rendered {
+fn rendered(rendering: &Rendering, conversation: &NumberedConversation<'_>) -> Rendered {
     let mut rendered = Rendered { text: rendering.text.as_str().to_owned(), passages: vec![] };
     let mut start = 0;
     for run in rendering.text.runs() {

@@ -2,16 +2,16 @@
 
 use gymkhana_template::{Class, Form, Origin, Rendering};
 
-use super::conversation::Conversation;
+use super::conversation::NumberedConversation;
 use super::{Passage, Rendered};
 use crate::memo::Bytes;
 
 /// A rendering without the texts from outside.
 #[derive(Debug)]
-pub(crate) struct Shape(Vec<Piece>);
+pub(crate) struct Shape(Vec<ShapePiece>);
 
 #[derive(Debug)]
-enum Piece {
+enum ShapePiece {
     Own(Box<str>),
     /// The text of a source, whole or without white space at its ends.
     Text {
@@ -29,23 +29,23 @@ impl Shape {
     /// The shape of a rendering, of which texts of messages are whole or trimmed.
     pub(super) fn of(rendering: &Rendering) -> Self {
         let piece = |piece: gymkhana_template::Piece<'_>| match (piece.origin, piece.form) {
-            (Origin::Template, _) => Piece::Own(piece.text.into()),
-            (Origin::Source(source), Form::Derived) => Piece::Fixed { source, text: piece.text.into() },
-            (Origin::Source(source), form) => Piece::Text { source, form },
+            (Origin::Template, _) => ShapePiece::Own(piece.text.into()),
+            (Origin::Source(source), Form::Derived) => ShapePiece::Fixed { source, text: piece.text.into() },
+            (Origin::Source(source), form) => ShapePiece::Text { source, form },
         };
         Self(rendering.text.pieces().map(piece).collect())
     }
 
     /// The rendering with the texts of a conversation.
-    pub(super) fn fill(&self, conversation: &Conversation<'_>) -> Rendered {
+    pub(super) fn fill(&self, conversation: &NumberedConversation<'_>) -> Rendered {
         let mut rendered = Rendered::default();
         for piece in &self.0 {
             let (source, text) = match piece {
-                Piece::Own(text) => {
+                ShapePiece::Own(text) => {
                     rendered.text.push_str(text);
                     continue;
                 }
-                Piece::Text { source, form } => {
+                ShapePiece::Text { source, form } => {
                     let text = conversation.text(*source);
                     let text = match form {
                         Form::Trimmed { start, end } => Class::trim(text, *start, *end),
@@ -53,7 +53,7 @@ impl Shape {
                     };
                     (*source, text)
                 }
-                Piece::Fixed { source, text } => (*source, &**text),
+                ShapePiece::Fixed { source, text } => (*source, &**text),
             };
             let start = rendered.text.len();
             rendered.text.push_str(text);
@@ -68,9 +68,9 @@ impl Shape {
 
 impl Bytes for std::sync::Arc<Shape> {
     fn bytes(&self) -> usize {
-        let text = |piece: &Piece| match piece {
-            Piece::Own(text) | Piece::Fixed { text, .. } => text.len(),
-            Piece::Text { .. } => 0,
+        let text = |piece: &ShapePiece| match piece {
+            ShapePiece::Own(text) | ShapePiece::Fixed { text, .. } => text.len(),
+            ShapePiece::Text { .. } => 0,
         };
         size_of_val(self.0.as_slice()) + self.0.iter().map(text).sum::<usize>()
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The marks of one family of models.
 #[derive(Debug, PartialEq, Eq)]
-struct Family {
+struct FamilyMarks {
     open: &'static str,
     close: &'static str,
     /// Texts of which one in a chat template reveals the family.
@@ -16,24 +16,24 @@ struct Family {
 }
 
 /// A family whose thoughts stand between these marks.
-const fn tags(marks: &'static [&'static str; 2]) -> Family {
-    Family { open: marks[0], close: marks[1], reveal: marks, resume: None, message: None }
+const fn tags(marks: &'static [&'static str; 2]) -> FamilyMarks {
+    FamilyMarks { open: marks[0], close: marks[1], reveal: marks, resume: None, message: None }
 }
 
 /// Known families, the ones with the rarest marks first. Sources: the chat templates of openai/gpt-oss-20b,
 /// google/gemma-4, CohereLabs/c4ai-command-r7b and command-a-reasoning, ByteDance-Seed/Seed-OSS-36B-Instruct,
 /// MiniMaxAI/MiniMax-M3, mistralai/Magistral-Small, swiss-ai/Apertus-8B-Instruct, Qwen/Qwen3-8B and
 /// deepseek-ai/DeepSeek-R1.
-const FAMILIES: [Family; 8] = [
-    Family {
+const FAMILIES: [FamilyMarks; 8] = [
+    FamilyMarks {
         open: "<|channel|>analysis<|message|>",
         close: "<|end|>",
         reveal: &["<|channel|>analysis"],
         resume: Some("<|start|>assistant"),
         message: Some(("<|channel|>final<|message|>", &["<|end|>", "<|return|>"])),
     },
-    Family { reveal: &["<|channel>"], ..tags(&["<|channel>thought", "<channel|>"]) },
-    Family {
+    FamilyMarks { reveal: &["<|channel>"], ..tags(&["<|channel>thought", "<channel|>"]) },
+    FamilyMarks {
         message: Some(("<|START_RESPONSE|>", &["<|END_RESPONSE|>"])),
         ..tags(&["<|START_THINKING|>", "<|END_THINKING|>"])
     },
@@ -45,15 +45,15 @@ const FAMILIES: [Family; 8] = [
 ];
 
 /// The marks of most models.
-const THINK: Family = tags(&["<think>", "</think>"]);
+const THINK: FamilyMarks = tags(&["<think>", "</think>"]);
 
 /// The marks around a model's thoughts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThoughtMarks(Kind);
+pub struct ThoughtMarks(ThoughtMarksKind);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kind {
-    Known(&'static Family),
+enum ThoughtMarksKind {
+    Known(&'static FamilyMarks),
     Custom(CustomMarks),
 }
 
@@ -79,7 +79,7 @@ pub enum MarksError {
 impl Default for ThoughtMarks {
     /// `<think>` and `</think>`.
     fn default() -> Self {
-        Self(Kind::Known(&THINK))
+        Self(ThoughtMarksKind::Known(&THINK))
     }
 }
 
@@ -95,31 +95,32 @@ impl ThoughtMarks {
         if open == close {
             return Err(MarksError::Equal);
         }
-        Ok(Self(Kind::Custom(CustomMarks { open: open.to_owned(), close: close.to_owned() })))
+        Ok(Self(ThoughtMarksKind::Custom(CustomMarks { open: open.to_owned(), close: close.to_owned() })))
     }
 
     /// The marks of all known models.
     pub(super) fn known() -> impl Iterator<Item = Self> {
-        FAMILIES.iter().map(|family| Self(Kind::Known(family)))
+        FAMILIES.iter().map(|family| Self(ThoughtMarksKind::Known(family)))
     }
 
     /// The marks that a chat template contains, else those for which the tokenizer has tokens; `None` if neither reveals
     /// any.
     #[must_use]
     pub fn detect(template: &str, tokens: &[String]) -> Option<Self> {
-        let in_template = |family: &&Family| family.reveal.iter().any(|mark| template.contains(mark));
-        let in_tokens =
-            |family: &&Family| [family.open, family.close].iter().all(|mark| tokens.iter().any(|token| token == mark));
+        let in_template = |family: &&FamilyMarks| family.reveal.iter().any(|mark| template.contains(mark));
+        let in_tokens = |family: &&FamilyMarks| {
+            [family.open, family.close].iter().all(|mark| tokens.iter().any(|token| token == mark))
+        };
         let found = FAMILIES.iter().find(in_template).or_else(|| FAMILIES.iter().find(in_tokens));
-        found.map(|family| Self(Kind::Known(family)))
+        found.map(|family| Self(ThoughtMarksKind::Known(family)))
     }
 
     /// The mark before a thought.
     #[must_use]
     pub fn open(&self) -> &str {
         match &self.0 {
-            Kind::Known(family) => family.open,
-            Kind::Custom(marks) => &marks.open,
+            ThoughtMarksKind::Known(family) => family.open,
+            ThoughtMarksKind::Custom(marks) => &marks.open,
         }
     }
 
@@ -127,22 +128,22 @@ impl ThoughtMarks {
     #[must_use]
     pub fn close(&self) -> &str {
         match &self.0 {
-            Kind::Known(family) => family.close,
-            Kind::Custom(marks) => &marks.close,
+            ThoughtMarksKind::Known(family) => family.close,
+            ThoughtMarksKind::Custom(marks) => &marks.close,
         }
     }
 
     pub(super) fn resume(&self) -> Option<&'static str> {
         match &self.0 {
-            Kind::Known(family) => family.resume,
-            Kind::Custom(_) => None,
+            ThoughtMarksKind::Known(family) => family.resume,
+            ThoughtMarksKind::Custom(_) => None,
         }
     }
 
     pub(super) fn message_marks(&self) -> Option<(&'static str, &'static [&'static str])> {
         match &self.0 {
-            Kind::Known(family) => family.message,
-            Kind::Custom(_) => None,
+            ThoughtMarksKind::Known(family) => family.message,
+            ThoughtMarksKind::Custom(_) => None,
         }
     }
 }

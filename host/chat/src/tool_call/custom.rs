@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::json::Keys;
-use super::marked::{Layout, Marks, Shape};
+use super::json::CallKeys;
+use super::marked::{CallLayout, Marks, Shape};
 
 /// Most bytes of a mark or a key.
 const LONGEST: usize = 48;
@@ -130,9 +130,9 @@ impl CustomMarks {
             open: self.open.as_str(),
             close: self.close.as_str(),
             needs_close: self.close().is_some(),
-            keys: Keys { name: self.name(), arguments: self.key() },
+            keys: CallKeys { name: self.name(), arguments: self.key() },
             shape: Shape::Object,
-            layout: Layout::Each { head: "", tail: "", between: "\n" },
+            layout: CallLayout::Each { head: "", tail: "", between: "\n" },
         }
     }
 }
@@ -140,15 +140,15 @@ impl CustomMarks {
 /// The only kind of marks so far.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Kind {
+enum CustomKind {
     Json,
 }
 
 /// The table of a run file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Fields {
-    kind: Kind,
+pub(super) struct CustomFields {
+    kind: CustomKind,
     open: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     close: Option<String>,
@@ -166,10 +166,10 @@ fn default_name() -> String {
     "name".to_owned()
 }
 
-impl TryFrom<Fields> for CustomMarks {
+impl TryFrom<CustomFields> for CustomMarks {
     type Error = CustomMarksError;
 
-    fn try_from(fields: Fields) -> Result<Self, Self::Error> {
+    fn try_from(fields: CustomFields) -> Result<Self, Self::Error> {
         Self::new(&fields.open, fields.close.as_deref(), &fields.key, &fields.name)
     }
 }
@@ -178,6 +178,7 @@ impl Serialize for CustomMarks {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = str::to_owned;
         let (open, close) = (text(self.open()), self.close().map(text));
-        Fields { kind: Kind::Json, open, close, key: text(self.key()), name: text(self.name()) }.serialize(serializer)
+        CustomFields { kind: CustomKind::Json, open, close, key: text(self.key()), name: text(self.name()) }
+            .serialize(serializer)
     }
 }

@@ -7,11 +7,11 @@ use super::scan::split_at_mark;
 use super::{deepseek, gemma, harmony, llama, mistral, named, python, tags};
 
 /// A format and the marks by which a template reveals it: all marks of one of the sets.
-type Row = (ToolFormat, &'static [&'static [&'static str]]);
+type DetectionRow = (ToolFormat, &'static [&'static [&'static str]]);
 
 /// The formats by the marks in a template. A template may quote a simpler format beside its own, so the most specific
 /// marks come first.
-const ROWS: [Row; 36] = [
+const ROWS: [DetectionRow; 36] = [
     (ToolFormat::DeepSeekDsml, &[&["｜DSML｜"]]),
     (ToolFormat::GigaChat35, &[&["｜GCML｜"]]),
     (ToolFormat::Step3, &[&["<steptml:"]]),

@@ -7,7 +7,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::custom::{CustomMarks, Fields};
+use super::custom::{CustomFields, CustomMarks};
 use super::marked::{self, fenced, table as marks};
 use super::tags::{self, table as tag_table};
 use super::{CallPiece, NewCall, ParsedReply, deepseek, detect, gemma, harmony, llama, mistral, named, python};
@@ -116,7 +116,7 @@ formats! {
 }
 
 /// The parser and the writer of a format.
-enum Form {
+enum FormatCodec {
     Marked(marked::Reading<'static>, marked::Marks<'static>),
     Tags(&'static tags::Tags),
     Python(&'static python::Notation),
@@ -147,13 +147,13 @@ impl ToolFormat {
     #[must_use]
     pub fn parse(self, text: &str, functions: &[Function]) -> ParsedReply {
         match self.form() {
-            Form::Marked(reading, _) => marked::parse(text, &reading),
-            Form::Tags(tags) => tags::parse(text, tags, functions),
-            Form::Python(_) => python::parse(text),
-            Form::Named(marks) => named::parse(text, marks),
-            Form::Gemma(marks) => gemma::parse(text, marks, functions),
-            Form::Own(parse, _) => parse(text),
-            Form::Custom(custom) => {
+            FormatCodec::Marked(reading, _) => marked::parse(text, &reading),
+            FormatCodec::Tags(tags) => tags::parse(text, tags, functions),
+            FormatCodec::Python(_) => python::parse(text),
+            FormatCodec::Named(marks) => named::parse(text, marks),
+            FormatCodec::Gemma(marks) => gemma::parse(text, marks, functions),
+            FormatCodec::Own(parse, _) => parse(text),
+            FormatCodec::Custom(custom) => {
                 marked::parse(text, &marked::Reading { marks: &[custom.marks()], dropped: &[], bare: false })
             }
         }
@@ -166,33 +166,33 @@ impl ToolFormat {
             return vec![];
         }
         match self.form() {
-            Form::Marked(_, marks) => marked::write(calls, &marks),
-            Form::Tags(tags) => tags::write(calls, tags),
-            Form::Python(notation) => python::write(calls, notation),
-            Form::Named(marks) => named::write(calls, marks),
-            Form::Gemma(marks) => gemma::write(calls, marks),
-            Form::Own(_, write) => write(calls),
-            Form::Custom(custom) => marked::write(calls, &custom.marks()),
+            FormatCodec::Marked(_, marks) => marked::write(calls, &marks),
+            FormatCodec::Tags(tags) => tags::write(calls, tags),
+            FormatCodec::Python(notation) => python::write(calls, notation),
+            FormatCodec::Named(marks) => named::write(calls, marks),
+            FormatCodec::Gemma(marks) => gemma::write(calls, marks),
+            FormatCodec::Own(_, write) => write(calls),
+            FormatCodec::Custom(custom) => marked::write(calls, &custom.marks()),
         }
     }
 
-    fn form(self) -> Form {
-        let list = |written| Form::Marked(marks::READ_LISTS, written);
+    fn form(self) -> FormatCodec {
+        let list = |written| FormatCodec::Marked(marks::READ_LISTS, written);
         match self {
-            Self::Hermes => Form::Marked(marks::READ_HERMES, marks::HERMES),
-            Self::Llama3Json => Form::Own(llama::parse, llama::write),
-            Self::Mistral => Form::Own(mistral::parse, mistral::write),
-            Self::Qwen3CoderXml => Form::Tags(&tag_table::QWEN),
-            Self::DeepSeek => Form::Own(deepseek::parse, deepseek::write),
-            Self::FencedJson => Form::Own(fenced::parse, fenced::write),
-            Self::Glm => Form::Tags(&tag_table::GLM),
-            Self::Harmony => Form::Own(harmony::parse, harmony::write),
-            Self::Kimi => Form::Named(&named::KIMI),
-            Self::Pythonic => Form::Python(&python::BARE),
-            Self::Olmo3 => Form::Python(&python::OLMO),
-            Self::Lfm2 => Form::Python(&python::LFM2),
-            Self::MinimaxXml => Form::Tags(&tag_table::MINIMAX),
-            Self::DeepSeekDsml => Form::Tags(&tag_table::DSML),
+            Self::Hermes => FormatCodec::Marked(marks::READ_HERMES, marks::HERMES),
+            Self::Llama3Json => FormatCodec::Own(llama::parse, llama::write),
+            Self::Mistral => FormatCodec::Own(mistral::parse, mistral::write),
+            Self::Qwen3CoderXml => FormatCodec::Tags(&tag_table::QWEN),
+            Self::DeepSeek => FormatCodec::Own(deepseek::parse, deepseek::write),
+            Self::FencedJson => FormatCodec::Own(fenced::parse, fenced::write),
+            Self::Glm => FormatCodec::Tags(&tag_table::GLM),
+            Self::Harmony => FormatCodec::Own(harmony::parse, harmony::write),
+            Self::Kimi => FormatCodec::Named(&named::KIMI),
+            Self::Pythonic => FormatCodec::Python(&python::BARE),
+            Self::Olmo3 => FormatCodec::Python(&python::OLMO),
+            Self::Lfm2 => FormatCodec::Python(&python::LFM2),
+            Self::MinimaxXml => FormatCodec::Tags(&tag_table::MINIMAX),
+            Self::DeepSeekDsml => FormatCodec::Tags(&tag_table::DSML),
             Self::JsonList => list(marks::JSON_LIST),
             Self::Granite => list(marks::GRANITE),
             Self::Phi4Mini => list(marks::PHI4),
@@ -200,21 +200,21 @@ impl ToolFormat {
             Self::Nemotron => list(marks::NEMOTRON),
             Self::ToolCalls => list(marks::TOOL_CALLS),
             Self::FunctionCall => list(marks::FUNCTION_CALL),
-            Self::Gemma => Form::Gemma(&gemma::GEMMA),
-            Self::FunctionGemma => Form::Gemma(&gemma::FUNCTION_GEMMA),
-            Self::Command => Form::Marked(marks::READ_COMMAND, marks::COMMAND),
-            Self::SeedXml => Form::Tags(&tag_table::SEED),
-            Self::LlamaFunction => Form::Named(&named::LLAMA_FUNCTION),
-            Self::Apertus => Form::Marked(marks::READ_APERTUS, marks::APERTUS),
-            Self::InternLm => Form::Marked(marks::READ_INTERNLM, marks::INTERNLM),
-            Self::Step3 => Form::Tags(&tag_table::STEP),
-            Self::LongCat => Form::Marked(marks::READ_LONGCAT, marks::LONGCAT),
-            Self::LongCatTags => Form::Tags(&tag_table::LONGCAT),
-            Self::MiniCpm5 => Form::Tags(&tag_table::MINICPM),
-            Self::Hunyuan3 => Form::Tags(&tag_table::HUNYUAN),
-            Self::GigaChat3 => Form::Marked(marks::READ_GIGACHAT, marks::GIGACHAT),
-            Self::GigaChat35 => Form::Tags(&tag_table::GCML),
-            Self::Custom(custom) => Form::Custom(custom),
+            Self::Gemma => FormatCodec::Gemma(&gemma::GEMMA),
+            Self::FunctionGemma => FormatCodec::Gemma(&gemma::FUNCTION_GEMMA),
+            Self::Command => FormatCodec::Marked(marks::READ_COMMAND, marks::COMMAND),
+            Self::SeedXml => FormatCodec::Tags(&tag_table::SEED),
+            Self::LlamaFunction => FormatCodec::Named(&named::LLAMA_FUNCTION),
+            Self::Apertus => FormatCodec::Marked(marks::READ_APERTUS, marks::APERTUS),
+            Self::InternLm => FormatCodec::Marked(marks::READ_INTERNLM, marks::INTERNLM),
+            Self::Step3 => FormatCodec::Tags(&tag_table::STEP),
+            Self::LongCat => FormatCodec::Marked(marks::READ_LONGCAT, marks::LONGCAT),
+            Self::LongCatTags => FormatCodec::Tags(&tag_table::LONGCAT),
+            Self::MiniCpm5 => FormatCodec::Tags(&tag_table::MINICPM),
+            Self::Hunyuan3 => FormatCodec::Tags(&tag_table::HUNYUAN),
+            Self::GigaChat3 => FormatCodec::Marked(marks::READ_GIGACHAT, marks::GIGACHAT),
+            Self::GigaChat35 => FormatCodec::Tags(&tag_table::GCML),
+            Self::Custom(custom) => FormatCodec::Custom(custom),
         }
     }
 
@@ -319,7 +319,7 @@ impl<'de> Visitor<'de> for FormatVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        let fields = Fields::deserialize(MapAccessDeserializer::new(map))?;
+        let fields = CustomFields::deserialize(MapAccessDeserializer::new(map))?;
         CustomMarks::try_from(fields).map(ToolFormat::Custom).map_err(de::Error::custom)
     }
 }

@@ -187,7 +187,7 @@ impl<'t> Values<'t> {
 }
 
 pub(super) fn write(calls: &[NewCall<'_>], marks: &Marks) -> Vec<CallPiece> {
-    let mut writer = Writer { marks, pieces: Vec::new() };
+    let mut writer = GemmaWriter { marks, pieces: Vec::new() };
     for call in calls {
         writer.push_frame(marks.open);
         writer.push_plain(CALL);
@@ -203,12 +203,12 @@ pub(super) fn write(calls: &[NewCall<'_>], marks: &Marks) -> Vec<CallPiece> {
     writer.pieces
 }
 
-struct Writer<'w> {
+struct GemmaWriter<'w> {
     marks: &'w Marks,
     pieces: Vec<CallPiece>,
 }
 
-impl Writer<'_> {
+impl GemmaWriter<'_> {
     fn push_frame(&mut self, text: &str) {
         match self.pieces.last_mut() {
             Some(CallPiece::Frame(frame)) => frame.push_str(text),

@@ -6,7 +6,7 @@
 //! appends to a call, are ignored.
 
 use super::json::{ARGUMENTS, read_named, split_arguments};
-use super::marked::{self, Layout, Marks, Shape, read_block};
+use super::marked::{self, CallLayout, Marks, Shape, read_block};
 use super::scan::split_before;
 use super::{CallPiece, NewCall, ParsedReply, ReplyBuilder, WrittenCall};
 
@@ -18,7 +18,7 @@ const MARKS: Marks<'static> = Marks {
     needs_close: false,
     keys: ARGUMENTS,
     shape: Shape::Object,
-    layout: Layout::List,
+    layout: CallLayout::List,
 };
 const CALL_ID: &str = "[CALL_ID]";
 const ARGS: &str = "[ARGS]";

@@ -77,7 +77,7 @@ pub struct DataExportArgs {
     pub episode: Option<EpisodeId>,
     /// Export only one purpose: train, evaluation, demonstrations
     #[arg(long, value_name = "PURPOSE", hide_possible_values = true)]
-    pub only: Option<Purpose>,
+    pub only: Option<EpisodePurpose>,
     /// Export only episodes that met the success rule
     #[arg(long)]
     pub solved: bool,
@@ -113,7 +113,7 @@ pub enum DataFormat {
 
 /// Purpose of scored or exported episodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub enum Purpose {
+pub enum EpisodePurpose {
     /// Sampled for training.
     Train,
     /// Played for evaluation.

@@ -21,7 +21,7 @@ use gymkhana_record::EpisodeId;
 use crate::error::{CliError, CliResult};
 use crate::units::parse_age;
 
-use data::{DataCommand, Purpose};
+use data::{DataCommand, EpisodePurpose};
 use model::ModelFolderCommand;
 use plugin::PluginCommand;
 use registry::{FetchArgs, RegistryCommand};
@@ -428,7 +428,7 @@ pub struct RescoreArgs {
     pub set: Vec<String>,
     /// Score only one purpose: train, evaluation, demonstrations
     #[arg(long, value_name = "PURPOSE", hide_possible_values = true)]
-    pub only: Option<Purpose>,
+    pub only: Option<EpisodePurpose>,
     /// Count only episodes that meet EXPR, such as `turns > 1`
     #[arg(long = "where", value_name = "EXPR", value_parser = Filter::parse)]
     pub filter: Option<Filter>,

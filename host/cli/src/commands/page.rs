@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use gymkhana_page::{PageError, Place, ReplayRequest, Replayed, Replayer, Token};
+use gymkhana_page::{AccessToken, PageAddress, PageError, ReplayRequest, Replayed, Replayer};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::replay::{self, Differing};
@@ -28,14 +28,14 @@ pub fn page(args: &PageArgs, printer: &Printer) -> CliResult<()> {
 
 /// Binds an address and returns it with the link to open in a browser. Addresses that other machines can reach get a
 /// random token if none is given. Must be called in a tokio runtime.
-pub fn bind(address: SocketAddr, token: Option<String>) -> CliResult<(Place, String)> {
+pub fn bind(address: SocketAddr, token: Option<String>) -> CliResult<(PageAddress, String)> {
     let text = match token {
         Some(text) => Some(text),
         None if address.ip().is_loopback() => None,
-        None => Some(Token::random().user_error()?),
+        None => Some(AccessToken::random().user_error()?),
     };
-    let token = text.as_deref().map(Token::new).transpose().user_error()?;
-    let place = Place::bind(address, token).map_err(page_error)?;
+    let token = text.as_deref().map(AccessToken::new).transpose().user_error()?;
+    let place = PageAddress::bind(address, token).map_err(page_error)?;
     let query = text.map(|text| format!("/?token={text}")).unwrap_or_default();
     let link = format!("http://{}{query}", place.address());
     Ok((place, link))

@@ -4,7 +4,7 @@ use futures::StreamExt;
 use futures::stream;
 
 use gymkhana_record::{Ending, EpisodeId};
-use gymkhana_rollout::Difference;
+use gymkhana_rollout::ReplayDifference;
 use gymkhana_store::{RunReader, StoreError};
 use tokio::sync::Semaphore;
 
@@ -49,7 +49,7 @@ pub struct Differing {
     /// Turn before which a fork began, if the fork differs and the episode does not.
     pub turn: Option<u32>,
     /// The first difference.
-    pub difference: Difference,
+    pub difference: ReplayDifference,
 }
 
 fn episodes(count: u64) -> String {
@@ -161,7 +161,7 @@ async fn compare(
                 continue;
             }
             let id = recorded.id;
-            if let Some(difference) = Difference::between(recorded, replayed) {
+            if let Some(difference) = ReplayDifference::between(recorded, replayed) {
                 tally.different += 1;
                 on_difference(Differing { id, turn: None, difference });
                 continue;

@@ -14,7 +14,7 @@ const COMMIT: Option<&str> = option_env!("GYMKHANA_COMMIT");
 
 /// Versions of all parts.
 #[derive(Debug, Serialize)]
-struct Versions {
+struct PartVersions {
     host: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     commit: Option<&'static str>,
@@ -25,7 +25,7 @@ struct Versions {
     wasmtime: &'static str,
 }
 
-impl Versions {
+impl PartVersions {
     fn of_this_program(commit: Option<&'static str>) -> Self {
         let (folder, _) = libtorch::folder(std::env::var_os("LIBTORCH").map(PathBuf::from));
         Self {
@@ -52,7 +52,7 @@ impl Versions {
 
 /// Runs the command.
 pub fn version(args: &VersionArgs, printer: &Printer) {
-    let versions = Versions::of_this_program(COMMIT.filter(|commit| !commit.is_empty()));
+    let versions = PartVersions::of_this_program(COMMIT.filter(|commit| !commit.is_empty()));
     if args.json {
         printer.json(serde_json::json!(versions));
     } else {
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn a_commit_is_a_line_of_its_own_and_is_left_out_if_unknown() {
         let names = |commit| {
-            let lines = Versions::of_this_program(commit).lines();
+            let lines = PartVersions::of_this_program(commit).lines();
             lines.iter().filter_map(|line| line.split(' ').next().map(str::to_owned)).collect::<Vec<_>>()
         };
         assert_eq!(names(Some("1a2b3c")), ["host", "commit", "contract", "libtorch", "wasmtime"]);

@@ -48,7 +48,7 @@ pub fn export(args: &DataExportArgs, printer: &Printer) -> CliResult<()> {
         return Err(nothing(0));
     }
     let about = about(&run)?;
-    let mut out = Output::open(args)?;
+    let mut out = TraceOutput::open(args)?;
     let (mut episodes, mut lines, mut empty) = (0, 0, 0);
     let mut write = |record: &EpisodeRecord| -> CliResult<()> {
         let traces = traces(record, &about, args.format.into()).internal()?;
@@ -107,7 +107,7 @@ fn about(run: &RecordedRun) -> CliResult<About> {
 }
 
 /// Where the traces go.
-enum Output<'a> {
+enum TraceOutput<'a> {
     /// Standard output.
     Lines,
     /// A file of lines.
@@ -118,7 +118,7 @@ enum Output<'a> {
     Rows { path: &'a Path, file: BufWriter<File>, rows: usize },
 }
 
-impl<'a> Output<'a> {
+impl<'a> TraceOutput<'a> {
     fn open(args: &'a DataExportArgs) -> CliResult<Self> {
         let create = |path: &Path| File::create(path).map(BufWriter::new).user_context(cannot_write(path));
         let named = |what: &str| {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gymkhana_chat::ChatFormat;
-use gymkhana_data::{Inspection, Lengths};
+use gymkhana_data::{Lengths, SourceInspection};
 use gymkhana_orchestration::chat::model_chat_files;
 use serde_json::json;
 
@@ -40,7 +40,7 @@ fn chat_format(model: &Path) -> CliResult<ChatFormat> {
     ChatFormat::new(&model_chat_files(model)?).user_error()
 }
 
-fn print(found: &Inspection, unit: &str, printer: &Printer) {
+fn print(found: &SourceInspection, unit: &str, printer: &Printer) {
     let row = |name: &str, text: &str| printer.result(format!("{name:>10}  {}", escape_line(text)));
     row("rows", &found.rows.to_string());
     row("shape", found.shape.map_or("unknown: name a column with --column prompt=NAME", |shape| shape.name()));
@@ -76,19 +76,19 @@ fn as_argument(name: &str) -> String {
     if !name.is_empty() && name.chars().all(is_plain) { name.to_owned() } else { format!("{name:?}") }
 }
 
-fn json(found: &Inspection, unit: &str) -> serde_json::Value {
-    let column =
-        |column: &gymkhana_data::Column| json!({ "name": column.name, "kinds": column.kinds, "rows": column.filled });
+fn json(found: &SourceInspection, unit: &str) -> serde_json::Value {
+    let column = |column: &gymkhana_data::SourceColumn| json!({ "name": column.name, "kinds": column.kinds, "rows": column.filled });
     let lengths = found.lengths.map(|lengths| {
         json!({
             "unit": unit, "least": lengths.least, "median": lengths.median, "percentile_99": lengths.percentile_99,
             "most": lengths.most,
         })
     });
-    let bad = |(place, why): &(gymkhana_data::Place, String)| json!({ "place": place.to_string(), "why": why });
+    let bad =
+        |(place, why): &(gymkhana_data::SourceLocation, String)| json!({ "place": place.to_string(), "why": why });
     json!({
         "rows": found.rows,
-        "shape": found.shape.map(gymkhana_data::Shape::name),
+        "shape": found.shape.map(gymkhana_data::RecordShape::name),
         "columns": found.columns.iter().map(column).collect::<Vec<_>>(),
         "splits": found.splits,
         "lengths": lengths,

@@ -4,7 +4,7 @@ mod export;
 mod import;
 mod inspect;
 
-use gymkhana_data::{ImportOptions, Mapping};
+use gymkhana_data::{ColumnMapping, ImportOptions};
 
 use crate::args::data::{DataCommand, SourceArgs};
 use crate::error::{CliError, CliResult};
@@ -23,7 +23,7 @@ pub fn run(command: &DataCommand, printer: &Printer) -> CliResult<()> {
 }
 
 fn options(args: &SourceArgs, skip_bad: u64) -> CliResult<ImportOptions> {
-    let mapping = Mapping::parse(args.column.iter().map(String::as_str)).map_err(|why| {
+    let mapping = ColumnMapping::parse(args.column.iter().map(String::as_str)).map_err(|why| {
         let hint = "write it as `prompt=problem`, once for each column";
         CliError::user(format!("--column is wrong: {why}")).with_hint(hint)
     })?;

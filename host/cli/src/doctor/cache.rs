@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gymkhana_orchestration::code_cache;
 use gymkhana_sandbox::CacheFolder;
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use crate::commands::cache::total;
 use crate::error::{Classify, CliResult};
 use crate::units::size;
@@ -13,7 +13,7 @@ use crate::units::size;
 const CHECK: &str = "cache";
 
 /// State of the cache.
-pub struct Facts {
+pub struct CacheState {
     /// Folder of the cache; `None` without a home folder.
     pub folder: Option<PathBuf>,
     /// Size and limit of the cache in bytes; the size is `None` before the first use.
@@ -21,7 +21,7 @@ pub struct Facts {
 }
 
 /// Reads the cache in a folder.
-pub fn probe(folder: Option<&Path>) -> Facts {
+pub fn probe(folder: Option<&Path>) -> CacheState {
     let sizes = || -> CliResult<(Option<u64>, u64)> {
         let limit = code_cache::max_bytes()?;
         let Some(cache) = folder.filter(|folder| folder.exists()).map(CacheFolder::new) else {
@@ -30,19 +30,21 @@ pub fn probe(folder: Option<&Path>) -> Facts {
         cache.check_access().user_error()?;
         Ok((Some(total(&cache.entries().user_error()?)), limit))
     };
-    Facts { folder: folder.map(Path::to_owned), sizes: sizes() }
+    CacheState { folder: folder.map(Path::to_owned), sizes: sizes() }
 }
 
 /// Checks that compiled plugins can be stored.
-pub fn check(facts: &Facts) -> Finding {
+pub fn check(facts: &CacheState) -> DoctorFinding {
     let Some(folder) = facts.folder.as_ref().map(|folder| folder.display()) else {
         let message = "no folder for compiled plugins, which are compiled every time";
-        return Finding::warn(CHECK, format!("{message}\nhint: set HOME or XDG_CACHE_HOME"));
+        return DoctorFinding::warn(CHECK, format!("{message}\nhint: set HOME or XDG_CACHE_HOME"));
     };
     match &facts.sizes {
-        Err(error) => Finding::fail(CHECK, error),
-        Ok((None, _)) => Finding::ok(CHECK, format!("{folder} is created at first use")),
-        Ok((Some(bytes), limit)) => Finding::ok(CHECK, format!("{} of {} in {folder}", size(*bytes), size(*limit))),
+        Err(error) => DoctorFinding::fail(CHECK, error),
+        Ok((None, _)) => DoctorFinding::ok(CHECK, format!("{folder} is created at first use")),
+        Ok((Some(bytes), limit)) => {
+            DoctorFinding::ok(CHECK, format!("{} of {} in {folder}", size(*bytes), size(*limit)))
+        }
     }
 }
 
@@ -50,17 +52,17 @@ pub fn check(facts: &Facts) -> Finding {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::finding::Status;
+    use super::super::finding::FindingGrade;
     use super::*;
 
     #[test]
     fn the_size_is_shown_with_its_limit() {
         let folder = || Some(PathBuf::from("/c"));
-        let whole = check(&Facts { folder: folder(), sizes: Ok((Some(3 << 20), 2 << 30)) });
+        let whole = check(&CacheState { folder: folder(), sizes: Ok((Some(3 << 20), 2 << 30)) });
         assert_eq!(whole.lines(), "ok    cache     3.0 MiB of 2.0 GiB in /c");
-        let unused = check(&Facts { folder: folder(), sizes: Ok((None, 2 << 30)) });
+        let unused = check(&CacheState { folder: folder(), sizes: Ok((None, 2 << 30)) });
         assert_eq!(unused.lines(), "ok    cache     /c is created at first use");
-        assert_eq!(check(&Facts { folder: None, sizes: Ok((None, 2 << 30)) }).status, Status::Warn);
+        assert_eq!(check(&CacheState { folder: None, sizes: Ok((None, 2 << 30)) }).status, FindingGrade::Warn);
     }
 
     #[test]
@@ -71,9 +73,9 @@ mod tests {
             check(&probe(Some(folder.path())))
         };
         let open = set(0o750);
-        assert_eq!(open.status, Status::Fail);
+        assert_eq!(open.status, FindingGrade::Fail);
         assert!(open.text.contains("other users can access the folder"), "{open:?}");
         assert_eq!(open.hint.as_deref(), Some("run `chmod 700` on it, or choose another"));
-        assert_eq!(set(0o700).status, Status::Ok);
+        assert_eq!(set(0o700).status, FindingGrade::Ok);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use crate::units::size;
 
 const CHECK: &str = "disk";
@@ -14,7 +14,7 @@ const COMFORTABLE: u64 = 2 << 30;
 const NEEDED: u64 = 100 << 20;
 
 /// Folder with its free space.
-pub struct Facts {
+pub struct DiskSpace {
     /// Use of the folder.
     pub purpose: &'static str,
     /// The folder.
@@ -24,39 +24,42 @@ pub struct Facts {
 }
 
 /// Asks the file system of a folder, or of the nearest folder above that exists.
-pub fn probe(purpose: &'static str, folder: &Path) -> Facts {
+pub fn probe(purpose: &'static str, folder: &Path) -> DiskSpace {
     let existing = folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(folder);
     let free = rustix::fs::statvfs(existing).ok().map(|found| found.f_bavail.saturating_mul(found.f_frsize));
-    Facts { purpose, folder: folder.to_owned(), free }
+    DiskSpace { purpose, folder: folder.to_owned(), free }
 }
 
 /// Checks the free space.
-pub fn check(facts: &Facts) -> Finding {
+pub fn check(facts: &DiskSpace) -> DoctorFinding {
     let (purpose, folder) = (facts.purpose, facts.folder.display());
     let Some(free) = facts.free else {
-        return Finding::warn(CHECK, format!("{purpose} {folder}: free space is unknown\nhint: check its permissions"));
+        return DoctorFinding::warn(
+            CHECK,
+            format!("{purpose} {folder}: free space is unknown\nhint: check its permissions"),
+        );
     };
     let text = format!("{purpose} {folder}: {} free", size(free));
     if free >= COMFORTABLE {
-        return Finding::ok(CHECK, text);
+        return DoctorFinding::ok(CHECK, text);
     }
     let message = format!("{text}\nhint: free space, or use a folder on another disk");
-    if free >= NEEDED { Finding::warn(CHECK, message) } else { Finding::fail(CHECK, message) }
+    if free >= NEEDED { DoctorFinding::warn(CHECK, message) } else { DoctorFinding::fail(CHECK, message) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Status;
+    use super::super::finding::FindingGrade;
     use super::*;
 
     #[test]
     fn little_space_is_a_warning_and_less_a_failure() {
-        let check = |free| check(&Facts { purpose: "working folder", folder: PathBuf::from("/w"), free });
+        let check = |free| check(&DiskSpace { purpose: "working folder", folder: PathBuf::from("/w"), free });
         assert_eq!(check(Some(2 << 30)).lines(), "ok    disk      working folder /w: 2.0 GiB free");
-        assert_eq!(check(Some((2 << 30) - 1)).status, Status::Warn);
-        assert_eq!(check(Some(100 << 20)).status, Status::Warn);
-        assert_eq!(check(Some((100 << 20) - 1)).status, Status::Fail);
-        assert_eq!(check(None).status, Status::Warn);
+        assert_eq!(check(Some((2 << 30) - 1)).status, FindingGrade::Warn);
+        assert_eq!(check(Some(100 << 20)).status, FindingGrade::Warn);
+        assert_eq!(check(Some((100 << 20) - 1)).status, FindingGrade::Fail);
+        assert_eq!(check(None).status, FindingGrade::Warn);
     }
 
     #[test]

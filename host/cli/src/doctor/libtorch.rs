@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use crate::libtorch;
 
 /// Version file of the NVIDIA driver's kernel module.
@@ -12,7 +12,7 @@ const DRIVER: &str = "/proc/driver/nvidia/version";
 const CUDA_LIBRARY: &str = "lib/libtorch_cuda.so";
 
 /// State of libtorch and of the GPU.
-pub struct Facts {
+pub struct LibtorchState {
     /// Folder of libtorch.
     pub folder: PathBuf,
     /// Version of libtorch; empty without it.
@@ -24,10 +24,10 @@ pub struct Facts {
 }
 
 /// Reads the folder of libtorch and the driver's version.
-pub fn probe() -> Facts {
+pub fn probe() -> LibtorchState {
     let (folder, _) = libtorch::folder(std::env::var_os("LIBTORCH").map(PathBuf::from));
     let driver = std::fs::read_to_string(Path::new(DRIVER)).ok();
-    Facts {
+    LibtorchState {
         version: libtorch::version(&folder),
         has_cuda: folder.join(CUDA_LIBRARY).exists(),
         driver: driver.map(|text| text.lines().next().unwrap_or_default().to_owned()),
@@ -36,22 +36,22 @@ pub fn probe() -> Facts {
 }
 
 /// Checks the version of libtorch.
-pub fn check(facts: &Facts) -> Finding {
+pub fn check(facts: &LibtorchState) -> DoctorFinding {
     let (folder, version, required) = (facts.folder.display(), &facts.version, libtorch::REQUIRED);
     if libtorch::is_required(version) {
-        return Finding::ok("libtorch", format!("{version} in {folder}"));
+        return DoctorFinding::ok("libtorch", format!("{version} in {folder}"));
     }
     let found = if version.is_empty() { "is missing".to_owned() } else { format!("is version {version}") };
     let hint = format!("set LIBTORCH to a folder of version {required}, or run `cargo xtask setup`");
-    Finding::fail("libtorch", format!("{folder} {found}, but {required} is needed\nhint: {hint}"))
+    DoctorFinding::fail("libtorch", format!("{folder} {found}, but {required} is needed\nhint: {hint}"))
 }
 
 /// Checks that a GPU can be used, if there is one.
-pub fn check_gpu(facts: &Facts) -> Finding {
+pub fn check_gpu(facts: &LibtorchState) -> DoctorFinding {
     match (&facts.driver, facts.has_cuda) {
-        (None, false) => Finding::ok("gpu", "no NVIDIA driver; models use the CPU"),
-        (Some(driver), true) => Finding::ok("gpu", format!("{driver}; libtorch has CUDA")),
-        (Some(_), false) => Finding::warn(
+        (None, false) => DoctorFinding::ok("gpu", "no NVIDIA driver; models use the CPU"),
+        (Some(driver), true) => DoctorFinding::ok("gpu", format!("{driver}; libtorch has CUDA")),
+        (Some(_), false) => DoctorFinding::warn(
             "gpu",
             format!(
                 "there is an NVIDIA driver, but libtorch has no CUDA\nhint: set LIBTORCH to a libtorch {} with CUDA to \
@@ -59,7 +59,7 @@ pub fn check_gpu(facts: &Facts) -> Finding {
                 libtorch::REQUIRED
             ),
         ),
-        (None, true) => Finding::warn(
+        (None, true) => DoctorFinding::warn(
             "gpu",
             "libtorch has CUDA, but there is no NVIDIA driver\nhint: install the driver, or start the container with \
              `--gpus all`",
@@ -69,12 +69,12 @@ pub fn check_gpu(facts: &Facts) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Status;
+    use super::super::finding::FindingGrade;
     use super::*;
 
-    fn facts(version: &str, has_cuda: bool, driver: Option<&str>) -> Facts {
+    fn facts(version: &str, has_cuda: bool, driver: Option<&str>) -> LibtorchState {
         let driver = driver.map(str::to_owned);
-        Facts { folder: PathBuf::from("/opt/libtorch"), version: version.to_owned(), has_cuda, driver }
+        LibtorchState { folder: PathBuf::from("/opt/libtorch"), version: version.to_owned(), has_cuda, driver }
     }
 
     #[test]
@@ -87,14 +87,14 @@ mod tests {
             ("2.9.1+cpu", "/opt/libtorch is version 2.9.1+cpu, but 2.11.0 is needed"),
         ] {
             let finding = check(&facts(version, false, None));
-            assert_eq!((finding.status, finding.text.as_str()), (Status::Fail, text));
+            assert_eq!((finding.status, finding.text.as_str()), (FindingGrade::Fail, text));
         }
     }
 
     #[test]
     fn a_gpu_needs_a_driver_and_cuda() {
         let status = |has_cuda, driver| check_gpu(&facts("2.11.0", has_cuda, driver)).status;
-        assert_eq!((status(false, None), status(true, Some("NVRM 570"))), (Status::Ok, Status::Ok));
-        assert_eq!((status(false, Some("NVRM 570")), status(true, None)), (Status::Warn, Status::Warn));
+        assert_eq!((status(false, None), status(true, Some("NVRM 570"))), (FindingGrade::Ok, FindingGrade::Ok));
+        assert_eq!((status(false, Some("NVRM 570")), status(true, None)), (FindingGrade::Warn, FindingGrade::Warn));
     }
 }

@@ -2,7 +2,7 @@
 
 use gymkhana_sandbox::places_for;
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 
 const CHECK: &str = "mappings";
 
@@ -10,27 +10,27 @@ const CHECK: &str = "mappings";
 const DEFAULT: u64 = 65_530;
 
 /// Checks `vm.max_map_count`.
-pub fn check(max_map_count: u64) -> Finding {
+pub fn check(max_map_count: u64) -> DoctorFinding {
     let text = format!("vm.max_map_count {max_map_count}: up to {} live plugins", places_for(max_map_count));
     if max_map_count >= DEFAULT {
-        return Finding::ok(CHECK, text);
+        return DoctorFinding::ok(CHECK, text);
     }
-    Finding::warn(CHECK, format!("{text}\nhint: run `sysctl -w vm.max_map_count={DEFAULT}` as root"))
+    DoctorFinding::warn(CHECK, format!("{text}\nhint: run `sysctl -w vm.max_map_count={DEFAULT}` as root"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Status;
+    use super::super::finding::FindingGrade;
     use super::*;
 
     #[test]
     fn fewer_mappings_than_the_default_are_a_warning() {
         let finding = check(65_530);
-        assert_eq!(finding.status, Status::Ok);
+        assert_eq!(finding.status, FindingGrade::Ok);
         assert_eq!(finding.text, "vm.max_map_count 65530: up to 10000 live plugins");
         // Half of them are reserved, and each plugin takes four.
         let finding = check(8000);
-        assert_eq!(finding.status, Status::Warn);
+        assert_eq!(finding.status, FindingGrade::Warn);
         assert_eq!(finding.text, "vm.max_map_count 8000: up to 1000 live plugins");
     }
 }

@@ -1,8 +1,8 @@
 //! Check of the memory for compiling plugins.
 
-use gymkhana_orchestration::machine::Memory;
+use gymkhana_orchestration::machine::MachineMemory;
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use crate::units::size;
 
 const CHECK: &str = "memory";
@@ -11,27 +11,27 @@ const CHECK: &str = "memory";
 const NEEDED: u64 = 2 << 30;
 
 /// Checks that plugins can be compiled.
-pub fn check(facts: Option<&Memory>) -> Finding {
-    let Some(Memory { available, total }) = facts else {
-        return Finding::warn(CHECK, "the system does not report its memory\nhint: mount /proc");
+pub fn check(facts: Option<&MachineMemory>) -> DoctorFinding {
+    let Some(MachineMemory { available, total }) = facts else {
+        return DoctorFinding::warn(CHECK, "the system does not report its memory\nhint: mount /proc");
     };
     let text = format!("{} of {} available", size(*available), size(*total));
     if *available >= NEEDED {
-        return Finding::ok(CHECK, text);
+        return DoctorFinding::ok(CHECK, text);
     }
-    Finding::warn(CHECK, format!("{text}\nhint: end other programs, or use a machine with more memory"))
+    DoctorFinding::warn(CHECK, format!("{text}\nhint: end other programs, or use a machine with more memory"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Status;
+    use super::super::finding::FindingGrade;
     use super::*;
 
     #[test]
     fn little_memory_is_a_warning() {
-        let finding = check(Some(&Memory { available: 2 << 30, total: 8 << 30 }));
-        assert_eq!((finding.status, finding.text.as_str()), (Status::Ok, "2.0 GiB of 8.0 GiB available"));
-        assert_eq!(check(Some(&Memory { available: (2 << 30) - 1, total: 8 << 30 })).status, Status::Warn);
-        assert_eq!(check(None).status, Status::Warn);
+        let finding = check(Some(&MachineMemory { available: 2 << 30, total: 8 << 30 }));
+        assert_eq!((finding.status, finding.text.as_str()), (FindingGrade::Ok, "2.0 GiB of 8.0 GiB available"));
+        assert_eq!(check(Some(&MachineMemory { available: (2 << 30) - 1, total: 8 << 30 })).status, FindingGrade::Warn);
+        assert_eq!(check(None).status, FindingGrade::Warn);
     }
 }

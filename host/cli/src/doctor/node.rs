@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use super::programs::{first_line, major_minor};
 use crate::plugin::build::tools::NODE_MISSING;
 
@@ -12,7 +12,7 @@ const CHECK: &str = "node";
 const OLDEST: u32 = 18;
 
 /// State of Node.js.
-pub struct Facts {
+pub struct NodeState {
     /// Output of `node --version`; `None` without Node.js.
     pub node: Option<String>,
     /// Output of `npm --version`; `None` without npm.
@@ -20,21 +20,21 @@ pub struct Facts {
 }
 
 /// Asks the installed programs.
-pub fn probe() -> Facts {
+pub fn probe() -> NodeState {
     let version = |program: &str| first_line(Path::new(program), &["--version"]);
-    Facts { node: version("node"), npm: version("npm") }
+    NodeState { node: version("node"), npm: version("npm") }
 }
 
 /// Checks that plugins in JavaScript can be built.
-pub fn check(facts: &Facts) -> Finding {
-    let Some(node) = &facts.node else { return Finding::warn(CHECK, NODE_MISSING) };
+pub fn check(facts: &NodeState) -> DoctorFinding {
+    let Some(node) = &facts.node else { return DoctorFinding::warn(CHECK, NODE_MISSING) };
     if major_minor(node).is_none_or(|(major, _)| major < OLDEST) {
         let message = format!("Node.js {node} is too old for the SDK\nhint: install Node.js {OLDEST} or newer");
-        return Finding::warn(CHECK, message);
+        return DoctorFinding::warn(CHECK, message);
     }
     match &facts.npm {
-        Some(npm) => Finding::ok(CHECK, format!("Node.js {node}, npm {npm}")),
-        None => Finding::warn(
+        Some(npm) => DoctorFinding::ok(CHECK, format!("Node.js {node}, npm {npm}")),
+        None => DoctorFinding::warn(
             CHECK,
             format!("Node.js {node} without npm\nhint: on Debian or Ubuntu run `apt-get install npm`"),
         ),
@@ -43,19 +43,19 @@ pub fn check(facts: &Facts) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Status;
+    use super::super::finding::FindingGrade;
     use super::*;
 
     #[test]
     fn node_needs_a_version_and_npm() {
         for (node, npm, status, text) in [
-            (None, None, Status::Warn, "Node.js is not installed"),
-            (Some("v16.20.0"), Some("8.19.4"), Status::Warn, "Node.js v16.20.0 is too old for the SDK"),
-            (Some("v18.0.0"), None, Status::Warn, "Node.js v18.0.0 without npm"),
-            (Some("v20.19.1"), Some("10.8.2"), Status::Ok, "Node.js v20.19.1, npm 10.8.2"),
+            (None, None, FindingGrade::Warn, "Node.js is not installed"),
+            (Some("v16.20.0"), Some("8.19.4"), FindingGrade::Warn, "Node.js v16.20.0 is too old for the SDK"),
+            (Some("v18.0.0"), None, FindingGrade::Warn, "Node.js v18.0.0 without npm"),
+            (Some("v20.19.1"), Some("10.8.2"), FindingGrade::Ok, "Node.js v20.19.1, npm 10.8.2"),
         ] {
             let owned = |version: Option<&str>| version.map(str::to_owned);
-            let finding = check(&Facts { node: owned(node), npm: owned(npm) });
+            let finding = check(&NodeState { node: owned(node), npm: owned(npm) });
             assert_eq!((finding.status, finding.text.as_str()), (status, text));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use super::programs::{first_line, major_minor};
 use crate::plugin::build::tools::{PYTHON_MISSING, PYTHON_SETUP};
 
@@ -15,7 +15,7 @@ const OLDEST: (u32, u32) = (3, 11);
 const SDK: &str = include_str!("../../../../sdk/python/pyproject.toml");
 
 /// State of Python.
-pub struct Facts {
+pub struct PythonState {
     /// Output of `python3 --version`; `None` without Python.
     pub version: Option<String>,
     /// Environments can be created.
@@ -25,11 +25,11 @@ pub struct Facts {
 }
 
 /// Asks the environment `.venv` of a folder, else the system's Python.
-pub fn probe(folder: &Path) -> Facts {
+pub fn probe(folder: &Path) -> PythonState {
     let own = folder.join(".venv/bin/python");
     let program = if own.exists() { own } else { PathBuf::from("python3") };
     let python = |arguments: &[&str]| first_line(&program, arguments);
-    Facts {
+    PythonState {
         version: python(&["--version"]),
         has_venv: python(&["-c", "import ensurepip, venv"]).is_some(),
         compiler: python(&["-c", "import importlib.metadata as m; print(m.version('componentize-py'))"]),
@@ -43,22 +43,27 @@ fn needed_compiler() -> &'static str {
 }
 
 /// Checks that plugins in Python can be built.
-pub fn check(facts: &Facts) -> Finding {
-    let Some(version) = &facts.version else { return Finding::warn(CHECK, PYTHON_MISSING) };
+pub fn check(facts: &PythonState) -> DoctorFinding {
+    let Some(version) = &facts.version else { return DoctorFinding::warn(CHECK, PYTHON_MISSING) };
     let needed = needed_compiler();
     if major_minor(version).is_none_or(|found| found < OLDEST) {
         let (major, minor) = OLDEST;
         let message = format!("{version} is too old for the SDK\nhint: install Python {major}.{minor} or newer");
-        return Finding::warn(CHECK, message);
+        return DoctorFinding::warn(CHECK, message);
     }
     if !facts.has_venv {
         let hint = "on Debian or Ubuntu run `apt-get install python3-venv`";
-        return Finding::warn(CHECK, format!("{version} without venv\nhint: {hint}"));
+        return DoctorFinding::warn(CHECK, format!("{version} without venv\nhint: {hint}"));
     }
     match &facts.compiler {
-        None => Finding::ok(CHECK, format!("{version} with venv; a plugin's folder installs componentize-py {needed}")),
-        Some(found) if found == needed => Finding::ok(CHECK, format!("{version} with venv, componentize-py {found}")),
-        Some(found) => Finding::warn(
+        None => DoctorFinding::ok(
+            CHECK,
+            format!("{version} with venv; a plugin's folder installs componentize-py {needed}"),
+        ),
+        Some(found) if found == needed => {
+            DoctorFinding::ok(CHECK, format!("{version} with venv, componentize-py {found}"))
+        }
+        Some(found) => DoctorFinding::warn(
             CHECK,
             format!(
                 "componentize-py {found} is installed, but the SDK needs {needed}\nhint: run `{PYTHON_SETUP}` in the \
@@ -70,11 +75,11 @@ pub fn check(facts: &Facts) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Status;
+    use super::super::finding::FindingGrade;
     use super::*;
 
-    fn facts(version: &str, has_venv: bool, compiler: Option<&str>) -> Facts {
-        Facts { version: Some(version.to_owned()), has_venv, compiler: compiler.map(str::to_owned) }
+    fn facts(version: &str, has_venv: bool, compiler: Option<&str>) -> PythonState {
+        PythonState { version: Some(version.to_owned()), has_venv, compiler: compiler.map(str::to_owned) }
     }
 
     #[test]
@@ -82,12 +87,16 @@ mod tests {
         let needed = needed_compiler();
         assert_eq!(needed.split('.').filter(|number| number.parse::<u32>().is_ok()).count(), 3, "{needed}");
         for (facts, status, part) in [
-            (Facts { version: None, has_venv: false, compiler: None }, Status::Warn, "Python is not installed"),
-            (facts("Python 3.10.12", true, None), Status::Warn, "Python 3.10.12 is too old"),
-            (facts("Python 3.11.2", false, None), Status::Warn, "Python 3.11.2 without venv"),
-            (facts("Python 3.11.2", true, None), Status::Ok, "a plugin's folder installs componentize-py"),
-            (facts("Python 3.13.0", true, Some(needed)), Status::Ok, needed),
-            (facts("Python 3.13.0", true, Some("0.1.0")), Status::Warn, "componentize-py 0.1.0 is installed"),
+            (
+                PythonState { version: None, has_venv: false, compiler: None },
+                FindingGrade::Warn,
+                "Python is not installed",
+            ),
+            (facts("Python 3.10.12", true, None), FindingGrade::Warn, "Python 3.10.12 is too old"),
+            (facts("Python 3.11.2", false, None), FindingGrade::Warn, "Python 3.11.2 without venv"),
+            (facts("Python 3.11.2", true, None), FindingGrade::Ok, "a plugin's folder installs componentize-py"),
+            (facts("Python 3.13.0", true, Some(needed)), FindingGrade::Ok, needed),
+            (facts("Python 3.13.0", true, Some("0.1.0")), FindingGrade::Warn, "componentize-py 0.1.0 is installed"),
         ] {
             let finding = check(&facts);
             assert_eq!(finding.status, status, "{finding:?}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::finding::Finding;
+use super::finding::DoctorFinding;
 use crate::error::CliResult;
 use crate::registry;
 
@@ -12,7 +12,7 @@ const CHECK: &str = "registry";
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// State of the registries.
-pub enum Facts {
+pub enum RegistriesState {
     /// Names of the configured registries, which were not contacted.
     Named(CliResult<Vec<String>>),
     /// Names of the configured registries, with the error of reading each.
@@ -20,61 +20,71 @@ pub enum Facts {
 }
 
 /// Reads the configuration and contacts the registries.
-pub fn probe(offline: bool) -> Facts {
-    if offline { Facts::Named(registry::configured()) } else { Facts::Contacted(registry::contact_all(TIMEOUT)) }
-}
-
-/// Checks that each registry can be read.
-pub fn check(facts: &Facts) -> Vec<Finding> {
-    let none = || vec![Finding::ok(CHECK, "no registry in gymkhana-registries.toml")];
-    match facts {
-        Facts::Named(Err(error)) | Facts::Contacted(Err(error)) => vec![Finding::fail(CHECK, error)],
-        Facts::Named(Ok(names)) if names.is_empty() => none(),
-        Facts::Contacted(Ok(answers)) if answers.is_empty() => none(),
-        Facts::Named(Ok(names)) => {
-            names.iter().map(|name| Finding::ok(CHECK, format!("`{name}` was not contacted"))).collect()
-        }
-        Facts::Contacted(Ok(answers)) => answers.iter().map(|(name, answer)| contacted(name, answer)).collect(),
+pub fn probe(offline: bool) -> RegistriesState {
+    if offline {
+        RegistriesState::Named(registry::configured())
+    } else {
+        RegistriesState::Contacted(registry::contact_all(TIMEOUT))
     }
 }
 
-fn contacted(name: &str, answer: &CliResult<()>) -> Finding {
+/// Checks that each registry can be read.
+pub fn check(facts: &RegistriesState) -> Vec<DoctorFinding> {
+    let none = || vec![DoctorFinding::ok(CHECK, "no registry in gymkhana-registries.toml")];
+    match facts {
+        RegistriesState::Named(Err(error)) | RegistriesState::Contacted(Err(error)) => {
+            vec![DoctorFinding::fail(CHECK, error)]
+        }
+        RegistriesState::Named(Ok(names)) if names.is_empty() => none(),
+        RegistriesState::Contacted(Ok(answers)) if answers.is_empty() => none(),
+        RegistriesState::Named(Ok(names)) => {
+            names.iter().map(|name| DoctorFinding::ok(CHECK, format!("`{name}` was not contacted"))).collect()
+        }
+        RegistriesState::Contacted(Ok(answers)) => {
+            answers.iter().map(|(name, answer)| contacted(name, answer)).collect()
+        }
+    }
+}
+
+fn contacted(name: &str, answer: &CliResult<()>) -> DoctorFinding {
     match answer {
-        Ok(()) => Finding::ok(CHECK, format!("`{name}` can be read")),
-        Err(error) => Finding::fail(CHECK, error),
+        Ok(()) => DoctorFinding::ok(CHECK, format!("`{name}` can be read")),
+        Err(error) => DoctorFinding::fail(CHECK, error),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Status;
+    use super::super::finding::FindingGrade;
     use super::*;
     use crate::error::CliError;
 
     /// Grades and texts of the findings.
-    fn found(facts: &Facts) -> Vec<(Status, String)> {
+    fn found(facts: &RegistriesState) -> Vec<(FindingGrade, String)> {
         check(facts).into_iter().map(|finding| (finding.status, finding.text)).collect()
     }
 
     #[test]
     fn each_registry_has_a_finding() {
         let failed = || CliError::user("registry `b` does not answer\nhint: check its URL");
-        let facts = Facts::Contacted(Ok(vec![("a".to_owned(), Ok(())), ("b".to_owned(), Err(failed()))]));
-        let expected =
-            [(Status::Ok, "`a` can be read".to_owned()), (Status::Fail, "registry `b` does not answer".to_owned())];
+        let facts = RegistriesState::Contacted(Ok(vec![("a".to_owned(), Ok(())), ("b".to_owned(), Err(failed()))]));
+        let expected = [
+            (FindingGrade::Ok, "`a` can be read".to_owned()),
+            (FindingGrade::Fail, "registry `b` does not answer".to_owned()),
+        ];
         assert_eq!(found(&facts), expected);
-        let offline = Facts::Named(Ok(vec!["a".to_owned()]));
-        assert_eq!(found(&offline), [(Status::Ok, "`a` was not contacted".to_owned())]);
+        let offline = RegistriesState::Named(Ok(vec!["a".to_owned()]));
+        assert_eq!(found(&offline), [(FindingGrade::Ok, "`a` was not contacted".to_owned())]);
     }
 
     #[test]
     fn a_wrong_configuration_is_a_failure_and_none_is_not() {
         let wrong = || CliError::user("`gymkhana-registries.toml` is not TOML");
-        for facts in [Facts::Named(Err(wrong())), Facts::Contacted(Err(wrong()))] {
-            assert_eq!(found(&facts), [(Status::Fail, "`gymkhana-registries.toml` is not TOML".to_owned())]);
+        for facts in [RegistriesState::Named(Err(wrong())), RegistriesState::Contacted(Err(wrong()))] {
+            assert_eq!(found(&facts), [(FindingGrade::Fail, "`gymkhana-registries.toml` is not TOML".to_owned())]);
         }
-        for facts in [Facts::Named(Ok(vec![])), Facts::Contacted(Ok(vec![]))] {
-            assert_eq!(found(&facts), [(Status::Ok, "no registry in gymkhana-registries.toml".to_owned())]);
+        for facts in [RegistriesState::Named(Ok(vec![])), RegistriesState::Contacted(Ok(vec![]))] {
+            assert_eq!(found(&facts), [(FindingGrade::Ok, "no registry in gymkhana-registries.toml".to_owned())]);
         }
     }
 }

@@ -11,11 +11,11 @@ use crate::escape::escape_line;
 use crate::units::counted;
 
 /// Rows of a plugin's page: a name and its lines.
-pub type Rows = Vec<(&'static str, Vec<String>)>;
+pub type DescriptionRows = Vec<(&'static str, Vec<String>)>;
 
 /// Rows of a self-description that was given under `options`, such as `default options`.
-pub fn rows(described: &SelfDescription, options: &str) -> Rows {
-    let mut rows = Rows::new();
+pub fn rows(described: &SelfDescription, options: &str) -> DescriptionRows {
+    let mut rows = DescriptionRows::new();
     if let Some(environment) = &described.environment {
         rows.extend(environment_rows(environment, options));
     }
@@ -40,7 +40,7 @@ pub fn rows(described: &SelfDescription, options: &str) -> Rows {
     rows
 }
 
-fn environment_rows(environment: &EnvironmentDescription, options: &str) -> Rows {
+fn environment_rows(environment: &EnvironmentDescription, options: &str) -> DescriptionRows {
     let split = |split: &SplitDescription| match split.tasks {
         Some(tasks) => format!("{}: {}", split.name, counted(tasks, "task")),
         None => format!("{}: endless", split.name),

@@ -14,7 +14,7 @@ use crate::error::{Classify, CliError, CliResult};
 use crate::escape::escape_line;
 use crate::plugin::build;
 use crate::plugin::companions::Companions;
-use crate::plugin::describe::{self, Rows};
+use crate::plugin::describe::{self, DescriptionRows};
 use crate::plugin::facts;
 use crate::plugin::plugin_inputs::{self, PluginInputs};
 use crate::plugin::test::suite_config;
@@ -50,7 +50,7 @@ fn inspect_file(file: &Path, args: &InspectArgs, printer: &Printer) -> CliResult
 }
 
 /// Prints rows; the lines of a row are aligned.
-pub fn print_rows(rows: &Rows, printer: &Printer) {
+pub fn print_rows(rows: &DescriptionRows, printer: &Printer) {
     for (name, lines) in rows {
         printer.result(format!("{name:>10}  {}", lines.join("\n            ")));
     }
@@ -59,7 +59,7 @@ pub fn print_rows(rows: &Rows, printer: &Printer) {
 /// Everything known about a plugin, for people and as JSON.
 pub struct PluginPage {
     /// Rows for people.
-    pub rows: Rows,
+    pub rows: DescriptionRows,
     /// The same as a JSON object.
     pub json: serde_json::Value,
 }
@@ -120,7 +120,7 @@ impl PluginPage {
 }
 
 /// Rows of what the manifest and the file show.
-fn release_rows(manifest: &Manifest, digest: Digest, size: u64) -> Rows {
+fn release_rows(manifest: &Manifest, digest: Digest, size: u64) -> DescriptionRows {
     let wanted = |capability: &Capability| match manifest.optional.contains(capability) {
         true => format!("{capability} (if granted)"),
         false => capability.to_string(),

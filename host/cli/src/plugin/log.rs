@@ -34,12 +34,12 @@ impl LogSink for PrintedLog {
 /// left some out.
 struct Distinct {
     to: PrintedLog,
-    seen: Mutex<Seen>,
+    seen: Mutex<ForwardedLines>,
 }
 
 /// What was passed on.
 #[derive(Default)]
-struct Seen {
+struct ForwardedLines {
     calls: HashSet<Vec<(gymkhana_record::LogLevel, String)>>,
     lines: usize,
     told: bool,

@@ -6,19 +6,19 @@ mod companions;
 mod describe;
 mod facts;
 mod find;
+mod folder;
 mod inspect;
 mod log;
 mod new;
 mod play;
 mod plugin_inputs;
-mod project;
 mod sdk;
 mod test;
 
 pub use build::{BuildMode, build_folder};
+pub use folder::PluginFolder;
 pub use inspect::{PluginPage, describe_component, list, one_line, print_rows};
 pub use new::is_template_description;
-pub use project::Project;
 pub use test::{report_for_publishing, report_of};
 
 use crate::args::plugin::PluginCommand;

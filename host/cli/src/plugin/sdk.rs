@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::args::plugin::Language;
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::project::description_file;
+use crate::plugin::folder::description_file;
 
 /// Checkout that built this host.
 pub const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");

@@ -20,7 +20,7 @@ pub enum Time {
 
 /// Facts of a piece of work.
 #[derive(Debug)]
-pub struct Facts<'a> {
+pub struct ProgressFacts<'a> {
     /// Time.
     pub time: Time,
     /// Figures of the last step.
@@ -32,7 +32,7 @@ pub struct Facts<'a> {
 }
 
 /// The facts without the time for a line that is cut where the terminal ends: the most important first.
-pub fn line(facts: &Facts<'_>) -> String {
+pub fn line(facts: &ProgressFacts<'_>) -> String {
     let success = facts.figures.success.map(|success| match success {
         SuccessRate::SoFar { .. } => success_text(success),
         SuccessRate::OfStep(_) => format!("{} {}", success_text(success), curve(facts.recent)),
@@ -43,7 +43,7 @@ pub fn line(facts: &Facts<'_>) -> String {
 }
 
 /// All facts for a line of a log, each after a comma or semicolon.
-pub fn plain(facts: &Facts<'_>) -> String {
+pub fn plain(facts: &ProgressFacts<'_>) -> String {
     let left = match facts.time {
         Time::Left { .. } => time_text(facts.time),
         Time::Unknown | Time::Took(_) => None,
@@ -114,7 +114,8 @@ mod tests {
     fn lines_have_the_facts_in_their_order_and_cannot_steer_the_terminal() {
         let figures = figures();
         let time = Time::Left { seconds: 725.0, at_least: false };
-        let facts = Facts { time, figures: &figures, recent: &[0.0, 0.3, 0.5, 1.0], waits: "time: 81 % training" };
+        let facts =
+            ProgressFacts { time, figures: &figures, recent: &[0.0, 0.3, 0.5, 1.0], waits: "time: 81 % training" };
         let shown = "success 41.0 % ▁▃▅█ reward 0.125 1200 tokens/s\\u{1b}[2J time: 81 % training";
         assert_eq!(line(&facts), shown);
         let shown = ", eta 12m, success 41.0 %, reward 0.125, 1200 tokens/s\\u{1b}[2J; time: 81 % training";
@@ -126,7 +127,7 @@ mod tests {
         let so_far = |solved, played| {
             let success = Some(SuccessRate::SoFar { solved, played });
             let figures = ProgressFigures { success, others: vec![] };
-            line(&Facts { time: Time::Unknown, figures: &figures, recent: &[], waits: "" })
+            line(&ProgressFacts { time: Time::Unknown, figures: &figures, recent: &[], waits: "" })
         };
         assert_eq!(so_far(3, 8), "success 37.5 % (3/8)");
         assert_eq!(so_far(0, 0), "success of 0 episodes");

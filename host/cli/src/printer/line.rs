@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gymkhana_orchestration::{Progress, ProgressFigures, SuccessRate, Work};
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
 
-use super::facts::{self, Facts, Time};
+use super::facts::{self, ProgressFacts, Time};
 use crate::escape::escape_line;
 
 /// Minimum time between log lines of one piece of work.
@@ -50,7 +50,7 @@ impl Bottom {
 }
 
 /// Progress of a piece of work.
-struct State {
+struct LineState {
     work: Work,
     begun: Instant,
     /// Number of finished steps now.
@@ -61,7 +61,7 @@ struct State {
     recent: VecDeque<f64>,
 }
 
-impl State {
+impl LineState {
     fn new(work: Work) -> Self {
         let now = Instant::now();
         let (done, figures) = (work.done, ProgressFigures::default());
@@ -95,10 +95,10 @@ impl State {
     }
 
     /// Calls a function with the facts of the work.
-    fn show<T>(&mut self, waits: &str, show: impl FnOnce(&Facts<'_>) -> T) -> T {
+    fn show<T>(&mut self, waits: &str, show: impl FnOnce(&ProgressFacts<'_>) -> T) -> T {
         let time = self.time();
         let recent = &*self.recent.make_contiguous();
-        show(&Facts { time, figures: &self.figures, recent, waits })
+        show(&ProgressFacts { time, figures: &self.figures, recent, waits })
     }
 }
 
@@ -117,7 +117,7 @@ pub enum Display {
 pub struct ProgressLine {
     display: Display,
     bottom: Bottom,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<LineState>>,
     bar: ProgressBar,
     /// Position and time of the last line of a log.
     last: Mutex<(u64, Option<Instant>)>,
@@ -127,7 +127,7 @@ impl ProgressLine {
     /// Opens a display; on a terminal it is drawn at the bottom.
     pub fn open(bottom: &Bottom, work: Work, display: Display) -> Self {
         let (first, length, name) = (work.done, work.length, escape_line(&work.name));
-        let state = Arc::new(Mutex::new(State::new(work)));
+        let state = Arc::new(Mutex::new(LineState::new(work)));
         let bar = if display == Display::Terminal {
             let bar = bottom.bars.add(ProgressBar::new(length));
             bar.set_style(style(Arc::clone(&state)));
@@ -173,7 +173,7 @@ impl ProgressLine {
 }
 
 /// Name, bar, position, time and facts. A terminal without room for the bar gets none.
-fn style(state: Arc<Mutex<State>>) -> ProgressStyle {
+fn style(state: Arc<Mutex<LineState>>) -> ProgressStyle {
     let template = if columns() >= WIDE { WITH_BAR } else { WITHOUT_BAR };
     // A test reads both templates.
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -224,8 +224,8 @@ mod tests {
 
     use super::*;
 
-    fn state(done: u64, length: u64, later: Later) -> State {
-        State::new(Work { done, later, ..Work::new("rl: training", length) })
+    fn state(done: u64, length: u64, later: Later) -> LineState {
+        LineState::new(Work { done, later, ..Work::new("rl: training", length) })
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::printer::Printer;
 
 /// A plugin of the project.
 #[derive(Debug, Serialize)]
-struct Row {
+struct DependencyRow {
     name: PluginName,
     required: VersionReq,
     locked: Option<Version>,
@@ -44,7 +44,7 @@ pub fn outdated(args: &ListArgs, printer: &Printer) -> CliResult<()> {
 }
 
 /// Plugins of the project. A registry that cannot be read leaves its versions unknown, with a status line.
-fn rows(args: &ListArgs, printer: &Printer) -> CliResult<Vec<Row>> {
+fn rows(args: &ListArgs, printer: &Printer) -> CliResult<Vec<DependencyRow>> {
     let (project, session) = (Project::existing().user_error()?, RegistrySession::new(args.offline)?);
     let lock = project.lock().user_error()?;
     let mut rows = Vec::new();
@@ -55,7 +55,7 @@ fn rows(args: &ListArgs, printer: &Printer) -> CliResult<Vec<Row>> {
         let locked = lock.as_ref().and_then(|lock| lock.get(name)).map(|entry| entry.version.clone());
         let all = found.as_ref().map_or(&[][..], |found| &found.versions);
         let is_locked = |row: &gymkhana_registry::IndexRow| locked.as_ref() == Some(&row.version);
-        rows.push(Row {
+        rows.push(DependencyRow {
             name: name.clone(),
             required: dependency.versions.clone(),
             yanked: all.iter().any(|version| version.row.yanked && is_locked(&version.row)),
@@ -68,7 +68,7 @@ fn rows(args: &ListArgs, printer: &Printer) -> CliResult<Vec<Row>> {
     Ok(rows)
 }
 
-fn print(rows: &[Row], as_json: bool, empty: &str, printer: &Printer) {
+fn print(rows: &[DependencyRow], as_json: bool, empty: &str, printer: &Printer) {
     if as_json {
         printer.json(serde_json::json!(rows));
         return;

@@ -9,7 +9,7 @@ use gymkhana_registry_client::{Pins, Project, ProjectError, RegistryClientError,
 use super::RegistrySession;
 use crate::args::registry::FetchArgs;
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugins::{Component, file_of_name, sorted};
+use crate::plugins::{ComponentBytes, file_of_name, sorted};
 use crate::printer::Printer;
 
 /// The name that a plugin argument is, unless it is a file.
@@ -30,7 +30,7 @@ pub fn named(
     fetch: FetchArgs,
     began_with: Option<&Path>,
     printer: &Printer,
-) -> CliResult<Vec<Component>> {
+) -> CliResult<Vec<ComponentBytes>> {
     let of_project = || Ok(Project::open()?.map(|project| project.wanted()).unwrap_or_default());
     let wanted = wanted.map_or_else(of_project, Ok::<_, ProjectError>).user_error()?;
     if wanted.is_empty() {

@@ -15,7 +15,7 @@ use super::{RegistrySession, days};
 use crate::args::registry::{KeyArgs, KeygenArgs, PublishArgs, YankArgs};
 use crate::error::{Classify, CliError, CliResult};
 use crate::plugin::{
-    BuildMode, Project, build_folder, describe_component, is_template_description, one_line, report_for_publishing,
+    BuildMode, PluginFolder, build_folder, describe_component, is_template_description, one_line, report_for_publishing,
 };
 use crate::printer::Printer;
 
@@ -47,7 +47,7 @@ pub fn publish(args: &PublishArgs, printer: &Printer) -> CliResult<()> {
     let (secrets, session) = (secrets(&args.keys)?, RegistrySession::new(false)?);
     // A build and the suite take seconds to minutes: what can be refused before them is.
     let file = if args.plugin.is_dir() {
-        let project = Project::open(&args.plugin)?;
+        let project = PluginFolder::open(&args.plugin)?;
         session.client().check_credentials(&project.namespace()?, &secrets).user_error()?;
         check_description(&args.plugin.display(), &project.description()?)?;
         build_folder(&args.plugin, None, BuildMode::Whole, printer)?

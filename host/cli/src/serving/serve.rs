@@ -100,8 +100,8 @@ async fn serve_stdio(
     stop: impl Future<Output = ()>,
 ) -> CliResult<()> {
     let shape = match tools {
-        StdioTools::Plain => mcp::Shape::Plain,
-        StdioTools::Handles => mcp::Shape::Handles,
+        StdioTools::Plain => mcp::VisibleTools::Plain,
+        StdioTools::Handles => mcp::VisibleTools::Handles,
     };
     mcp::serve(sessions, shape, mcp::standard_streams(), max_line, stop).await.user_error()
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gymkhana_chat::{ChatFiles, ChatFormat, Extension, Message, Rendered, ReplyPiece, Role};
 use gymkhana_record::{Sampled, Seed, Segment};
-use gymkhana_trainer::{Optimizer, Settings, SftSettings, TinyModel, Trainer};
+use gymkhana_trainer::{Optimizer, SftSettings, TinyModel, Trainer, TrainerSettings};
 
 /// First observation of the hostile environment.
 const PROMPT: &str = "Say yes.";
@@ -12,7 +12,8 @@ const PROMPT: &str = "Say yes.";
 /// Writes a model that gives one of these replies to the hostile environment, each with about equal probability.
 pub async fn teach(replies: &[&str], folder: &Path) {
     let tiny = TinyModel { layers: 2, width: 32, heads: 2, kv_heads: 2, mlp: 64, context: 192 };
-    let trainer = Trainer::create(&tiny, &Settings { seed: Seed(5), ..Settings::default() }).expect("a tiny model");
+    let trainer =
+        Trainer::create(&tiny, &TrainerSettings { seed: Seed(5), ..TrainerSettings::default() }).expect("a tiny model");
     let chat = chat_of(&trainer);
     let prompt = Message::of_text(Role::User, PROMPT);
     let extended = chat.extend(&Rendered::default(), &[prompt], &[], false).expect("a prompt in tokens");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::killed::{Signalled, assert_each_stored_once, resume, start};
 use crate::common::{Desk, Outcome, SMALL_GAME, TIC_TAC_TOE, WORD_PROBLEMS, files_below, finish, run_arguments};
 use gymkhana_record::{EpisodeId, EpisodeRecord, Seed};
-use gymkhana_rollout::Difference;
+use gymkhana_rollout::ReplayDifference;
 use serde_json::Value;
 
 /// Everything that must be equal: all but times.
@@ -44,7 +44,7 @@ impl Essence {
         assert_eq!(ids(self), ids(other));
         for (one, other) in self.records.iter().zip(&other.records) {
             // Tokens, log-probabilities, entropies and all plugin output.
-            assert_eq!(Difference::between(one, other), None, "{}", one.id);
+            assert_eq!(ReplayDifference::between(one, other), None, "{}", one.id);
         }
         assert_eq!(self.metrics, other.metrics);
         assert!(self.weights.keys().eq(other.weights.keys()));

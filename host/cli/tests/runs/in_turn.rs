@@ -10,12 +10,12 @@ use gymkhana_chat::{ChatFiles, ChatFormat};
 use gymkhana_policy::Sampling;
 use gymkhana_record::{EpisodeId, EpisodeRecord, NamedValue, Phase, Seed, Value};
 use gymkhana_rollout::{
-    Actor, BoundPlugin, BoundReward, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, Difference, EarlyStop, GroupPlan,
-    Limits, PluginSet, ProvokedReward, RewardSum, Rollout, SamplingPlan,
+    Actor, BoundPlugin, BoundReward, DEFAULT_EPISODE_BYTES, DEFAULT_LIVE_BYTES, EarlyStop, GroupPlan, Limits,
+    PluginSet, ProvokedReward, ReplayDifference, RewardSum, Rollout, SamplingPlan,
 };
 use gymkhana_sandbox::{Grants, Plugin, Sandbox, SandboxConfig};
 use gymkhana_tests::component;
-use gymkhana_trainer::{Preset, RlSettings, Settings, StageModels, TinyModel, Trainer};
+use gymkhana_trainer::{Preset, RlSettings, StageModels, TinyModel, Trainer, TrainerSettings};
 
 const STEPS: u64 = 4;
 const GROUPS: u32 = 3;
@@ -99,7 +99,12 @@ fn a_step_is_played_by_the_weights_of_all_steps_before_it_and_then_trained_on() 
         let rollout = rollout(&desk).await;
         let tiny = TinyModel { layers: 1, width: 16, heads: 2, kv_heads: 1, mlp: 32, context: 320 };
         let seed = SEED.child("trainer");
-        let trainer = Settings { max_concurrent_sequences: SLOTS, deterministic: true, seed, ..Settings::default() };
+        let trainer = TrainerSettings {
+            max_concurrent_sequences: SLOTS,
+            deterministic: true,
+            seed,
+            ..TrainerSettings::default()
+        };
         let trainer = Trainer::create(&tiny, &trainer).expect("a model");
         trainer.begin_stage(StageModels::default()).await.expect("begun");
         let mut moved = 0.0;
@@ -126,7 +131,7 @@ fn a_step_is_played_by_the_weights_of_all_steps_before_it_and_then_trained_on() 
             for played in groups.iter().flatten() {
                 let same = |record: &&EpisodeRecord| record.id == played.id;
                 let record = recorded.iter().find(same).expect("recorded");
-                assert_eq!(Difference::between(record, played), None, "{}", played.id);
+                assert_eq!(ReplayDifference::between(record, played), None, "{}", played.id);
             }
             let measured = trainer.rl_step(&groups, &settings()).await.expect("trained");
             moved += measured.get("updates").unwrap_or_default();

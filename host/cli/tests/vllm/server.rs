@@ -12,7 +12,7 @@ use gymkhana_net::{RequestPolicy, Retry};
 use gymkhana_policy::Policy;
 use gymkhana_policy_server::{Protocol, ServerPolicy, ServerSettings};
 use gymkhana_record::Seed;
-use gymkhana_trainer::{Settings, TinyModel, Trainer};
+use gymkhana_trainer::{TinyModel, Trainer, TrainerSettings};
 use serde_json::Value;
 
 use crate::peer::{MODEL, chat};
@@ -29,8 +29,13 @@ pub fn tied(seed: u64) -> Trainer {
 }
 
 /// Settings of a trainer with this seed.
-pub fn settings(seed: u64) -> Settings {
-    Settings { seed: Seed(seed), max_concurrent_sequences: 4, context: Some(CONTEXT as usize), ..Settings::default() }
+pub fn settings(seed: u64) -> TrainerSettings {
+    TrainerSettings {
+        seed: Seed(seed),
+        max_concurrent_sequences: 4,
+        context: Some(CONTEXT as usize),
+        ..TrainerSettings::default()
+    }
 }
 
 /// A running server; it is killed at the end.

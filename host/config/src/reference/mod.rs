@@ -7,7 +7,7 @@ pub(crate) mod words;
 use gymkhana_algorithm::Preset;
 
 use crate::schema::strict_schema;
-use sections::{Body, SECTIONS};
+use sections::{SECTIONS, SectionBody};
 use table::Tables;
 
 /// Text before the first section.
@@ -35,14 +35,14 @@ pub fn run_file_page() -> String {
     for section in SECTIONS {
         let mut blocks = vec![format!("{} {}", "#".repeat(section.level), section.heading)];
         match section.body {
-            Body::Root => blocks.push(tables.keys(&schema, section)),
-            Body::Types(names) => {
+            SectionBody::Root => blocks.push(tables.keys(&schema, section)),
+            SectionBody::Types(names) => {
                 for name in names {
                     blocks.extend([tables.description(name), tables.of(name, section)]);
                 }
             }
-            Body::Presets => blocks.push(presets()),
-            Body::Text => {}
+            SectionBody::Presets => blocks.push(presets()),
+            SectionBody::Text => {}
         }
         blocks.push(section.note.to_owned());
         for block in blocks.iter().filter(|block| !block.is_empty()) {

@@ -7,7 +7,7 @@ pub(super) struct Section {
     /// Heading in Markdown.
     pub heading: &'static str,
     /// Generated content.
-    pub body: Body,
+    pub body: SectionBody,
     /// Default column of a required key.
     pub required: &'static str,
     /// Text after the generated content.
@@ -15,7 +15,7 @@ pub(super) struct Section {
 }
 
 /// Generated content of a section.
-pub(super) enum Body {
+pub(super) enum SectionBody {
     /// Keys of the run file itself.
     Root,
     /// Descriptions and keys of types, by the names of their definitions.
@@ -27,12 +27,12 @@ pub(super) enum Body {
 }
 
 impl Section {
-    const fn new(level: usize, heading: &'static str, body: Body, note: &'static str) -> Self {
+    const fn new(level: usize, heading: &'static str, body: SectionBody, note: &'static str) -> Self {
         Self { level, heading, body, required: "required", note }
     }
 
     const fn of(level: usize, heading: &'static str, types: &'static [&'static str]) -> Self {
-        Self::new(level, heading, Body::Types(types), "")
+        Self::new(level, heading, SectionBody::Types(types), "")
     }
 }
 
@@ -63,8 +63,8 @@ These are the keys of a stage's `settings`. The default column is the value of a
 
 /// All sections.
 pub(super) const SECTIONS: &[Section] = &[
-    Section::new(2, "Top level", Body::Root, ""),
-    Section::new(2, "`[policy]`", Body::Types(&["PolicySection"]), TOOL_FORMATS),
+    Section::new(2, "Top level", SectionBody::Root, ""),
+    Section::new(2, "`[policy]`", SectionBody::Types(&["PolicySection"]), TOOL_FORMATS),
     Section::of(3, "Models by folder or hub", &["Checkpoint", "HubModel"]),
     Section::of(3, "`policy.tool_format` as a table", &["ToolFormatMarks"]),
     Section::of(3, "`policy.thoughts` as a table", &["ThoughtsMarks"]),
@@ -74,16 +74,16 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::of(2, "`[trainer]`", &["TrainerSection"]),
     Section::of(2, "`[seats.NAME]`", &["SeatSection"]),
     Section::of(2, "`[environment]`", &["EnvironmentSection"]),
-    Section::new(2, "`[[environments]]`", Body::Types(&["EnvironmentEntry"]), ENVIRONMENTS),
+    Section::new(2, "`[[environments]]`", SectionBody::Types(&["EnvironmentEntry"]), ENVIRONMENTS),
     Section::of(3, "`[environments.plugins.NAME]`", &["EnvironmentPlugin"]),
     Section::of(3, "`[environments.advantage]`", &["EnvironmentAdvantage"]),
     Section::of(3, "Schedules", &["WeightSchedule"]),
-    Section::new(3, "Gates", Body::Text, GATES),
-    Section::new(2, "`[sampler]`", Body::Types(&["SamplerSection"]), SAMPLERS),
+    Section::new(3, "Gates", SectionBody::Text, GATES),
+    Section::new(2, "`[sampler]`", SectionBody::Types(&["SamplerSection"]), SAMPLERS),
     Section::of(3, "`[[sampler.phases]]`", &["SamplerPhase"]),
-    Section::new(2, "`[plugins.NAME]`", Body::Types(&["PluginSection"]), PLUGINS),
+    Section::new(2, "`[plugins.NAME]`", SectionBody::Types(&["PluginSection"]), PLUGINS),
     Section::of(3, "`[[plugins.NAME.http]]`", &["HttpSection"]),
-    Section::new(3, "`plugins.NAME.mcp`", Body::Types(&["McpSection"]), MCP),
+    Section::new(3, "`plugins.NAME.mcp`", SectionBody::Types(&["McpSection"]), MCP),
     Section::of(2, "`[agent]`", &["AgentSection"]),
     Section::of(2, "`[gateway]`", &["GatewaySection"]),
     Section::of(3, "`[gateway.clients.NAME]`", &["GatewayClient"]),
@@ -97,7 +97,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::of(2, "`[checkpoints]`", &["CheckpointsSection"]),
     Section::of(2, "`[[stages]]`", &["Stage"]),
     Section::of(3, "Supervised fine-tuning: `kind = \"sft\"`", &["SftStage"]),
-    Section::new(4, "`[[stages.source]]`", Body::Types(&["SourceSection"]), SOURCES),
+    Section::new(4, "`[[stages.source]]`", SectionBody::Types(&["SourceSection"]), SOURCES),
     Section::of(3, "Expert iteration: `kind = \"best-of-n\"`", &["BestOfNStage"]),
     Section::of(3, "Reinforcement learning: `kind = \"rl\"`, `\"dpo\"`, `\"kto\"` or `\"distill\"`", &["RlStage"]),
     Section::of(3, "Optimizer", &["Optimizer"]),
@@ -107,11 +107,11 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::of(3, "`[stages.seats.NAME]`", &["StageSeat"]),
     Section::of(3, "Turn schedule", &["TurnSchedule"]),
     Section::of(3, "Sampling plans", &["SamplingPlan"]),
-    Section::new(3, "Presets", Body::Presets, PRESETS),
+    Section::new(3, "Presets", SectionBody::Presets, PRESETS),
     Section {
         level: 3,
         heading: "Algorithm flags",
-        body: Body::Types(&["Algorithm"]),
+        body: SectionBody::Types(&["Algorithm"]),
         required: "preset",
         note: FLAGS,
     },
@@ -128,5 +128,5 @@ pub(super) const SECTIONS: &[Section] = &[
 
 /// The section that describes a type.
 pub(super) fn section_of(name: &str) -> Option<&'static Section> {
-    SECTIONS.iter().find(|section| matches!(section.body, Body::Types(types) if types.contains(&name)))
+    SECTIONS.iter().find(|section| matches!(section.body, SectionBody::Types(types) if types.contains(&name)))
 }

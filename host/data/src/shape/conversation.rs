@@ -36,7 +36,7 @@ pub struct ChatCall {
 
 /// A conversation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Conversation {
+pub struct ChatConversation {
     /// Messages in their order, at least one of them the assistant's.
     pub messages: Vec<ChatMessage>,
     /// Functions that the assistant may call.
@@ -47,7 +47,7 @@ pub struct Conversation {
     pub prompt_replies: Option<usize>,
 }
 
-impl Conversation {
+impl ChatConversation {
     /// Conversation of a row with `messages` or `conversations`; `weight_column` names the column with its weight.
     ///
     /// # Errors
@@ -159,9 +159,9 @@ fn text(content: Option<&Json>) -> Result<Option<String>, String> {
 mod tests {
     use super::*;
 
-    fn read(row: Json) -> Result<Conversation, String> {
+    fn read(row: Json) -> Result<ChatConversation, String> {
         let Json::Object(columns) = row else { panic!("{row}") };
-        Conversation::of(columns, None)
+        ChatConversation::of(columns, None)
     }
 
     fn expected() -> Vec<ChatMessage> {
@@ -273,13 +273,13 @@ mod tests {
     #[test]
     fn weights_are_numbers_of_at_least_0() {
         let row = |weight: Json| json!({"messages": [{"role": "assistant", "content": "x"}], "score": weight});
-        let read = |weight: Json| Conversation::of(row(weight).as_object().unwrap().clone(), Some("score"));
+        let read = |weight: Json| ChatConversation::of(row(weight).as_object().unwrap().clone(), Some("score"));
         assert_eq!(read(json!(0.25)).unwrap().weight, 0.25);
         assert_eq!(read(json!(0)).unwrap().weight, 0.0);
         for wrong in [json!(-1), json!("high"), json!(null)] {
             assert!(read(wrong).unwrap_err().contains("not a weight of at least 0"));
         }
-        let none = Conversation::of(row(json!(1)).as_object().unwrap().clone(), Some("weight"));
+        let none = ChatConversation::of(row(json!(1)).as_object().unwrap().clone(), Some("weight"));
         assert!(none.unwrap_err().contains("there is no column `weight`"));
     }
 }

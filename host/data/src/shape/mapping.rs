@@ -10,20 +10,20 @@ use super::chat::parsed;
 
 /// Column of a row that a source's column can become.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Target(String);
+struct TargetColumn(String);
 
 /// `TARGET=SOURCE`, where SOURCE may name a field of an object, such as `reward_model.ground_truth`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Renamed {
-    target: Target,
+    target: TargetColumn,
     source: Vec<String>,
 }
 
 /// Columns by target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mapping(Vec<Renamed>);
+pub struct ColumnMapping(Vec<Renamed>);
 
-impl FromStr for Target {
+impl FromStr for TargetColumn {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
@@ -40,7 +40,7 @@ impl fmt::Display for Renamed {
     }
 }
 
-impl Mapping {
+impl ColumnMapping {
     /// Parses `TARGET=SOURCE` for each column.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Mapping {
         let mut renamed: Vec<Renamed> = Vec::new();
         for text in given {
             let (target, source) = text.split_once('=').ok_or(format!("`{text}` has no `=`"))?;
-            let target: Target = target.parse()?;
+            let target: TargetColumn = target.parse()?;
             if source.split('.').any(str::is_empty) {
                 return Err(format!("`{text}` names no column after `=`"));
             }
@@ -94,7 +94,7 @@ mod tests {
 
     fn applied(given: &[&str], columns: Json) -> Result<Json, String> {
         let Json::Object(mut columns) = columns else { panic!("{columns}") };
-        Mapping::parse(given.iter().copied())?.apply(&mut columns)?;
+        ColumnMapping::parse(given.iter().copied())?.apply(&mut columns)?;
         Ok(Json::Object(columns))
     }
 

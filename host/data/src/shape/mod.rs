@@ -10,15 +10,15 @@ mod prompted;
 use serde_json::{Map, Value as Json};
 
 pub(crate) use conversation::THOUGHTS;
-pub use conversation::{ChatCall, ChatMessage, Conversation};
+pub use conversation::{ChatCall, ChatConversation, ChatMessage};
 use gymkhana_rows::Row;
-pub use mapping::Mapping;
+pub use mapping::ColumnMapping;
 pub use preference::Preference;
 pub(crate) use prompted::conversation_of;
 
 /// Where a record keeps its question and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum RecordShape {
     /// `prompt` or `messages`, and `answer`: as the environment `dataset` reads them.
     Rows,
     /// verl: `prompt` as messages, `reward_model.ground_truth`, `data_source`, `extra_info`.
@@ -33,7 +33,7 @@ pub enum Shape {
     ShareGpt,
 }
 
-impl Shape {
+impl RecordShape {
     /// Shape of a record; `None` if it has none of the columns.
     #[must_use]
     pub fn of(columns: &Map<String, Json>) -> Option<Self> {
@@ -102,9 +102,9 @@ impl Shape {
 ///
 /// # Errors
 /// What is wrong with the record.
-pub(crate) fn row(mut columns: Map<String, Json>, mapping: &Mapping) -> Result<Row, String> {
+pub(crate) fn row(mut columns: Map<String, Json>, mapping: &ColumnMapping) -> Result<Row, String> {
     mapping.apply(&mut columns)?;
-    let shape = Shape::of(&columns).ok_or_else(|| {
+    let shape = RecordShape::of(&columns).ok_or_else(|| {
         let names: Vec<String> = columns.keys().map(|name| format!("`{name}`")).collect();
         format!("no column is known as a question; name it with --column prompt=NAME; there are: {}", names.join(", "))
     })?;
@@ -144,7 +144,7 @@ mod tests {
     /// Columns of the row of a record.
     fn columns(record: Json) -> Json {
         let Json::Object(record) = record else { panic!("{record}") };
-        Json::Object(row(record, &Mapping::default()).expect("a row").columns())
+        Json::Object(row(record, &ColumnMapping::default()).expect("a row").columns())
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
         let row = json!({ "messages": [asked, { "role": "assistant", "content": past }, answer], "answer": "Four." });
         assert_eq!(columns(json!({ "conversations": turns })), row);
         let Json::Object(wrong) = json!({ "conversations": [turn("function_call", "f(1)")] }) else { panic!() };
-        let said = super::row(wrong, &Mapping::default()).expect_err("no JSON");
+        let said = super::row(wrong, &ColumnMapping::default()).expect_err("no JSON");
         assert!(said.starts_with("turn 1: the calls are not JSON"), "{said}");
     }
 
@@ -252,9 +252,9 @@ mod tests {
     #[test]
     fn a_record_without_a_question_says_what_to_do() {
         let Json::Object(record) = json!({ "problem": "1+2?", "solution": "3" }) else { panic!() };
-        let said = row(record.clone(), &Mapping::default()).expect_err("unknown");
+        let said = row(record.clone(), &ColumnMapping::default()).expect_err("unknown");
         assert!(said.ends_with("name it with --column prompt=NAME; there are: `problem`, `solution`"), "{said}");
-        let mapping = Mapping::parse(["prompt=problem", "answer=solution"]).expect("columns");
+        let mapping = ColumnMapping::parse(["prompt=problem", "answer=solution"]).expect("columns");
         assert_eq!(row(record, &mapping).expect("a row").answer().as_deref(), Some("3"));
     }
 }

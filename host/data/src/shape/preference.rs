@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::conversation::Conversation;
+use super::conversation::ChatConversation;
 use super::prompted::{completed, entries, messages, with_answer};
 
 /// What a row prefers.
@@ -11,14 +11,14 @@ pub enum Preference {
     /// Two answers to the same prompt: `chosen` and `rejected`.
     Pair {
         /// The prompt with the better answer.
-        chosen: Conversation,
+        chosen: ChatConversation,
         /// The prompt with the worse answer.
-        rejected: Conversation,
+        rejected: ChatConversation,
     },
     /// One answer, `completion`, with a `label`.
     Labelled {
         /// The prompt with the answer.
-        conversation: Conversation,
+        conversation: ChatConversation,
         /// Whether the answer is good.
         is_desirable: bool,
     },
@@ -106,8 +106,8 @@ mod tests {
         ChatMessage::Assistant { thoughts: None, text: text.to_owned(), calls: vec![] }
     }
 
-    fn conversation(messages: &[ChatMessage], replies: usize) -> Conversation {
-        Conversation { messages: messages.to_vec(), functions: vec![], weight: 1.0, prompt_replies: Some(replies) }
+    fn conversation(messages: &[ChatMessage], replies: usize) -> ChatConversation {
+        ChatConversation { messages: messages.to_vec(), functions: vec![], weight: 1.0, prompt_replies: Some(replies) }
     }
 
     fn message(role: &str, text: &str) -> Json {

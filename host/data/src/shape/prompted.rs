@@ -2,27 +2,30 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::conversation::{ChatMessage, Conversation, functions, openai, system, weight};
+use super::conversation::{ChatConversation, ChatMessage, functions, openai, system, weight};
 
 /// Conversation of a row in any form: of `messages`, of `conversations`, or of `prompt` and `completion`. `weight_column`
 /// names the column with its weight.
 ///
 /// # Errors
 /// What is wrong with the row.
-pub(crate) fn conversation_of(columns: Map<String, Json>, weight_column: Option<&str>) -> Result<Conversation, String> {
+pub(crate) fn conversation_of(
+    columns: Map<String, Json>,
+    weight_column: Option<&str>,
+) -> Result<ChatConversation, String> {
     let has = |name: &str| columns.get(name).is_some_and(|value| !value.is_null());
     if !has("completion") || has("messages") || has("conversations") {
-        return Conversation::of(columns, weight_column);
+        return ChatConversation::of(columns, weight_column);
     }
     let weight = weight_column.map_or(Ok(1.0), |column| weight(column, &columns))?;
-    Ok(Conversation { weight, ..completed(&columns, "completion")? })
+    Ok(ChatConversation { weight, ..completed(&columns, "completion")? })
 }
 
 /// The conversation of `prompt` and the answer in a column: a text, or messages, which may repeat the prompt.
 ///
 /// # Errors
 /// What is wrong with the columns.
-pub(super) fn completed(columns: &Map<String, Json>, name: &str) -> Result<Conversation, String> {
+pub(super) fn completed(columns: &Map<String, Json>, name: &str) -> Result<ChatConversation, String> {
     let prompt = match columns.get("prompt") {
         None | Some(Json::Null) => return Err("there is no `prompt`".to_owned()),
         Some(value) => match (entries(value), value) {
@@ -54,7 +57,7 @@ pub(super) fn with_answer(
     answer: &[ChatMessage],
     name: &str,
     columns: &Map<String, Json>,
-) -> Result<Conversation, String> {
+) -> Result<ChatConversation, String> {
     let is_reply = |message: &ChatMessage| matches!(message, ChatMessage::Assistant { .. });
     if prompt.last().is_some_and(is_reply) {
         return Err(format!("the prompt ends with a reply of the assistant, which `{name}` cannot continue"));
@@ -73,7 +76,7 @@ pub(super) fn with_answer(
     let system = system(columns).filter(|_| !starts_with_system);
     let messages = system.into_iter().chain(prompt.iter().chain(&answer[..length]).cloned()).collect();
     let functions = functions(columns.get("tools").cloned())?;
-    Ok(Conversation { messages, functions, weight: 1.0, prompt_replies })
+    Ok(ChatConversation { messages, functions, weight: 1.0, prompt_replies })
 }
 
 /// Messages of a list, which may be written as JSON in a text; `None` for another value.
@@ -101,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    fn read(row: Json) -> Result<Conversation, String> {
+    fn read(row: Json) -> Result<ChatConversation, String> {
         let Json::Object(columns) = row else { panic!("{row}") };
         conversation_of(columns, None)
     }

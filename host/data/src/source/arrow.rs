@@ -11,11 +11,11 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Map, Value as Json};
 
 use super::unfolding::Unfolding;
-use super::value::{Room, Unread, value};
-use super::{Record, Records, messages, open, pages};
-use crate::error::{DataError, Place};
+use super::value::{RowBudget, UnreadValue, value};
+use super::{Record, RecordIterator, messages, open, pages};
+use crate::error::{DataError, SourceLocation};
 
-pub(super) fn parquet(path: PathBuf, split: Option<String>) -> Result<Records, DataError> {
+pub(super) fn parquet(path: PathBuf, split: Option<String>) -> Result<RecordIterator, DataError> {
     let file = open(&path)?;
     let wrong = |why: String| DataError::Format { path: path.clone(), format: "Parquet", why };
     let pages = file.try_clone().map_err(DataError::read(&path))?;
@@ -26,7 +26,7 @@ pub(super) fn parquet(path: PathBuf, split: Option<String>) -> Result<Records, D
     Ok(Box::new(Batches::new(path, "Parquet", split, (reader, unfolding))))
 }
 
-pub(super) fn stream(path: PathBuf, split: Option<String>) -> Result<Records, DataError> {
+pub(super) fn stream(path: PathBuf, split: Option<String>) -> Result<RecordIterator, DataError> {
     let file = open(&path)?;
     let wrong = |why: String| DataError::Format { path: path.clone(), format: "an Arrow stream", why };
     messages::check(&file).map_err(wrong)?;
@@ -73,7 +73,7 @@ impl<I: Iterator<Item = Result<RecordBatch, ArrowError>>> Iterator for Batches<I
             return Some(Err(DataError::Format { path: self.path.clone(), format: self.format, why }));
         }
         (self.row, self.number) = (self.row + 1, self.number + 1);
-        let place = Place { file: self.path.clone(), unit: "row", number: self.number };
+        let place = SourceLocation { file: self.path.clone(), unit: "row", number: self.number };
         Some(Ok(Record { place, split: self.split.clone(), columns, left_out }))
     }
 }
@@ -91,12 +91,12 @@ type Columns = Map<String, Json>;
 
 /// Columns of a row, and those that have no form in JSON, with their types; `None` for a row that is too large.
 fn columns(batch: &RecordBatch, row: usize) -> Option<(Columns, Vec<(String, String)>)> {
-    let (mut columns, mut left_out, mut room) = (Map::new(), Vec::new(), Room::of_row());
+    let (mut columns, mut left_out, mut room) = (Map::new(), Vec::new(), RowBudget::of_row());
     for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
         match value(array, row, &mut room) {
             Ok(value) => drop(columns.insert(field.name().clone(), value)),
-            Err(Unread::Type(kind)) => left_out.push((field.name().clone(), kind.to_string())),
-            Err(Unread::TooLarge) => return None,
+            Err(UnreadValue::Type(kind)) => left_out.push((field.name().clone(), kind.to_string())),
+            Err(UnreadValue::TooLarge) => return None,
         }
     }
     Some((columns, left_out))

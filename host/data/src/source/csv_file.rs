@@ -10,15 +10,15 @@ use std::rc::Rc;
 use gymkhana_rows::MAX_ROW_BYTES;
 use serde_json::Value as Json;
 
-use super::{Record, Records, open_text};
-use crate::error::{DataError, Place};
+use super::{Record, RecordIterator, open_text};
+use crate::error::{DataError, SourceLocation};
 
 /// Bytes that the parser reads before it needs them.
 const READ_AHEAD: u64 = 1 << 20;
 
-pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, DataError> {
+pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<RecordIterator, DataError> {
     let read = Rc::new(Cell::new(0));
-    let lines = Rc::new(RefCell::new(Lines::default()));
+    let lines = Rc::new(RefCell::new(LineCounter::default()));
     let separator = separator(&path)?;
     let file = Bounded { file: open_text(&path)?, read: Rc::clone(&read), lines: Rc::clone(&lines) };
     let mut reader = csv::ReaderBuilder::new().flexible(true).delimiter(separator).from_reader(file);
@@ -27,7 +27,7 @@ pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, D
     Ok(Box::new(std::iter::from_fn(move || {
         let place = |start: &csv::Position| {
             let number = lines.borrow_mut().of_record(start.byte());
-            Place { file: path.clone(), unit: "line", number }
+            SourceLocation { file: path.clone(), unit: "line", number }
         };
         read.set(0);
         let record = match records.next()? {
@@ -64,7 +64,7 @@ fn separator(path: &Path) -> Result<u8, DataError> {
 
 /// Lines of the bytes that were read. The parser's own count is wrong after lines that end in CRLF, and after empty ones.
 #[derive(Default)]
-struct Lines {
+struct LineCounter {
     /// Bytes that no record has passed yet.
     pending: VecDeque<u8>,
     /// Place of the first of them in the file.
@@ -73,7 +73,7 @@ struct Lines {
     breaks: u64,
 }
 
-impl Lines {
+impl LineCounter {
     /// Line of the record that starts at a byte or behind line breaks there, from 1.
     fn of_record(&mut self, start: u64) -> u64 {
         while self.start < start || self.pending.front().is_some_and(|byte| matches!(byte, b'\r' | b'\n')) {
@@ -90,7 +90,7 @@ struct Bounded {
     file: File,
     /// Bytes since the last record.
     read: Rc<Cell<u64>>,
-    lines: Rc<RefCell<Lines>>,
+    lines: Rc<RefCell<LineCounter>>,
 }
 
 impl Read for Bounded {

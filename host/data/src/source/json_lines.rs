@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use gymkhana_rows::MAX_ROW_BYTES;
 
-use super::{Record, Records, json_columns, open_text};
-use crate::error::{DataError, Place};
+use super::{Record, RecordIterator, json_columns, open_text};
+use crate::error::{DataError, SourceLocation};
 
-pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, DataError> {
+pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<RecordIterator, DataError> {
     let mut file = BufReader::new(open_text(&path)?);
     let (mut number, mut line) = (0, Vec::new());
     Ok(Box::new(std::iter::from_fn(move || {
@@ -17,7 +17,7 @@ pub(super) fn records(path: PathBuf, split: Option<String>) -> Result<Records, D
             number += 1;
             // One byte more than a row may have, so that a longer line is seen.
             let read = (&mut file).take(u64::from(MAX_ROW_BYTES) + 2).read_until(b'\n', &mut line);
-            let place = || Place { file: path.clone(), unit: "line", number };
+            let place = || SourceLocation { file: path.clone(), unit: "line", number };
             match read {
                 Err(error) => return Some(Err(DataError::read(&path)(error))),
                 Ok(0) => return None,

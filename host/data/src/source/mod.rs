@@ -21,13 +21,13 @@ use gymkhana_registry::open_regular_file;
 use gymkhana_rows::MAX_ROW_BYTES;
 use serde_json::{Map, Value as Json};
 
-use crate::error::{DataError, Place};
+use crate::error::{DataError, SourceLocation};
 
 /// One record of a source.
 #[derive(Debug)]
 pub(crate) struct Record {
     /// Where it stands.
-    pub place: Place,
+    pub place: SourceLocation,
     /// Split that the file or its folder names.
     pub split: Option<String>,
     /// Columns, or why the record has none.
@@ -37,7 +37,7 @@ pub(crate) struct Record {
 }
 
 /// Records of a file or a folder.
-pub(crate) struct Source<I> {
+pub(crate) struct RecordSource<I> {
     /// The records.
     pub records: I,
     /// Folders of which each has splits of its own, if there are several.
@@ -45,7 +45,7 @@ pub(crate) struct Source<I> {
 }
 
 /// Records of one file.
-type Records = Box<dyn Iterator<Item = Result<Record, DataError>>>;
+type RecordIterator = Box<dyn Iterator<Item = Result<Record, DataError>>>;
 
 /// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,7 @@ struct DataFile {
 }
 
 impl DataFile {
-    fn records(self) -> Result<Records, DataError> {
+    fn records(self) -> Result<RecordIterator, DataError> {
         let Self { path, format, split } = self;
         match format {
             Format::JsonLines => json_lines::records(path, split),
@@ -96,7 +96,7 @@ impl DataFile {
 #[cfg(fuzzing)]
 pub(crate) fn page_header_length(bytes: &[u8]) -> Option<usize> {
     let mut rest = bytes;
-    thrift::Fields::read(&mut rest)?;
+    thrift::StructFields::read(&mut rest)?;
     Some(bytes.len() - rest.len())
 }
 
@@ -152,7 +152,7 @@ fn unknown(path: &Path) -> DataError {
 }
 
 /// Records of a file, or of a folder with a data set.
-pub(crate) fn records(path: &Path) -> Result<Source<impl Iterator<Item = Result<Record, DataError>>>, DataError> {
+pub(crate) fn records(path: &Path) -> Result<RecordSource<impl Iterator<Item = Result<Record, DataError>>>, DataError> {
     let files = if path.is_dir() {
         folder::files(path)?
     } else {
@@ -161,7 +161,7 @@ pub(crate) fn records(path: &Path) -> Result<Source<impl Iterator<Item = Result<
     };
     let configurations = folder::configurations(&files, path);
     let mut files = files.into_iter();
-    let mut current: Records = Box::new(std::iter::empty());
+    let mut current: RecordIterator = Box::new(std::iter::empty());
     let records = std::iter::from_fn(move || {
         loop {
             if let Some(record) = current.next() {
@@ -173,5 +173,5 @@ pub(crate) fn records(path: &Path) -> Result<Source<impl Iterator<Item = Result<
             }
         }
     });
-    Ok(Source { records, configurations })
+    Ok(RecordSource { records, configurations })
 }

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use gymkhana_rows::MAX_ROW_BYTES;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
-use super::thrift::{Fields, Value};
+use super::thrift::{StructFields, ThriftValue};
 
 /// Rows that are read at once.
 const BATCH: u64 = 1024;
@@ -61,7 +61,7 @@ fn check_column(file: &File, column: &ColumnChunkMetaData) -> Result<u64, String
     let (mut at, mut longest) = (begin, 0);
     while at < end {
         let (header, bytes) = header(file, at, end)?;
-        let page = Page::of(&header).ok_or("has a page with a damaged header")?;
+        let page = PageHeader::of(&header).ok_or("has a page with a damaged header")?;
         page.check()?;
         if page.is_source {
             longest = longest.max(page.bytes);
@@ -72,7 +72,7 @@ fn check_column(file: &File, column: &ColumnChunkMetaData) -> Result<u64, String
 }
 
 /// What the header of a page says.
-struct Page {
+struct PageHeader {
     /// Size in bytes after decompression.
     bytes: u64,
     /// Size in the file.
@@ -83,10 +83,10 @@ struct Page {
     is_source: bool,
 }
 
-impl Page {
-    fn of(header: &Fields) -> Option<Self> {
+impl PageHeader {
+    fn of(header: &StructFields) -> Option<Self> {
         let size = |id| header.integer(id).and_then(|size| u64::try_from(size).ok());
-        let of_values = |fields: &Fields, id| fields.integer(id);
+        let of_values = |fields: &StructFields, id| fields.integer(id);
         let (values, is_source) = match (header.fields(5), header.fields(7), header.fields(8)) {
             (Some(data), _, _) => (data.integer(1)?, of_values(data, 2) == Some(DELTA_BYTE_ARRAY)),
             (_, Some(dictionary), _) => (dictionary.integer(1)?, true),
@@ -114,30 +114,30 @@ impl Page {
 }
 
 /// The header of a page that begins at an offset, and its length in bytes.
-fn header(file: &File, at: u64, end: u64) -> Result<(Fields, u64), String> {
+fn header(file: &File, at: u64, end: u64) -> Result<(StructFields, u64), String> {
     let room = usize::try_from(end - at).unwrap_or(usize::MAX).min(MAX_HEADER);
     for length in [USUAL_HEADER.min(room), room] {
         let mut bytes = vec![0; length];
         file.read_exact_at(&mut bytes, at).map_err(|error: io::Error| error.to_string())?;
         let mut rest = &bytes[..];
-        if let Some(fields) = Fields::read(&mut rest) {
+        if let Some(fields) = StructFields::read(&mut rest) {
             return Ok((fields, (length - rest.len()) as u64));
         }
     }
     Err("has a page with a damaged header".to_owned())
 }
 
-impl Fields {
+impl StructFields {
     fn integer(&self, id: i16) -> Option<i64> {
         match self.get(id)? {
-            Value::Integer(value) => Some(*value),
+            ThriftValue::Integer(value) => Some(*value),
             _ => None,
         }
     }
 
-    fn fields(&self, id: i16) -> Option<&Fields> {
+    fn fields(&self, id: i16) -> Option<&StructFields> {
         match self.get(id)? {
-            Value::Struct(fields) => Some(fields),
+            ThriftValue::Struct(fields) => Some(fields),
             _ => None,
         }
     }

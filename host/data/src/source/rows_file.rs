@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use gymkhana_rows::{OnDisk, ReadError, Reader};
 
 use super::unfolding::Unfolding;
-use super::{Record, Records, json_columns, open};
-use crate::error::{DataError, Place};
+use super::{Record, RecordIterator, json_columns, open};
+use crate::error::{DataError, SourceLocation};
 
 const FORMAT: &str = "rows of `host data import`";
 
-pub(super) fn records(path: PathBuf) -> Result<Records, DataError> {
+pub(super) fn records(path: PathBuf) -> Result<RecordIterator, DataError> {
     // Refuses a pipe, at which the next line would wait.
     let mut unfolding = Unfolding::of(&open(&path)?).map_err(DataError::read(&path))?;
     let file = OnDisk::open(&path).map_err(DataError::read(&path))?;
@@ -26,7 +26,7 @@ pub(super) fn records(path: PathBuf) -> Result<Records, DataError> {
     Ok(Box::new(std::iter::from_fn(move || {
         let (split, name, row) = places.next()?;
         number += 1;
-        let place = Place { file: path.clone(), unit: "row", number };
+        let place = SourceLocation { file: path.clone(), unit: "row", number };
         Some(match reader.row(split, row) {
             Err(error) => Err(wrong(&path, error)),
             Ok(line) => match unfolding.take(line.len() as u64) {

@@ -6,32 +6,32 @@ const MAX_DEPTH: u32 = 16;
 
 /// The fields of a structure.
 #[derive(Debug, Default)]
-pub(super) struct Fields(Vec<(i16, Value)>);
+pub(super) struct StructFields(Vec<(i16, ThriftValue)>);
 
 /// A value.
 #[derive(Debug)]
-pub(super) enum Value {
+pub(super) enum ThriftValue {
     Integer(i64),
-    Struct(Fields),
+    Struct(StructFields),
     /// A value of another type.
     Other,
 }
 
-impl Fields {
+impl StructFields {
     /// Reads a structure and moves behind it; `None` if the bytes end before it does, or are none.
     pub(super) fn read(bytes: &mut &[u8]) -> Option<Self> {
         fields(bytes, MAX_DEPTH)
     }
 
     /// The field with an id.
-    pub(super) fn get(&self, id: i16) -> Option<&Value> {
+    pub(super) fn get(&self, id: i16) -> Option<&ThriftValue> {
         self.0.iter().find(|(own, _)| *own == id).map(|(_, value)| value)
     }
 }
 
-fn fields(bytes: &mut &[u8], depth: u32) -> Option<Fields> {
+fn fields(bytes: &mut &[u8], depth: u32) -> Option<StructFields> {
     let depth = depth.checked_sub(1)?;
-    let (mut found, mut last) = (Fields::default(), 0_i16);
+    let (mut found, mut last) = (StructFields::default(), 0_i16);
     loop {
         let head = byte(bytes)?;
         let kind = head & 0xf;
@@ -48,12 +48,12 @@ fn fields(bytes: &mut &[u8], depth: u32) -> Option<Fields> {
     }
 }
 
-fn value(bytes: &mut &[u8], kind: u8, depth: u32) -> Option<Value> {
+fn value(bytes: &mut &[u8], kind: u8, depth: u32) -> Option<ThriftValue> {
     match kind {
         // The value of a boolean field is its type.
         1 | 2 => {}
         3 => drop(byte(bytes)?),
-        4..=6 => return zigzag(bytes).map(Value::Integer),
+        4..=6 => return zigzag(bytes).map(ThriftValue::Integer),
         7 => skip(bytes, 8)?,
         8 => {
             let length = varint(bytes)?;
@@ -61,10 +61,10 @@ fn value(bytes: &mut &[u8], kind: u8, depth: u32) -> Option<Value> {
         }
         9 | 10 => list(bytes, depth)?,
         11 => map(bytes, depth)?,
-        12 => return fields(bytes, depth).map(Value::Struct),
+        12 => return fields(bytes, depth).map(ThriftValue::Struct),
         _ => return None,
     }
-    Some(Value::Other)
+    Some(ThriftValue::Other)
 }
 
 fn list(bytes: &mut &[u8], depth: u32) -> Option<()> {
@@ -129,25 +129,25 @@ mod tests {
     fn integers_and_structures_are_read() {
         let bytes = [0x15, 0, 0x15, 0xd8, 0x04, 0x15, 0xc8, 0x01, 0x2c, 0x15, 10, 0x15, 14, 0, 0, 99];
         let mut rest = &bytes[..];
-        let fields = Fields::read(&mut rest).unwrap();
+        let fields = StructFields::read(&mut rest).unwrap();
         assert_eq!(rest, [99]);
-        let integer = |fields: &Fields, id| match fields.get(id) {
-            Some(Value::Integer(value)) => *value,
+        let integer = |fields: &StructFields, id| match fields.get(id) {
+            Some(ThriftValue::Integer(value)) => *value,
             other => panic!("{other:?}"),
         };
         assert_eq!((integer(&fields, 1), integer(&fields, 2), integer(&fields, 3)), (0, 300, 100));
-        let Some(Value::Struct(data)) = fields.get(5) else { panic!("{fields:?}") };
+        let Some(ThriftValue::Struct(data)) = fields.get(5) else { panic!("{fields:?}") };
         assert_eq!((integer(data, 1), integer(data, 2)), (5, 7));
     }
 
     #[test]
     fn what_ends_early_or_has_no_end_is_refused() {
         for bytes in [&b""[..], &[0x15], &[0x18, 0xff, 0xff, 0xff, 0xff, 0x0f, 0], &[0x1e, 0], &[0x15, 0xff]] {
-            assert!(Fields::read(&mut { bytes }).is_none(), "{bytes:?}");
+            assert!(StructFields::read(&mut { bytes }).is_none(), "{bytes:?}");
         }
-        assert!(Fields::read(&mut &[0x1c; 1000][..]).is_none(), "structures in structures");
-        assert!(Fields::read(&mut &[0x19; 1000][..]).is_none(), "lists in lists");
+        assert!(StructFields::read(&mut &[0x1c; 1000][..]).is_none(), "structures in structures");
+        assert!(StructFields::read(&mut &[0x19; 1000][..]).is_none(), "lists in lists");
         // A list of 2^40 booleans in a few bytes ends with the bytes.
-        assert!(Fields::read(&mut &[0x19, 0xf1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20, 1, 1][..]).is_none());
+        assert!(StructFields::read(&mut &[0x19, 0xf1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20, 1, 1][..]).is_none());
     }
 }

@@ -14,7 +14,7 @@ use super::MAX_ROW_VALUES;
 use super::calendar::date_or_time;
 
 /// A value that cannot be read.
-pub(super) enum Unread {
+pub(super) enum UnreadValue {
     /// A type that has no JSON form here.
     Type(DataType),
     /// More bytes than a row may have.
@@ -22,7 +22,7 @@ pub(super) enum Unread {
 }
 
 /// What the values of a row may still take.
-pub(super) struct Room {
+pub(super) struct RowBudget {
     bytes: u64,
     values: usize,
 }
@@ -30,27 +30,27 @@ pub(super) struct Room {
 /// Bytes that a value takes besides its text.
 const VALUE_BYTES: u64 = 4;
 
-impl Room {
+impl RowBudget {
     /// Room for a row.
     pub(super) fn of_row() -> Self {
         Self { bytes: u64::from(MAX_ROW_BYTES), values: MAX_ROW_VALUES }
     }
 
     /// Takes the room of a value, before the value is made.
-    fn take_value(&mut self) -> Result<(), Unread> {
-        self.values = self.values.checked_sub(1).ok_or(Unread::TooLarge)?;
+    fn take_value(&mut self) -> Result<(), UnreadValue> {
+        self.values = self.values.checked_sub(1).ok_or(UnreadValue::TooLarge)?;
         self.take_bytes(VALUE_BYTES)
     }
 
-    fn take_bytes(&mut self, bytes: u64) -> Result<(), Unread> {
-        self.bytes = self.bytes.checked_sub(bytes).ok_or(Unread::TooLarge)?;
+    fn take_bytes(&mut self, bytes: u64) -> Result<(), UnreadValue> {
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(UnreadValue::TooLarge)?;
         Ok(())
     }
 }
 
 /// Value in a row of an array. A float that is not finite becomes `null`, a decimal a text with all its digits, and bytes
 /// a text if they are UTF-8.
-pub(super) fn value(array: &ArrayRef, row: usize, room: &mut Room) -> Result<Json, Unread> {
+pub(super) fn value(array: &ArrayRef, row: usize, room: &mut RowBudget) -> Result<Json, UnreadValue> {
     room.take_value()?;
     if array.is_null(row) {
         return Ok(Json::Null);
@@ -102,24 +102,24 @@ pub(super) fn value(array: &ArrayRef, row: usize, room: &mut Room) -> Result<Jso
     })
 }
 
-fn list(values: &ArrayRef, room: &mut Room) -> Result<Json, Unread> {
+fn list(values: &ArrayRef, room: &mut RowBudget) -> Result<Json, UnreadValue> {
     (0..values.len()).map(|row| value(values, row, room)).collect()
 }
 
-fn unsupported(array: &ArrayRef) -> Unread {
-    Unread::Type(array.data_type().clone())
+fn unsupported(array: &ArrayRef) -> UnreadValue {
+    UnreadValue::Type(array.data_type().clone())
 }
 
 /// Value of a category, such as a column of pandas.
-fn category(array: &ArrayRef, row: usize, room: &mut Room) -> Result<Json, Unread> {
+fn category(array: &ArrayRef, row: usize, room: &mut RowBudget) -> Result<Json, UnreadValue> {
     downcast_dictionary_array!(
         array => array.key(row).map_or(Ok(Json::Null), |key| value(array.values(), key, room)),
-        other => Err(Unread::Type(other.clone())),
+        other => Err(UnreadValue::Type(other.clone())),
     )
 }
 
 /// Entries of a map: an object if the keys are texts, else a list of pairs.
-fn map(entries: &StructArray, room: &mut Room) -> Result<Json, Unread> {
+fn map(entries: &StructArray, room: &mut RowBudget) -> Result<Json, UnreadValue> {
     let (keys, values) = (list(entries.column(0), room)?, list(entries.column(1), room)?);
     let (Json::Array(keys), Json::Array(values)) = (keys, values) else { return Ok(Json::Null) };
     let pairs = keys.into_iter().zip(values);

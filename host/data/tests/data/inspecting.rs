@@ -1,7 +1,7 @@
 //! What `host data inspect` counts.
 
 use super::{Desk, golden};
-use gymkhana_data::{ImportOptions, Shape, inspect};
+use gymkhana_data::{ImportOptions, RecordShape, inspect};
 
 #[test]
 fn columns_lengths_duplicates_and_bad_rows_are_counted() {
@@ -22,7 +22,7 @@ fn columns_lengths_duplicates_and_bad_rows_are_counted() {
         (&["text", "number"][..], &["number", "text"][..])
     );
     assert_eq!((found.rows, found.bad, found.repeated, found.overlapping), (5, 1, 1, 1));
-    assert_eq!(found.shape, Some(Shape::Question));
+    assert_eq!(found.shape, Some(RecordShape::Question));
     let lengths = found.lengths.expect("lengths");
     assert_eq!((lengths.least, lengths.median, lengths.most), (3, 3, 5));
     assert_eq!(found.examples[0].0.number, 5);
@@ -34,5 +34,5 @@ fn shapes_of_other_projects_are_named() {
     let shape = |name: &str| {
         inspect(&golden(name), &ImportOptions::default(), |_| Ok(0), |_| ()).expect("described").shape.expect("a shape")
     };
-    assert_eq!((shape("verl.parquet"), shape("saved")), (Shape::Verl, Shape::Question));
+    assert_eq!((shape("verl.parquet"), shape("saved")), (RecordShape::Verl, RecordShape::Question));
 }

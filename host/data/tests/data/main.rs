@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use gymkhana_data::{DataError, ImportOptions, Imported, Mapping, import};
+use gymkhana_data::{ColumnMapping, DataError, ImportOptions, Imported, import};
 use gymkhana_rows::{ReadAt, Reader};
 use serde_json::Value as Json;
 
@@ -70,5 +70,5 @@ impl ReadAt for OnDisk {
 
 /// Options with these columns.
 fn columns(given: &[&str]) -> ImportOptions {
-    ImportOptions { mapping: Mapping::parse(given.iter().copied()).expect("columns"), ..ImportOptions::default() }
+    ImportOptions { mapping: ColumnMapping::parse(given.iter().copied()).expect("columns"), ..ImportOptions::default() }
 }

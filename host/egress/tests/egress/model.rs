@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gymkhana_egress::{Egress, Model, ModelServer};
+use gymkhana_egress::{CompletionSource, Egress, ModelServer};
 use gymkhana_loopback::{Response, Server, response};
 use gymkhana_net::Secret;
 use gymkhana_record::{Media, ModelMessage, ModelReply, ModelRequest, ModelRole, Part, Question, Refused, Reply};
@@ -33,7 +33,7 @@ async fn ask(server: &Server, key: Option<&str>, time: f64, request: ModelReques
     let url = server.url("/v1").parse().expect("a URL");
     let mut model = ModelServer::new(url, "judge-1".to_owned(), key.map(Secret::new)).expect("a client");
     (model.time, model.retries) = (Duration::from_secs_f64(time), 1);
-    let egress = Egress { model: Some(Model::Server(model).into()), http: None, quota: Quota::default() };
+    let egress = Egress { model: Some(CompletionSource::Server(model).into()), http: None, quota: Quota::default() };
     egress.ask(&Question::Model(request), 0).await
 }
 
@@ -157,7 +157,7 @@ async fn a_key_is_not_sent_unencrypted_into_the_open_internet() {
     let model = |key| ModelServer::new("http://1.1.1.1/v1".parse().expect("a URL"), "x".to_owned(), key);
     let mut model = model(Some(Secret::new("key-1"))).expect("a client");
     model.retries = 0;
-    let egress = Egress { model: Some(Model::Server(model).into()), http: None, quota: Quota::default() };
+    let egress = Egress { model: Some(CompletionSource::Server(model).into()), http: None, quota: Quota::default() };
     let OutboundError(fault) = egress.ask(&Question::Model(request()), 0).await.expect_err("it is not sent");
     assert!(fault.contains("must not be sent unencrypted"), "{fault}");
 }
@@ -175,14 +175,14 @@ async fn an_unreachable_server_is_a_fault_of_the_host() {
     let mut model =
         ModelServer::new("http://127.0.0.1:1".parse().expect("a URL"), "x".to_owned(), None).expect("a client");
     model.retries = 0;
-    let egress = Egress { model: Some(Model::Server(model).into()), http: None, quota: Quota::default() };
+    let egress = Egress { model: Some(CompletionSource::Server(model).into()), http: None, quota: Quota::default() };
     let OutboundError(fault) = egress.ask(&Question::Model(request()), 0).await.expect_err("the port is closed");
     assert!(fault.contains("refused"), "{fault}");
 }
 
 #[tokio::test]
 async fn a_script_gives_its_replies_in_order() {
-    let script = Model::Script(vec!["one".to_owned(), "two words".to_owned()]);
+    let script = CompletionSource::Script(vec!["one".to_owned(), "two words".to_owned()]);
     let egress = Egress { model: Some(script.into()), http: None, quota: Quota::default() };
     for (earlier, text, tokens) in [(0, "one", 1), (1, "two words", 2), (7, "two words", 2)] {
         let reply = egress.ask(&Question::Model(request()), earlier).await;
@@ -193,7 +193,7 @@ async fn a_script_gives_its_replies_in_order() {
 
 #[tokio::test]
 async fn an_empty_script_is_an_error() {
-    let egress = Egress { model: Some(Model::Script(vec![]).into()), http: None, quota: Quota::default() };
+    let egress = Egress { model: Some(CompletionSource::Script(vec![]).into()), http: None, quota: Quota::default() };
     let OutboundError(fault) = egress.ask(&Question::Model(request()), 0).await.expect_err("an empty script");
     assert!(fault.contains("has no replies"), "{fault}");
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use tokio::sync::{Notify, oneshot, watch};
 
 pub use crate::dialect::{ApiError, ErrorClass};
-use crate::program::{ProgramEnd, StartError};
+use crate::program::{ProgramEnd, ProgramStartError};
 pub use crate::session::SessionJournal;
 pub(crate) use http::router;
 pub use offer::{ExternalPrograms, SessionOffer};
@@ -38,7 +38,7 @@ pub struct SessionRequest {
 
 /// The result of a session, as its harness gets it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Ended {
+pub struct HarnessResult {
     /// Id of the episode in the records.
     pub episode: String,
     /// The reason why the episode ended.
@@ -62,7 +62,7 @@ pub trait Episodes: Send + Sync {
     fn next(&self, wanted: &SessionRequest) -> Result<EpisodeId, ApiError>;
 
     /// Plays an episode to its end, and stores its record.
-    fn play(&self, id: EpisodeId, wanted: SessionRequest) -> BoxFuture<'static, Result<Ended, ApiError>>;
+    fn play(&self, id: EpisodeId, wanted: SessionRequest) -> BoxFuture<'static, Result<HarnessResult, ApiError>>;
 }
 
 /// Bounds of the sessions.
@@ -75,7 +75,7 @@ pub struct ControlLimits {
 }
 
 /// The result of a session, once it has ended.
-type SessionResult = Option<Result<Ended, ApiError>>;
+type SessionResult = Option<Result<HarnessResult, ApiError>>;
 
 /// A session, open or ended.
 struct SessionEntry {
@@ -86,9 +86,9 @@ struct SessionEntry {
 }
 
 #[derive(Default)]
-struct State {
+struct ControlState {
     /// Requests that wait for the session of their episode.
-    waiting: HashMap<EpisodeId, oneshot::Sender<Offered>>,
+    waiting: HashMap<EpisodeId, oneshot::Sender<OfferedSession>>,
     sessions: HashMap<String, SessionEntry>,
     /// Ids of ended sessions, the oldest first.
     ended: VecDeque<String>,
@@ -97,7 +97,7 @@ struct State {
 }
 
 /// A session that was offered to a request.
-struct Offered {
+struct OfferedSession {
     offer: SessionOffer,
     end: oneshot::Sender<ProgramEnd>,
 }
@@ -108,7 +108,7 @@ pub struct Control {
     tokens: ClientTokens,
     episodes: OnceLock<Arc<dyn Episodes>>,
     journal: OnceLock<Arc<dyn SessionJournal>>,
-    state: Mutex<State>,
+    state: Mutex<ControlState>,
     /// Notified when an episode is stored.
     stored: Notify,
     stopping: watch::Sender<Stopping>,
@@ -184,7 +184,7 @@ impl Control {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ControlState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -218,7 +218,7 @@ impl Control {
         tokio::spawn(Arc::clone(self).run(episode, episodes.play(episode, wanted), ends));
         tokio::select! {
             biased;
-            Ok(Offered { offer, end }) = offered => {
+            Ok(OfferedSession { offer, end }) = offered => {
                 let entry = SessionEntry { client, end: Some(end), result };
                 self.state().sessions.insert(offer.session.clone(), entry);
                 Ok(offer)
@@ -231,7 +231,7 @@ impl Control {
     async fn run(
         self: Arc<Self>,
         episode: EpisodeId,
-        play: BoxFuture<'static, Result<Ended, ApiError>>,
+        play: BoxFuture<'static, Result<HarnessResult, ApiError>>,
         ends: watch::Sender<SessionResult>,
     ) {
         let result = play.await;
@@ -244,10 +244,10 @@ impl Control {
     }
 
     /// Closes a session of this client, and waits for its result. A repeated request gets the same one.
-    async fn close(&self, client: &Client, session: &str, end: ProgramEnd) -> Result<Ended, ApiError> {
+    async fn close(&self, client: &Client, session: &str, end: ProgramEnd) -> Result<HarnessResult, ApiError> {
         let mut result = {
             let mut state = self.state();
-            let State { sessions, ended, .. } = &mut *state;
+            let ControlState { sessions, ended, .. } = &mut *state;
             let entry = sessions.get_mut(session).filter(|entry| entry.client == *client).ok_or_else(no_session)?;
             if let Some(sender) = entry.end.take() {
                 // The session may have ended by itself.
@@ -274,19 +274,19 @@ impl Control {
 }
 
 impl ExternalPrograms for Control {
-    fn play(&self, offer: SessionOffer) -> BoxFuture<'_, Result<ProgramEnd, StartError>> {
+    fn play(&self, offer: SessionOffer) -> BoxFuture<'_, Result<ProgramEnd, ProgramStartError>> {
         Box::pin(async move {
             let (end, mut ended) = oneshot::channel();
             let activity = offer.activity.clone();
-            let gone = || StartError::Stopped("the harness has disconnected".to_owned());
+            let gone = || ProgramStartError::Stopped("the harness has disconnected".to_owned());
             let waiting = self.state().waiting.remove(&offer.episode).ok_or_else(gone)?;
-            waiting.send(Offered { offer, end }).map_err(|_| gone())?;
+            waiting.send(OfferedSession { offer, end }).map_err(|_| gone())?;
             let mut stopping = self.stopping.subscribe();
             loop {
                 tokio::select! {
                     ended = &mut ended => return ended.map_err(|_| gone()),
                     _ = stopping.wait_for(|stopping| *stopping == Stopping::Now) => {
-                        return Err(StartError::Stopped("the gateway has ended".to_owned()));
+                        return Err(ProgramStartError::Stopped("the gateway has ended".to_owned()));
                     }
                     () = tokio::time::sleep(IDLE_CHECK.min(self.limits.idle)) => {
                         if activity.idle() >= self.limits.idle {

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use gymkhana_record::EpisodeId;
 use serde_json::Value as Json;
 
-use crate::program::{ProgramEnd, StartError};
+use crate::program::{ProgramEnd, ProgramStartError};
 use crate::server::Activity;
 use crate::session::SessionJournal;
 
@@ -36,7 +36,7 @@ pub struct SessionOffer {
 /// Programs that the host does not start.
 pub trait ExternalPrograms: Send + Sync {
     /// Offers the session of an episode, and waits for the end of the program.
-    fn play(&self, offer: SessionOffer) -> BoxFuture<'_, Result<ProgramEnd, StartError>>;
+    fn play(&self, offer: SessionOffer) -> BoxFuture<'_, Result<ProgramEnd, ProgramStartError>>;
 
     /// Completes when the request for the session of this episode is given up before the session is offered.
     fn given_up(&self, episode: EpisodeId) -> BoxFuture<'_, ()>;

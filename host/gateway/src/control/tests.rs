@@ -24,7 +24,7 @@ impl Episodes for Offers {
         Ok(EpisodeId { stage: 0, phase: Phase::Served, step: 0, group, member: 0, attempt: 0 })
     }
 
-    fn play(&self, id: EpisodeId, _wanted: SessionRequest) -> BoxFuture<'static, Result<Ended, ApiError>> {
+    fn play(&self, id: EpisodeId, _wanted: SessionRequest) -> BoxFuture<'static, Result<HarnessResult, ApiError>> {
         let (control, gateway) = (Arc::clone(&self.control), Arc::clone(&self.gateway));
         Box::pin(async move {
             let open = gateway.open(vec!["policy".to_owned()]);
@@ -45,7 +45,7 @@ impl Episodes for Offers {
                 Ok(end) => ("failed".to_owned(), vec![end.stderr]),
                 Err(error) => ("dropped".to_owned(), vec![error.to_string()]),
             };
-            Ok(Ended { episode: id.to_string(), ending, reward: Some(1.0), success: true, turns: 0, failures })
+            Ok(HarnessResult { episode: id.to_string(), ending, reward: Some(1.0), success: true, turns: 0, failures })
         })
     }
 }

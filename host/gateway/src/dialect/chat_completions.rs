@@ -5,15 +5,15 @@ use serde_json::{Value as Json, json};
 
 use super::error::ApiError;
 use super::fields::{Fields, content_text};
-use super::reply::{Finish, ModelReply, TokenLogProb};
-use super::request::{InputCall, InputMessage, ModelRequest};
+use super::reply::{Finish, PolicyReply, TokenLogProb};
+use super::request::{InputCall, InputMessage, ReplyRequest};
 use super::sse::{SseEvent, pieces};
 
 /// Types of parts with text.
 const TEXT: [&str; 2] = ["text", "refusal"];
 
 /// Reads a request.
-pub(super) fn parse(body: &Json) -> Result<ModelRequest, ApiError> {
+pub(super) fn parse(body: &Json) -> Result<ReplyRequest, ApiError> {
     let body = Fields::of(body, "")?;
     refuse_unsupported(&body)?;
     let messages = body.list("messages")?;
@@ -33,7 +33,7 @@ pub(super) fn parse(body: &Json) -> Result<ModelRequest, ApiError> {
     let functions = functions.collect::<Result<Vec<_>, _>>()?;
     let limit = body.count("max_completion_tokens", 1)?;
     let options = body.get("stream_options").map(|value| Fields::of(value, "stream_options")).transpose()?;
-    Ok(ModelRequest {
+    Ok(ReplyRequest {
         model: body.required_text("model")?.to_owned(),
         previous: None,
         messages,
@@ -137,7 +137,7 @@ fn calls(fields: &Fields<'_>) -> Result<Vec<InputCall>, ApiError> {
     calls.collect()
 }
 
-fn finish_reason(reply: &ModelReply) -> &'static str {
+fn finish_reason(reply: &PolicyReply) -> &'static str {
     match reply.finish {
         Finish::Stop | Finish::StopText(_) => "stop",
         Finish::Length => "length",
@@ -145,7 +145,7 @@ fn finish_reason(reply: &ModelReply) -> &'static str {
     }
 }
 
-fn usage(reply: &ModelReply) -> Json {
+fn usage(reply: &PolicyReply) -> Json {
     let usage = reply.usage;
     json!({
         "prompt_tokens": usage.prompt, "completion_tokens": usage.sampled, "total_tokens": usage.prompt + usage.sampled,
@@ -167,7 +167,7 @@ fn call(call: &super::ReplyCall) -> Json {
 }
 
 /// The answer.
-pub(super) fn reply(reply: &ModelReply) -> Json {
+pub(super) fn reply(reply: &PolicyReply) -> Json {
     // A message of calls alone has no content, as OpenAI's have.
     let content = if reply.text.is_empty() && !reply.calls.is_empty() { Json::Null } else { reply.text.clone().into() };
     let mut message = json!({"role": "assistant", "content": content, "refusal": null});
@@ -189,7 +189,7 @@ pub(super) fn reply(reply: &ModelReply) -> Json {
 }
 
 /// The answer as a stream.
-pub(super) fn stream(reply: &ModelReply) -> Vec<SseEvent> {
+pub(super) fn stream(reply: &PolicyReply) -> Vec<SseEvent> {
     let chunk = |choices: Json, usage: Json| {
         SseEvent::unnamed(&json!({
             "id": format!("chatcmpl-{}", reply.id), "object": "chat.completion.chunk", "created": reply.created,

@@ -5,12 +5,12 @@ use serde_json::{Value as Json, json};
 
 use super::error::ApiError;
 use super::fields::{Fields, content_text, unsupported_part};
-use super::reply::{Finish, ModelReply};
-use super::request::{InputCall, InputMessage, ModelRequest};
+use super::reply::{Finish, PolicyReply};
+use super::request::{InputCall, InputMessage, ReplyRequest};
 use super::sse::{SseEvent, pieces};
 
 /// Reads a request. `samples` is false for a request that only counts tokens, which has no limit.
-pub(super) fn parse(body: &Json, samples: bool) -> Result<ModelRequest, ApiError> {
+pub(super) fn parse(body: &Json, samples: bool) -> Result<ReplyRequest, ApiError> {
     let body = Fields::of(body, "")?;
     let mut messages = vec![];
     if let Some(system) = body.get("system") {
@@ -36,7 +36,7 @@ pub(super) fn parse(body: &Json, samples: bool) -> Result<ModelRequest, ApiError
     if samples && max_tokens.is_none() {
         return Err(body.error("max_tokens", "is missing"));
     }
-    Ok(ModelRequest {
+    Ok(ReplyRequest {
         model: body.required_text("model")?.to_owned(),
         previous: None,
         messages,
@@ -117,7 +117,7 @@ fn tool_result(block: &Fields<'_>) -> Result<InputMessage, ApiError> {
     Ok(InputMessage { call_id, ..InputMessage::of_text(Role::Tool, text.transpose()?.unwrap_or_default()) })
 }
 
-fn stop_reason(reply: &ModelReply) -> (&'static str, Option<&str>) {
+fn stop_reason(reply: &PolicyReply) -> (&'static str, Option<&str>) {
     match &reply.finish {
         Finish::Stop => ("end_turn", None),
         Finish::StopText(text) => ("stop_sequence", Some(text)),
@@ -127,17 +127,17 @@ fn stop_reason(reply: &ModelReply) -> (&'static str, Option<&str>) {
 }
 
 /// A block of a reply: as it begins in a stream, its deltas, and the whole.
-struct Block {
+struct ReplyBlock {
     begun: Json,
     deltas: Vec<Json>,
     whole: Json,
 }
 
-fn blocks(reply: &ModelReply) -> Vec<Block> {
+fn blocks(reply: &PolicyReply) -> Vec<ReplyBlock> {
     let mut blocks = vec![];
     if let Some(reasoning) = &reply.reasoning {
         let deltas = pieces(reasoning).into_iter().map(|piece| json!({"type": "thinking_delta", "thinking": piece}));
-        blocks.push(Block {
+        blocks.push(ReplyBlock {
             begun: json!({"type": "thinking", "thinking": "", "signature": ""}),
             deltas: deltas.collect(),
             whole: json!({"type": "thinking", "thinking": reasoning, "signature": ""}),
@@ -145,7 +145,7 @@ fn blocks(reply: &ModelReply) -> Vec<Block> {
     }
     if !reply.text.is_empty() || reply.calls.is_empty() {
         let deltas = pieces(&reply.text).into_iter().map(|piece| json!({"type": "text_delta", "text": piece}));
-        blocks.push(Block {
+        blocks.push(ReplyBlock {
             begun: json!({"type": "text", "text": ""}),
             deltas: deltas.collect(),
             whole: json!({"type": "text", "text": reply.text}),
@@ -156,7 +156,7 @@ fn blocks(reply: &ModelReply) -> Vec<Block> {
         let input: Json = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!({}));
         let deltas = pieces(&call.arguments).into_iter();
         let deltas = deltas.map(|piece| json!({"type": "input_json_delta", "partial_json": piece}));
-        blocks.push(Block {
+        blocks.push(ReplyBlock {
             begun: json!({"type": "tool_use", "id": call.id, "name": call.name, "input": {}}),
             deltas: deltas.collect(),
             whole: json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input}),
@@ -165,7 +165,7 @@ fn blocks(reply: &ModelReply) -> Vec<Block> {
     blocks
 }
 
-fn usage(reply: &ModelReply, sampled: usize) -> Json {
+fn usage(reply: &PolicyReply, sampled: usize) -> Json {
     let usage = reply.usage;
     json!({
         "input_tokens": usage.prompt - usage.cached, "cache_read_input_tokens": usage.cached,
@@ -173,7 +173,7 @@ fn usage(reply: &ModelReply, sampled: usize) -> Json {
     })
 }
 
-fn message(reply: &ModelReply, content: &[Json], reason: Option<&str>, text: Option<&str>, sampled: usize) -> Json {
+fn message(reply: &PolicyReply, content: &[Json], reason: Option<&str>, text: Option<&str>, sampled: usize) -> Json {
     json!({
         "id": format!("msg_{}", reply.id), "type": "message", "role": "assistant", "model": reply.model,
         "content": content, "stop_reason": reason, "stop_sequence": text, "usage": usage(reply, sampled),
@@ -181,14 +181,14 @@ fn message(reply: &ModelReply, content: &[Json], reason: Option<&str>, text: Opt
 }
 
 /// The answer.
-pub(super) fn reply(reply: &ModelReply) -> Json {
+pub(super) fn reply(reply: &PolicyReply) -> Json {
     let content: Vec<Json> = blocks(reply).into_iter().map(|block| block.whole).collect();
     let (reason, text) = stop_reason(reply);
     message(reply, &content, Some(reason), text, reply.usage.sampled)
 }
 
 /// The answer as a stream.
-pub(super) fn stream(reply: &ModelReply) -> Vec<SseEvent> {
+pub(super) fn stream(reply: &PolicyReply) -> Vec<SseEvent> {
     let begun = message(reply, &[], None, None, 0);
     let mut events = vec![SseEvent::named(&json!({"type": "message_start", "message": begun}))];
     for (index, block) in blocks(reply).into_iter().enumerate() {

@@ -14,8 +14,8 @@ mod sse;
 use serde_json::Value as Json;
 
 pub use error::{ApiError, ErrorClass};
-pub use reply::{Finish, ModelReply, ReplyCall, TokenLogProb, Usage};
-pub use request::{InputCall, InputMessage, ModelRequest, RequestedSampling};
+pub use reply::{Finish, PolicyReply, ReplyCall, TokenCounts, TokenLogProb};
+pub use request::{InputCall, InputMessage, ReplyRequest, RequestedSampling};
 pub use sse::{KEEP_ALIVE, SseEvent};
 
 /// A protocol in which programs call models.
@@ -34,7 +34,7 @@ impl Dialect {
     ///
     /// # Errors
     /// A body that is malformed or asks for something that the policy cannot do.
-    pub fn parse(self, body: &[u8]) -> Result<ModelRequest, ApiError> {
+    pub fn parse(self, body: &[u8]) -> Result<ReplyRequest, ApiError> {
         let body = fields::parse_body(body)?;
         match self {
             Self::ChatCompletions => chat_completions::parse(&body),
@@ -47,7 +47,7 @@ impl Dialect {
     ///
     /// # Errors
     /// As [`Dialect::parse`].
-    pub fn parse_count(self, body: &[u8]) -> Result<ModelRequest, ApiError> {
+    pub fn parse_count(self, body: &[u8]) -> Result<ReplyRequest, ApiError> {
         let body = fields::parse_body(body)?;
         match self {
             Self::ChatCompletions => chat_completions::parse(&body),
@@ -58,7 +58,7 @@ impl Dialect {
 
     /// The body of an answer that is not streamed.
     #[must_use]
-    pub fn reply(self, reply: &ModelReply) -> Json {
+    pub fn reply(self, reply: &PolicyReply) -> Json {
         match self {
             Self::ChatCompletions => chat_completions::reply(reply),
             Self::Responses => responses::reply(reply),
@@ -68,7 +68,7 @@ impl Dialect {
 
     /// The events of a streamed answer, the last one included.
     #[must_use]
-    pub fn stream(self, reply: &ModelReply) -> Vec<SseEvent> {
+    pub fn stream(self, reply: &PolicyReply) -> Vec<SseEvent> {
         match self {
             Self::ChatCompletions => chat_completions::stream(reply),
             Self::Responses => responses::stream(reply),

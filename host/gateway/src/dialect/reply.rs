@@ -26,7 +26,7 @@ pub struct ReplyCall {
 
 /// Number of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
+pub struct TokenCounts {
     /// Tokens of the prompt.
     pub prompt: usize,
     /// Tokens of the prompt that an earlier request held.
@@ -46,7 +46,7 @@ pub struct TokenLogProb {
 
 /// A reply of the policy.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ModelReply {
+pub struct PolicyReply {
     /// Number of the reply, unique in the session, without the prefix of a protocol.
     pub id: String,
     /// The model's name as the program knows it.
@@ -62,7 +62,7 @@ pub struct ModelReply {
     /// The reason for which the reply ended.
     pub finish: Finish,
     /// Number of tokens.
-    pub usage: Usage,
+    pub usage: TokenCounts,
     /// The tokens, if the request asks for log-probabilities.
     pub log_probs: Option<Vec<TokenLogProb>>,
     /// Whether a stream ends with the number of tokens.

@@ -65,7 +65,7 @@ pub struct RequestedSampling {
 
 /// A request for a reply.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ModelRequest {
+pub struct ReplyRequest {
     /// The model's name.
     pub model: String,
     /// The id of an earlier reply whose messages precede those of this request, in Responses.
@@ -94,7 +94,7 @@ pub struct ModelRequest {
     pub switches: serde_json::Map<String, serde_json::Value>,
 }
 
-impl ModelRequest {
+impl ReplyRequest {
     /// Bytes of what a chat template may write: messages with reasoning and calls, and functions.
     pub(crate) fn bytes(&self) -> usize {
         let of_function = |one: &Function| one.name.len() + one.description.len() + one.parameters.len();

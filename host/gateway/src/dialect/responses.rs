@@ -6,15 +6,15 @@ use serde_json::{Value as Json, json};
 use super::chat_completions::{reads_calls, role};
 use super::error::ApiError;
 use super::fields::{Fields, content_text};
-use super::reply::{Finish, ModelReply};
-use super::request::{InputCall, InputMessage, ModelRequest};
+use super::reply::{Finish, PolicyReply};
+use super::request::{InputCall, InputMessage, ReplyRequest};
 use super::sse::{SseEvent, pieces};
 
 /// Types of parts with text.
 const TEXT: [&str; 4] = ["input_text", "output_text", "text", "refusal"];
 
 /// Reads a request.
-pub(super) fn parse(body: &Json) -> Result<ModelRequest, ApiError> {
+pub(super) fn parse(body: &Json) -> Result<ReplyRequest, ApiError> {
     let body = Fields::of(body, "")?;
     if body.flag("background")? {
         return Err(body.error("background", "must be false: replies are not fetched later"));
@@ -47,7 +47,7 @@ pub(super) fn parse(body: &Json) -> Result<ModelRequest, ApiError> {
             other => Err(tool.error("type", format!("is `{other}`; only functions are supported"))),
         }
     });
-    Ok(ModelRequest {
+    Ok(ReplyRequest {
         model: body.required_text("model")?.to_owned(),
         previous: body.text("previous_response_id")?.map(str::to_owned),
         messages,
@@ -113,7 +113,7 @@ fn spoken<'a>(messages: &'a mut Vec<InputMessage>, reasoning: &mut String) -> &'
 }
 
 /// The items of the output.
-fn output(reply: &ModelReply) -> Vec<Json> {
+fn output(reply: &PolicyReply) -> Vec<Json> {
     let mut items = vec![];
     if let Some(reasoning) = &reply.reasoning {
         items.push(json!({
@@ -132,7 +132,7 @@ fn text_part(text: &str) -> Json {
     json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
 }
 
-fn message_item(reply: &ModelReply, status: &str, content: &[Json]) -> Json {
+fn message_item(reply: &PolicyReply, status: &str, content: &[Json]) -> Json {
     json!({
         "id": format!("msg_{}", reply.id), "type": "message", "role": "assistant", "status": status, "content": content,
     })
@@ -146,7 +146,7 @@ fn call_item(call: &super::ReplyCall, status: &str, arguments: &str) -> Json {
 }
 
 /// The answer with these items.
-fn response(reply: &ModelReply, status: &str, items: &[Json], complete: bool) -> Json {
+fn response(reply: &PolicyReply, status: &str, items: &[Json], complete: bool) -> Json {
     let usage = reply.usage;
     let usage = json!({
         "input_tokens": usage.prompt, "input_tokens_details": {"cached_tokens": usage.cached},
@@ -162,20 +162,20 @@ fn response(reply: &ModelReply, status: &str, items: &[Json], complete: bool) ->
     })
 }
 
-fn status(reply: &ModelReply) -> &'static str {
+fn status(reply: &PolicyReply) -> &'static str {
     if reply.finish == Finish::Length { "incomplete" } else { "completed" }
 }
 
 /// The answer.
-pub(super) fn reply(reply: &ModelReply) -> Json {
+pub(super) fn reply(reply: &PolicyReply) -> Json {
     response(reply, status(reply), &output(reply), true)
 }
 
 /// Events with their numbers.
 #[derive(Default)]
-struct Events(Vec<SseEvent>);
+struct NumberedEvents(Vec<SseEvent>);
 
-impl Events {
+impl NumberedEvents {
     fn push(&mut self, kind: &str, mut data: Json) {
         data["type"] = kind.into();
         data["sequence_number"] = self.0.len().into();
@@ -184,8 +184,8 @@ impl Events {
 }
 
 /// The answer as a stream.
-pub(super) fn stream(reply: &ModelReply) -> Vec<SseEvent> {
-    let mut events = Events::default();
+pub(super) fn stream(reply: &PolicyReply) -> Vec<SseEvent> {
+    let mut events = NumberedEvents::default();
     let begun = response(reply, "in_progress", &[], false);
     events.push("response.created", json!({"response": begun}));
     events.push("response.in_progress", json!({"response": begun}));
@@ -204,7 +204,7 @@ pub(super) fn stream(reply: &ModelReply) -> Vec<SseEvent> {
     events.0
 }
 
-fn stream_message(events: &mut Events, reply: &ModelReply, index: usize, item: &Json) {
+fn stream_message(events: &mut NumberedEvents, reply: &PolicyReply, index: usize, item: &Json) {
     let at = || json!({"item_id": item["id"], "output_index": index, "content_index": 0});
     let with = |key: &str, value: Json| {
         let mut data = at();
@@ -226,7 +226,7 @@ fn stream_message(events: &mut Events, reply: &ModelReply, index: usize, item: &
     events.push("response.output_item.done", json!({"output_index": index, "item": item}));
 }
 
-fn stream_call(events: &mut Events, index: usize, item: &Json) {
+fn stream_call(events: &mut NumberedEvents, index: usize, item: &Json) {
     let mut begun = item.clone();
     begun["status"] = "in_progress".into();
     begun["arguments"] = "".into();

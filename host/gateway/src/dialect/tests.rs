@@ -7,7 +7,7 @@ use super::*;
 
 const ALL: [Dialect; 3] = [Dialect::ChatCompletions, Dialect::Responses, Dialect::Messages];
 
-fn parse(dialect: Dialect, body: &Json) -> ModelRequest {
+fn parse(dialect: Dialect, body: &Json) -> ReplyRequest {
     dialect.parse(body.to_string().as_bytes()).unwrap()
 }
 
@@ -162,9 +162,9 @@ fn errors_name_the_field_in_the_protocols_form() {
     assert_eq!((&anthropic["type"], &anthropic["error"]["type"]), (&json!("error"), &json!("invalid_request_error")));
 }
 
-fn reply() -> ModelReply {
+fn reply() -> PolicyReply {
     let call = ReplyCall { id: "call_1".to_owned(), name: "f".to_owned(), arguments: "{\"x\": 1}".to_owned() };
-    ModelReply {
+    PolicyReply {
         id: "7".to_owned(),
         model: "policy".to_owned(),
         created: 1,
@@ -172,7 +172,7 @@ fn reply() -> ModelReply {
         text: "grüße ".repeat(12),
         calls: vec![call],
         finish: Finish::Calls,
-        usage: Usage { prompt: 10, cached: 4, sampled: 3 },
+        usage: TokenCounts { prompt: 10, cached: 4, sampled: 3 },
         log_probs: None,
         stream_usage: true,
     }

@@ -9,12 +9,12 @@ use crate::dialect::InputMessage;
 
 /// A SHA-256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key([u8; 32]);
+pub struct HistoryKey([u8; 32]);
 
-impl Key {
+impl HistoryKey {
     /// The key of an empty history with these functions.
     pub(crate) fn of_functions(functions: &[Function]) -> Self {
-        let mut texts = Texts::default();
+        let mut texts = TextsHash::default();
         for function in functions {
             texts.add(&function.name).add(&function.description).add(&canonical(&function.parameters));
         }
@@ -30,7 +30,7 @@ impl Key {
             Role::Assistant => "assistant",
             Role::Tool => "tool",
         };
-        let mut texts = Texts::default();
+        let mut texts = TextsHash::default();
         texts.add(role).add(message.text.trim());
         for call in &message.calls {
             texts.add(&call.name).add(&canonical(&call.arguments));
@@ -49,17 +49,17 @@ impl Key {
 
 /// The hash of a list of texts, each with its length before it.
 #[derive(Default)]
-struct Texts(Sha256);
+struct TextsHash(Sha256);
 
-impl Texts {
+impl TextsHash {
     fn add(&mut self, text: &str) -> &mut Self {
         self.0.update((text.len() as u64).to_le_bytes());
         self.0.update(text.as_bytes());
         self
     }
 
-    fn key(self) -> Key {
-        Key(self.0.finalize().into())
+    fn key(self) -> HistoryKey {
+        HistoryKey(self.0.finalize().into())
     }
 }
 

@@ -13,7 +13,7 @@ use gymkhana_policy::Conversation;
 use gymkhana_record::{Function, Sampled, Segment, SegmentError, TreeReply, segments_of, tokens_of};
 
 use crate::dialect::InputMessage;
-pub use key::Key;
+pub use key::HistoryKey;
 pub(crate) use key::canonical;
 
 /// A reply of the policy with the tokens before it.
@@ -64,12 +64,12 @@ impl TreeReply for GraphTurn {
 
 /// The replies of an episode, in the order in which they were sampled.
 #[derive(Debug, Default)]
-pub struct Graph {
+pub struct MessageGraph {
     turns: Vec<GraphTurn>,
     /// The last reply with this history, the reply included.
-    by_history: HashMap<Key, usize>,
+    by_history: HashMap<HistoryKey, usize>,
     /// The last reply of this meaning.
-    by_reply: HashMap<Key, usize>,
+    by_reply: HashMap<HistoryKey, usize>,
 }
 
 /// The reply that a request continues.
@@ -81,7 +81,7 @@ pub struct Continued {
     pub messages: usize,
 }
 
-impl Graph {
+impl MessageGraph {
     /// Number of replies.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -109,8 +109,8 @@ impl Graph {
     /// The key of a request's history, and the reply with the longest history that the request continues. `messages` are
     /// the keys of the request's messages.
     #[must_use]
-    pub fn locate(&self, functions: &[Function], messages: &[Key]) -> (Key, Option<Continued>) {
-        let mut history = Key::of_functions(functions);
+    pub fn locate(&self, functions: &[Function], messages: &[HistoryKey]) -> (HistoryKey, Option<Continued>) {
+        let mut history = HistoryKey::of_functions(functions);
         let mut continued = None;
         for (index, message) in messages.iter().enumerate() {
             history = history.then(*message);
@@ -123,7 +123,7 @@ impl Graph {
 
     /// The reply that the message of the assistant with this key is, if the policy sampled it.
     #[must_use]
-    pub fn sampled_as(&self, message: Key) -> Option<&GraphTurn> {
+    pub fn sampled_as(&self, message: HistoryKey) -> Option<&GraphTurn> {
         self.by_reply.get(&message).map(|turn| &self.turns[*turn])
     }
 
@@ -134,8 +134,8 @@ impl Graph {
     }
 
     /// Adds a reply: `history` is the key of its request, `reply` the message as the program receives it.
-    pub fn add(&mut self, history: Key, reply: &InputMessage, turn: GraphTurn) -> usize {
-        let (number, meaning) = (self.turns.len(), Key::of_message(reply));
+    pub fn add(&mut self, history: HistoryKey, reply: &InputMessage, turn: GraphTurn) -> usize {
+        let (number, meaning) = (self.turns.len(), HistoryKey::of_message(reply));
         self.by_history.insert(history.then(meaning), number);
         self.by_reply.insert(meaning, number);
         self.turns.push(turn);

@@ -24,8 +24,8 @@ proptest! {
     fn each_reply_is_sampled_in_one_segment_behind_its_own_path(
         tree in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>(), any::<bool>()), 1..24),
     ) {
-        let mut graph = Graph::default();
-        let mut history = Key::of_functions(&[]);
+        let mut graph = MessageGraph::default();
+        let mut history = HistoryKey::of_functions(&[]);
         for (number, (parent, is_root, delivered)) in tree.iter().enumerate() {
             let parent = (number > 0 && !is_root).then(|| parent.index(number));
             history = history.then(history);
@@ -63,12 +63,12 @@ fn a_request_continues_the_reply_with_the_longest_history() {
     let asked = message(gymkhana_chat::Role::User, "question");
     let reply = message(gymkhana_chat::Role::Assistant, "reply");
     let more = message(gymkhana_chat::Role::User, "more");
-    let keys = [&asked, &reply, &more].map(Key::of_message);
-    let mut graph = Graph::default();
-    graph.add(Key::of_functions(&[]).then(keys[0]), &reply, turn(None, 0, true));
+    let keys = [&asked, &reply, &more].map(HistoryKey::of_message);
+    let mut graph = MessageGraph::default();
+    graph.add(HistoryKey::of_functions(&[]).then(keys[0]), &reply, turn(None, 0, true));
     let (history, continued) = graph.locate(&[], &keys);
     let continued = continued.expect("a reply that is continued");
     assert_eq!((continued.turn, continued.messages), (0, 2));
-    assert_eq!(history, Key::of_functions(&[]).then(keys[0]).then(keys[1]).then(keys[2]));
+    assert_eq!(history, HistoryKey::of_functions(&[]).then(keys[0]).then(keys[1]).then(keys[2]));
     assert!(graph.locate(&[], &keys[..1]).1.is_none());
 }

@@ -13,10 +13,11 @@ use gymkhana_rollout::{AgentPlayed, AgentPlayer, AgentSettings, AgentTask, Episo
 use serde_json::Value as Json;
 
 use crate::control::{Control, ExternalPrograms, SessionOffer};
-use crate::program::{AgentProgram, Launch, ProgramEnd, StartError};
+use crate::program::{AgentProgram, Launch, ProgramEnd, ProgramStartError};
 use crate::server::{Gateway, GatewayError, OpenSession};
 use crate::session::{
-    ConversationIds, ProgramTools, SamplingRule, Session, SessionLimits, SessionLog, SessionSettings, StopCache,
+    AgentSession, AgentSessionLimits, ConversationIds, ProgramTools, SamplingRule, SessionLog, SessionSettings,
+    StopCache,
 };
 use outcome::concluded;
 use tools::EpisodeTools;
@@ -85,7 +86,7 @@ impl AgentHarness {
         plan: &EpisodePlan,
         text: Json,
         open: &OpenSession,
-    ) -> BoxFuture<'_, Result<ProgramEnd, StartError>> {
+    ) -> BoxFuture<'_, Result<ProgramEnd, ProgramStartError>> {
         let model = self.settings.models.first().map_or("policy", String::as_str);
         if let Some(external) = &self.external {
             return external.play(SessionOffer {
@@ -115,7 +116,7 @@ impl AgentHarness {
                 SamplingRule::Fixed(plan.sampling)
             },
             seed: plan.seed.child("policy").child(0),
-            limits: SessionLimits {
+            limits: AgentSessionLimits {
                 turns: task.turns,
                 context_tokens: limits.context_tokens,
                 reply_tokens: limits.reply_tokens,
@@ -144,7 +145,7 @@ impl AgentHarness {
             None => None,
         };
         let tools = &mut EpisodeTools { episode, most: limits.calls, logged: log.is_some() };
-        let mut session = Session::new(chat, policy, settings).logged(log);
+        let mut session = AgentSession::new(chat, policy, settings).logged(log);
         let tools = ProgramTools { requests: &mut open.tool_requests, toolbox: tools };
         // The process group of the program is gone when this returns.
         let served = session.serve_with(&mut open.requests, tools, program).await;

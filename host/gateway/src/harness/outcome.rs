@@ -5,13 +5,13 @@ use std::time::Duration;
 use gymkhana_record::{AgentRun, Boundary, CallSite, Ending, Failure, FailureKind};
 use gymkhana_rollout::AgentPlay;
 
-use crate::program::{ProgramEnd, StartError};
-use crate::session::{Outcome, Served, SpentLimit};
+use crate::program::{ProgramEnd, ProgramStartError};
+use crate::session::{ServeEnd, SessionOutcome, SpentLimit};
 
 /// The contribution of a program that has ended or was ended.
 pub(super) fn concluded(
-    outcome: Outcome,
-    served: Served<Result<ProgramEnd, StartError>>,
+    outcome: SessionOutcome,
+    served: ServeEnd<Result<ProgramEnd, ProgramStartError>>,
     own_time: Duration,
 ) -> AgentPlay {
     let failure = |kind, message: String| Failure { at: Boundary::Agent, kind, call_site: CallSite::Agent, message };
@@ -23,15 +23,15 @@ pub(super) fn concluded(
     };
     let mut play = (None, None);
     match served {
-        Served::EpisodeTime => play.1 = Some(Ending::TimeLimit),
+        ServeEnd::EpisodeTime => play.1 = Some(Ending::TimeLimit),
         // The episode's failures have the reason.
-        Served::Lost => play.1 = Some(Ending::Dropped),
-        Served::ProgramTime => {
+        ServeEnd::Lost => play.1 = Some(Ending::Dropped),
+        ServeEnd::ProgramTime => {
             let message = format!("it gave no answer in {} seconds of its own", own_time.as_secs_f64());
             play.0 = Some(failure(FailureKind::Deadline, message));
         }
-        Served::Ended(Err(error)) => play.0 = Some(failure(FailureKind::Fault, error.to_string())),
-        Served::Ended(Ok(end)) => {
+        ServeEnd::Ended(Err(error)) => play.0 = Some(failure(FailureKind::Fault, error.to_string())),
+        ServeEnd::Ended(Ok(end)) => {
             (run.exit, run.stderr) = (end.status, end.stderr.clone());
             match answer(&outcome, end) {
                 Ok(answer) => run.answer = Some(answer),
@@ -49,7 +49,7 @@ pub(super) fn concluded(
         run.answer = None;
         ending = Some(if failure.kind.is_hosts() { Ending::Dropped } else { Ending::AgentFailed });
     }
-    let Outcome { transcript, policy_turns, segments, calls, .. } = outcome;
+    let SessionOutcome { transcript, policy_turns, segments, calls, .. } = outcome;
     run.calls = calls;
     AgentPlay { run, transcript, policy_turns, segments, failure, ending }
 }
@@ -63,7 +63,7 @@ enum Unanswered {
 }
 
 /// The answer of a program: its standard output, or the last reply of the policy if it wrote nothing.
-fn answer(outcome: &Outcome, end: ProgramEnd) -> Result<String, Unanswered> {
+fn answer(outcome: &SessionOutcome, end: ProgramEnd) -> Result<String, Unanswered> {
     let failed = |kind, message: String| Err(Unanswered::Failed(kind, message));
     if let Some(signal) = end.signal {
         return failed(FailureKind::Trap, format!("signal {signal} ended it{}", last_line(&end.stderr)));

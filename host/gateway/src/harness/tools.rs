@@ -4,7 +4,7 @@ use futures::future::BoxFuture;
 use gymkhana_driver::{BackendError, CallRefusal, PlacedEpisode, perform};
 use gymkhana_record::{Call, Turn};
 
-use crate::session::{Performed, SpentLimit, ToolAnswer, Toolbox};
+use crate::session::{CallPerformer, Performed, SpentLimit, ToolCallAnswer};
 
 /// Performs the calls of an episode's program.
 pub(super) struct EpisodeTools<'e> {
@@ -15,7 +15,7 @@ pub(super) struct EpisodeTools<'e> {
     pub(super) logged: bool,
 }
 
-impl Toolbox for EpisodeTools<'_> {
+impl CallPerformer for EpisodeTools<'_> {
     fn perform(&mut self, call: Call, listed: bool) -> BoxFuture<'_, Performed> {
         Box::pin(async move {
             let before = self.episode.data().extent();
@@ -45,8 +45,8 @@ fn refused(failure: &BackendError) -> Performed {
 }
 
 /// The answer to a call with the observations after it.
-fn answer(turns: &[Turn], id: &str, done: bool) -> ToolAnswer {
-    let mut answer = ToolAnswer { content: vec![], failed: false, done };
+fn answer(turns: &[Turn], id: &str, done: bool) -> ToolCallAnswer {
+    let mut answer = ToolCallAnswer { content: vec![], failed: false, done };
     for turn in turns {
         match turn {
             Turn::Answer { id: of, content, failed, .. } if of == id => {

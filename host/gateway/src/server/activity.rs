@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 /// The activity of a session.
 #[derive(Debug, Clone)]
-pub struct Activity(Arc<Counters>);
+pub struct Activity(Arc<RequestCounters>);
 
 #[derive(Debug)]
-struct Counters {
+struct RequestCounters {
     since: Instant,
     /// Requests that are not answered.
     in_flight: AtomicU64,
@@ -20,7 +20,7 @@ struct Counters {
 impl Activity {
     pub(super) fn new() -> Self {
         let (in_flight, last) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self(Arc::new(Counters { since: Instant::now(), in_flight, last }))
+        Self(Arc::new(RequestCounters { since: Instant::now(), in_flight, last }))
     }
 
     /// Time since the last request or answer; zero while one is in flight.
@@ -33,18 +33,18 @@ impl Activity {
     }
 
     /// Counts a request until the guard is dropped.
-    pub(super) fn request(&self) -> InFlight {
+    pub(super) fn request(&self) -> RequestInFlight {
         self.0.in_flight.fetch_add(1, Ordering::Relaxed);
-        InFlight(self.clone())
+        RequestInFlight(self.clone())
     }
 }
 
 /// A request in flight.
-pub(super) struct InFlight(Activity);
+pub(super) struct RequestInFlight(Activity);
 
-impl Drop for InFlight {
+impl Drop for RequestInFlight {
     fn drop(&mut self) {
-        let Counters { since, in_flight, last } = &*self.0.0;
+        let RequestCounters { since, in_flight, last } = &*self.0.0;
         last.store(since.elapsed().as_millis() as u64, Ordering::Relaxed);
         in_flight.fetch_sub(1, Ordering::Relaxed);
     }

@@ -6,7 +6,7 @@ use crate::dialect::Dialect;
 
 /// What an address is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Endpoint {
+pub(super) enum ApiEndpoint {
     /// A reply of the policy.
     Reply(Dialect),
     /// The number of a prompt's tokens.
@@ -17,7 +17,7 @@ pub(super) enum Endpoint {
     Model(Dialect, String),
 }
 
-impl Endpoint {
+impl ApiEndpoint {
     /// The endpoint of a path behind the session, without `v1/`; `None` for unknown ones.
     pub(super) fn of(method: &Method, path: &str, headers: &HeaderMap) -> Option<Self> {
         let path = path.strip_prefix("v1/").unwrap_or(path).trim_end_matches('/');

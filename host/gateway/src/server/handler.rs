@@ -18,12 +18,12 @@ use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::activity::InFlight;
-use super::endpoint::Endpoint;
+use super::activity::RequestInFlight;
+use super::endpoint::ApiEndpoint;
 use super::mcp::McpEndpoint;
-use super::sessions::{Entry, Sessions};
+use super::sessions::{OpenSessions, RoutedSession};
 use crate::dialect::{ApiError, Dialect, ErrorClass, KEEP_ALIVE, SseEvent};
-use crate::session::{Answer, Ask, Incoming, RequestIdentity};
+use crate::session::{Ask, Incoming, ModelResponse, RequestIdentity};
 
 /// Largest body in bytes.
 const MAX_BODY: usize = 32 << 20;
@@ -42,21 +42,21 @@ const LARGE_MIB: usize = 2 * (MAX_BODY >> 20);
 /// Everything that a request needs.
 #[derive(Clone)]
 struct Routes {
-    sessions: Arc<Sessions>,
+    sessions: Arc<OpenSessions>,
     mcp: McpEndpoint,
     /// A permit for each MiB of large requests.
     large: Arc<Semaphore>,
 }
 
 /// The routes.
-pub(super) fn router(sessions: Arc<Sessions>) -> Router {
+pub(super) fn router(sessions: Arc<OpenSessions>) -> Router {
     let doors = Routes { sessions, mcp: McpEndpoint::new(), large: Arc::new(Semaphore::new(LARGE_MIB)) };
     Router::new().route("/s/{session}/{*path}", any(handle)).fallback(unknown).with_state(doors)
 }
 
 async fn unknown(request: Request) -> Response {
     let message = "there is no such address\nhint: use the base URL of the session";
-    let dialect = Endpoint::dialect(request.uri().path(), request.headers());
+    let dialect = ApiEndpoint::dialect(request.uri().path(), request.headers());
     failed(dialect, &ApiError::new(ErrorClass::NotFound, message))
 }
 
@@ -73,7 +73,7 @@ async fn handle(
         let _in_flight = entry.activity.request();
         return mcp.answer(tools, request).await;
     }
-    let dialect = Endpoint::dialect(&path, request.headers());
+    let dialect = ApiEndpoint::dialect(&path, request.headers());
     match answer(&sessions, &large, (&session, &path), request).await {
         Ok(response) => response,
         Err(error) => failed(dialect, &error),
@@ -81,7 +81,7 @@ async fn handle(
 }
 
 async fn answer(
-    sessions: &Sessions,
+    sessions: &OpenSessions,
     large: &Arc<Semaphore>,
     (session, path): (&str, &str),
     request: Request,
@@ -89,24 +89,24 @@ async fn answer(
     let (method, headers) = (request.method().clone(), request.headers().clone());
     let entry = authorise(sessions, session, &headers)?;
     let in_flight = entry.activity.request();
-    let Some(endpoint) = Endpoint::of(&method, path, &headers) else {
+    let Some(endpoint) = ApiEndpoint::of(&method, path, &headers) else {
         let known = "chat/completions, responses, messages, messages/count_tokens, responses/input_tokens, models";
         let message = format!("`{method} {path}` is not supported; known: {known}");
         return Err(ApiError::new(ErrorClass::NotFound, message));
     };
     match endpoint {
-        Endpoint::Models(dialect) => Ok(json(200, &dialect.models(&entry.models))),
-        Endpoint::Model(dialect, name) if entry.models.is_empty() || entry.models.contains(&name) => {
+        ApiEndpoint::Models(dialect) => Ok(json(200, &dialect.models(&entry.models))),
+        ApiEndpoint::Model(dialect, name) if entry.models.is_empty() || entry.models.contains(&name) => {
             Ok(json(200, &dialect.model(&name)))
         }
-        Endpoint::Model(_, name) => Err(ApiError::new(ErrorClass::NotFound, format!("there is no model `{name}`"))),
-        Endpoint::Count(dialect) => {
+        ApiEndpoint::Model(_, name) => Err(ApiError::new(ErrorClass::NotFound, format!("there is no model `{name}`"))),
+        ApiEndpoint::Count(dialect) => {
             let read = read(path, request, large).await?;
             let asked = dialect.parse_count(&read.body)?;
             let waiting = hand_over(&entry, Ask::Count(Box::new(asked)), read).await?;
             received(waiting.await).map(|answer| body_of(dialect, &answer))
         }
-        Endpoint::Reply(dialect) => {
+        ApiEndpoint::Reply(dialect) => {
             let read = read(path, request, large).await?;
             let asked = dialect.parse(&read.body)?;
             let stream = asked.stream;
@@ -126,7 +126,7 @@ async fn answer(
 }
 
 /// The session of a request with its key.
-fn authorise(sessions: &Sessions, session: &str, headers: &HeaderMap) -> Result<Entry, ApiError> {
+fn authorise(sessions: &OpenSessions, session: &str, headers: &HeaderMap) -> Result<RoutedSession, ApiError> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let key = text("x-api-key").map(str::trim).or_else(|| bearer(headers)).ok_or_else(|| {
         ApiError::new(ErrorClass::Unauthorized, "the request has no key\nhint: send the session's key as API key")
@@ -200,10 +200,10 @@ pub(crate) async fn read_body(body: Body, most: usize) -> Result<Bytes, ApiError
 
 /// Hands a request to its session. Its body is gone with it.
 async fn hand_over(
-    entry: &Entry,
+    entry: &RoutedSession,
     ask: Ask,
     read: ReadRequest,
-) -> Result<oneshot::Receiver<Result<Answer, ApiError>>, ApiError> {
+) -> Result<oneshot::Receiver<Result<ModelResponse, ApiError>>, ApiError> {
     let ReadRequest { identity, is_retry, body, permit } = read;
     drop(body);
     let (reply, waiting) = oneshot::channel();
@@ -213,29 +213,31 @@ async fn hand_over(
 }
 
 /// The answer of a session; a session that ends leaves its requests without one.
-fn received(answer: Result<Result<Answer, ApiError>, oneshot::error::RecvError>) -> Result<Answer, ApiError> {
+fn received(
+    answer: Result<Result<ModelResponse, ApiError>, oneshot::error::RecvError>,
+) -> Result<ModelResponse, ApiError> {
     answer.unwrap_or_else(|_| Err(gone()))
 }
 
-fn body_of(dialect: Dialect, answer: &Answer) -> Response {
+fn body_of(dialect: Dialect, answer: &ModelResponse) -> Response {
     match answer {
-        Answer::Reply(reply) => json(200, &dialect.reply(reply)),
-        Answer::Count(tokens) => json(200, &dialect.count(*tokens)),
+        ModelResponse::Reply(reply) => json(200, &dialect.reply(reply)),
+        ModelResponse::Count(tokens) => json(200, &dialect.count(*tokens)),
     }
 }
 
-fn events_of(dialect: Dialect, answer: &Answer) -> String {
+fn events_of(dialect: Dialect, answer: &ModelResponse) -> String {
     match answer {
-        Answer::Reply(reply) => dialect.stream(reply).iter().map(SseEvent::text).collect(),
-        Answer::Count(tokens) => dialect.count(*tokens).to_string(),
+        ModelResponse::Reply(reply) => dialect.stream(reply).iter().map(SseEvent::text).collect(),
+        ModelResponse::Count(tokens) => dialect.count(*tokens).to_string(),
     }
 }
 
 /// A stream that began before its answer: a comment at once, which sends the head, and others until the answer comes.
 fn late(
     dialect: Dialect,
-    waiting: oneshot::Receiver<Result<Answer, ApiError>>,
-    in_flight: InFlight,
+    waiting: oneshot::Receiver<Result<ModelResponse, ApiError>>,
+    in_flight: RequestInFlight,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     let begun = futures::stream::once(async { Ok(Bytes::from_static(KEEP_ALIVE.as_bytes())) });
     begun.chain(futures::stream::unfold(Some((waiting, in_flight)), move |waiting| async move {

@@ -23,7 +23,7 @@ use serde_json::Value as Json;
 use tokio::sync::oneshot;
 
 use super::sessions::OfferedTools;
-use crate::session::{ToolAnswer, ToolRequest};
+use crate::session::{ToolCallAnswer, ToolRequest};
 
 /// Largest body of a request in bytes.
 const MAX_BODY: usize = 4 << 20;
@@ -107,7 +107,7 @@ fn listed(function: &Function) -> Tool {
 }
 
 /// An answer as a result: text, images and sound. Of other media the result holds the type and the size.
-fn result(answer: &ToolAnswer) -> CallToolResult {
+fn result(answer: &ToolCallAnswer) -> CallToolResult {
     let blocks = answer.content.iter().map(|part| match part {
         Part::Text(text) => ContentBlock::text(text.clone()),
         Part::Image(media) => ContentBlock::image(STANDARD.encode(&media.bytes), media.mime.clone()),

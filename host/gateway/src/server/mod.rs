@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gymkhana_http::{
-    ConnectionLimits, HandleShare, HostNames, ListenError, Listener, RequestPace, Server, StallBudget,
+    ConnectionLimits, HandleShare, HostNames, HttpServer, ListenError, Listener, RequestPace, StallBudget,
 };
 use gymkhana_keeper::Keeper;
 use gymkhana_record::Function;
@@ -23,7 +23,7 @@ use crate::program::{AgentProgram, Launch, RunningProgram};
 pub use activity::Activity;
 pub(crate) use handler::{json as json_response, read_body};
 pub use sessions::OpenSession;
-use sessions::Sessions;
+use sessions::OpenSessions;
 
 /// Threads of the server.
 const THREADS: usize = 2;
@@ -54,7 +54,7 @@ pub struct Gateway {
     runtime: Option<Runtime>,
     handle: Handle,
     address: SocketAddr,
-    sessions: Arc<Sessions>,
+    sessions: Arc<OpenSessions>,
     keeper: Mutex<Option<Arc<Keeper>>>,
 }
 
@@ -92,13 +92,14 @@ impl Gateway {
         let address = listener.address();
         // A proxy may pass its own name on.
         let hosts = if url.is_some() { HostNames::Any } else { HostNames::at(address, false, &[]) };
-        let sessions = Arc::new(Sessions::new(&url.unwrap_or_else(|| format!("http://{address}"))));
+        let sessions = Arc::new(OpenSessions::new(&url.unwrap_or_else(|| format!("http://{address}"))));
         let mut router = handler::router(Arc::clone(&sessions));
         if let Some(control) = control {
             router = router.merge(control::router(control));
         }
         let limits = LIMITS.within(share, 1);
-        handle.spawn(async move { listener.serve(Server::new(router, hosts), limits, std::future::pending()).await });
+        handle
+            .spawn(async move { listener.serve(HttpServer::new(router, hosts), limits, std::future::pending()).await });
         Ok(Self { runtime: Some(runtime), handle, address, sessions, keeper: Mutex::default() })
     }
 

@@ -27,7 +27,7 @@ pub(super) struct OfferedTools {
 
 /// A session as the handlers see it.
 #[derive(Clone)]
-pub(super) struct Entry {
+pub(super) struct RoutedSession {
     key: Arc<str>,
     pub(super) models: Arc<[String]>,
     pub(super) requests: mpsc::Sender<Incoming>,
@@ -35,7 +35,7 @@ pub(super) struct Entry {
     pub(super) activity: Activity,
 }
 
-impl Entry {
+impl RoutedSession {
     /// Whether this is the session's key.
     pub(super) fn accepts(&self, key: &str) -> bool {
         is_same(&self.key, key)
@@ -48,13 +48,13 @@ impl Entry {
 }
 
 /// All open sessions.
-pub(super) struct Sessions {
+pub(super) struct OpenSessions {
     /// Address as programs see it, without a slash at its end.
     url: String,
-    open: Mutex<HashMap<String, Entry>>,
+    open: Mutex<HashMap<String, RoutedSession>>,
 }
 
-impl Sessions {
+impl OpenSessions {
     pub(super) fn new(url: &str) -> Self {
         Self { url: url.trim_end_matches('/').to_owned(), open: Mutex::default() }
     }
@@ -63,7 +63,7 @@ impl Sessions {
         &self.url
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<Entry> {
+    pub(super) fn get(&self, id: &str) -> Option<RoutedSession> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
@@ -75,7 +75,7 @@ impl Sessions {
         let tools = functions.zip(token.clone());
         let tools = tools.map(|(functions, token)| Arc::new(OfferedTools { token, functions, requests: calls }));
         let activity = Activity::new();
-        let entry = Entry {
+        let entry = RoutedSession {
             key: key.as_str().into(),
             models: models.into(),
             requests: sender,
@@ -102,7 +102,7 @@ fn random_hex() -> String {
 
 /// An open session: its address, its key and its requests. Dropping it closes the session.
 pub struct OpenSession {
-    sessions: Arc<Sessions>,
+    sessions: Arc<OpenSessions>,
     id: String,
     key: String,
     /// The last part of the address of the tools, if the session offers any.

@@ -6,23 +6,24 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use gymkhana_policy::{Generated, Stop};
 use gymkhana_record::{Sampled, WrittenCall};
 
-use super::Session;
+use super::AgentSession;
 use super::prompt::Prompt;
 use crate::dialect::{
-    ApiError, ErrorClass, Finish, InputCall, InputMessage, ModelReply, ModelRequest, ReplyCall, TokenLogProb, Usage,
+    ApiError, ErrorClass, Finish, InputCall, InputMessage, PolicyReply, ReplyCall, ReplyRequest, TokenCounts,
+    TokenLogProb,
 };
 use crate::graph::GraphTurn;
 use gymkhana_chat::{Begun, ChatError, Role};
 
-impl Session<'_> {
+impl AgentSession<'_> {
     /// Takes a generation: the program's reply, and its turn unless the request is none.
     pub(super) fn take(
         &mut self,
-        request: &ModelRequest,
+        request: &ReplyRequest,
         prompt: Prompt,
         is_turn: bool,
         generated: Generated,
-    ) -> Result<(Arc<ModelReply>, Option<usize>), ApiError> {
+    ) -> Result<(Arc<PolicyReply>, Option<usize>), ApiError> {
         let Generated { mut sampled, mut stop } = generated;
         let undecodable = |error: ChatError| ApiError::new(ErrorClass::Policy, format!("the policy failed: {error}"));
         let begun = prompt.rendered.begun();
@@ -33,7 +34,7 @@ impl Session<'_> {
                 stop = Stop::Length;
             }
         }
-        let usage = Usage { prompt: prompt.tokens.len(), cached: prompt.before, sampled: sampled.tokens.len() };
+        let usage = TokenCounts { prompt: prompt.tokens.len(), cached: prompt.before, sampled: sampled.tokens.len() };
         let (reply, thought_bytes) = self.read(request, &sampled, stop, usage, begun).map_err(undecodable)?;
         let message = InputMessage {
             reasoning: reply.reasoning.clone(),
@@ -66,12 +67,12 @@ impl Session<'_> {
     /// the text. `begun` tells whether the prompt has opened a thought.
     fn read(
         &self,
-        request: &ModelRequest,
+        request: &ReplyRequest,
         sampled: &Sampled,
         stop: Stop,
-        usage: Usage,
+        usage: TokenCounts,
         begun: Begun,
-    ) -> Result<(ModelReply, usize), ChatError> {
+    ) -> Result<(PolicyReply, usize), ChatError> {
         let id = format!("{:x}-{}", self.settings.seed.0, self.turns_finished());
         let decoded = self.chat.decode_reply(&sampled.tokens)?;
         let ended_by = self.settings.stops(&request.stop).filter(|_| stop == Stop::Text).find_map(|text| {
@@ -102,7 +103,7 @@ impl Session<'_> {
             (Stop::Token | Stop::Text, _) => Finish::Stop,
         };
         let log_probs = request.log_probs.then(|| self.log_probs(sampled)).transpose()?;
-        let reply = ModelReply {
+        let reply = PolicyReply {
             id,
             model: request.model.clone(),
             created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),

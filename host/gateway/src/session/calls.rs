@@ -10,7 +10,7 @@ use gymkhana_record::{Added, AgentCall, Call, Content, Part, Turn};
 use tokio::sync::{mpsc, oneshot};
 
 use super::transcript::Transcript;
-use super::{Session, SpentLimit};
+use super::{AgentSession, SpentLimit};
 
 /// A call that a program makes.
 #[derive(Debug)]
@@ -20,12 +20,12 @@ pub struct ToolRequest {
     /// JSON text of the arguments, an object.
     pub arguments: String,
     /// Receiver of the answer. It is gone if the program has disconnected.
-    pub reply: oneshot::Sender<ToolAnswer>,
+    pub reply: oneshot::Sender<ToolCallAnswer>,
 }
 
 /// The answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ToolAnswer {
+pub struct ToolCallAnswer {
     /// The answer, or the reason of the failure.
     pub content: Content,
     /// Whether the call failed.
@@ -34,7 +34,7 @@ pub struct ToolAnswer {
     pub done: bool,
 }
 
-impl ToolAnswer {
+impl ToolCallAnswer {
     fn refused(reason: String) -> Self {
         Self { content: vec![Part::Text(reason)], failed: true, done: false }
     }
@@ -54,7 +54,7 @@ pub enum Performed {
         /// What the call added to the episode besides the transcript, for the session's journal.
         added: Option<Box<Added<'static>>>,
         /// The answer.
-        answer: ToolAnswer,
+        answer: ToolCallAnswer,
     },
     /// The call was not performed, and the record does not hold it.
     Refused {
@@ -71,7 +71,7 @@ pub enum Performed {
 }
 
 /// Performs calls.
-pub trait Toolbox: Send {
+pub trait CallPerformer: Send {
     /// Performs a call. `listed` says that the transcript holds it already.
     fn perform(&mut self, call: Call, listed: bool) -> BoxFuture<'_, Performed>;
 }
@@ -81,13 +81,13 @@ pub struct ProgramTools<'t> {
     /// The calls of the program.
     pub requests: &'t mut mpsc::Receiver<ToolRequest>,
     /// Performs them.
-    pub toolbox: &'t mut dyn Toolbox,
+    pub toolbox: &'t mut dyn CallPerformer,
 }
 
 /// Performs nothing, for sessions without tools.
 pub(super) struct NoTools;
 
-impl Toolbox for NoTools {
+impl CallPerformer for NoTools {
     fn perform(&mut self, _call: Call, _listed: bool) -> BoxFuture<'_, Performed> {
         let reason = "the run has no tools".to_owned();
         Box::pin(async { Performed::Refused { reason, spent: None } })
@@ -96,7 +96,7 @@ impl Toolbox for NoTools {
 
 /// Performs calls, one after the other. The toolbox belongs to this future, so that requests are answered meanwhile.
 pub(super) async fn perform(
-    toolbox: &mut dyn Toolbox,
+    toolbox: &mut dyn CallPerformer,
     mut begun: mpsc::UnboundedReceiver<(Call, bool)>,
     done: mpsc::UnboundedSender<Performed>,
 ) -> Infallible {
@@ -107,21 +107,21 @@ pub(super) async fn perform(
 }
 
 /// A call that is being performed.
-struct Current {
+struct CurrentCall {
     call: Call,
     listed: bool,
-    reply: oneshot::Sender<ToolAnswer>,
+    reply: oneshot::Sender<ToolCallAnswer>,
 }
 
 /// The calls of a program: the one that is being performed, and those that were. Further ones wait in the channel.
 #[derive(Default)]
-pub(super) struct Calls {
-    current: Option<Current>,
+pub(super) struct ProgramCalls {
+    current: Option<CurrentCall>,
     performed: Vec<AgentCall>,
     begun: u32,
 }
 
-impl Calls {
+impl ProgramCalls {
     /// Whether a call is being performed.
     pub(super) fn is_busy(&self) -> bool {
         self.current.is_some()
@@ -135,7 +135,7 @@ impl Calls {
         let id = pending.unwrap_or_else(|| format!("call-{}", self.begun));
         self.begun += 1;
         let call = Call { id, name, arguments };
-        self.current = Some(Current { call: call.clone(), listed, reply });
+        self.current = Some(CurrentCall { call: call.clone(), listed, reply });
         (call, listed)
     }
 
@@ -149,10 +149,10 @@ impl Calls {
     }
 }
 
-impl Session<'_> {
+impl AgentSession<'_> {
     /// Records a call that was performed, and answers it. Returns false if the tools are lost.
     pub(super) async fn performed(&mut self, outcome: Performed) -> bool {
-        let Some(Current { call, listed, reply }) = self.calls.current.take() else { return true };
+        let Some(CurrentCall { call, listed, reply }) = self.calls.current.take() else { return true };
         match outcome {
             Performed::Answered { turns, cost, steps, added, answer } => {
                 let count = turns.len() as u32;
@@ -170,11 +170,11 @@ impl Session<'_> {
                 if listed {
                     self.transcript.put_back(call);
                 }
-                let _ = reply.send(ToolAnswer::refused(reason));
+                let _ = reply.send(ToolCallAnswer::refused(reason));
             }
             Performed::Lost { reason } => {
                 self.counts.refused += 1;
-                let _ = reply.send(ToolAnswer::refused(reason));
+                let _ = reply.send(ToolCallAnswer::refused(reason));
                 return false;
             }
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use gymkhana_record::{Added, AddedCall, AddedReply, EpisodeId, EpisodeRecord};
 
-use super::Session;
+use super::AgentSession;
 
 /// Keeps what a killed process would lose of its open sessions.
 pub trait SessionJournal: Send + Sync {
@@ -37,7 +37,7 @@ impl SessionLog {
     }
 }
 
-impl Session<'_> {
+impl AgentSession<'_> {
     /// The same session with a journal.
     #[must_use]
     pub fn logged(mut self, log: Option<SessionLog>) -> Self {

@@ -1,7 +1,7 @@
 //! The requests of one episode: answered by a policy, and ordered into turns.
 //!
-//! The owner of an episode calls [`Session::serve`] in the task of the episode. The server hands requests over in a
-//! channel, so that the policy needs no other thread, and a dropped episode cancels its generations.
+//! The owner of an episode calls [`AgentSession::serve`] in the task of the episode. The server hands requests over in
+//! a channel, so that the policy needs no other thread, and a dropped episode cancels its generations.
 
 mod answer;
 mod calls;
@@ -23,14 +23,14 @@ use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, PolicyEr
 use gymkhana_record::{AgentCall, PolicyTurn, Segment, SegmentError, Turn};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-use crate::dialect::{ApiError, ErrorClass, InputMessage, ModelReply, ModelRequest};
-use crate::graph::{Graph, Key};
-use calls::{Calls, NoTools};
-pub use calls::{Performed, ProgramTools, ToolAnswer, ToolRequest, Toolbox};
+use crate::dialect::{ApiError, ErrorClass, InputMessage, PolicyReply, ReplyRequest};
+use crate::graph::{HistoryKey, MessageGraph};
+pub use calls::{CallPerformer, Performed, ProgramTools, ToolCallAnswer, ToolRequest};
+use calls::{NoTools, ProgramCalls};
 pub use journal::{SessionJournal, SessionLog};
 use prompt::Prompt;
-use repeats::{Known, Repeats};
-pub use settings::{ConversationIds, SamplingRule, SessionLimits, SessionSettings, StopCache};
+use repeats::{EarlierRequest, Repeats};
+pub use settings::{AgentSessionLimits, ConversationIds, SamplingRule, SessionSettings, StopCache};
 use transcript::Transcript;
 
 /// Requests beyond the limit of turns that a session answers: token counts, side models and repeats.
@@ -40,22 +40,22 @@ const FURTHER_REQUESTS: u32 = 1024;
 #[derive(Debug)]
 pub enum Ask {
     /// A reply.
-    Reply(Box<ModelRequest>),
+    Reply(Box<ReplyRequest>),
     /// The number of the prompt's tokens.
-    Count(Box<ModelRequest>),
+    Count(Box<ReplyRequest>),
 }
 
 /// The answer to a request.
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum ModelResponse {
     /// A reply.
-    Reply(Arc<ModelReply>),
+    Reply(Arc<PolicyReply>),
     /// The number of tokens.
     Count(usize),
 }
 
 /// Receiver of an answer. It is gone if the program has disconnected.
-pub type Reply = oneshot::Sender<Result<Answer, ApiError>>;
+pub type ResponseSender = oneshot::Sender<Result<ModelResponse, ApiError>>;
 
 /// Identity of a request, by which repeats are found.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -76,14 +76,14 @@ pub struct Incoming {
     /// Whether the client says that it repeats the request, as SDKs do in `x-stainless-retry-count`.
     pub is_retry: bool,
     /// Receiver of the answer.
-    pub reply: Reply,
+    pub reply: ResponseSender,
     /// Share of the large requests that are read at once, held until the request is refused or its reply begins.
     pub permit: Option<OwnedSemaphorePermit>,
 }
 
-/// The reason for which [`Session::serve`] returned.
+/// The reason for which [`AgentSession::serve`] returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Served<T> {
+pub enum ServeEnd<T> {
     /// The program ended.
     Ended(T),
     /// The program's own time is used up. Waiting for the policy or for a tool is not its time.
@@ -118,7 +118,7 @@ pub enum SpentLimit {
 
 /// What a finished session contributes to the record.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct SessionOutcome {
     /// Messages, calls and answers, in their order.
     pub transcript: Vec<Turn>,
     /// The turns of the policy; `transcript` counts from the session's first entry.
@@ -140,8 +140,8 @@ pub struct Outcome {
 }
 
 /// A generation that has ended.
-struct Finished {
-    request: Box<ModelRequest>,
+struct FinishedGeneration {
+    request: Box<ReplyRequest>,
     identity: RequestIdentity,
     prompt: Prompt,
     is_turn: bool,
@@ -149,11 +149,11 @@ struct Finished {
 }
 
 /// The requests of one episode.
-pub struct Session<'a> {
+pub struct AgentSession<'a> {
     chat: &'a ChatFormat,
     policy: &'a dyn Policy,
     settings: SessionSettings,
-    graph: Graph,
+    graph: MessageGraph,
     transcript: Transcript,
     repeats: Repeats,
     /// Histories that a later request may continue by the id of the reply.
@@ -165,17 +165,17 @@ pub struct Session<'a> {
     spent: Option<SpentLimit>,
     fault: Option<String>,
     last_text: Option<String>,
-    running: FuturesUnordered<BoxFuture<'a, Finished>>,
+    running: FuturesUnordered<BoxFuture<'a, FinishedGeneration>>,
     /// Conversations of the running generations.
     busy: BTreeSet<Conversation>,
     policy_time: Duration,
     /// Time in which only a call of a tool was waited for.
     tool_time: Duration,
-    calls: Calls,
+    calls: ProgramCalls,
     log: Option<SessionLog>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> AgentSession<'a> {
     /// A session without requests.
     #[must_use]
     pub fn new(chat: &'a ChatFormat, policy: &'a dyn Policy, settings: SessionSettings) -> Self {
@@ -184,7 +184,7 @@ impl<'a> Session<'a> {
             policy,
             repeats: Repeats::new(settings.retry_window),
             settings,
-            graph: Graph::default(),
+            graph: MessageGraph::default(),
             transcript: Transcript::default(),
             stored: HashMap::new(),
             counts: RequestCounts::default(),
@@ -197,7 +197,7 @@ impl<'a> Session<'a> {
             busy: BTreeSet::new(),
             policy_time: Duration::ZERO,
             tool_time: Duration::ZERO,
-            calls: Calls::default(),
+            calls: ProgramCalls::default(),
             log: None,
         }
     }
@@ -207,7 +207,7 @@ impl<'a> Session<'a> {
         &mut self,
         incoming: &mut mpsc::Receiver<Incoming>,
         program: impl Future<Output = T>,
-    ) -> Served<T> {
+    ) -> ServeEnd<T> {
         // Without a sender there is nothing to wait for.
         let (_sender, mut requests) = mpsc::channel(1);
         let tools = ProgramTools { requests: &mut requests, toolbox: &mut NoTools };
@@ -221,7 +221,7 @@ impl<'a> Session<'a> {
         incoming: &mut mpsc::Receiver<Incoming>,
         tools: ProgramTools<'_>,
         program: impl Future<Output = T>,
-    ) -> Served<T> {
+    ) -> ServeEnd<T> {
         let ProgramTools { requests, toolbox } = tools;
         let (begin, begun) = mpsc::unbounded_channel();
         let (done, mut performed) = mpsc::unbounded_channel();
@@ -235,34 +235,36 @@ impl<'a> Session<'a> {
             let waited = Instant::now();
             let step = tokio::select! {
                 biased;
-                ended = &mut program => break Served::Ended(ended),
-                () = tokio::time::sleep(all) => break Served::EpisodeTime,
-                () = tokio::time::sleep(own), if !generating && !calling => break Served::ProgramTime,
-                Some(finished) = self.running.next(), if generating => Step::Finished(Box::new(finished)),
+                ended = &mut program => break ServeEnd::Ended(ended),
+                () = tokio::time::sleep(all) => break ServeEnd::EpisodeTime,
+                () = tokio::time::sleep(own), if !generating && !calling => break ServeEnd::ProgramTime,
+                Some(finished) = self.running.next(), if generating => ServeEvent::Finished(Box::new(finished)),
                 never = &mut performing => match never {},
-                Some(outcome) = performed.recv() => Step::Performed(outcome),
-                next = incoming.recv(), if open => next.map_or(Step::Closed, Step::Incoming),
-                next = requests.recv(), if calls_open && !calling => next.map_or(Step::CallsClosed, Step::Call),
+                Some(outcome) = performed.recv() => ServeEvent::Performed(outcome),
+                next = incoming.recv(), if open => next.map_or(ServeEvent::Closed, ServeEvent::Incoming),
+                next = requests.recv(), if calls_open && !calling => {
+                    next.map_or(ServeEvent::CallsClosed, ServeEvent::Call)
+                }
             };
             self.count_wait(generating, calling, waited.elapsed());
             match step {
-                Step::Finished(finished) => self.finish(*finished).await,
-                Step::Incoming(request) => self.accept(request).await,
-                Step::Call(request) => drop(begin.send(self.calls.begin(request, &mut self.transcript))),
-                Step::Performed(outcome) => {
+                ServeEvent::Finished(finished) => self.finish(*finished).await,
+                ServeEvent::Incoming(request) => self.accept(request).await,
+                ServeEvent::Call(request) => drop(begin.send(self.calls.begin(request, &mut self.transcript))),
+                ServeEvent::Performed(outcome) => {
                     if !self.performed(outcome).await {
-                        break Served::Lost;
+                        break ServeEnd::Lost;
                     }
                 }
-                Step::Closed => open = false,
-                Step::CallsClosed => calls_open = false,
+                ServeEvent::Closed => open = false,
+                ServeEvent::CallsClosed => calls_open = false,
             }
         };
         if self.calls.is_busy() {
             tokio::select! {
                 Some(outcome) = performed.recv() => {
                     if !self.performed(outcome).await {
-                        return Served::Lost;
+                        return ServeEnd::Lost;
                     }
                 }
                 never = &mut performing => match never {},
@@ -291,14 +293,14 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// If a reply of the policy has columns of different length.
-    pub fn into_outcome(mut self) -> Result<Outcome, SegmentError> {
+    pub fn into_outcome(mut self) -> Result<SessionOutcome, SegmentError> {
         self.running.clear();
         let mut conversations = std::mem::take(&mut self.busy);
         conversations.extend(self.graph.turns().iter().map(|turn| turn.conversation));
         conversations.into_iter().for_each(|conversation| self.policy.release(conversation));
         let segments = self.graph.segments(0)?;
         let (transcript, policy_turns) = self.transcript.into_parts();
-        Ok(Outcome {
+        Ok(SessionOutcome {
             transcript,
             policy_turns,
             segments,
@@ -323,23 +325,23 @@ impl<'a> Session<'a> {
                 self.counts.side += 1;
                 let counted = self.complete(*request).and_then(|request| {
                     self.check_length(&request)?;
-                    let keys = request.messages.iter().map(Key::of_message).collect::<Vec<_>>();
+                    let keys = request.messages.iter().map(HistoryKey::of_message).collect::<Vec<_>>();
                     self.transcript.bytes_with(&request.messages, &keys, self.settings.limits.bytes)?;
                     Ok(self.prompt(&request, keys)?.tokens.len())
                 });
-                let _ = reply.send(counted.map(Answer::Count));
+                let _ = reply.send(counted.map(ModelResponse::Count));
             }
             Ask::Reply(request) => match self.repeats.find(&identity, is_retry) {
-                Some(Known::Answered(answer, turn)) => {
+                Some(EarlierRequest::Answered(answer, turn)) => {
                     self.counts.repeats += 1;
-                    let received = reply.send(Ok(Answer::Reply(answer.clone()))).is_ok();
+                    let received = reply.send(Ok(ModelResponse::Reply(answer.clone()))).is_ok();
                     let turn = turn.filter(|_| received);
                     if let Some(turn) = turn {
                         self.log_delivery(turn).await;
                     }
                     self.deliver(&answer, turn);
                 }
-                Some(Known::InFlight(waiting)) => {
+                Some(EarlierRequest::InFlight(waiting)) => {
                     self.counts.repeats += 1;
                     waiting.push(reply);
                 }
@@ -352,20 +354,20 @@ impl<'a> Session<'a> {
     }
 
     /// The program has received the reply of a turn.
-    fn deliver(&mut self, reply: &ModelReply, turn: Option<usize>) {
+    fn deliver(&mut self, reply: &PolicyReply, turn: Option<usize>) {
         if let Some(turn) = turn {
             self.graph.deliver(turn);
             self.last_text = Some(reply.text.clone());
         }
     }
 
-    fn refuse(&mut self, reply: Reply, error: ApiError) {
+    fn refuse(&mut self, reply: ResponseSender, error: ApiError) {
         self.counts.refused += 1;
         let _ = reply.send(Err(error));
     }
 
     /// Begins a generation.
-    fn begin(&mut self, request: ModelRequest, identity: &RequestIdentity) -> Result<(), ApiError> {
+    fn begin(&mut self, request: ReplyRequest, identity: &RequestIdentity) -> Result<(), ApiError> {
         let is_turn = self.settings.is_turn(&request)?;
         let request = self.complete(request)?;
         let sampling = self.settings.sampling.for_request(request.sampling)?;
@@ -378,7 +380,7 @@ impl<'a> Session<'a> {
         let context = self.check_length(&request).inspect_err(|_| {
             self.spent.get_or_insert(SpentLimit::Context);
         })?;
-        let keys: Vec<Key> = request.messages.iter().map(Key::of_message).collect();
+        let keys: Vec<HistoryKey> = request.messages.iter().map(HistoryKey::of_message).collect();
         let bytes = self.transcript.bytes_with(&request.messages, &keys, limits.bytes)?;
         let prompt = self.prompt(&request, keys)?;
         if prompt.tokens.len() >= context {
@@ -403,14 +405,14 @@ impl<'a> Session<'a> {
         let (policy, identity, request) = (self.policy, identity.clone(), Box::new(request));
         self.running.push(Box::pin(async move {
             let generated = policy.generate(generate).await;
-            Finished { request, identity, prompt, is_turn, generated }
+            FinishedGeneration { request, identity, prompt, is_turn, generated }
         }));
         Ok(())
     }
 
     /// Answers the requests that waited for a generation.
-    async fn finish(&mut self, finished: Finished) {
-        let Finished { request, identity, prompt, is_turn, generated } = finished;
+    async fn finish(&mut self, finished: FinishedGeneration) {
+        let FinishedGeneration { request, identity, prompt, is_turn, generated } = finished;
         let conversation = prompt.conversation;
         self.busy.remove(&conversation);
         let answer = match generated {
@@ -438,7 +440,8 @@ impl<'a> Session<'a> {
                 if let Some(turn) = turn {
                     self.log_reply(turn, waiting.iter().any(|to| !to.is_closed())).await;
                 }
-                let received = waiting.into_iter().filter_map(|to| to.send(Ok(Answer::Reply(reply.clone()))).ok());
+                let received =
+                    waiting.into_iter().filter_map(|to| to.send(Ok(ModelResponse::Reply(reply.clone()))).ok());
                 let received = received.count() > 0;
                 self.deliver(&reply, turn.filter(|_| received));
             }
@@ -447,10 +450,10 @@ impl<'a> Session<'a> {
     }
 }
 
-/// An event of [`Session::serve_with`].
-enum Step {
+/// An event of [`AgentSession::serve_with`].
+enum ServeEvent {
     /// A generation has ended.
-    Finished(Box<Finished>),
+    Finished(Box<FinishedGeneration>),
     /// The program asks the policy.
     Incoming(Incoming),
     /// The program calls a tool.

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use gymkhana_chat::{AnsweredCall, ChatError, Extension, Message, Rendered, Role, SpokenCall, SpokenParts};
 use gymkhana_policy::Conversation;
 
-use super::{Session, too_long};
-use crate::dialect::{ApiError, ErrorClass, InputCall, InputMessage, ModelRequest};
-use crate::graph::{Continued, GraphTurn, Key};
+use super::{AgentSession, too_long};
+use crate::dialect::{ApiError, ErrorClass, InputCall, InputMessage, ReplyRequest};
+use crate::graph::{Continued, GraphTurn, HistoryKey};
 
 /// A prompt.
 pub(super) struct Prompt {
     /// Keys of the request's messages.
-    pub keys: Vec<Key>,
+    pub keys: Vec<HistoryKey>,
     /// Key of the request's history.
-    pub history: Key,
+    pub history: HistoryKey,
     /// The reply that the tokens continue.
     pub parent: Option<usize>,
     /// Number of the request's messages up to the reply that it continues.
@@ -32,9 +32,9 @@ pub(super) struct Prompt {
     pub conversation: Conversation,
 }
 
-impl Session<'_> {
+impl AgentSession<'_> {
     /// Puts the messages of an earlier reply before those of a request that names it.
-    pub(super) fn complete(&self, mut request: ModelRequest) -> Result<ModelRequest, ApiError> {
+    pub(super) fn complete(&self, mut request: ReplyRequest) -> Result<ReplyRequest, ApiError> {
         let Some(previous) = request.previous.take() else { return Ok(request) };
         let Some(earlier) = self.stored.get(&previous) else {
             let message = format!("this session has no reply `{previous}`\nhint: send the messages as `input`");
@@ -48,7 +48,7 @@ impl Session<'_> {
 
     /// Checks the bytes of a request against those that the tokens of the context can stand for, before anything is made of
     /// them: keys, renderings and tokens take many times their bytes. Returns the tokens of the context.
-    pub(super) fn check_length(&self, request: &ModelRequest) -> Result<usize, ApiError> {
+    pub(super) fn check_length(&self, request: &ReplyRequest) -> Result<usize, ApiError> {
         let context = self.settings.limits.context_tokens.min(self.policy.context());
         let length = request.bytes();
         match self.chat.most_bytes(context).filter(|most| length > *most) {
@@ -58,7 +58,7 @@ impl Session<'_> {
     }
 
     /// The prompt of a request, whose messages have these keys.
-    pub(super) fn prompt(&self, request: &ModelRequest, keys: Vec<Key>) -> Result<Prompt, ApiError> {
+    pub(super) fn prompt(&self, request: &ReplyRequest, keys: Vec<HistoryKey>) -> Result<Prompt, ApiError> {
         if request.messages.last().is_none_or(|message| message.role == Role::Assistant) {
             let message = "the last message must not be the assistant's: the policy begins its replies itself";
             return Err(ApiError::new(ErrorClass::Invalid, message));
@@ -97,7 +97,7 @@ impl Session<'_> {
 
     /// A message as the chat format takes it. A message of the assistant that the policy sampled keeps its tokens; of
     /// another one the template writes text, reasoning and calls. `called` holds the names of functions by the ids of their calls.
-    fn message(&self, message: &InputMessage, key: Key, called: &HashMap<&str, &str>) -> Message {
+    fn message(&self, message: &InputMessage, key: HistoryKey, called: &HashMap<&str, &str>) -> Message {
         let InputMessage { role, text, reasoning, calls, call_id } = message;
         if *role != Role::Assistant {
             let answered = call_id.as_ref().and_then(|id| {

@@ -6,23 +6,23 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Reply, RequestIdentity};
-use crate::dialect::ModelReply;
+use super::{RequestIdentity, ResponseSender};
+use crate::dialect::PolicyReply;
 
 /// Answers that are remembered at once.
 const REMEMBERED: usize = 64;
 
 /// A request that was made before.
-pub(super) enum Known<'a> {
+pub(super) enum EarlierRequest<'a> {
     /// Its answer, and its turn.
-    Answered(Arc<ModelReply>, Option<usize>),
+    Answered(Arc<PolicyReply>, Option<usize>),
     /// Those who wait for its answer.
-    InFlight(&'a mut Vec<Reply>),
+    InFlight(&'a mut Vec<ResponseSender>),
 }
 
 struct Remembered {
     identity: RequestIdentity,
-    reply: Arc<ModelReply>,
+    reply: Arc<PolicyReply>,
     turn: Option<usize>,
     at: Instant,
 }
@@ -30,7 +30,7 @@ struct Remembered {
 /// Requests in flight, and the last answers.
 pub(super) struct Repeats {
     window: Duration,
-    in_flight: Vec<(RequestIdentity, Vec<Reply>)>,
+    in_flight: Vec<(RequestIdentity, Vec<ResponseSender>)>,
     answered: Vec<Remembered>,
 }
 
@@ -50,26 +50,26 @@ impl Repeats {
     }
 
     /// The same request, if it was made before. The window does not bound what the client calls a retry.
-    pub(super) fn find(&mut self, identity: &RequestIdentity, is_retry: bool) -> Option<Known<'_>> {
+    pub(super) fn find(&mut self, identity: &RequestIdentity, is_retry: bool) -> Option<EarlierRequest<'_>> {
         let named = |known: &Remembered| {
             known.identity.idempotency_key.is_some() && known.identity.idempotency_key == identity.idempotency_key
         };
         let recent = |known: &Remembered| is_retry || named(known) || known.at.elapsed() < self.window;
         let same = |known: &&Remembered| known.identity.repeats(identity) && recent(known);
         if let Some(known) = self.answered.iter().rev().find(same) {
-            return Some(Known::Answered(Arc::clone(&known.reply), known.turn));
+            return Some(EarlierRequest::Answered(Arc::clone(&known.reply), known.turn));
         }
         let running = self.in_flight.iter_mut().find(|(running, _)| running.repeats(identity));
-        running.map(|(_, waiting)| Known::InFlight(waiting))
+        running.map(|(_, waiting)| EarlierRequest::InFlight(waiting))
     }
 
     /// A request begins.
-    pub(super) fn begin(&mut self, identity: RequestIdentity, reply: Reply) {
+    pub(super) fn begin(&mut self, identity: RequestIdentity, reply: ResponseSender) {
         self.in_flight.push((identity, vec![reply]));
     }
 
     /// A request has ended: those who wait for its answer.
-    pub(super) fn end(&mut self, identity: &RequestIdentity) -> Vec<Reply> {
+    pub(super) fn end(&mut self, identity: &RequestIdentity) -> Vec<ResponseSender> {
         match self.in_flight.iter().position(|(running, _)| running == identity) {
             Some(place) => self.in_flight.swap_remove(place).1,
             None => vec![],
@@ -77,7 +77,7 @@ impl Repeats {
     }
 
     /// Remembers an answer.
-    pub(super) fn remember(&mut self, identity: RequestIdentity, reply: &Arc<ModelReply>, turn: Option<usize>) {
+    pub(super) fn remember(&mut self, identity: RequestIdentity, reply: &Arc<PolicyReply>, turn: Option<usize>) {
         if self.answered.len() >= REMEMBERED {
             self.answered.remove(0);
         }

@@ -9,7 +9,7 @@ use gymkhana_chat::{Begun, ChatFormat, StopTexts};
 use gymkhana_policy::{Conversation, Sampling, StopCondition};
 use gymkhana_record::Seed;
 
-use crate::dialect::{ApiError, ErrorClass, ModelRequest, RequestedSampling};
+use crate::dialect::{ApiError, ErrorClass, ReplyRequest, RequestedSampling};
 
 /// Lists of stop texts that are kept ready.
 const STOP_LISTS: usize = 16;
@@ -41,7 +41,7 @@ impl SamplingRule {
 
 /// Limits of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SessionLimits {
+pub struct AgentSessionLimits {
     /// Generations, side requests included.
     pub turns: u32,
     /// Tokens of a context: prompt and reply together.
@@ -107,7 +107,7 @@ pub struct SessionSettings {
     /// Root of the seeds of all replies.
     pub seed: Seed,
     /// The limits.
-    pub limits: SessionLimits,
+    pub limits: AgentSessionLimits,
     /// Names by which a program may ask for the policy; the first is its own. Empty for any name.
     pub models: Vec<String>,
     /// Names of models whose requests are not turns, such as a program's model for titles.
@@ -127,7 +127,7 @@ impl SessionSettings {
     ///
     /// # Errors
     /// If there is no model of this name.
-    pub(crate) fn is_turn(&self, request: &ModelRequest) -> Result<bool, ApiError> {
+    pub(crate) fn is_turn(&self, request: &ReplyRequest) -> Result<bool, ApiError> {
         if self.side_models.contains(&request.model) {
             return Ok(false);
         }

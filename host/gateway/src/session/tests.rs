@@ -31,7 +31,7 @@ pub(crate) fn settings() -> SessionSettings {
     SessionSettings {
         sampling: SamplingRule::Fixed(Sampling::at(1.0)),
         seed: Seed(7),
-        limits: SessionLimits {
+        limits: AgentSessionLimits {
             turns: 8,
             context_tokens: 4096,
             reply_tokens: 256,
@@ -59,7 +59,7 @@ impl Client {
         dialect: Dialect,
         body: &Json,
         key: Option<&str>,
-    ) -> oneshot::Receiver<Result<Answer, ApiError>> {
+    ) -> oneshot::Receiver<Result<ModelResponse, ApiError>> {
         let bytes = body.to_string();
         let ask = Ask::Reply(Box::new(dialect.parse(bytes.as_bytes()).unwrap()));
         let mut digest = [0; 32];
@@ -71,17 +71,17 @@ impl Client {
         waiting
     }
 
-    async fn ask(&self, body: &Json) -> Result<Arc<ModelReply>, ApiError> {
+    async fn ask(&self, body: &Json) -> Result<Arc<PolicyReply>, ApiError> {
         match self.send(Dialect::ChatCompletions, body, None).await.await.unwrap()? {
-            Answer::Reply(reply) => Ok(reply),
-            Answer::Count(_) => unreachable!(),
+            ModelResponse::Reply(reply) => Ok(reply),
+            ModelResponse::Count(_) => unreachable!(),
         }
     }
 }
 
 /// What a session left, with the number of replies that the policy was asked for.
 struct Left {
-    outcome: Outcome,
+    outcome: SessionOutcome,
     asked: u32,
     chat: ChatFormat,
 }
@@ -126,9 +126,9 @@ async fn play_tokens<P: Future<Output = ()>>(
     });
     let (sender, mut incoming) = mpsc::channel(8);
     let kept = Kept::new();
-    let mut session = Session::new(&chat, &policy, settings).logged(Some(kept.log().await));
+    let mut session = AgentSession::new(&chat, &policy, settings).logged(Some(kept.log().await));
     let served = session.serve(&mut incoming, program(Client(sender))).await;
-    assert_eq!(served, Served::Ended(()));
+    assert_eq!(served, ServeEnd::Ended(()));
     let outcome = session.into_outcome().unwrap();
     kept.assert_holds(&outcome);
     let asked = asked.load(Ordering::Relaxed);
@@ -176,7 +176,7 @@ async fn side_requests_are_no_turns() {
         let ask = Ask::Count(Box::new(counted));
         let identity = RequestIdentity { digest: [9; 32], idempotency_key: None };
         client.0.send(Incoming { ask, identity, is_retry: false, reply, permit: None }).await.ok().unwrap();
-        let Ok(Answer::Count(counted)) = waiting.await.unwrap() else { panic!("a number") };
+        let Ok(ModelResponse::Count(counted)) = waiting.await.unwrap() else { panic!("a number") };
         let reply = client.ask(&body(&[user("a")])).await.unwrap();
         assert_eq!(counted, reply.usage.prompt);
     })
@@ -245,7 +245,8 @@ async fn repeats_get_the_same_answer_and_sample_nothing() {
             client.send(Dialect::ChatCompletions, &same, None).await,
             client.send(Dialect::ChatCompletions, &same, None).await,
         );
-        let (Ok(Answer::Reply(first)), Ok(Answer::Reply(second))) = (first.await.unwrap(), second.await.unwrap())
+        let (Ok(ModelResponse::Reply(first)), Ok(ModelResponse::Reply(second))) =
+            (first.await.unwrap(), second.await.unwrap())
         else {
             panic!("two replies")
         };
@@ -253,7 +254,7 @@ async fn repeats_get_the_same_answer_and_sample_nothing() {
         assert_eq!(client.ask(&same).await.unwrap(), first);
         // A client that names its requests says itself what a repeat is.
         let named = |key: &'static str| client.send(Dialect::ChatCompletions, &same, Some(key));
-        assert!(matches!(named("k1").await.await.unwrap(), Ok(Answer::Reply(reply)) if reply == first));
+        assert!(matches!(named("k1").await.await.unwrap(), Ok(ModelResponse::Reply(reply)) if reply == first));
     })
     .await;
     assert_eq!(left.asked, 1);
@@ -360,7 +361,7 @@ async fn an_earlier_response_can_be_named() {
     let left = play(settings(), &["one", "two"], |client| async move {
         let first = json!({"model": "policy", "instructions": "Be brief.", "input": "a"});
         let reply = client.send(Dialect::Responses, &first, None).await.await.unwrap();
-        let Ok(Answer::Reply(reply)) = reply else { panic!("a reply") };
+        let Ok(ModelResponse::Reply(reply)) = reply else { panic!("a reply") };
         let next = json!({"model": "policy", "instructions": "Be brief.", "input": "b",
             "previous_response_id": format!("resp_{}", reply.id)});
         client.send(Dialect::Responses, &next, None).await.await.unwrap().unwrap();
@@ -439,13 +440,13 @@ async fn a_program_that_waits_for_nothing_is_stopped_and_waits_for_the_policy_ar
     impatient.limits.program_time = Duration::from_millis(200);
     let (sender, mut incoming) = mpsc::channel(8);
     let client = Client(sender);
-    let mut session = Session::new(&chat, &policy, impatient);
+    let mut session = AgentSession::new(&chat, &policy, impatient);
     let program = async {
         client.ask(&body(&[user("a")])).await.unwrap();
         std::future::pending::<()>().await;
     };
     let begun = Instant::now();
-    assert_eq!(session.serve(&mut incoming, program).await, Served::ProgramTime);
+    assert_eq!(session.serve(&mut incoming, program).await, ServeEnd::ProgramTime);
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(490) && took < Duration::from_secs(5), "{took:?}");
     let outcome = session.into_outcome().unwrap();
@@ -467,7 +468,7 @@ async fn a_failed_call_of_the_policy_can_be_repeated_and_tells_the_program_nothi
         asked.store(0, Ordering::Relaxed);
         let (sender, mut incoming) = mpsc::channel(8);
         let client = Client(sender);
-        let mut session = Session::new(&chat, &policy, settings());
+        let mut session = AgentSession::new(&chat, &policy, settings());
         let program = async {
             let failed = client.ask(&body(&[user("a")])).await.unwrap_err();
             assert!(failed.message.starts_with("the policy failed\nhint: repeat"), "{}", failed.message);
@@ -475,7 +476,7 @@ async fn a_failed_call_of_the_policy_can_be_repeated_and_tells_the_program_nothi
                 client.ask(&body(&[user("a")])).await.unwrap();
             }
         };
-        assert_eq!(session.serve(&mut incoming, program).await, Served::Ended(()));
+        assert_eq!(session.serve(&mut incoming, program).await, ServeEnd::Ended(()));
         session.into_outcome().unwrap()
     };
     let given_up = outcome(1).await;

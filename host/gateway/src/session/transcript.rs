@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use gymkhana_chat::Role;
 use gymkhana_record::{Call, Part, PolicyTurn, Turn, set_call_cost};
 
-use crate::dialect::{ApiError, ErrorClass, InputMessage, ModelReply};
-use crate::graph::{Key, canonical};
+use crate::dialect::{ApiError, ErrorClass, InputMessage, PolicyReply};
+use crate::graph::{HistoryKey, canonical};
 
 /// The one seat that a program plays.
 const SEAT: u32 = 0;
@@ -17,7 +17,7 @@ pub(super) struct Transcript {
     turns: Vec<Turn>,
     policy_turns: Vec<PolicyTurn>,
     /// Messages that the transcript holds. An edited history repeats most of its messages.
-    known: HashSet<Key>,
+    known: HashSet<HistoryKey>,
     bytes: u64,
     /// Calls of the policy that nothing has answered: id, name and arguments.
     pending: Vec<Call>,
@@ -34,7 +34,12 @@ impl Transcript {
     ///
     /// # Errors
     /// If they exceed `limit`.
-    pub(super) fn bytes_with(&self, messages: &[InputMessage], keys: &[Key], limit: u64) -> Result<u64, ApiError> {
+    pub(super) fn bytes_with(
+        &self,
+        messages: &[InputMessage],
+        keys: &[HistoryKey],
+        limit: u64,
+    ) -> Result<u64, ApiError> {
         let new = messages.iter().zip(keys).filter(|(_, key)| !self.known.contains(key));
         let bytes: usize = new.map(|(message, _)| message.bytes()).sum();
         let total = self.bytes.saturating_add(bytes as u64);
@@ -55,7 +60,7 @@ impl Transcript {
 
     /// Adds messages of the program to the policy. Messages of the assistant that the policy did not sample are no
     /// observations. An `edited` history repeats most of its messages, which are not added again.
-    pub(super) fn hear(&mut self, messages: &[InputMessage], keys: &[Key], edited: bool) {
+    pub(super) fn hear(&mut self, messages: &[InputMessage], keys: &[HistoryKey], edited: bool) {
         for (message, key) in messages.iter().zip(keys) {
             let is_new = self.known.insert(*key);
             let content = vec![Part::Text(message.text.clone())];
@@ -78,7 +83,7 @@ impl Transcript {
     }
 
     /// Adds a reply of the policy, of which the first tokens are thoughts.
-    pub(super) fn speak(&mut self, number: u32, reply: &ModelReply, thought_tokens: u32) {
+    pub(super) fn speak(&mut self, number: u32, reply: &PolicyReply, thought_tokens: u32) {
         let transcript = self.turns.len() as u32;
         self.policy_turns.push(PolicyTurn {
             seat: SEAT,

@@ -9,8 +9,8 @@ use futures::future::BoxFuture;
 use gymkhana_chat::{Begun, ChatFiles, ChatFormat, NewCall, NewReply, ReplyPiece};
 use gymkhana_gateway::server::Gateway;
 use gymkhana_gateway::session::{
-    ConversationIds, Outcome, Performed, ProgramTools, SamplingRule, Served, Session, SessionLimits, SessionSettings,
-    ToolAnswer, Toolbox,
+    AgentSession, AgentSessionLimits, CallPerformer, ConversationIds, Performed, ProgramTools, SamplingRule, ServeEnd,
+    SessionOutcome, SessionSettings, ToolCallAnswer,
 };
 use gymkhana_policy::{
     Conversation, GenerateRequest, Generated, Policy, PolicyError, PolicyFuture, Sampling, ScoreRequest, Stop, certain,
@@ -73,7 +73,7 @@ pub fn settings() -> SessionSettings {
     SessionSettings {
         sampling: SamplingRule::Fixed(Sampling::at(1.0)),
         seed: Seed(7),
-        limits: SessionLimits {
+        limits: AgentSessionLimits {
             turns: 200,
             context_tokens: 1 << 16,
             reply_tokens: 256,
@@ -107,7 +107,7 @@ fn add() -> Function {
 /// Performs calls of `add`.
 struct Adder;
 
-impl Toolbox for Adder {
+impl CallPerformer for Adder {
     fn perform(&mut self, call: Call, listed: bool) -> BoxFuture<'_, Performed> {
         let arguments: Json = serde_json::from_str(&call.arguments).expect("the gateway sends JSON");
         let sum = arguments["a"].as_i64().zip(arguments["b"].as_i64()).map(|(a, b)| a + b);
@@ -119,7 +119,7 @@ impl Toolbox for Adder {
         let answer = Turn::Answer { seat: 0, id: call.id.clone(), content: content.clone(), failed };
         let own = (!listed).then_some(Turn::Call { seat: 0, call, cost: 0.5 });
         let turns = own.into_iter().chain([answer]).collect();
-        let answer = ToolAnswer { content, failed, done: false };
+        let answer = ToolCallAnswer { content, failed, done: false };
         Box::pin(async { Performed::Answered { turns, cost: 0.5, steps: 0, added: None, answer } })
     }
 }
@@ -142,12 +142,15 @@ pub struct Place {
 }
 
 /// Serves a session while `program` runs, and returns its result with what the session holds.
-pub async fn serve<T, P: Future<Output = T>>(delay: Duration, program: impl FnOnce(Place) -> P) -> (T, Outcome) {
+pub async fn serve<T, P: Future<Output = T>>(delay: Duration, program: impl FnOnce(Place) -> P) -> (T, SessionOutcome) {
     serve_by(&Calculator { chat: chat(), delay }, program).await
 }
 
 /// As [`serve`], with another policy. The session offers a tool `add` by MCP.
-pub async fn serve_by<T, P: Future<Output = T>>(policy: &dyn Policy, program: impl FnOnce(Place) -> P) -> (T, Outcome) {
+pub async fn serve_by<T, P: Future<Output = T>>(
+    policy: &dyn Policy,
+    program: impl FnOnce(Place) -> P,
+) -> (T, SessionOutcome) {
     let gateway = Gateway::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
     let mut open = gateway.open_with_tools(vec!["policy".to_owned()], vec![add()]);
     let place = Place {
@@ -158,9 +161,9 @@ pub async fn serve_by<T, P: Future<Output = T>>(policy: &dyn Policy, program: im
         variables: open.variables("policy"),
     };
     let chat = chat();
-    let mut session = Session::new(&chat, policy, settings());
+    let mut session = AgentSession::new(&chat, policy, settings());
     let tools = ProgramTools { requests: &mut open.tool_requests, toolbox: &mut Adder };
     let served = session.serve_with(&mut open.requests, tools, program(place)).await;
-    let Served::Ended(result) = served else { panic!("the session ended by its time") };
+    let ServeEnd::Ended(result) = served else { panic!("the session ended by its time") };
     (result, session.into_outcome().expect("sound segments"))
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Kind;
+use super::TokenizerParts;
 use super::pre_tokenizer::{self, byte_level};
 use super::vocabulary::Vocabulary;
 use crate::error::Problem;
@@ -11,7 +11,7 @@ use crate::metadata::Metadata;
 const MERGES: &str = "tokenizer.ggml.merges";
 
 /// Reads vocabulary, merges and the splitting of texts.
-pub fn read(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>) -> Result<Kind, Problem> {
+pub fn read(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>) -> Result<TokenizerParts, Problem> {
     let splitting = pre_tokenizer::of(metadata)?;
     let merges = metadata.texts(MERGES)?.ok_or_else(|| Problem::damaged(format!("key `{MERGES}` is missing")))?;
     let mut tokens: Map<String, Value> = vocabulary.used().map(|(id, text)| (text.to_owned(), json!(id))).collect();
@@ -26,7 +26,7 @@ pub fn read(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>) -> Result<Kind
         }
         pairs.push(json!([left, right]));
     }
-    Ok(Kind {
+    Ok(TokenizerParts {
         normalizer: splitting.normalizer,
         pre_tokenizer: splitting.pre_tokenizer,
         post_processor: Some(byte_level(false, false)),

@@ -58,7 +58,7 @@ pub fn read(
 }
 
 /// The parts of `tokenizer.json` by which kinds of tokenizers differ.
-struct Kind {
+struct TokenizerParts {
     normalizer: Value,
     pre_tokenizer: Value,
     /// Processing of tokens before those of the beginning and the end are added.

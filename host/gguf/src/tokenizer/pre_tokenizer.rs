@@ -27,7 +27,7 @@ enum Split {
     Expressions(&'static [&'static str]),
 }
 
-struct Row {
+struct PreTokenizerRow {
     /// Values of the key.
     names: &'static [&'static str],
     split: Split,
@@ -51,43 +51,43 @@ const QWEN: &[&str] = &[
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 ];
 
-const ROWS: [Row; 6] = [
-    Row {
+const ROWS: [PreTokenizerRow; 6] = [
+    PreTokenizerRow {
         names: &["default"],
         split: Split::Expressions(DEFAULT),
         composes: false,
         ignores_merges: false,
         adds_begin: false,
     },
-    Row {
+    PreTokenizerRow {
         names: &["gpt-2", "olmo", "mpt", "phi-2"],
         split: Split::Gpt2,
         composes: false,
         ignores_merges: false,
         adds_begin: false,
     },
-    Row {
+    PreTokenizerRow {
         names: &["smollm", "starcoder", "refact", "command-r", "codeshell"],
         split: Split::DigitsAndGpt2,
         composes: false,
         ignores_merges: false,
         adds_begin: false,
     },
-    Row {
+    PreTokenizerRow {
         names: &["qwen2", "deepseek-r1-qwen"],
         split: Split::Expressions(QWEN),
         composes: true,
         ignores_merges: false,
         adds_begin: false,
     },
-    Row {
+    PreTokenizerRow {
         names: &["llama-bpe", "llama-v3", "llama3"],
         split: Split::Expressions(LLAMA),
         composes: false,
         ignores_merges: true,
         adds_begin: true,
     },
-    Row {
+    PreTokenizerRow {
         names: &["dbrx", "smaug-bpe"],
         split: Split::Expressions(LLAMA),
         composes: false,

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Value, json};
 
-use super::Kind;
+use super::TokenizerParts;
 use super::vocabulary::Vocabulary;
 use crate::error::Problem;
 use crate::metadata::Metadata;
@@ -17,7 +17,7 @@ const SPACE: &str = "\u{2581}";
 const MAX_PIECE_BYTES: usize = 1 << 10;
 
 /// Reads vocabulary and scores.
-pub fn read(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>) -> Result<Kind, Problem> {
+pub fn read(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>) -> Result<TokenizerParts, Problem> {
     let scores = metadata.floats(SCORES)?.ok_or_else(|| Problem::damaged(format!("key `{SCORES}` is missing")))?;
     let count = vocabulary.all().count();
     if scores.len() != count {
@@ -32,7 +32,7 @@ pub fn read(metadata: &Metadata<'_>, vocabulary: &Vocabulary<'_>) -> Result<Kind
         normalizers.insert(0, json!({ "type": "Prepend", "prepend": SPACE }));
         decoders.push(json!({ "type": "Strip", "content": " ", "start": 1, "stop": 0 }));
     }
-    Ok(Kind {
+    Ok(TokenizerParts {
         normalizer: json!({ "type": "Sequence", "normalizers": normalizers }),
         pre_tokenizer: Value::Null,
         post_processor: None,

@@ -7,12 +7,12 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use super::places::Place;
+use super::places::ConnectionPlace;
 
 /// The body of a request. While the server waits for its client, the connection can be closed for another one.
 pub(super) struct Arriving {
     body: Incoming,
-    place: Arc<Place>,
+    place: Arc<ConnectionPlace>,
     waits: bool,
 }
 
@@ -28,7 +28,7 @@ pub(super) enum NotArrived {
 }
 
 impl Arriving {
-    pub(super) fn new(body: Incoming, place: &Arc<Place>) -> Self {
+    pub(super) fn new(body: Incoming, place: &Arc<ConnectionPlace>) -> Self {
         Self { body, place: Arc::clone(place), waits: false }
     }
 }

@@ -22,17 +22,17 @@ use tower::ServiceExt;
 
 use crate::address::Peer;
 use crate::host_name::WrongHost;
-use crate::server::Server;
+use crate::server::HttpServer;
 
 use super::arriving::Arriving;
 use super::limits::ConnectionLimits;
 use super::pace::Pace;
-use super::places::{Occupied, Place};
+use super::places::{ConnectionPlace, Occupied};
 use super::stall::TimedStream;
 
 /// What all connections of a listener share.
-pub(crate) struct Connection {
-    server: Server,
+pub(crate) struct ConnectionSettings {
+    server: HttpServer,
     limits: ConnectionLimits,
     pace: Arc<Pace>,
     refused: Pace,
@@ -40,8 +40,8 @@ pub(crate) struct Connection {
     ending: watch::Receiver<bool>,
 }
 
-impl Connection {
-    pub fn new(server: Server, limits: ConnectionLimits, pace: Arc<Pace>, ending: watch::Receiver<bool>) -> Self {
+impl ConnectionSettings {
+    pub fn new(server: HttpServer, limits: ConnectionLimits, pace: Arc<Pace>, ending: watch::Receiver<bool>) -> Self {
         Self { server, limits, pace, refused: Pace::of_refused(limits.pace), ending }
     }
 
@@ -58,7 +58,7 @@ impl Connection {
     }
 
     #[cfg(feature = "tls")]
-    async fn serve_secured(&self, stream: TimedStream<TcpStream>, peer: Peer, place: &Arc<Place>) {
+    async fn serve_secured(&self, stream: TimedStream<TcpStream>, peer: Peer, place: &Arc<ConnectionPlace>) {
         let Some(tls) = &self.server.tls else { return self.serve_stream(stream, peer, place).await };
         if let Ok(Ok(stream)) = tokio::time::timeout(self.limits.head_time, tls.accept(stream)).await {
             self.serve_stream(stream, peer, place).await;
@@ -66,11 +66,11 @@ impl Connection {
     }
 
     #[cfg(not(feature = "tls"))]
-    async fn serve_secured(&self, stream: TimedStream<TcpStream>, peer: Peer, place: &Arc<Place>) {
+    async fn serve_secured(&self, stream: TimedStream<TcpStream>, peer: Peer, place: &Arc<ConnectionPlace>) {
         self.serve_stream(stream, peer, place).await;
     }
 
-    async fn serve_stream<S>(&self, stream: S, peer: Peer, place: &Arc<Place>)
+    async fn serve_stream<S>(&self, stream: S, peer: Peer, place: &Arc<ConnectionPlace>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -91,7 +91,12 @@ impl Connection {
         let _ = served.await;
     }
 
-    async fn answer(&self, request: Request<Incoming>, peer: Peer, place: &Arc<Place>) -> Result<Response, Infallible> {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: Peer,
+        place: &Arc<ConnectionPlace>,
+    ) -> Result<Response, Infallible> {
         if !place.begin() {
             let closing = (StatusCode::SERVICE_UNAVAILABLE, [(CONNECTION, "close")], "too many connections\n");
             return Ok(closing.into_response());
@@ -127,7 +132,7 @@ impl Connection {
             busy.is_over = false;
             return Ok(response);
         }
-        Ok(response.map(|body| Body::new(Answered { body, _busy: busy })))
+        Ok(response.map(|body| Body::new(AnswerBody { body, _busy: busy })))
     }
 }
 
@@ -153,7 +158,7 @@ fn is_refusal(status: StatusCode) -> bool {
 
 /// A request in progress.
 struct Busy {
-    place: Arc<Place>,
+    place: Arc<ConnectionPlace>,
     /// Whether the connection waits for another request behind this one.
     is_over: bool,
 }
@@ -167,12 +172,12 @@ impl Drop for Busy {
 }
 
 /// The body of an answer; its request ends with it.
-struct Answered {
+struct AnswerBody {
     body: Body,
     _busy: Busy,
 }
 
-impl hyper::body::Body for Answered {
+impl hyper::body::Body for AnswerBody {
     type Data = Bytes;
     type Error = axum::Error;
 

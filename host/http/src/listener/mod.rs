@@ -18,12 +18,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::address::{Peer, network_of};
-use crate::server::Server;
-use connection::Connection;
+use crate::server::HttpServer;
+use connection::ConnectionSettings;
 pub use handles::HandleShare;
 pub use limits::{ConnectionLimits, RequestPace};
 use pace::Pace;
-use places::Places;
+use places::ConnectionPlaces;
 pub use stall::StallBudget;
 
 /// Length of the accept queue.
@@ -71,11 +71,11 @@ impl Listener {
     }
 
     /// Serves until `stop` is ready. Requests in progress then have 30 s; connections end when the future is dropped.
-    pub async fn serve(self, server: Server, limits: ConnectionLimits, stop: impl Future<Output = ()>) {
+    pub async fn serve(self, server: HttpServer, limits: ConnectionLimits, stop: impl Future<Output = ()>) {
         let (ends, ending) = watch::channel(false);
-        let places = Places::new(limits.all, limits.per_network);
+        let places = ConnectionPlaces::new(limits.all, limits.per_network);
         let pace = Arc::new(Pace::of_all(limits.pace));
-        let connection = Arc::new(Connection::new(server, limits, Arc::clone(&pace), ending));
+        let connection = Arc::new(ConnectionSettings::new(server, limits, Arc::clone(&pace), ending));
         let mut connections = JoinSet::new();
         let mut stop = std::pin::pin!(stop);
         loop {

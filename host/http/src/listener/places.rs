@@ -31,25 +31,25 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const FEW: usize = 8;
 
 /// The places of a listener.
-pub(crate) struct Places {
+pub(crate) struct ConnectionPlaces {
     all: usize,
     per_network: usize,
     since: Instant,
-    state: Mutex<State>,
+    state: Mutex<PlaceTable>,
     /// Notified when a place becomes free, and when a connection begins to wait.
     freed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct PlaceTable {
     next: u64,
-    open: HashMap<u64, (IpAddr, Arc<Place>)>,
+    open: HashMap<u64, (IpAddr, Arc<ConnectionPlace>)>,
     by_network: HashMap<IpAddr, usize>,
 }
 
 /// A connection as others see it.
-pub(crate) struct Place {
-    places: Arc<Places>,
+pub(crate) struct ConnectionPlace {
+    places: Arc<ConnectionPlaces>,
     /// [`BUSY`], [`LEAVING`], or the time since which it waits, with [`HAS_ASKED`] if it had a request.
     state: AtomicU64,
     leaves: Notify,
@@ -58,7 +58,7 @@ pub(crate) struct Place {
 /// A taken place, free again on drop.
 pub(crate) struct Occupied {
     id: u64,
-    place: Arc<Place>,
+    place: Arc<ConnectionPlace>,
 }
 
 /// The network has its connections, and none that can be closed.
@@ -72,7 +72,7 @@ enum Found {
     Wait,
 }
 
-impl Places {
+impl ConnectionPlaces {
     /// Places for `all` connections, of which one network may take `per_network`; at least one each.
     pub fn new(all: usize, per_network: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -108,9 +108,12 @@ impl Places {
         }
     }
 
-    fn occupy(self: &Arc<Self>, state: &mut State, network: IpAddr) -> Occupied {
-        let place =
-            Arc::new(Place { places: Arc::clone(self), state: AtomicU64::new(self.now()), leaves: Notify::new() });
+    fn occupy(self: &Arc<Self>, state: &mut PlaceTable, network: IpAddr) -> Occupied {
+        let place = Arc::new(ConnectionPlace {
+            places: Arc::clone(self),
+            state: AtomicU64::new(self.now()),
+            leaves: Notify::new(),
+        });
         let id = state.next;
         state.next += 1;
         state.open.insert(id, (network, Arc::clone(&place)));
@@ -123,12 +126,12 @@ impl Places {
         self.since.elapsed().as_micros() as u64
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PlaceTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl PlaceTable {
     fn of(&self, network: IpAddr) -> usize {
         self.by_network.get(&network).copied().unwrap_or(0)
     }
@@ -162,7 +165,7 @@ impl State {
     }
 }
 
-impl Place {
+impl ConnectionPlace {
     /// Marks that a request is in progress. False if the connection is being closed.
     pub fn begin(&self) -> bool {
         let state = self.state.load(Ordering::Acquire);
@@ -185,7 +188,7 @@ impl Place {
 
 impl Occupied {
     /// The connection as others see it.
-    pub fn place(&self) -> &Arc<Place> {
+    pub fn place(&self) -> &Arc<ConnectionPlace> {
         &self.place
     }
 }
@@ -214,7 +217,11 @@ mod tests {
     }
 
     /// Takes a place; the connection that has to leave does so.
-    async fn take(places: &Arc<Places>, network: IpAddr, held: &mut Vec<Occupied>) -> Result<(), NetworkIsFull> {
+    async fn take(
+        places: &Arc<ConnectionPlaces>,
+        network: IpAddr,
+        held: &mut Vec<Occupied>,
+    ) -> Result<(), NetworkIsFull> {
         let taken = places.take(network);
         tokio::pin!(taken);
         let place = loop {
@@ -236,7 +243,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_connection_that_has_waited_longest_leaves() {
-        let (places, mut held) = (Places::new(3, 3), vec![]);
+        let (places, mut held) = (ConnectionPlaces::new(3, 3), vec![]);
         for _ in 0..3 {
             take(&places, network(1), &mut held).await.unwrap();
         }
@@ -253,7 +260,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_in_progress_keep_their_place() {
-        let (places, mut held) = (Places::new(2, 2), vec![]);
+        let (places, mut held) = (ConnectionPlaces::new(2, 2), vec![]);
         for last in 1..3 {
             take(&places, network(last), &mut held).await.unwrap();
             assert!(held.last().unwrap().place().begin());
@@ -268,7 +275,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_network_has_its_own_limit() {
-        let (places, mut held) = (Places::new(10, 2), vec![]);
+        let (places, mut held) = (ConnectionPlaces::new(10, 2), vec![]);
         for _ in 0..2 {
             take(&places, network(1), &mut held).await.unwrap();
         }
@@ -285,7 +292,7 @@ mod tests {
     /// All but one have a request in progress: the next connection does not push out the one that has just come.
     #[tokio::test(start_paused = true)]
     async fn a_new_connection_has_time_for_its_request() {
-        let (places, mut held) = (Places::new(16, 16), vec![]);
+        let (places, mut held) = (ConnectionPlaces::new(16, 16), vec![]);
         tokio::time::advance(FIRST_REQUEST).await;
         for _ in 0..16 {
             take(&places, network(1), &mut held).await.unwrap();
@@ -302,7 +309,7 @@ mod tests {
     /// Of new connections, those of the crowd leave, although that of the other network came first.
     #[tokio::test(start_paused = true)]
     async fn a_crowd_pushes_out_its_own() {
-        let (places, mut held) = (Places::new(8, 8), vec![]);
+        let (places, mut held) = (ConnectionPlaces::new(8, 8), vec![]);
         take(&places, network(2), &mut held).await.unwrap();
         for _ in 0..20 {
             take(&places, network(1), &mut held).await.unwrap();
@@ -313,7 +320,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_leaves_takes_no_request() {
-        let places = Places::new(1, 1);
+        let places = ConnectionPlaces::new(1, 1);
         // At the very beginning, no time is less than a second ago.
         tokio::time::advance(FIRST_REQUEST).await;
         let old = places.take(network(1)).await.unwrap();

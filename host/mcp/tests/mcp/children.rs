@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use gymkhana_mcp::{Server, plugin, tools_of};
+use gymkhana_mcp::{McpServer, plugin, tools_of};
 use gymkhana_record::{FailureKind, Seed};
 use gymkhana_sandbox::ToolSession;
 use serde_json::json;
@@ -78,7 +78,7 @@ impl Drop for Unrelated {
 }
 
 /// A server whose tool `misbehave` starts a child.
-fn with_child(behaviour: &str, way: &str, beat: &Path) -> Server {
+fn with_child(behaviour: &str, way: &str, beat: &Path) -> McpServer {
     with_env(with_env(server(behaviour), "BEAT", &beat.display().to_string()), "WAY", way)
 }
 

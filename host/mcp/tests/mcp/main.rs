@@ -13,13 +13,13 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use gymkhana_mcp::{ChildServer, Endpoint, Limits, McpError, Server, ToolList, plugin, tools_of};
+use gymkhana_mcp::{ChildServer, Endpoint, McpError, McpLimits, McpServer, ToolList, plugin, tools_of};
 use gymkhana_record::{Call, FailureKind, Part, Seed};
 use gymkhana_sandbox::{Answer, CallError, ToolSession};
 use serde_json::{Value, json};
 
 /// A server that runs `server.py` with this behaviour.
-pub fn server(behaviour: &str) -> Server {
+pub fn server(behaviour: &str) -> McpServer {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp/server.py");
     server_of("arithmetic", vec![python(), program.display().to_string(), behaviour.to_owned()])
 }
@@ -34,13 +34,13 @@ pub fn python() -> String {
 }
 
 /// A server that runs this command.
-pub fn server_of(name: &str, command: Vec<String>) -> Server {
+pub fn server_of(name: &str, command: Vec<String>) -> McpServer {
     let child = ChildServer { command, env: vec![], folder: None, network: false };
-    let limits = Limits { call: Duration::from_secs(20), start: Duration::from_secs(30), bytes: 256 << 10 };
-    Server { name: name.to_owned(), endpoint: Endpoint::Child(child), limits, only: vec![] }
+    let limits = McpLimits { call: Duration::from_secs(20), start: Duration::from_secs(30), bytes: 256 << 10 };
+    McpServer { name: name.to_owned(), endpoint: Endpoint::Child(child), limits, only: vec![] }
 }
 
-fn with_env(mut server: Server, name: &str, value: &str) -> Server {
+fn with_env(mut server: McpServer, name: &str, value: &str) -> McpServer {
     let Endpoint::Child(child) = &mut server.endpoint else { unreachable!("a child") };
     child.env.push((name.to_owned(), value.to_owned()));
     server
@@ -51,12 +51,12 @@ pub fn call(name: &str, arguments: &Value) -> Call {
     Call { id: "call-0".to_owned(), name: name.to_owned(), arguments: arguments.to_string() }
 }
 
-async fn open(server: &Server) -> Result<ToolSession, CallError> {
+async fn open(server: &McpServer) -> Result<ToolSession, CallError> {
     let list = tools_of(&self::server("plain")).unwrap();
     ToolSession::open(&plugin(list, Some(server.clone())).unwrap(), None, &[], Seed(1)).await
 }
 
-async fn ask(server: &Server, name: &str, arguments: Value) -> Result<Answer, CallError> {
+async fn ask(server: &McpServer, name: &str, arguments: Value) -> Result<Answer, CallError> {
     open(server).await?.call(&call(name, &arguments)).await
 }
 
@@ -226,7 +226,7 @@ async fn another_list_of_tools_ends_the_run() {
 
 #[test]
 fn a_server_that_does_not_start_is_an_error_with_its_words() {
-    let message = |server: &Server| tools_of(server).map(drop).expect_err("no server").to_string();
+    let message = |server: &McpServer| tools_of(server).map(drop).expect_err("no server").to_string();
     let complaint = message(&server("complain"));
     assert!(complaint.contains("cannot find the database"), "{complaint}");
     let mut slow = server("hang-at-start");
@@ -237,14 +237,14 @@ fn a_server_that_does_not_start_is_an_error_with_its_words() {
     child.command = vec!["no-such-program-here".to_owned()];
     assert!(matches!(tools_of(&absent), Err(McpError::Spawn { .. })));
     assert!(message(&server("same-names")).contains("the same function name `a_b`"));
-    let wanted = Server { only: vec!["subtract".to_owned()], ..server("plain") };
+    let wanted = McpServer { only: vec!["subtract".to_owned()], ..server("plain") };
     assert!(message(&wanted).starts_with("it offers no tool `subtract`\nhint: its tools are `add`, `count.calls`"));
 }
 
 #[test]
 fn a_plugin_file_holds_the_list_and_nothing_else() {
     let only = vec!["add".to_owned()];
-    let list = tools_of(&Server { only, ..server("plain") }).unwrap();
+    let list = tools_of(&McpServer { only, ..server("plain") }).unwrap();
     let file = list.to_file().unwrap();
     assert_eq!(ToolList::in_file(&file).unwrap().unwrap(), list);
     let manifest = gymkhana_registry::read_manifest(&file).unwrap();

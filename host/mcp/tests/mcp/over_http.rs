@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gymkhana_mcp::{Endpoint, Limits, RemoteServer, Server, plugin, tools_of};
+use gymkhana_mcp::{Endpoint, McpLimits, McpServer, RemoteServer, plugin, tools_of};
 use gymkhana_net::Secret;
 use gymkhana_record::{FailureKind, Seed};
 use gymkhana_sandbox::ToolSession;
@@ -38,9 +38,9 @@ fn start_with(more: &[&str]) -> (Running, impl Iterator<Item = String>, RemoteSe
     (Running(child), lines, RemoteServer { url, private: true, secret })
 }
 
-fn server(remote: RemoteServer) -> Server {
-    let limits = Limits { call: Duration::from_secs(20), start: Duration::from_secs(20), bytes: 256 << 10 };
-    Server { name: "arithmetic".to_owned(), endpoint: Endpoint::Remote(remote), limits, only: vec![] }
+fn server(remote: RemoteServer) -> McpServer {
+    let limits = McpLimits { call: Duration::from_secs(20), start: Duration::from_secs(20), bytes: 256 << 10 };
+    McpServer { name: "arithmetic".to_owned(), endpoint: Endpoint::Remote(remote), limits, only: vec![] }
 }
 
 #[tokio::test(flavor = "multi_thread")]

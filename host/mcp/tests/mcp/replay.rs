@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gymkhana_driver::{
     BoundPlugin, CallOverrides, Episode, EpisodeSeeds, EpisodeSetup, NoHooks, Reply, Tool, ToolSet, unsandboxed,
 };
-use gymkhana_mcp::{Server, ToolList, plugin, tools_of};
+use gymkhana_mcp::{McpServer, ToolList, plugin, tools_of};
 use gymkhana_record::{
     Boundary, CallCost, Ending, EpisodeId, EpisodeRecord, FailureKind, NamedValue, Phase, Seed, TaskRef, Turn,
     WrittenCall,
@@ -68,12 +68,12 @@ fn environment() -> BoundPlugin {
 }
 
 /// An episode with the server as its tool. Without a server, the record's list is all there is.
-async fn begin(list: &ToolList, server: Option<Server>, overrides: CallOverrides) -> Episode {
+async fn begin(list: &ToolList, server: Option<McpServer>, overrides: CallOverrides) -> Episode {
     begin_with(&[(list.clone(), server)], overrides).await
 }
 
 /// An episode with these servers as its tools.
-async fn begin_with(servers: &[(ToolList, Option<Server>)], overrides: CallOverrides) -> Episode {
+async fn begin_with(servers: &[(ToolList, Option<McpServer>)], overrides: CallOverrides) -> Episode {
     let mut tools = ToolSet::default();
     for (list, server) in servers {
         let plugin = plugin(list.clone(), server.clone()).unwrap();

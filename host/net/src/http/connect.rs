@@ -40,13 +40,13 @@ pub fn fetching_client(here: bool) -> Result<Client, ClientError> {
 /// # Errors
 /// If the client cannot be set up.
 pub fn checked_client(reachable: Reachable) -> Result<Client, ClientError> {
-    Ok(builder().no_proxy().dns_resolver(Checked(reachable)).build()?)
+    Ok(builder().no_proxy().dns_resolver(CheckingResolver(reachable)).build()?)
 }
 
 /// Resolver that checks every address of a name; the client connects to the checked addresses without resolving again.
-struct Checked(Reachable);
+struct CheckingResolver(Reachable);
 
-impl Resolve for Checked {
+impl Resolve for CheckingResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let reachable = self.0;
         Box::pin(async move {

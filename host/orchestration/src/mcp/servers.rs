@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gymkhana_config::{EpisodeRules, McpSection};
-use gymkhana_mcp::{ChildServer, Endpoint, Limits, McpError, RemoteServer, Server, ToolList};
+use gymkhana_mcp::{ChildServer, Endpoint, McpError, McpLimits, McpServer, RemoteServer, ToolList};
 use gymkhana_registry::ErrorChain;
 use gymkhana_sandbox::Plugin;
 
@@ -33,7 +33,7 @@ pub(super) fn servers(rules: &EpisodeRules) -> impl Iterator<Item = (&str, &McpS
 }
 
 /// The server of a section, with the secrets that the section names.
-pub(super) fn server(name: &str, section: &McpSection) -> RunResult<Server> {
+pub(super) fn server(name: &str, section: &McpSection) -> RunResult<McpServer> {
     let endpoint = match &section.url {
         Some(url) => {
             let read = |hidden: &gymkhana_config::SecretSection| {
@@ -50,12 +50,12 @@ pub(super) fn server(name: &str, section: &McpSection) -> RunResult<Server> {
             network: section.network,
         }),
     };
-    let limits = Limits {
+    let limits = McpLimits {
         call: Duration::from_secs_f64(section.seconds),
         start: Duration::from_secs_f64(section.start_seconds),
         bytes: section.max_kib << 10,
     };
-    Ok(Server { name: name.to_owned(), endpoint, limits, only: section.only.clone() })
+    Ok(McpServer { name: name.to_owned(), endpoint, limits, only: section.only.clone() })
 }
 
 /// Variables of a server's environment: the given ones, and those of the host that the section names.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gymkhana_config::{Recorder, RunFile};
-use gymkhana_filter::{Episode, Filter, Seen};
+use gymkhana_filter::{Episode, EpisodeNames, Filter};
 use gymkhana_record::{Ending, EpisodeRecord};
 use gymkhana_store::{EpisodeReader, RunReader};
 
@@ -75,7 +75,7 @@ impl RecordedRun {
 /// # Errors
 /// If the filter names what no episode has, or an episode cannot be read.
 pub fn count_matches(runs: &[RecordedRun], filter: &Filter) -> RunResult<usize> {
-    let (mut seen, mut count) = (Seen::default(), 0);
+    let (mut seen, mut count) = (EpisodeNames::default(), 0);
     for run in runs {
         for record in run.records() {
             let record = record?;

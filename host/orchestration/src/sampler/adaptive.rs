@@ -3,14 +3,14 @@
 use gymkhana_config::AdaptiveTasks;
 
 use super::choice::{Choice, next_tasks};
-use super::memory::{Memory, TaskMemory};
+use super::memory::{SamplerMemory, TaskMemory};
 use crate::tasks::TaskOrder;
 
 /// The next tasks in order, each with its number of attempts and its turn limit.
 pub(super) fn choose(
     own: &AdaptiveTasks,
     order: &mut TaskOrder,
-    memory: &mut Memory,
+    memory: &mut SamplerMemory,
     groups: usize,
     group_size: u32,
 ) -> Vec<Choice> {

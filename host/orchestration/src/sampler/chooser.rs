@@ -4,7 +4,7 @@ use gymkhana_config::{AdaptiveTasks, DifficultyTasks, MixedOutcomeTasks, Priorit
 use gymkhana_record::Seed;
 
 use super::choice::Choice;
-use super::memory::{Attempts, Memory};
+use super::memory::{Attempts, SamplerMemory};
 use super::prioritized::Draws;
 use super::staged::Staged;
 use super::{adaptive, difficulty, mixed_outcome};
@@ -13,13 +13,13 @@ use crate::tasks::TaskOrder;
 use gymkhana_rollout::PluginSet;
 
 /// Choice of tasks that depends on earlier attempts.
-pub(super) struct Chooser {
-    kind: Kind,
-    memory: Memory,
+pub(super) struct TaskChooser {
+    kind: ChooserKind,
+    memory: SamplerMemory,
 }
 
 /// Kinds of samplers with a memory.
-enum Kind {
+enum ChooserKind {
     Difficulty(DifficultyTasks, TaskOrder),
     Adaptive(AdaptiveTasks, TaskOrder),
     MixedOutcome(MixedOutcomeTasks, TaskOrder),
@@ -27,7 +27,7 @@ enum Kind {
     Staged(Staged),
 }
 
-impl Chooser {
+impl TaskChooser {
     /// The chooser of a section; `None` for a kind without a memory.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Chooser {
         plugins: &PluginSet,
         split: &str,
         seed: Seed,
-        memory: Memory,
+        memory: SamplerMemory,
     ) -> RunResult<Option<Self>> {
         let mut orders = Vec::new();
         for (own_split, tasks) in parts(section) {
@@ -56,15 +56,22 @@ impl Chooser {
     }
 
     /// The chooser of a section with the order of each of its [`parts`]; `None` for a kind without a memory.
-    pub fn of_orders(section: &SamplerSection, orders: Vec<TaskOrder>, seed: Seed, memory: Memory) -> Option<Self> {
+    pub fn of_orders(
+        section: &SamplerSection,
+        orders: Vec<TaskOrder>,
+        seed: Seed,
+        memory: SamplerMemory,
+    ) -> Option<Self> {
         let mut orders = orders.into_iter();
         let kind = match section {
             SamplerSection::Sequential {} | SamplerSection::Shuffled {} | SamplerSection::Weighted(_) => return None,
-            SamplerSection::Difficulty(own) => Kind::Difficulty(*own, orders.next()?),
-            SamplerSection::Adaptive(own) => Kind::Adaptive(*own, orders.next()?),
-            SamplerSection::MixedOutcome(own) => Kind::MixedOutcome(*own, orders.next()?),
-            SamplerSection::Prioritized(own) => Kind::Prioritized(*own, Draws { order: orders.next()?, seed }),
-            SamplerSection::Staged(own) => Kind::Staged(Staged::new(own.phases.iter().cloned().zip(orders).collect())),
+            SamplerSection::Difficulty(own) => ChooserKind::Difficulty(*own, orders.next()?),
+            SamplerSection::Adaptive(own) => ChooserKind::Adaptive(*own, orders.next()?),
+            SamplerSection::MixedOutcome(own) => ChooserKind::MixedOutcome(*own, orders.next()?),
+            SamplerSection::Prioritized(own) => ChooserKind::Prioritized(*own, Draws { order: orders.next()?, seed }),
+            SamplerSection::Staged(own) => {
+                ChooserKind::Staged(Staged::new(own.phases.iter().cloned().zip(orders).collect()))
+            }
         };
         Some(Self { kind, memory })
     }
@@ -73,11 +80,11 @@ impl Chooser {
     pub fn choose(&mut self, groups: usize, group_size: u32) -> Vec<Choice> {
         let memory = &mut self.memory;
         match &mut self.kind {
-            Kind::Difficulty(own, order) => difficulty::choose(own, order, memory, groups),
-            Kind::Adaptive(own, order) => adaptive::choose(own, order, memory, groups, group_size),
-            Kind::MixedOutcome(own, order) => mixed_outcome::choose(own, order, memory, groups, group_size),
-            Kind::Prioritized(own, draws) => draws.choose(own, memory, groups),
-            Kind::Staged(staged) => staged.choose(memory, groups),
+            ChooserKind::Difficulty(own, order) => difficulty::choose(own, order, memory, groups),
+            ChooserKind::Adaptive(own, order) => adaptive::choose(own, order, memory, groups, group_size),
+            ChooserKind::MixedOutcome(own, order) => mixed_outcome::choose(own, order, memory, groups, group_size),
+            ChooserKind::Prioritized(own, draws) => draws.choose(own, memory, groups),
+            ChooserKind::Staged(staged) => staged.choose(memory, groups),
         }
     }
 
@@ -92,11 +99,11 @@ impl Chooser {
         memory.pending = memory.pending.saturating_sub(1);
         memory.steps += 1;
         let window = match &mut self.kind {
-            Kind::Difficulty(own, _) => own.attempts,
-            Kind::Adaptive(own, _) => own.attempts,
-            Kind::MixedOutcome(own, _) => own.attempts,
-            Kind::Prioritized(own, _) => own.attempts,
-            Kind::Staged(staged) => return staged.observe(memory, attempts),
+            ChooserKind::Difficulty(own, _) => own.attempts,
+            ChooserKind::Adaptive(own, _) => own.attempts,
+            ChooserKind::MixedOutcome(own, _) => own.attempts,
+            ChooserKind::Prioritized(own, _) => own.attempts,
+            ChooserKind::Staged(staged) => return staged.observe(memory, attempts),
         };
         let step = memory.steps;
         for attempts in attempts {
@@ -107,18 +114,18 @@ impl Chooser {
     /// Number of tasks that rest at present; `None` if no task ever rests.
     pub fn resting(&self) -> Option<usize> {
         match &self.kind {
-            Kind::Difficulty(own, _) => Some(difficulty::resting(own, &self.memory)),
+            ChooserKind::Difficulty(own, _) => Some(difficulty::resting(own, &self.memory)),
             _ => None,
         }
     }
 
     /// Index of the current phase; `None` without phases.
     pub fn phase(&self) -> Option<usize> {
-        matches!(self.kind, Kind::Staged(_)).then_some(self.memory.phase.index)
+        matches!(self.kind, ChooserKind::Staged(_)).then_some(self.memory.phase.index)
     }
 
     /// Its memory.
-    pub fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &SamplerMemory {
         &self.memory
     }
 }

@@ -3,11 +3,16 @@
 use gymkhana_config::DifficultyTasks;
 
 use super::choice::Choice;
-use super::memory::{Memory, TaskMemory};
+use super::memory::{SamplerMemory, TaskMemory};
 use crate::tasks::TaskOrder;
 
 /// The next tasks in order without resting ones. If there are too few, those that have rested longest follow.
-pub(super) fn choose(own: &DifficultyTasks, order: &mut TaskOrder, memory: &mut Memory, groups: usize) -> Vec<Choice> {
+pub(super) fn choose(
+    own: &DifficultyTasks,
+    order: &mut TaskOrder,
+    memory: &mut SamplerMemory,
+    groups: usize,
+) -> Vec<Choice> {
     let pass = order.count().unwrap_or(u64::MAX);
     let (mut chosen, mut resting) = (Vec::new(), Vec::new());
     let mut seen = std::collections::BTreeSet::new();
@@ -32,7 +37,7 @@ pub(super) fn choose(own: &DifficultyTasks, order: &mut TaskOrder, memory: &mut 
 }
 
 /// Number of tasks that rest after this many steps.
-pub(super) fn resting(own: &DifficultyTasks, memory: &Memory) -> usize {
+pub(super) fn resting(own: &DifficultyTasks, memory: &SamplerMemory) -> usize {
     memory.tasks.values().filter(|known| rests(own, known, memory.steps)).count()
 }
 
@@ -48,11 +53,11 @@ mod tests {
     use gymkhana_record::Seed;
 
     /// Memory after one step, in which the tasks had these outcomes.
-    fn memory(tasks: &[(u64, &str)]) -> Memory {
+    fn memory(tasks: &[(u64, &str)]) -> SamplerMemory {
         let known = |(index, outcomes): &(u64, &str)| {
             (*index, TaskMemory { outcomes: (*outcomes).to_owned(), last: 1, ..TaskMemory::default() })
         };
-        Memory { steps: 1, tasks: tasks.iter().map(known).collect(), ..Memory::default() }
+        SamplerMemory { steps: 1, tasks: tasks.iter().map(known).collect(), ..SamplerMemory::default() }
     }
 
     fn indices(choices: &[Choice]) -> Vec<u64> {

@@ -46,7 +46,7 @@ fn turns(record: &EpisodeRecord) -> u32 {
 /// Memory of an environment's sampler.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Memory {
+pub struct SamplerMemory {
     /// Next position in the order of tasks, or number of draws so far.
     pub next: u64,
     /// Training steps that have counted.
@@ -55,7 +55,7 @@ pub struct Memory {
     pub pending: u64,
     /// Current phase of `staged`.
     #[serde(default, skip_serializing_if = "Phase::is_first")]
-    pub phase: Phase,
+    pub phase: CurriculumPhase,
     /// Tasks by index.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tasks: BTreeMap<u64, TaskMemory>,
@@ -64,7 +64,7 @@ pub struct Memory {
 /// Progress of a curriculum.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Phase {
+pub struct CurriculumPhase {
     /// Index of the phase.
     pub index: usize,
     /// Training steps of the phase that have counted.
@@ -81,7 +81,7 @@ pub struct Phase {
 pub struct TaskMemory {
     /// Last attempts, the latest last: `1` for a solved one, `0` for another.
     pub outcomes: String,
-    /// Training step of the last attempt, by [`Memory::steps`].
+    /// Training step of the last attempt, by [`SamplerMemory::steps`].
     pub last: u64,
     /// Turns of those of these attempts that solved the task, 0 for others, the latest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -90,7 +90,7 @@ pub struct TaskMemory {
     pub longest: u32,
 }
 
-impl Phase {
+impl CurriculumPhase {
     fn is_first(&self) -> bool {
         *self == Self::default()
     }
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_phase_knows_its_success_after_five_steps_of_its_own() {
-        let mut phase = Phase { earlier: 1, ..Phase::default() };
+        let mut phase = CurriculumPhase { earlier: 1, ..CurriculumPhase::default() };
         phase.count(0, 4);
         for solved in [0, 2, 2, 4] {
             phase.count(solved, 4);
@@ -215,10 +215,10 @@ mod tests {
 
     #[test]
     fn a_memory_is_read_back_unchanged() {
-        let mut memory = Memory { next: 5, steps: 3, pending: 2, ..Memory::default() };
+        let mut memory = SamplerMemory { next: 5, steps: 3, pending: 2, ..SamplerMemory::default() };
         memory.tasks.entry(12).or_default().add(&attempts(&[true, false]), 8, 2);
         memory.phase.count(1, 2);
         let text = serde_json::to_string(&memory).unwrap();
-        assert_eq!(serde_json::from_str::<Memory>(&text).unwrap(), memory);
+        assert_eq!(serde_json::from_str::<SamplerMemory>(&text).unwrap(), memory);
     }
 }

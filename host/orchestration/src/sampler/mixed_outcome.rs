@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use gymkhana_config::MixedOutcomeTasks;
 
 use super::choice::{Choice, next_tasks};
-use super::memory::Memory;
+use super::memory::SamplerMemory;
 use crate::tasks::TaskOrder;
 
 /// Fewest attempts at a task: one alone has no other outcome.
@@ -17,7 +17,7 @@ const FEWEST: u32 = 2;
 pub(super) fn choose(
     own: &MixedOutcomeTasks,
     order: &mut TaskOrder,
-    memory: &mut Memory,
+    memory: &mut SamplerMemory,
     groups: usize,
     group_size: u32,
 ) -> Vec<Choice> {
@@ -36,7 +36,7 @@ pub(super) fn choose(
 }
 
 /// Predicted success rate of a task: its attempts, with two imagined ones at the success rate of all tasks.
-fn predictor(memory: &Memory) -> impl Fn(u64) -> f64 {
+fn predictor(memory: &SamplerMemory) -> impl Fn(u64) -> f64 {
     let smooth = |solved: usize, attempts: usize, prior: f64| (solved as f64 + 2.0 * prior) / (attempts as f64 + 2.0);
     let sum = memory.tasks.values().fold((0, 0), |sum, task| (sum.0 + task.solved(), sum.1 + task.attempts()));
     let all = smooth(sum.0, sum.1, 0.5);
@@ -114,7 +114,7 @@ mod tests {
             let outcomes = if index == 4 { "01010101" } else { "11111111" };
             (index, TaskMemory { outcomes: outcomes.to_owned(), last: 1, ..TaskMemory::default() })
         };
-        let mut memory = Memory { tasks: (0..10).map(known).collect(), ..Memory::default() };
+        let mut memory = SamplerMemory { tasks: (0..10).map(known).collect(), ..SamplerMemory::default() };
         let mut order = TaskOrder::shuffled("train", Some(10), Seed(1));
         let chosen = choose(&own, &mut order, &mut memory, 2, 4);
         assert_eq!(chosen[0].task.index, 4);

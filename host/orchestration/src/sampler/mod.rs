@@ -23,18 +23,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::environments::{Environments, RunEnvironment};
 use crate::error::RunResult;
-use crate::mixture::{Dropped, TaskMixture};
+use crate::mixture::{DroppedEnvironment, TaskMixture};
 use crate::scheduler::GroupTask;
 use crate::tasks::TaskOrder;
-use chooser::Chooser;
-use memory::{Attempts, Memory};
+use chooser::TaskChooser;
+use memory::{Attempts, SamplerMemory};
 
 /// What checkpoints hold of the samplers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamplerState {
     /// Memory by environment; that of a run with only one has an empty name.
-    pub memories: BTreeMap<String, Memory>,
+    pub memories: BTreeMap<String, SamplerMemory>,
     /// Tasks of the steps that have begun and were not trained on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub drawn: BTreeMap<u64, Vec<GroupTask>>,
@@ -52,7 +52,7 @@ impl SamplerState {
 pub struct TaskSampler {
     mixture: TaskMixture,
     /// The sampler of each environment that has one with a memory.
-    choosers: Vec<Option<Chooser>>,
+    choosers: Vec<Option<TaskChooser>>,
     /// Names of the environments.
     names: Vec<Option<String>>,
     drawn: BTreeMap<u64, Vec<GroupTask>>,
@@ -87,13 +87,14 @@ impl TaskSampler {
     pub fn without_plugins(section: &SamplerSection, tasks: u64, seed: Seed) -> RunResult<Self> {
         let order = || TaskOrder::shuffled("train", Some(tasks), seed);
         let orders = chooser::parts(section).into_iter().map(|(_, first)| order().first(first));
-        let chooser = Chooser::of_orders(section, orders.collect::<RunResult<_>>()?, seed, Memory::default());
+        let chooser =
+            TaskChooser::of_orders(section, orders.collect::<RunResult<_>>()?, seed, SamplerMemory::default());
         let mixture = TaskMixture::new(vec![(order(), 1.0)], &[]);
         Ok(Self { mixture, choosers: vec![chooser], names: vec![None], drawn: BTreeMap::new() })
     }
 
     /// Sets the dropped environments.
-    pub fn set_dropped(&mut self, dropped: &[Dropped]) {
+    pub fn set_dropped(&mut self, dropped: &[DroppedEnvironment]) {
         self.mixture.set_dropped(dropped);
     }
 
@@ -172,10 +173,10 @@ fn has(tasks: &[GroupTask], environment: usize) -> bool {
 }
 
 /// The sampler of an environment; `None` for one without a memory.
-async fn chooser_of(environment: &RunEnvironment, seed: Seed, memory: Memory) -> RunResult<Option<Chooser>> {
+async fn chooser_of(environment: &RunEnvironment, seed: Seed, memory: SamplerMemory) -> RunResult<Option<TaskChooser>> {
     let (settings, plugins) = (&environment.settings, environment.rollout.plugins());
     let (seed, split) = (environment.task_seed(seed), &settings.rules.environment.train);
-    let opened = Chooser::of_section(&settings.sampler, plugins, split, seed, memory).await;
+    let opened = TaskChooser::of_section(&settings.sampler, plugins, split, seed, memory).await;
     opened.map_err(|error| environment.blame(error))
 }
 
@@ -197,7 +198,7 @@ pub async fn training_order(environment: &RunEnvironment, seed: Seed) -> RunResu
 pub async fn check(settings: &EnvironmentSettings, plugins: &PluginSet) -> RunResult<()> {
     let (sampler, split) = (&settings.sampler, &settings.rules.environment.train);
     TaskOrder::of_sampler(sampler, plugins, split, Seed(0)).await?;
-    Chooser::of_section(sampler, plugins, split, Seed(0), Memory::default()).await?;
+    TaskChooser::of_section(sampler, plugins, split, Seed(0), SamplerMemory::default()).await?;
     Ok(())
 }
 
@@ -212,7 +213,7 @@ mod tests {
         let section = gymkhana_config::DifficultyTasks { attempts: 2, max: 0.5, readmit: 3, ..Default::default() };
         let memory = state.memories.get("lake").cloned().unwrap_or_default();
         let section = SamplerSection::Difficulty(section);
-        let choosers = vec![Chooser::of_orders(&section, vec![order()], Seed(4), memory), None];
+        let choosers = vec![TaskChooser::of_orders(&section, vec![order()], Seed(4), memory), None];
         let names = ["lake", "stories"].map(|name| Some(name.to_owned())).to_vec();
         TaskSampler { mixture, choosers, names, drawn: state.drawn }
     }

@@ -6,7 +6,7 @@ use gymkhana_config::{PrioritizedTasks, Priority};
 use gymkhana_record::Seed;
 
 use super::choice::Choice;
-use super::memory::{Memory, TaskMemory};
+use super::memory::{SamplerMemory, TaskMemory};
 use crate::tasks::TaskOrder;
 
 /// Draws for a group before a task may repeat within a step.
@@ -23,7 +23,7 @@ pub(super) struct Draws {
 impl Draws {
     /// Draws a task for each group: with probability `even` one of all tasks, else one of the tried tasks in proportion
     /// to its priority. A step draws a task twice only if other tasks are hard to find.
-    pub fn choose(&self, own: &PrioritizedTasks, memory: &mut Memory, groups: usize) -> Vec<Choice> {
+    pub fn choose(&self, own: &PrioritizedTasks, memory: &mut SamplerMemory, groups: usize) -> Vec<Choice> {
         let tasks = self.order.count().unwrap_or(u64::MAX);
         let mut sums = Vec::new();
         let mut sum = 0.0;
@@ -64,13 +64,13 @@ fn priority(by: Priority, known: &TaskMemory) -> f64 {
 mod tests {
     use super::*;
 
-    fn memory(outcomes: &[&str]) -> Memory {
+    fn memory(outcomes: &[&str]) -> SamplerMemory {
         let known = |outcomes: &&str| TaskMemory { outcomes: (*outcomes).to_owned(), last: 1, ..TaskMemory::default() };
-        Memory { tasks: (0..).zip(outcomes.iter().map(known)).collect(), ..Memory::default() }
+        SamplerMemory { tasks: (0..).zip(outcomes.iter().map(known)).collect(), ..SamplerMemory::default() }
     }
 
     /// Share of 4,000 draws, one per step, that each of four tasks gets.
-    fn shares(by: Priority, even: f64, memory: &mut Memory) -> [f64; 4] {
+    fn shares(by: Priority, even: f64, memory: &mut SamplerMemory) -> [f64; 4] {
         let draws = Draws { order: TaskOrder::shuffled("train", Some(4), Seed(5)), seed: Seed(5) };
         let own = PrioritizedTasks { tasks: None, by, attempts: 8, even };
         let mut counts = [0.0; 4];

@@ -3,7 +3,7 @@
 use gymkhana_config::SamplerPhase;
 
 use super::choice::{Choice, next_tasks};
-use super::memory::{Attempts, Memory, Phase};
+use super::memory::{Attempts, CurriculumPhase, SamplerMemory};
 use crate::tasks::TaskOrder;
 
 /// Phases, each with the order of its tasks.
@@ -18,7 +18,7 @@ impl Staged {
     }
 
     /// The next tasks of the current phase.
-    pub fn choose(&mut self, memory: &mut Memory, groups: usize) -> Vec<Choice> {
+    pub fn choose(&mut self, memory: &mut SamplerMemory, groups: usize) -> Vec<Choice> {
         let last = self.phases.len().saturating_sub(1);
         let (phase, order) = &mut self.phases[memory.phase.index.min(last)];
         let tasks = next_tasks(order, &mut memory.next, groups);
@@ -26,7 +26,7 @@ impl Staged {
     }
 
     /// Counts a step for the current phase, and goes on to the next phase if this one has ended.
-    pub fn observe(&mut self, memory: &mut Memory, attempts: &[&Attempts]) {
+    pub fn observe(&mut self, memory: &mut SamplerMemory, attempts: &[&Attempts]) {
         let solved = attempts.iter().flat_map(|attempts| &attempts.solved);
         let (won, played) = solved.fold((0, 0), |sum, solved| (sum.0 + u64::from(*solved), sum.1 + 1));
         memory.phase.count(won, played);
@@ -37,7 +37,11 @@ impl Staged {
         let enough_steps = phase.steps.is_some_and(|steps| memory.phase.steps >= steps);
         let enough_success = phase.success.zip(memory.phase.success()).is_some_and(|(goal, found)| found >= goal);
         if enough_steps || enough_success {
-            memory.phase = Phase { index: memory.phase.index + 1, earlier: memory.pending, ..Phase::default() };
+            memory.phase = CurriculumPhase {
+                index: memory.phase.index + 1,
+                earlier: memory.pending,
+                ..CurriculumPhase::default()
+            };
             memory.next = 0;
         }
     }
@@ -68,7 +72,7 @@ mod tests {
     /// Three steps, then five at a success of one half, then the last phase for good.
     #[test]
     fn phases_end_by_steps_or_success() {
-        let (mut staged, mut memory) = (staged(), Memory::default());
+        let (mut staged, mut memory) = (staged(), SamplerMemory::default());
         let mut phases = Vec::new();
         for _ in 0..20 {
             let choice = staged.choose(&mut memory, 2).remove(0);
@@ -83,7 +87,7 @@ mod tests {
     /// A step that was drawn in the first phase does not count as one of the second.
     #[test]
     fn steps_drawn_before_a_phase_do_not_count_for_it() {
-        let (mut staged, mut memory) = (staged(), Memory { pending: 1, ..Memory::default() });
+        let (mut staged, mut memory) = (staged(), SamplerMemory { pending: 1, ..SamplerMemory::default() });
         (0..3).for_each(|_| staged.observe(&mut memory, &[&step(false)]));
         assert_eq!((memory.phase.index, memory.phase.steps, memory.phase.earlier), (1, 0, 1));
         staged.observe(&mut memory, &[&step(true)]);

@@ -11,7 +11,7 @@ use crate::schedule::tasks::TaskOrder;
 
 /// An environment that gets no position from here on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DroppedEnvironment {
     /// Index of the environment.
     pub environment: usize,
     /// First position that it does not get.
@@ -21,21 +21,21 @@ pub struct Dropped {
 /// Order of the tasks of all environments.
 pub struct TaskMixture {
     orders: Vec<TaskOrder>,
-    assignment: Assignment,
+    assignment: ShareAssignment,
 }
 
 impl TaskMixture {
     /// A mixture of these environments: the order of an environment's tasks, and its share.
     #[must_use]
-    pub fn new(environments: Vec<(TaskOrder, f64)>, dropped: &[Dropped]) -> Self {
+    pub fn new(environments: Vec<(TaskOrder, f64)>, dropped: &[DroppedEnvironment]) -> Self {
         let (orders, shares) = environments.into_iter().unzip();
-        Self { orders, assignment: Assignment::new(shares, dropped) }
+        Self { orders, assignment: ShareAssignment::new(shares, dropped) }
     }
 
     /// Sets the dropped environments.
-    pub fn set_dropped(&mut self, dropped: &[Dropped]) {
+    pub fn set_dropped(&mut self, dropped: &[DroppedEnvironment]) {
         if self.assignment.dropped != dropped {
-            self.assignment = Assignment::new(std::mem::take(&mut self.assignment.shares), dropped);
+            self.assignment = ShareAssignment::new(std::mem::take(&mut self.assignment.shares), dropped);
         }
     }
 
@@ -56,9 +56,9 @@ impl TaskMixture {
 
 /// Assignment of positions to environments, or to others that have shares, computed in order. A position yields the same
 /// result whatever was asked before.
-pub struct Assignment {
+pub struct ShareAssignment {
     shares: Vec<f64>,
-    dropped: Vec<Dropped>,
+    dropped: Vec<DroppedEnvironment>,
     /// Next position.
     next: u64,
     /// First position with the present set of environments.
@@ -72,10 +72,10 @@ pub struct Assignment {
 /// Tolerance of the comparison of shares.
 const ROUNDING: f64 = 1e-9;
 
-impl Assignment {
+impl ShareAssignment {
     /// An assignment by these shares, relative to each other.
     #[must_use]
-    pub fn new(shares: Vec<f64>, dropped: &[Dropped]) -> Self {
+    pub fn new(shares: Vec<f64>, dropped: &[DroppedEnvironment]) -> Self {
         let none = vec![0; shares.len()];
         Self { shares, dropped: dropped.to_vec(), next: 0, since: 0, counts: none.clone(), recent: none }
     }
@@ -151,8 +151,8 @@ mod tests {
     use super::*;
 
     /// The environments of the first positions.
-    fn sequence(shares: &[f64], dropped: &[Dropped], length: u64) -> Vec<usize> {
-        let mut assignment = Assignment::new(shares.to_vec(), dropped);
+    fn sequence(shares: &[f64], dropped: &[DroppedEnvironment], length: u64) -> Vec<usize> {
+        let mut assignment = ShareAssignment::new(shares.to_vec(), dropped);
         (0..length).map(|position| assignment.at(position).0).collect()
     }
 
@@ -184,12 +184,12 @@ mod tests {
 
     #[test]
     fn a_position_is_the_same_whatever_was_asked_before() {
-        let dropped = [Dropped { environment: 2, position: 40 }];
+        let dropped = [DroppedEnvironment { environment: 2, position: 40 }];
         let shares = vec![3.0, 2.0, 1.0];
-        let mut in_order = Assignment::new(shares.clone(), &dropped);
+        let mut in_order = ShareAssignment::new(shares.clone(), &dropped);
         let expected: Vec<(usize, u64)> = (0..100).map(|position| in_order.at(position)).collect();
         for position in [99, 3, 40, 41, 0, 77] {
-            let mut fresh = Assignment::new(shares.clone(), &dropped);
+            let mut fresh = ShareAssignment::new(shares.clone(), &dropped);
             assert_eq!(fresh.at(position), expected[position as usize]);
             assert_eq!(in_order.at(position), expected[position as usize]);
         }
@@ -205,9 +205,9 @@ mod tests {
     fn a_dropped_environment_leaves_its_positions_to_the_others() {
         let shares = [2.0, 1.0, 3.0];
         let all = sequence(&shares, &[], 6);
-        let found = sequence(&shares, &[Dropped { environment: 2, position: 6 }], 12);
+        let found = sequence(&shares, &[DroppedEnvironment { environment: 2, position: 6 }], 12);
         assert_eq!(found[..6], all[..]);
         assert_eq!(found[6..], [0, 1, 0, 0, 1, 0]);
-        assert_eq!(sequence(&shares, &[Dropped { environment: 0, position: 0 }], 4), [2, 1, 2, 2]);
+        assert_eq!(sequence(&shares, &[DroppedEnvironment { environment: 0, position: 0 }], 4), [2, 1, 2, 2]);
     }
 }

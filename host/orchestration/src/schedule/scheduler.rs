@@ -38,7 +38,7 @@ impl From<TaskRef> for GroupTask {
 }
 
 /// A batch of groups.
-pub struct Batch {
+pub struct GroupBatch {
     /// Phase of the episodes.
     pub phase: Phase,
     /// Training step.
@@ -57,7 +57,7 @@ pub struct Batch {
     pub spare: u32,
 }
 
-impl Batch {
+impl GroupBatch {
     /// A batch of single episodes.
     #[must_use]
     pub fn of_single_episodes(phase: Phase, step: u64, tasks: Vec<GroupTask>, sampling: Sampling) -> Self {
@@ -118,7 +118,7 @@ impl<S: SeatPlayers + Clone> Scheduler<S> {
     }
 
     /// Starts a batch.
-    pub fn start(&mut self, batch: &Batch) -> InFlight {
+    pub fn start(&mut self, batch: &GroupBatch) -> InFlight {
         let mut members_before = 0;
         let handles = (0_u32..).zip(&batch.tasks).map(|(place, GroupTask { environment, task, turns, attempts })| {
             let size = attempts.unwrap_or(batch.group_size);

@@ -18,11 +18,11 @@ pub struct TaskOrder {
     split: String,
     count: Option<u64>,
     seed: Seed,
-    rule: Rule,
+    rule: OrderRule,
 }
 
 /// Rule of an order.
-enum Rule {
+enum OrderRule {
     /// The tasks as the split has them.
     Sequential,
     /// All tasks in each pass, in an order of its own; an infinite split in its order. The last pass that was asked for is
@@ -75,7 +75,7 @@ impl TaskOrder {
     pub async fn of_sampler(sampler: &SamplerSection, plugins: &PluginSet, split: &str, seed: Seed) -> RunResult<Self> {
         let own = Self::of_run(plugins, split, seed).await?;
         match sampler {
-            SamplerSection::Sequential {} => Ok(Self { rule: Rule::Sequential, ..own }),
+            SamplerSection::Sequential {} => Ok(Self { rule: OrderRule::Sequential, ..own }),
             SamplerSection::Weighted(section) => own.weighted(section, plugins),
             _ => Ok(own),
         }
@@ -83,7 +83,7 @@ impl TaskOrder {
 
     /// A shuffled order of this number of tasks.
     pub(crate) fn shuffled(split: &str, count: Option<u64>, seed: Seed) -> Self {
-        Self { split: split.to_owned(), count, seed, rule: Rule::Shuffled(None) }
+        Self { split: split.to_owned(), count, seed, rule: OrderRule::Shuffled(None) }
     }
 
     fn weighted(self, section: &WeightedTasks, plugins: &PluginSet) -> RunResult<Self> {
@@ -97,7 +97,7 @@ impl TaskOrder {
             ))
             .with_hint("give each task of the split one record, in their order"));
         }
-        Ok(Self { count: Some(weights), rule: Rule::Weighted(sums), ..self })
+        Ok(Self { count: Some(weights), rule: OrderRule::Weighted(sums), ..self })
     }
 
     /// The order of the first tasks of the split alone; all of them for `None`.
@@ -128,13 +128,13 @@ impl TaskOrder {
     pub fn at(&mut self, position: u64) -> TaskRef {
         let seed = self.seed;
         let index = match (&mut self.rule, self.count) {
-            (Rule::Weighted(sums), _) => {
+            (OrderRule::Weighted(sums), _) => {
                 let target = seed.child(position).stream().unit() * sums.last().copied().unwrap_or_default();
                 sums.partition_point(|sum| *sum <= target) as u64
             }
             (_, None) => position,
-            (Rule::Sequential, Some(count)) => position % count,
-            (Rule::Shuffled(held), Some(count)) => {
+            (OrderRule::Sequential, Some(count)) => position % count,
+            (OrderRule::Shuffled(held), Some(count)) => {
                 let (pass, place) = (position / count, position % count);
                 match held {
                     Some((held, order)) if *held == pass => order.at(place),
@@ -264,8 +264,10 @@ mod tests {
     /// Weights 1, 0 and 3: task 1 is never drawn, and task 2 three times as often as task 0.
     #[test]
     fn weighted_tasks_are_drawn_in_proportion() {
-        let mut tasks =
-            TaskOrder { rule: Rule::Weighted(vec![1.0, 1.0, 4.0]), ..TaskOrder::shuffled("train", Some(3), Seed(3)) };
+        let mut tasks = TaskOrder {
+            rule: OrderRule::Weighted(vec![1.0, 1.0, 4.0]),
+            ..TaskOrder::shuffled("train", Some(3), Seed(3))
+        };
         let mut counts = [0.0; 3];
         tasks.take(0, 4000).into_iter().for_each(|task| counts[task.index as usize] += 1.0 / 4000.0);
         // Four standard deviations are 0.027.
@@ -275,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_sequential_order_repeats_the_split() {
-        let mut tasks = TaskOrder { rule: Rule::Sequential, ..TaskOrder::shuffled("train", Some(3), Seed(3)) };
+        let mut tasks = TaskOrder { rule: OrderRule::Sequential, ..TaskOrder::shuffled("train", Some(3), Seed(3)) };
         let indices: Vec<u64> = tasks.take(1, 5).into_iter().map(|task| task.index).collect();
         assert_eq!(indices, [1, 2, 0, 1, 2]);
         let refused = tasks.first(Some(4)).err().map(|error| error.to_string()).unwrap_or_default();

@@ -21,11 +21,11 @@ const OWN: &str = "gymkhana";
 /// A file of spans.
 pub struct TraceFile {
     path: PathBuf,
-    lines: Arc<Lines>,
+    lines: Arc<SpanLines>,
 }
 
 /// Lines of the file, and the first write error.
-struct Lines {
+struct SpanLines {
     file: File,
     unwritten: Mutex<Option<io::Error>>,
 }
@@ -36,7 +36,7 @@ impl TraceFile {
         let unwritable =
             || format!("--trace `{}` cannot be written\nhint: name a file in a writable folder", path.display());
         let file = OpenOptions::new().append(true).create(true).open(path).user_context(unwritable())?;
-        Ok(Self { path: path.to_owned(), lines: Arc::new(Lines { file, unwritten: Mutex::default() }) })
+        Ok(Self { path: path.to_owned(), lines: Arc::new(SpanLines { file, unwritten: Mutex::default() }) })
     }
 
     /// The layer that writes finished spans.
@@ -55,7 +55,7 @@ impl TraceFile {
     }
 }
 
-impl Write for &Lines {
+impl Write for &SpanLines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if let Err(error) = (&self.file).write_all(line) {
             self.unwritten.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);

@@ -50,7 +50,7 @@ impl SpanExport {
             "spans cannot be exported\nhint: check OTEL_EXPORTER_OTLP_ENDPOINT, such as http://localhost:4318";
         let exporter = OtlpExporter::builder().with_http().build().user_context(unusable)?;
         let failure = FirstFailure::default();
-        let exporter = Observed { exporter, failure: Arc::clone(&failure) };
+        let exporter = CheckedExporter { exporter, failure: Arc::clone(&failure) };
         let resource = Resource::builder();
         let resource = if is_any_set(NAMES) { resource } else { resource.with_service_name(NAME) };
         let provider =
@@ -79,12 +79,12 @@ fn is_any_set(names: [&str; 2]) -> bool {
 
 /// An exporter that keeps its first failure, which the batch processor would discard.
 #[derive(Debug)]
-struct Observed {
+struct CheckedExporter {
     exporter: OtlpExporter,
     failure: FirstFailure,
 }
 
-impl SpanExporter for Observed {
+impl SpanExporter for CheckedExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let exported = self.exporter.export(batch).await;
         if let Err(error) = &exported {

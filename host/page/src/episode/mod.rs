@@ -2,29 +2,29 @@
 
 mod content;
 mod details;
+mod token_texts;
 mod tokens;
 pub(crate) mod transcript;
-mod vocabulary;
 
 use gymkhana_record::{AgentRun, EpisodeId, EpisodeRecord};
 use gymkhana_store::EpisodeTable;
 use maud::{Markup, html};
 
-use crate::error::Problem;
-use crate::layout::{self, Frame};
+use crate::error::PageProblem;
+use crate::layout::{self, PageFrame};
 use crate::query::Query;
 use crate::replay;
 use crate::replayer::ReplayRequest;
-use crate::run::{Run, group_name};
+use crate::run::{ShownRun, group_name};
 use crate::state::App;
 use crate::words::{number, numbers, seconds, visible, yes};
 
 /// The page.
-pub(crate) fn page(app: &App, run: &Run, id: &str, query: &Query) -> Result<Markup, Problem> {
+pub(crate) fn page(app: &App, run: &ShownRun, id: &str, query: &Query) -> Result<Markup, PageProblem> {
     let id: EpisodeId =
-        id.parse().map_err(|error: gymkhana_record::ParseEpisodeIdError| Problem::NotFound(error.to_string()))?;
+        id.parse().map_err(|error: gymkhana_record::ParseEpisodeIdError| PageProblem::NotFound(error.to_string()))?;
     let table = run.table()?;
-    let missing = || Problem::NotFound(format!("the run has no episode `{id}`"));
+    let missing = || PageProblem::NotFound(format!("the run has no episode `{id}`"));
     let position = table.position(id).ok_or_else(missing)?;
     let record = table.record(position)?.ok_or_else(missing)?;
     let body = html! {
@@ -45,11 +45,11 @@ pub(crate) fn page(app: &App, run: &Run, id: &str, query: &Query) -> Result<Mark
         (details::exchanges(&record))
         (details::logs(&record))
     };
-    Ok(layout::page(app, &Frame { title: &format!("Episode {id}"), run: Some(run), live: vec![] }, &body))
+    Ok(layout::page(app, &PageFrame { title: &format!("Episode {id}"), run: Some(run), live: vec![] }, &body))
 }
 
 /// Links to the episodes before and after in the order of storing, and to the group.
-fn neighbours(run: &Run, table: &EpisodeTable, position: usize) -> Markup {
+fn neighbours(run: &ShownRun, table: &EpisodeTable, position: usize) -> Markup {
     let before = position.checked_sub(1).and_then(|position| table.row(position));
     let after = table.row(position + 1);
     html! {
@@ -62,7 +62,7 @@ fn neighbours(run: &Run, table: &EpisodeTable, position: usize) -> Markup {
     }
 }
 
-fn summary(app: &App, run: &Run, record: &EpisodeRecord) -> Markup {
+fn summary(app: &App, run: &ShownRun, record: &EpisodeRecord) -> Markup {
     let timing = &record.timing;
     html! {
         dl.facts {
@@ -99,7 +99,7 @@ fn summary(app: &App, run: &Run, record: &EpisodeRecord) -> Markup {
 }
 
 /// Addresses that fork the episode before each of its turns, if replays are allowed and the episode can be forked.
-fn fork_links(app: &App, run: &Run, record: &EpisodeRecord) -> Option<Vec<String>> {
+fn fork_links(app: &App, run: &ShownRun, record: &EpisodeRecord) -> Option<Vec<String>> {
     app.replays().filter(|_| record.unsandboxed.is_empty() && record.agent.is_none())?;
     let turns = 0..record.policy_turns.len() as u32;
     Some(turns.map(|turn| replay::path(run, record.id, Some(turn))).collect())

@@ -3,10 +3,10 @@
 use gymkhana_record::{EpisodeRecord, Segment};
 use maud::{Markup, html};
 
-use super::vocabulary::Vocabulary;
+use super::token_texts::TokenTexts;
 use crate::layout::{choices, select};
 use crate::query::{Query, WrongOption};
-use crate::run::Run;
+use crate::run::ShownRun;
 use crate::words::{counted, number, visible};
 
 /// Most tokens of a segment that are shown at a time.
@@ -49,10 +49,10 @@ impl Colour {
 }
 
 /// The section with the tokens of all segments.
-pub(crate) fn section(record: &EpisodeRecord, run: &Run, query: &Query) -> Result<Markup, WrongOption> {
+pub(crate) fn section(record: &EpisodeRecord, run: &ShownRun, query: &Query) -> Result<Markup, WrongOption> {
     let colour = Colour::parse(query)?;
     let from = query.parsed::<usize>("first_token", "the number of a token")?.unwrap_or(0);
-    let vocabulary = Vocabulary::of(&run.reader);
+    let vocabulary = TokenTexts::of(&run.reader);
     let path = &run.episode_path(record.id);
     let words = [("", "log-probability"), ("entropy", "entropy"), ("version", "weight version"), ("mask", "loss mask")];
     Ok(html! {
@@ -89,7 +89,7 @@ fn one(
     place: usize,
     colour: Colour,
     from: usize,
-    vocabulary: Option<&Vocabulary>,
+    vocabulary: Option<&TokenTexts>,
     (path, query): (&str, &Query),
 ) -> Markup {
     let end = from.saturating_add(MOST).min(segment.len());
@@ -106,7 +106,7 @@ fn one(
     }
 }
 
-fn token(segment: &Segment, at: usize, colour: Colour, vocabulary: Option<&Vocabulary>) -> Markup {
+fn token(segment: &Segment, at: usize, colour: Colour, vocabulary: Option<&TokenTexts>) -> Markup {
     let id = segment.tokens()[at];
     let text = vocabulary.and_then(|vocabulary| vocabulary.text(id));
     let shown = match text {

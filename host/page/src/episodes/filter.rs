@@ -4,7 +4,7 @@ use gymkhana_filter::{Episode, Filter as Expression};
 use gymkhana_record::{Ending, EpisodeRecord, FailureKind, Phase, Turn, Value, text_of};
 use gymkhana_store::{EpisodeRow, EpisodeTable, StoreError};
 
-use crate::error::Problem;
+use crate::error::PageProblem;
 use crate::query::{Query, WrongOption};
 
 /// Purposes and phases that can be chosen, by their words. The purposes are those of `host data export --only`.
@@ -19,7 +19,7 @@ fn phases(word: &str) -> Option<Vec<Phase>> {
 
 /// Which failures an episode must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Failed {
+enum FailureFilter {
     No,
     Any,
     Kind(FailureKind),
@@ -27,7 +27,7 @@ enum Failed {
 
 /// Conditions that an episode must meet.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Filter {
+pub(crate) struct EpisodeFilter {
     stage: Option<u32>,
     phases: Option<Vec<Phase>>,
     success: Option<bool>,
@@ -37,16 +37,16 @@ pub(crate) struct Filter {
     step_min: Option<u64>,
     step_max: Option<u64>,
     environment: Option<String>,
-    failed: Option<Failed>,
+    failed: Option<FailureFilter>,
     /// In lower case.
     text: Option<String>,
     /// The expression of `host data export --where`.
     expression: Option<Expression>,
 }
 
-impl Filter {
+impl EpisodeFilter {
     /// Reads the conditions of a query.
-    pub fn parse(query: &Query) -> Result<Self, Problem> {
+    pub fn parse(query: &Query) -> Result<Self, PageProblem> {
         let phases = match query.get("phase") {
             None => None,
             Some(word) => Some(phases(word).ok_or_else(|| WrongOption {
@@ -57,13 +57,13 @@ impl Filter {
         };
         let failed = match query.get("failure") {
             None => None,
-            Some("none") => Some(Failed::No),
-            Some("any") => Some(Failed::Any),
+            Some("none") => Some(FailureFilter::No),
+            Some("any") => Some(FailureFilter::Any),
             Some(word) => {
                 let kind = FailureKind::ALL.into_iter().find(|kind| kind.to_string() == word);
                 let expected = "none, any, or a kind of failure such as trap";
                 let wrong = || WrongOption { key: "failure", value: word.to_owned(), expected };
-                Some(Failed::Kind(kind.ok_or_else(wrong)?))
+                Some(FailureFilter::Kind(kind.ok_or_else(wrong)?))
             }
         };
         Ok(Self {
@@ -122,10 +122,10 @@ impl Filter {
 
     fn admits_outline(&self, record: &EpisodeRecord) -> bool {
         let environment = || record.environment.as_deref().unwrap_or_default();
-        let has_failed = |failed: Failed| match failed {
-            Failed::No => record.failures.is_empty(),
-            Failed::Any => !record.failures.is_empty(),
-            Failed::Kind(kind) => record.failures.iter().any(|failure| failure.kind == kind),
+        let has_failed = |failed: FailureFilter| match failed {
+            FailureFilter::No => record.failures.is_empty(),
+            FailureFilter::Any => !record.failures.is_empty(),
+            FailureFilter::Kind(kind) => record.failures.iter().any(|failure| failure.kind == kind),
         };
         self.environment.as_ref().is_none_or(|wanted| environment() == wanted)
             && self.failed.is_none_or(has_failed)
@@ -168,8 +168,8 @@ mod tests {
         EpisodeRow { id, split: "train".into(), task: 0, ending, success, reward, calls: 0, sampled_tokens: 0 }
     }
 
-    fn filter(query: &str) -> Filter {
-        Filter::parse(&Query::parse(query)).unwrap()
+    fn filter(query: &str) -> EpisodeFilter {
+        EpisodeFilter::parse(&Query::parse(query)).unwrap()
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
         for query in
             ["stage=x", "phase=play", "success=1", "ending=End", "failure=crash", "reward_min=low", "where=succes"]
         {
-            assert!(Filter::parse(&Query::parse(query)).is_err(), "{query}");
+            assert!(EpisodeFilter::parse(&Query::parse(query)).is_err(), "{query}");
         }
     }
 

@@ -4,9 +4,9 @@ use gymkhana_record::{EpisodeId, EpisodeRecord};
 use maud::{Markup, html};
 
 use crate::episode::transcript;
-use crate::error::Problem;
-use crate::layout::{self, Frame, scrolling};
-use crate::run::{Run, first_of_group, group_name};
+use crate::error::PageProblem;
+use crate::layout::{self, PageFrame, scrolling};
+use crate::run::{ShownRun, first_of_group, group_name};
 use crate::state::App;
 use crate::words::{counted, number, numbers, visible, yes};
 
@@ -18,9 +18,11 @@ const DEPTH: u32 = 64;
 const MEMBERS: usize = 500;
 
 /// The page.
-pub(crate) fn page(app: &App, run: &Run, group: &str) -> Result<Markup, Problem> {
+pub(crate) fn page(app: &App, run: &ShownRun, group: &str) -> Result<Markup, PageProblem> {
     let first = first_of_group(group).ok_or_else(|| {
-        Problem::NotFound(format!("`{group}` is not a group; an example is `1.train.12.3`: stage, phase, step, group"))
+        PageProblem::NotFound(format!(
+            "`{group}` is not a group; an example is `1.train.12.3`: stage, phase, step, group"
+        ))
     })?;
     let table = run.table()?;
     let is_member =
@@ -30,7 +32,7 @@ pub(crate) fn page(app: &App, run: &Run, group: &str) -> Result<Markup, Problem>
         table.outlines(&positions.take(MEMBERS).collect::<Vec<_>>())?.into_iter().map(|(_, record)| record).collect();
     members.sort_by_key(|record| record.id);
     let Some(one) = members.first() else {
-        return Err(Problem::NotFound(format!("the run has no group `{group}`")));
+        return Err(PageProblem::NotFound(format!("the run has no group `{group}`")));
     };
     let name = group_name(first);
     let body = html! {
@@ -50,11 +52,11 @@ pub(crate) fn page(app: &App, run: &Run, group: &str) -> Result<Markup, Problem>
             }
         }
     };
-    Ok(layout::page(app, &Frame { title: &format!("Group {name}"), run: Some(run), live: vec![] }, &body))
+    Ok(layout::page(app, &PageFrame { title: &format!("Group {name}"), run: Some(run), live: vec![] }, &body))
 }
 
 /// The members as a tree: below each member those that were forked from it.
-fn forks(run: &Run, members: &[EpisodeRecord]) -> Markup {
+fn forks(run: &ShownRun, members: &[EpisodeRecord]) -> Markup {
     let parent = |record: &EpisodeRecord| {
         let parent = record.forks.last()?.parent;
         // An id that is not smaller cannot be that of an earlier member; without this rule a tree could have a cycle.
@@ -71,7 +73,7 @@ fn forks(run: &Run, members: &[EpisodeRecord]) -> Markup {
 
 /// Members with this parent, each with its own forks below.
 fn branches(
-    run: &Run,
+    run: &ShownRun,
     members: &[EpisodeRecord],
     parents: &[Option<EpisodeId>],
     parent: Option<EpisodeId>,
@@ -117,7 +119,7 @@ fn component(record: &EpisodeRecord, (plugin, name): &(String, String)) -> Optio
         .map(|component| component.value)
 }
 
-fn comparison(run: &Run, members: &[EpisodeRecord]) -> Markup {
+fn comparison(run: &ShownRun, members: &[EpisodeRecord]) -> Markup {
     let names = components(members);
     let first: Vec<f64> = members.iter().filter_map(|record| record.rewards.first().copied()).collect();
     let mean = first.iter().sum::<f64>() / first.len() as f64;

@@ -7,16 +7,16 @@ pub(crate) mod selection;
 use gymkhana_record::{Ending, EpisodeRecord, FailureKind, Phase};
 use maud::{Markup, html};
 
-use crate::error::Problem;
-use crate::layout::{self, Frame, choices, input, scrolling, select};
+use crate::error::PageProblem;
+use crate::layout::{self, PageFrame, choices, input, scrolling, select};
 use crate::query::Query;
-use crate::run::Run;
+use crate::run::ShownRun;
 use crate::state::App;
 use crate::words::{counted, numbers, seconds, visible, yes};
-use selection::{ORDERS, Selection, Wish};
+use selection::{ORDERS, PageEpisodes, Wish};
 
 /// The page.
-pub(crate) fn page(app: &App, run: &Run, query: &Query) -> Result<Markup, Problem> {
+pub(crate) fn page(app: &App, run: &ShownRun, query: &Query) -> Result<Markup, PageProblem> {
     let wish = Wish::parse(query)?;
     let table = run.table()?;
     let selection = selection::select(&table, &wish, &run.stages())?;
@@ -32,11 +32,11 @@ pub(crate) fn page(app: &App, run: &Run, query: &Query) -> Result<Markup, Proble
     };
     // A table that changes while it is read would move; only its first page is updated.
     let live = layout::updated(query, if wish.from == 0 { vec![run.index] } else { vec![] })?;
-    Ok(layout::page(app, &Frame { title: &title, run: Some(run), live }, &body))
+    Ok(layout::page(app, &PageFrame { title: &title, run: Some(run), live }, &body))
 }
 
 /// The form with the filters.
-pub(crate) fn form(run: &Run, query: &Query) -> Markup {
+pub(crate) fn form(run: &ShownRun, query: &Query) -> Markup {
     let mut stages = choices(&[("", "all")]);
     stages.extend(run.stages().into_iter().enumerate().map(|(stage, name)| (stage.to_string(), name)));
     let mut phases = choices(&[("", "all"), ("train", "training"), ("evaluation", "evaluation")]);
@@ -70,7 +70,7 @@ pub(crate) fn form(run: &Run, query: &Query) -> Markup {
     }
 }
 
-fn count(selection: &Selection, wish: &Wish, all: usize) -> Markup {
+fn count(selection: &PageEpisodes, wish: &Wish, all: usize) -> Markup {
     let examined = selection.next.unwrap_or(selection.candidates);
     html! {
         p role="status" {
@@ -89,7 +89,7 @@ fn count(selection: &Selection, wish: &Wish, all: usize) -> Markup {
     }
 }
 
-fn rows(run: &Run, found: &[(usize, EpisodeRecord)]) -> Markup {
+fn rows(run: &ShownRun, found: &[(usize, EpisodeRecord)]) -> Markup {
     html! {
         table {
             thead { tr {
@@ -126,7 +126,7 @@ fn failures(record: &EpisodeRecord) -> String {
     kinds.join(", ")
 }
 
-fn pages(run: &Run, query: &Query, wish: &Wish, selection: &Selection) -> Markup {
+fn pages(run: &ShownRun, query: &Query, wish: &Wish, selection: &PageEpisodes) -> Markup {
     let path = format!("{}/episodes", run.path());
     let earlier = (wish.from > 0 && !wish.filter.needs_records()).then(|| wish.from.saturating_sub(wish.size));
     let last = selection.candidates.saturating_sub(1) / wish.size * wish.size;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use gymkhana_record::EpisodeRecord;
 use gymkhana_store::{EpisodeRow, EpisodeTable, StoreError};
 
-use super::filter::Filter;
-use crate::error::Problem;
+use super::filter::EpisodeFilter;
+use crate::error::PageProblem;
 use crate::query::Query;
 
 /// Records read at a time.
@@ -45,7 +45,7 @@ pub(crate) const ORDERS: [(&str, Order); 7] = [
 /// What a page of the table asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Wish {
-    pub filter: Filter,
+    pub filter: EpisodeFilter,
     pub order: Order,
     /// Number of episodes before the page, among those whose rows meet the filter.
     pub from: usize,
@@ -54,11 +54,11 @@ pub(crate) struct Wish {
 
 impl Wish {
     /// Reads a wish from a query.
-    pub fn parse(query: &Query) -> Result<Self, Problem> {
+    pub fn parse(query: &Query) -> Result<Self, PageProblem> {
         let order = query.choice("order", &ORDERS, "an order such as newest")?;
         let size = query.parsed::<usize>("size", "a number from 1 to 500")?.unwrap_or(50).clamp(1, 500);
         Ok(Self {
-            filter: Filter::parse(query)?,
+            filter: EpisodeFilter::parse(query)?,
             order: order.unwrap_or(Order::Stored),
             from: query.parsed("from", "a number of episodes")?.unwrap_or(0),
             size,
@@ -67,7 +67,7 @@ impl Wish {
 }
 
 /// The episodes of a page.
-pub(crate) struct Selection {
+pub(crate) struct PageEpisodes {
     /// Positions in the table with the records, without their segments.
     pub found: Vec<(usize, EpisodeRecord)>,
     /// Number of episodes whose rows meet the filter.
@@ -79,7 +79,7 @@ pub(crate) struct Selection {
 }
 
 /// Finds the episodes of a page. `stages` are the names of the run's stages.
-pub(crate) fn select(table: &EpisodeTable, wish: &Wish, stages: &[String]) -> Result<Selection, StoreError> {
+pub(crate) fn select(table: &EpisodeTable, wish: &Wish, stages: &[String]) -> Result<PageEpisodes, StoreError> {
     let mut candidates: Vec<(usize, &EpisodeRow)> =
         table.rows().enumerate().filter(|(_, row)| wish.filter.admits_row(row)).collect();
     let count = candidates.len();
@@ -92,7 +92,7 @@ pub(crate) fn select(table: &EpisodeTable, wish: &Wish, stages: &[String]) -> Re
     sort(&mut candidates, wish.order, end);
     let positions: Vec<usize> = candidates[from..end].iter().map(|(position, _)| *position).collect();
     let next = (end < count).then_some(end);
-    Ok(Selection { found: table.outlines(&positions)?, candidates: count, next, is_cut: false })
+    Ok(PageEpisodes { found: table.outlines(&positions)?, candidates: count, next, is_cut: false })
 }
 
 /// Sorts so that the first `needed` candidates are in order.
@@ -134,7 +134,7 @@ fn search(
     stages: &[String],
     candidates: &[(usize, &EpisodeRow)],
     from: usize,
-) -> Result<Selection, StoreError> {
+) -> Result<PageEpisodes, StoreError> {
     let start = Instant::now();
     let (mut found, mut next) = (Vec::new(), from);
     while next < candidates.len() && found.len() < wish.size && (next == from || start.elapsed() < PATIENCE) {
@@ -152,7 +152,7 @@ fn search(
     }
     let is_cut = next < candidates.len() && found.len() < wish.size;
     let next = (next < candidates.len()).then_some(next);
-    Ok(Selection { found, candidates: candidates.len(), next, is_cut })
+    Ok(PageEpisodes { found, candidates: candidates.len(), next, is_cut })
 }
 
 #[cfg(test)]

@@ -5,36 +5,36 @@ pub(crate) mod settings;
 
 use std::collections::BTreeMap;
 
-use gymkhana_store::{MetricsLine, StageSummary, Summary};
+use gymkhana_store::{MetricsLine, RunSummary, StageSummary};
 use maud::{Markup, html};
 
 use crate::chart::{Curve, colour, curves};
-use crate::error::Problem;
-use crate::layout::{self, Frame, choices, input, scrolling, select};
+use crate::error::PageProblem;
+use crate::layout::{self, PageFrame, choices, input, scrolling, select};
 use crate::query::Query;
-use crate::run::Run;
+use crate::run::ShownRun;
 use crate::state::App;
 use crate::words::{number, seconds, visible};
-use series::{Across, View, Zoom, names};
+use series::{Across, CurveView, Zoom, names};
 
 /// Points of a run's values, by name.
 type Series = BTreeMap<String, Vec<(f64, f64)>>;
 
 /// The runs that a query selects; all if it names none.
-fn selected<'a>(app: &'a App, query: &Query) -> Result<Vec<&'a Run>, Problem> {
+fn selected<'a>(app: &'a App, query: &Query) -> Result<Vec<&'a ShownRun>, PageProblem> {
     let wanted: Vec<&str> = query.all("run").collect();
     if wanted.is_empty() {
         return Ok(app.runs().iter().collect());
     }
     let find = |text: &str| {
-        let index = text.parse().map_err(|_| Problem::NotFound(format!("there is no run `{text}`")))?;
+        let index = text.parse().map_err(|_| PageProblem::NotFound(format!("there is no run `{text}`")))?;
         app.run(index)
     };
     wanted.into_iter().map(find).collect()
 }
 
 /// The page.
-pub(crate) fn page(app: &App, query: &Query) -> Result<Markup, Problem> {
+pub(crate) fn page(app: &App, query: &Query) -> Result<Markup, PageProblem> {
     let runs = selected(app, query)?;
     let across = query.choice("x", &[("step", Across::Steps), ("time", Across::Minutes)], "step or time")?;
     let across = across.unwrap_or(Across::Steps);
@@ -49,7 +49,7 @@ pub(crate) fn page(app: &App, query: &Query) -> Result<Markup, Problem> {
             None => lines.iter().collect(),
             Some(index) => lines.iter().filter(|line| Some(line.stage as usize) == index).collect(),
         };
-        let view = View { across, zoom, own_steps: stage.is_some() };
+        let view = CurveView { across, zoom, own_steps: stage.is_some() };
         all.push((*run, series::of_run(&lines, &run.finished_stages()?, view)));
     }
     let (first, others) = names(&all.iter().flat_map(|(_, series)| series));
@@ -75,11 +75,11 @@ pub(crate) fn page(app: &App, query: &Query) -> Result<Markup, Problem> {
         }
     };
     let live = layout::updated(query, runs.iter().map(|run| run.index).collect())?;
-    Ok(layout::page(app, &Frame { title: "Overview", run: None, live }, &body))
+    Ok(layout::page(app, &PageFrame { title: "Overview", run: None, live }, &body))
 }
 
-fn of_name(all: &[(&Run, Series)], name: &str) -> Vec<Curve> {
-    let curve = |(run, series): &(&Run, Series)| {
+fn of_name(all: &[(&ShownRun, Series)], name: &str) -> Vec<Curve> {
+    let curve = |(run, series): &(&ShownRun, Series)| {
         let points = series.get(name)?.clone();
         Some(Curve { run: run.index, name: run.name.clone(), points })
     };
@@ -87,7 +87,7 @@ fn of_name(all: &[(&Run, Series)], name: &str) -> Vec<Curve> {
 }
 
 /// Stages of some runs by name, after the choice of all.
-fn stages_of(runs: &[&Run]) -> Vec<(String, String)> {
+fn stages_of(runs: &[&ShownRun]) -> Vec<(String, String)> {
     let mut stages = choices(&[("", "all")]);
     for name in runs.iter().flat_map(|run| run.stages()) {
         if stages.iter().all(|(known, _)| *known != name) {
@@ -98,7 +98,7 @@ fn stages_of(runs: &[&Run]) -> Vec<(String, String)> {
 }
 
 /// The form with the runs and the axis.
-fn options(app: &App, runs: &[&Run], query: &Query) -> Markup {
+fn options(app: &App, runs: &[&ShownRun], query: &Query) -> Markup {
     let smooth = [("", "none"), ("0.5", "a little"), ("0.8", "some"), ("0.95", "much")];
     html! {
         form.options method="get" action="/" aria-label="Curves" data-auto {
@@ -127,7 +127,7 @@ fn options(app: &App, runs: &[&Run], query: &Query) -> Markup {
 }
 
 /// A table with the state and the results of each run.
-fn results(runs: &[&Run]) -> Result<Markup, Problem> {
+fn results(runs: &[&ShownRun]) -> Result<Markup, PageProblem> {
     let mut rows = Vec::new();
     for run in runs {
         let (summary, stages) = (run.reader.summary()?, run.finished_stages()?);
@@ -158,7 +158,7 @@ fn results(runs: &[&Run]) -> Result<Markup, Problem> {
     Ok(scrolling("Results of the runs", &table))
 }
 
-fn state(summary: Option<&Summary>, is_live: bool) -> &'static str {
+fn state(summary: Option<&RunSummary>, is_live: bool) -> &'static str {
     match (summary, is_live) {
         (_, true) => "running",
         (Some(_), false) => "finished",
@@ -167,7 +167,7 @@ fn state(summary: Option<&Summary>, is_live: bool) -> &'static str {
 }
 
 /// Success before and after each stage that has ended; the names of all stages before the first has.
-fn stages(run: &Run, finished: &[StageSummary]) -> Markup {
+fn stages(run: &ShownRun, finished: &[StageSummary]) -> Markup {
     let change = |stage: &StageSummary| format!("{} → {}", share(stage.success_before), share(stage.success_after));
     html! {
         @if finished.is_empty() { (visible(&run.stages().join(", "))) } @else {

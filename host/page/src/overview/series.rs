@@ -63,7 +63,7 @@ impl Zoom {
 
 /// What the curves show of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct View {
+pub(crate) struct CurveView {
     /// The horizontal axis.
     pub across: Across,
     /// Its bounds.
@@ -76,7 +76,7 @@ pub(crate) struct View {
 pub(crate) fn of_run(
     lines: &[&MetricsLine],
     finished: &[StageSummary],
-    View { across, zoom, own_steps }: View,
+    CurveView { across, zoom, own_steps }: CurveView,
 ) -> BTreeMap<String, Vec<(f64, f64)>> {
     let start = lines.first().map_or(0.0, |line| line.time);
     let mut series: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
@@ -165,17 +165,17 @@ mod tests {
             line(1, 1, 240.0, &json!({ "loss": 1.0 })),
         ];
         let lines: Vec<&MetricsLine> = lines.iter().collect();
-        let all = View { across: Across::Steps, zoom: Zoom { from: None, to: None }, own_steps: false };
+        let all = CurveView { across: Across::Steps, zoom: Zoom { from: None, to: None }, own_steps: false };
         let series = of_run(&lines, &[], all);
         assert_eq!(series["loss"], [(0.0, 2.0), (2.0, 1.0)]);
         assert_eq!(series["tokens_per_second"], [(1.0, 100.0)]);
         let zoom = Zoom { from: Some(1.0), to: None };
-        let series = of_run(&lines, &[], View { across: Across::Minutes, zoom, ..all });
+        let series = of_run(&lines, &[], CurveView { across: Across::Minutes, zoom, ..all });
         assert_eq!(series["loss"], [(3.0, 1.0)]);
         let (first, others) = names(&series.iter());
         assert_eq!(first, ["loss", "tokens_per_second", "seconds_play", "seconds_train"]);
         assert_eq!(others, ["sampled_tokens"]);
-        let series = of_run(&lines[1..], &[], View { own_steps: true, ..all });
+        let series = of_run(&lines[1..], &[], CurveView { own_steps: true, ..all });
         assert_eq!(series["loss"], [(1.0, 1.0)], "the stage's own steps");
     }
 
@@ -186,7 +186,7 @@ mod tests {
         let stage = serde_json::from_value(json!({
             "name": "sft", "success_before": 0.25, "success_after": 0.75, "episodes": 1, "tokens": 1, "seconds": 1.0,
         }));
-        let view = View { across: Across::Steps, zoom: Zoom { from: None, to: None }, own_steps: false };
+        let view = CurveView { across: Across::Steps, zoom: Zoom { from: None, to: None }, own_steps: false };
         let series = of_run(&lines, &[stage.unwrap()], view);
         assert_eq!(series["eval_success"], [(0.0, 0.25), (2.0, 0.75)]);
     }
@@ -196,7 +196,7 @@ mod tests {
         let zero = json!({ "staleness_max": 0, "behaviour_divergence": -1e-10, "failures": 0, "updates": 0 });
         let lines = [line(0, 0, 0.0, &zero), line(0, 1, 1.0, &json!({ "failures": 1 }))];
         let lines: Vec<&MetricsLine> = lines.iter().collect();
-        let view = View { across: Across::Steps, zoom: Zoom { from: None, to: None }, own_steps: false };
+        let view = CurveView { across: Across::Steps, zoom: Zoom { from: None, to: None }, own_steps: false };
         let series = of_run(&lines, &[], view);
         let (first, others) = names(&series.iter());
         assert_eq!(first, ["updates", "failures"]);

@@ -6,14 +6,14 @@ use maud::{Markup, html};
 use toml::Value;
 
 use super::selected;
-use crate::error::Problem;
-use crate::layout::{self, Frame, choices, scrolling, select};
+use crate::error::PageProblem;
+use crate::layout::{self, PageFrame, choices, scrolling, select};
 use crate::query::Query;
 use crate::state::App;
 use crate::words::visible;
 
 /// The page.
-pub(crate) fn page(app: &App, query: &Query) -> Result<Markup, Problem> {
+pub(crate) fn page(app: &App, query: &Query) -> Result<Markup, PageProblem> {
     let runs = selected(app, query)?;
     let only_differences = query.choice("show", &[("differences", true)], "differences")?.unwrap_or(false);
     let mut files = Vec::new();
@@ -51,25 +51,25 @@ pub(crate) fn page(app: &App, query: &Query) -> Result<Markup, Problem> {
         }
         @if !rows.is_empty() { (scrolling("Settings", &table)) }
     };
-    Ok(layout::page(app, &Frame { title: "Settings", run: None, live: vec![] }, &body))
+    Ok(layout::page(app, &PageFrame { title: "Settings", run: None, live: vec![] }, &body))
 }
 
 /// A key and its value in each run.
 #[derive(Debug, PartialEq)]
-struct Row<'a> {
+struct SettingRow<'a> {
     key: &'a str,
     values: Vec<Option<&'a str>>,
     differs: bool,
 }
 
-fn compared(files: &[BTreeMap<String, String>]) -> Vec<Row<'_>> {
+fn compared(files: &[BTreeMap<String, String>]) -> Vec<SettingRow<'_>> {
     let mut keys: Vec<&str> = files.iter().flat_map(BTreeMap::keys).map(String::as_str).collect();
     keys.sort_unstable();
     keys.dedup();
     let row = |key| {
         let values: Vec<Option<&str>> = files.iter().map(|file| file.get(key).map(String::as_str)).collect();
         let differs = values.windows(2).any(|pair| pair[0] != pair[1]);
-        Row { key, values, differs }
+        SettingRow { key, values, differs }
     };
     keys.into_iter().map(row).collect()
 }

@@ -5,11 +5,11 @@ use gymkhana_store::{ComparedEpisode, RewardComparison, ScoreOutcome, StoreError
 use maud::{Markup, html};
 
 use crate::layout::scrolling;
-use crate::run::Run;
+use crate::run::ShownRun;
 use crate::words::{counted, number, visible};
 
 /// The section; empty without comparisons.
-pub(super) fn comparisons(run: &Run) -> Result<Markup, StoreError> {
+pub(super) fn comparisons(run: &ShownRun) -> Result<Markup, StoreError> {
     let all = run.reader.reward_comparisons()?;
     Ok(html! {
         @if !all.is_empty() {
@@ -19,7 +19,7 @@ pub(super) fn comparisons(run: &Run) -> Result<Markup, StoreError> {
     })
 }
 
-fn section(run: &Run, comparison: &RewardComparison) -> Markup {
+fn section(run: &ShownRun, comparison: &RewardComparison) -> Markup {
     let [a, b] = &comparison.versions;
     let title = format!("{} and {}", visible(a), visible(b));
     let dash = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), number);
@@ -60,7 +60,7 @@ fn means(comparison: &RewardComparison) -> Markup {
     }
 }
 
-fn worst(run: &Run, episodes: &[ComparedEpisode]) -> Markup {
+fn worst(run: &ShownRun, episodes: &[ComparedEpisode]) -> Markup {
     html! {
         table {
             thead { tr {

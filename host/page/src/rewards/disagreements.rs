@@ -3,11 +3,11 @@
 use gymkhana_record::EpisodeId;
 use maud::{Markup, html};
 
-use super::sample::Sample;
+use super::sample::EpisodeSample;
 use super::statistics::{moments, present};
 use crate::layout::{scrolling, select};
 use crate::query::Query;
-use crate::run::Run;
+use crate::run::ShownRun;
 use crate::words::{number, visible};
 
 /// Number of listed episodes.
@@ -40,14 +40,14 @@ fn largest(ids: &[EpisodeId], one: &[Option<f64>], other: &[Option<f64>]) -> Vec
 }
 
 /// Names of series: totals of reward plugins first, then the sum `reward`, then components, some of which are counts.
-fn by_meaning(sample: &Sample) -> Vec<&String> {
+fn by_meaning(sample: &EpisodeSample) -> Vec<&String> {
     let mut names: Vec<&String> = sample.series.keys().collect();
     names.sort_by_key(|name| (name.contains('.'), name.as_str() == "reward"));
     names
 }
 
 /// The section, with a form that chooses the two rewards: the first two without a choice.
-pub(super) fn disagreements(run: &Run, sample: &Sample, query: &Query) -> Markup {
+pub(super) fn disagreements(run: &ShownRun, sample: &EpisodeSample, query: &Query) -> Markup {
     let names = by_meaning(sample);
     let chosen = |key: &str, place: usize| {
         let wanted = query.get(key).filter(|name| sample.series.contains_key(*name));
@@ -99,7 +99,7 @@ mod tests {
     fn rewards_are_compared_before_components() {
         let series = ["match", "match.calls", "match.correct", "reward", "style"];
         let series = series.map(|name| (name.to_owned(), vec![])).into_iter().collect();
-        let sample = Sample { series, ..Sample::default() };
+        let sample = EpisodeSample { series, ..EpisodeSample::default() };
         assert_eq!(by_meaning(&sample), ["match", "style", "reward", "match.calls", "match.correct"]);
     }
 

@@ -7,17 +7,17 @@ mod statistics;
 
 use maud::{Markup, html};
 
-use crate::chart::Histogram;
-use crate::episodes::filter::Filter;
-use crate::error::Problem;
-use crate::layout::{self, Frame, choices, input, scrolling, select};
+use crate::chart::ValueHistogram;
+use crate::episodes::filter::EpisodeFilter;
+use crate::error::PageProblem;
+use crate::layout::{self, PageFrame, choices, input, scrolling, select};
 use crate::query::Query;
-use crate::run::Run;
+use crate::run::ShownRun;
 use crate::state::App;
 use crate::words::{counted, number, visible};
 use comparisons::comparisons;
 use disagreements::disagreements;
-use sample::Sample;
+use sample::EpisodeSample;
 use statistics::{correlation, moments, present};
 
 /// Most series that are compared with each other.
@@ -26,9 +26,9 @@ const COMPARED: usize = 24;
 const PARTS: usize = 20;
 
 /// The page.
-pub(crate) fn page(app: &App, run: &Run, query: &Query) -> Result<Markup, Problem> {
-    let filter = Filter::parse(query)?;
-    let sample = Sample::read(&run.table()?, &filter, &run.stages())?;
+pub(crate) fn page(app: &App, run: &ShownRun, query: &Query) -> Result<Markup, PageProblem> {
+    let filter = EpisodeFilter::parse(query)?;
+    let sample = EpisodeSample::read(&run.table()?, &filter, &run.stages())?;
     let compared = comparisons(run)?;
     let title = format!("Rewards of {}", run.name);
     let body = html! {
@@ -52,10 +52,10 @@ pub(crate) fn page(app: &App, run: &Run, query: &Query) -> Result<Markup, Proble
         (failures(&sample))
         (time(&sample))
     };
-    Ok(layout::page(app, &Frame { title: &title, run: Some(run), live: vec![] }, &body))
+    Ok(layout::page(app, &PageFrame { title: &title, run: Some(run), live: vec![] }, &body))
 }
 
-fn form(run: &Run, query: &Query) -> Markup {
+fn form(run: &ShownRun, query: &Query) -> Markup {
     let mut stages = choices(&[("", "all")]);
     stages.extend(run.stages().into_iter().enumerate().map(|(stage, name)| (stage.to_string(), name)));
     let phases =
@@ -73,7 +73,7 @@ fn form(run: &Run, query: &Query) -> Markup {
 
 /// A row for each number and phase. Means of several phases together would say little: demonstrations succeed, and
 /// evaluations are greedy.
-fn distributions(sample: &Sample) -> Markup {
+fn distributions(sample: &EpisodeSample) -> Markup {
     let phases = sample.phases();
     html! {
         table {
@@ -94,7 +94,9 @@ fn distributions(sample: &Sample) -> Markup {
                             td.number { (number(deviation)) }
                             td.number { (number(values.iter().copied().fold(f64::INFINITY, f64::min))) }
                             td.number { (number(values.iter().copied().fold(f64::NEG_INFINITY, f64::max))) }
-                            td { @if let Some(histogram) = Histogram::of(&values, PARTS) { (histogram.draw(name)) } }
+                            td {
+                                @if let Some(histogram) = ValueHistogram::of(&values, PARTS) { (histogram.draw(name)) }
+                            }
                         }
                     }
                 }
@@ -103,7 +105,7 @@ fn distributions(sample: &Sample) -> Markup {
     }
 }
 
-fn agreement(sample: &Sample) -> Markup {
+fn agreement(sample: &EpisodeSample) -> Markup {
     let series: Vec<(&String, &Vec<Option<f64>>)> = sample.series.iter().take(COMPARED).collect();
     html! {
         table.agreement {
@@ -134,7 +136,7 @@ fn strength(value: f64) -> &'static str {
     }
 }
 
-fn failures(sample: &Sample) -> Markup {
+fn failures(sample: &EpisodeSample) -> Markup {
     html! {
         h2 { "Failures" }
         @if sample.failures.is_empty() { p { "These episodes have no failures." } } @else {
@@ -143,7 +145,7 @@ fn failures(sample: &Sample) -> Markup {
     }
 }
 
-fn time(sample: &Sample) -> Markup {
+fn time(sample: &EpisodeSample) -> Markup {
     let sum: f64 = sample.time.iter().map(|(_, milliseconds)| milliseconds).sum();
     html! {
         @if sum > 0.0 {

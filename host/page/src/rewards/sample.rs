@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use gymkhana_record::{EpisodeId, EpisodeRecord, FailureKind, Phase};
 use gymkhana_store::{EpisodeTable, StoreError};
 
-use crate::episodes::filter::Filter;
+use crate::episodes::filter::EpisodeFilter;
 
 /// Most episodes of a sample.
 pub(super) const MOST: usize = 2_000;
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Numbers of the sampled episodes. A series has one entry per episode; `None` where the episode lacks the number.
 #[derive(Debug, Default)]
-pub(super) struct Sample {
+pub(super) struct EpisodeSample {
     /// Episodes that were read and meet the filter.
     pub ids: Vec<EpisodeId>,
     /// Episodes whose rows meet the filter.
@@ -32,14 +32,14 @@ pub(super) struct Sample {
 
 /// What episodes are played for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Purpose {
+pub(super) enum SamplePurpose {
     Training,
     Evaluation,
     Demonstrations,
     Served,
 }
 
-impl Purpose {
+impl SamplePurpose {
     fn of(phase: Phase) -> Self {
         match phase {
             Phase::Train => Self::Training,
@@ -65,9 +65,9 @@ impl Purpose {
     }
 }
 
-impl Sample {
+impl EpisodeSample {
     /// Reads a sample. `stages` are the names of the run's stages.
-    pub fn read(table: &EpisodeTable, filter: &Filter, stages: &[String]) -> Result<Self, StoreError> {
+    pub fn read(table: &EpisodeTable, filter: &EpisodeFilter, stages: &[String]) -> Result<Self, StoreError> {
         let candidates: Vec<usize> =
             table.rows().enumerate().filter(|(_, row)| filter.admits_row(row)).map(|(position, _)| position).collect();
         let mut sample = Self { candidates: candidates.len(), ..Self::default() };
@@ -86,16 +86,16 @@ impl Sample {
     }
 
     /// Purposes of the sampled episodes, each once.
-    pub fn phases(&self) -> Vec<Purpose> {
-        let mut phases: Vec<Purpose> = self.ids.iter().map(|id| Purpose::of(id.phase)).collect();
+    pub fn phases(&self) -> Vec<SamplePurpose> {
+        let mut phases: Vec<SamplePurpose> = self.ids.iter().map(|id| SamplePurpose::of(id.phase)).collect();
         phases.sort_unstable();
         phases.dedup();
         phases
     }
 
     /// The entries of a series for episodes of one purpose.
-    pub fn of_phase(&self, series: &[Option<f64>], purpose: Purpose) -> Vec<Option<f64>> {
-        let own = self.ids.iter().zip(series).filter(|(id, _)| Purpose::of(id.phase) == purpose);
+    pub fn of_phase(&self, series: &[Option<f64>], purpose: SamplePurpose) -> Vec<Option<f64>> {
+        let own = self.ids.iter().zip(series).filter(|(id, _)| SamplePurpose::of(id.phase) == purpose);
         own.map(|(_, value)| *value).collect()
     }
 
@@ -190,7 +190,7 @@ mod tests {
         let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group: 0, member: 0, attempt: 0 };
         let task = TaskRef { split: "train".to_owned(), index: 0 };
         let mut record = EpisodeRecord::new(id, task, Seed(0), Ending::Terminated);
-        let mut sample = Sample::default();
+        let mut sample = EpisodeSample::default();
         sample.add(&record);
         record.rewards = vec![0.5, 9.0];
         let components = vec![Component { name: "correct".to_owned(), value: 1.0 }];
@@ -203,9 +203,9 @@ mod tests {
         record.id = EpisodeId { phase: Phase::Demonstration, ..id };
         record.rewards = vec![1.0];
         sample.add(&record);
-        assert_eq!(sample.phases(), [Purpose::Training, Purpose::Demonstrations]);
+        assert_eq!(sample.phases(), [SamplePurpose::Training, SamplePurpose::Demonstrations]);
         let rewards = &sample.series["reward"];
-        assert_eq!(sample.of_phase(rewards, Purpose::Training), [None, Some(0.5)]);
-        assert_eq!(sample.of_phase(rewards, Purpose::Demonstrations), [Some(1.0)]);
+        assert_eq!(sample.of_phase(rewards, SamplePurpose::Training), [None, Some(0.5)]);
+        assert_eq!(sample.of_phase(rewards, SamplePurpose::Demonstrations), [Some(1.0)]);
     }
 }

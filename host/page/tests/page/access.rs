@@ -4,7 +4,7 @@ use std::future::pending;
 use std::net::SocketAddr;
 
 use axum::http::StatusCode;
-use gymkhana_page::{Access, AccessError, Place, Token};
+use gymkhana_page::{Access, AccessError, AccessToken, PageAddress};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -23,7 +23,7 @@ async fn ask(address: SocketAddr, path: &str, host: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_local_page_answers_to_names_of_this_machine_alone() {
     let runs = Runs::one();
-    let place = Place::bind("127.0.0.1:0".parse().expect("an address"), None).expect("a port");
+    let place = PageAddress::bind("127.0.0.1:0".parse().expect("an address"), None).expect("a port");
     let address = place.address();
     let serving = tokio::spawn(place.open(&[runs.path(0).to_owned()], None).expect("a page").serve(pending()));
     for host in ["127.0.0.1:8123", "localhost:8123", "LOCALHOST", "[::1]:8123", "127.0.0.2"] {
@@ -43,7 +43,7 @@ async fn a_local_page_answers_to_names_of_this_machine_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_crowd_keeps_no_reader_waiting() {
     let runs = Runs::one();
-    let place = Place::bind("127.0.0.1:0".parse().expect("an address"), None).expect("a port");
+    let place = PageAddress::bind("127.0.0.1:0".parse().expect("an address"), None).expect("a port");
     let address = place.address();
     let serving = tokio::spawn(place.open(&[runs.path(0).to_owned()], None).expect("a page").serve(pending()));
     let before = open_files();
@@ -68,19 +68,21 @@ async fn other_addresses_need_a_token() {
     for address in ["0.0.0.0:8123", "192.168.0.2:8123", "[::]:8123"] {
         let address = address.parse().expect("an address");
         assert!(matches!(Access::new(address, None), Err(AccessError::NeedsToken(_))));
-        assert!(Access::new(address, Token::new(TOKEN).ok()).is_ok());
+        assert!(Access::new(address, AccessToken::new(TOKEN).ok()).is_ok());
     }
     assert!(Access::new("[::1]:8123".parse().expect("an address"), None).is_ok());
 }
 
 #[test]
 fn tokens_that_can_be_guessed_or_do_not_fit_into_a_cookie_are_refused() {
-    assert!(matches!(Token::new("0123456789abcde"), Err(AccessError::ShortToken)));
+    assert!(matches!(AccessToken::new("0123456789abcde"), Err(AccessError::ShortToken)));
     for text in ["0123456789abcde;", "0123456789 abcdef", "0123456789abcdef\r\n", "0123456789abcdéf"] {
-        assert!(matches!(Token::new(text), Err(AccessError::TokenCharacters)), "{text}");
+        assert!(matches!(AccessToken::new(text), Err(AccessError::TokenCharacters)), "{text}");
     }
-    let random = Token::random().expect("random numbers");
-    assert!(random.len() == 32 && Token::new(&random).is_ok() && random != Token::random().expect("others"));
+    let random = AccessToken::random().expect("random numbers");
+    assert!(
+        random.len() == 32 && AccessToken::new(&random).is_ok() && random != AccessToken::random().expect("others")
+    );
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use gymkhana_page::{Place, Replayed, Replayer};
+use gymkhana_page::{PageAddress, Replayed, Replayer};
 
 use crate::fixture::Runs;
 use crate::hostile::hostile;
@@ -25,7 +25,7 @@ async fn browser() {
     runs.add("<b>run", &crate::fixture::run_file(2), &episodes);
     let address = "127.0.0.1:0".parse().expect("an address");
     let paths = [runs.path(0).to_owned(), runs.path(1).to_owned()];
-    let place = Place::bind(address, None).expect("a port");
+    let place = PageAddress::bind(address, None).expect("a port");
     let url = format!("http://{}", place.address());
     let replayer: Replayer = Arc::new(|_| Ok(Replayed::Equal { forks: 1 }));
     let page = place.open(&paths, Some(replayer)).expect("a page");

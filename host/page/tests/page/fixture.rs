@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
-use gymkhana_page::{Access, Token, router};
+use gymkhana_page::{Access, AccessToken, router};
 use gymkhana_record::step_metrics::rl;
 use gymkhana_record::{
     Boundary, Call, CallSite, Component, Ending, EpisodeId, EpisodeRecord, Evidence, Failure, FailureKind, NamedValue,
     Part, Phase, PluginScore, PolicyTurn, Sampled, Score, Seed, Segment, StepMetrics, TaskRef, Turn, Value,
 };
 use gymkhana_store::{
-    ComparedEpisode, RewardComparison, RunFolder, ScoreOutcome, Sides, StageSummary, Summary, SummaryStats,
+    ComparedEpisode, RewardComparison, RunFolder, RunSummary, ScoreOutcome, Sides, StageSummary, SummaryStats,
 };
 use http_body_util::BodyExt as _;
 use tempfile::TempDir;
@@ -152,7 +152,7 @@ impl Runs {
     /// Adds a finished run with these episodes.
     pub fn add(&mut self, name: &str, run_file: &str, episodes: &[EpisodeRecord]) -> RunFolder {
         let run = self.add_unfinished(name, run_file, episodes);
-        let summary = Summary {
+        let summary = RunSummary {
             schema: gymkhana_store::SUMMARY_SCHEMA,
             stages: vec![stage("rl")],
             success: Some(0.75),
@@ -202,7 +202,7 @@ impl Runs {
     /// The page at an address.
     pub fn page_at(&self, address: &str, token: Option<&str>) -> Client {
         let address: SocketAddr = address.parse().expect("an address");
-        let token = token.map(|token| Token::new(token).expect("a token"));
+        let token = token.map(|token| AccessToken::new(token).expect("a token"));
         let access = Access::new(address, token).expect("access");
         Client { router: router(&self.paths, access, None).expect("a router"), host: address.to_string() }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gymkhana_page::Place;
+use gymkhana_page::PageAddress;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -29,7 +29,7 @@ async fn a_new_step_is_announced_and_shown() {
     let mut runs = Runs::new();
     let run = runs.add("first", &run_file(1), &[episode(0, 0, 0), episode(0, 0, 1)]);
     let address = "127.0.0.1:0".parse().expect("an address");
-    let place = Place::bind(address, None).expect("a port");
+    let place = PageAddress::bind(address, None).expect("a port");
     let address = place.address();
     let page = place.open(&[runs.path(0).to_owned()], None).expect("a page");
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use axum::http::StatusCode;
-use gymkhana_page::{Access, PageError, Place, ReplayRequest, Replayed, Replayer, router};
+use gymkhana_page::{Access, PageAddress, PageError, ReplayRequest, Replayed, Replayer, router};
 
 use crate::fixture::{Answer, Client, Runs, assert_holds, assert_lacks, id};
 
@@ -84,8 +84,8 @@ async fn without_a_replayer_nothing_can_be_replayed() {
 #[tokio::test]
 async fn other_machines_cannot_replay() {
     let runs = Runs::one();
-    let token = gymkhana_page::Token::new(crate::fixture::TOKEN).ok();
-    let place = Place::bind("0.0.0.0:0".parse().expect("an address"), token).expect("a port");
+    let token = gymkhana_page::AccessToken::new(crate::fixture::TOKEN).ok();
+    let place = PageAddress::bind("0.0.0.0:0".parse().expect("an address"), token).expect("a port");
     let (replayer, _) = noting(Ok(Replayed::Dropped));
     let refused = place.open(&[runs.path(0).to_owned()], Some(replayer)).err().expect("it is refused");
     assert!(matches!(refused, PageError::ReplayFromElsewhere(_)), "{refused}");

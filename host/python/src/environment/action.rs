@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyList, PyMapping, PySequence, PyString, PyType};
 use serde_json::Value as Json;
 
 use crate::convert::{from_json, to_json};
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 use crate::reply::without_thoughts;
 
 /// Error of anything else.
@@ -54,13 +54,14 @@ pub fn read(action: &Bound<'_, PyAny>) -> PyResult<Reply> {
         return Ok(Reply { thoughts: None, message: String::new(), calls });
     }
     let kind = action.get_type().name()?;
-    Err(Fault::Option(format!("the action cannot be taken: it is a `{kind}`\nhint: {FORMS}")).into())
+    Err(FunctionFault::Option(format!("the action cannot be taken: it is a `{kind}`\nhint: {FORMS}")).into())
 }
 
 fn text_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
     let text = value.cast::<PyString>();
-    let text =
-        text.map_err(|_| Fault::Option(format!("the action cannot be taken: a text is not a str\nhint: {FORMS}")))?;
+    let text = text.map_err(|_| {
+        FunctionFault::Option(format!("the action cannot be taken: a text is not a str\nhint: {FORMS}"))
+    })?;
     Ok(text.to_string_lossy().into_owned())
 }
 
@@ -74,12 +75,15 @@ fn call(value: &Bound<'_, PyAny>) -> PyResult<WrittenCall> {
             let text = parts.get_item("text").map_or(Ok(String::new()), |text| text_of(&text))?;
             return Ok(WrittenCall::Malformed { text, reason: text_of(&reason)? });
         }
-        let wrong = |_| Fault::Option("the action cannot be taken: a call has no \"name\"".to_owned());
+        let wrong = |_| FunctionFault::Option("the action cannot be taken: a call has no \"name\"".to_owned());
         let arguments = parts.get_item("arguments").unwrap_or_else(|_| PyDict::new(py).into_any());
         (parts.get_item("name").map_err(wrong)?, arguments)
     } else {
         let kind = value.get_type().name()?;
-        return Err(Fault::Option(format!("the action cannot be taken: `{kind}` is not a call\nhint: {FORMS}")).into());
+        return Err(FunctionFault::Option(format!(
+            "the action cannot be taken: `{kind}` is not a call\nhint: {FORMS}"
+        ))
+        .into());
     };
     Ok(WrittenCall::Sound { name: text_of(&name)?, arguments: arguments_text(&arguments)? })
 }
@@ -91,7 +95,7 @@ fn call(value: &Bound<'_, PyAny>) -> PyResult<WrittenCall> {
 pub fn arguments_text(arguments: &Bound<'_, PyAny>) -> PyResult<String> {
     match to_json("the arguments", arguments)? {
         object @ Json::Object(_) => Ok(object.to_string()),
-        _ => Err(Fault::Option("the arguments of a call are not a mapping".to_owned()).into()),
+        _ => Err(FunctionFault::Option("the arguments of a call are not a mapping".to_owned()).into()),
     }
 }
 

@@ -11,8 +11,8 @@ use gymkhana_driver::{EpisodeSession, NextEpisode, Reply};
 use gymkhana_record::Seed;
 
 use crate::batch::{MIN_JOBS, spread};
-use crate::environment::transition::Outcome;
-use crate::errors::Fault;
+use crate::environment::transition::StepOutcome;
+use crate::errors::FunctionFault;
 use crate::runtime::Host;
 
 /// Most environments of a chunk, and with it most futures that lie within each other while they wait.
@@ -22,7 +22,7 @@ const MAX_CHUNK: usize = 32;
 const CHUNKS_PER_THREAD: usize = 8;
 
 /// What one environment does.
-pub enum Turn {
+pub enum EnvironmentTurn {
     /// It begins an episode, with this seed if there is one.
     Begin(Option<Seed>),
     /// It takes a turn or, if its episode is over, begins the next one.
@@ -30,9 +30,9 @@ pub enum Turn {
 }
 
 /// What one environment shows after that.
-pub struct Seen {
+pub struct ChunkResult {
     /// Numbers and text.
-    pub outcome: Outcome,
+    pub outcome: StepOutcome,
     /// Seat that moves next.
     pub seat: u32,
     /// Whether an episode began.
@@ -52,20 +52,24 @@ pub fn divide(host: &Host, plays: Vec<EpisodeSession>) -> Vec<Vec<EpisodeSession
 }
 
 /// Each chunk with what its environments showed.
-type Done = Vec<(Vec<EpisodeSession>, Vec<Result<Seen, Fault>>)>;
+type Done = Vec<(Vec<EpisodeSession>, Vec<Result<ChunkResult, FunctionFault>>)>;
 
 /// Takes a turn in each environment of all chunks.
 ///
 /// # Errors
 /// If a turn panics: all environments are lost.
-pub fn take_all(host: &Host, chunks: Vec<Vec<EpisodeSession>>, turns: Vec<Turn>) -> Result<Done, Fault> {
+pub fn take_all(
+    host: &Host,
+    chunks: Vec<Vec<EpisodeSession>>,
+    turns: Vec<EnvironmentTurn>,
+) -> Result<Done, FunctionFault> {
     let mut turns = turns.into_iter();
     let with_turns = |plays: Vec<EpisodeSession>| {
-        let turns: Vec<Turn> = turns.by_ref().take(plays.len()).collect();
+        let turns: Vec<EnvironmentTurn> = turns.by_ref().take(plays.len()).collect();
         (plays, turns)
     };
     let jobs = chunks.into_iter().map(with_turns).collect();
-    spread(host, jobs, 1, |(mut plays, turns): (Vec<EpisodeSession>, Vec<Turn>)| {
+    spread(host, jobs, 1, |(mut plays, turns): (Vec<EpisodeSession>, Vec<EnvironmentTurn>)| {
         Box::pin(async move {
             let mut seen = Vec::with_capacity(plays.len());
             take_each(&mut plays, turns.into_iter(), &mut seen).await;
@@ -78,8 +82,8 @@ pub fn take_all(host: &Host, chunks: Vec<Vec<EpisodeSession>>, turns: Vec<Turn>)
 /// go on.
 fn take_each<'a>(
     mut plays: &'a mut [EpisodeSession],
-    mut turns: IntoIter<Turn>,
-    seen: &'a mut Vec<Result<Seen, Fault>>,
+    mut turns: IntoIter<EnvironmentTurn>,
+    seen: &'a mut Vec<Result<ChunkResult, FunctionFault>>,
 ) -> BoxFuture<'a, ()> {
     Box::pin(async move {
         while let (Some((play, rest)), Some(turn)) = (std::mem::take(&mut plays).split_first_mut(), turns.next()) {
@@ -100,23 +104,23 @@ fn take_each<'a>(
 }
 
 /// Takes the turn of one environment.
-async fn take(play: &mut EpisodeSession, turn: Turn) -> Result<Seen, Fault> {
+async fn take(play: &mut EpisodeSession, turn: EnvironmentTurn) -> Result<ChunkResult, FunctionFault> {
     let step = match turn {
-        Turn::Step(reply) if play.is_running() => Some(play.step(reply).await?),
-        Turn::Step(_) => {
+        EnvironmentTurn::Step(reply) if play.is_running() => Some(play.step(reply).await?),
+        EnvironmentTurn::Step(_) => {
             play.reset(NextEpisode::default()).await?;
             None
         }
-        Turn::Begin(seed) => {
+        EnvironmentTurn::Begin(seed) => {
             play.reset(NextEpisode { seed, ..NextEpisode::default() }).await?;
             None
         }
     };
     let live = play.live()?;
-    let outcome = step.as_ref().map_or_else(|| Outcome::of_start(live), |step| Outcome::of(live, step));
+    let outcome = step.as_ref().map_or_else(|| StepOutcome::of_start(live), |step| StepOutcome::of(live, step));
     let data = &live.episode.data;
     let first = step.as_ref().map_or(0, |step| step.before.failures);
-    Ok(Seen {
+    Ok(ChunkResult {
         outcome,
         seat: data.seat,
         began: step.is_none(),

@@ -7,7 +7,7 @@ use gymkhana_record::NamedValue;
 use gymkhana_registry::Kind;
 use gymkhana_sandbox::Plugin;
 
-use crate::errors::{Fault, PluginFailure};
+use crate::errors::{FunctionFault, PluginFailure};
 
 /// What an episode begins with.
 #[derive(Debug, Clone, Default)]
@@ -19,13 +19,13 @@ pub struct Begin {
 }
 
 /// Checks that a plugin is of a kind.
-pub fn check_kind(plugin: &Plugin, kind: Kind) -> Result<(), Fault> {
+pub fn check_kind(plugin: &Plugin, kind: Kind) -> Result<(), FunctionFault> {
     let kinds = &plugin.manifest().kinds;
     if kinds.contains(&kind) {
         return Ok(());
     }
     let is = kinds.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
-    Err(Fault::Option(format!("plugin `{}` cannot be used as {kind}: it is {is}", plugin.name())))
+    Err(FunctionFault::Option(format!("plugin `{}` cannot be used as {kind}: it is {is}", plugin.name())))
 }
 
 /// Describes an environment with its tools.
@@ -36,12 +36,12 @@ pub async fn describe(
     plugin: Plugin,
     options: Vec<NamedValue>,
     tools: Vec<BoundPlugin>,
-) -> Result<DescribedEnvironment, Fault> {
+) -> Result<DescribedEnvironment, FunctionFault> {
     let mut set = ToolSet::default();
     for tool in tools {
         let name = tool.plugin.name().to_owned();
         let described = Tool::describe(tool).await.map_err(|error| PluginFailure::of(&name, error))?;
-        set.add(described).map_err(|same| Fault::Option(same.to_string()))?;
+        set.add(described).map_err(|same| FunctionFault::Option(same.to_string()))?;
     }
     with_tools(plugin, options, Arc::new(set)).await
 }
@@ -50,7 +50,7 @@ async fn with_tools(
     plugin: Plugin,
     options: Vec<NamedValue>,
     tools: Arc<ToolSet>,
-) -> Result<DescribedEnvironment, Fault> {
+) -> Result<DescribedEnvironment, FunctionFault> {
     check_kind(&plugin, Kind::Environment)?;
     let name = plugin.name().to_owned();
     let failed = |error| PluginFailure::of(&name, error);
@@ -63,7 +63,7 @@ async fn with_tools(
 ///
 /// # Errors
 /// If the split, the task or an option does not exist, or the environment fails.
-pub async fn reset(session: &mut EpisodeSession, begin: Begin) -> Result<(), Fault> {
+pub async fn reset(session: &mut EpisodeSession, begin: Begin) -> Result<(), FunctionFault> {
     let Begin { next, options } = begin;
     if let Some(options) = options {
         let environment = session.environment();

@@ -15,7 +15,7 @@ use crate::environment::action;
 use crate::environment::described::{self, Begin};
 use crate::environment::saved;
 use crate::environment::transition::{self, Transition};
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 use crate::options;
 use crate::plugin::handle::PyPlugin;
 use crate::process::Owned;
@@ -41,7 +41,7 @@ impl Env {
 
     /// The state; `None` in it if the environment is closed. It waits for calls of other threads without the interpreter's
     /// lock.
-    pub fn lock(&self, py: Python<'_>) -> Result<MutexGuard<'_, Option<EpisodeSession>>, Fault> {
+    pub fn lock(&self, py: Python<'_>) -> Result<MutexGuard<'_, Option<EpisodeSession>>, FunctionFault> {
         loop {
             if let Some(guard) = self.try_lock()? {
                 return Ok(guard);
@@ -51,7 +51,7 @@ impl Env {
     }
 
     /// The state, unless another thread uses it.
-    pub fn try_lock(&self) -> Result<Option<MutexGuard<'_, Option<EpisodeSession>>>, Fault> {
+    pub fn try_lock(&self) -> Result<Option<MutexGuard<'_, Option<EpisodeSession>>>, FunctionFault> {
         match self.play.get()?.try_lock() {
             Ok(guard) => Ok(Some(guard)),
             Err(TryLockError::Poisoned(guard)) => Ok(Some(guard.into_inner())),
@@ -60,7 +60,7 @@ impl Env {
     }
 
     /// Waits until no other thread uses the state.
-    pub fn wait(&self, py: Python<'_>) -> Result<(), Fault> {
+    pub fn wait(&self, py: Python<'_>) -> Result<(), FunctionFault> {
         let play = self.play.get()?;
         py.detach(|| drop(play.lock().unwrap_or_else(PoisonError::into_inner)));
         Ok(())
@@ -68,12 +68,14 @@ impl Env {
 }
 
 /// The environment behind a lock.
-pub fn open<'a>(guard: &'a mut MutexGuard<'_, Option<EpisodeSession>>) -> Result<&'a mut EpisodeSession, Fault> {
-    guard.as_mut().ok_or(Fault::Closed("environment"))
+pub fn open<'a>(
+    guard: &'a mut MutexGuard<'_, Option<EpisodeSession>>,
+) -> Result<&'a mut EpisodeSession, FunctionFault> {
+    guard.as_mut().ok_or(FunctionFault::Closed("environment"))
 }
 
 /// The present episode, ended or not.
-pub fn live(play: &mut EpisodeSession) -> Result<&mut LiveEpisode, Fault> {
+pub fn live(play: &mut EpisodeSession) -> Result<&mut LiveEpisode, FunctionFault> {
     Ok(play.live()?)
 }
 
@@ -134,7 +136,7 @@ impl Env {
         let host = host()?;
         let mut guard = self.lock(py)?;
         let play = open(&mut guard)?;
-        let step = py.detach(|| host.block_on(play.step(reply))).map_err(Fault::from)?;
+        let step = py.detach(|| host.block_on(play.step(reply))).map_err(FunctionFault::from)?;
         let live = live(play)?;
         match transition::failure_of(live, &step) {
             Some(failure) => Err(failure.into()),
@@ -158,7 +160,7 @@ impl Env {
         let host = host()?;
         let mut guard = self.lock(py)?;
         let play = open(&mut guard)?;
-        let advice = py.detach(|| host.block_on(async { Ok::<_, Fault>(play.running()?.advise().await?) }))?;
+        let advice = py.detach(|| host.block_on(async { Ok::<_, FunctionFault>(play.running()?.advise().await?) }))?;
         action::from_advice(py, advice)
     }
 
@@ -167,7 +169,8 @@ impl Env {
         let host = host()?;
         let mut guard = self.lock(py)?;
         let play = open(&mut guard)?;
-        let fields = py.detach(|| host.block_on(async { Ok::<_, Fault>(play.live()?.episode.privileged().await?) }))?;
+        let fields =
+            py.detach(|| host.block_on(async { Ok::<_, FunctionFault>(play.live()?.episode.privileged().await?) }))?;
         from_named(py, &fields)
     }
 
@@ -176,7 +179,8 @@ impl Env {
         let host = host()?;
         let mut guard = self.lock(py)?;
         let play = open(&mut guard)?;
-        let drawn = py.detach(|| host.block_on(async { Ok::<_, Fault>(play.live()?.episode.render().await?) }))?;
+        let drawn =
+            py.detach(|| host.block_on(async { Ok::<_, FunctionFault>(play.live()?.episode.render().await?) }))?;
         match drawn {
             Image::Text(text) | Image::Svg(text) | Image::Other(text) => Ok(text),
         }
@@ -187,7 +191,7 @@ impl Env {
         let host = host()?;
         let mut guard = self.lock(py)?;
         let play = open(&mut guard)?;
-        let key = py.detach(|| host.block_on(async { Ok::<_, Fault>(play.live()?.state_key().await?) }))?;
+        let key = py.detach(|| host.block_on(async { Ok::<_, FunctionFault>(play.live()?.state_key().await?) }))?;
         Ok(PyBytes::new(py, &key))
     }
 
@@ -196,7 +200,7 @@ impl Env {
         let host = host()?;
         let mut guard = self.lock(py)?;
         let play = open(&mut guard)?;
-        let copy = py.detach(|| host.block_on(play.fork())).map_err(Fault::from)?;
+        let copy = py.detach(|| host.block_on(play.fork())).map_err(FunctionFault::from)?;
         Ok(Self::new(self.plugin.clone_ref(py), self.tools.clone_ref(py), copy))
     }
 
@@ -212,7 +216,7 @@ impl Env {
     /// The episode's record, as in the journal of a run.
     fn record<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let bytes = self.json(py)?;
-        let record = serde_json::from_slice(&bytes).map_err(|error| Fault::Internal(error.to_string()))?;
+        let record = serde_json::from_slice(&bytes).map_err(|error| FunctionFault::Internal(error.to_string()))?;
         from_json(py, &record)
     }
 
@@ -238,7 +242,8 @@ impl Env {
             Some(live) => schemas(py, live.episode.data.functions(live.episode.data.seat)),
             None => {
                 let environment = std::sync::Arc::clone(play.environment());
-                let functions = py.detach(|| host.block_on(environment.first_functions())).map_err(Fault::from)?;
+                let functions =
+                    py.detach(|| host.block_on(environment.first_functions())).map_err(FunctionFault::from)?;
                 schemas(py, functions)
             }
         }
@@ -310,7 +315,7 @@ impl Env {
         let group = u32::try_from(play.sequence().begun().saturating_sub(1)).unwrap_or(u32::MAX);
         let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group, member: 0, attempt: 0 };
         let record =
-            py.detach(|| host.block_on(async { Ok::<_, Fault>(play.live()?.record(&environment, id).await) }))?;
-        Ok(serde_json::to_vec(&record).map_err(|error| Fault::Internal(error.to_string()))?)
+            py.detach(|| host.block_on(async { Ok::<_, FunctionFault>(play.live()?.record(&environment, id).await) }))?;
+        Ok(serde_json::to_vec(&record).map_err(|error| FunctionFault::Internal(error.to_string()))?)
     }
 }

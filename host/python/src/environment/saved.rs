@@ -11,7 +11,7 @@ use gymkhana_sandbox::Plugin;
 use serde::{Deserialize, Serialize};
 
 use crate::environment::described::describe;
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 
 /// Number of the format. It grows with every change that an older reader would misread.
 const FORMAT: u32 = 2;
@@ -41,7 +41,7 @@ struct SavedLive {
 ///
 /// # Errors
 /// If a plugin with state offers no snapshots, or fails.
-pub async fn save(session: &mut EpisodeSession) -> Result<Vec<u8>, Fault> {
+pub async fn save(session: &mut EpisodeSession) -> Result<Vec<u8>, FunctionFault> {
     let live = match session.live() {
         Ok(live) => Some(SavedLive { seed: live.seed, episode: live.save().await? }),
         Err(_) => None,
@@ -58,7 +58,8 @@ pub async fn save(session: &mut EpisodeSession) -> Result<Vec<u8>, Fault> {
         task,
         live,
     };
-    serde_json::to_vec(&saved).map_err(|error| Fault::Internal(format!("the snapshot cannot be written: {error}")))
+    serde_json::to_vec(&saved)
+        .map_err(|error| FunctionFault::Internal(format!("the snapshot cannot be written: {error}")))
 }
 
 fn inside(plugin: &Plugin) -> Vec<(Digest, Vec<NamedValue>)> {
@@ -70,8 +71,8 @@ fn inside(plugin: &Plugin) -> Vec<(Digest, Vec<NamedValue>)> {
 ///
 /// # Errors
 /// If the bytes are not a snapshot of this plugin and these tools, or a plugin cannot read its part.
-pub async fn open(bytes: &[u8], plugin: &Plugin, tools: Vec<BoundPlugin>) -> Result<EpisodeSession, Fault> {
-    let wrong = |why: String| Fault::Option(format!("the snapshot cannot be opened: {why}"));
+pub async fn open(bytes: &[u8], plugin: &Plugin, tools: Vec<BoundPlugin>) -> Result<EpisodeSession, FunctionFault> {
+    let wrong = |why: String| FunctionFault::Option(format!("the snapshot cannot be opened: {why}"));
     let saved: SavedEnv = serde_json::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
     if saved.format != FORMAT {
         return Err(wrong(format!("it has format {}, and this package reads {FORMAT}", saved.format)));

@@ -7,13 +7,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 
 use crate::convert::from_named;
-use crate::errors::{Fault, word};
+use crate::errors::{FunctionFault, word};
 
 /// Observation, reward, terminated, truncated and info.
 pub type Transition<'py> = (Bound<'py, PyString>, f64, bool, bool, Bound<'py, PyDict>);
 
 /// The numbers and the text of a step.
-pub struct Outcome {
+pub struct StepOutcome {
     /// Text for the seat that moves next or, at the end, that moved last.
     pub observation: String,
     /// Reward of the seat that moved.
@@ -24,7 +24,7 @@ pub struct Outcome {
     pub truncated: bool,
 }
 
-impl Outcome {
+impl StepOutcome {
     /// The outcome of a step.
     pub fn of(live: &LiveEpisode, step: &TurnResult) -> Self {
         let data = &live.episode.data;
@@ -84,7 +84,7 @@ fn earned(live: &LiveEpisode, step: &TurnResult, seat: u32) -> f64 {
 /// If a value cannot be built.
 pub fn of_step<'py>(py: Python<'py>, live: &LiveEpisode, step: &TurnResult) -> PyResult<Transition<'py>> {
     let data = &live.episode.data;
-    let Outcome { observation, reward, terminated, truncated } = Outcome::of(live, step);
+    let StepOutcome { observation, reward, terminated, truncated } = StepOutcome::of(live, step);
     let info = info(py, live, step.before.turns, data.failures.get(step.before.failures..).unwrap_or_default())?;
     let rewards = PyDict::new(py);
     for seat in &data.rewards {
@@ -95,7 +95,7 @@ pub fn of_step<'py>(py: Python<'py>, live: &LiveEpisode, step: &TurnResult) -> P
 }
 
 /// The failure of the environment in a step that ended the episode with it.
-pub fn failure_of(live: &LiveEpisode, step: &TurnResult) -> Option<Fault> {
+pub fn failure_of(live: &LiveEpisode, step: &TurnResult) -> Option<FunctionFault> {
     let at = live.episode.boundary();
     let failures = live.episode.data.failures.get(step.before.failures..)?;
     let fatal = |failure: &&Failure| failure.at == at || failure.kind.is_hosts();

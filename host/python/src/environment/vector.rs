@@ -12,10 +12,10 @@ use crate::asynchronous::in_thread;
 use crate::batch::{MIN_JOBS, spread};
 use crate::convert::{array, from_named};
 use crate::environment::action;
-use crate::environment::chunk::{self, Seen, Turn};
+use crate::environment::chunk::{self, ChunkResult, EnvironmentTurn};
 use crate::environment::env::{Env, live};
 use crate::environment::transition::{self, Transition};
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 use crate::plugin::handle::PyPlugin;
 use crate::process::Owned;
 use crate::runtime::{Host, host};
@@ -24,13 +24,13 @@ use crate::runtime::{Host, host};
 const MAX_ENVS: usize = 100_000;
 
 /// An environment with the result of its turn.
-type Stepped = (EpisodeSession, Result<TurnResult, Fault>);
+type Stepped = (EpisodeSession, Result<TurnResult, FunctionFault>);
 
 /// Takes a turn in each environment.
-fn step_all(host: &Host, turns: Vec<(EpisodeSession, Reply)>) -> Result<Vec<Stepped>, Fault> {
+fn step_all(host: &Host, turns: Vec<(EpisodeSession, Reply)>) -> Result<Vec<Stepped>, FunctionFault> {
     spread(host, turns, MIN_JOBS, |(mut play, reply)| {
         Box::pin(async move {
-            let step = play.step(reply).await.map_err(Fault::from);
+            let step = play.step(reply).await.map_err(FunctionFault::from);
             (play, step)
         })
     })
@@ -51,16 +51,16 @@ pub fn step_many<'py>(
     check_lengths(envs.len(), replies.len())?;
     let twice = (1..envs.len()).any(|place| envs[..place].iter().any(|other| other.is(&envs[place])));
     if twice {
-        return Err(Fault::Option("an environment is given twice; give each once".to_owned()).into());
+        return Err(FunctionFault::Option("an environment is given twice; give each once".to_owned()).into());
     }
     let host = host()?;
     let mut guards = lock_all(py, &envs)?;
     if guards.iter().any(|guard| guard.is_none()) {
-        return Err(Fault::Closed("environment").into());
+        return Err(FunctionFault::Closed("environment").into());
     }
     // Environments that are over are refused before any other takes its turn.
     for guard in &mut guards {
-        crate::environment::env::open(guard)?.running().map_err(Fault::from)?;
+        crate::environment::env::open(guard)?.running().map_err(FunctionFault::from)?;
     }
     let plays = guards.iter_mut().filter_map(|guard| guard.take());
     let turns: Vec<(EpisodeSession, Reply)> = plays.zip(replies).collect();
@@ -77,7 +77,7 @@ pub fn step_many<'py>(
 fn lock_all<'a>(
     py: Python<'_>,
     envs: &'a [Bound<'_, Env>],
-) -> Result<Vec<MutexGuard<'a, Option<EpisodeSession>>>, Fault> {
+) -> Result<Vec<MutexGuard<'a, Option<EpisodeSession>>>, FunctionFault> {
     loop {
         let mut guards = Vec::with_capacity(envs.len());
         let mut busy = None;
@@ -96,11 +96,11 @@ fn lock_all<'a>(
     }
 }
 
-fn check_lengths(envs: usize, actions: usize) -> Result<(), Fault> {
+fn check_lengths(envs: usize, actions: usize) -> Result<(), FunctionFault> {
     if envs == actions {
         return Ok(());
     }
-    Err(Fault::Option(format!("{envs} environments cannot take {actions} actions; give one action for each")))
+    Err(FunctionFault::Option(format!("{envs} environments cannot take {actions} actions; give one action for each")))
 }
 
 /// Environments that one call steps, with Gymnasium's vector methods and next-step autoreset.
@@ -112,11 +112,11 @@ pub struct VectorEnv {
     /// Number of environments.
     #[pyo3(get)]
     num_envs: usize,
-    parts: Owned<Mutex<Option<Parts>>>,
+    parts: Owned<Mutex<Option<OpenVector>>>,
 }
 
 /// What is there until it is closed.
-struct Parts {
+struct OpenVector {
     /// Environments, in chunks that threads take turns of.
     chunks: Vec<Vec<EpisodeSession>>,
     /// Task of each environment's episode; `None` before the first one.
@@ -134,20 +134,20 @@ impl VectorEnv {
         num_envs: usize,
         split: Option<&str>,
         seed: u64,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, FunctionFault> {
         if !(1..=MAX_ENVS).contains(&num_envs) {
-            return Err(Fault::Option(format!("`num_envs` is {num_envs}; give 1 to {MAX_ENVS}")));
+            return Err(FunctionFault::Option(format!("`num_envs` is {num_envs}; give 1 to {MAX_ENVS}")));
         }
         let defaults = NextEpisode { split: split.map(str::to_owned), ..NextEpisode::default() };
         let play = |number: u64| {
             EpisodeSession::new(Arc::clone(environment), Seed(seed.wrapping_add(number)), defaults.clone())
         };
         let plays = (0..num_envs as u64).map(play).collect::<Result<Vec<_>, _>>()?;
-        let parts = Parts { chunks: chunk::divide(host()?, plays), tasks: (0..num_envs).map(|_| None).collect() };
+        let parts = OpenVector { chunks: chunk::divide(host()?, plays), tasks: (0..num_envs).map(|_| None).collect() };
         Ok(Self { plugin, num_envs, parts: Owned::new(Mutex::new(Some(parts))) })
     }
 
-    fn lock(&self, py: Python<'_>) -> Result<MutexGuard<'_, Option<Parts>>, Fault> {
+    fn lock(&self, py: Python<'_>) -> Result<MutexGuard<'_, Option<OpenVector>>, FunctionFault> {
         let parts = self.parts.get()?;
         loop {
             match parts.try_lock() {
@@ -164,15 +164,15 @@ impl VectorEnv {
 /// Takes a turn in each environment: what they show, and the infos.
 fn take_turns<'py>(
     py: Python<'py>,
-    guard: &mut MutexGuard<'_, Option<Parts>>,
-    turns: Vec<Turn>,
-) -> PyResult<(Vec<Seen>, Bound<'py, PyDict>)> {
+    guard: &mut MutexGuard<'_, Option<OpenVector>>,
+    turns: Vec<EnvironmentTurn>,
+) -> PyResult<(Vec<ChunkResult>, Bound<'py, PyDict>)> {
     let host = host()?;
-    let Parts { chunks, tasks } = guard.take().ok_or(Fault::Closed("environment"))?;
+    let OpenVector { chunks, tasks } = guard.take().ok_or(FunctionFault::Closed("environment"))?;
     let done = py.detach(|| chunk::take_all(host, chunks, turns))?;
     let (chunks, seen): (Vec<_>, Vec<_>) = done.into_iter().unzip();
-    let parts = guard.insert(Parts { chunks, tasks });
-    let seen = seen.into_iter().flatten().collect::<Result<Vec<Seen>, Fault>>()?;
+    let parts = guard.insert(OpenVector { chunks, tasks });
+    let seen = seen.into_iter().flatten().collect::<Result<Vec<ChunkResult>, FunctionFault>>()?;
     let infos = infos(py, parts, &seen)?;
     Ok((seen, infos))
 }
@@ -188,7 +188,7 @@ impl VectorEnv {
     ) -> PyResult<(Vec<String>, Bound<'py, PyDict>)> {
         let seeds = seeds(seed, self.num_envs)?;
         let mut guard = self.lock(py)?;
-        let (seen, infos) = take_turns(py, &mut guard, seeds.into_iter().map(Turn::Begin).collect())?;
+        let (seen, infos) = take_turns(py, &mut guard, seeds.into_iter().map(EnvironmentTurn::Begin).collect())?;
         Ok((seen.into_iter().map(|seen| seen.outcome.observation).collect(), infos))
     }
 
@@ -202,15 +202,15 @@ impl VectorEnv {
         py: Python<'py>,
         actions: &Bound<'py, PyAny>,
     ) -> PyResult<(Vec<String>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyDict>)> {
-        let turns: Vec<Turn> =
-            actions.try_iter()?.map(|one| Ok(Turn::Step(action::read(&one?)?))).collect::<PyResult<_>>()?;
+        let turns: Vec<EnvironmentTurn> =
+            actions.try_iter()?.map(|one| Ok(EnvironmentTurn::Step(action::read(&one?)?))).collect::<PyResult<_>>()?;
         check_lengths(self.num_envs, turns.len())?;
         let mut guard = self.lock(py)?;
-        let parts = guard.as_mut().ok_or(Fault::Closed("environment"))?;
-        parts.chunks.iter_mut().flatten().try_for_each(|play| play.live().map(drop)).map_err(Fault::from)?;
+        let parts = guard.as_mut().ok_or(FunctionFault::Closed("environment"))?;
+        parts.chunks.iter_mut().flatten().try_for_each(|play| play.live().map(drop)).map_err(FunctionFault::from)?;
         let (seen, infos) = take_turns(py, &mut guard, turns)?;
         let rewards: Vec<u8> = seen.iter().flat_map(|seen| seen.outcome.reward.to_ne_bytes()).collect();
-        let flags = |flag: fn(&Seen) -> bool| {
+        let flags = |flag: fn(&ChunkResult) -> bool| {
             let flags: Vec<u8> = seen.iter().map(|seen| u8::from(flag(seen))).collect();
             array(py, &flags, "bool")
         };
@@ -232,7 +232,7 @@ impl VectorEnv {
 
     /// Ends all episodes and releases the environments.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        if let Some(Parts { chunks, .. }) = self.lock(py)?.take() {
+        if let Some(OpenVector { chunks, .. }) = self.lock(py)?.take() {
             py.detach(|| drop(chunks));
         }
         Ok(())
@@ -256,13 +256,13 @@ fn seeds(seed: Option<&Bound<'_, PyAny>>, num_envs: usize) -> PyResult<Vec<Optio
     let seeds = seed.extract::<Vec<Option<u64>>>()?;
     if seeds.len() != num_envs {
         let message = format!("`seed` has {} numbers for {num_envs} environments", seeds.len());
-        return Err(Fault::Option(message).into());
+        return Err(FunctionFault::Option(message).into());
     }
     Ok(seeds.into_iter().map(|seed| seed.map(Seed)).collect())
 }
 
 /// Infos of all environments. An environment is looked at only where something changed.
-fn infos<'py>(py: Python<'py>, parts: &mut Parts, seen: &[Seen]) -> PyResult<Bound<'py, PyDict>> {
+fn infos<'py>(py: Python<'py>, parts: &mut OpenVector, seen: &[ChunkResult]) -> PyResult<Bound<'py, PyDict>> {
     let (extras, failures, tasks) = (PyList::empty(py), PyList::empty(py), PyList::empty(py));
     let plays = parts.chunks.iter_mut().flatten();
     for ((play, known), seen) in plays.zip(&mut parts.tasks).zip(seen) {

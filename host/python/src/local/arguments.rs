@@ -8,18 +8,18 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
 /// Id, name and arguments of a call.
-pub type Called<'a> = (&'a str, &'a str, &'a str);
+pub type CallTuple<'a> = (&'a str, &'a str, &'a str);
 
 /// A call.
-pub fn called(call: &Call) -> Called<'_> {
+pub fn called(call: &Call) -> CallTuple<'_> {
     (&call.id, &call.name, &call.arguments)
 }
 
 /// Named values: pairs of name and value.
-pub struct Values<'a>(pub &'a [NamedValue]);
+pub struct NamedValues<'a>(pub &'a [NamedValue]);
 
 /// Content: texts, and media as their kind, MIME type and bytes.
-pub struct Parts<'a>(pub &'a [Part]);
+pub struct ContentParts<'a>(pub &'a [Part]);
 
 /// Finished episodes of one task.
 pub struct Group<'a>(pub &'a [Trajectory<'a>]);
@@ -33,7 +33,7 @@ fn list<'py, T>(
     PyList::new(py, items.iter().map(|item| convert(py, item)).collect::<PyResult<Vec<_>>>()?)
 }
 
-impl<'py> IntoPyObject<'py> for Values<'_> {
+impl<'py> IntoPyObject<'py> for NamedValues<'_> {
     type Target = PyList;
     type Output = Bound<'py, PyList>;
     type Error = PyErr;
@@ -43,7 +43,7 @@ impl<'py> IntoPyObject<'py> for Values<'_> {
     }
 }
 
-impl<'py> IntoPyObject<'py> for Parts<'_> {
+impl<'py> IntoPyObject<'py> for ContentParts<'_> {
     type Target = PyList;
     type Output = Bound<'py, PyList>;
     type Error = PyErr;
@@ -97,37 +97,37 @@ fn trajectory<'py>(py: Python<'py>, trajectory: &Trajectory<'_>) -> PyResult<Bou
         })?,
         ending(trajectory.ending.into()),
         rewards,
-        Values(extras),
-        Values(privileged),
-        Values(views),
+        NamedValues(extras),
+        NamedValues(privileged),
+        NamedValues(views),
     )
         .into_bound_py_any(py)
 }
 
 /// Kind, seat, content, call, cost, id and failure of a turn.
 fn turn<'py>(py: Python<'py>, turn: &Turn) -> PyResult<Bound<'py, PyAny>> {
-    let no_call: Option<Called<'_>> = None;
+    let no_call: Option<CallTuple<'_>> = None;
     match turn {
         Turn::Message { seat, content } => {
-            ("message", seat, Parts(content), no_call, 0.0, "", false).into_bound_py_any(py)
+            ("message", seat, ContentParts(content), no_call, 0.0, "", false).into_bound_py_any(py)
         }
         Turn::Thought { seat, text } => {
             let text = [Part::Text(text.clone())];
-            ("other", seat, Parts(&text), no_call, 0.0, "", false).into_bound_py_any(py)
+            ("other", seat, ContentParts(&text), no_call, 0.0, "", false).into_bound_py_any(py)
         }
         Turn::Observation { seat, content } => {
-            ("observation", seat, Parts(content), no_call, 0.0, "", false).into_bound_py_any(py)
+            ("observation", seat, ContentParts(content), no_call, 0.0, "", false).into_bound_py_any(py)
         }
         Turn::Answer { seat, id, content, failed } => {
-            ("answer", seat, Parts(content), no_call, 0.0, id, failed).into_bound_py_any(py)
+            ("answer", seat, ContentParts(content), no_call, 0.0, id, failed).into_bound_py_any(py)
         }
         Turn::Call { seat, call, cost } => {
-            ("call", seat, Parts(&[]), Some(called(call)), cost, "", false).into_bound_py_any(py)
+            ("call", seat, ContentParts(&[]), Some(called(call)), cost, "", false).into_bound_py_any(py)
         }
         // As for components: a call without a name, whose arguments are the text.
         Turn::MalformedCall { seat, id, text } => {
-            let call: Option<Called<'_>> = Some((id, "", text));
-            ("call", seat, Parts(&[]), call, 0.0, "", false).into_bound_py_any(py)
+            let call: Option<CallTuple<'_>> = Some((id, "", text));
+            ("call", seat, ContentParts(&[]), call, 0.0, "", false).into_bound_py_any(py)
         }
     }
 }

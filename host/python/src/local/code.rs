@@ -8,7 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use crate::local::arguments::{Group, Parts, Values, called};
+use crate::local::arguments::{ContentParts, Group, NamedValues, called};
 use crate::local::{outlasting, results};
 
 /// Code of a class: an object of `gymkhana_rl._local_code`.
@@ -96,11 +96,11 @@ impl Unsandboxed for PythonCode {
     }
 
     fn splits(&self, options: &[NamedValue]) -> Outcome<Vec<contract::SplitInfo>> {
-        self.run(("splits", Values(options)), results::splits)
+        self.run(("splits", NamedValues(options)), results::splits)
     }
 
     fn reset(&self, task: &TaskRef, options: &[NamedValue], seed: Seed) -> Outcome<contract::ResetResult> {
-        self.run(("reset", task.split.as_str(), task.index, Values(options), seed.0), results::reset_result)
+        self.run(("reset", task.split.as_str(), task.index, NamedValues(options), seed.0), results::reset_result)
     }
 
     fn step(&self, episode: u32, seat: u32, action: Action<'_>) -> Outcome<contract::StepResult> {
@@ -108,7 +108,7 @@ impl Unsandboxed for PythonCode {
             Action::Message(content) | Action::Other(content) => (content, None),
             Action::Call(call) => (&[], Some(called(call))),
         };
-        self.run(("step", episode, seat, Parts(content), call), results::step_result)
+        self.run(("step", episode, seat, ContentParts(content), call), results::step_result)
     }
 
     fn state_key(&self, episode: u32) -> Outcome<Vec<u8>> {
@@ -136,11 +136,11 @@ impl Unsandboxed for PythonCode {
     }
 
     fn functions(&self, options: &[NamedValue]) -> Outcome<Vec<contract::Function>> {
-        self.run(("functions", Values(options)), results::functions)
+        self.run(("functions", NamedValues(options)), results::functions)
     }
 
     fn open(&self, setup: Option<&[u8]>, options: &[NamedValue], seed: Seed) -> Outcome<u32> {
-        self.run(("open", setup, Values(options), seed.0), results::handle)
+        self.run(("open", setup, NamedValues(options), seed.0), results::handle)
     }
 
     fn call(&self, session: u32, call: &Call) -> Outcome<contract::Answer> {
@@ -161,7 +161,7 @@ impl Unsandboxed for PythonCode {
         options: &[NamedValue],
         training_step: u64,
     ) -> Outcome<Vec<Vec<contract::SeatScore>>> {
-        self.run(("score", Group(group), Values(options), training_step), results::scores)
+        self.run(("score", Group(group), NamedValues(options), training_step), results::scores)
     }
 
     fn snapshot(&self, handle: u32) -> Outcome<Vec<u8>> {

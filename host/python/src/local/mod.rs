@@ -11,7 +11,7 @@ use gymkhana_registry::{ContractStamp, Digest, Kind, Manifest, PluginName};
 use gymkhana_sandbox::Plugin;
 use pyo3::prelude::*;
 
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 use crate::local::code::PythonCode;
 use crate::plugin::handle::PyPlugin;
 
@@ -36,8 +36,8 @@ pub fn local(
     Ok(PyPlugin::local(kind, code, loaded))
 }
 
-fn manifest(name: &str, kind: &str) -> Result<Manifest, Fault> {
-    let internal = |error: &dyn std::fmt::Display| Fault::Internal(error.to_string());
+fn manifest(name: &str, kind: &str) -> Result<Manifest, FunctionFault> {
+    let internal = |error: &dyn std::fmt::Display| FunctionFault::Internal(error.to_string());
     let kind = match kind {
         "environment" => Kind::Environment,
         "tool" => Kind::Tool,

@@ -16,9 +16,9 @@ unsafe extern "C-unwind" {
 }
 
 /// Stops its thread for good when the thread's stack is unwound.
-struct Parked;
+struct StopOnUnwind;
 
-impl Drop for Parked {
+impl Drop for StopOnUnwind {
     fn drop(&mut self) {
         loop {
             thread::sleep(Duration::from_secs(3600));
@@ -31,7 +31,7 @@ impl Drop for Parked {
 /// # Errors
 /// What the code raises.
 pub fn call<'py>(callable: &Bound<'py, PyAny>, arguments: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-    let parked = Parked;
+    let parked = StopOnUnwind;
     // SAFETY: both objects live during the call, and this thread holds the interpreter.
     let given = unsafe { PyObject_CallObject(callable.as_ptr(), arguments.as_ptr()) };
     std::mem::forget(parked);

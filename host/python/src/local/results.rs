@@ -18,10 +18,10 @@ struct PartOf(Part);
 struct ValueOf(Value);
 
 type Named = Vec<(String, ValueOf)>;
-type Observed = Vec<(u32, Vec<PartOf>)>;
+type SeatObservations = Vec<(u32, Vec<PartOf>)>;
 type Offered = (String, String, String, f64);
 type Setup = Vec<(String, Vec<u8>)>;
-type Declared = (String, String, ValueOf);
+type OptionTuple = (String, String, ValueOf);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for PartOf {
     type Error = PyErr;
@@ -71,7 +71,7 @@ fn named(values: Named) -> Vec<NamedValue> {
     values.into_iter().map(|(name, value)| NamedValue { name, value: value.0 }).collect()
 }
 
-fn observations(seen: Observed) -> Vec<Observation> {
+fn observations(seen: SeatObservations) -> Vec<Observation> {
     seen.into_iter().map(|(seat, parts)| Observation { seat, content: content(parts) }).collect()
 }
 
@@ -80,8 +80,8 @@ fn offer(functions: Vec<Offered>) -> Vec<Function> {
     functions.into_iter().map(one).collect()
 }
 
-fn declared(options: Vec<Declared>) -> Vec<OptionInfo> {
-    let one = |(name, description, default): Declared| OptionInfo { name, description, default: default.0 };
+fn declared(options: Vec<OptionTuple>) -> Vec<OptionInfo> {
+    let one = |(name, description, default): OptionTuple| OptionInfo { name, description, default: default.0 };
     options.into_iter().map(one).collect()
 }
 
@@ -91,7 +91,7 @@ fn range((low, high): (f64, f64)) -> Range {
 
 /// Summary, seats, options and range of rewards.
 pub fn environment_info(given: Given<'_, '_>) -> PyResult<EnvironmentInfo> {
-    let (summary, seats, options, rewards): (_, _, Vec<Declared>, _) = given.extract()?;
+    let (summary, seats, options, rewards): (_, _, Vec<OptionTuple>, _) = given.extract()?;
     Ok(EnvironmentInfo { summary, seats, options: declared(options), reward_range: range(rewards) })
 }
 

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use crate::convert::{array, from_json, from_named};
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 
 /// A finished episode. It is plain data: it pickles, and forked children may use it.
 #[pyclass(frozen, module = "gymkhana_rl")]
@@ -30,8 +30,8 @@ impl Episode {
         Self { record, system }
     }
 
-    fn json(&self) -> Result<Vec<u8>, Fault> {
-        serde_json::to_vec(&self.record).map_err(|error| Fault::Internal(error.to_string()))
+    fn json(&self) -> Result<Vec<u8>, FunctionFault> {
+        serde_json::to_vec(&self.record).map_err(|error| FunctionFault::Internal(error.to_string()))
     }
 
     /// The last message, if it is one of the policy that `list` ends with; else a new one.
@@ -91,7 +91,8 @@ impl Episode {
     #[pyo3(signature = (record, system=None))]
     fn from_bytes(record: &[u8], system: Option<&str>) -> PyResult<Self> {
         let record = serde_json::from_slice(record);
-        let record = record.map_err(|error| Fault::Option(format!("the bytes are not an episode record: {error}")))?;
+        let record =
+            record.map_err(|error| FunctionFault::Option(format!("the bytes are not an episode record: {error}")))?;
         Ok(Self::new(record, system.map(Arc::from)))
     }
 
@@ -245,7 +246,7 @@ impl Episode {
 
     /// The episode's record, as in the journal of a run.
     fn record<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let record = serde_json::to_value(&self.record).map_err(|error| Fault::Internal(error.to_string()))?;
+        let record = serde_json::to_value(&self.record).map_err(|error| FunctionFault::Internal(error.to_string()))?;
         from_json(py, &record)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use tokio::time::timeout;
 
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 use crate::runtime::Host;
 
 /// Time between two checks for a signal.
@@ -38,7 +38,7 @@ pub fn interruptible<T: Send, F: Future<Output = T>>(
 fn check(py: Python<'_>, interrupted: Option<&Py<PyAny>>) -> PyResult<()> {
     py.check_signals()?;
     match interrupted {
-        Some(interrupted) if interrupted.call0(py)?.is_truthy(py)? => Err(Fault::Interrupted.into()),
+        Some(interrupted) if interrupted.call0(py)?.is_truthy(py)? => Err(FunctionFault::Interrupted.into()),
         _ => Ok(()),
     }
 }

@@ -15,7 +15,7 @@ use gymkhana_orchestration::{Progress, Reporter, Silent, Work};
 use pyo3::exceptions::PyRuntimeWarning;
 use pyo3::prelude::*;
 
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 use crate::plugin::handle::PyPlugin;
 use crate::runtime::{Host, host};
 use interrupt::interruptible;
@@ -66,6 +66,6 @@ pub fn play(
     for warning in host.take_warnings() {
         PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &std::ffi::CString::new(warning)?, 1)?;
     }
-    let played = played?.map_err(Fault::Play)?;
+    let played = played?.map_err(FunctionFault::Play)?;
     Ok(played.into_iter().map(|record| Episode::new(record, system.clone())).collect())
 }

@@ -11,7 +11,7 @@ use gymkhana_sandbox::Plugin;
 use pyo3::prelude::*;
 
 use crate::convert::to_json;
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 use crate::local::code::PythonCode;
 use crate::plugin::grants::Granted;
 use crate::plugin::handle::{PyPlugin, Recipe};
@@ -55,7 +55,7 @@ impl Groups {
     pub fn new(count: u32, size: u32, temperature: f32, tasks: Option<Vec<u64>>) -> PyResult<Self> {
         if !(0.01..=100.0).contains(&temperature) {
             let why = format!("`temperature` is {temperature}\nhint: use a number from 0.01 to 100");
-            return Err(Fault::Option(why).into());
+            return Err(FunctionFault::Option(why).into());
         }
         Ok(Self { count, size, sampling: Sampling::at(temperature), tasks })
     }
@@ -72,7 +72,7 @@ impl Request {
         groups: Groups,
         out: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let wrong = |error: &dyn std::error::Error| Fault::Option(error.to_string());
+        let wrong = |error: &dyn std::error::Error| FunctionFault::Option(error.to_string());
         let py = file.py();
         let text = toml::to_string(&to_json("an argument", file)?).map_err(|error| wrong(&error))?;
         let file = RunFile::parse(&text, ORIGIN, &[]).map_err(|error| wrong(&error))?;
@@ -92,14 +92,14 @@ impl Request {
                 // The function `play` gives the layers of wrappers one by one.
                 Recipe::Wrapper { .. } => {
                     let why = format!("plugin `{}` has an environment inside, which `settings` says here", one.name());
-                    return Err(Fault::Option(why).into());
+                    return Err(FunctionFault::Option(why).into());
                 }
             }
             loaded.push(one);
         }
-        let (components, lock) = pin(components).map_err(Fault::Play)?;
+        let (components, lock) = pin(components).map_err(FunctionFault::Play)?;
         loaded.sort_by(|one, other| one.manifest().name.cmp(&other.manifest().name));
-        short_names_differ(loaded.iter().map(|plugin| &plugin.manifest().name)).map_err(Fault::Play)?;
+        short_names_differ(loaded.iter().map(|plugin| &plugin.manifest().name)).map_err(FunctionFault::Play)?;
         Ok(Self { file, plugins: loaded, classes, components, lock, granted, groups, out })
     }
 }

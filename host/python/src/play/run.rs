@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gymkhana_config::RunFile;
 use gymkhana_orchestration::places::{check_group, most_in_flight};
 use gymkhana_orchestration::rewards::with_nearest_name;
-use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, GroupTask, Scheduler};
+use gymkhana_orchestration::scheduler::{FinishedGroup, GroupBatch, GroupRunner, GroupTask, Scheduler};
 use gymkhana_orchestration::served::{Served, ServedSeats};
 use gymkhana_orchestration::tasks::TaskOrder;
 use gymkhana_orchestration::{Reporter, RunError, RunResult};
@@ -46,7 +46,7 @@ pub async fn play(request: Request, host: &'static Host, reporter: Arc<dyn Repor
         remote: None,
     };
     let tasks = tasks.into_iter().map(GroupTask::from).collect();
-    let batch = Batch { group_size: size, ..Batch::of_single_episodes(Phase::Train, 0, tasks, sampling) };
+    let batch = GroupBatch { group_size: size, ..GroupBatch::of_single_episodes(Phase::Train, 0, tasks, sampling) };
     let contents = out.map(|path| Contents { path, granted, components, lock });
     let folder = contents.map(|contents| Folder::create(contents, &served)).transpose()?;
     collect(Scheduler::new(runner), &batch, &served, folder).await
@@ -74,7 +74,7 @@ async fn tasks(file: &RunFile, set: &PluginSet, given: Option<Vec<u64>>, groups:
 /// Plays the batch to its end.
 async fn collect(
     mut scheduler: Scheduler<ServedSeats>,
-    batch: &Batch,
+    batch: &GroupBatch,
     served: &Served,
     mut folder: Option<Folder>,
 ) -> RunResult<Vec<EpisodeRecord>> {

@@ -9,7 +9,7 @@ use gymkhana_sandbox::{Grants, Plugin};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 use crate::runtime::Host;
 
 /// Name of a model that is given in the place of a name.
@@ -32,24 +32,24 @@ impl Granted {
     ///
     /// # Errors
     /// If a key or a value is not one of a run file.
-    pub fn of(grants: &Json) -> Result<Self, Fault> {
+    pub fn of(grants: &Json) -> Result<Self, FunctionFault> {
         match grants {
             Json::Object(grants) => Self::read(grants.clone()),
             _ => Ok(Self::default()),
         }
     }
 
-    fn read(mut grants: Map<String, Json>) -> Result<Self, Fault> {
+    fn read(mut grants: Map<String, Json>) -> Result<Self, FunctionFault> {
         if let Some(key) = NO_GRANTS.iter().find(|key| grants.contains_key(**key)) {
             let why = format!("`grants` holds `{key}`, which is no grant\nhint: grants are the keys {GRANTS}");
-            return Err(Fault::load(anyhow::anyhow!(why)));
+            return Err(FunctionFault::load(anyhow::anyhow!(why)));
         }
         let mut models = BTreeMap::new();
         if let Some(model) = grants.get_mut("model") {
             if !model.is_object() {
                 let why = "`grants[\"model\"]` is not a mapping\nhint: give the keys of `[models.NAME]`, such as `url` \
                            and `name`";
-                return Err(Fault::load(anyhow::anyhow!(why)));
+                return Err(FunctionFault::load(anyhow::anyhow!(why)));
             }
             models.insert(GIVEN.to_owned(), section("model", std::mem::replace(model, Json::from(GIVEN)))?);
         }
@@ -80,13 +80,14 @@ impl Granted {
     ///
     /// # Errors
     /// If the plugin does not ask for a grant, or a file or an environment variable is missing.
-    pub fn grant(&self, plugin: &Plugin, host: &Host) -> Result<Plugin, Fault> {
+    pub fn grant(&self, plugin: &Plugin, host: &Host) -> Result<Plugin, FunctionFault> {
         // Outbound calls run on the runtime that is current here.
         let _current = host.handle().enter();
         Ok(grant_alone(&self.section, &self.models, Path::new("."), plugin)?)
     }
 }
 
-fn section<T: DeserializeOwned>(what: &str, value: Json) -> Result<T, Fault> {
-    serde_json::from_value(value).map_err(|error| Fault::load(anyhow::anyhow!("`{what}` cannot be used: {error}")))
+fn section<T: DeserializeOwned>(what: &str, value: Json) -> Result<T, FunctionFault> {
+    serde_json::from_value(value)
+        .map_err(|error| FunctionFault::load(anyhow::anyhow!("`{what}` cannot be used: {error}")))
 }

@@ -8,7 +8,7 @@ use gymkhana_sandbox::{Limits, Plugin};
 use pyo3::prelude::*;
 use serde_json::Value as Json;
 
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 use crate::local::code::PythonCode;
 use crate::plugin::grants::Granted;
 use crate::plugin::source::Fetched;
@@ -27,12 +27,12 @@ pub struct PyPlugin {
     loaded: Owned<Plugin>,
     /// What makes it again in another process.
     pub(super) recipe: Recipe,
-    pub(super) facts: Facts,
+    pub(super) facts: ManifestFacts,
 }
 
 /// What makes a plugin.
 pub enum Recipe {
-    Component(Component),
+    Component(LoadedComponent),
     /// A class without a sandbox, and the code that calls it.
     Class(Py<PyAny>, Arc<PythonCode>),
     /// A wrapper, and the environment that is inside.
@@ -43,7 +43,7 @@ pub enum Recipe {
 }
 
 /// What `load` was given, with the component.
-pub struct Component {
+pub struct LoadedComponent {
     pub bytes: Arc<[u8]>,
     /// Name and version in a registry, where another process finds the same component.
     pub(super) pinned: Option<String>,
@@ -60,14 +60,14 @@ pub(super) struct Limited {
 }
 
 /// What the manifest says.
-pub(super) struct Facts {
+pub(super) struct ManifestFacts {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) digest: String,
     pub(super) kinds: Vec<String>,
 }
 
-impl Facts {
+impl ManifestFacts {
     fn of(loaded: &Plugin) -> Self {
         let manifest = loaded.manifest();
         Self {
@@ -79,9 +79,9 @@ impl Facts {
     }
 }
 
-impl Component {
+impl LoadedComponent {
     /// What the plugin may use.
-    pub fn granted(&self) -> Result<Granted, Fault> {
+    pub fn granted(&self) -> Result<Granted, FunctionFault> {
         Granted::of(&self.grants)
     }
 
@@ -96,8 +96,8 @@ impl Limited {
     ///
     /// # Errors
     /// If a number is out of its range.
-    fn limits(self) -> Result<Limits, Fault> {
-        let wrong = |why: &str| Err(Fault::Option(why.to_owned()));
+    fn limits(self) -> Result<Limits, FunctionFault> {
+        let wrong = |why: &str| Err(FunctionFault::Option(why.to_owned()));
         let mut limits = Limits { fuel_per_call: self.fuel, ..Limits::default() };
         if self.fuel == Some(0) {
             return wrong("`fuel` is 0; give at least 1");
@@ -130,7 +130,7 @@ impl PyPlugin {
     ///
     /// # Errors
     /// In a forked child of the process that loaded it.
-    pub fn loaded(&self) -> Result<&Plugin, Fault> {
+    pub fn loaded(&self) -> Result<&Plugin, FunctionFault> {
         self.loaded.get()
     }
 
@@ -140,7 +140,7 @@ impl PyPlugin {
     }
 
     /// The component; of a wrapper, its own. `None` for a class.
-    pub fn component(&self) -> Option<&Component> {
+    pub fn component(&self) -> Option<&LoadedComponent> {
         match &self.recipe {
             Recipe::Component(component) => Some(component),
             Recipe::Class(..) => None,
@@ -150,13 +150,13 @@ impl PyPlugin {
 
     /// The plugin of a wrapper and an environment, which `loaded` links.
     pub fn wrapper(wrapper: Py<Self>, inner: Py<Self>, loaded: Plugin) -> Self {
-        let facts = Facts::of(&loaded);
+        let facts = ManifestFacts::of(&loaded);
         Self { loaded: Owned::new(loaded), recipe: Recipe::Wrapper { wrapper, inner }, facts }
     }
 
     /// The plugin of a class.
     pub fn local(class: Py<PyAny>, code: Arc<PythonCode>, loaded: Plugin) -> Self {
-        let facts = Facts::of(&loaded);
+        let facts = ManifestFacts::of(&loaded);
         Self { loaded: Owned::new(loaded), recipe: Recipe::Class(class, code), facts }
     }
 
@@ -164,17 +164,17 @@ impl PyPlugin {
     ///
     /// # Errors
     /// If a limit or a grant cannot be used, or the component is refused.
-    pub(super) fn new(fetched: Fetched, grants: Json, limits: Limited, host: &Host) -> Result<Self, Fault> {
+    pub(super) fn new(fetched: Fetched, grants: Json, limits: Limited, host: &Host) -> Result<Self, FunctionFault> {
         let Fetched { origin, bytes, pinned } = fetched;
         let granted = Granted::of(&grants)?;
         let sandbox = host.sandbox(limits.limits()?)?;
         let mut capabilities = granted.capabilities();
         // `around` grants an environment; a wrapper without one can do nothing.
         capabilities.0.insert(Capability::InnerEnvironment);
-        let loaded = Plugin::from_bytes(&sandbox, &origin, &bytes, &capabilities).map_err(Fault::load)?;
+        let loaded = Plugin::from_bytes(&sandbox, &origin, &bytes, &capabilities).map_err(FunctionFault::load)?;
         let loaded = granted.grant(&loaded, host)?;
-        let facts = Facts::of(&loaded);
-        let recipe = Recipe::Component(Component { bytes: bytes.into(), pinned, grants, limits });
+        let facts = ManifestFacts::of(&loaded);
+        let recipe = Recipe::Component(LoadedComponent { bytes: bytes.into(), pinned, grants, limits });
         Ok(Self { loaded: Owned::new(loaded), recipe, facts })
     }
 }

@@ -20,10 +20,10 @@ use crate::environment::described;
 use crate::environment::env::Env;
 use crate::environment::saved;
 use crate::environment::vector::VectorEnv;
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 use crate::options;
-use crate::plugin::handle::{Component, Facts, Limited, PyPlugin, Recipe};
-use crate::plugin::source::Source;
+use crate::plugin::handle::{Limited, LoadedComponent, ManifestFacts, PyPlugin, Recipe};
+use crate::plugin::source::PluginArgument;
 use crate::reward::Reward;
 use crate::runtime::host;
 use crate::tool::PyTool;
@@ -42,15 +42,15 @@ pub fn load(
 ) -> PyResult<PyPlugin> {
     let py = plugin.py();
     let source = if let Ok(bytes) = plugin.cast::<PyBytes>() {
-        Source::Bytes(bytes.as_bytes().to_vec())
+        PluginArgument::Bytes(bytes.as_bytes().to_vec())
     } else if let Ok(text) = plugin.cast::<PyString>() {
-        Source::of_text(&text.to_string_lossy())
+        PluginArgument::of_text(&text.to_string_lossy())
     } else {
-        Source::File(plugin.extract::<PathBuf>()?)
+        PluginArgument::File(plugin.extract::<PathBuf>()?)
     };
     let grants = match grants.filter(|grants| !grants.is_none()) {
         Some(grants) if grants.cast::<PyMapping>().is_ok() => to_json("`grants`", grants)?,
-        Some(_) => return Err(Fault::Option("`grants` is not a mapping".to_owned()).into()),
+        Some(_) => return Err(FunctionFault::Option("`grants` is not a mapping".to_owned()).into()),
         None => Json::Null,
     };
     let limits = Limited { fuel, timeout_s, memory_mib };
@@ -89,18 +89,20 @@ pub fn bound_tools<'py>(
             bound.push(BoundPlugin { plugin: plugin.get().loaded()?.clone(), options: vec![] });
         } else {
             let kind = tool.get_type().name()?;
-            return Err(Fault::Option(format!("`tools` holds a `{kind}`; give plugins, tools or classes")).into());
+            return Err(
+                FunctionFault::Option(format!("`tools` holds a `{kind}`; give plugins, tools or classes")).into()
+            );
         }
     }
     Ok((given, bound))
 }
 
 /// The plugin with instances that this many episodes share.
-fn shared(plugin: &Plugin, episodes: u32) -> Result<Plugin, Fault> {
+fn shared(plugin: &Plugin, episodes: u32) -> Result<Plugin, FunctionFault> {
     match NonZeroU32::new(episodes) {
-        None => {
-            Err(Fault::Option("`shared_episodes` is 0; give the number of episodes in one instance, from 1".to_owned()))
-        }
+        None => Err(FunctionFault::Option(
+            "`shared_episodes` is 0; give the number of episodes in one instance, from 1".to_owned(),
+        )),
         Some(NonZeroU32::MIN) => Ok(plugin.clone()),
         Some(episodes) => Ok(plugin.shared_by(episodes)),
     }
@@ -150,11 +152,11 @@ impl PyPlugin {
                 None => class_description(loaded, described),
                 Some(component) => {
                     let described = described.map_err(|error| error.message);
-                    let inspection = Inspection::new(&component.bytes, described).map_err(Fault::load)?;
+                    let inspection = Inspection::new(&component.bytes, described).map_err(FunctionFault::load)?;
                     serde_json::to_value(&inspection)
                 }
             };
-            described.map_err(|error| Fault::Internal(error.to_string()))
+            described.map_err(|error| FunctionFault::Internal(error.to_string()))
         })?;
         from_json(py, &json)
     }
@@ -183,12 +185,14 @@ impl PyPlugin {
         let (host, wrapper, inner) = (host()?, slf.get().loaded()?, environment.get().loaded()?);
         let linked = slf.py().detach(|| {
             // A wrapper around a plugin of another kind is refused before that is asked for its options.
-            let linked = wrapper.wrapping(inner, vec![]).map_err(|error| Fault::Option(error.to_string()))?;
+            let linked = wrapper.wrapping(inner, vec![]).map_err(|error| FunctionFault::Option(error.to_string()))?;
             if options.is_empty() {
                 return Ok(linked);
             }
             let described = host.block_on(described::describe(inner.clone(), options, vec![]))?;
-            wrapper.wrapping(inner, described.bound().options.clone()).map_err(|error| Fault::Option(error.to_string()))
+            wrapper
+                .wrapping(inner, described.bound().options.clone())
+                .map_err(|error| FunctionFault::Option(error.to_string()))
         })?;
         Ok(Self::wrapper(slf.clone().unbind(), environment.clone().unbind(), linked))
     }
@@ -220,7 +224,7 @@ impl PyPlugin {
         let play = py.detach(|| {
             let environment = Arc::new(host.block_on(described::describe(loaded, options, bound))?);
             let defaults = NextEpisode { split, task, seed: None };
-            Ok::<_, Fault>(EpisodeSession::new(environment, Seed(seed), defaults)?)
+            Ok::<_, FunctionFault>(EpisodeSession::new(environment, Seed(seed), defaults)?)
         })?;
         Ok(Env::new(slf.clone().unbind(), tools.unbind(), play))
     }
@@ -273,7 +277,7 @@ impl PyPlugin {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let Component { bytes, pinned, grants, limits } = match &self.recipe {
+        let LoadedComponent { bytes, pinned, grants, limits } = match &self.recipe {
             Recipe::Component(component) => component,
             Recipe::Class(class, _) => {
                 return Ok((py.import("gymkhana_rl._local")?.getattr("local")?, PyTuple::new(py, [class])?));
@@ -297,7 +301,7 @@ impl PyPlugin {
     }
 
     fn __repr__(&self) -> String {
-        let Facts { name, version, kinds, .. } = &self.facts;
+        let ManifestFacts { name, version, kinds, .. } = &self.facts;
         let unsandboxed = if self.unsandboxed() { ", not sandboxed" } else { "" };
         format!("<Plugin {name} {version} ({}){unsandboxed}>", kinds.join(", "))
     }

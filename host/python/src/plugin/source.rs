@@ -7,11 +7,11 @@ use gymkhana_orchestration::plugins::check_file;
 use gymkhana_registry::{Digest, LockEntry, PluginSource, Requirement, read_plugin_file};
 use gymkhana_registry_client::{FetchedPlugin, Pins, PluginResolver};
 
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 use crate::runtime::Host;
 
 /// A plugin argument.
-pub enum Source {
+pub enum PluginArgument {
     /// A name with versions.
     Name(Requirement),
     /// A file.
@@ -30,7 +30,7 @@ pub struct Fetched {
     pub pinned: Option<String>,
 }
 
-impl Source {
+impl PluginArgument {
     /// A text: a name such as `calculator@^1`, else a path. As on the command line, a file in the working directory
     /// cannot replace a name: paths end in `.wasm` or start with `.` or `/`.
     pub fn of_text(text: &str) -> Self {
@@ -44,7 +44,7 @@ impl Source {
     ///
     /// # Errors
     /// If it cannot be found or verified.
-    pub fn fetch(self, host: &Host) -> Result<Fetched, Fault> {
+    pub fn fetch(self, host: &Host) -> Result<Fetched, FunctionFault> {
         match self {
             Self::Bytes(bytes) => Ok(Fetched { origin: format!("bytes {}", Digest::of(&bytes)), bytes, pinned: None }),
             Self::File(path) => {
@@ -59,12 +59,12 @@ impl Source {
 }
 
 /// Resolves and downloads a plugin: the version that the project's lock pins, or the newest that matches.
-fn named(wanted: &Requirement, host: &Host) -> Result<Fetched, Fault> {
+fn named(wanted: &Requirement, host: &Host) -> Result<Fetched, FunctionFault> {
     let resolver = PluginResolver::here(false).user_error()?;
     let wanted = std::slice::from_ref(wanted);
     let fetched = host.block_on(resolver.fetch(wanted, &Pins::Kept, &|_| {}));
     resolver.client().take_notices().into_iter().for_each(|notice| host.warn(notice));
-    let none = || Fault::Internal(format!("`{}` was resolved to nothing", wanted[0]));
+    let none = || FunctionFault::Internal(format!("`{}` was resolved to nothing", wanted[0]));
     let plugin = fetched.user_error()?.pop().ok_or_else(none)?;
     let FetchedPlugin { entry: LockEntry { name, version, .. }, bytes } = plugin;
     Ok(Fetched { origin: format!("{name} {version}"), bytes, pinned: Some(format!("{name}@={version}")) })

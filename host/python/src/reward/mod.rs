@@ -15,11 +15,11 @@ use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
 use crate::asynchronous::in_thread;
 use crate::convert::from_named;
 use crate::environment::described::check_kind;
-use crate::errors::{Fault, PluginFailure};
+use crate::errors::{FunctionFault, PluginFailure};
 use crate::plugin::handle::PyPlugin;
 use crate::process::Owned;
 use crate::reward::scoring::{Judge, Scored};
-use crate::reward::trajectory::{Attempt, cell};
+use crate::reward::trajectory::{SeatTrajectory, cell};
 use crate::runtime::host;
 
 /// A reward with its options.
@@ -46,9 +46,9 @@ impl Reward {
         let (host, loaded) = (host()?, plugin.get().loaded()?.clone());
         check_kind(&loaded, Kind::Reward)?;
         let info = plugin.py().detach(|| host.block_on(loaded.reward_info()));
-        let info = info.map_err(|error| Fault::from(PluginFailure::of(loaded.name(), error)))?;
+        let info = info.map_err(|error| FunctionFault::from(PluginFailure::of(loaded.name(), error)))?;
         let RewardInfo { components, options: declared, .. } = &*info;
-        let options = check_options(loaded.name(), given.clone(), declared).map_err(Fault::from)?;
+        let options = check_options(loaded.name(), given.clone(), declared).map_err(FunctionFault::from)?;
         Ok(Self {
             plugin: plugin.clone().unbind(),
             seed,
@@ -68,20 +68,22 @@ fn attempts(
     completions: &Bound<'_, PyAny>,
     prompts: Option<&Bound<'_, PyAny>>,
     columns: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Vec<Attempt>> {
+) -> PyResult<Vec<SeatTrajectory>> {
     let rows = completions.len()?;
     let prompts = prompts.filter(|prompts| !prompts.is_none());
     if let Some(prompts) = prompts.map(|prompts| prompts.len()).transpose()?.filter(|prompts| *prompts != rows) {
-        return Err(Fault::Option(format!("{rows} completions have {prompts} prompts; give one for each")).into());
+        return Err(
+            FunctionFault::Option(format!("{rows} completions have {prompts} prompts; give one for each")).into()
+        );
     }
     let mut read = Vec::with_capacity(rows);
     for (row, completion) in completions.try_iter()?.enumerate() {
         let prompt = prompts.map(|prompts| prompts.get_item(row)).transpose()?;
-        read.push(Attempt::read(prompt.as_ref(), &completion?)?);
+        read.push(SeatTrajectory::read(prompt.as_ref(), &completion?)?);
     }
     let Some(columns) = columns.filter(|columns| !columns.is_none()) else { return Ok(read) };
     let Ok(columns) = columns.cast::<PyMapping>() else {
-        return Err(Fault::Option("`columns` is not a mapping".to_owned()).into());
+        return Err(FunctionFault::Option("`columns` is not a mapping".to_owned()).into());
     };
     for column in columns.items()?.iter() {
         let (name, column): (String, Bound<'_, PyAny>) = column.extract()?;
@@ -113,7 +115,7 @@ impl Reward {
         completions: Option<&Bound<'_, PyAny>>,
         columns: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Vec<Option<f64>>> {
-        let missing = || Fault::Option("a reward needs `completions`".to_owned());
+        let missing = || FunctionFault::Option("a reward needs `completions`".to_owned());
         let completions = completions.ok_or_else(missing)?;
         let attempts = attempts(completions, prompts, columns.map(|columns| columns.as_any()))?;
         let (host, judge) = (host()?, self.judge.get()?);

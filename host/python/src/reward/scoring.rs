@@ -8,8 +8,8 @@ use gymkhana_record::{NamedValue, Score, Seed};
 use gymkhana_sandbox::{CallError, Plugin, Trajectory, score};
 
 use crate::batch::{MIN_JOBS, spread};
-use crate::errors::{Fault, word};
-use crate::reward::trajectory::Attempt;
+use crate::errors::{FunctionFault, word};
+use crate::reward::trajectory::SeatTrajectory;
 use crate::runtime::Host;
 
 /// A reward with its options and its seed.
@@ -28,16 +28,16 @@ impl Judge {
     ///
     /// # Errors
     /// If this package fails.
-    pub fn each(&self, host: &Host, attempts: Vec<Attempt>) -> Result<Vec<Scored>, Fault> {
+    pub fn each(&self, host: &Host, attempts: Vec<SeatTrajectory>) -> Result<Vec<Scored>, FunctionFault> {
         let jobs = attempts.into_iter().map(|attempt| (self.clone(), attempt)).collect();
-        spread(host, jobs, MIN_JOBS, |(judge, attempt): (Self, Attempt)| -> BoxFuture<'static, Scored> {
+        spread(host, jobs, MIN_JOBS, |(judge, attempt): (Self, SeatTrajectory)| -> BoxFuture<'static, Scored> {
             Box::pin(async move { judge.group(&[attempt]).await.pop().unwrap_or_else(|| Err(NONE.to_owned())) })
         })
     }
 
     /// Scores attempts at one task together. If that fails, all are without a score.
-    pub async fn group(&self, attempts: &[Attempt]) -> Vec<Scored> {
-        let group: Vec<Trajectory<'_>> = attempts.iter().map(Attempt::trajectory).collect();
+    pub async fn group(&self, attempts: &[SeatTrajectory]) -> Vec<Scored> {
+        let group: Vec<Trajectory<'_>> = attempts.iter().map(SeatTrajectory::trajectory).collect();
         match self.ask(&group).await {
             Ok(scores) => {
                 let first = |scores: Vec<Score>| scores.into_iter().next().ok_or_else(|| NONE.to_owned());

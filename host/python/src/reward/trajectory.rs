@@ -7,7 +7,7 @@ use pyo3::types::{PyMapping, PyString};
 use serde_json::Value as Json;
 
 use crate::convert::{to_json, to_value};
-use crate::errors::Fault;
+use crate::errors::FunctionFault;
 use crate::reply::without_thoughts;
 
 /// Arguments of trainers that are not columns of a task.
@@ -23,7 +23,7 @@ const NOT_COLUMNS: [&str; 8] = [
 ];
 
 /// A finished episode of one seat.
-pub struct Attempt {
+pub struct SeatTrajectory {
     task: TaskRef,
     turns: Vec<Turn>,
     rewards: Vec<SeatRewards>,
@@ -31,7 +31,7 @@ pub struct Attempt {
     views: Vec<NamedValue>,
 }
 
-impl Attempt {
+impl SeatTrajectory {
     /// The episode as a reward sees it.
     pub fn trajectory(&self) -> Trajectory<'_> {
         Trajectory {
@@ -98,7 +98,8 @@ fn say(thoughts: Option<String>, text: String, turns: &mut Vec<Turn>) {
 }
 
 fn wrong(why: &str) -> PyErr {
-    Fault::Option(format!("a message cannot be scored: {why}\nhint: give {{\"role\": str, \"content\": str}}")).into()
+    FunctionFault::Option(format!("a message cannot be scored: {why}\nhint: give {{\"role\": str, \"content\": str}}"))
+        .into()
 }
 
 fn add_message(message: &Bound<'_, PyAny>, turns: &mut Vec<Turn>) -> PyResult<()> {

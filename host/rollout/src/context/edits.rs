@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use gymkhana_record::Function;
 use serde::Deserialize;
 
-use super::Entry;
+use super::ContextMessage;
 use gymkhana_chat::{Message, Role};
 
 /// Name of the function.
@@ -38,7 +38,7 @@ pub(super) fn mark(turn: u32) -> String {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Arguments {
+struct EditArguments {
     turns: BTreeSet<u32>,
     text: Option<String>,
 }
@@ -47,8 +47,8 @@ struct Arguments {
 ///
 /// # Errors
 /// A text for the agent, if the arguments are invalid or name unknown turns. The entries do not change then.
-pub(super) fn edit(entries: &mut Vec<Entry>, arguments: &str, now: u32) -> Result<String, String> {
-    let Arguments { turns, text } = serde_json::from_str(arguments).map_err(|error| {
+pub(super) fn edit(entries: &mut Vec<ContextMessage>, arguments: &str, now: u32) -> Result<String, String> {
+    let EditArguments { turns, text } = serde_json::from_str(arguments).map_err(|error| {
         format!("the arguments are not of the form {{\"turns\": [0, 1], \"text\": \"…\"}}: {error}")
     })?;
     let known: BTreeSet<u32> = entries.iter().filter_map(|entry| entry.turn).filter(|turn| *turn < now).collect();
@@ -60,13 +60,13 @@ pub(super) fn edit(entries: &mut Vec<Entry>, arguments: &str, now: u32) -> Resul
         let there = if known.is_empty() { "none".to_owned() } else { listed(&known) };
         return Err(format!("no such turn to edit: {}; there is {there}", listed(&unknown)));
     }
-    let named = |entry: &Entry| entry.turn.is_some_and(|turn| turns.contains(&turn));
+    let named = |entry: &ContextMessage| entry.turn.is_some_and(|turn| turns.contains(&turn));
     let place = entries.iter().position(named).unwrap_or(entries.len());
     entries.retain(|entry| !named(entry));
     let done = if text.is_some() { "rewritten" } else { "deleted" };
     if let Some(text) = text {
         let message = Message::of_text(Role::User, format!("{}{text}", mark(first)));
-        entries.insert(place, Entry { message, turn: Some(first), left_out: false });
+        entries.insert(place, ContextMessage { message, turn: Some(first), left_out: false });
     }
     Ok(format!("{done}: {}", listed(&turns)))
 }
@@ -79,8 +79,9 @@ fn listed(turns: &BTreeSet<u32>) -> String {
 mod tests {
     use super::*;
 
-    fn entries() -> Vec<Entry> {
-        let entry = |role, text: &str, turn| Entry { message: Message::of_text(role, text), turn, left_out: false };
+    fn entries() -> Vec<ContextMessage> {
+        let entry =
+            |role, text: &str, turn| ContextMessage { message: Message::of_text(role, text), turn, left_out: false };
         let mut entries = vec![entry(Role::User, "task", None)];
         for turn in 0..3 {
             entries.push(entry(Role::Assistant, "call", Some(turn)));
@@ -89,7 +90,7 @@ mod tests {
         entries
     }
 
-    fn texts(entries: &[Entry]) -> Vec<&str> {
+    fn texts(entries: &[ContextMessage]) -> Vec<&str> {
         entries.iter().map(|entry| entry.message.text.as_str()).collect()
     }
 

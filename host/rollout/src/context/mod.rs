@@ -22,7 +22,7 @@ pub(crate) use strategy::{earlier_thoughts, host_functions};
 
 /// A message of the context.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct ContextMessage {
     message: Message,
     /// Turn of the reply, or of the reply before the message; `None` for messages before the first reply (the task).
     turn: Option<u32>,
@@ -30,7 +30,7 @@ pub(crate) struct Entry {
     left_out: bool,
 }
 
-impl Entry {
+impl ContextMessage {
     fn is_reply(&self) -> bool {
         self.message.role == Role::Assistant
     }
@@ -38,7 +38,7 @@ impl Entry {
 
 /// Kind of reply that the policy is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum ReplyKind {
     /// An action.
     Action,
     /// A note to itself, from which the context begins again.
@@ -47,18 +47,18 @@ enum Asked {
 
 /// Context of one seat.
 #[derive(Clone)]
-pub(crate) struct Context {
+pub(crate) struct SeatContext {
     pub(crate) conversation: Conversation,
     pub(crate) functions: Vec<Function>,
     strategy: Arc<ContextStrategy>,
     seat: u32,
-    entries: Vec<Entry>,
+    entries: Vec<ContextMessage>,
     rendered: Rendered,
     segments: Vec<Segment>,
     sampled_stop: bool,
     /// Whether all messages are in tokens, so that the policy can generate.
     prompted: bool,
-    asked: Asked,
+    asked: ReplyKind,
     /// The reason of the last new segment, until it is counted.
     restart: Option<RestartReason>,
     /// Number of marks in new messages that became plain text, until they are counted.
@@ -70,7 +70,7 @@ pub(crate) struct Context {
 }
 
 /// Tokens to append to a context.
-struct Growth {
+struct ContextGrowth {
     tokens: Vec<u32>,
     /// Whether the tokens begin a new segment.
     fresh: bool,
@@ -79,7 +79,7 @@ struct Growth {
     total: usize,
 }
 
-impl Context {
+impl SeatContext {
     pub(crate) fn new(
         seat: u32,
         conversation: Conversation,
@@ -93,12 +93,15 @@ impl Context {
             functions,
             strategy,
             seat,
-            entries: system.into_iter().map(|message| Entry { message, turn: None, left_out: false }).collect(),
+            entries: system
+                .into_iter()
+                .map(|message| ContextMessage { message, turn: None, left_out: false })
+                .collect(),
             rendered: Rendered::default(),
             segments: vec![],
             sampled_stop: false,
             prompted: false,
-            asked: Asked::Action,
+            asked: ReplyKind::Action,
             restart: None,
             disabled_marks: 0,
             masked: None,
@@ -123,7 +126,7 @@ impl Context {
         let first = self.entries.last().is_some_and(|entry| entry.is_reply() && entry.turn == turn);
         let mark = turn.filter(|_| first && matches!(*self.strategy, ContextStrategy::Edits {})).map(edits::mark);
         let text = mark.unwrap_or_default() + text;
-        self.entries.push(Entry { message: Message::of_text(role, text), turn, left_out: false });
+        self.entries.push(ContextMessage { message: Message::of_text(role, text), turn, left_out: false });
         self.prompted = false;
     }
 
@@ -147,7 +150,7 @@ impl Context {
                 growth = self.growth(chat, &self.entries)?;
             }
             ContextAction::Ask(instruction) => {
-                self.asked = Asked::Note;
+                self.asked = ReplyKind::Note;
                 self.hear(Role::User, &instruction);
                 growth = self.growth(chat, &self.entries)?;
             }
@@ -186,7 +189,7 @@ impl Context {
 
     /// Prompt in which the mask replaces every message since the last reply; `None` if there is no such message.
     fn behind(&self, chat: &ChatFormat, mask: &str) -> Result<Option<Vec<u32>>, ChatError> {
-        let last = self.entries.iter().rposition(Entry::is_reply);
+        let last = self.entries.iter().rposition(ContextMessage::is_reply);
         let Some(heard) = last.map(|last| last + 1).filter(|heard| *heard < self.entries.len()) else {
             return Ok(None);
         };
@@ -202,7 +205,7 @@ impl Context {
         self.masked.as_deref()
     }
 
-    fn growth(&self, chat: &ChatFormat, entries: &[Entry]) -> Result<Growth, ChatError> {
+    fn growth(&self, chat: &ChatFormat, entries: &[ContextMessage]) -> Result<ContextGrowth, ChatError> {
         let messages = entries.iter().map(|entry| &entry.message);
         let (extension, rendered) = chat.extend(&self.rendered, messages, &self.functions, self.sampled_stop)?;
         let (tokens, fresh) = match extension {
@@ -210,11 +213,11 @@ impl Context {
             Extension::Restart(tokens) => (tokens, true),
         };
         let total = tokens.len() + if fresh { 0 } else { self.tokens() };
-        Ok(Growth { tokens, fresh, rendered, total })
+        Ok(ContextGrowth { tokens, fresh, rendered, total })
     }
 
     /// Ends the segment: the next one begins with these entries.
-    fn begin_with(&mut self, entries: Vec<Entry>) {
+    fn begin_with(&mut self, entries: Vec<ContextMessage>) {
         self.entries = entries;
         self.rendered = Rendered::default();
         self.prompted = false;
@@ -227,7 +230,7 @@ impl Context {
 
     /// Whether the policy is asked for a note to itself instead of an action.
     pub(crate) fn asks_for_note(&self) -> bool {
-        self.asked == Asked::Note
+        self.asked == ReplyKind::Note
     }
 
     /// Appends the policy's reply; `stopped` tells whether it ended with a stop token. A note, whose `text` has no
@@ -246,17 +249,17 @@ impl Context {
         self.turns += 1;
         self.sampled_stop = stopped;
         self.prompted = false;
-        if self.asked == Asked::Note {
-            self.asked = Asked::Action;
+        if self.asked == ReplyKind::Note {
+            self.asked = ReplyKind::Action;
             let note = Message::of_text(Role::User, format!("Your summary of what came before:\n{text}"));
             let task = self.entries.iter().filter(|entry| entry.turn.is_none()).cloned();
-            let entries = task.chain([Entry { message: note, turn, left_out: false }]).collect();
+            let entries = task.chain([ContextMessage { message: note, turn, left_out: false }]).collect();
             self.begin_with(entries);
             return Ok(());
         }
         let spoken = &sampled.tokens[..sampled.tokens.len().saturating_sub(usize::from(stopped))];
         let message = Message { parts: parts.map(Box::new), ..Message::reply(text, spoken.to_vec()) };
-        self.entries.push(Entry { message, turn, left_out: false });
+        self.entries.push(ContextMessage { message, turn, left_out: false });
         Ok(())
     }
 

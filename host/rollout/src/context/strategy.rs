@@ -7,7 +7,7 @@ use gymkhana_chat::{EarlierThoughts, Role};
 use gymkhana_record::Function;
 use gymkhana_rules::{ContextStrategy, EarlierReasoning, Window};
 
-use super::{Entry, edits};
+use super::{ContextMessage, edits};
 
 /// Action of a strategy before the policy generates.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +15,7 @@ pub(super) enum ContextAction {
     /// Continues the segment.
     Append,
     /// Begins a new segment with these entries.
-    Begin(Vec<Entry>),
+    Begin(Vec<ContextMessage>),
     /// Asks the policy for a note, with this instruction.
     Ask(String),
 }
@@ -43,13 +43,15 @@ pub(super) fn offers(strategy: &ContextStrategy, function: &str) -> bool {
 }
 
 /// Action of a strategy for a context of these entries; `tokens` is its length if it is continued.
-pub(super) fn next_action(strategy: &ContextStrategy, entries: &[Entry], tokens: usize) -> ContextAction {
+pub(super) fn next_action(strategy: &ContextStrategy, entries: &[ContextMessage], tokens: usize) -> ContextAction {
     match strategy {
         ContextStrategy::Append { .. } | ContextStrategy::Edits {} => ContextAction::Append,
         ContextStrategy::Window(window) => slide(window, entries, tokens),
         ContextStrategy::State {} => newest(entries),
         // Without a reply to summarise, the context would not get shorter.
-        ContextStrategy::Summary(summary) if tokens > summary.tokens && entries.iter().any(Entry::is_reply) => {
+        ContextStrategy::Summary(summary)
+            if tokens > summary.tokens && entries.iter().any(ContextMessage::is_reply) =>
+        {
             ContextAction::Ask(summary.instruction.clone())
         }
         ContextStrategy::Summary(_) => ContextAction::Append,
@@ -57,8 +59,8 @@ pub(super) fn next_action(strategy: &ContextStrategy, entries: &[Entry], tokens:
 }
 
 /// Replaces the oldest tool results if there are too many, or if the context is too long.
-fn slide(window: &Window, entries: &[Entry], tokens: usize) -> ContextAction {
-    let stands = |entry: &Entry| entry.message.role == Role::Tool && !entry.left_out;
+fn slide(window: &Window, entries: &[ContextMessage], tokens: usize) -> ContextAction {
+    let stands = |entry: &ContextMessage| entry.message.role == Role::Tool && !entry.left_out;
     let standing = entries.iter().filter(|entry| stands(entry)).count();
     let too_many = standing > window.most as usize || window.tokens.is_some_and(|most| tokens > most);
     let leaving = standing.saturating_sub(window.keep as usize);
@@ -74,10 +76,10 @@ fn slide(window: &Window, entries: &[Entry], tokens: usize) -> ContextAction {
 }
 
 /// Keeps the task, the last reply and the messages after it; continues if there is nothing else.
-fn newest(entries: &[Entry]) -> ContextAction {
+fn newest(entries: &[ContextMessage]) -> ContextAction {
     let last = entries.iter().rev().find_map(|entry| entry.turn);
-    let stays = |entry: &&Entry| entry.turn.is_none() || entry.turn == last;
-    let kept: Vec<Entry> = entries.iter().filter(stays).cloned().collect();
+    let stays = |entry: &&ContextMessage| entry.turn.is_none() || entry.turn == last;
+    let kept: Vec<ContextMessage> = entries.iter().filter(stays).cloned().collect();
     if kept.len() == entries.len() { ContextAction::Append } else { ContextAction::Begin(kept) }
 }
 
@@ -87,12 +89,12 @@ mod tests {
     use gymkhana_chat::Message;
     use gymkhana_rules::Summary;
 
-    fn entry(role: Role, text: &str, turn: Option<u32>) -> Entry {
-        Entry { message: Message::of_text(role, text), turn, left_out: false }
+    fn entry(role: Role, text: &str, turn: Option<u32>) -> ContextMessage {
+        ContextMessage { message: Message::of_text(role, text), turn, left_out: false }
     }
 
     /// A task and `count` turns with one result each.
-    fn turns(count: u32) -> Vec<Entry> {
+    fn turns(count: u32) -> Vec<ContextMessage> {
         let exchange = |turn: u32| {
             let reply = entry(Role::Assistant, &format!("call {turn}"), Some(turn));
             [reply, entry(Role::Tool, &format!("result {turn}"), Some(turn))]

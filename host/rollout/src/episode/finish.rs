@@ -5,7 +5,7 @@ use std::time::Instant;
 use gymkhana_driver::{EpisodeData, StartFailure};
 use gymkhana_record::{Ending, EpisodeRecord, Failure, Timing};
 
-use crate::context::Context;
+use crate::context::SeatContext;
 use crate::episode::state::{EpisodePlan, EpisodeState, PolicyData, hooks, milliseconds};
 use crate::{Rollout, RolloutError};
 
@@ -26,7 +26,7 @@ impl EpisodeState<'_> {
 pub(crate) fn completed(rollout: &Rollout, policy: PolicyData, record: EpisodeRecord) -> EpisodeRecord {
     EpisodeRecord {
         policy_turns: policy.policy_turns,
-        segments: policy.contexts.into_iter().flat_map(Context::into_segments).collect(),
+        segments: policy.contexts.into_iter().flat_map(SeatContext::into_segments).collect(),
         unsandboxed: rollout.plugins.unsandboxed(),
         forks: policy.forks,
         agent: policy.agent,

@@ -7,14 +7,14 @@ use gymkhana_rules::Limits;
 
 /// Usage of an episode so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Usage {
+pub(crate) struct EpisodeUsage {
     pub(crate) turns: u32,
     pub(crate) context_tokens: usize,
     pub(crate) calls: u32,
     pub(crate) time: Duration,
 }
 
-impl Usage {
+impl EpisodeUsage {
     /// The first limit, in the order of the fields, that leaves no room for another turn.
     pub(crate) fn reached(self, limits: &Limits) -> Option<Ending> {
         if self.turns >= limits.turns {
@@ -50,7 +50,7 @@ mod tests {
             live_bytes: 1 << 30,
             early_stop: EarlyStop::default(),
         };
-        let mut used = Usage { turns: 2, context_tokens: 10, calls: 3, time: Duration::from_secs(1) };
+        let mut used = EpisodeUsage { turns: 2, context_tokens: 10, calls: 3, time: Duration::from_secs(1) };
         assert_eq!(used.reached(&limits), Some(Ending::TurnLimit));
         used.turns = 1;
         assert_eq!(used.reached(&limits), Some(Ending::ContextLimit));

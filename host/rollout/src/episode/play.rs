@@ -8,18 +8,18 @@ use gymkhana_record::{CallSite, Ending, EpisodeRecord, Failure, FailureKind};
 use gymkhana_rules::{Limits, TurnProbe};
 use gymkhana_sandbox::{CallError, EnvironmentEpisode, OptionalInterface};
 
-use crate::context::{Context, host_functions};
+use crate::context::{SeatContext, host_functions};
 use crate::episode::agent::{AgentEpisode, play_elsewhere};
 use crate::episode::finish::never_started;
 use crate::episode::generate::{self, Generation};
-use crate::episode::limits::Usage;
+use crate::episode::limits::EpisodeUsage;
 use crate::episode::live_bytes::{START_WAIT, TURN_WAIT};
 use crate::episode::state::{Actor, EpisodePlan, EpisodeState, PolicyData, SeatPlayer, hooks, milliseconds};
 use crate::replay::overrides::ReplayOverrides;
 use crate::{Rollout, RolloutError};
 
 /// The outcome of an episode's start.
-pub(crate) enum Started<'a> {
+pub(crate) enum EpisodeStart<'a> {
     /// The episode is in flight.
     Running(Box<EpisodeState<'a>>),
     /// The episode ended before the first turn.
@@ -36,8 +36,8 @@ pub(crate) async fn play(
         return played;
     }
     match EpisodeState::begin(rollout, plan, ReplayOverrides::default()).await? {
-        Started::Running(play) => play.to_end(actor).await,
-        Started::Finished(record) => Ok(*record),
+        EpisodeStart::Running(play) => play.to_end(actor).await,
+        EpisodeStart::Finished(record) => Ok(*record),
     }
 }
 
@@ -47,7 +47,7 @@ impl<'a> EpisodeState<'a> {
         rollout: &'a Rollout,
         plan: EpisodePlan,
         overrides: ReplayOverrides,
-    ) -> Result<Started<'a>, RolloutError> {
+    ) -> Result<EpisodeStart<'a>, RolloutError> {
         rollout.live.room(START_WAIT).await;
         let begun = Instant::now();
         let setup = EpisodeSetup {
@@ -60,7 +60,7 @@ impl<'a> EpisodeState<'a> {
         };
         let episode = match Episode::start(setup, &hooks(rollout, &mut [])).await {
             Ok(episode) => episode,
-            Err(failed) => return Ok(Started::Finished(Box::new(never_started(rollout, &plan, failed, begun)))),
+            Err(failed) => return Ok(EpisodeStart::Finished(Box::new(never_started(rollout, &plan, failed, begun)))),
         };
         let (policy, held) = (PolicyData::new(plan, overrides, begun), rollout.live.share());
         let mut play = Self { rollout, episode, policy, held };
@@ -69,10 +69,10 @@ impl<'a> EpisodeState<'a> {
             Err(failure) => Err(failure),
         };
         match opened {
-            Ok(()) => Ok(Started::Running(Box::new(play))),
+            Ok(()) => Ok(EpisodeStart::Running(Box::new(play))),
             Err(failure) => {
                 play.episode.data.failures.push(failure);
-                Ok(Started::Finished(Box::new(play.finish(Ending::EnvironmentFailed).await?)))
+                Ok(EpisodeStart::Finished(Box::new(play.finish(Ending::EnvironmentFailed).await?)))
             }
         }
     }
@@ -104,7 +104,7 @@ impl<'a> EpisodeState<'a> {
         for seat in 0..self.seats() {
             let functions = self.episode.data.functions(seat).to_vec();
             let (system, strategy) = (self.rollout.system_of(seat), Arc::clone(&self.rollout.context));
-            let context = Context::new(seat, self.conversation(seat), functions, system, strategy);
+            let context = SeatContext::new(seat, self.conversation(seat), functions, system, strategy);
             self.policy.contexts.push(context);
         }
         let hooks = &mut hooks(self.rollout, &mut self.policy.contexts);
@@ -184,7 +184,7 @@ impl<'a> EpisodeState<'a> {
     /// The limit that leaves no room for another turn, if any. A replay takes the time limit from the record.
     fn limit_reached(&self) -> Option<Ending> {
         let context = &self.policy.contexts[self.episode.data.seat as usize];
-        let mut used = Usage {
+        let mut used = EpisodeUsage {
             turns: context.turns,
             context_tokens: context.lasting_tokens(),
             calls: self.episode.data.calls,

@@ -54,7 +54,7 @@ pub enum ProbeError {
 
 /// The right answer in tokens.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct ProbeAnswer {
     lead: Vec<u32>,
     tokens: Arc<[u32]>,
 }
@@ -75,7 +75,7 @@ async fn score(policy: &dyn Policy, prefix: Vec<u32>, text: &[u32]) -> Result<Op
 pub(crate) async fn read_answer(
     policy: &dyn Policy,
     context: &[u32],
-    answer: &Answer,
+    answer: &ProbeAnswer,
 ) -> Result<Option<ProbeScore>, PolicyError> {
     let log_prob = score(policy, [context, &answer.lead].concat(), &answer.tokens).await?;
     Ok(log_prob.map(|log_prob| ProbeScore { log_prob, without: None }))
@@ -148,7 +148,7 @@ impl Rollout {
     }
 
     /// The right answer in a privileged view; `None` without a text or number in the field.
-    pub(super) fn answer(&self, probe: &AnswerProbe, fields: &[NamedValue]) -> Result<Option<Answer>, ChatError> {
+    pub(super) fn answer(&self, probe: &AnswerProbe, fields: &[NamedValue]) -> Result<Option<ProbeAnswer>, ChatError> {
         let field = fields.iter().find(|field| field.name == probe.field);
         let text = match field.map(|field| &field.value) {
             Some(Value::Text(text)) => text.clone(),
@@ -158,7 +158,7 @@ impl Rollout {
         };
         let tokens = self.chat.encode_plain(&text)?;
         let lead = self.chat.encode_plain(&probe.lead)?;
-        Ok((!tokens.is_empty()).then(|| Answer { lead, tokens: tokens.into() }))
+        Ok((!tokens.is_empty()).then(|| ProbeAnswer { lead, tokens: tokens.into() }))
     }
 
     /// Adds the gains of the turns to a record.

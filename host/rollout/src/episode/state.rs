@@ -11,9 +11,9 @@ use gymkhana_policy::{Conversation, Policy, Sampling};
 use gymkhana_record::{AgentRun, Call, Content, EpisodeId, Fork, PolicyTurn, Seed, TaskRef, Turn, text_of};
 
 use crate::Rollout;
-use crate::context::Context;
+use crate::context::SeatContext;
 use crate::episode::live_bytes::HeldBytes;
-use crate::episode::probe::Answer;
+use crate::episode::probe::ProbeAnswer;
 use crate::episode::visited::{StateCounts, StateDigest};
 use crate::metrics::{RolloutMetrics, Timer};
 use crate::replay::overrides::ReplayOverrides;
@@ -87,7 +87,7 @@ pub(crate) struct EpisodeState<'a> {
 pub(crate) struct PolicyData {
     pub(crate) plan: EpisodePlan,
     pub(crate) overrides: Arc<ReplayOverrides>,
-    pub(crate) contexts: Vec<Context>,
+    pub(crate) contexts: Vec<SeatContext>,
     pub(crate) policy_turns: Vec<PolicyTurn>,
     pub(crate) begun: Instant,
     /// Forks that led to this episode, the first one first.
@@ -97,7 +97,7 @@ pub(crate) struct PolicyData {
     pub(crate) seen: StateCounts,
     pub(crate) state: StateDigest,
     /// The text that the run's probe scores.
-    pub(crate) answer: Option<Answer>,
+    pub(crate) answer: Option<ProbeAnswer>,
     /// The run of the agent program, once it has ended.
     pub(crate) agent: Option<AgentRun>,
 }
@@ -128,11 +128,11 @@ impl PolicyData {
 /// The policies' side as the driver calls it: contexts receive what their seats see, and answer edits of themselves.
 pub(crate) struct SeatHooks<'m, 'c> {
     metrics: &'m RolloutMetrics,
-    contexts: &'c mut [Context],
+    contexts: &'c mut [SeatContext],
 }
 
 /// Hooks for the contexts of an episode.
-pub(crate) fn hooks<'m, 'c>(rollout: &'m Rollout, contexts: &'c mut [Context]) -> SeatHooks<'m, 'c> {
+pub(crate) fn hooks<'m, 'c>(rollout: &'m Rollout, contexts: &'c mut [SeatContext]) -> SeatHooks<'m, 'c> {
     SeatHooks { metrics: &rollout.metrics, contexts }
 }
 

@@ -16,9 +16,9 @@ use crate::context::host_functions;
 use crate::episode::finish::{ended, never_started};
 use crate::episode::play::play;
 use crate::episode::state::{Actor, EpisodePlan};
-use crate::reward::{EndedEpisode, EpisodeEnd, RuleError};
+use crate::reward::{EpisodeEnd, EpisodeName, MetricRuleError};
 use crate::scoring::group::reward_failure;
-use crate::scoring::reward_call::{RewardCall, ScoreOutcome};
+use crate::scoring::reward_call::{RewardCall, ScoringResult};
 
 /// Turns of an episode that is shown without an oracle.
 const SHOWN_TURNS: u32 = 2;
@@ -115,8 +115,8 @@ impl Rollout {
     ///
     /// # Errors
     /// If a fact is missing, so that the rule could never hold.
-    pub fn check_trial_facts(&self, trial: &EpisodeRecord) -> Result<(), RuleError> {
-        match EpisodeEnd::new(EndedEpisode::Trial(trial.task.clone()), trial.ending, &trial.extras) {
+    pub fn check_trial_facts(&self, trial: &EpisodeRecord) -> Result<(), MetricRuleError> {
+        match EpisodeEnd::new(EpisodeName::Trial(trial.task.clone()), trial.ending, &trial.extras) {
             Some(end) => self.reward_sum.check_facts(&self.plugins.terms(), &end),
             None => Ok(()),
         }
@@ -194,7 +194,7 @@ impl Rollout {
         let mut failures = Vec::new();
         for reward in self.plugins.rewards.iter().filter(|reward| !calls_out(&reward.bound.plugin)) {
             let mut call = RewardCall::new(self, reward, &[], &[]);
-            if let ScoreOutcome::Failed(error) = call.score(std::slice::from_ref(trial), &[0]).await {
+            if let ScoringResult::Failed(error) = call.score(std::slice::from_ref(trial), &[0]).await {
                 failures.push(reward_failure(reward, error));
             }
         }

@@ -10,7 +10,7 @@ use tracing::{Instrument, info_span};
 
 use super::GroupPlan;
 use crate::episode::generate::Generation;
-use crate::episode::play::Started;
+use crate::episode::play::EpisodeStart;
 use crate::episode::state::{Actor, EpisodeState};
 use crate::replay::overrides::ReplayOverrides;
 use crate::{ForkError, Rollout};
@@ -52,7 +52,7 @@ fn turn_entropies(record: &EpisodeRecord) -> impl Iterator<Item = (bool, Vec<f32
 }
 
 /// A path and the branches that it may still create.
-struct Path<'a> {
+struct BranchPath<'a> {
     play: Box<EpisodeState<'a>>,
     /// Member numbers that this path and its branches can still use.
     budget: Vec<u32>,
@@ -68,7 +68,7 @@ struct Path<'a> {
 struct Followed<'a> {
     ended: Option<EpisodeRecord>,
     /// Paths that continue.
-    open: Vec<Path<'a>>,
+    open: Vec<BranchPath<'a>>,
     /// Members that remain unused.
     unused: Vec<u32>,
 }
@@ -117,16 +117,16 @@ impl Rollout {
         actor: Actor<'_>,
     ) -> Result<(Vec<EpisodeRecord>, Vec<u32>), ForkError> {
         let play = match EpisodeState::begin(self, group.member(root), ReplayOverrides::default()).await? {
-            Started::Running(play) => play,
-            Started::Finished(record) => return Ok((vec![*record], budget)),
+            EpisodeStart::Running(play) => play,
+            EpisodeStart::Finished(record) => return Ok((vec![*record], budget)),
         };
         let (mut records, mut unused) = (Vec::new(), Vec::new());
-        let follow = |path: Path<'a>| {
+        let follow = |path: BranchPath<'a>| {
             let span = info_span!("episode", id = %path.play.policy.plan.id);
             self.follow(group, rule, path, actor).instrument(span)
         };
         let mut following = FuturesUnordered::new();
-        following.push(follow(Path { play, budget, first: None, parted: 0, fresh: false }));
+        following.push(follow(BranchPath { play, budget, first: None, parted: 0, fresh: false }));
         while let Some(followed) = following.next().await {
             let followed = followed?;
             records.extend(followed.ended);
@@ -141,7 +141,7 @@ impl Rollout {
         &'a self,
         group: &GroupPlan,
         rule: &Branch,
-        mut path: Path<'a>,
+        mut path: BranchPath<'a>,
         actor: Actor<'_>,
     ) -> Result<Followed<'a>, ForkError> {
         loop {
@@ -151,9 +151,9 @@ impl Rollout {
                 Generation::Ended(_) => None,
             };
             let ending = path.play.act(generation).await?;
-            let mut open: Vec<Path<'a>> = branch.into_iter().collect();
+            let mut open: Vec<BranchPath<'a>> = branch.into_iter().collect();
             if let Some(ending) = ending {
-                let Path { play, budget, .. } = path;
+                let BranchPath { play, budget, .. } = path;
                 play.release(actor);
                 let ended = Some(play.finish(ending).await?);
                 // An ended path leaves its budget to its branch.
@@ -178,9 +178,9 @@ impl Rollout {
         &'a self,
         group: &GroupPlan,
         rule: &Branch,
-        path: &mut Path<'a>,
+        path: &mut BranchPath<'a>,
         sampled: &Sampled,
-    ) -> Result<Option<Path<'a>>, ForkError> {
+    ) -> Result<Option<BranchPath<'a>>, ForkError> {
         let entropy = mean_entropy(rule, &sampled.entropies);
         let first = *path.first.get_or_insert(entropy);
         let answered = matches!(path.play.episode.data.turns.last(), Some(Turn::Answer { .. }));
@@ -206,7 +206,7 @@ impl Rollout {
         path.budget.remove(0);
         path.parted += 1;
         let budget = path.budget.split_off(path.budget.len().div_ceil(2));
-        Ok(Some(Path { play, budget, first: Some(first), parted: path.parted, fresh: true }))
+        Ok(Some(BranchPath { play, budget, first: Some(first), parted: path.parted, fresh: true }))
     }
 }
 

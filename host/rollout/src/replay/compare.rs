@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// The first difference between a record and its replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
+pub struct ReplayDifference {
     /// Path in the record, such as `turns[3]`.
     pub place: String,
     /// Recorded value, as JSON.
@@ -14,7 +14,7 @@ pub struct Difference {
     pub replayed: String,
 }
 
-impl Difference {
+impl ReplayDifference {
     /// First difference between a record and its replay; `None` if all compared bytes are equal. Times and logs are not
     /// compared: a replay repeats fewer calls, and a log decides nothing. Neither are costs and outbound calls of plugin
     /// calls that a replay does not repeat: calls that ended by the clock, calls of an oracle, and scorings, of which
@@ -59,7 +59,7 @@ fn as_json(record: &impl Serialize) -> serde_json::Value {
     serde_json::to_value(record).unwrap_or_else(|error| format!("cannot be written as JSON: {error}").into())
 }
 
-fn first_difference(place: &str, left: &serde_json::Value, right: &serde_json::Value) -> Option<Difference> {
+fn first_difference(place: &str, left: &serde_json::Value, right: &serde_json::Value) -> Option<ReplayDifference> {
     use serde_json::Value::{Array, Object};
     match (left, right) {
         (Object(left), Object(right)) if left.len() == right.len() => left.iter().find_map(|(key, value)| {
@@ -72,6 +72,8 @@ fn first_difference(place: &str, left: &serde_json::Value, right: &serde_json::V
             .enumerate()
             .find_map(|(index, (left, right))| first_difference(&format!("{place}[{index}]"), left, right)),
         _ if left == right => None,
-        _ => Some(Difference { place: place.to_owned(), recorded: left.to_string(), replayed: right.to_string() }),
+        _ => {
+            Some(ReplayDifference { place: place.to_owned(), recorded: left.to_string(), replayed: right.to_string() })
+        }
     }
 }

@@ -13,10 +13,10 @@ use gymkhana_record::{EpisodeId, EpisodeRecord, Failure, Fork};
 use tracing::{Instrument, info_span};
 
 use crate::episode::finish::so_far;
-use crate::episode::play::Started;
+use crate::episode::play::EpisodeStart;
 use crate::episode::state::{Actor, EpisodePlan, EpisodeState, PolicyData};
 use crate::replay::overrides::{ReplayOverrides, turns_taken};
-use crate::{Difference, Rollout, RolloutError};
+use crate::{ReplayDifference, Rollout, RolloutError};
 
 /// Reason why an episode could not be forked.
 #[derive(Debug, thiserror::Error)]
@@ -125,8 +125,10 @@ impl Rollout {
             ));
         }
         let mut play = match self.begin_replay(record).await? {
-            Started::Running(play) => play,
-            Started::Finished(over) => return Err(ForkError::Diverged(format!("it ended at once: {:?}", over.ending))),
+            EpisodeStart::Running(play) => play,
+            EpisodeStart::Finished(over) => {
+                return Err(ForkError::Diverged(format!("it ended at once: {:?}", over.ending)));
+            }
         };
         while play.taken() < taken {
             if let Some(ending) = play.advance(Actor::Policy(policy)).await? {
@@ -138,7 +140,7 @@ impl Rollout {
     }
 
     /// Starts the replay of a recorded episode, with the recorded decisions of its clock.
-    pub(crate) async fn begin_replay(&self, record: &EpisodeRecord) -> Result<Started<'_>, RolloutError> {
+    pub(crate) async fn begin_replay(&self, record: &EpisodeRecord) -> Result<EpisodeStart<'_>, RolloutError> {
         let (seed, reseeds) = record.seeds();
         let plan = EpisodePlan {
             id: record.id,
@@ -151,11 +153,11 @@ impl Rollout {
         };
         let mut begun = EpisodeState::begin(self, plan, ReplayOverrides::of(record)).await?;
         match &mut begun {
-            Started::Running(play) => {
+            EpisodeStart::Running(play) => {
                 play.policy.reseeds = reseeds.into();
                 play.policy.forks.clone_from(&record.forks);
             }
-            Started::Finished(over) => {
+            EpisodeStart::Finished(over) => {
                 over.seed = record.seed;
                 over.forks.clone_from(&record.forks);
             }
@@ -262,7 +264,7 @@ impl Rollout {
         if record.agent.is_some() {
             return Ok(check);
         }
-        let Started::Running(mut base) = self.begin_replay(record).await? else { return Ok(check) };
+        let EpisodeStart::Running(mut base) = self.begin_replay(record).await? else { return Ok(check) };
         for turn in 0..places.end {
             if places.contains(&turn) && base.episode.can_be_copied() {
                 let turns: Vec<u32> = base.policy.contexts.iter().map(|context| context.turns).collect();
@@ -271,7 +273,7 @@ impl Rollout {
                 let rest = ReplayedPolicy::after(record, &turns);
                 let forked = fork.to_end(Actor::Policy(&rest)).await?;
                 check.forks += 1;
-                if let Some(difference) = Difference::between(&expected, &unscored(&forked)) {
+                if let Some(difference) = ReplayDifference::between(&expected, &unscored(&forked)) {
                     check.difference = Some((turn, difference));
                     return Ok(check);
                 }
@@ -290,7 +292,7 @@ pub struct ForkCheck {
     /// Number of forks that were replayed.
     pub forks: u32,
     /// The first difference, with the turn before which its fork began.
-    pub difference: Option<(u32, Difference)>,
+    pub difference: Option<(u32, ReplayDifference)>,
 }
 
 /// The record without scores.

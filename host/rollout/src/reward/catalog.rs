@@ -1,9 +1,9 @@
 //! Names that rules of the run file can refer to: rewards and their components.
 
 /// Rewards of a run with the names of their components.
-pub(crate) struct Catalog<'a>(pub(crate) Vec<(&'a str, Vec<&'a str>)>);
+pub(crate) struct RewardCatalog<'a>(pub(crate) Vec<(&'a str, Vec<&'a str>)>);
 
-impl<'a> Catalog<'a> {
+impl<'a> RewardCatalog<'a> {
     /// Names of the rewards.
     pub(super) fn rewards(&self) -> Vec<&'a str> {
         self.0.iter().map(|(name, _)| *name).collect()

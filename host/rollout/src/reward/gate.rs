@@ -5,14 +5,14 @@
 
 use gymkhana_record::EpisodeRecord;
 
-use super::RuleError;
-use super::catalog::Catalog;
+use super::MetricRuleError;
+use super::catalog::RewardCatalog;
 use super::episode_end::EpisodeEnd;
 use super::metric_ref::{ENVIRONMENT, MetricRef};
 
 /// Comparison of a metric with the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Comparison {
+enum GateComparison {
     AtLeast,
     Above,
     AtMost,
@@ -20,14 +20,18 @@ enum Comparison {
 }
 
 /// Operators; longer ones come before their prefixes.
-const SIGNS: [(&str, Comparison); 4] =
-    [(">=", Comparison::AtLeast), ("<=", Comparison::AtMost), (">", Comparison::Above), ("<", Comparison::Below)];
+const SIGNS: [(&str, GateComparison); 4] = [
+    (">=", GateComparison::AtLeast),
+    ("<=", GateComparison::AtMost),
+    (">", GateComparison::Above),
+    ("<", GateComparison::Below),
+];
 
 /// A condition such as `answer-match.correct >= 0.5`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     metric: MetricRef,
-    comparison: Comparison,
+    comparison: GateComparison,
     threshold: f64,
 }
 
@@ -36,9 +40,9 @@ impl Gate {
     ///
     /// # Errors
     /// If it names no metric, or has no comparison with a number.
-    pub fn parse(of: &str, text: &str) -> Result<Self, RuleError> {
+    pub fn parse(of: &str, text: &str) -> Result<Self, MetricRuleError> {
         let rule = key(of);
-        let condition = || RuleError::Condition { rule: rule.clone(), text: text.to_owned() };
+        let condition = || MetricRuleError::Condition { rule: rule.clone(), text: text.to_owned() };
         let signs = SIGNS.iter().find_map(|(sign, comparison)| Some((text.split_once(sign)?, *comparison)));
         let ((name, number), comparison) = signs.ok_or_else(condition)?;
         let threshold: f64 = number.trim().parse().map_err(|_| condition())?;
@@ -50,10 +54,10 @@ impl Gate {
 
     fn holds(&self, record: &EpisodeRecord, seat: u32) -> bool {
         let passes = |value: f64| match self.comparison {
-            Comparison::AtLeast => value >= self.threshold,
-            Comparison::Above => value > self.threshold,
-            Comparison::AtMost => value <= self.threshold,
-            Comparison::Below => value < self.threshold,
+            GateComparison::AtLeast => value >= self.threshold,
+            GateComparison::Above => value > self.threshold,
+            GateComparison::AtMost => value <= self.threshold,
+            GateComparison::Below => value < self.threshold,
         };
         self.metric.value(record, seat).is_some_and(passes)
     }
@@ -77,7 +81,7 @@ impl<'a> Gates<'a> {
     }
 
     /// Checks that the metrics in the gates can exist, and that each gate can open.
-    pub(super) fn check(&self, catalog: &Catalog<'_>) -> Result<(), RuleError> {
+    pub(super) fn check(&self, catalog: &RewardCatalog<'_>) -> Result<(), MetricRuleError> {
         for (of, gate) in &self.0 {
             gate.metric.check(&key(of), catalog)?;
             let mut passed = vec![*of];
@@ -85,7 +89,7 @@ impl<'a> Gates<'a> {
             while let Some(gate) = self.of(next) {
                 if let Some(first) = passed.iter().position(|passed| *passed == next) {
                     let circle = passed[first..].iter().map(|of| (*of).to_owned()).collect();
-                    return Err(RuleError::Circle { circle });
+                    return Err(MetricRuleError::Circle { circle });
                 }
                 passed.push(next);
                 next = &gate.metric.source;
@@ -95,7 +99,7 @@ impl<'a> Gates<'a> {
     }
 
     /// Checks that an episode that the environment ended has the facts in the gates.
-    pub(super) fn check_facts(&self, end: &EpisodeEnd<'_>) -> Result<(), RuleError> {
+    pub(super) fn check_facts(&self, end: &EpisodeEnd<'_>) -> Result<(), MetricRuleError> {
         self.0.iter().try_for_each(|(of, gate)| gate.metric.check_facts(&key(of), end))
     }
 
@@ -124,11 +128,13 @@ mod tests {
     #[test]
     fn conditions_are_parsed() {
         let gate = Gate::parse("style", "answer-match.correct >= 0.5").expect("a condition");
-        let expected = (Comparison::AtLeast, 0.5);
+        let expected = (GateComparison::AtLeast, 0.5);
         assert_eq!((gate.metric.source.as_str(), (gate.comparison, gate.threshold)), ("answer-match", expected));
-        for (text, comparison) in
-            [("a.b>1", Comparison::Above), ("a.b <= -1e3", Comparison::AtMost), (" a.b < 2 ", Comparison::Below)]
-        {
+        for (text, comparison) in [
+            ("a.b>1", GateComparison::Above),
+            ("a.b <= -1e3", GateComparison::AtMost),
+            (" a.b < 2 ", GateComparison::Below),
+        ] {
             assert_eq!(Gate::parse("style", text).expect(text).comparison, comparison, "{text}");
         }
     }

@@ -2,8 +2,8 @@
 
 use gymkhana_record::{EpisodeRecord, Value};
 
-use super::catalog::Catalog;
-use super::episode_end::{EndedEpisode, EpisodeEnd};
+use super::catalog::RewardCatalog;
+use super::episode_end::{EpisodeEnd, EpisodeName};
 use crate::listing::listed;
 
 /// Source name of the environment's facts; other sources are rewards.
@@ -21,7 +21,7 @@ pub(super) struct MetricRef {
 
 /// An invalid rule of the run file, such as `success`. `rule` is its key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RuleError {
+pub enum MetricRuleError {
     /// The rule does not name a metric.
     #[error("{rule} `{text}` is neither `environment.FACT` nor `REWARD.COMPONENT`")]
     Form {
@@ -76,7 +76,7 @@ pub enum RuleError {
         /// The fact.
         fact: String,
         /// The episode.
-        episode: EndedEpisode,
+        episode: EpisodeName,
         /// Facts of the episode that are flags or numbers.
         known: Vec<String>,
     },
@@ -98,12 +98,12 @@ fn possible_facts(known: &[String]) -> String {
 
 impl MetricRef {
     /// Parses `SOURCE.NAME`; `rule` is the run-file key that contains it.
-    pub(super) fn parse(rule: &str, text: &str) -> Result<Self, RuleError> {
+    pub(super) fn parse(rule: &str, text: &str) -> Result<Self, MetricRuleError> {
         match text.split_once('.') {
             Some((source, name)) if !source.is_empty() && !name.is_empty() => {
                 Ok(Self { source: source.to_owned(), name: name.to_owned() })
             }
-            _ => Err(RuleError::Form { rule: rule.to_owned(), text: text.to_owned() }),
+            _ => Err(MetricRuleError::Form { rule: rule.to_owned(), text: text.to_owned() }),
         }
     }
 
@@ -116,17 +116,17 @@ impl MetricRef {
     ///
     /// # Errors
     /// If the reward or the component does not exist. Facts of an environment are known only after a step.
-    pub(super) fn check(&self, rule: &str, catalog: &Catalog<'_>) -> Result<(), RuleError> {
+    pub(super) fn check(&self, rule: &str, catalog: &RewardCatalog<'_>) -> Result<(), MetricRuleError> {
         if self.is_fact() {
             return Ok(());
         }
         let (rule, reward) = (rule.to_owned(), self.source.clone());
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         match catalog.components(&self.source) {
-            None => Err(RuleError::NoReward { rule, reward, known: owned(&catalog.rewards()) }),
+            None => Err(MetricRuleError::NoReward { rule, reward, known: owned(&catalog.rewards()) }),
             Some(known) if known.contains(&self.name.as_str()) || self.name == TOTAL => Ok(()),
             Some(known) => {
-                Err(RuleError::NoComponent { rule, reward, component: self.name.clone(), known: owned(known) })
+                Err(MetricRuleError::NoComponent { rule, reward, component: self.name.clone(), known: owned(known) })
             }
         }
     }
@@ -135,7 +135,7 @@ impl MetricRef {
     ///
     /// # Errors
     /// If the fact is missing, so that the rule could never hold.
-    pub(super) fn check_facts(&self, rule: &str, end: &EpisodeEnd<'_>) -> Result<(), RuleError> {
+    pub(super) fn check_facts(&self, rule: &str, end: &EpisodeEnd<'_>) -> Result<(), MetricRuleError> {
         if !self.is_fact() {
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl MetricRef {
             return Ok(());
         }
         let (rule, fact) = (rule.to_owned(), self.name.clone());
-        Err(RuleError::NoFact { rule, fact, episode: end.episode.clone(), known })
+        Err(MetricRuleError::NoFact { rule, fact, episode: end.episode.clone(), known })
     }
 
     /// Value in an episode for a seat; `None` if the episode does not have it. A fact is the same for all seats.
@@ -186,7 +186,7 @@ mod tests {
     fn a_missing_reward_is_told_with_those_that_exist() {
         let told = |known: &[&str]| {
             let known = known.iter().map(|name| (*name).to_owned()).collect();
-            let error = RuleError::NoReward { rule: "success".to_owned(), reward: "math".to_owned(), known };
+            let error = MetricRuleError::NoReward { rule: "success".to_owned(), reward: "math".to_owned(), known };
             error.to_string().lines().next().map(str::to_owned)
         };
         let none = "success names the reward `math`, but no plugin of the run is a reward";

@@ -15,14 +15,14 @@ mod turns;
 use gymkhana_record::{EpisodeRecord, Score};
 use gymkhana_rules::ProvokedReward;
 
-pub(crate) use catalog::Catalog;
-pub use episode_end::EndedEpisode;
+pub(crate) use catalog::RewardCatalog;
 pub(crate) use episode_end::EpisodeEnd;
+pub use episode_end::EpisodeName;
 pub use gate::Gate;
 use gate::Gates;
 pub use gymkhana_algorithm::{ScheduleError, Weight, WeightSchedule, WeightShape};
 use metric_ref::ENVIRONMENT;
-pub use metric_ref::RuleError;
+pub use metric_ref::MetricRuleError;
 pub use success::SuccessRule;
 
 /// Weight, gate and seat of a source of rewards.
@@ -80,7 +80,11 @@ impl RewardSum {
     /// # Errors
     /// If a reward or a component does not exist, or gates depend on each other. Facts of an environment are known only
     /// after a step.
-    pub(crate) fn check(&self, catalog: &Catalog<'_>, terms: &[(&str, &RewardTerm)]) -> Result<(), RuleError> {
+    pub(crate) fn check(
+        &self,
+        catalog: &RewardCatalog<'_>,
+        terms: &[(&str, &RewardTerm)],
+    ) -> Result<(), MetricRuleError> {
         self.success.check(catalog)?;
         self.gates(terms).check(catalog)
     }
@@ -89,7 +93,11 @@ impl RewardSum {
     ///
     /// # Errors
     /// If a fact is missing, so that the rule could never hold.
-    pub(crate) fn check_facts(&self, terms: &[(&str, &RewardTerm)], end: &EpisodeEnd<'_>) -> Result<(), RuleError> {
+    pub(crate) fn check_facts(
+        &self,
+        terms: &[(&str, &RewardTerm)],
+        end: &EpisodeEnd<'_>,
+    ) -> Result<(), MetricRuleError> {
         self.success.check_facts(end)?;
         self.gates(terms).check_facts(end)
     }

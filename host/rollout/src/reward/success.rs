@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use gymkhana_record::EpisodeRecord;
 
-use super::RuleError;
-use super::catalog::Catalog;
+use super::MetricRuleError;
+use super::catalog::RewardCatalog;
 use super::episode_end::EpisodeEnd;
 use super::metric_ref::MetricRef;
 
@@ -16,7 +16,7 @@ const RULE: &str = "success";
 pub struct SuccessRule(MetricRef);
 
 impl FromStr for SuccessRule {
-    type Err = RuleError;
+    type Err = MetricRuleError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         MetricRef::parse(RULE, text).map(Self)
@@ -28,7 +28,7 @@ impl SuccessRule {
     ///
     /// # Errors
     /// If a reward or a component does not exist. Facts of an environment are known only after a step.
-    pub(super) fn check(&self, catalog: &Catalog<'_>) -> Result<(), RuleError> {
+    pub(super) fn check(&self, catalog: &RewardCatalog<'_>) -> Result<(), MetricRuleError> {
         self.0.check(RULE, catalog)
     }
 
@@ -36,7 +36,7 @@ impl SuccessRule {
     ///
     /// # Errors
     /// If the fact is missing, so that no episode could ever succeed.
-    pub(super) fn check_facts(&self, end: &EpisodeEnd<'_>) -> Result<(), RuleError> {
+    pub(super) fn check_facts(&self, end: &EpisodeEnd<'_>) -> Result<(), MetricRuleError> {
         self.0.check_facts(RULE, end)
     }
 

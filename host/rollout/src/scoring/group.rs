@@ -7,13 +7,13 @@ use gymkhana_rules::ProvokedReward;
 use gymkhana_sandbox::CallError;
 use tracing::{Instrument, info_span};
 
-use crate::episode::play::{Started, play};
+use crate::episode::play::{EpisodeStart, play};
 use crate::episode::state::{Actor, EpisodePlan, milliseconds};
 use crate::metrics::WaitKind;
-use crate::plugins::Reward;
+use crate::plugins::RewardPlugin;
 use crate::replay::overrides::ReplayOverrides;
 use crate::reward::RewardTerm;
-use crate::scoring::reward_call::{RewardCall, ScoreOutcome, boundary};
+use crate::scoring::reward_call::{RewardCall, ScoringResult, boundary};
 use crate::{Rollout, RolloutError};
 use gymkhana_policy::ReplayedPolicy;
 
@@ -67,8 +67,8 @@ impl Rollout {
                 return Ok(self.replay_transcript(record).await);
             }
             match self.begin_replay(record).await? {
-                Started::Running(play) => play.to_end(Actor::Policy(&ReplayedPolicy::of(record))).await,
-                Started::Finished(over) => Ok(*over),
+                EpisodeStart::Running(play) => play.to_end(Actor::Policy(&ReplayedPolicy::of(record))).await,
+                EpisodeStart::Finished(over) => Ok(*over),
             }
         });
         let mut records = join_all(members).await.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -95,7 +95,7 @@ impl Rollout {
                 records[first].costs.extend(costs);
                 records[first].logs.extend(logs);
             }
-            if let Some(error) = outcomes.iter().find_map(ScoreOutcome::host_failure) {
+            if let Some(error) = outcomes.iter().find_map(ScoringResult::host_failure) {
                 for &index in &present {
                     records[index].failures.push(reward_failure(reward, error.clone()));
                     drop_unscored(&mut records[index]);
@@ -107,11 +107,11 @@ impl Rollout {
                 let record = &mut records[index];
                 record.timing.reward_ms += spent;
                 match outcome {
-                    ScoreOutcome::Scored(scores) => {
+                    ScoringResult::Scored(scores) => {
                         let plugin = reward.bound.plugin.name().to_owned();
                         record.scores.push(PluginScore { plugin, scores: reward.term.shared(scores) });
                     }
-                    ScoreOutcome::Failed(error) | ScoreOutcome::HostFailed(error) => {
+                    ScoringResult::Failed(error) | ScoringResult::HostFailed(error) => {
                         failed[index] = true;
                         record.failures.push(reward_failure(reward, error));
                     }
@@ -168,47 +168,47 @@ async fn ask(
     records: &[EpisodeRecord],
     present: &[usize],
     overrides: &[ReplayOverrides],
-) -> Vec<ScoreOutcome<Vec<Score>>> {
+) -> Vec<ScoringResult<Vec<Score>>> {
     let at = boundary(call.reward);
     let recorded_failure = |&index: &usize| {
         let failure = overrides.get(index)?.calls.failure(&at, &CallSite::Score)?;
-        Some(ScoreOutcome::Failed(CallError::new(failure.kind, failure.message)))
+        Some(ScoringResult::Failed(CallError::new(failure.kind, failure.message)))
     };
-    let mut outcomes: Vec<Option<ScoreOutcome<Vec<Score>>>> = present.iter().map(recorded_failure).collect();
+    let mut outcomes: Vec<Option<ScoringResult<Vec<Score>>>> = present.iter().map(recorded_failure).collect();
     let sound: Vec<usize> = (0..outcomes.len()).filter(|&place| outcomes[place].is_none()).collect();
     let of = |places: &[usize]| places.iter().map(|&place| present[place]).collect::<Vec<_>>();
-    let host_failed = |error: &CallError| present.iter().map(|_| ScoreOutcome::HostFailed(error.clone())).collect();
+    let host_failed = |error: &CallError| present.iter().map(|_| ScoringResult::HostFailed(error.clone())).collect();
     let mut error = match call.score(records, &of(&sound)).await {
-        ScoreOutcome::Scored(scores) => return fill(outcomes, &sound, scores),
-        ScoreOutcome::Failed(error) => error,
-        ScoreOutcome::HostFailed(error) => return host_failed(&error),
+        ScoringResult::Scored(scores) => return fill(outcomes, &sound, scores),
+        ScoringResult::Failed(error) => error,
+        ScoringResult::HostFailed(error) => return host_failed(&error),
     };
     let mut rest = Vec::new();
     for &place in &sound {
         match call.score(records, &of(&[place])).await {
-            ScoreOutcome::Scored(_) => rest.push(place),
-            ScoreOutcome::Failed(alone) => outcomes[place] = Some(ScoreOutcome::Failed(alone)),
-            ScoreOutcome::HostFailed(error) => return host_failed(&error),
+            ScoringResult::Scored(_) => rest.push(place),
+            ScoringResult::Failed(alone) => outcomes[place] = Some(ScoringResult::Failed(alone)),
+            ScoringResult::HostFailed(error) => return host_failed(&error),
         }
     }
     if rest.len() < sound.len() {
         match call.score(records, &of(&rest)).await {
-            ScoreOutcome::Scored(scores) => return fill(outcomes, &rest, scores),
-            ScoreOutcome::Failed(again) => error = again,
-            ScoreOutcome::HostFailed(error) => return host_failed(&error),
+            ScoringResult::Scored(scores) => return fill(outcomes, &rest, scores),
+            ScoringResult::Failed(again) => error = again,
+            ScoringResult::HostFailed(error) => return host_failed(&error),
         }
     }
-    outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| ScoreOutcome::Failed(error.clone()))).collect()
+    outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| ScoringResult::Failed(error.clone()))).collect()
 }
 
 /// Sets the scores of the members that have no failure yet.
 fn fill(
-    mut outcomes: Vec<Option<ScoreOutcome<Vec<Score>>>>,
+    mut outcomes: Vec<Option<ScoringResult<Vec<Score>>>>,
     places: &[usize],
     scores: Vec<Vec<Score>>,
-) -> Vec<ScoreOutcome<Vec<Score>>> {
+) -> Vec<ScoringResult<Vec<Score>>> {
     for (&place, scores) in places.iter().zip(scores) {
-        outcomes[place] = Some(ScoreOutcome::Scored(scores));
+        outcomes[place] = Some(ScoringResult::Scored(scores));
     }
     outcomes.into_iter().flatten().collect()
 }
@@ -223,7 +223,7 @@ fn drop_unscored(record: &mut EpisodeRecord) {
 }
 
 /// The failure of a reward that scored.
-pub(crate) fn reward_failure(reward: &Reward, error: CallError) -> Failure {
+pub(crate) fn reward_failure(reward: &RewardPlugin, error: CallError) -> Failure {
     Failure { at: boundary(reward), kind: error.kind, call_site: CallSite::Score, message: error.message }
 }
 

@@ -6,7 +6,7 @@ use gymkhana_sandbox::{CallError, EnvironmentEpisode, Plugin, Trajectory, score}
 use crate::Rollout;
 use crate::episode::trial::calls_out;
 use crate::listing::listed;
-use crate::plugins::Reward;
+use crate::plugins::RewardPlugin;
 
 /// A reward that needs a field of the environment which the wrappers around it hide.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +71,7 @@ async fn fields(plugin: &Plugin, task: &TaskRef, options: &[NamedValue], seed: S
 }
 
 /// Asks a reward about an episode of one message.
-async fn scored(reward: &Reward, task: &TaskRef, privileged: &[NamedValue], seed: Seed) -> Result<(), CallError> {
+async fn scored(reward: &RewardPlugin, task: &TaskRef, privileged: &[NamedValue], seed: Seed) -> Result<(), CallError> {
     let turns = [Turn::Message { seat: 0, content: vec![Part::Text("0".to_owned())] }];
     let ending = Ending::Terminated;
     let episode =

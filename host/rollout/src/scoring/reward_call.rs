@@ -12,12 +12,12 @@ use tracing::{Instrument, info_span};
 
 use crate::Rollout;
 use crate::metrics::WaitKind;
-use crate::plugins::Reward;
+use crate::plugins::RewardPlugin;
 use crate::replay::overrides::ReplayOverrides;
 
 /// The outcome of one scoring.
 #[derive(Debug)]
-pub(crate) enum ScoreOutcome<T> {
+pub(crate) enum ScoringResult<T> {
     /// The reward's scores.
     Scored(T),
     /// The reward failed.
@@ -26,7 +26,7 @@ pub(crate) enum ScoreOutcome<T> {
     HostFailed(CallError),
 }
 
-impl<T> ScoreOutcome<T> {
+impl<T> ScoringResult<T> {
     /// The host's failure, if the host failed.
     pub(crate) fn host_failure(&self) -> Option<CallError> {
         match self {
@@ -39,7 +39,7 @@ impl<T> ScoreOutcome<T> {
 /// A reward's scorings of one group.
 pub(crate) struct RewardCall<'a> {
     rollout: &'a Rollout,
-    pub(crate) reward: &'a Reward,
+    pub(crate) reward: &'a RewardPlugin,
     /// Recorded answers of a replay; `None` if real calls are made.
     recorded: Option<RecordedExchanges>,
     heard: Vec<Exchange>,
@@ -54,7 +54,7 @@ impl<'a> RewardCall<'a> {
     /// the clock on some members, the replay repeats only its last scoring, without them.
     pub(crate) fn new(
         rollout: &'a Rollout,
-        reward: &'a Reward,
+        reward: &'a RewardPlugin,
         recorded: &[EpisodeRecord],
         overrides: &[ReplayOverrides],
     ) -> Self {
@@ -81,9 +81,9 @@ impl<'a> RewardCall<'a> {
         &mut self,
         records: &[EpisodeRecord],
         members: &[usize],
-    ) -> ScoreOutcome<Vec<Vec<Score>>> {
+    ) -> ScoringResult<Vec<Vec<Score>>> {
         let Some(first) = members.first().map(|&index| &records[index]) else {
-            return ScoreOutcome::Scored(vec![]);
+            return ScoringResult::Scored(vec![]);
         };
         let group: Vec<Trajectory<'_>> = members.iter().map(|&index| Trajectory::of(&records[index])).collect();
         let bound = &self.reward.bound;
@@ -121,17 +121,17 @@ impl<'a> RewardCall<'a> {
                     self.costs.extend(cost.map(|cost| CallCost { at, call_site, cost }));
                     self.scorings += 1;
                     return match scored {
-                        Ok(scores) => ScoreOutcome::Scored(scores),
-                        Err(error) => ScoreOutcome::Failed(error),
+                        Ok(scores) => ScoringResult::Scored(scores),
+                        Err(error) => ScoringResult::Failed(error),
                     };
                 }
-                Some(error) if attempt >= self.rollout.retries => return ScoreOutcome::HostFailed(error.clone()),
+                Some(error) if attempt >= self.rollout.retries => return ScoringResult::HostFailed(error.clone()),
                 Some(_) => attempt += 1,
             }
         }
     }
 }
 
-pub(crate) fn boundary(reward: &Reward) -> Boundary {
+pub(crate) fn boundary(reward: &RewardPlugin) -> Boundary {
     Boundary::Reward(reward.bound.plugin.name().to_owned())
 }

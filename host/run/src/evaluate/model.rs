@@ -7,7 +7,7 @@ use gymkhana_config::{Checkpoint, EnvironmentSettings, RunFile, SeatBinding};
 use gymkhana_policy::Sampling;
 use gymkhana_record::{Ending, EpisodeRecord, Phase, PolicyTurn, Seed, Turn};
 use gymkhana_sandbox::GuestThreads;
-use gymkhana_trainer::Settings;
+use gymkhana_trainer::TrainerSettings;
 use tokio::sync::Semaphore;
 
 use super::figures::{Attempt, Figures};
@@ -23,7 +23,7 @@ use crate::stages::tally::{BatchFailures, FailureTally, failed_figure};
 use gymkhana_orchestration::environments::{self, BoundEnvironment, Environments};
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
 use gymkhana_orchestration::plugins::{self, PluginFile};
-use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, GroupTask, Scheduler};
+use gymkhana_orchestration::scheduler::{FinishedGroup, GroupBatch, GroupRunner, GroupTask, Scheduler};
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 use gymkhana_orchestration::{ProgressFigures, Reporter, SuccessRate, Work};
 use gymkhana_orchestration::{places, rewards, rollout};
@@ -112,7 +112,7 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
     let slots = ordered.map_or(file.policy.max_concurrent_sequences, |places| places * set.seats());
     let models = Models::pin(&mut file, None, parts.is_some(), reporter).await?;
     let left_off = parts.as_ref().map(|(folder, name)| (folder.as_path(), name.as_str()));
-    let settings = Settings { learns: false, ..seats::settings(&file, slots) };
+    let settings = TrainerSettings { learns: false, ..seats::settings(&file, slots) };
     let mut seats = seats::start(&file, &models, set, &settings, left_off, &Frozen::new(), reporter).await?;
     weight_sync::connect(&mut seats, &file, reporter).await?;
     if let Some(server) = &file.policy.server {
@@ -134,7 +134,7 @@ pub async fn evaluate(request: EvalRequest, reporter: &Arc<dyn Reporter>) -> Run
         GroupRunner { rollouts, seats, seeds, stage: 0, guests: guests.handle().clone(), permits, remote: None };
     let tasks = tasks.into_iter().flat_map(|task| (0..samples).map(move |_| task.clone())).collect();
     let phase = if sampling.is_greedy() { Phase::After } else { Phase::AfterSampled };
-    let batch = Batch::of_single_episodes(phase, 0, tasks, sampling);
+    let batch = GroupBatch::of_single_episodes(phase, 0, tasks, sampling);
     let played = play(runner, &batch, samples, &environments, reporter).await?;
     played.failures.total.judge(file.rules.failures.limit, played.failures.tally.last.clone())?;
     let all: Vec<Attempt> = played.environments.iter().flat_map(|(attempts, _)| attempts).copied().collect();
@@ -198,7 +198,7 @@ fn parts(file: &RunFile, checkpoint: &Checkpoint) -> RunResult<Option<(PathBuf, 
 /// Plays all attempts, `samples` of each task.
 async fn play(
     runner: GroupRunner<SeatPolicies>,
-    batch: &Batch,
+    batch: &GroupBatch,
     samples: u32,
     environments: &Environments,
     reporter: &Arc<dyn Reporter>,

@@ -12,13 +12,13 @@ use gymkhana_store::{EnvironmentSuccess, StepEvaluation, best_evaluation};
 
 use super::held_out;
 use crate::schedule::{Decoding, EvalPoint, StagePart};
-use crate::session::Session;
 use crate::stages::groups::reward_of;
 use crate::stages::replies::Replies;
 use crate::state::{Current, Success};
 use crate::stop::Halt;
+use crate::training_run::TrainingRun;
 use gymkhana_config::{EvaluatedFigure, EvaluatedWeights, EvaluationMetric, EvaluationSection};
-use gymkhana_orchestration::scheduler::{Batch, GroupTask};
+use gymkhana_orchestration::scheduler::{GroupBatch, GroupTask};
 use gymkhana_orchestration::{RunResult, Work};
 
 /// Figures of some held-out episodes.
@@ -41,7 +41,7 @@ struct Rates {
 
 /// Figures of both ways of decoding.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Measured {
+struct DecodingRates {
     greedy: Rates,
     sampled: Rates,
 }
@@ -72,7 +72,7 @@ impl Rates {
     }
 }
 
-impl Measured {
+impl DecodingRates {
     /// The success rates.
     fn success(&self) -> Success {
         let success = |rate: Option<&Rate>| rate.map(|rate| rate.success);
@@ -93,23 +93,23 @@ impl Measured {
     }
 }
 
-impl Session {
+impl TrainingRun {
     /// Success rates on the held-out tasks.
     pub(crate) async fn evaluate(&mut self, point: EvalPoint) -> Result<Success, Halt> {
         Ok(self.measure(point).await?.success())
     }
 
     /// Measures on the held-out tasks, greedily and, if the run file asks for it, sampled.
-    async fn measure(&mut self, point: EvalPoint) -> Result<Measured, Halt> {
+    async fn measure(&mut self, point: EvalPoint) -> Result<DecodingRates, Halt> {
         if !self.file.evaluates() {
-            return Ok(Measured::default());
+            return Ok(DecodingRates::default());
         }
         let greedy = self.rates_at(point, Decoding::Greedy).await?;
         let sampled = match self.file.evaluation.sampled {
             true => self.rates_at(point, Decoding::Sampled).await?,
             false => Rates::default(),
         };
-        Ok(Measured { greedy, sampled })
+        Ok(DecodingRates { greedy, sampled })
     }
 
     /// Evaluates between training steps if the run file asks for it here, and keeps the weights if they are the best of
@@ -183,7 +183,7 @@ impl Session {
         let later = self.later(StagePart::Measurement(point, decoding));
         let progress = self.reporter.progress(Work { later, ..Work::new(self.work_name(point, decoding), count) });
         let begun = Instant::now();
-        let batch = Batch::of_single_episodes(phase, step, tasks, sampling);
+        let batch = GroupBatch::of_single_episodes(phase, step, tasks, sampling);
         // Weights in training come back before a stop or an error can save them.
         self.use_average(self.file.evaluation.weights == EvaluatedWeights::Average).await?;
         let groups = self.play(&batch, Some(&*progress)).await;
@@ -278,7 +278,8 @@ mod tests {
         let greedy =
             [record("lake", true, [9.0, 3.0]), record("lake", false, [9.0, 1.0]), record("sums", true, [9.0, 8.0])];
         let sampled = [record("lake", false, [0.0, 0.0])];
-        let measured = Measured { greedy: Rates::of(greedy.iter(), &[1]), sampled: Rates::of(sampled.iter(), &[1]) };
+        let measured =
+            DecodingRates { greedy: Rates::of(greedy.iter(), &[1]), sampled: Rates::of(sampled.iter(), &[1]) };
         for (metric, expected) in [
             ("eval_success", Some(2.0 / 3.0)),
             ("eval_success_sampled", Some(0.0)),

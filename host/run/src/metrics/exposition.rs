@@ -3,14 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use gymkhana_rollout::{Buckets, RestartReason, WaitKind};
+use gymkhana_rollout::{HistogramBuckets, RestartReason, WaitKind};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::RunState;
-use super::families::{self, Family};
+use super::families::{self, MetricFamily};
 
 /// HTTP content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -34,42 +34,42 @@ impl RunState {
 
 impl Collector for RunState {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = Page(encoder);
+        let mut page = MetricsPage(encoder);
         let (rollout, sandbox) = (&self.rollout, &self.sandbox);
-        let times = |wait: WaitKind| (wait.label(), Value::of_buckets(&rollout.times(wait), SECOND));
+        let times = |wait: WaitKind| (wait.label(), MetricValue::of_buckets(&rollout.times(wait), SECOND));
         page.labelled(families::WAIT, WaitKind::ALL.into_iter().map(times))?;
-        let running = |wait: WaitKind| (wait.label(), Value::Integer(rollout.running(wait)));
+        let running = |wait: WaitKind| (wait.label(), MetricValue::Integer(rollout.running(wait)));
         page.labelled(families::WAITING, WaitKind::ALL.into_iter().map(running))?;
-        page.single(families::EPISODES, &Value::Integer(rollout.episodes()))?;
-        let failures = rollout.failures().map(|(boundary, count)| (boundary, Value::Integer(count)));
+        page.single(families::EPISODES, &MetricValue::Integer(rollout.episodes()))?;
+        let failures = rollout.failures().map(|(boundary, count)| (boundary, MetricValue::Integer(count)));
         page.labelled(families::FAILURES, failures)?;
-        let restarts = |reason: RestartReason| (reason.label(), Value::Integer(rollout.restarts(reason)));
+        let restarts = |reason: RestartReason| (reason.label(), MetricValue::Integer(rollout.restarts(reason)));
         page.labelled(families::CONTEXT_RESTARTS, RestartReason::ALL.into_iter().map(restarts))?;
-        page.single(families::DISABLED_MARKS, &Value::Integer(rollout.disabled_marks()))?;
-        page.single(families::TOKEN_STALENESS, &Value::of_buckets(&rollout.staleness(), 1.0))?;
-        page.single(families::TRAINER_IDLE, &Value::Seconds(rollout.trainer_idle()))?;
-        let idle = self.idle.iter().map(|(model, idle)| (model.as_str(), Value::Seconds(*idle)));
+        page.single(families::DISABLED_MARKS, &MetricValue::Integer(rollout.disabled_marks()))?;
+        page.single(families::TOKEN_STALENESS, &MetricValue::of_buckets(&rollout.staleness(), 1.0))?;
+        page.single(families::TRAINER_IDLE, &MetricValue::Seconds(rollout.trainer_idle()))?;
+        let idle = self.idle.iter().map(|(model, idle)| (model.as_str(), MetricValue::Seconds(*idle)));
         page.labelled(families::POLICY_IDLE, idle)?;
         let taken = sandbox.places.saturating_sub(sandbox.free_places);
-        page.single(families::PLUGIN_PLACES, &Value::Integer(sandbox.places.into()))?;
-        page.single(families::PLUGIN_PLACES_TAKEN, &Value::Integer(taken.into()))?;
-        page.single(families::PLUGIN_STARTS_WAITING, &Value::Integer(sandbox.waiting.into()))?;
-        page.single(families::PLUGIN_START_WAITS, &Value::Integer(sandbox.waits))?;
-        page.single(families::PLUGIN_START_WAIT, &Value::Seconds(sandbox.waited))
+        page.single(families::PLUGIN_PLACES, &MetricValue::Integer(sandbox.places.into()))?;
+        page.single(families::PLUGIN_PLACES_TAKEN, &MetricValue::Integer(taken.into()))?;
+        page.single(families::PLUGIN_STARTS_WAITING, &MetricValue::Integer(sandbox.waiting.into()))?;
+        page.single(families::PLUGIN_START_WAITS, &MetricValue::Integer(sandbox.waits))?;
+        page.single(families::PLUGIN_START_WAIT, &MetricValue::Seconds(sandbox.waited))
     }
 }
 
 /// Value of a metric with certain labels.
-enum Value {
+enum MetricValue {
     Integer(u64),
     Seconds(Duration),
     /// Sum and buckets; a bucket has its upper bound and the number of its own observations.
     Histogram(f64, Vec<(f64, u64)>),
 }
 
-impl Value {
+impl MetricValue {
     /// A histogram whose values are divided by `unit`.
-    fn of_buckets(buckets: &Buckets, unit: f64) -> Self {
+    fn of_buckets(buckets: &HistogramBuckets, unit: f64) -> Self {
         let bounds = buckets.bounds.iter().map(|bound| *bound as f64 / unit).chain([f64::INFINITY]);
         Self::Histogram(buckets.sum as f64 / unit, bounds.zip(buckets.counts.iter().copied()).collect())
     }
@@ -92,16 +92,20 @@ impl Value {
 }
 
 /// Page under construction.
-struct Page<'a>(DescriptorEncoder<'a>);
+struct MetricsPage<'a>(DescriptorEncoder<'a>);
 
-impl Page<'_> {
+impl MetricsPage<'_> {
     /// Adds a metric with one value.
-    fn single(&mut self, family: Family, value: &Value) -> fmt::Result {
+    fn single(&mut self, family: MetricFamily, value: &MetricValue) -> fmt::Result {
         self.metric(family, |encoder| value.encode(family.kind(), encoder))
     }
 
     /// Adds a metric with one value per value of its label.
-    fn labelled<'v>(&mut self, family: Family, values: impl Iterator<Item = (&'v str, Value)>) -> fmt::Result {
+    fn labelled<'v>(
+        &mut self,
+        family: MetricFamily,
+        values: impl Iterator<Item = (&'v str, MetricValue)>,
+    ) -> fmt::Result {
         let label = family.label().unwrap_or_default();
         self.metric(family, |mut encoder| {
             for (of, value) in values {
@@ -112,7 +116,7 @@ impl Page<'_> {
     }
 
     /// Adds the head of a metric and its values.
-    fn metric(&mut self, family: Family, values: impl FnOnce(MetricEncoder<'_>) -> fmt::Result) -> fmt::Result {
+    fn metric(&mut self, family: MetricFamily, values: impl FnOnce(MetricEncoder<'_>) -> fmt::Result) -> fmt::Result {
         let unit = family.suffix().map(|unit| Unit::Other(unit.to_owned()));
         values(self.0.encode_descriptor(family.name(), family.meaning(), unit.as_ref(), family.kind())?)
     }

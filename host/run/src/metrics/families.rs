@@ -1,6 +1,6 @@
 //! Table of the metrics that the page for Prometheus shows.
 //!
-//! A [`Family`] can be created only in this file, so that every metric has a row. `docs/reference/metrics.md` is
+//! A [`MetricFamily`] can be created only in this file, so that every metric has a row. `docs/reference/metrics.md` is
 //! generated from the rows.
 
 use gymkhana_rollout::WaitKind;
@@ -11,7 +11,7 @@ pub const PREFIX: &str = "gymkhana";
 
 /// A row of the table: a metric with all its label values.
 #[derive(Debug, Clone, Copy)]
-pub struct Family {
+pub struct MetricFamily {
     name: &'static str,
     kind: MetricType,
     label: Option<&'static str>,
@@ -20,7 +20,7 @@ pub struct Family {
     meaning: &'static str,
 }
 
-impl Family {
+impl MetricFamily {
     /// Name without prefix, unit and suffix of the type.
     pub fn name(&self) -> &'static str {
         self.name
@@ -64,7 +64,7 @@ macro_rules! families {
     ($($row:ident: $kind:ident $name:literal, label $label:expr, suffix $suffix:expr, $unit:literal, $meaning:literal;)+) => {
         $(
             #[doc = concat!("The metric `", $name, "`.")]
-            pub const $row: Family = Family {
+            pub const $row: MetricFamily = MetricFamily {
                 name: $name,
                 kind: MetricType::$kind,
                 label: $label,
@@ -74,7 +74,7 @@ macro_rules! families {
             };
         )+
         /// All metrics, in the order of the page.
-        pub const ALL: &[Family] = &[$($row),+];
+        pub const ALL: &[MetricFamily] = &[$($row),+];
     };
 }
 

@@ -7,9 +7,9 @@ use gymkhana_orchestration::{RunError, RunResult};
 use super::ReadState;
 
 /// No port: a value of this type does not exist.
-pub enum Listener {}
+pub enum MetricsListener {}
 
-impl Listener {
+impl MetricsListener {
     /// Refuses the address.
     pub fn bind(address: SocketAddr) -> RunResult<Self> {
         Err(RunError::left_out(format!("--metrics {address} cannot be served"), "the page for Prometheus"))

@@ -18,11 +18,11 @@ use gymkhana_rollout::RolloutMetrics;
 use gymkhana_sandbox::Counters;
 
 #[cfg(not(feature = "metrics"))]
-pub use left_out::Listener;
+pub use left_out::MetricsListener;
 #[cfg(feature = "metrics")]
 pub use reference::metrics_page;
 #[cfg(feature = "metrics")]
-pub use server::Listener;
+pub use server::MetricsListener;
 
 /// Reads the state of the run; called for every request.
 pub type ReadState = Arc<dyn Fn() -> RunState + Send + Sync>;

@@ -3,7 +3,7 @@
 use gymkhana_record::step_metrics::{StepMetric, best_of_n, evaluation, rl, sft};
 use gymkhana_rollout::{RolloutMetrics, WaitKind};
 
-use super::families::{self, Family};
+use super::families::{self, MetricFamily};
 
 /// Text of the reference page of all metrics.
 #[must_use]
@@ -32,7 +32,7 @@ fn values(prefix: &str, table: &[StepMetric]) -> String {
 }
 
 /// Row of a metric for Prometheus.
-fn family(family: &Family) -> String {
+fn family(family: &MetricFamily) -> String {
     let label = family.label().map(|label| format!("`{label}`")).unwrap_or_default();
     let name = format!("`{}`", family.full_name());
     row(&[&name, family.kind().as_str(), &label, family.unit(), family.meaning()])
@@ -41,7 +41,7 @@ fn family(family: &Family) -> String {
 /// Rows of the histograms' upper bounds.
 fn bounds() -> String {
     let metrics = RolloutMetrics::default();
-    let row = |family: Family, bounds: &[u64], unit: f64| {
+    let row = |family: MetricFamily, bounds: &[u64], unit: f64| {
         let bounds: Vec<String> = bounds.iter().map(|bound| number(*bound as f64 / unit)).collect();
         row(&[&format!("`{}`", family.full_name()), &format!("{}, +Inf", bounds.join(", "))])
     };

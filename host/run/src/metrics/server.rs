@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, RequestPace, Server, StallBudget};
+use gymkhana_http::{ConnectionLimits, HandleShare, HostNames, HttpServer, RequestPace, StallBudget};
 
 use super::{ReadState, exposition};
 use gymkhana_orchestration::{Classify, RunResult};
@@ -29,9 +29,9 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
 };
 
 /// A bound port, before it is served.
-pub struct Listener(gymkhana_http::Listener);
+pub struct MetricsListener(gymkhana_http::Listener);
 
-impl Listener {
+impl MetricsListener {
     /// Binds the address. Must be called in a tokio runtime.
     pub fn bind(address: SocketAddr) -> RunResult<Self> {
         let taken = || format!("--metrics {address} cannot be bound\nhint: use a local address and a free port");
@@ -47,7 +47,7 @@ impl Listener {
     pub async fn serve(self, state: ReadState) {
         let hosts = HostNames::at(self.0.address(), false, &[]);
         let limits = LIMITS.within(HandleShare::Eighth, 1);
-        self.0.serve(Server::new(router(state), hosts), limits, std::future::pending()).await;
+        self.0.serve(HttpServer::new(router(state), hosts), limits, std::future::pending()).await;
     }
 }
 

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use gymkhana_orchestration::{Classify, RunResult};
-use gymkhana_trainer::RemoteState;
+use gymkhana_trainer::RemoteStageState;
 use serde::{Deserialize, Serialize};
 
-use super::progress::Progress;
+use super::progress::RemoteProgress;
 
 /// Name of the file.
 pub(super) const FILE: &str = "tinker.json";
@@ -18,19 +18,24 @@ const SCHEMA: u32 = 1;
 /// A checkpoint whose weights are on the server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Saved {
+pub(super) struct RemoteCheckpoint {
     schema: u32,
     /// Path of the weights and of the optimiser's state.
     pub path: String,
     weight_version: u32,
     optimizer_steps: u64,
-    state: RemoteState,
+    state: RemoteStageState,
     position: serde_json::Value,
 }
 
-impl Saved {
-    pub(super) fn of(progress: &Progress, weight_version: u32, path: String, position: &serde_json::Value) -> Self {
-        let Progress { optimizer_steps, state, .. } = progress.clone();
+impl RemoteCheckpoint {
+    pub(super) fn of(
+        progress: &RemoteProgress,
+        weight_version: u32,
+        path: String,
+        position: &serde_json::Value,
+    ) -> Self {
+        let RemoteProgress { optimizer_steps, state, .. } = progress.clone();
         Self { schema: SCHEMA, path, weight_version, optimizer_steps, state, position: position.clone() }
     }
 
@@ -52,8 +57,8 @@ impl Saved {
     }
 
     /// Weight version, counters, and the position of the run.
-    pub(super) fn into_parts(self) -> (u32, Progress, Option<serde_json::Value>) {
+    pub(super) fn into_parts(self) -> (u32, RemoteProgress, Option<serde_json::Value>) {
         let Self { weight_version, optimizer_steps, state, position, .. } = self;
-        (weight_version, Progress { optimizer_steps, state, saved: 0 }, Some(position))
+        (weight_version, RemoteProgress { optimizer_steps, state, saved: 0 }, Some(position))
     }
 }

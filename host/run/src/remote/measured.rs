@@ -9,7 +9,7 @@ use gymkhana_trainer::{TokenSequence, TokenTarget};
 
 /// Sums over the tokens of passes.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Measured {
+pub(super) struct PassSums {
     /// Loss, as the shares of the tokens add it up.
     pub loss: f64,
     /// Part of the loss over tokens that the expert wrote.
@@ -26,7 +26,7 @@ pub(super) struct Measured {
     on_policy: (f64, f64),
 }
 
-impl Measured {
+impl PassSums {
     /// Adds a sequence with the log-probability of each of its tokens but the first. Tokens of the weights `compared` are
     /// counted as sampled by the same weights.
     pub(super) fn add(&mut self, sequence: &TokenSequence, log_probs: &[f32], loss: Loss, compared: u32) {
@@ -89,7 +89,7 @@ impl Measured {
     }
 }
 
-impl AddAssign for Measured {
+impl AddAssign for PassSums {
     fn add_assign(&mut self, more: Self) {
         self.loss += more.loss;
         self.loss_by_expert += more.loss_by_expert;
@@ -116,7 +116,7 @@ mod tests {
             |at, version| TokenTarget { at, weight: 0.5, advantage: 1.0, log_prob: -1.0, version, is_copy: false };
         let sequence = TokenSequence { tokens: vec![1, 2, 3], targets: vec![target(1, 7), target(2, 6)] };
         let log_probs = [-1.0, -1.0 + std::f32::consts::LN_2];
-        let mut found = Measured { updates: 1.0, ..Measured::default() };
+        let mut found = PassSums { updates: 1.0, ..PassSums::default() };
         found.add(&sequence, &log_probs, Loss::Clip { low: 0.2, high: 0.3 }, 7);
         // 1/2 · 1 + 1/2 · 1.3.
         close(found.loss, -1.15);
@@ -125,20 +125,20 @@ mod tests {
         // e^-ln 2 + ln 2 - 1 for one of two tokens.
         close(metrics.get(rl::BEHAVIOUR_DIVERGENCE.name()).unwrap(), (0.5 + std::f64::consts::LN_2 - 1.0) / 2.0);
         close(metrics.get(rl::ON_POLICY_DIVERGENCE.name()).unwrap(), 0.0);
-        let mut unbounded = Measured::default();
+        let mut unbounded = PassSums::default();
         unbounded.add(&sequence, &log_probs, Loss::Importance, 7);
         close(unbounded.loss, -1.5);
-        let mut supervised = Measured::default();
+        let mut supervised = PassSums::default();
         supervised.add(&sequence, &log_probs, Loss::Supervised, 0);
         close(supervised.loss, 0.5 + 0.5 * (1.0 - std::f64::consts::LN_2));
         // The second token was not written by the expert, and in reinforcement learning is another episode's.
         let other = TokenTarget { advantage: 0.0, is_copy: true, ..target(2, 6) };
         let sequence = TokenSequence { targets: vec![target(1, 7), other], ..sequence };
-        let mut supervised = Measured::default();
+        let mut supervised = PassSums::default();
         supervised.add(&sequence, &log_probs, Loss::Supervised, 0);
         close(supervised.loss, 0.5 + 0.5 * (1.0 - std::f64::consts::LN_2));
         assert_eq!((supervised.loss_by_expert, supervised.tokens), (0.5, 1.0));
-        let mut found = Measured::default();
+        let mut found = PassSums::default();
         found.add(&sequence, &log_probs, Loss::Clip { low: 0.2, high: 0.3 }, 7);
         assert_eq!((found.tokens, found.clipped, found.divergence), (1.0, 0.0, 0.0));
     }

@@ -12,17 +12,17 @@ use gymkhana_policy::Policy;
 use gymkhana_record::step_metrics::{rl, sft};
 use gymkhana_record::{Seed, StepMetrics};
 use gymkhana_tinker::{
-    Datum, LoraSettings, Loss, Reduction, TinkerClient, TinkerModel, TinkerPolicy, TinkerSettings, Token,
+    Datum, LoraSettings, Loss, Reduction, TinkerClient, TinkerModel, TinkerPolicy, TinkerSettings, TrainedToken,
 };
 use gymkhana_trainer::{
-    ModelDescription, ModelFiles, Optimizer, RemoteState, RlData, RlSettings, SftSettings, StageModels, Surrogate,
+    ModelDescription, ModelFiles, Optimizer, RemoteStageState, RlData, RlSettings, SftSettings, StageModels, Surrogate,
     TokenSequence, Weighted, demonstrated,
 };
 use tokio::sync::Mutex;
 
-use super::checkpoint::{self, Saved};
-use super::measured::Measured;
-use super::progress::Progress;
+use super::checkpoint::{self, RemoteCheckpoint};
+use super::measured::PassSums;
+use super::progress::RemoteProgress;
 
 /// Sequences of one request.
 const SEQUENCES: usize = 64;
@@ -37,7 +37,7 @@ pub(crate) struct RemoteTrainer {
     position: Option<serde_json::Value>,
     /// Number of weight updates so far.
     weight_version: AtomicU32,
-    progress: Mutex<Progress>,
+    progress: Mutex<RemoteProgress>,
 }
 
 impl RemoteTrainer {
@@ -53,7 +53,7 @@ impl RemoteTrainer {
         let damaged = |path: &Path| {
             format!("`{}` cannot be used\nhint: restore it, or start a new run in another --out", path.display())
         };
-        let saved = left_off.map(|path| Saved::read(path).user_context(damaged(path))).transpose()?;
+        let saved = left_off.map(|path| RemoteCheckpoint::read(path).user_context(damaged(path))).transpose()?;
         let description = match left_off {
             Some(path) => ModelDescription::read(path).user_context(damaged(path))?,
             None => ModelDescription::read(first).user_context(format!(
@@ -79,7 +79,7 @@ impl RemoteTrainer {
         let context = file.context_tokens().map_or(positions, |tokens| tokens.min(positions));
         let vocabulary = usize::try_from(description.config.vocab_size).unwrap_or(0);
         let policy = TinkerPolicy::new(client, section.requests, vocabulary, context);
-        let (weight_version, progress, position) = saved.map_or_else(Default::default, Saved::into_parts);
+        let (weight_version, progress, position) = saved.map_or_else(Default::default, RemoteCheckpoint::into_parts);
         Ok(Self {
             description,
             model: model.user_error()?,
@@ -127,7 +127,7 @@ impl RemoteTrainer {
             return Err(RunError::internal("the server of [trainer] has no model besides the policy"));
         }
         let mut progress = self.progress.lock().await;
-        (progress.optimizer_steps, progress.state) = (0, RemoteState::default());
+        (progress.optimizer_steps, progress.state) = (0, RemoteStageState::default());
         Ok(())
     }
 
@@ -171,7 +171,7 @@ impl RemoteTrainer {
         let mut progress = self.progress.lock().await;
         let version = self.weight_version();
         let made = progress.state.minibatches(data, settings, self.seed, version);
-        let mut all = Measured::default();
+        let mut all = PassSums::default();
         for sequences in &made.minibatches {
             // Only the first pass has the weights that sampled.
             let compared = if all.updates == 0.0 { version } else { u32::MAX };
@@ -191,9 +191,9 @@ impl RemoteTrainer {
         loss: Loss,
         compared: u32,
         optimizer: &Optimizer,
-        progress: &mut Progress,
-    ) -> RunResult<Measured> {
-        let mut measured = Measured::default();
+        progress: &mut RemoteProgress,
+    ) -> RunResult<PassSums> {
+        let mut measured = PassSums::default();
         for part in sequences.chunks(SEQUENCES) {
             let data: Vec<Datum> = part.iter().map(datum).collect();
             let passed = self.model.forward_backward(&data, loss).await.user_error()?;
@@ -215,7 +215,7 @@ impl RemoteTrainer {
         progress.saved += 1;
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let path = self.model.save(&format!("{name}-{}", progress.saved)).await.user_error()?;
-        let text = Saved::of(&progress, self.weight_version(), path, position).text()?;
+        let text = RemoteCheckpoint::of(&progress, self.weight_version(), path, position).text()?;
         let full =
             format!("the checkpoint `{}` cannot be written\nhint: free space, then use --resume", folder.display());
         self.description.write(folder, (checkpoint::FILE, &text)).user_context(full)
@@ -223,7 +223,7 @@ impl RemoteTrainer {
 }
 
 fn datum(sequence: &TokenSequence) -> Datum {
-    let token = |target: &gymkhana_trainer::TokenTarget| Token {
+    let token = |target: &gymkhana_trainer::TokenTarget| TrainedToken {
         at: target.at,
         share: target.weight,
         advantage: target.advantage,

@@ -4,7 +4,7 @@ use gymkhana_config::{RunFile, Stage};
 use gymkhana_store::RunFolder;
 
 use crate::resume::begun_as;
-use crate::state::State;
+use crate::state::TrainingState;
 use gymkhana_orchestration::{Classify, RunResult};
 
 /// The run file with the steps of these stages.
@@ -21,7 +21,7 @@ pub(crate) fn with_steps_of(mut file: RunFile, stages: &[Stage]) -> RunFile {
 
 /// Reports why the steps of the stages cannot change so; `None` if every stage keeps them, or takes more and no later
 /// stage has begun.
-pub(crate) fn refusal(begun: &[Stage], stages: &[Stage], state: Option<&State>) -> Option<&'static str> {
+pub(crate) fn refusal(begun: &[Stage], stages: &[Stage], state: Option<&TrainingState>) -> Option<&'static str> {
     let mut changed = begun.iter().zip(stages).enumerate().filter(|(_, (begun, stage))| begun.steps() != stage.steps());
     let refused = |(index, (begun, stage)): (usize, (&Stage, &Stage))| {
         if stage.steps() < begun.steps() {
@@ -37,7 +37,7 @@ pub(crate) fn refusal(begun: &[Stage], stages: &[Stage], state: Option<&State>) 
 
 /// The state from which the run continues. If the last finished stage takes more steps, it is continued: its result is
 /// removed, and the evaluation after it will be repeated.
-pub(crate) fn continued(folder: &RunFolder, mut state: State, stages: &[Stage]) -> RunResult<State> {
+pub(crate) fn continued(folder: &RunFolder, mut state: TrainingState, stages: &[Stage]) -> RunResult<TrainingState> {
     let Some(begun) = begun_as(folder) else { return Ok(state) };
     let last = state.progress.stage.checked_sub(1).filter(|_| state.progress.current.is_none());
     let steps = |stages: &[Stage]| last.and_then(|last| stages.get(last)).map(Stage::steps);

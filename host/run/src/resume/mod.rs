@@ -12,11 +12,11 @@ use gymkhana_store::{RunFolder, RunReader};
 use crate::agreement::lost_state;
 use crate::checkpoint_name::CheckpointName;
 use crate::seats;
-use crate::state::{self, State};
+use crate::state::{self, TrainingState};
 use gymkhana_orchestration::{Classify, RunError, RunResult, run_file_of};
 
 /// Rejects a missing state, unless the run died before its first one.
-pub(crate) fn state_is_there(folder: &RunFolder, state: Option<&State>) -> RunResult<()> {
+pub(crate) fn state_is_there(folder: &RunFolder, state: Option<&TrainingState>) -> RunResult<()> {
     if state.is_some() || died_early(folder.reader())? {
         return Ok(());
     }
@@ -24,7 +24,7 @@ pub(crate) fn state_is_there(folder: &RunFolder, state: Option<&State>) -> RunRe
 }
 
 /// Rejects other plugins than those of the run, which a run that died before its first state may not have stored.
-pub(crate) fn same_plugins(folder: &RunFolder, state: Option<&State>, lock: &Lock) -> RunResult<()> {
+pub(crate) fn same_plugins(folder: &RunFolder, state: Option<&TrainingState>, lock: &Lock) -> RunResult<()> {
     let out = folder.reader().path();
     let died_early = state.is_none() && !out.join(LOCK_FILE).exists();
     if died_early || folder.reader().lock()? == *lock {
@@ -48,7 +48,7 @@ fn died_early(run: &RunReader) -> RunResult<bool> {
 }
 
 /// Rejects a run file that differs from the one at the start of the run in more than stages that take more steps.
-pub(crate) fn same_run_file(folder: &RunFolder, state: Option<&State>, file: &RunFile) -> RunResult<()> {
+pub(crate) fn same_run_file(folder: &RunFolder, state: Option<&TrainingState>, file: &RunFile) -> RunResult<()> {
     // The folder's run file has its own digest, which this verifies.
     folder.reader().run_text()?;
     let begun = begun_as(folder).ok_or_else(|| lost_run_file(folder))?;
@@ -63,7 +63,12 @@ pub(crate) fn same_run_file(folder: &RunFolder, state: Option<&State>, file: &Ru
 }
 
 /// Rejects changed seats early, before a missing checkpoint of a seat is reported.
-pub(crate) fn same_seats(folder: &RunFolder, begun: &RunFile, file: &RunFile, state: Option<&State>) -> RunResult<()> {
+pub(crate) fn same_seats(
+    folder: &RunFolder,
+    begun: &RunFile,
+    file: &RunFile,
+    state: Option<&TrainingState>,
+) -> RunResult<()> {
     if begun.rules.seats == file.rules.seats { Ok(()) } else { Err(another_run_file(folder, begun, file, state, None)) }
 }
 
@@ -85,7 +90,7 @@ fn another_run_file(
     folder: &RunFolder,
     begun: &RunFile,
     file: &RunFile,
-    state: Option<&State>,
+    state: Option<&TrainingState>,
     reason: Option<&str>,
 ) -> RunError {
     let out = folder.reader().path().display();

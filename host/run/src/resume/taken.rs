@@ -7,7 +7,7 @@ use gymkhana_store::{RunFolder, RunReader, StoreError};
 
 use crate::resume::died_early;
 use crate::seats::weight_sync::remove_served;
-use crate::state::State;
+use crate::state::TrainingState;
 use gymkhana_config::Recorder;
 use gymkhana_orchestration::chat::remove_chat_files;
 use gymkhana_orchestration::{RunError, RunResult, recorder};
@@ -49,8 +49,8 @@ fn check_replaceable(folder: &RunFolder) -> RunResult<()> {
 
 /// Whether the run has not finished a training step.
 fn made_no_step(run: &RunReader) -> RunResult<bool> {
-    let at_start = match run.state::<State>()? {
-        Some(State { progress, .. }) => {
+    let at_start = match run.state::<TrainingState>()? {
+        Some(TrainingState { progress, .. }) => {
             progress.finished.is_empty() && progress.current.is_none_or(|current| current.step == 0)
         }
         None => died_early(run)?,

@@ -13,14 +13,14 @@ use crate::remote::RemoteTrainer;
 
 /// Trainer of a model. Clones share it.
 #[derive(Clone)]
-pub(crate) enum Learner {
+pub(crate) enum ModelTrainer {
     /// In this process.
     Own(Trainer),
     /// On the server of `[trainer]`.
     Remote(Arc<RemoteTrainer>),
 }
 
-impl Learner {
+impl ModelTrainer {
     /// The trainer in this process, if it is one.
     pub fn own(&self) -> Option<&Trainer> {
         match self {

@@ -8,7 +8,7 @@ use gymkhana_policy::Policy;
 use gymkhana_policy_server::ServerPolicy;
 use gymkhana_record::{Seed, StepMetrics};
 use gymkhana_rollout::{PluginSet, SeatPlayer};
-use gymkhana_trainer::{Accelerator, Footprint, ModelFiles, Settings, Trainer};
+use gymkhana_trainer::{Accelerator, Footprint, ModelFiles, Trainer, TrainerSettings};
 
 pub(crate) mod frozen;
 mod learner;
@@ -23,15 +23,15 @@ use gymkhana_orchestration::seat_players::SeatPlayers;
 use gymkhana_orchestration::seats::{Binding, bindings};
 use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
 use gymkhana_orchestration::{OnHost, machine};
-use learner::Learner;
+use learner::ModelTrainer;
 
 /// A model and its seats.
 #[derive(Clone)]
-pub(crate) struct Model {
+pub(crate) struct SeatModel {
     /// Number and name of the seat that owns the model; absent for the run's policy.
     own: Option<(u32, String)>,
     /// Generates, and trains the model if `trained`.
-    pub trainer: Learner,
+    pub trainer: ModelTrainer,
     /// Inference server that generates instead of the engine, if any.
     server: Option<OnHost<ServerPolicy>>,
     /// Whether the weights are trained.
@@ -40,7 +40,7 @@ pub(crate) struct Model {
     pub seats: Vec<u32>,
 }
 
-impl Model {
+impl SeatModel {
     /// Prefixes metrics with the seat's name, so that names are unique across models.
     pub fn named(&self, measured: StepMetrics) -> StepMetrics {
         match self.seat_name() {
@@ -91,7 +91,7 @@ pub(crate) fn is_part_of(name: &str, checkpoint: &str) -> bool {
 #[derive(Clone)]
 pub(crate) struct SeatPolicies {
     /// The run's policy first, then the models of single seats.
-    models: Vec<Model>,
+    models: Vec<SeatModel>,
     /// Seat names.
     pub seats: Vec<String>,
     /// Digests of frozen models.
@@ -100,7 +100,7 @@ pub(crate) struct SeatPolicies {
 
 impl SeatPolicies {
     /// Trainer of the run's policy.
-    pub fn policy(&self) -> &Learner {
+    pub fn policy(&self) -> &ModelTrainer {
         &self.models[0].trainer
     }
 
@@ -116,7 +116,7 @@ impl SeatPolicies {
 
     /// Each model of this process: its seat name (absent for the run's policy), whether it is trained, and its memory.
     pub fn footprints(&self) -> impl Iterator<Item = (Option<&str>, bool, Footprint)> {
-        let own = |model: &'_ Model| model.trainer.own().map(Trainer::footprint);
+        let own = |model: &'_ SeatModel| model.trainer.own().map(Trainer::footprint);
         self.models.iter().filter_map(move |model| Some((model.seat_name(), model.trained, own(model)?)))
     }
 
@@ -132,7 +132,7 @@ impl SeatPolicies {
     }
 
     /// Trained models, the run's policy first.
-    pub fn trained(&self) -> impl Iterator<Item = &Model> {
+    pub fn trained(&self) -> impl Iterator<Item = &SeatModel> {
         self.models.iter().filter(|model| model.trained)
     }
 
@@ -148,7 +148,7 @@ impl SeatPolicies {
 
     /// Idle time of each model, by its seat's name or as `policy`.
     pub fn idle(&self) -> Vec<(String, Duration)> {
-        let name = |model: &Model| model.seat_name().unwrap_or("policy").to_owned();
+        let name = |model: &SeatModel| model.seat_name().unwrap_or("policy").to_owned();
         self.models.iter().map(|model| (name(model), model.trainer.idle())).collect()
     }
 }
@@ -162,8 +162,8 @@ impl SeatPlayers for SeatPolicies {
 }
 
 /// Settings of the models; `slots` is the number of sequences that each generates concurrently.
-pub(crate) fn settings(file: &RunFile, slots: usize) -> Settings {
-    Settings {
+pub(crate) fn settings(file: &RunFile, slots: usize) -> TrainerSettings {
+    TrainerSettings {
         threads: file.threads,
         max_concurrent_sequences: slots,
         // Episodes cannot exceed the context limit.
@@ -176,7 +176,7 @@ pub(crate) fn settings(file: &RunFile, slots: usize) -> Settings {
         logits_chunk_mib: file.policy.logits_chunk_mib,
         cache_mib: cache_mib(file),
         lora: file.policy.lora.clone(),
-        ..Settings::default()
+        ..TrainerSettings::default()
     }
 }
 
@@ -196,7 +196,7 @@ pub(crate) async fn start(
     file: &RunFile,
     given: &Models,
     plugins: &PluginSet,
-    settings: &Settings,
+    settings: &TrainerSettings,
     left_off: Option<(&Path, &str)>,
     begun: &Frozen,
     reporter: &Arc<dyn Reporter>,
@@ -206,17 +206,17 @@ pub(crate) async fn start(
     let seats = shared.map(|binding| binding.seat).collect();
     // With an inference server, the model only trains and scores.
     let slots = if file.policy.server.is_some() { 1 } else { settings.max_concurrent_sequences };
-    let own = Settings { max_concurrent_sequences: slots, ..settings.clone() };
+    let own = TrainerSettings { max_concurrent_sequences: slots, ..settings.clone() };
     let checkpoint = left_off.map(|(folder, checkpoint)| folder.join(checkpoint));
     let trainer = match (&file.trainer, &file.policy.checkpoint, checkpoint.as_deref()) {
         (Some(section), Some(first), saved) => {
             let remote = RemoteTrainer::start(section, file, given.folder(first)?, saved, reporter).await?;
-            Learner::Remote(Arc::new(remote))
+            ModelTrainer::Remote(Arc::new(remote))
         }
-        (_, _, Some(saved)) => Learner::Own(reopen(saved, &own)?),
-        (_, _, None) => Learner::Own(first_weights(file, given, &own)?),
+        (_, _, Some(saved)) => ModelTrainer::Own(reopen(saved, &own)?),
+        (_, _, None) => ModelTrainer::Own(first_weights(file, given, &own)?),
     };
-    let mut models = vec![Model { own: None, trainer, server: None, trained: true, seats }];
+    let mut models = vec![SeatModel { own: None, trainer, server: None, trained: true, seats }];
     let mut frozen = Frozen::new();
     for Binding { seat, name, section } in bindings {
         let trained = match section.policy {
@@ -225,7 +225,7 @@ pub(crate) async fn start(
             SeatBinding::Separate => true,
         };
         let learns = trained && settings.learns;
-        let settings = Settings { seed: settings.seed.child("seat").child(seat), learns, ..settings.clone() };
+        let settings = TrainerSettings { seed: settings.seed.child("seat").child(seat), learns, ..settings.clone() };
         let trainer = match (left_off.filter(|_| trained), &section.checkpoint) {
             (Some((folder, checkpoint)), _) => reopen(&folder.join(part(checkpoint, seat)), &settings)?,
             (None, Some(checkpoint)) => {
@@ -242,20 +242,26 @@ pub(crate) async fn start(
             frozen::check(begun, name, folder, &digest)?;
             frozen.insert(name.to_owned(), digest);
         }
-        let trainer = Learner::Own(trainer);
-        models.push(Model { own: Some((seat, name.to_owned())), trainer, server: None, trained, seats: vec![seat] });
+        let trainer = ModelTrainer::Own(trainer);
+        models.push(SeatModel {
+            own: Some((seat, name.to_owned())),
+            trainer,
+            server: None,
+            trained,
+            seats: vec![seat],
+        });
     }
     Ok(SeatPolicies { models, seats: plugins.seat_names().to_vec(), frozen })
 }
 
 /// Opens a model from a checkpoint of the run.
-fn reopen(path: &Path, settings: &Settings) -> RunResult<Trainer> {
+fn reopen(path: &Path, settings: &TrainerSettings) -> RunResult<Trainer> {
     let damaged = format!("`{}` cannot be used\nhint: restore it, or start a new run in another --out", path.display());
     Trainer::open(path, settings).user_context(damaged)
 }
 
 /// Initial weights of the run's policy.
-fn first_weights(file: &RunFile, models: &Models, settings: &Settings) -> RunResult<Trainer> {
+fn first_weights(file: &RunFile, models: &Models, settings: &TrainerSettings) -> RunResult<Trainer> {
     if let Some(checkpoint) = &file.policy.checkpoint {
         return Trainer::open(models.folder(checkpoint)?, settings).user_error();
     }

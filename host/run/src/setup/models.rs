@@ -77,7 +77,7 @@ impl Models {
         };
         model.commit = Some(commit.to_string());
         if needed {
-            let fetched = Fetched { hub: &hub, repository: &repository, commit: &commit, reporter };
+            let fetched = ModelDownload { hub: &hub, repository: &repository, commit: &commit, reporter };
             self.0.insert(model.clone(), fetched.whole().await?);
         }
         Ok(())
@@ -134,14 +134,14 @@ fn newest_model(folder: &Path) -> RunResult<Option<PathBuf>> {
 }
 
 /// Download of a model.
-struct Fetched<'a> {
+struct ModelDownload<'a> {
     hub: &'a Hub,
     repository: &'a Repository,
     commit: &'a Commit,
     reporter: &'a Arc<dyn Reporter>,
 }
 
-impl Fetched<'_> {
+impl ModelDownload<'_> {
     /// Downloads all files in use, the weights last, after the other files have been checked.
     async fn whole(&self) -> RunResult<PathBuf> {
         let config = self.file(CONFIG).await?.ok_or_else(|| self.lacks(CONFIG))?;
@@ -164,7 +164,7 @@ impl Fetched<'_> {
 
     async fn file(&self, name: &str) -> RunResult<Option<PathBuf>> {
         let bar: Mutex<Option<Box<dyn Progress>>> = Mutex::new(None);
-        let show = |progress: gymkhana_hub::Progress<'_>| {
+        let show = |progress: gymkhana_hub::DownloadProgress<'_>| {
             let Some(size) = progress.size.filter(|size| *size > MEBIBYTE) else { return };
             let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
             let bar = bar.get_or_insert_with(|| {
@@ -188,7 +188,7 @@ impl Fetched<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gymkhana_orchestration::ErrorKind;
+    use gymkhana_orchestration::RunErrorKind;
 
     #[test]
     fn a_model_that_was_not_downloaded_is_an_error() {
@@ -197,7 +197,7 @@ mod tests {
         let error = Models::default().folder(&checkpoint).expect_err("nothing was downloaded");
         assert_eq!(
             (error.kind(), error.to_string().as_str()),
-            (ErrorKind::Internal, "model `owner/model` was not downloaded")
+            (RunErrorKind::Internal, "model `owner/model` was not downloaded")
         );
     }
 }

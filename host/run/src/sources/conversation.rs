@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use gymkhana_chat::{ChatError, ChatFormat, Role, python_json};
 use gymkhana_config::SourceSection;
-use gymkhana_data::{ChatCall, ChatMessage, Conversation, Examples, Place, Skips, conversations};
+use gymkhana_data::{ChatCall, ChatConversation, ChatMessage, ReadRows, Skips, SourceLocation, conversations};
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
 use gymkhana_record::{Function, Segment};
 
-use super::layout::{Laid, Part, Written, lay_out};
-use super::{Called, Demonstration, Learner};
+use super::layout::{ConversationPart, Laid, WrittenReply, lay_out};
+use super::{Demonstration, FunctionNames, LearningModel};
 
 /// Skipped rows that are listed.
 const LISTED: usize = 10;
@@ -18,9 +18,9 @@ const LISTED: usize = 10;
 pub(super) fn read(
     files: &[PathBuf],
     section: &SourceSection,
-    learner: Learner<'_>,
+    learner: LearningModel<'_>,
     observations: bool,
-    called: &mut Called,
+    called: &mut FunctionNames,
     reporter: &dyn Reporter,
 ) -> RunResult<Vec<Demonstration>> {
     let mut skips = Skips::at_most(section.skip_bad);
@@ -37,7 +37,7 @@ pub(super) fn read(
 }
 
 /// Adds the functions that the replies of a conversation call.
-pub(super) fn add_called(conversation: &Conversation, called: &mut Called) {
+pub(super) fn add_called(conversation: &ChatConversation, called: &mut FunctionNames) {
     for message in &conversation.messages {
         if let ChatMessage::Assistant { calls, .. } = message {
             called.extend(calls.iter().map(|call| call.name.clone()));
@@ -47,10 +47,10 @@ pub(super) fn add_called(conversation: &Conversation, called: &mut Called) {
 
 /// The rows that were read. Remarks and skipped rows are reported.
 pub(super) fn kept<T>(
-    Examples { rows, skipped, remarks }: Examples<T>,
+    ReadRows { rows, skipped, remarks }: ReadRows<T>,
     file: &Path,
     reporter: &dyn Reporter,
-) -> Vec<(Place, T)> {
+) -> Vec<(SourceLocation, T)> {
     remarks.warnings().iter().for_each(|warning| reporter.warn(&format!("{}: {warning}", file.display())));
     for (place, why) in skipped.iter().take(LISTED) {
         reporter.warn(&format!("skipped {place}: {why}"));
@@ -65,8 +65,8 @@ pub(super) fn kept<T>(
 /// users and tools between them.
 pub(super) fn segments(
     chat: &ChatFormat,
-    place: &Place,
-    conversation: &Conversation,
+    place: &SourceLocation,
+    conversation: &ChatConversation,
     observations: bool,
 ) -> RunResult<Vec<Segment>> {
     let laid = tokens(chat, conversation).user_context(format!(
@@ -81,7 +81,7 @@ pub(super) fn segments(
 }
 
 /// Contexts of a conversation.
-fn tokens(chat: &ChatFormat, conversation: &Conversation) -> Result<Vec<Laid>, ChatError> {
+fn tokens(chat: &ChatFormat, conversation: &ChatConversation) -> Result<Vec<Laid>, ChatError> {
     let function = |function: &gymkhana_data::Function| Function {
         name: function.name.clone(),
         description: function.description.clone(),
@@ -90,16 +90,16 @@ fn tokens(chat: &ChatFormat, conversation: &Conversation) -> Result<Vec<Laid>, C
     };
     let functions: Vec<Function> = conversation.functions.iter().map(function).collect();
     let part = |message: &ChatMessage| match message {
-        ChatMessage::System(text) => Part::Heard(Role::System, text.clone()),
-        ChatMessage::User(text) => Part::Heard(Role::User, text.clone()),
-        ChatMessage::Tool(text) => Part::Heard(Role::Tool, text.clone()),
+        ChatMessage::System(text) => ConversationPart::Heard(Role::System, text.clone()),
+        ChatMessage::User(text) => ConversationPart::Heard(Role::User, text.clone()),
+        ChatMessage::Tool(text) => ConversationPart::Heard(Role::Tool, text.clone()),
         ChatMessage::Assistant { thoughts, text, calls } => {
             // Arguments have the spacing of chat templates.
             let call = |call: &ChatCall| (call.name.clone(), python_json(&call.arguments));
             let calls = calls.iter().map(call).collect();
-            Part::Written(Written { thoughts: thoughts.clone(), text: text.clone(), calls })
+            ConversationPart::Written(WrittenReply { thoughts: thoughts.clone(), text: text.clone(), calls })
         }
     };
-    let parts: Vec<Part> = conversation.messages.iter().map(part).collect();
+    let parts: Vec<ConversationPart> = conversation.messages.iter().map(part).collect();
     lay_out(chat, 0, &functions, &parts)
 }

@@ -8,18 +8,18 @@ use gymkhana_record::{Function, Sampled, Segment};
 
 /// A part of a conversation.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Part {
+pub(super) enum ConversationPart {
     /// A message of the run, a user or a tool.
     Heard(Role, String),
     /// The tokens of a reply, with the stop token at its end.
     Reply(Vec<u32>),
     /// A reply that is to be written as the model would.
-    Written(Written),
+    Written(WrittenReply),
 }
 
 /// A reply that is to be written as the model would.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Written {
+pub(super) struct WrittenReply {
     /// Thoughts apart from the text.
     pub thoughts: Option<String>,
     pub text: String,
@@ -27,7 +27,7 @@ pub(super) struct Written {
     pub calls: Vec<(String, String)>,
 }
 
-impl Part {
+impl ConversationPart {
     /// The tokens of a reply, with the stop token at their end; empty for another part. `begun` tells whether the prompt has
     /// opened a thought.
     fn reply(&self, chat: &ChatFormat, begun: Begun) -> Result<Cow<'_, [u32]>, ChatError> {
@@ -39,7 +39,7 @@ impl Part {
     }
 }
 
-impl Written {
+impl WrittenReply {
     /// The tokens, with the stop token at their end.
     fn tokens(&self, chat: &ChatFormat, begun: Begun) -> Result<Vec<u32>, ChatError> {
         let calls: Vec<NewCall<'_>> = self.calls.iter().map(|(name, arguments)| NewCall { name, arguments }).collect();
@@ -77,12 +77,12 @@ pub(super) fn lay_out(
     chat: &ChatFormat,
     seat: u32,
     functions: &[Function],
-    parts: &[Part],
+    parts: &[ConversationPart],
 ) -> Result<Vec<Laid>, ChatError> {
     let (mut messages, mut rendered, mut stopped) = (Vec::<Message>::new(), Rendered::default(), false);
     let (mut laid, mut known, mut turn) = (Vec::<Laid>::new(), 0, 0);
     for part in parts {
-        if let Part::Heard(role, text) = part {
+        if let ConversationPart::Heard(role, text) = part {
             messages.push(Message::of_text(*role, text.clone()));
             continue;
         }
@@ -137,9 +137,10 @@ mod tests {
     }
 
     /// Messages of every role, whose texts are words of the template.
-    fn conversation(chat: &ChatFormat) -> Vec<Part> {
-        let heard = |role, text: &str| Part::Heard(role, text.to_owned());
-        let reply = |text: &str| Part::Reply(chat.encode_reply(&[ReplyPiece::Plain(text)]).expect("tokens"));
+    fn conversation(chat: &ChatFormat) -> Vec<ConversationPart> {
+        let heard = |role, text: &str| ConversationPart::Heard(role, text.to_owned());
+        let reply =
+            |text: &str| ConversationPart::Reply(chat.encode_reply(&[ReplyPiece::Plain(text)]).expect("tokens"));
         vec![
             heard(Role::System, "system"),
             heard(Role::User, "user"),

@@ -33,7 +33,7 @@ impl Demonstration {
 
 /// A source of a supervised stage.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum StageSource {
     /// The environment's oracle plays.
     Oracle,
     /// Demonstrations that were read.
@@ -44,20 +44,20 @@ pub(crate) enum Source {
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     /// Sources of supervised stages. A stage without an entry has the oracle.
-    pub demonstrations: BTreeMap<usize, Vec<Source>>,
+    pub demonstrations: BTreeMap<usize, Vec<StageSource>>,
     /// Preferences of stages that play nothing: pairs, the better episode first, or single episodes, which are desirable
     /// if their reward is above 0.
     pub preferences: BTreeMap<usize, Vec<Vec<EpisodeRecord>>>,
     /// Names of the functions that conversations of files call; without an entry of a stage that calls none.
-    pub called: BTreeMap<usize, Called>,
+    pub called: BTreeMap<usize, FunctionNames>,
 }
 
 /// Names of called functions.
-pub(crate) type Called = BTreeSet<String>;
+pub(crate) type FunctionNames = BTreeSet<String>;
 
 /// The model that learns from sources.
 #[derive(Clone, Copy)]
-pub(crate) struct Learner<'a> {
+pub(crate) struct LearningModel<'a> {
     /// Files of the model's chat format.
     pub files: &'a ChatFiles,
     /// The chat format.
@@ -70,18 +70,23 @@ pub(crate) struct Learner<'a> {
 ///
 /// # Errors
 /// If a source cannot be read, is of another tokenizer, or has no demonstration.
-pub(crate) fn read(file: &RunFile, first: usize, learner: Learner<'_>, reporter: &dyn Reporter) -> RunResult<Sources> {
+pub(crate) fn read(
+    file: &RunFile,
+    first: usize,
+    learner: LearningModel<'_>,
+    reporter: &dyn Reporter,
+) -> RunResult<Sources> {
     let mut sources = Sources::default();
     for (index, stage) in file.stages.iter().enumerate().skip(first) {
         match stage {
             Stage::Sft(stage) if !stage.source.is_empty() => {
-                let mut called = Called::new();
+                let mut called = FunctionNames::new();
                 sources.demonstrations.insert(index, of_stage(stage, learner, &mut called, reporter)?);
                 sources.called.insert(index, called);
             }
             Stage::Rl(stage @ RlStage { name, recorded: Some(recorded), .. }) => {
                 let are_pairs = stage.settings().user_error()?.algorithm.pairs();
-                let mut called = Called::new();
+                let mut called = FunctionNames::new();
                 let read = preferences::read(recorded, are_pairs, learner, &mut called, reporter);
                 let read = read.map_err(|error| error.prefixed(format!("stage `{name}`, recorded")))?;
                 sources.preferences.insert(index, read);
@@ -96,17 +101,17 @@ pub(crate) fn read(file: &RunFile, first: usize, learner: Learner<'_>, reporter:
 
 fn of_stage(
     stage: &SftStage,
-    learner: Learner<'_>,
-    called: &mut Called,
+    learner: LearningModel<'_>,
+    called: &mut FunctionNames,
     reporter: &dyn Reporter,
-) -> RunResult<Vec<Source>> {
+) -> RunResult<Vec<StageSource>> {
     let mut sources = Vec::new();
     for (index, section) in stage.source.iter().enumerate() {
         let of = format!("stage `{}`, source {index}", stage.name);
         let blame = |error: RunError| error.prefixed(&of);
         let read = match section.kind() {
             None | Some(SourceKind::Oracle) => {
-                sources.push(Source::Oracle);
+                sources.push(StageSource::Oracle);
                 continue;
             }
             Some(SourceKind::Runs(runs)) => {
@@ -117,7 +122,7 @@ fn of_stage(
                 read.map_err(blame)?
             }
         };
-        sources.push(Source::Given(fitting(read, learner.context, &of, reporter)?));
+        sources.push(StageSource::Given(fitting(read, learner.context, &of, reporter)?));
     }
     Ok(sources)
 }

@@ -2,20 +2,20 @@
 //! every pass.
 
 use gymkhana_config::{SftStage, SourceKind};
-use gymkhana_orchestration::mixture::Assignment;
+use gymkhana_orchestration::mixture::ShareAssignment;
 use gymkhana_record::Seed;
 
-use super::{Demonstration, Source};
+use super::{Demonstration, StageSource};
 
 /// Sources of a stage with their order.
 pub(crate) struct StageSources {
-    sources: Vec<Given>,
-    assignment: Assignment,
+    sources: Vec<OrderedSource>,
+    assignment: ShareAssignment,
 }
 
 /// A source, and the order of its passes.
-struct Given {
-    source: Source,
+struct OrderedSource {
+    source: StageSource,
     passes: Passes,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn oracle_tasks(stage: &SftStage, count: u64) -> u64 {
         return count;
     }
     let oracle = stage.source.iter().position(|source| source.kind() == Some(SourceKind::Oracle));
-    oracle.map_or(0, |oracle| Assignment::new(weights(stage), &[]).count_before(count, oracle))
+    oracle.map_or(0, |oracle| ShareAssignment::new(weights(stage), &[]).count_before(count, oracle))
 }
 
 fn weights(stage: &SftStage) -> Vec<f64> {
@@ -71,30 +71,30 @@ fn weights(stage: &SftStage) -> Vec<f64> {
 
 impl StageSources {
     /// The sources that were read for a stage, under the seed of the stage.
-    pub fn of_stage(stage: &SftStage, sources: Vec<Source>, seed: Seed) -> Self {
+    pub fn of_stage(stage: &SftStage, sources: Vec<StageSource>, seed: Seed) -> Self {
         Self::new(sources, weights(stage), seed)
     }
 
     /// Sources with their weights. Without any, the oracle plays.
-    fn new(sources: Vec<Source>, weights: Vec<f64>, seed: Seed) -> Self {
+    fn new(sources: Vec<StageSource>, weights: Vec<f64>, seed: Seed) -> Self {
         let (sources, weights) = match sources.is_empty() {
-            true => (vec![Source::Oracle], vec![1.0]),
+            true => (vec![StageSource::Oracle], vec![1.0]),
             false => (sources, weights),
         };
-        let given = |(index, source): (usize, Source)| {
+        let given = |(index, source): (usize, StageSource)| {
             let count = match &source {
-                Source::Given(demonstrations) => demonstrations.len(),
-                Source::Oracle => 0,
+                StageSource::Given(demonstrations) => demonstrations.len(),
+                StageSource::Oracle => 0,
             };
-            Given { source, passes: Passes::new(seed.child(index), count) }
+            OrderedSource { source, passes: Passes::new(seed.child(index), count) }
         };
         let sources = sources.into_iter().enumerate().map(given).collect();
-        Self { sources, assignment: Assignment::new(weights, &[]) }
+        Self { sources, assignment: ShareAssignment::new(weights, &[]) }
     }
 
     /// Demonstrations at `position..position + count` of the infinite sequence.
     pub fn draw(&mut self, position: u64, count: u64) -> Drawn<'_> {
-        let oracle = self.sources.iter().position(|given| matches!(given.source, Source::Oracle));
+        let oracle = self.sources.iter().position(|given| matches!(given.source, StageSource::Oracle));
         let oracle_first = oracle.map_or(0, |oracle| self.assignment.count_before(position, oracle));
         let places: Vec<(usize, u64)> = (position..position + count).map(|at| self.assignment.at(at)).collect();
         let (mut oracle_count, mut chosen) = (0, Vec::new());
@@ -105,8 +105,8 @@ impl StageSources {
             }
         }
         let of = |(index, place): (usize, usize)| match &self.sources[index].source {
-            Source::Given(demonstrations) => demonstrations.get(place),
-            Source::Oracle => None,
+            StageSource::Given(demonstrations) => demonstrations.get(place),
+            StageSource::Oracle => None,
         };
         Drawn { oracle_first, oracle_count, given: chosen.into_iter().filter_map(of).collect() }
     }
@@ -116,8 +116,8 @@ impl StageSources {
 mod tests {
     use super::*;
 
-    fn given(count: usize, weight: f64) -> Source {
-        Source::Given(
+    fn given(count: usize, weight: f64) -> StageSource {
+        StageSource::Given(
             (0..count).map(|place| Demonstration { segments: vec![], weight: weight + place as f64 }).collect(),
         )
     }
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn sources_have_their_shares() {
         let mut sources =
-            StageSources::new(vec![given(4, 0.0), Source::Oracle, given(9, 100.0)], vec![1.0, 2.0, 1.0], Seed(2));
+            StageSources::new(vec![given(4, 0.0), StageSource::Oracle, given(9, 100.0)], vec![1.0, 2.0, 1.0], Seed(2));
         let mut tasks = 0;
         for step in 0..6 {
             let (first, count, given) = drawn(&mut sources, step * 8, 8);

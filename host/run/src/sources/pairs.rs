@@ -9,14 +9,14 @@ use gymkhana_record::{EpisodeId, EpisodeRecord};
 use super::records::named;
 
 /// Episodes of one task, or of one tree of branches.
-type Key = (usize, Option<String>, String, u64, Option<EpisodeId>);
+type PairKey = (usize, Option<String>, String, u64, Option<EpisodeId>);
 
 /// Pairs of recorded episodes, the better episode first. `records` come with the place of their run.
 pub(super) fn of_tasks(
     records: impl Iterator<Item = RunResult<(usize, EpisodeRecord)>>,
     recorded: &RecordedPreferences,
 ) -> RunResult<Vec<Vec<EpisodeRecord>>> {
-    let mut ends: BTreeMap<Key, [EpisodeRecord; 2]> = BTreeMap::new();
+    let mut ends: BTreeMap<PairKey, [EpisodeRecord; 2]> = BTreeMap::new();
     for record in records {
         let (run, record) = record?;
         add(&mut ends, key(run, &record, recorded.branches), record);
@@ -39,7 +39,7 @@ pub(super) fn of_tasks(
     Ok(found)
 }
 
-fn key(run: usize, record: &EpisodeRecord, branches: bool) -> Key {
+fn key(run: usize, record: &EpisodeRecord, branches: bool) -> PairKey {
     let root = branches.then(|| record.forks.first().map_or(record.id, |fork| fork.parent));
     (run, record.environment.clone(), record.task.split.clone(), record.task.index, root)
 }
@@ -50,7 +50,7 @@ fn reward(record: &EpisodeRecord) -> f64 {
 }
 
 /// Adds an episode to the best and the worst of its key.
-fn add(ends: &mut BTreeMap<Key, [EpisodeRecord; 2]>, key: Key, record: EpisodeRecord) {
+fn add(ends: &mut BTreeMap<PairKey, [EpisodeRecord; 2]>, key: PairKey, record: EpisodeRecord) {
     let Some([best, worst]) = ends.get_mut(&key) else {
         ends.insert(key, [record.clone(), record]);
         return;

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use gymkhana_config::RecordedPreferences;
-use gymkhana_data::{Conversation, Place, Preference, Skips, preferences};
+use gymkhana_data::{ChatConversation, Preference, Skips, SourceLocation, preferences};
 use gymkhana_orchestration::recorded_runs::{RecordedRun, count_matches};
 use gymkhana_orchestration::{Classify, Reporter, RunError, RunResult};
 use gymkhana_record::{Ending, EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
 
 use super::conversation::{add_called, kept, segments};
 use super::records::{named, opened};
-use super::{Called, Learner, pairs};
+use super::{FunctionNames, LearningModel, pairs};
 
 /// Weight version of recorded tokens, which is that of no weights of this run.
 const OTHER_WEIGHTS: u32 = u32::MAX;
@@ -20,8 +20,8 @@ const OTHER_WEIGHTS: u32 = u32::MAX;
 pub(super) fn read(
     recorded: &RecordedPreferences,
     are_pairs: bool,
-    learner: Learner<'_>,
-    called: &mut Called,
+    learner: LearningModel<'_>,
+    called: &mut FunctionNames,
     reporter: &dyn Reporter,
 ) -> RunResult<Vec<Vec<EpisodeRecord>>> {
     let read = match &recorded.files[..] {
@@ -43,7 +43,7 @@ pub(super) fn read(
 fn of_runs(
     recorded: &RecordedPreferences,
     are_pairs: bool,
-    learner: Learner<'_>,
+    learner: LearningModel<'_>,
 ) -> RunResult<Vec<Vec<EpisodeRecord>>> {
     let runs = opened(&recorded.runs, learner)?;
     if let Some(filter) = &recorded.filter {
@@ -80,8 +80,8 @@ fn of_files(
     files: &[PathBuf],
     skip_bad: u64,
     are_pairs: bool,
-    learner: Learner<'_>,
-    called: &mut Called,
+    learner: LearningModel<'_>,
+    called: &mut FunctionNames,
     reporter: &dyn Reporter,
 ) -> RunResult<Vec<Vec<EpisodeRecord>>> {
     let (mut read, mut all, mut rows) = (Vec::new(), 0, 0);
@@ -133,12 +133,16 @@ fn report_too_long(too_long: usize, all: usize, context: usize, reporter: &dyn R
 }
 
 /// Episodes of a row: two of them with rewards 1 and 0, or one with the reward of its label.
-fn episodes(learner: Learner<'_>, at: (&Place, u64), preference: Preference) -> RunResult<Vec<EpisodeRecord>> {
-    let answers: Vec<(Conversation, bool)> = match preference {
+fn episodes(
+    learner: LearningModel<'_>,
+    at: (&SourceLocation, u64),
+    preference: Preference,
+) -> RunResult<Vec<EpisodeRecord>> {
+    let answers: Vec<(ChatConversation, bool)> = match preference {
         Preference::Pair { chosen, rejected } => vec![(chosen, true), (rejected, false)],
         Preference::Labelled { conversation, is_desirable } => vec![(conversation, is_desirable)],
     };
-    let episode = |(member, (conversation, is_good)): (u32, (Conversation, bool))| {
+    let episode = |(member, (conversation, is_good)): (u32, (ChatConversation, bool))| {
         let (place, row) = at;
         let group = u32::try_from(row).unwrap_or(u32::MAX);
         let id = EpisodeId { stage: 0, phase: Phase::Train, step: 0, group, member, attempt: 0 };

@@ -11,14 +11,14 @@ use gymkhana_orchestration::{RunError, RunResult};
 use gymkhana_record::{EpisodeRecord, Function, Segment, Turn, text_of};
 use gymkhana_registry::Digest;
 
-use super::layout::{Laid, Part, lay_out};
-use super::{Demonstration, Learner};
+use super::layout::{ConversationPart, Laid, lay_out};
+use super::{Demonstration, LearningModel};
 
 /// Reads the episodes of runs that meet a filter. With `observations`, the texts of users and tools are imitated as well.
 pub(super) fn read(
     folders: &[PathBuf],
     filter: &Filter,
-    learner: Learner<'_>,
+    learner: LearningModel<'_>,
     observations: bool,
 ) -> RunResult<Vec<Demonstration>> {
     let runs = opened(folders, learner)?;
@@ -48,7 +48,7 @@ pub(super) fn read(
 }
 
 /// Opens runs whose tokens mean the same to this run's model.
-pub(super) fn opened(folders: &[PathBuf], learner: Learner<'_>) -> RunResult<Vec<RecordedRun>> {
+pub(super) fn opened(folders: &[PathBuf], learner: LearningModel<'_>) -> RunResult<Vec<RecordedRun>> {
     let open = |folder: &PathBuf| -> RunResult<RecordedRun> {
         let run = RecordedRun::open(folder)?;
         same_tokenizer(run.path(), learner)?;
@@ -63,7 +63,7 @@ pub(super) fn named(folders: &[PathBuf]) -> String {
 }
 
 /// Refuses records whose tokens mean something else to this run's model.
-fn same_tokenizer(run: &Path, learner: Learner<'_>) -> RunResult<()> {
+fn same_tokenizer(run: &Path, learner: LearningModel<'_>) -> RunResult<()> {
     let found = read_chat_files(run)?;
     if found.tokenizer == learner.files.tokenizer {
         return Ok(());
@@ -83,7 +83,7 @@ fn same_tokenizer(run: &Path, learner: Learner<'_>) -> RunResult<()> {
 
 /// The contexts of an episode with the texts of users and tools marked as sampled. Contexts that the transcript does not
 /// yield again, such as those of a context strategy, stay as they are.
-fn with_observations(record: &EpisodeRecord, system: Option<&str>, learner: Learner<'_>) -> Vec<Segment> {
+fn with_observations(record: &EpisodeRecord, system: Option<&str>, learner: LearningModel<'_>) -> Vec<Segment> {
     let mut seats: Vec<u32> = record.segments.iter().map(Segment::seat).collect();
     seats.sort_unstable();
     seats.dedup();
@@ -112,26 +112,27 @@ fn functions(record: &EpisodeRecord, seat: u32) -> &[Function] {
 }
 
 /// The conversation of a seat: instructions, and then the transcript with the tokens of the replies.
-fn parts(record: &EpisodeRecord, seat: u32, system: Option<&str>) -> Vec<Part> {
+fn parts(record: &EpisodeRecord, seat: u32, system: Option<&str>) -> Vec<ConversationPart> {
     let of_segment = |segment: &Segment| {
         let reply = |place: Range<usize>| (segment.turns()[place.start], segment.tokens()[place].to_vec());
         segment.replies().map(reply).collect::<Vec<_>>()
     };
     let own = record.segments.iter().filter(|segment| segment.seat() == seat);
     let replies: Vec<(u32, Vec<u32>)> = own.flat_map(of_segment).collect();
-    let mut parts: Vec<Part> = system.map(|text| Part::Heard(Role::System, text.to_owned())).into_iter().collect();
+    let mut parts: Vec<ConversationPart> =
+        system.map(|text| ConversationPart::Heard(Role::System, text.to_owned())).into_iter().collect();
     for place in 0..=record.turns.len() {
         let begun = record.policy_turns.iter().filter(|turn| turn.seat == seat && turn.transcript as usize == place);
         for turn in begun {
             let reply = replies.iter().find(|(number, _)| *number == turn.turn);
-            parts.extend(reply.map(|(_, tokens)| Part::Reply(tokens.clone())));
+            parts.extend(reply.map(|(_, tokens)| ConversationPart::Reply(tokens.clone())));
         }
         match record.turns.get(place) {
             Some(Turn::Observation { seat: of, content }) if *of == seat => {
-                parts.push(Part::Heard(Role::User, text_of(content)));
+                parts.push(ConversationPart::Heard(Role::User, text_of(content)));
             }
             Some(Turn::Answer { seat: of, content, .. }) if *of == seat => {
-                parts.push(Part::Heard(Role::Tool, text_of(content)));
+                parts.push(ConversationPart::Heard(Role::Tool, text_of(content)));
             }
             _ => {}
         }

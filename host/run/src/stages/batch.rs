@@ -7,23 +7,23 @@ use gymkhana_rollout::{FailedForks, PluginSet, SamplingPlan};
 use tokio::sync::Semaphore;
 
 use crate::seats::{SeatPolicies, weight_sync};
-use crate::session::Session;
 use crate::stages::tally::{BatchFailures, failed_figure};
 use crate::stop::Halt;
+use crate::training_run::TrainingRun;
 use gymkhana_config::{RlStage, RunFile, Stage};
 use gymkhana_orchestration::environments::BoundEnvironment;
 use gymkhana_orchestration::places::check_group;
 use gymkhana_orchestration::rewards::with_nearest_name;
-use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupRunner, Scheduler};
+use gymkhana_orchestration::scheduler::{FinishedGroup, GroupBatch, GroupRunner, Scheduler};
 use gymkhana_orchestration::{Progress, ProgressFigures, SuccessRate};
 use gymkhana_orchestration::{RunError, RunResult};
 
-impl Session {
+impl TrainingRun {
     /// Plays a batch; returns its groups in the order of its tasks. A requested stop halts it at once: its finished
     /// episodes are stored, and a resumed run plays it again.
     pub(crate) async fn play(
         &mut self,
-        batch: &Batch,
+        batch: &GroupBatch,
         progress: Option<&dyn Progress>,
     ) -> Result<Vec<Vec<EpisodeRecord>>, Halt> {
         // The oracle plays demonstrations, so that the server's weights may stay behind.

@@ -1,8 +1,8 @@
 //! Expert iteration: a round samples attempts, keeps the best that pass a filter, and imitates them.
 
 use gymkhana_config::{BestOfNStage, PolicySection};
-use gymkhana_filter::{Episode, Seen};
-use gymkhana_orchestration::scheduler::Batch;
+use gymkhana_filter::{Episode, EpisodeNames};
+use gymkhana_orchestration::scheduler::GroupBatch;
 use gymkhana_orchestration::{ProgressFigures, RunError, RunResult, SuccessRate, Work};
 use gymkhana_record::step_metrics::best_of_n;
 use gymkhana_record::{Ending, EpisodeRecord, Phase, StepMetrics};
@@ -11,13 +11,13 @@ use gymkhana_trainer::SftSettings;
 use tracing::{Instrument, info_span};
 
 use crate::schedule::StagePart;
-use crate::session::Session;
 use crate::sources::Demonstration;
 use crate::stages::groups::reward_of;
 use crate::stages::replies::Replies;
 use crate::stop::Halt;
+use crate::training_run::TrainingRun;
 
-impl Session {
+impl TrainingRun {
     pub(crate) async fn best_of_n(&mut self, stage: &BestOfNStage) -> Result<(), Halt> {
         let PolicySection { micro_batch_tokens, activation_checkpointing, .. } = self.file.policy;
         let settings = SftSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings() };
@@ -31,7 +31,7 @@ impl Session {
         let mut was_empty = false;
         while let Some(round) = self.next_training_step(stage.steps).await? {
             order.set_dropped(&self.dropped());
-            let batch = Batch {
+            let batch = GroupBatch {
                 phase: Phase::Train,
                 step: round,
                 tasks: order.take(first + round * tasks, tasks),
@@ -124,7 +124,7 @@ impl Session {
 
 /// Refuses a name in the filter that no episode has.
 fn check_names(stage: &BestOfNStage, groups: &[Vec<EpisodeRecord>]) -> RunResult<()> {
-    let mut seen = Seen::default();
+    let mut seen = EpisodeNames::default();
     groups.iter().flatten().for_each(|record| seen.add(Episode { record, stage: &stage.name }));
     stage.filter.check(&seen).map_err(|unseen| {
         let message = format!("stage `{}`: `{}`: {unseen}", stage.name, stage.filter.text());

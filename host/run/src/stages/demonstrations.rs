@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use gymkhana_policy::Sampling;
 use gymkhana_record::{Ending, EpisodeRecord, Failure, Phase, Segment};
 
-use crate::session::Session;
 use crate::stop::Halt;
+use crate::training_run::TrainingRun;
 use gymkhana_orchestration::RunError;
-use gymkhana_orchestration::scheduler::{Batch, GroupTask};
+use gymkhana_orchestration::scheduler::{GroupBatch, GroupTask};
 
 /// Number of failed demonstrations in a row after which a run ends. Fewer may be chance: an environment may lack
 /// demonstrations for some tasks.
@@ -78,14 +78,14 @@ pub(super) fn solved(groups: &[Vec<EpisodeRecord>]) -> usize {
     groups.iter().flatten().filter(|record| record.success).count()
 }
 
-impl Session {
+impl TrainingRun {
     /// Episodes of these tasks by the oracle.
     pub(super) async fn play_oracle(
         &mut self,
         step: u64,
         tasks: Vec<GroupTask>,
     ) -> Result<Vec<Vec<EpisodeRecord>>, Halt> {
-        let batch = Batch::of_single_episodes(Phase::Demonstration, step, tasks, Sampling::GREEDY);
+        let batch = GroupBatch::of_single_episodes(Phase::Demonstration, step, tasks, Sampling::GREEDY);
         self.play(&batch, None).await
     }
 

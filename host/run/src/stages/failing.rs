@@ -2,15 +2,15 @@
 
 use gymkhana_config::{RlStage, Stage, WhenFailing};
 use gymkhana_orchestration::environments::RunEnvironment;
-use gymkhana_orchestration::mixture::Dropped;
+use gymkhana_orchestration::mixture::DroppedEnvironment;
 use gymkhana_orchestration::{RunError, RunResult};
 
-use crate::session::Session;
 use crate::sources::oracle_tasks;
 use crate::stages::tally::{BatchFailures, Failures, LastFailure, too_many};
 use crate::state::DropPoint;
+use crate::training_run::TrainingRun;
 
-impl Session {
+impl TrainingRun {
     /// Counts the failures of a batch. Drops environments that fail too often where the run file says so; otherwise ends
     /// the run if too many episodes failed, of one environment or of all.
     pub(super) fn judge_failures(&mut self, batch: BatchFailures) -> RunResult<()> {
@@ -51,14 +51,14 @@ impl Session {
     }
 
     /// Dropped environments, as the order of training tasks in the current stage sees them.
-    pub(crate) fn dropped(&self) -> Vec<Dropped> {
+    pub(crate) fn dropped(&self) -> Vec<DroppedEnvironment> {
         let first = self.first_position();
         let names = self.environments.iter().map(|environment| environment.settings.name.as_ref());
         let point = |(environment, name): (usize, Option<&String>)| {
             let DropPoint { stage, position } = self.progress.environments.get(name?)?.dropped?;
             // A stage of demonstrations begins with the first position again.
             let position = if stage < self.progress.stage { position.min(first) } else { position };
-            Some(Dropped { environment, position })
+            Some(DroppedEnvironment { environment, position })
         };
         names.enumerate().filter_map(point).collect()
     }

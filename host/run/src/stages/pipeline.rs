@@ -14,19 +14,19 @@ use gymkhana_record::{Ending, EpisodeRecord, Phase, Segment, StepMetrics};
 use gymkhana_rollout::RolloutMetrics;
 
 use crate::seats::SeatPolicies;
-use crate::session::Session;
 use crate::stages::groups::{reward_of, rewards_differ};
 use crate::stages::tally::BatchFailures;
 use crate::stop::Halt;
+use crate::training_run::TrainingRun;
 use gymkhana_config::RlStage;
-use gymkhana_orchestration::mixture::Dropped;
+use gymkhana_orchestration::mixture::DroppedEnvironment;
 use gymkhana_orchestration::sampler::memory::Attempts;
 use gymkhana_orchestration::sampler::{SamplerState, TaskSampler};
-use gymkhana_orchestration::scheduler::{Batch, FinishedGroup, GroupTask, InFlight, Scheduler};
+use gymkhana_orchestration::scheduler::{FinishedGroup, GroupBatch, GroupTask, InFlight, Scheduler};
 use gymkhana_orchestration::{RunError, RunResult};
 
 /// Groups of one step.
-struct Step {
+struct StepGroups {
     in_flight: InFlight,
     /// Groups of earlier rounds with a learning signal.
     kept: Vec<Vec<EpisodeRecord>>,
@@ -57,11 +57,17 @@ pub(crate) struct Prefetcher<'a> {
     scheduler: Scheduler<SeatPolicies>,
     /// Next step to start.
     next: u64,
-    steps: BTreeMap<u64, Step>,
+    steps: BTreeMap<u64, StepGroups>,
 }
 
 impl<'a> Prefetcher<'a> {
-    pub fn new(session: &Session, stage: &'a RlStage, tasks: TaskSampler, seen: u64, compared: Vec<Vec<u32>>) -> Self {
+    pub fn new(
+        session: &TrainingRun,
+        stage: &'a RlStage,
+        tasks: TaskSampler,
+        seen: u64,
+        compared: Vec<Vec<u32>>,
+    ) -> Self {
         Self {
             stage,
             tasks,
@@ -80,13 +86,13 @@ impl<'a> Prefetcher<'a> {
     }
 
     /// Starts the steps allowed once the weights have taken `done` steps. The dropped environments have no part in them.
-    pub fn begin(&mut self, done: u64, dropped: &[Dropped]) {
+    pub fn begin(&mut self, done: u64, dropped: &[DroppedEnvironment]) {
         self.tasks.set_dropped(dropped);
         while self.next <= done + u64::from(self.stage.max_staleness) && self.next < self.stage.steps {
             let tasks = self.draw(self.next);
             let taken = (self.stage.groups + self.stage.oversample_groups) as usize;
             let in_flight = self.start(self.next, 0, tasks[..taken].to_vec());
-            let step = Step {
+            let step = StepGroups {
                 in_flight,
                 kept: vec![],
                 failures: BatchFailures::default(),
@@ -118,7 +124,7 @@ impl<'a> Prefetcher<'a> {
 
     /// Starts groups of a step with these tasks.
     fn start(&mut self, step: u64, first_group: u32, tasks: Vec<GroupTask>) -> InFlight {
-        let batch = Batch {
+        let batch = GroupBatch {
             phase: Phase::Train,
             step,
             tasks,
@@ -178,7 +184,7 @@ impl<'a> Prefetcher<'a> {
         if self.steps.get(&step)?.in_flight.missing() > 0 {
             return None;
         }
-        let Step { in_flight, mut kept, failures, attempts, played, .. } = self.steps.remove(&step)?;
+        let StepGroups { in_flight, mut kept, failures, attempts, played, .. } = self.steps.remove(&step)?;
         self.tasks.observe(step, &attempts.into_values().collect::<Vec<_>>());
         let differ = |group: &Vec<EpisodeRecord>| {
             self.stage.dynamic_sampling.max_rounds == 0 || rewards_differ(&group.iter(), &self.compared)
@@ -251,7 +257,7 @@ impl PlayedFigures {
     }
 }
 
-impl Session {
+impl TrainingRun {
     /// Waits for a complete step and stores all groups that finish in the meantime. A requested stop waits too, but not
     /// for workers that are not there: a resumed run plays the step again.
     pub(crate) async fn await_step(

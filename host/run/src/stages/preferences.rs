@@ -9,13 +9,13 @@ use tracing::{Instrument, info_span};
 
 use crate::schedule::StagePart;
 use crate::seats::weight_sync;
-use crate::session::Session;
 use crate::sources::Passes;
 use crate::stages::groups::reward_of;
 use crate::stages::rl::{StepData, learn, mean};
 use crate::stop::Halt;
+use crate::training_run::TrainingRun;
 
-impl Session {
+impl TrainingRun {
     pub(crate) async fn preferences(&mut self, stage: &RlStage) -> Result<(), Halt> {
         let max_divergence = self.file.policy.max_behaviour_divergence;
         let of_models = self.settings_of_models(stage)?;

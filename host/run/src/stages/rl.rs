@@ -12,7 +12,6 @@ use tracing::{Instrument, info_span};
 use crate::schedule::StagePart;
 use crate::seats::SeatPolicies;
 use crate::seats::weight_sync;
-use crate::session::Session;
 use crate::stages::demonstrations::{FailedDemonstrations, MAX_FAILED, demonstrations, solved};
 use crate::stages::groups::{compared_seats, reward_of};
 use crate::stages::pipeline::{Prefetcher, Staleness};
@@ -20,12 +19,13 @@ use crate::stages::replies::{Replies, is_cut};
 use crate::stages::tally::failed_figure;
 use crate::stages::watch::{SignalWatch, StepSignal, has_signal};
 use crate::stop::Halt;
+use crate::training_run::TrainingRun;
 use gymkhana_config::{EnvironmentEntry, PolicySection, RlStage};
 use gymkhana_orchestration::environments::Environments;
 use gymkhana_orchestration::{Classify, RunError, RunResult};
 use gymkhana_orchestration::{ProgressFigures, SuccessRate, Work};
 
-impl Session {
+impl TrainingRun {
     pub(crate) async fn rl(&mut self, stage: &RlStage) -> Result<(), Halt> {
         let max_divergence = self.file.policy.max_behaviour_divergence;
         let of_models = self.settings_of_models(stage)?;

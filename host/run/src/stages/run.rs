@@ -4,19 +4,19 @@ use std::path::PathBuf;
 
 use gymkhana_config::Stage;
 use gymkhana_orchestration::{Classify, RunResult};
-use gymkhana_store::Summary;
+use gymkhana_store::RunSummary;
 use gymkhana_trainer::StageModels;
 
 use crate::schedule::EvalPoint;
-use crate::session::Session;
 use crate::stages::tally::FailureTally;
 use crate::stages::watch::BetterCheckpoint;
 use crate::state::Success;
 use crate::stop::{Halt, Stopped};
+use crate::training_run::TrainingRun;
 
 /// The end of a run without an error.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// All stages are complete.
     Finished(Box<Finished>),
     /// A stop was requested; the run can be resumed.
@@ -27,7 +27,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished {
     /// Success and cost of each stage.
-    pub summary: Summary,
+    pub summary: RunSummary,
     /// Number of recorded episodes.
     pub episodes: usize,
     /// The run's folder.
@@ -40,9 +40,9 @@ pub struct Finished {
     pub failures: FailureTally,
 }
 
-impl Session {
+impl TrainingRun {
     /// Runs the remaining stages, or until a stop is requested.
-    pub(crate) async fn run(&mut self) -> RunResult<Outcome> {
+    pub(crate) async fn run(&mut self) -> RunResult<RunOutcome> {
         if let Some(last) = self.file.stages.last().filter(|_| self.progress.stage == self.file.stages.len()) {
             let (out, name) = (self.folder.reader().path().display(), last.name());
             self.reporter.status(&format!(
@@ -52,8 +52,8 @@ impl Session {
             ));
         }
         match self.stages().await {
-            Ok(()) => self.finish().map(|finished| Outcome::Finished(Box::new(finished))),
-            Err(Halt::Stopped) => self.save_stopped().await.map(Outcome::Stopped),
+            Ok(()) => self.finish().map(|finished| RunOutcome::Finished(Box::new(finished))),
+            Err(Halt::Stopped) => self.save_stopped().await.map(RunOutcome::Stopped),
             Err(Halt::Failed(error)) => Err(error),
         }
     }
@@ -106,7 +106,7 @@ impl Session {
 
     fn finish(&mut self) -> RunResult<Finished> {
         let last = self.progress.finished.last();
-        let summary = Summary {
+        let summary = RunSummary {
             schema: gymkhana_store::SUMMARY_SCHEMA,
             success: last.and_then(|stage| stage.success_after),
             success_sampled: last.and_then(|stage| stage.success_after_sampled),

@@ -10,11 +10,11 @@ use gymkhana_trainer::{SftSettings, Weighted};
 use tracing::{Instrument, info_span};
 
 use crate::schedule::StagePart;
-use crate::session::Session;
 use crate::sources::{Demonstration, StageSources, oracle_tasks};
 use crate::stages::demonstrations::{FailedDemonstrations, LONGER_CONTEXT, MAX_FAILED, demonstrations, solved};
 use crate::stages::tally::failed_figure;
 use crate::stop::Halt;
+use crate::training_run::TrainingRun;
 use gymkhana_config::{PolicySection, SftStage};
 use gymkhana_orchestration::RunResult;
 use gymkhana_orchestration::{ProgressFigures, Work};
@@ -39,7 +39,7 @@ fn solved_by_environment(groups: &[Vec<EpisodeRecord>]) -> StepMetrics {
     metrics
 }
 
-impl Session {
+impl TrainingRun {
     pub(crate) async fn sft(&mut self, stage: &SftStage) -> Result<(), Halt> {
         let PolicySection { micro_batch_tokens, activation_checkpointing, .. } = self.file.policy;
         let settings = SftSettings { micro_batch_tokens, activation_checkpointing, ..stage.settings() };

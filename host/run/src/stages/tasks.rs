@@ -9,10 +9,10 @@ use gymkhana_orchestration::{Classify, RunError, RunResult};
 use gymkhana_sandbox::OptionalInterface;
 use gymkhana_trainer::Replay;
 
-use crate::session::Session;
 use crate::sources::oracle_tasks;
+use crate::training_run::TrainingRun;
 
-impl Session {
+impl TrainingRun {
     /// Order of the training tasks of all environments under the run's seed.
     pub(crate) async fn training_tasks(&self) -> RunResult<TaskMixture> {
         self.mixture(|environment| environment.settings.share).await
@@ -24,7 +24,7 @@ impl Session {
         TaskSampler::open(mixture, &self.environments, self.seed, self.progress.sampler.clone()).await
     }
 
-    /// As [`Session::training_tasks`], without environments that have no oracle to play them.
+    /// As [`TrainingRun::training_tasks`], without environments that have no oracle to play them.
     pub(crate) async fn demonstration_tasks(&self) -> RunResult<TaskMixture> {
         let has_oracle = |environment: &RunEnvironment| {
             environment.rollout.plugins().environment().plugin.offers(OptionalInterface::Oracle)

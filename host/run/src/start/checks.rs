@@ -11,10 +11,10 @@ use gymkhana_nearest::did_you_mean;
 use gymkhana_record::{Seed, TaskRef};
 use gymkhana_rollout::{ContextStrategy, PluginSet, ProbeError, SamplingPlan, SeatPlayer, TurnProbe};
 use gymkhana_sandbox::OptionalInterface;
-use gymkhana_trainer::Requirement;
+use gymkhana_trainer::PresetRequirement;
 
 use super::memory;
-use super::phases::{Assembled, Opened, Pinned, Prepared, Resolved, Resumed, Seated};
+use super::phases::{Assembled, OpenedRun, Pinned, Prepared, Resolved, Resumed, Seated};
 use super::request::RunRequest;
 use crate::agreement;
 use crate::oracle;
@@ -32,7 +32,7 @@ use gymkhana_orchestration::{Classify, RunError, RunResult};
 type Checked<'a> = Pin<Box<dyn Future<Output = RunResult<()>> + Send + 'a>>;
 
 /// A check of the phase `T`.
-pub(crate) enum Check<T> {
+pub(crate) enum PhaseCheck<T> {
     /// Compares what is there.
     Read(fn(&T) -> RunResult<()>),
     /// Calls a plugin or a server.
@@ -40,65 +40,67 @@ pub(crate) enum Check<T> {
 }
 
 /// Checks before anything is opened.
-pub(crate) const REQUESTED: [Check<RunRequest>; 1] = [Check::Read(folder_is_free)];
+pub(crate) const REQUESTED: [PhaseCheck<RunRequest>; 1] = [PhaseCheck::Read(folder_is_free)];
 
 /// Checks of the run file by itself.
-pub(crate) const RESOLVED: [Check<Resolved>; 2] = [Check::Read(learns_from_server), Check::Read(teachers_exist)];
+pub(crate) const RESOLVED: [PhaseCheck<Resolved>; 2] =
+    [PhaseCheck::Read(learns_from_server), PhaseCheck::Read(teachers_exist)];
 
 /// Checks of the run file against the plugins.
-pub(crate) const ASSEMBLED: [Check<Assembled>; 7] = [
-    Check::Call(splits_exist),
-    Check::Read(seats_exist),
-    Check::Read(groups_fit),
-    Check::Read(deterministic_places),
-    Check::Read(companions_present),
-    Check::Read(guidance_is_offered),
-    Check::Read(agent_can_play),
+pub(crate) const ASSEMBLED: [PhaseCheck<Assembled>; 7] = [
+    PhaseCheck::Call(splits_exist),
+    PhaseCheck::Read(seats_exist),
+    PhaseCheck::Read(groups_fit),
+    PhaseCheck::Read(deterministic_places),
+    PhaseCheck::Read(companions_present),
+    PhaseCheck::Read(guidance_is_offered),
+    PhaseCheck::Read(agent_can_play),
 ];
 
 /// Checks of the folder of a resumed run.
-pub(crate) const REOPENED: [Check<Resumed>; 4] = [
-    Check::Read(run_file_is_intact),
-    Check::Read(state_is_there),
-    Check::Read(same_plugins),
-    Check::Read(position_agrees),
+pub(crate) const REOPENED: [PhaseCheck<Resumed>; 4] = [
+    PhaseCheck::Read(run_file_is_intact),
+    PhaseCheck::Read(state_is_there),
+    PhaseCheck::Read(same_plugins),
+    PhaseCheck::Read(position_agrees),
 ];
 
 /// Checks before models are opened.
-pub(crate) const PINNED: [Check<Pinned>; 2] = [Check::Read(same_seats), Check::Read(memory::fits)];
+pub(crate) const PINNED: [PhaseCheck<Pinned>; 2] = [PhaseCheck::Read(same_seats), PhaseCheck::Read(memory::fits)];
 
 /// Checks of the models and the inference server.
-pub(crate) const SEATED: [Check<Seated>; 2] = [Check::Read(served_model_is_updated), Check::Read(context_fits)];
+pub(crate) const SEATED: [PhaseCheck<Seated>; 2] =
+    [PhaseCheck::Read(served_model_is_updated), PhaseCheck::Read(context_fits)];
 
 /// Checks of the run file against the models and, when resuming, against the run's folder. The last ones start episodes
 /// of the first training task of each environment.
-pub(crate) const OPENED: [Check<Opened>; 12] = [
-    Check::Read(models_are_as_read),
-    Check::Read(run_file_holds),
-    Check::Read(same_run),
-    Check::Read(checkpoint_agrees),
-    Check::Read(policies_can_score),
-    Check::Call(task_has_answer),
-    Check::Call(rewards_find_fields),
-    Check::Call(oracle_has_functions),
-    Check::Call(oracle_can_play),
-    Check::Call(prompts_fit),
-    Check::Call(conversations_call_offered),
-    Check::Call(template_shows_all),
+pub(crate) const OPENED: [PhaseCheck<OpenedRun>; 12] = [
+    PhaseCheck::Read(models_are_as_read),
+    PhaseCheck::Read(run_file_holds),
+    PhaseCheck::Read(same_run),
+    PhaseCheck::Read(checkpoint_agrees),
+    PhaseCheck::Read(policies_can_score),
+    PhaseCheck::Call(task_has_answer),
+    PhaseCheck::Call(rewards_find_fields),
+    PhaseCheck::Call(oracle_has_functions),
+    PhaseCheck::Call(oracle_can_play),
+    PhaseCheck::Call(prompts_fit),
+    PhaseCheck::Call(conversations_call_offered),
+    PhaseCheck::Call(template_shows_all),
 ];
 
 /// Checks of a run that is about to train. A plan of a run leaves them out, because they change the server.
-pub(crate) const PREPARED: [Check<Prepared>; 1] = [Check::Call(server_takes_weights)];
+pub(crate) const PREPARED: [PhaseCheck<Prepared>; 1] = [PhaseCheck::Call(server_takes_weights)];
 
 /// Runs a list of checks in order.
 ///
 /// # Errors
 /// The first error of a check.
-pub(crate) async fn pass<T>(phase: &T, checks: &[Check<T>]) -> RunResult<()> {
+pub(crate) async fn pass<T>(phase: &T, checks: &[PhaseCheck<T>]) -> RunResult<()> {
     for check in checks {
         match check {
-            Check::Read(check) => check(phase)?,
-            Check::Call(check) => check(phase).await?,
+            PhaseCheck::Read(check) => check(phase)?,
+            PhaseCheck::Call(check) => check(phase).await?,
         }
     }
     Ok(())
@@ -188,22 +190,22 @@ fn context_fits(run: &Seated) -> RunResult<()> {
     run.file.check_model(run.seats.context()).user_error()
 }
 
-fn run_file_holds(run: &Opened) -> RunResult<()> {
+fn run_file_holds(run: &OpenedRun) -> RunResult<()> {
     run.file.check().user_error()
 }
 
-fn same_run(run: &Opened) -> RunResult<()> {
+fn same_run(run: &OpenedRun) -> RunResult<()> {
     run.folder.as_ref().map_or(Ok(()), |folder| resume::same_run_file(folder, run.state.as_ref(), &run.file))
 }
 
-fn checkpoint_agrees(run: &Opened) -> RunResult<()> {
+fn checkpoint_agrees(run: &OpenedRun) -> RunResult<()> {
     match run.folder.as_ref().zip(run.state.as_ref()) {
         Some((folder, state)) => agreement::checkpoint(folder, &state.checkpoint, &run.seats),
         None => Ok(()),
     }
 }
 
-fn policies_can_score(run: &Opened) -> RunResult<()> {
+fn policies_can_score(run: &OpenedRun) -> RunResult<()> {
     for (seat, player) in run.seats.seats.iter().zip(run.seats.players()) {
         if let SeatPlayer::Policy(policy) = player {
             run.environments.first().rollout.check_policy(seat, policy).user_error()?;
@@ -233,18 +235,18 @@ fn companions_present(run: &Assembled) -> RunResult<()> {
     Ok(())
 }
 
-fn is_met(needed: Requirement, stage: &RlStage, probe: Option<&TurnProbe>, bound: &BoundEnvironment) -> bool {
+fn is_met(needed: PresetRequirement, stage: &RlStage, probe: Option<&TurnProbe>, bound: &BoundEnvironment) -> bool {
     let (rules, set) = (&bound.settings.rules, &bound.set);
     match needed {
-        Requirement::AnswerProbe => matches!(probe, Some(TurnProbe::Answer(_))),
-        Requirement::BranchPlan => stage.plan.kind() == "branch",
-        Requirement::OversamplePlan => stage.plan.kind() == "oversample",
-        Requirement::TurnSchedule => stage.turns.is_some(),
-        Requirement::RewardGate => {
+        PresetRequirement::AnswerProbe => matches!(probe, Some(TurnProbe::Answer(_))),
+        PresetRequirement::BranchPlan => stage.plan.kind() == "branch",
+        PresetRequirement::OversamplePlan => stage.plan.kind() == "oversample",
+        PresetRequirement::TurnSchedule => stage.turns.is_some(),
+        PresetRequirement::RewardGate => {
             rules.environment.gate.is_some() || rules.plugins.values().any(|plugin| plugin.gate.is_some())
         }
-        Requirement::CallEfficiencyReward => set.reward_names().any(|name| name == "tool-efficiency"),
-        Requirement::SummaryContext => matches!(rules.context, ContextStrategy::Summary(_)),
+        PresetRequirement::CallEfficiencyReward => set.reward_names().any(|name| name == "tool-efficiency"),
+        PresetRequirement::SummaryContext => matches!(rules.context, ContextStrategy::Summary(_)),
     }
 }
 
@@ -272,7 +274,7 @@ fn first_task(environment: &RunEnvironment) -> TaskRef {
 }
 
 /// Wrappers must not hide what rewards read.
-fn rewards_find_fields(run: &Opened) -> Checked<'_> {
+fn rewards_find_fields(run: &OpenedRun) -> Checked<'_> {
     Box::pin(async {
         for environment in run.environments.iter() {
             let checked = environment.rollout.check_fields(&first_task(environment), Seed(run.file.seed)).await;
@@ -283,7 +285,7 @@ fn rewards_find_fields(run: &Opened) -> Checked<'_> {
 }
 
 /// A context that no prompt fits is found here and not by its empty episodes.
-fn prompts_fit(run: &Opened) -> Checked<'_> {
+fn prompts_fit(run: &OpenedRun) -> Checked<'_> {
     Box::pin(async {
         let plays = |stage: &Stage| match stage {
             Stage::Sft(_) => false,
@@ -302,7 +304,7 @@ fn prompts_fit(run: &Opened) -> Checked<'_> {
 }
 
 /// Warns of conversations that call functions which no plugin of the run offers. The policy would learn calls that fail.
-fn conversations_call_offered(run: &Opened) -> Checked<'_> {
+fn conversations_call_offered(run: &OpenedRun) -> Checked<'_> {
     Box::pin(async {
         let mut offered = BTreeSet::new();
         for environment in run.environments.iter().filter(|_| !run.sources.called.is_empty()) {
@@ -331,13 +333,13 @@ fn conversations_call_offered(run: &Opened) -> Checked<'_> {
 }
 
 /// Warns of what is known of the models' files.
-fn models_are_as_read(run: &Opened) -> RunResult<()> {
+fn models_are_as_read(run: &OpenedRun) -> RunResult<()> {
     run.seats.warnings().iter().for_each(|warning| run.reporter.warn(warning));
     Ok(())
 }
 
 /// Warns of what the chat template leaves out and of what it reveals too little of.
-fn template_shows_all(run: &Opened) -> Checked<'_> {
+fn template_shows_all(run: &OpenedRun) -> Checked<'_> {
     Box::pin(async {
         let report = run.environments.first().rollout.chat().report();
         let mut warnings = report.warnings(run.file.policy.system.is_some());
@@ -356,7 +358,7 @@ fn template_shows_all(run: &Opened) -> Checked<'_> {
 }
 
 /// The task must have the field that the probe scores.
-fn task_has_answer(run: &Opened) -> Checked<'_> {
+fn task_has_answer(run: &OpenedRun) -> Checked<'_> {
     Box::pin(async {
         for environment in run.environments.iter() {
             let checked = environment.rollout.check_answer(&first_task(environment), Seed(run.file.seed)).await;
@@ -372,7 +374,7 @@ fn task_has_answer(run: &Opened) -> Checked<'_> {
     })
 }
 
-fn oracle_has_functions(run: &Opened) -> Checked<'_> {
+fn oracle_has_functions(run: &OpenedRun) -> Checked<'_> {
     Box::pin(async {
         for environment in run.environments.iter() {
             let (rollout, task) = (&environment.rollout, first_task(environment));
@@ -384,7 +386,7 @@ fn oracle_has_functions(run: &Opened) -> Checked<'_> {
 
 /// A mistyped fact and a reward that cannot score are found here and not after an evaluation, if the environment has an
 /// oracle.
-fn oracle_can_play(run: &Opened) -> Checked<'_> {
+fn oracle_can_play(run: &OpenedRun) -> Checked<'_> {
     Box::pin(async {
         for environment in run.environments.iter() {
             let (rollout, task) = (&environment.rollout, first_task(environment));

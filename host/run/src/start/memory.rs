@@ -2,7 +2,7 @@
 
 use gymkhana_config::RunFile;
 use gymkhana_orchestration::{RunError, RunResult, machine};
-use gymkhana_trainer::{Accelerator, Footprint, Lora, ModelConfig, Module, MomentFormat, Settings};
+use gymkhana_trainer::{Accelerator, Footprint, Lora, ModelConfig, Module, MomentFormat, TrainerSettings};
 
 use super::phases::Pinned;
 use crate::plan::StageMemory;
@@ -60,8 +60,8 @@ fn check(file: &RunFile, config: &ModelConfig, available: u64) -> RunResult<()> 
 /// length.
 fn of(file: &RunFile, config: &ModelConfig) -> RunResult<Vec<(&'static str, u64)>> {
     let learns = !file.stages.is_empty();
-    let own = Settings { learns, ..seats::settings(file, file.policy.max_concurrent_sequences) };
-    let least = if file.deterministic { own } else { Settings { max_concurrent_sequences: 1, ..own } };
+    let own = TrainerSettings { learns, ..seats::settings(file, file.policy.max_concurrent_sequences) };
+    let least = if file.deterministic { own } else { TrainerSettings { max_concurrent_sequences: 1, ..own } };
     let context = least.context.unwrap_or(usize::MAX).min(usize::try_from(config.positions()).unwrap_or(usize::MAX));
     let footprint = Footprint::of(config, &least, context);
     let mut parts = StageMemory::of(file, None)?.of_model(footprint, learns);

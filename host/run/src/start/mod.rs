@@ -19,19 +19,19 @@ pub use phases::Prepared;
 pub use request::RunRequest;
 
 use crate::banner::Banner;
-use crate::metrics::Listener;
+use crate::metrics::MetricsListener;
 use crate::progress::ProgressMeter;
 use crate::resume::taken;
-use crate::session::Session;
 use crate::setup::chat::chat_files;
-use crate::stages::run::Outcome;
+use crate::stages::run::RunOutcome;
+use crate::training_run::TrainingRun;
 use checks::pass;
 use gymkhana_orchestration::chat::write_chat_files;
 use gymkhana_orchestration::places;
 use gymkhana_orchestration::plugins::PluginFile;
 use gymkhana_orchestration::trace::Trace;
 use gymkhana_orchestration::{Classify, Reporter, RunResult};
-use phases::{Opened, Resolved};
+use phases::{OpenedRun, Resolved};
 
 /// Runs all checks, from the run file to the models.
 ///
@@ -44,7 +44,7 @@ pub async fn prepare(mut request: RunRequest, reporter: Arc<dyn Reporter>) -> Ru
     pass(&resolved, &checks::RESOLVED).await?;
     let Resolved { request, assets } = resolved;
     let listener = match request.metrics {
-        Some(address) => Some(Listener::bind(address)?),
+        Some(address) => Some(MetricsListener::bind(address)?),
         None => None,
     };
     let assembled = phases::assemble(request.file.clone(), &request.plugins, &assets, &reporter).await?;
@@ -76,7 +76,7 @@ pub async fn prepare(mut request: RunRequest, reporter: Arc<dyn Reporter>) -> Ru
 impl Prepared {
     /// Model, plugins, stages and folder in words.
     pub(crate) fn banner(&self) -> String {
-        let Opened { file, seats, folder, state, .. } = &self.opened;
+        let OpenedRun { file, seats, folder, state, .. } = &self.opened;
         let resumed = folder
             .as_ref()
             .zip(state.as_ref())
@@ -98,12 +98,12 @@ impl Prepared {
     /// # Errors
     /// If the inference server does not take the weights, the folder cannot be written, a plugin or a model fails too
     /// often, or the trainer fails.
-    pub async fn train(self) -> RunResult<Outcome> {
+    pub async fn train(self) -> RunResult<RunOutcome> {
         pass(&self, &checks::PREPARED).await?;
         let banner = self.banner();
         let Self { opened, out, overwrite, plugins, lock, assets, sandbox, places, listener, trace, stop, mut workers } =
             self;
-        let Opened { file, environments, seats, folder, state, sources, reporter } = opened;
+        let OpenedRun { file, environments, seats, folder, state, sources, reporter } = opened;
         trace.start()?;
         let folder = match folder {
             Some(folder) => folder,
@@ -112,8 +112,8 @@ impl Prepared {
         fill(&folder, &plugins, &lock, seats.policy().files())?;
         reporter.status(&banner);
         assets.store(&folder)?;
-        let session = Session::new(file, Arc::clone(&reporter), folder, environments, seats, state, places)?;
-        let mut session = Session { stop, sources, ..session };
+        let session = TrainingRun::new(file, Arc::clone(&reporter), folder, environments, seats, state, places)?;
+        let mut session = TrainingRun { stop, sources, ..session };
         // The page and the meter end when they are dropped.
         let _page = listener.map(|listener| session.serve_metrics(listener, sandbox.clone()));
         let metrics = Arc::clone(session.metrics_of_rollouts());

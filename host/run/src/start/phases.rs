@@ -12,15 +12,15 @@ use gymkhana_sandbox::Sandbox;
 use gymkhana_store::{RunFolder, RunReader};
 
 use super::request::RunRequest;
-use crate::metrics::Listener;
+use crate::metrics::MetricsListener;
 use crate::resume::begun_as;
 use crate::resume::taken::check_run;
 use crate::seats::{self, SeatPolicies, weight_sync};
 use crate::setup::chat::{chat_files, chat_format};
 use crate::setup::models::Models;
-use crate::sources::{self, Learner, Sources};
+use crate::sources::{self, LearningModel, Sources};
 use crate::stages::batch;
-use crate::state::State;
+use crate::state::TrainingState;
 use crate::stop::StopRequest;
 use gymkhana_orchestration::environments::{self, BoundEnvironment, Environments};
 use gymkhana_orchestration::grants::{AssetFiles, OutboundMode};
@@ -48,7 +48,7 @@ pub(crate) struct Assembled {
 pub(crate) struct Resumed {
     pub folder: RunFolder,
     /// Absent if the run died before its first state.
-    pub state: Option<State>,
+    pub state: Option<TrainingState>,
     /// Pins of the plugins that the run is resumed with.
     pub lock: Lock,
 }
@@ -74,13 +74,13 @@ pub(crate) struct Seated {
 }
 
 /// A run that can play episodes.
-pub(crate) struct Opened {
+pub(crate) struct OpenedRun {
     pub file: RunFile,
     pub environments: Environments,
     pub seats: SeatPolicies,
     /// The folder of a resumed run.
     pub folder: Option<RunFolder>,
-    pub state: Option<State>,
+    pub state: Option<TrainingState>,
     /// Demonstrations of the stages that are not over.
     pub sources: Sources,
     pub reporter: Arc<dyn Reporter>,
@@ -88,7 +88,7 @@ pub(crate) struct Opened {
 
 /// A run that has passed the checks of every phase and has written nothing.
 pub struct Prepared {
-    pub(crate) opened: Opened,
+    pub(crate) opened: OpenedRun,
     pub(crate) out: PathBuf,
     pub(crate) overwrite: bool,
     pub(crate) plugins: Vec<PluginFile>,
@@ -96,7 +96,7 @@ pub struct Prepared {
     pub(crate) assets: AssetFiles,
     pub(crate) sandbox: Sandbox,
     pub(crate) places: u32,
-    pub(crate) listener: Option<Listener>,
+    pub(crate) listener: Option<MetricsListener>,
     pub(crate) trace: Trace,
     pub(crate) stop: StopRequest,
     /// Connected workers.
@@ -130,7 +130,7 @@ pub(crate) async fn assemble(
 pub(crate) fn reopen(request: &RunRequest) -> RunResult<Resumed> {
     let folder = RunFolder::open_for_resume(&request.out)?;
     check_run(folder.reader())?;
-    let state = folder.reader().state::<State>()?;
+    let state = folder.reader().state::<TrainingState>()?;
     Ok(Resumed { folder, state, lock: request.lock.clone() })
 }
 
@@ -167,16 +167,16 @@ pub(crate) async fn seat(pinned: Pinned, reporter: &Arc<dyn Reporter>) -> RunRes
 }
 
 /// Builds the rollout of each environment, and reads recorded demonstrations.
-pub(crate) fn open(seated: Seated, reporter: &Arc<dyn Reporter>) -> RunResult<Opened> {
+pub(crate) fn open(seated: Seated, reporter: &Arc<dyn Reporter>) -> RunResult<OpenedRun> {
     let Seated { mut file, bound, seats, resumed, places } = seated;
     file.fit_model(seats.context()).user_error()?;
     let bound = environments::with_file(bound, &file);
     let environments = Environments::open(&file, bound, || chat_format(seats.policy().files()), places)?;
     let (folder, state) = resumed.map_or((None, None), |Resumed { folder, state, .. }| (Some(folder), state));
     let files = chat_files(seats.policy().files());
-    let learner = Learner { files: &files, chat: environments.first().rollout.chat(), context: seats.context() };
+    let learner = LearningModel { files: &files, chat: environments.first().rollout.chat(), context: seats.context() };
     // A finished stage may take more steps.
     let first = state.as_ref().map_or(0, |state| state.progress.stage.saturating_sub(1));
     let sources = sources::read(&file, first, learner, reporter.as_ref())?;
-    Ok(Opened { file, environments, seats, folder, state, sources, reporter: Arc::clone(reporter) })
+    Ok(OpenedRun { file, environments, seats, folder, state, sources, reporter: Arc::clone(reporter) })
 }

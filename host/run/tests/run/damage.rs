@@ -10,10 +10,10 @@ use gymkhana_config::RunFile;
 use gymkhana_orchestration::plugins::recorded_files;
 use gymkhana_record::{EpisodeId, Seed};
 use gymkhana_registry::{Digest, Lock};
-use gymkhana_run::{Classify, Outcome, RunRequest, RunResult, Silent, prepare};
-use gymkhana_store::{RunReader, Summary};
+use gymkhana_run::{Classify, RunOutcome, RunRequest, RunResult, Silent, prepare};
+use gymkhana_store::{RunReader, RunSummary};
 use gymkhana_tests::component;
-use gymkhana_trainer::{Settings, Trainer};
+use gymkhana_trainer::{Trainer, TrainerSettings};
 use serde_json::{Value, json};
 
 /// Number of flipped bits.
@@ -97,12 +97,12 @@ struct Finish {
     metrics: Vec<Value>,
     episodes: Episodes,
     weights: Vec<Digest>,
-    summary: Summary,
+    summary: RunSummary,
 }
 
 /// Resumes a run to its end.
 async fn resumed(out: &Path) -> RunResult<Finish> {
-    let Outcome::Finished(finished) = prepare(request(out, true), Arc::new(Silent)).await?.train().await? else {
+    let RunOutcome::Finished(finished) = prepare(request(out, true), Arc::new(Silent)).await?.train().await? else {
         panic!("nobody stopped the run")
     };
     let run = RunReader::open(out)?;
@@ -122,7 +122,7 @@ async fn resumed(out: &Path) -> RunResult<Finish> {
     })
 }
 
-fn without_times(mut summary: Summary) -> Summary {
+fn without_times(mut summary: RunSummary) -> RunSummary {
     summary.seconds = 0.0;
     summary.stages.iter_mut().for_each(|stage| stage.seconds = 0.0);
     summary
@@ -145,7 +145,7 @@ struct Read {
     run_file: String,
     lock: Lock,
     plugins: Vec<Digest>,
-    summary: Option<Summary>,
+    summary: Option<RunSummary>,
     /// Position of each checkpoint.
     checkpoints: BTreeMap<String, Option<Value>>,
     episodes: Episodes,
@@ -153,7 +153,7 @@ struct Read {
 
 fn read(out: &Path) -> RunResult<Read> {
     let run = RunReader::open(out)?;
-    let settings = Settings { learns: false, ..Settings::default() };
+    let settings = TrainerSettings { learns: false, ..TrainerSettings::default() };
     let mut checkpoints = BTreeMap::new();
     for entry in fs::read_dir(run.checkpoints_path()).internal()? {
         let path = entry.internal()?.path();

@@ -16,9 +16,9 @@ use crate::error::{ErrorKind, Owner, ServeError};
 const RETRY_AFTER_SECONDS: u32 = 2;
 
 /// The body of a request, or why it could not be read.
-pub(super) struct Body(pub(super) Result<Bytes, ServeError>);
+pub(super) struct ReadBody(pub(super) Result<Bytes, ServeError>);
 
-impl<S: Sync> FromRequest<S> for Body {
+impl<S: Sync> FromRequest<S> for ReadBody {
     type Rejection = Infallible;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Infallible> {
@@ -27,11 +27,11 @@ impl<S: Sync> FromRequest<S> for Body {
 }
 
 /// An answer in JSON, or an error.
-pub(super) type Answer = Result<axum::Json<Json>, Detail>;
+pub(super) type JsonResult = Result<axum::Json<Json>, Detail>;
 
 /// One fault of a request, as Pydantic lists it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Fault {
+pub(super) struct FieldFault {
     /// The kind of fault, such as `missing`.
     pub(super) kind: &'static str,
     /// Names of the fields that lead to the value.
@@ -42,7 +42,7 @@ pub(super) struct Fault {
     pub(super) input: Box<Json>,
 }
 
-impl Fault {
+impl FieldFault {
     /// A fault of a whole value.
     pub(super) fn of(message: impl Into<String>, input: &Json) -> Self {
         Self { kind: "value_error", place: vec![], message: message.into(), input: Box::new(input.clone()) }
@@ -87,8 +87,8 @@ impl From<ServeError> for Detail {
     }
 }
 
-impl From<Fault> for Detail {
-    fn from(fault: Fault) -> Self {
+impl From<FieldFault> for Detail {
+    fn from(fault: FieldFault) -> Self {
         let fault = fault.at("body");
         let (kind, owner) = (ErrorKind::BadInput.label(), Owner::Agent.label());
         let body = json!({ "detail": [fault.entry()], "kind": kind, "owner": owner });
@@ -111,13 +111,14 @@ impl IntoResponse for Detail {
 ///
 /// # Errors
 /// If it is too large, was cut off, or is not JSON.
-pub(super) fn read(body: Body) -> Result<Json, Detail> {
+pub(super) fn read(body: ReadBody) -> Result<Json, Detail> {
     let body = body.0?;
     if body.is_empty() {
         return Ok(json!({}));
     }
     serde_json::from_slice(&body).map_err(|error| {
-        let fault = Fault { kind: "json_invalid", ..Fault::of(format!("JSON decode error: {error}"), &Json::Null) };
+        let fault =
+            FieldFault { kind: "json_invalid", ..FieldFault::of(format!("JSON decode error: {error}"), &Json::Null) };
         fault.into()
     })
 }
@@ -126,7 +127,7 @@ pub(super) fn read(body: Body) -> Result<Json, Detail> {
 ///
 /// # Errors
 /// As [`read`], or if a field is missing, has a wrong type or is not known.
-pub(super) fn parse<T: DeserializeOwned>(body: Body) -> Result<T, Detail> {
+pub(super) fn parse<T: DeserializeOwned>(body: ReadBody) -> Result<T, Detail> {
     let json = read(body)?;
     fields(&json).map_err(Detail::from)
 }
@@ -135,12 +136,12 @@ pub(super) fn parse<T: DeserializeOwned>(body: Body) -> Result<T, Detail> {
 ///
 /// # Errors
 /// If one is missing, has a wrong type or is not known.
-pub(super) fn fields<T: DeserializeOwned>(json: &Json) -> Result<T, Fault> {
+pub(super) fn fields<T: DeserializeOwned>(json: &Json) -> Result<T, FieldFault> {
     if !json.is_object() {
-        let fault = Fault::of("Input should be a valid dictionary", json);
-        return Err(Fault { kind: "dict_type", ..fault });
+        let fault = FieldFault::of("Input should be a valid dictionary", json);
+        return Err(FieldFault { kind: "dict_type", ..fault });
     }
-    T::deserialize(json).map_err(|error| Fault::of(error.to_string(), json))
+    T::deserialize(json).map_err(|error| FieldFault::of(error.to_string(), json))
 }
 
 #[cfg(test)]
@@ -149,7 +150,7 @@ mod tests {
 
     #[test]
     fn faults_have_the_keys_of_pydantic() {
-        let fault = Fault::of("Field required", &json!({})).at("text");
+        let fault = FieldFault::of("Field required", &json!({})).at("text");
         let expected = json!({ "type": "value_error", "loc": ["text"], "msg": "Field required", "input": {} });
         assert_eq!(fault.entry(), expected);
         let detail = Detail::from(fault);
@@ -159,10 +160,10 @@ mod tests {
 
     #[test]
     fn a_body_is_an_object_or_nothing() {
-        assert_eq!(read(Body(Ok(Bytes::new()))).unwrap(), json!({}));
-        let wrong = read(Body(Ok(Bytes::from_static(b"{")))).unwrap_err();
+        assert_eq!(read(ReadBody(Ok(Bytes::new()))).unwrap(), json!({}));
+        let wrong = read(ReadBody(Ok(Bytes::from_static(b"{")))).unwrap_err();
         assert_eq!(wrong.body["detail"][0]["type"], "json_invalid");
-        let wrong = parse::<serde_json::Map<String, Json>>(Body(Ok(Bytes::from_static(b"[1]")))).unwrap_err();
+        let wrong = parse::<serde_json::Map<String, Json>>(ReadBody(Ok(Bytes::from_static(b"[1]")))).unwrap_err();
         assert_eq!(wrong.body["detail"][0]["type"], "dict_type");
     }
 

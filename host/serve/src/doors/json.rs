@@ -6,7 +6,7 @@ use gymkhana_record::{Content, Failure, Function, NamedValue, Part, Value};
 use serde_json::{Map, Value as Json, json};
 
 use crate::error::Owner;
-use crate::session::{EpisodeScore, Step};
+use crate::session::{EpisodeScore, TurnAnswer};
 
 /// The schema of a function's arguments. A schema that is not JSON allows any object.
 pub(super) fn schema(function: &Function) -> Json {
@@ -42,7 +42,7 @@ pub(super) fn media<'a>(contents: impl Iterator<Item = &'a Content>) -> Vec<(Str
 
 /// What a trainer may want to know of a step and its agent must not see: rewards of all seats, facts of the environment,
 /// failures with the party at fault, the ending and the scores.
-pub(super) fn facts(step: &Step) -> Json {
+pub(super) fn facts(step: &TurnAnswer) -> Json {
     let mut facts = Map::new();
     facts.insert("turn".to_owned(), json!(step.turn));
     facts.insert("seat".to_owned(), json!(step.seat));

@@ -6,7 +6,7 @@ use gymkhana_orchestration::TOOLS_ONLY;
 
 use crate::catalog::{Catalog, ServedEnvironment};
 use crate::error::ServeError;
-use crate::session::OpenSession;
+use crate::session::SessionTarget;
 
 /// The environment of a name, or the default one.
 ///
@@ -28,10 +28,10 @@ pub(super) fn names(catalog: &Catalog) -> Vec<String> {
 }
 
 /// The session that plays an environment as its configuration sets it.
-pub(super) fn opening(served: &ServedEnvironment) -> OpenSession {
+pub(super) fn opening(served: &ServedEnvironment) -> SessionTarget {
     if served.is_tools_only() {
-        OpenSession::Tools { seed: None }
+        SessionTarget::Tools { seed: None }
     } else {
-        OpenSession::Environment { name: Some(served.name().to_owned()), options: vec![] }
+        SessionTarget::Environment { name: Some(served.name().to_owned()), options: vec![] }
     }
 }

@@ -4,7 +4,7 @@ use gymkhana_record::Function;
 use serde_json::{Map, Value as Json, json};
 
 use crate::catalog::ServedEnvironment;
-use crate::session::Action;
+use crate::session::TurnRequest;
 
 /// Name of the function.
 pub(super) const SAY: &str = "say";
@@ -22,9 +22,9 @@ pub(super) fn schema() -> Json {
 }
 
 /// The turn of a call with these arguments, or the mistake in them.
-pub(super) fn turn(mut arguments: Map<String, Json>) -> Result<Action, &'static str> {
+pub(super) fn turn(mut arguments: Map<String, Json>) -> Result<TurnRequest, &'static str> {
     match arguments.remove("text") {
-        Some(Json::String(text)) if arguments.is_empty() => Ok(Action::say(text)),
+        Some(Json::String(text)) if arguments.is_empty() => Ok(TurnRequest::say(text)),
         _ => Err("`say` takes one argument: `text`, a string"),
     }
 }
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn a_message_has_a_text_alone() {
         let arguments = |json: Json| json.as_object().cloned().unwrap();
-        assert_eq!(turn(arguments(json!({ "text": "up" }))), Ok(Action::say("up")));
+        assert_eq!(turn(arguments(json!({ "text": "up" }))), Ok(TurnRequest::say("up")));
         for wrong in [json!({}), json!({ "text": 3 }), json!({ "text": "up", "x": 1 })] {
             assert!(turn(arguments(wrong)).is_err());
         }

@@ -13,7 +13,7 @@ use gymkhana_sandbox::SplitInfo;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::detail::{Answer, Body, Detail, parse};
+use super::detail::{Detail, JsonResult, ReadBody, parse};
 use super::lookup;
 use crate::catalog::ServedEnvironment;
 use crate::session::SessionTable;
@@ -52,7 +52,7 @@ struct TaskRange {
 }
 
 /// The environment that a path names; the default one for paths without a name.
-type Named = Option<Path<String>>;
+type PathEnvironment = Option<Path<String>>;
 
 /// The routes, with and without the name of an environment.
 pub(super) fn router(sessions: &SessionTable) -> Router {
@@ -70,7 +70,7 @@ pub(super) fn router(sessions: &SessionTable) -> Router {
 }
 
 /// The environment of a path.
-pub(super) fn served(sessions: &SessionTable, name: &Named) -> Result<Arc<ServedEnvironment>, Detail> {
+pub(super) fn served(sessions: &SessionTable, name: &PathEnvironment) -> Result<Arc<ServedEnvironment>, Detail> {
     let name = name.as_ref().map(|Path(name)| name.as_str());
     Ok(lookup::environment(sessions.catalog(), name)?)
 }
@@ -79,7 +79,7 @@ async fn environments(State(sessions): State<SessionTable>, _: Client) -> axum::
     axum::Json(lookup::names(sessions.catalog()))
 }
 
-async fn splits(State(sessions): State<SessionTable>, name: Named, _: Client) -> Answer {
+async fn splits(State(sessions): State<SessionTable>, name: PathEnvironment, _: Client) -> JsonResult {
     let served = served(&sessions, &name)?;
     let splits = served.described().splits().iter().map(|split| {
         let known = SPLIT_TYPES.contains(&split.name.as_str());
@@ -88,7 +88,7 @@ async fn splits(State(sessions): State<SessionTable>, name: Named, _: Client) ->
     Ok(axum::Json(splits.collect()))
 }
 
-async fn tasks(State(sessions): State<SessionTable>, name: Named, _: Client, body: Body) -> Answer {
+async fn tasks(State(sessions): State<SessionTable>, name: PathEnvironment, _: Client, body: ReadBody) -> JsonResult {
     let served = served(&sessions, &name)?;
     let OfSplit { split } = parse(body)?;
     let split = split_of(&served, &split)?;
@@ -96,13 +96,18 @@ async fn tasks(State(sessions): State<SessionTable>, name: Named, _: Client, bod
     Ok(listed.answer(&served))
 }
 
-async fn num_tasks(State(sessions): State<SessionTable>, name: Named, _: Client, body: Body) -> Answer {
+async fn num_tasks(
+    State(sessions): State<SessionTable>,
+    name: PathEnvironment,
+    _: Client,
+    body: ReadBody,
+) -> JsonResult {
     let served = served(&sessions, &name)?;
     let OfSplit { split } = parse(body)?;
     Ok(axum::Json(json!({ "num_tasks": count(split_of(&served, &split)?) })))
 }
 
-async fn task(State(sessions): State<SessionTable>, name: Named, _: Client, body: Body) -> Answer {
+async fn task(State(sessions): State<SessionTable>, name: PathEnvironment, _: Client, body: ReadBody) -> JsonResult {
     let served = served(&sessions, &name)?;
     let OneTask { split, index } = parse(body)?;
     let split = split_of(&served, &split)?;
@@ -111,7 +116,12 @@ async fn task(State(sessions): State<SessionTable>, name: Named, _: Client, body
     Ok(axum::Json(json!({ "task": spec(&task.split, task.index), "env_name": served.name() })))
 }
 
-async fn task_range(State(sessions): State<SessionTable>, name: Named, _: Client, body: Body) -> Answer {
+async fn task_range(
+    State(sessions): State<SessionTable>,
+    name: PathEnvironment,
+    _: Client,
+    body: ReadBody,
+) -> JsonResult {
     let served = served(&sessions, &name)?;
     let TaskRange { split, start, stop } = parse(body)?;
     let split = split_of(&served, &split)?;

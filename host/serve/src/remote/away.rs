@@ -43,7 +43,7 @@ impl From<PlaceLost> for AskError {
 }
 
 /// Reason why an episode did not start.
-pub(crate) enum StartError {
+pub(crate) enum EpisodeStartError {
     /// The environment did not start.
     Environment(StartFailure),
     /// The worker answered with an error.
@@ -59,23 +59,23 @@ impl RemoteEpisode {
         origin: EpisodeOrigin,
         seats: usize,
         task: TaskRef,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, EpisodeStartError> {
         let request = EpisodeRequest::Start(origin, task.clone());
-        let answer = place.ask(request.into()).await.map_err(StartError::Lost)?;
+        let answer = place.ask(request.into()).await.map_err(EpisodeStartError::Lost)?;
         match answer.outcome {
             EpisodeOutcome::Started => {
                 let data = decode(&answer.data).and_then(|data| match refusal_of_start(&data, &task, seats) {
                     None => Ok(data),
                     Some(why) => Err(why.to_owned()),
                 });
-                let data = data.map_err(|why| StartError::Lost(place.refuse(&why)))?;
+                let data = data.map_err(|why| EpisodeStartError::Lost(place.refuse(&why)))?;
                 Ok(Self { place, data, plugins: answer.plugins })
             }
             EpisodeOutcome::NotStarted { failure, exchanges, logs } => {
-                Err(StartError::Environment(StartFailure { failure, exchanges, logs }))
+                Err(EpisodeStartError::Environment(StartFailure { failure, exchanges, logs }))
             }
-            EpisodeOutcome::Failed(error) => Err(StartError::Failed(error)),
-            other => Err(StartError::Lost(unexpected(&*place, &other))),
+            EpisodeOutcome::Failed(error) => Err(EpisodeStartError::Failed(error)),
+            other => Err(EpisodeStartError::Lost(unexpected(&*place, &other))),
         }
     }
 

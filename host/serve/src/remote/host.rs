@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Semaphore, watch};
 
 use super::instances;
-use super::ledger::{Ledger, Verdict};
+use super::ledger::{RequestDecision, RequestLedger};
 use super::messages::{
     EpisodeOrigin, EpisodeOutcome, EpisodeRequest, FinishOrder, MOST_PLUGIN_STATE, PlaceAnswer, PlaceId, PlaceRequest,
     ProgramCall,
@@ -38,12 +38,12 @@ pub struct EpisodeHost {
 
 #[derive(Default)]
 struct Held {
-    ledger: Ledger,
-    slots: HashMap<PlaceId, Slot>,
+    ledger: RequestLedger,
+    slots: HashMap<PlaceId, HostedPlace>,
 }
 
 /// One place.
-struct Slot {
+struct HostedPlace {
     /// Answer to the last request, when it is there.
     answer: watch::Receiver<Option<Arc<PlaceAnswer>>>,
     episode: Arc<Mutex<Option<HostedEpisode>>>,
@@ -128,22 +128,22 @@ impl EpisodeHost {
         }
         let opens = matches!(request.request, EpisodeRequest::Start(..) | EpisodeRequest::Restore(_));
         match held.ledger.judge(place, number, opens, self.places) {
-            Verdict::Perform => {
+            RequestDecision::Perform => {
                 let (sender, answer) = watch::channel(None);
-                let new = || Slot { answer: answer.clone(), episode: Arc::default() };
+                let new = || HostedPlace { answer: answer.clone(), episode: Arc::default() };
                 let slot = held.slots.entry(place).or_insert_with(new);
                 slot.answer = answer.clone();
                 // Its end does not depend on those who wait for the answer.
                 self.guests.spawn(Arc::clone(self).perform(Arc::clone(&slot.episode), request, sender));
                 Admitted::Performed(answer)
             }
-            Verdict::Repeat => match held.slots.get(&place) {
+            RequestDecision::Repeat => match held.slots.get(&place) {
                 Some(slot) => Admitted::Performed(slot.answer.clone()),
                 None => Admitted::Ignored,
             },
-            Verdict::Old => Admitted::Ignored,
-            Verdict::Unknown => answered(EpisodeOutcome::Unknown),
-            Verdict::Full => {
+            RequestDecision::Old => Admitted::Ignored,
+            RequestDecision::Unknown => answered(EpisodeOutcome::Unknown),
+            RequestDecision::Full => {
                 let message =
                     "the session cannot continue: its worker has no place left\nhint: repeat the request later";
                 answered(EpisodeOutcome::Failed(ServeError::host(ErrorKind::Full, message)))
@@ -152,8 +152,8 @@ impl EpisodeHost {
     }
 
     /// Drops episodes on the threads of plugin calls.
-    fn end(&self, slots: impl IntoIterator<Item = Slot>) {
-        let slots: Vec<Slot> = slots.into_iter().collect();
+    fn end(&self, slots: impl IntoIterator<Item = HostedPlace>) {
+        let slots: Vec<HostedPlace> = slots.into_iter().collect();
         self.guests.spawn(async move { drop(slots) });
     }
 

@@ -18,7 +18,7 @@ mod messages;
 mod places;
 
 pub use agent::AgentWorkers;
-pub(crate) use away::{AskError, RemoteEpisode, StartError};
+pub(crate) use away::{AskError, EpisodeStartError, RemoteEpisode};
 pub use host::EpisodeHost;
 pub(crate) use instances::{default_live, finish, restore, save};
 pub use messages::{

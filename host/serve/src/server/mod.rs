@@ -50,7 +50,7 @@ pub enum StartError {
 /// A server bound to an address.
 pub struct Server {
     listener: Listener,
-    server: gymkhana_http::Server,
+    server: gymkhana_http::HttpServer,
     listen: ListenSection,
     sessions: SessionTable,
 }
@@ -81,7 +81,8 @@ impl Server {
             .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| panicked()));
         let listener = Listener::bind(address)?;
         let hosts = HostNames::at(listener.address(), listen.behind_proxy, &listen.hosts);
-        let server = gymkhana_http::Server { refuse: refuse_host, tls, ..gymkhana_http::Server::new(router, hosts) };
+        let server =
+            gymkhana_http::HttpServer { refuse: refuse_host, tls, ..gymkhana_http::HttpServer::new(router, hosts) };
         Ok(Self { listener, server, listen, sessions })
     }
 

@@ -2,7 +2,7 @@
 
 use gymkhana_record::{EpisodeRecord, Failure};
 
-use super::types::{EpisodeScore, Step};
+use super::types::{EpisodeScore, TurnAnswer};
 use crate::catalog::ServedEnvironment;
 use crate::error::{ErrorKind, ServeError};
 
@@ -24,7 +24,7 @@ impl EpisodeScore {
     }
 }
 
-impl Step {
+impl TurnAnswer {
     /// Adds the scores of the episode that this turn ended. The rewards of this turn grow by what the episode's reward is
     /// more than the sum of its environment's rewards, which is exactly 0 without reward plugins.
     pub(super) fn with_score(mut self, record: &EpisodeRecord) -> Self {

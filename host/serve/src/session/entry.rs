@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use tokio::sync::Mutex;
 
 use super::id::SessionId;
-use super::state::State;
+use super::state::SessionState;
 use crate::door::Door;
 use gymkhana_http::Client;
 
@@ -15,7 +15,7 @@ pub(super) struct Entry {
     pub(super) id: SessionId,
     pub(super) client: Client,
     pub(super) door: Door,
-    pub(super) state: Arc<Mutex<State>>,
+    pub(super) state: Arc<Mutex<SessionState>>,
     /// Place in the list of idle sessions; 0 for none.
     pub(super) stamp: AtomicU64,
     /// Time of the last request in milliseconds since the start of the table.

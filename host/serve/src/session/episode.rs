@@ -9,11 +9,11 @@ use gymkhana_record::{Boundary, Call, CallSite, Ending, EpisodeId, EpisodeRecord
 use gymkhana_rules::Limits;
 
 use super::location::EpisodeLocation;
-use super::place::Place;
-use super::types::{Action, CallAnswer, ResetResult, Step};
+use super::place::LivePlace;
+use super::types::{CallAnswer, ResetResult, TurnAnswer, TurnRequest};
 use crate::catalog::ServedEnvironment;
 use crate::error::{ErrorKind, Owner, ServeError};
-use crate::remote::{AskError, FinishOrder, PlaceLost, StartError};
+use crate::remote::{AskError, EpisodeStartError, FinishOrder, PlaceLost};
 
 /// What the host knows of an episode, live or parked.
 #[derive(Debug, Clone)]
@@ -26,11 +26,11 @@ pub(super) struct EpisodeFacts {
     /// Turns taken by all seats.
     pub(super) turns: u64,
     /// The last turn, which is answered again when it is repeated with its number.
-    pub(super) last: Option<Arc<(Reply, Step)>>,
+    pub(super) last: Option<Arc<(Reply, TurnAnswer)>>,
 }
 
 /// A live episode.
-pub(super) struct LiveEpisode {
+pub(super) struct ActiveEpisode {
     pub(super) player: EpisodeLocation,
     pub(super) facts: EpisodeFacts,
 }
@@ -51,12 +51,12 @@ pub(super) enum NotStarted {
     Lost(PlaceLost),
 }
 
-impl LiveEpisode {
+impl ActiveEpisode {
     /// Starts an episode at its place.
     pub(super) async fn start(
         served: &ServedEnvironment,
         limits: &Limits,
-        place: &Place,
+        place: &LivePlace,
         (record, task, seed): (EpisodeId, TaskRef, Seed),
     ) -> Result<(Self, ResetResult), NotStarted> {
         let facts = EpisodeFacts { record, task: task.clone(), seed, begun: Instant::now(), turns: 0, last: None };
@@ -82,8 +82,8 @@ impl LiveEpisode {
     ///
     /// # Errors
     /// If another seat or another turn is meant, or the worker is lost; the episode is then as before.
-    pub(super) async fn act(&mut self, limits: &Limits, action: Action) -> Result<Step, AskError> {
-        let Action { seat, reply, turn } = action;
+    pub(super) async fn act(&mut self, limits: &Limits, action: TurnRequest) -> Result<TurnAnswer, AskError> {
+        let TurnRequest { seat, reply, turn } = action;
         let reply = without_thoughts(reply);
         if let Some(again) = self.facts.repeated(&reply, turn)? {
             return Ok(again);
@@ -147,7 +147,7 @@ impl LiveEpisode {
     }
 
     /// What one turn added.
-    fn step(&self, (turn, seat): (u64, u32), before: Extent, ending: Option<Ending>) -> Step {
+    fn step(&self, (turn, seat): (u64, u32), before: Extent, ending: Option<Ending>) -> TurnAnswer {
         let data = self.data();
         let added = data.since(before);
         let failures = added.failures.to_vec();
@@ -170,7 +170,7 @@ impl LiveEpisode {
             }
         }
         let rewards = added.rewards.iter().map(|earned| earned.iter().fold(0.0, |sum, reward| sum + reward)).collect();
-        Step {
+        TurnAnswer {
             turn,
             seat,
             answers,
@@ -236,7 +236,7 @@ impl EpisodeFacts {
     ///
     /// # Errors
     /// If the number is neither the next turn's nor that of the same turn as the last.
-    pub(super) fn repeated(&self, reply: &Reply, turn: Option<u64>) -> Result<Option<Step>, ServeError> {
+    pub(super) fn repeated(&self, reply: &Reply, turn: Option<u64>) -> Result<Option<TurnAnswer>, ServeError> {
         let Some(number) = turn.filter(|turn| *turn != self.turns) else { return Ok(None) };
         match &self.last {
             Some(last) if last.1.turn == number && last.0 == *reply => Ok(Some(last.1.clone())),
@@ -250,7 +250,7 @@ impl EpisodeFacts {
 
 impl EndedEpisode {
     /// Keeps the answer to the turn that ended the episode, with its scores.
-    pub(super) fn remember(&mut self, step: &Step) {
+    pub(super) fn remember(&mut self, step: &TurnAnswer) {
         if let Some(last) = &self.facts.last {
             self.facts.last = Some(Arc::new((last.0.clone(), step.clone())));
         }
@@ -258,11 +258,11 @@ impl EndedEpisode {
 }
 
 impl NotStarted {
-    fn new(facts: &EpisodeFacts, error: StartError) -> Self {
+    fn new(facts: &EpisodeFacts, error: EpisodeStartError) -> Self {
         let StartFailure { failure, exchanges, logs } = match error {
-            StartError::Environment(failed) => failed,
-            StartError::Failed(error) => return Self::Failed(error),
-            StartError::Lost(lost) => return Self::Lost(lost),
+            EpisodeStartError::Environment(failed) => failed,
+            EpisodeStartError::Failed(error) => return Self::Failed(error),
+            EpisodeStartError::Lost(lost) => return Self::Lost(lost),
         };
         let invalid = failure.kind == gymkhana_record::FailureKind::Refused;
         let error = match &failure.at {

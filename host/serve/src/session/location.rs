@@ -8,10 +8,10 @@ use gymkhana_record::{Ending, EpisodeRecord, NamedValue, Seed, TaskRef};
 use gymkhana_rules::Limits;
 use gymkhana_sandbox::Image;
 
-use super::place::Place;
+use super::place::LivePlace;
 use crate::catalog::ServedEnvironment;
 use crate::error::ServeError;
-use crate::remote::{self, AskError, EpisodeOrigin, FinishOrder, RemoteEpisode, StartError};
+use crate::remote::{self, AskError, EpisodeOrigin, EpisodeStartError, FinishOrder, RemoteEpisode};
 
 /// An episode with its instances.
 pub(super) enum EpisodeLocation {
@@ -22,7 +22,7 @@ pub(super) enum EpisodeLocation {
 }
 
 /// State of an episode without instances.
-pub(super) struct Saved {
+pub(super) struct StoredEpisode {
     /// Host's part, as JSON.
     pub(super) data: Box<[u8]>,
     /// State of the plugins, as JSON.
@@ -32,18 +32,18 @@ pub(super) struct Saved {
 impl EpisodeLocation {
     /// Starts an episode.
     pub(super) async fn start(
-        place: &Place,
+        place: &LivePlace,
         served: &ServedEnvironment,
         limits: &Limits,
         task: TaskRef,
         seed: Seed,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, EpisodeStartError> {
         match place {
-            Place::Here { .. } => {
+            LivePlace::Here { .. } => {
                 let started = served.described().open(task, EpisodeSeeds::of(seed), limits.episode_bytes).await;
-                started.map(|episode| Self::Local(Box::new(episode))).map_err(StartError::Environment)
+                started.map(|episode| Self::Local(Box::new(episode))).map_err(EpisodeStartError::Environment)
             }
-            Place::Away(worker) => {
+            LivePlace::Away(worker) => {
                 let (origin, seats) = (EpisodeOrigin::of(served, seed), served.described().info().seats.len());
                 let started = RemoteEpisode::start(Arc::clone(worker), origin, seats, task).await?;
                 Ok(Self::Remote(Box::new(started)))
@@ -53,15 +53,15 @@ impl EpisodeLocation {
 
     /// Continues a saved episode.
     pub(super) async fn restore(
-        place: &Place,
+        place: &LivePlace,
         served: &ServedEnvironment,
         data: EpisodeData,
         plugins: &Arc<[u8]>,
         seed: Seed,
     ) -> Result<Self, AskError> {
         match place {
-            Place::Here { .. } => Ok(Self::Local(Box::new(remote::restore(served, data, plugins, seed).await?))),
-            Place::Away(worker) => {
+            LivePlace::Here { .. } => Ok(Self::Local(Box::new(remote::restore(served, data, plugins, seed).await?))),
+            LivePlace::Away(worker) => {
                 let (origin, plugins) = (EpisodeOrigin::of(served, seed), Arc::clone(plugins));
                 let restored = RemoteEpisode::restore(Arc::clone(worker), origin, data, plugins).await?;
                 Ok(Self::Remote(Box::new(restored)))
@@ -71,13 +71,13 @@ impl EpisodeLocation {
 
     /// The state without instances, which stay live. `None` if a plugin offers no snapshots. The front has that of an
     /// episode at a worker.
-    pub(super) async fn save(&mut self) -> Option<Saved> {
+    pub(super) async fn save(&mut self) -> Option<StoredEpisode> {
         let plugins = match self {
             Self::Local(episode) => remote::save(episode).await?.into(),
             Self::Remote(episode) => Arc::clone(episode.plugins()?),
         };
         let data = serde_json::to_vec(self.data()).ok()?;
-        Some(Saved { data: data.into(), plugins })
+        Some(StoredEpisode { data: data.into(), plugins })
     }
 
     /// Host's part of the episode.

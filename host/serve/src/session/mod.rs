@@ -20,9 +20,10 @@ mod types;
 pub use crate::metrics::SessionCounts;
 pub use gymkhana_driver::NextEpisode;
 pub use id::SessionId;
-pub use requests::Session;
+pub use requests::ClientSession;
 pub(crate) use shared::unknown;
 pub use table::SessionTable;
 pub use types::{
-    Action, CallAnswer, Closed, EpisodeScore, EpisodeStatus, Observed, OpenSession, ResetResult, Status, Step,
+    CallAnswer, Closed, EpisodeScore, EpisodeStatus, LastObservation, ResetResult, SessionTarget, Status, TurnAnswer,
+    TurnRequest,
 };

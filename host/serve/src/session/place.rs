@@ -7,14 +7,14 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::remote::WorkerPlace;
 
 /// Right to live plugin instances; returned when dropped.
-pub(super) enum Place {
+pub(super) enum LivePlace {
     /// In this process.
     Here { _permit: OwnedSemaphorePermit },
     /// At a worker. The episode there holds it, too.
     Away(Arc<dyn WorkerPlace>),
 }
 
-impl Place {
+impl LivePlace {
     /// The place of a permit.
     pub(super) fn of(permit: OwnedSemaphorePermit) -> Self {
         Self::Here { _permit: permit }

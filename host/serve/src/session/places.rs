@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
 use super::entry::Entry;
-use super::place::Place;
+use super::place::LivePlace;
 use crate::error::{ErrorKind, ServeError};
 use crate::remote::{PlaceCounts, SessionWorkers, awaited_place};
 
@@ -20,7 +20,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The places of a table.
 pub(super) struct Places {
-    source: Source,
+    source: PlaceSource,
     wait: Duration,
     clock: AtomicU64,
     /// Sessions with live episodes that may be parked, by the time of their last use.
@@ -29,7 +29,7 @@ pub(super) struct Places {
 }
 
 /// Where places are.
-enum Source {
+enum PlaceSource {
     Here { free: Arc<Semaphore>, total: usize },
     Away(Arc<dyn SessionWorkers>),
 }
@@ -38,26 +38,26 @@ impl Places {
     /// This number of places in this process. A request waits for one as long as `wait`.
     pub(super) fn new(total: usize, wait: Duration) -> Self {
         let total = total.clamp(1, Semaphore::MAX_PERMITS);
-        Self::of(Source::Here { free: Arc::new(Semaphore::new(total)), total }, wait)
+        Self::of(PlaceSource::Here { free: Arc::new(Semaphore::new(total)), total }, wait)
     }
 
     /// The places of workers.
     pub(super) fn away(workers: Arc<dyn SessionWorkers>, wait: Duration) -> Self {
-        Self::of(Source::Away(workers), wait)
+        Self::of(PlaceSource::Away(workers), wait)
     }
 
-    fn of(source: Source, wait: Duration) -> Self {
+    fn of(source: PlaceSource, wait: Duration) -> Self {
         Self { source, wait, clock: AtomicU64::new(1), idle: Mutex::default(), parked: AtomicU64::new(0) }
     }
 
     /// Numbers of places.
     pub(super) fn counts(&self) -> PlaceCounts {
         match &self.source {
-            Source::Here { free, total } => {
+            PlaceSource::Here { free, total } => {
                 let taken = total.saturating_sub(free.available_permits());
                 PlaceCounts { workers: 0, places: *total, taken }
             }
-            Source::Away(workers) => workers.counts(),
+            PlaceSource::Away(workers) => workers.counts(),
         }
     }
 
@@ -71,7 +71,7 @@ impl Places {
     ///
     /// # Errors
     /// If none becomes free in time.
-    pub(super) async fn acquire(&self, guests: &Handle, is_last: bool) -> Result<Place, ServeError> {
+    pub(super) async fn acquire(&self, guests: &Handle, is_last: bool) -> Result<LivePlace, ServeError> {
         let deadline = Instant::now() + self.wait;
         loop {
             if let Some(place) = self.take() {
@@ -90,28 +90,28 @@ impl Places {
     }
 
     /// A free place.
-    fn take(&self) -> Option<Place> {
+    fn take(&self) -> Option<LivePlace> {
         match &self.source {
-            Source::Here { free, .. } => Arc::clone(free).try_acquire_owned().ok().map(Place::of),
-            Source::Away(workers) => workers.take().map(Place::Away),
+            PlaceSource::Here { free, .. } => Arc::clone(free).try_acquire_owned().ok().map(LivePlace::of),
+            PlaceSource::Away(workers) => workers.take().map(LivePlace::Away),
         }
     }
 
     /// A place that becomes free in time.
-    async fn wait_until(&self, deadline: Instant) -> Option<Place> {
+    async fn wait_until(&self, deadline: Instant) -> Option<LivePlace> {
         match &self.source {
             // The semaphore is never closed.
-            Source::Here { free, .. } => {
+            PlaceSource::Here { free, .. } => {
                 let permit = timeout_at(deadline, Arc::clone(free).acquire_owned()).await;
-                permit.ok()?.ok().map(Place::of)
+                permit.ok()?.ok().map(LivePlace::of)
             }
-            Source::Away(workers) => awaited_place(&**workers, deadline).await.map(Place::Away),
+            PlaceSource::Away(workers) => awaited_place(&**workers, deadline).await.map(LivePlace::Away),
         }
     }
 
     fn full(&self) -> ServeError {
         let (PlaceCounts { workers, places, .. }, seconds) = (self.counts(), self.wait.as_secs_f64());
-        let message = if matches!(self.source, Source::Away(_)) && workers == 0 {
+        let message = if matches!(self.source, PlaceSource::Away(_)) && workers == 0 {
             format!(
                 "no place is free: no worker joined for {seconds} s\nhint: start `host worker` with the address of the \
                  bus, or repeat the request later"

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::episode::{EndedEpisode, LiveEpisode};
+use super::episode::{ActiveEpisode, EndedEpisode};
 use super::location::EpisodeLocation;
-use super::place::Place;
-use super::shared::Shared;
-use super::state::{Play, State};
+use super::place::LivePlace;
+use super::shared::SessionContext;
+use super::state::{Play, SessionState};
 use crate::error::{ErrorKind, ServeError};
 use crate::remote::{AskError, MOST_LOST, PlaceLost};
 
@@ -22,7 +22,12 @@ impl Relocations {
     ///
     /// # Errors
     /// If the request failed at its worker, the episode cannot continue, or no other worker has a place for it.
-    pub(super) async fn next(&mut self, shared: &Shared, state: &mut State, error: AskError) -> Result<(), ServeError> {
+    pub(super) async fn next(
+        &mut self,
+        shared: &SessionContext,
+        state: &mut SessionState,
+        error: AskError,
+    ) -> Result<(), ServeError> {
         let lost = match error {
             AskError::Failed(error) => return Err(error),
             AskError::Lost(lost) => lost,
@@ -36,12 +41,12 @@ impl Relocations {
     }
 }
 
-impl State {
+impl SessionState {
     /// The place of the session, which it takes if it has none.
     ///
     /// # Errors
     /// If none becomes free in time.
-    pub(super) async fn take_place(&mut self, shared: &Shared) -> Result<&Place, ServeError> {
+    pub(super) async fn take_place(&mut self, shared: &SessionContext) -> Result<&LivePlace, ServeError> {
         if self.place.is_none() {
             self.place = Some(shared.places.acquire(&shared.guests, shared.is_closing()).await?);
         }
@@ -52,7 +57,7 @@ impl State {
     ///
     /// # Errors
     /// If no place becomes free in time, a plugin cannot read its snapshot, or workers are lost; the episode stays parked.
-    pub(super) async fn unpark(&mut self, shared: &Shared) -> Result<(), ServeError> {
+    pub(super) async fn unpark(&mut self, shared: &SessionContext) -> Result<(), ServeError> {
         let mut lost_workers = 0;
         loop {
             let Play::Parked(parked) = &self.play else { return Ok(()) };
@@ -62,7 +67,7 @@ impl State {
             let place = self.take_place(shared).await?;
             match EpisodeLocation::restore(place, &served, data, &plugins, facts.seed).await {
                 Ok(player) => {
-                    self.play = Play::Live(Box::new(LiveEpisode { player, facts }));
+                    self.play = Play::Live(Box::new(ActiveEpisode { player, facts }));
                     return Ok(());
                 }
                 Err(AskError::Failed(error)) => return Err(error),
@@ -79,7 +84,7 @@ impl State {
     }
 
     /// Continues the episode of a lost worker at another one.
-    async fn recover(&mut self, shared: &Shared, lost: &PlaceLost) -> Result<(), ServeError> {
+    async fn recover(&mut self, shared: &SessionContext, lost: &PlaceLost) -> Result<(), ServeError> {
         // The front has the state of the plugins, so that parking asks no worker.
         if !self.park().await {
             return Err(self.lose(shared, &format!("{lost}, and the episode has no snapshot")).await);
@@ -90,7 +95,7 @@ impl State {
     }
 
     /// Ends an episode that cannot continue, with the record that is known. Returns the error that says so.
-    async fn lose(&mut self, shared: &Shared, why: &str) -> ServeError {
+    async fn lose(&mut self, shared: &SessionContext, why: &str) -> ServeError {
         tracing::warn!("an episode is lost: {why}");
         // The loss is the reason.
         let _ = self.give_up(shared, why).await;
@@ -101,7 +106,7 @@ impl State {
     ///
     /// # Errors
     /// If it is not written in time.
-    pub(super) async fn give_up(&mut self, shared: &Shared, why: &str) -> Result<(), ServeError> {
+    pub(super) async fn give_up(&mut self, shared: &SessionContext, why: &str) -> Result<(), ServeError> {
         self.place = None;
         let (record, facts) = match std::mem::replace(&mut self.play, Play::Waiting) {
             Play::Live(live) => (live.facts.dropped(live.data(), why), live.facts.clone()),

@@ -13,12 +13,12 @@ use tracing::{Instrument, info_span};
 
 use super::ended::check_scored;
 use super::entry::Entry;
-use super::episode::{EndedEpisode, LiveEpisode, NotStarted};
+use super::episode::{ActiveEpisode, EndedEpisode, NotStarted};
 use super::id::SessionId;
 use super::relocations::Relocations;
-use super::shared::{Shared, unknown};
-use super::state::{Play, State};
-use super::types::{Action, CallAnswer, Closed, EpisodeScore, Observed, ResetResult, Status, Step};
+use super::shared::{SessionContext, unknown};
+use super::state::{Play, SessionState};
+use super::types::{CallAnswer, Closed, EpisodeScore, LastObservation, ResetResult, Status, TurnAnswer, TurnRequest};
 use crate::catalog::ServedEnvironment;
 use crate::door::Door;
 use crate::error::{ErrorKind, Owner, ServeError};
@@ -26,8 +26,8 @@ use crate::remote::MOST_LOST;
 
 /// A session of one client. Clones are the same session; dropping them closes nothing.
 #[derive(Clone)]
-pub struct Session {
-    pub(super) shared: Arc<Shared>,
+pub struct ClientSession {
+    pub(super) shared: Arc<SessionContext>,
     pub(super) entry: Arc<Entry>,
 }
 
@@ -44,9 +44,9 @@ enum Instances {
     Last,
 }
 
-type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, ServeError>> + Send + 'a>>;
+type SessionFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, ServeError>> + Send + 'a>>;
 
-impl Session {
+impl ClientSession {
     /// Its id, which only this client may use.
     #[must_use]
     pub fn id(&self) -> SessionId {
@@ -90,7 +90,7 @@ impl Session {
     ///
     /// # Errors
     /// If no episode is running, another seat or turn is meant, or a deadline passes.
-    pub async fn act(&self, action: Action) -> Result<Step, ServeError> {
+    pub async fn act(&self, action: TurnRequest) -> Result<TurnAnswer, ServeError> {
         self.run(Instances::Present, |shared, state| {
             Box::pin(async move {
                 // An answer that is given again may not be written yet either.
@@ -127,9 +127,9 @@ impl Session {
     /// Calls one function: of a tool, or of the environment.
     ///
     /// # Errors
-    /// As [`Session::act`].
-    pub async fn call(&self, name: &str, arguments: &Json) -> Result<(CallAnswer, Step), ServeError> {
-        let mut step = self.act(Action::call(name, arguments)).await?;
+    /// As [`ClientSession::act`].
+    pub async fn call(&self, name: &str, arguments: &Json) -> Result<(CallAnswer, TurnAnswer), ServeError> {
+        let mut step = self.act(TurnRequest::call(name, arguments)).await?;
         match step.answers.pop() {
             Some(answer) => Ok((answer, step)),
             // An environment that fails in a call answers none.
@@ -181,7 +181,7 @@ impl Session {
     ///
     /// # Errors
     /// If no episode has begun, the session is closed, or a deadline passes.
-    pub async fn observed(&self) -> Result<Observed, ServeError> {
+    pub async fn observed(&self) -> Result<LastObservation, ServeError> {
         self.run(Instances::Present, |_, state| Box::pin(async move { state.observed() })).await
     }
 
@@ -292,7 +292,7 @@ impl Session {
     async fn run<T: Send + 'static>(
         &self,
         instances: Instances,
-        work: impl for<'a> FnOnce(&'a Shared, &'a mut State) -> Work<'a, T> + Send + 'static,
+        work: impl for<'a> FnOnce(&'a SessionContext, &'a mut SessionState) -> SessionFuture<'a, T> + Send + 'static,
     ) -> Result<T, ServeError> {
         self.shared.check_open()?;
         self.run_unchecked(instances, work).await
@@ -301,7 +301,7 @@ impl Session {
     async fn run_unchecked<T: Send + 'static>(
         &self,
         instances: Instances,
-        work: impl for<'a> FnOnce(&'a Shared, &'a mut State) -> Work<'a, T> + Send + 'static,
+        work: impl for<'a> FnOnce(&'a SessionContext, &'a mut SessionState) -> SessionFuture<'a, T> + Send + 'static,
     ) -> Result<T, ServeError> {
         let since = Instant::now();
         let result = self.run_in_turn(instances, work).await;
@@ -312,7 +312,7 @@ impl Session {
     async fn run_in_turn<T: Send + 'static>(
         &self,
         instances: Instances,
-        work: impl for<'a> FnOnce(&'a Shared, &'a mut State) -> Work<'a, T> + Send + 'static,
+        work: impl for<'a> FnOnce(&'a SessionContext, &'a mut SessionState) -> SessionFuture<'a, T> + Send + 'static,
     ) -> Result<T, ServeError> {
         let (shared, entry) = (Arc::clone(&self.shared), Arc::clone(&self.entry));
         shared.touch(&entry);
@@ -348,7 +348,7 @@ impl Session {
 }
 
 /// Returns the place of a session without a live episode, and notes the use of one with.
-fn settle(shared: &Shared, entry: &Arc<Entry>, state: &mut OwnedMutexGuard<State>) {
+fn settle(shared: &SessionContext, entry: &Arc<Entry>, state: &mut OwnedMutexGuard<SessionState>) {
     shared.touch(entry);
     if state.play.is_live() {
         shared.places.used(entry);
@@ -358,7 +358,7 @@ fn settle(shared: &Shared, entry: &Arc<Entry>, state: &mut OwnedMutexGuard<State
     }
 }
 
-impl Shared {
+impl SessionContext {
     /// Runs a task on the threads of plugin calls, within the limit of calls that run at the same time. Its end does not
     /// depend on the caller.
     pub(super) async fn call<T: Send + 'static>(
@@ -368,7 +368,7 @@ impl Shared {
         self.call_until(Instant::now() + self.limits.request(), Owner::Reward, task).await
     }
 
-    /// As [`Shared::call`]. After the deadline, `owner` is the party whose call still runs.
+    /// As [`SessionContext::call`]. After the deadline, `owner` is the party whose call still runs.
     async fn call_until<T: Send + 'static>(
         &self,
         deadline: Instant,
@@ -405,16 +405,16 @@ fn busy() -> ServeError {
 
 /// Starts an episode at the place of the session, or at another one if its worker is lost.
 async fn start(
-    shared: &Shared,
-    state: &mut State,
+    shared: &SessionContext,
+    state: &mut SessionState,
     what: (EpisodeId, TaskRef, Seed),
-) -> Result<(LiveEpisode, ResetResult), ServeError> {
+) -> Result<(ActiveEpisode, ResetResult), ServeError> {
     let served = Arc::clone(&state.served);
     state.play = Play::Waiting;
     let mut lost_workers = 0;
     loop {
         let place = state.take_place(shared).await?;
-        match LiveEpisode::start(&served, &shared.episode, place, what.clone()).await {
+        match ActiveEpisode::start(&served, &shared.episode, place, what.clone()).await {
             Ok(started) => return Ok(started),
             Err(NotStarted::Recorded(record, error)) => {
                 // The first error is the reason.
@@ -438,7 +438,7 @@ async fn start(
 ///
 /// # Errors
 /// If the record is not written in time.
-async fn end_episode(shared: &Shared, state: &mut State, ending: Ending) -> Result<(), ServeError> {
+async fn end_episode(shared: &SessionContext, state: &mut SessionState, ending: Ending) -> Result<(), ServeError> {
     let (served, mut moves) = (Arc::clone(&state.served), Relocations::default());
     loop {
         match std::mem::replace(&mut state.play, Play::Waiting) {
@@ -468,7 +468,11 @@ async fn end_episode(shared: &Shared, state: &mut State, ending: Ending) -> Resu
 }
 
 /// Ends the episode and marks the session as closed.
-async fn close(shared: &Shared, state: &mut State, ending: Ending) -> Result<Option<Closed>, ServeError> {
+async fn close(
+    shared: &SessionContext,
+    state: &mut SessionState,
+    ending: Ending,
+) -> Result<Option<Closed>, ServeError> {
     state.closed = true;
     let stored = end_episode(shared, state, ending).await;
     match std::mem::replace(&mut state.play, Play::Waiting) {

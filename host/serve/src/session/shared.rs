@@ -20,7 +20,7 @@ use gymkhana_http::{Client, KeptBytes};
 use gymkhana_rules::Limits;
 
 /// What all sessions share.
-pub(super) struct Shared {
+pub(super) struct SessionContext {
     pub(super) catalog: Catalog,
     pub(super) limits: SessionLimits,
     /// Open sessions of one client.
@@ -55,7 +55,7 @@ pub(crate) fn unknown(id: &SessionId) -> ServeError {
     ServeError::agent(ErrorKind::UnknownSession, message)
 }
 
-impl Shared {
+impl SessionContext {
     /// Whether a session is open.
     pub(super) fn holds(&self, id: &SessionId) -> bool {
         self.sessions.read().unwrap_or_else(PoisonError::into_inner).entries.contains_key(id)

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use gymkhana_driver::{EpisodeData, EpisodeSequence, NextEpisode, SessionError};
 use gymkhana_record::{Content, Seed, TaskRef, Turn};
 
-use super::episode::{EndedEpisode, EpisodeFacts, LiveEpisode};
+use super::episode::{ActiveEpisode, EndedEpisode, EpisodeFacts};
 use super::id::random_seed;
-use super::location::Saved;
-use super::place::Place;
-use super::types::{EpisodeStatus, Observed};
+use super::location::StoredEpisode;
+use super::place::LivePlace;
+use super::types::{EpisodeStatus, LastObservation};
 use crate::catalog::ServedEnvironment;
 use crate::error::{ErrorKind, ServeError};
 use crate::texts::Texts;
 
 /// The state of a session.
-pub(super) struct State {
+pub(super) struct SessionState {
     pub(super) served: Arc<ServedEnvironment>,
     /// The episodes since the last reset with a seed; absent before the first one.
     sequence: Option<EpisodeSequence>,
@@ -23,7 +23,7 @@ pub(super) struct State {
     pub(super) episodes: u64,
     pub(super) play: Play,
     /// Right to live plugin instances; held exactly while the episode is live.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<LivePlace>,
     /// What the client wrote in the present episode.
     pub(super) texts: Texts,
     /// Whether the session is closed.
@@ -35,7 +35,7 @@ pub(super) enum Play {
     /// None has begun.
     Waiting,
     /// Plugin instances are live.
-    Live(Box<LiveEpisode>),
+    Live(Box<ActiveEpisode>),
     /// The episode is a snapshot.
     Parked(Box<Parked>),
     /// It is over.
@@ -44,7 +44,7 @@ pub(super) enum Play {
 
 /// A parked episode.
 pub(super) struct Parked {
-    pub(super) saved: Saved,
+    pub(super) saved: StoredEpisode,
     pub(super) facts: EpisodeFacts,
 }
 
@@ -59,7 +59,7 @@ impl Parked {
     }
 }
 
-impl State {
+impl SessionState {
     /// A session without an episode.
     pub(super) fn new(served: Arc<ServedEnvironment>, texts: Texts) -> Self {
         Self { served, sequence: None, episodes: 0, play: Play::Waiting, place: None, texts, closed: false }
@@ -87,7 +87,7 @@ impl State {
     ///
     /// # Errors
     /// If none has begun, or it has ended.
-    pub(super) fn live(&mut self) -> Result<&mut LiveEpisode, ServeError> {
+    pub(super) fn live(&mut self) -> Result<&mut ActiveEpisode, ServeError> {
         match &mut self.play {
             Play::Live(live) => Ok(live),
             Play::Waiting => Err(SessionError::NotBegun.into()),
@@ -115,14 +115,14 @@ impl State {
     ///
     /// # Errors
     /// If no episode has begun.
-    pub(super) fn observed(&mut self) -> Result<Observed, ServeError> {
+    pub(super) fn observed(&mut self) -> Result<LastObservation, ServeError> {
         if let Play::Ended(ended) = &self.play {
             let (seat, turn) = (ended.facts.next_seat(), ended.facts.turns);
-            return Ok(Observed { seat, contents: last_seen(&ended.record.turns, seat), turn, done: true });
+            return Ok(LastObservation { seat, contents: last_seen(&ended.record.turns, seat), turn, done: true });
         }
         let live = self.live()?;
         let data = live.data();
-        Ok(Observed {
+        Ok(LastObservation {
             seat: data.seat,
             contents: last_seen(&data.turns, data.seat),
             turn: live.facts.turns,

@@ -13,10 +13,10 @@ use tokio::sync::{Mutex, Semaphore};
 use super::entry::Entry;
 use super::id::SessionId;
 use super::places::Places;
-use super::requests::Session;
-use super::shared::{Shared, unknown};
-use super::state::State;
-use super::types::{EpisodeScore, OpenSession, ResetResult};
+use super::requests::ClientSession;
+use super::shared::{SessionContext, unknown};
+use super::state::SessionState;
+use super::types::{EpisodeScore, ResetResult, SessionTarget};
 use crate::catalog::{Catalog, ServedEnvironment};
 use crate::config::ServeFile;
 use crate::door::Door;
@@ -39,7 +39,7 @@ const RUNNING_AWAY: usize = 4096;
 /// The sessions of all clients and doors. Clones share one table.
 #[derive(Clone)]
 pub struct SessionTable {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SessionContext>,
 }
 
 impl SessionTable {
@@ -76,7 +76,7 @@ impl SessionTable {
         (places, running): (Places, usize),
     ) -> Self {
         let (all_texts, client_texts) = config.sessions.texts(config.clients.len());
-        let shared = Shared {
+        let shared = SessionContext {
             places,
             running: Arc::new(Semaphore::new(running)),
             limits: config.sessions.clone(),
@@ -108,27 +108,27 @@ impl SessionTable {
     /// # Errors
     /// If the environment or an option does not exist, the client or the server has too many sessions, or the server is
     /// shutting down.
-    pub async fn open(&self, client: &Client, door: Door, what: OpenSession) -> Result<Session, ServeError> {
+    pub async fn open(&self, client: &Client, door: Door, what: SessionTarget) -> Result<ClientSession, ServeError> {
         match &what {
-            OpenSession::Environment { .. } => self.enter(client, door, self.served(client, what).await?),
-            OpenSession::Tools { .. } => Ok(self.begin(client, door, what, NextEpisode::default()).await?.0),
+            SessionTarget::Environment { .. } => self.enter(client, door, self.served(client, what).await?),
+            SessionTarget::Tools { .. } => Ok(self.begin(client, door, what, NextEpisode::default()).await?.0),
         }
     }
 
     /// Opens a session of a client and begins its first episode. `begin` names a seed before that of a tool session.
     ///
     /// # Errors
-    /// As [`SessionTable::open`] and [`Session::reset`]; no session is then open.
+    /// As [`SessionTable::open`] and [`ClientSession::reset`]; no session is then open.
     pub async fn begin(
         &self,
         client: &Client,
         door: Door,
-        what: OpenSession,
+        what: SessionTarget,
         begin: NextEpisode,
-    ) -> Result<(Session, ResetResult), ServeError> {
+    ) -> Result<(ClientSession, ResetResult), ServeError> {
         let seed = match &what {
-            OpenSession::Environment { .. } => begin.seed,
-            OpenSession::Tools { seed } => begin.seed.or(seed.map(Seed)),
+            SessionTarget::Environment { .. } => begin.seed,
+            SessionTarget::Tools { seed } => begin.seed.or(seed.map(Seed)),
         };
         let session = self.enter(client, door, self.served(client, what).await?)?;
         match session.reset(NextEpisode { seed, ..begin }).await {
@@ -142,48 +142,48 @@ impl SessionTable {
     }
 
     /// The environment that a session plays.
-    async fn served(&self, client: &Client, what: OpenSession) -> Result<Arc<ServedEnvironment>, ServeError> {
+    async fn served(&self, client: &Client, what: SessionTarget) -> Result<Arc<ServedEnvironment>, ServeError> {
         let catalog = self.catalog();
         match what {
-            OpenSession::Environment { name, options } => {
+            SessionTarget::Environment { name, options } => {
                 catalog.with_options(catalog.environment(name.as_deref())?, options, Some(client)).await
             }
-            OpenSession::Tools { .. } => catalog.tools_only().cloned(),
+            SessionTarget::Tools { .. } => catalog.tools_only().cloned(),
         }
     }
 
     /// Adds a session.
-    fn enter(&self, client: &Client, door: Door, served: Arc<ServedEnvironment>) -> Result<Session, ServeError> {
+    fn enter(&self, client: &Client, door: Door, served: Arc<ServedEnvironment>) -> Result<ClientSession, ServeError> {
         let entry = Arc::new(Entry {
             id: SessionId::random()?,
             client: client.clone(),
             door,
-            state: Arc::new(Mutex::new(State::new(served, Texts::of(client, &self.shared.texts)))),
+            state: Arc::new(Mutex::new(SessionState::new(served, Texts::of(client, &self.shared.texts)))),
             stamp: AtomicU64::new(0),
             last_used: AtomicU64::new(self.shared.now()),
         });
         self.shared.admit(&entry)?;
         self.shared.metrics.opened(door);
-        Ok(Session { shared: Arc::clone(&self.shared), entry })
+        Ok(ClientSession { shared: Arc::clone(&self.shared), entry })
     }
 
     /// The session of this id, if it is this client's.
     ///
     /// # Errors
     /// If it does not exist, was closed, has expired, or is another client's, which the error does not tell apart.
-    pub fn find(&self, client: &Client, id: &SessionId) -> Result<Session, ServeError> {
+    pub fn find(&self, client: &Client, id: &SessionId) -> Result<ClientSession, ServeError> {
         let sessions = self.shared.sessions.read().unwrap_or_else(PoisonError::into_inner);
         let entry = sessions.entries.get(id).filter(|entry| entry.client == *client).cloned();
         drop(sessions);
         let entry = entry.ok_or_else(|| unknown(id))?;
-        Ok(Session { shared: Arc::clone(&self.shared), entry })
+        Ok(ClientSession { shared: Arc::clone(&self.shared), entry })
     }
 
     /// As [`SessionTable::find`], with the id as text.
     ///
     /// # Errors
     /// As [`SessionTable::find`].
-    pub fn find_text(&self, client: &Client, id: &str) -> Result<Session, ServeError> {
+    pub fn find_text(&self, client: &Client, id: &str) -> Result<ClientSession, ServeError> {
         self.find(client, &id.parse()?)
     }
 
@@ -256,7 +256,7 @@ impl SessionTable {
             sessions.entries.values().cloned().collect()
         };
         for entry in all {
-            let session = Session { shared: Arc::clone(&self.shared), entry };
+            let session = ClientSession { shared: Arc::clone(&self.shared), entry };
             session.end(Ending::EarlyStopped).await;
         }
         self.shared.records.flush().await;
@@ -265,7 +265,7 @@ impl SessionTable {
 }
 
 /// Writes records that could not be written as soon as there is room, as long as the table exists.
-async fn write_records(table: Weak<Shared>) {
+async fn write_records(table: Weak<SessionContext>) {
     while let Some(shared) = table.upgrade() {
         if shared.records.problem().is_some() {
             shared.records.flush().await;
@@ -293,13 +293,13 @@ fn check_group(ids: &[SessionId]) -> Result<(), ServeError> {
 }
 
 /// Closes idle sessions as long as the table exists.
-async fn close_idle(table: Weak<Shared>) {
+async fn close_idle(table: Weak<SessionContext>) {
     loop {
         let Some(shared) = table.upgrade() else { return };
         for entry in shared.expired() {
             // A session in use is not idle.
             if entry.state.try_lock().is_ok() {
-                let session = Session { shared: Arc::clone(&shared), entry };
+                let session = ClientSession { shared: Arc::clone(&shared), entry };
                 session.end(Ending::TimeLimit).await;
             }
         }

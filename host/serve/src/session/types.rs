@@ -13,16 +13,18 @@ use crate::error::{Owner, ServeError};
 
 /// What a session is opened for.
 #[derive(Debug, Clone, PartialEq)]
-pub enum OpenSession {
-    /// Episodes of an environment, with all tools of the server. [`Session::reset`](super::Session::reset) begins each.
+pub enum SessionTarget {
+    /// Episodes of an environment, with all tools of the server.
+    /// [`ClientSession::reset`](super::ClientSession::reset) begins each.
     Environment {
         /// Its name, short or with its namespace; `None` for the only one.
         name: Option<String>,
         /// Options in the place of those of the configuration; empty for those alone.
         options: Vec<NamedValue>,
     },
-    /// The tools without an environment. The session begins at once: [`Session::call`](super::Session::call) works
-    /// without a reset, and a reset begins again with fresh tools.
+    /// The tools without an environment. The session begins at once:
+    /// [`ClientSession::call`](super::ClientSession::call) works without a reset, and a reset begins again with fresh
+    /// tools.
     Tools {
         /// Seed of the tools; drawn if there is none.
         seed: Option<u64>,
@@ -31,7 +33,7 @@ pub enum OpenSession {
 
 /// A turn of the seat to move.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Action {
+pub struct TurnRequest {
     /// The seat that the client means; `None` for the one to move. Another seat's turn is refused.
     pub seat: Option<u32>,
     /// Text and calls.
@@ -41,7 +43,7 @@ pub struct Action {
     pub turn: Option<u64>,
 }
 
-impl Action {
+impl TurnRequest {
     /// A message.
     #[must_use]
     pub fn say(text: impl Into<String>) -> Self {
@@ -130,7 +132,7 @@ impl CallAnswer {
 
 /// The answer to a turn.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Step {
+pub struct TurnAnswer {
     /// Number of the turn in its episode, from 0.
     pub turn: u64,
     /// The seat that acted.
@@ -154,7 +156,7 @@ pub struct Step {
     pub score: Option<EpisodeScore>,
 }
 
-impl Step {
+impl TurnAnswer {
     /// Whether the episode is over.
     #[must_use]
     pub fn done(&self) -> bool {
@@ -201,7 +203,7 @@ pub struct EpisodeScore {
 
 /// What the seat to move saw last.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Observed {
+pub struct LastObservation {
     /// The seat to move.
     pub seat: u32,
     /// Its last observations, in their order.

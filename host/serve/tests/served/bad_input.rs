@@ -6,7 +6,7 @@ use gymkhana_http::Client;
 use gymkhana_record::Seed;
 use gymkhana_serve::doors::Door;
 use gymkhana_serve::error::{ErrorKind, Owner};
-use gymkhana_serve::session::{Action, NextEpisode, OpenSession};
+use gymkhana_serve::session::{NextEpisode, SessionTarget, TurnRequest};
 use serde_json::json;
 
 use crate::common::{clients, head, post, request, serve, verltool_body};
@@ -72,7 +72,7 @@ async fn tokens_keep_clients_apart() {
     }
     assert_eq!(served.sessions.counts().open, 2, "a trajectory's id belongs to its client");
     let (a, b) = (Client::new("a"), Client::new("b"));
-    let session = served.sessions.open(&a, Door::OpenEnv, OpenSession::Tools { seed: Some(1) }).await.unwrap();
+    let session = served.sessions.open(&a, Door::OpenEnv, SessionTarget::Tools { seed: Some(1) }).await.unwrap();
     assert!(served.sessions.find(&a, &session.id()).is_ok());
     let foreign = served.sessions.find(&b, &session.id()).err().unwrap();
     session.close().await.unwrap();
@@ -105,7 +105,7 @@ async fn requests_out_of_order_or_of_unknown_things_are_the_agents_fault() {
     let served = serve(&["frozen-lake", "guest-two-seats"], "").await;
     let me = Client::anyone();
     let open = async |name: Option<&str>, options| {
-        let what = OpenSession::Environment { name: name.map(ToOwned::to_owned), options };
+        let what = SessionTarget::Environment { name: name.map(ToOwned::to_owned), options };
         served.sessions.open(&me, Door::OpenEnv, what).await
     };
     let error = open(None, vec![]).await.err().unwrap();
@@ -118,20 +118,20 @@ async fn requests_out_of_order_or_of_unknown_things_are_the_agents_fault() {
     let options = gymkhana_serve::catalog::named_values(json!({"size": 99}).as_object().unwrap());
     assert_eq!(open(Some("frozen-lake"), options).await.err().unwrap().owner, Owner::Agent);
     let session = open(Some("guest-two-seats"), vec![]).await.unwrap();
-    let order = session.act(Action::say("too early")).await.unwrap_err();
+    let order = session.act(TurnRequest::say("too early")).await.unwrap_err();
     assert_eq!((order.kind, order.owner), (ErrorKind::OutOfOrder, Owner::Agent));
     let begin =
         |split: &str, index| NextEpisode { split: Some(split.to_owned()), task: Some(index), seed: Some(Seed(1)) };
     assert_eq!(session.reset(begin("no-split", 0)).await.unwrap_err().kind, ErrorKind::UnknownName);
     let opened = session.reset(begin("train", 0)).await.unwrap();
     let other = 1 - opened.seat;
-    assert_eq!(session.act(Action::say("mine").by(other)).await.unwrap_err().kind, ErrorKind::OutOfOrder);
-    let step = session.act(Action::say("first").as_turn(0)).await.unwrap();
-    let again = session.act(Action::say("first").as_turn(0)).await.unwrap();
+    assert_eq!(session.act(TurnRequest::say("mine").by(other)).await.unwrap_err().kind, ErrorKind::OutOfOrder);
+    let step = session.act(TurnRequest::say("first").as_turn(0)).await.unwrap();
+    let again = session.act(TurnRequest::say("first").as_turn(0)).await.unwrap();
     assert_eq!(step, again, "the numbered turn is taken once");
     assert_eq!(session.status().await.unwrap().episode.unwrap().turns, 1);
-    assert_eq!(session.act(Action::say("another").as_turn(0)).await.unwrap_err().kind, ErrorKind::OutOfOrder);
-    assert_eq!(session.act(Action::say("later").as_turn(7)).await.unwrap_err().kind, ErrorKind::OutOfOrder);
+    assert_eq!(session.act(TurnRequest::say("another").as_turn(0)).await.unwrap_err().kind, ErrorKind::OutOfOrder);
+    assert_eq!(session.act(TurnRequest::say("later").as_turn(7)).await.unwrap_err().kind, ErrorKind::OutOfOrder);
     assert_eq!(session.score().await.unwrap_err().kind, ErrorKind::OutOfOrder);
     served.stop().await;
 }

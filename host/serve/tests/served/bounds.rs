@@ -6,13 +6,13 @@ use gymkhana_http::Client;
 use gymkhana_record::{NamedValue, Seed, Value};
 use gymkhana_serve::doors::Door;
 use gymkhana_serve::error::{ErrorKind, Owner};
-use gymkhana_serve::session::{Action, NextEpisode, OpenSession, Session, SessionTable};
+use gymkhana_serve::session::{ClientSession, NextEpisode, SessionTable, SessionTarget, TurnRequest};
 use serde_json::json;
 
 use crate::common::{clients, serve};
 
-async fn lake(sessions: &SessionTable, seed: u64) -> Session {
-    let what = OpenSession::Environment { name: None, options: vec![] };
+async fn lake(sessions: &SessionTable, seed: u64) -> ClientSession {
+    let what = SessionTarget::Environment { name: None, options: vec![] };
     let session = sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
     let begin = NextEpisode { split: Some("train".to_owned()), task: Some(seed), seed: Some(Seed(seed)) };
     session.reset(begin).await.unwrap();
@@ -33,8 +33,8 @@ async fn parked_sessions_continue_as_live_ones_do() {
     for turn in 0..3 {
         for (parked, live) in parked.iter().zip(&live) {
             let action = match turn {
-                1 => Action::call("calculate", &json!({ "expression": "6*7" })),
-                _ => Action::say("right"),
+                1 => TurnRequest::call("calculate", &json!({ "expression": "6*7" })),
+                _ => TurnRequest::say("right"),
             };
             let steps = (parked.act(action.clone()).await, live.act(action).await);
             assert_eq!(steps.0, steps.1);
@@ -58,7 +58,7 @@ async fn sessions_beyond_a_bound_wait_or_are_refused() {
     // Two seats offer no snapshots, so that live episodes keep their place.
     let config = "[sessions]\nmax = 3\nlive = 1\nwait_seconds = 0.2\n";
     let served = serve(&["guest-two-seats"], config).await;
-    let what = || OpenSession::Environment { name: None, options: vec![] };
+    let what = || SessionTarget::Environment { name: None, options: vec![] };
     let open = async || served.sessions.open(&Client::anyone(), Door::Ors, what()).await;
     let (first, second) = (open().await.unwrap(), open().await.unwrap());
     first.reset(NextEpisode::default()).await.unwrap();
@@ -87,7 +87,7 @@ async fn idle_sessions_expire() {
         used.ping();
     }
     assert!(!idle.is_open() && used.is_open());
-    assert_eq!(idle.act(Action::say("left")).await.unwrap_err().kind, ErrorKind::UnknownSession);
+    assert_eq!(idle.act(TurnRequest::say("left")).await.unwrap_err().kind, ErrorKind::UnknownSession);
     served.stop().await;
 }
 
@@ -95,7 +95,7 @@ async fn idle_sessions_expire() {
 async fn a_call_beyond_the_deadline_is_answered_and_its_session_goes_on() {
     let served = serve(&["guest-hostile-tool"], "[sessions]\nrequest_seconds = 0.1\n").await;
     let session =
-        served.sessions.open(&Client::anyone(), Door::Mcp, OpenSession::Tools { seed: Some(3) }).await.unwrap();
+        served.sessions.open(&Client::anyone(), Door::Mcp, SessionTarget::Tools { seed: Some(3) }).await.unwrap();
     let late = session.call("loop", &json!({})).await.unwrap_err();
     assert_eq!((late.kind, late.owner), (ErrorKind::Deadline, Owner::Tool));
     let busy = session.call("echo", &json!({ "text": "x" })).await.unwrap_err();
@@ -118,7 +118,7 @@ async fn options_of_closed_sessions_make_room() {
     let served = serve(&["long-reader"], "[sandbox]\ninstances = 200\n").await;
     let open = async |number: i64| {
         let options = vec![NamedValue { name: "memory-chars".to_owned(), value: Value::Integer(100 + number) }];
-        let what = OpenSession::Environment { name: None, options };
+        let what = SessionTarget::Environment { name: None, options };
         served.sessions.open(&Client::anyone(), Door::Ors, what).await
     };
     for number in 0..130 {
@@ -146,7 +146,7 @@ async fn options_of_a_client_are_bounded() {
     let served = serve(&["long-reader"], &config).await;
     let open = async |client: &str, number: i64| {
         let options = vec![NamedValue { name: "memory-chars".to_owned(), value: Value::Integer(100 + number) }];
-        let what = OpenSession::Environment { name: None, options };
+        let what = SessionTarget::Environment { name: None, options };
         served.sessions.open(&Client::new(client), Door::Ors, what).await
     };
     let mut held = vec![];
@@ -169,7 +169,7 @@ async fn options_of_a_client_are_bounded() {
 async fn texts_of_open_sessions_are_bounded() {
     let served = serve(&["frozen-lake", "calculator"], "[sessions]\ntext_mib = 1\n").await;
     let (one, two) = (lake(&served.sessions, 1).await, lake(&served.sessions, 2).await);
-    let say = async |session: &Session, kib: usize| session.act(Action::say("a".repeat(kib << 10))).await;
+    let say = async |session: &ClientSession, kib: usize| session.act(TurnRequest::say("a".repeat(kib << 10))).await;
     say(&one, 400).await.unwrap();
     say(&two, 400).await.unwrap();
     for session in [&one, &two] {
@@ -190,11 +190,11 @@ async fn texts_of_open_sessions_are_bounded() {
 }
 
 /// Ends an episode with a text.
-async fn answered(sessions: &SessionTable, text: &str) -> Session {
-    let what = OpenSession::Environment { name: None, options: vec![] };
+async fn answered(sessions: &SessionTable, text: &str) -> ClientSession {
+    let what = SessionTarget::Environment { name: None, options: vec![] };
     let session = sessions.open(&Client::anyone(), Door::Ors, what).await.unwrap();
     session.reset(NextEpisode { task: Some(5), seed: Some(Seed(1)), ..NextEpisode::default() }).await.unwrap();
-    assert!(session.act(Action::say(text)).await.unwrap().done());
+    assert!(session.act(TurnRequest::say(text)).await.unwrap().done());
     session
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gymkhana_http::Client;
 use gymkhana_record::Seed;
 use gymkhana_serve::doors::Door;
-use gymkhana_serve::session::{Action, NextEpisode, OpenSession};
+use gymkhana_serve::session::{NextEpisode, SessionTarget, TurnRequest};
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -45,13 +45,13 @@ async fn load_of_idle_sessions() {
     let since = Instant::now();
     let mut sessions = Vec::new();
     for seed in 0..SESSIONS {
-        let what = OpenSession::Environment { name: None, options: vec![] };
+        let what = SessionTarget::Environment { name: None, options: vec![] };
         let session = served.sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
         session
             .reset(NextEpisode { task: Some(seed % 1000), seed: Some(Seed(seed)), ..NextEpisode::default() })
             .await
             .unwrap();
-        session.act(Action::say("nonsense")).await.unwrap();
+        session.act(TurnRequest::say("nonsense")).await.unwrap();
         sessions.push(session);
     }
     let (took, memory) = (since.elapsed().as_secs_f64(), resident_mib() - before);
@@ -59,7 +59,7 @@ async fn load_of_idle_sessions() {
     println!("{} idle sessions, {} live: {memory:.0} MiB, opened in {took:.1} s", counts.open, counts.live);
     let since = Instant::now();
     for session in sessions.iter().step_by(100) {
-        session.act(Action::say("nonsense")).await.unwrap();
+        session.act(TurnRequest::say("nonsense")).await.unwrap();
     }
     println!(
         "a turn of a parked session takes {:.0} µs",

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use gymkhana_serve::doors::mcp::{Shape, serve as serve_stdio};
+use gymkhana_serve::doors::mcp::{VisibleTools, serve as serve_stdio};
 use gymkhana_store::RunReader;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -177,7 +177,7 @@ async fn both_revisions_have_one_fixed_list() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn standard_input_and_output_serve_one_client() {
     let served = serve(&PLUGINS, CONFIG).await;
-    for (shape, expected) in [(Shape::Plain, "observe"), (Shape::Handles, "close")] {
+    for (shape, expected) in [(VisibleTools::Plain, "observe"), (VisibleTools::Handles, "close")] {
         let (mine, theirs) = tokio::io::duplex(1 << 16);
         let (input, output) = tokio::io::split(theirs);
         let sessions = served.sessions.clone();

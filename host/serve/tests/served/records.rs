@@ -9,10 +9,10 @@ use gymkhana_orchestration::grants::OutboundMode;
 use gymkhana_orchestration::plugins::recorded_files;
 use gymkhana_orchestration::{Reporter, Silent};
 use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind, NamedValue, Seed, Value};
-use gymkhana_rollout::Difference;
+use gymkhana_rollout::ReplayDifference;
 use gymkhana_serve::doors::Door;
 use gymkhana_serve::error::ErrorKind;
-use gymkhana_serve::session::{Action, NextEpisode, OpenSession};
+use gymkhana_serve::session::{NextEpisode, SessionTarget, TurnRequest};
 use gymkhana_store::RunReader;
 use serde_json::json;
 use tempfile::TempDir;
@@ -36,7 +36,7 @@ async fn assert_replays(run: &RunReader, records: &[EpisodeRecord]) {
     let rollout = &environments.first().rollout;
     for record in records {
         let replayed = rollout.replay_group(std::slice::from_ref(record)).await.unwrap();
-        assert_eq!(Difference::between(record, &replayed[0]), None);
+        assert_eq!(ReplayDifference::between(record, &replayed[0]), None);
         let scored = rollout.rescore(std::slice::from_ref(record)).await;
         assert_eq!((&scored[0].rewards, &scored[0].scores), (&record.rewards, &record.scores));
     }
@@ -52,7 +52,7 @@ async fn an_environment_is_served_inside_of_its_wrappers() {
     let names: Vec<&str> = served.sessions.catalog().environments().iter().map(|served| served.name()).collect();
     assert_eq!(names, ["frozen-lake", "word-problems"]);
     let me = Client::anyone();
-    let open = |options| OpenSession::Environment { name: Some("frozen-lake".to_owned()), options };
+    let open = |options| SessionTarget::Environment { name: Some("frozen-lake".to_owned()), options };
     let option = |name: &str, value| NamedValue { name: name.to_owned(), value };
     let unknown = open(vec![option("attempts", Value::Integer(1))]);
     let refused = served.sessions.open(&me, Door::OpenEnv, unknown).await.err().unwrap();
@@ -68,7 +68,7 @@ async fn an_environment_is_served_inside_of_its_wrappers() {
     session.reset(NextEpisode { task: Some(0), seed: Some(Seed(1)), ..NextEpisode::default() }).await.unwrap();
     let mut told = String::new();
     for step in 0..100 {
-        let step = session.act(Action::say(if step % 2 == 0 { "down" } else { "right" })).await.unwrap();
+        let step = session.act(TurnRequest::say(if step % 2 == 0 { "down" } else { "right" })).await.unwrap();
         told += &format!("{step:?}");
         if step.done() {
             break;
@@ -98,10 +98,10 @@ async fn other_plugins_and_settings_have_folders_of_their_own() {
     let limited = "[limits]\nturns = 3\n";
     for (plugins, config) in [(alone, ""), (alone, limited), (with_tool, ""), (alone, ""), (alone, limited)] {
         let served = serve_in(Some(&folder), plugins, config).await;
-        let what = OpenSession::Environment { name: None, options: vec![] };
+        let what = SessionTarget::Environment { name: None, options: vec![] };
         let session = served.sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
         session.reset(NextEpisode { task: Some(1), seed: Some(Seed(2)), ..NextEpisode::default() }).await.unwrap();
-        session.act(Action::say("7")).await.unwrap();
+        session.act(TurnRequest::say("7")).await.unwrap();
         session.close().await.unwrap();
         served.stop().await;
     }
@@ -119,7 +119,7 @@ async fn served_episodes_replay_and_score() {
     let plugins = ["word-problems", "calculator", "answer-match"];
     let served = serve_in(Some(&folder), &plugins, config).await;
     let me = Client::anyone();
-    let what = OpenSession::Environment { name: None, options: vec![] };
+    let what = SessionTarget::Environment { name: None, options: vec![] };
     let session = served.sessions.open(&me, Door::OpenEnv, what.clone()).await.unwrap();
     let begin = || NextEpisode { task: Some(5), seed: Some(Seed(11)), ..NextEpisode::default() };
     session.reset(begin()).await.unwrap();
@@ -127,11 +127,11 @@ async fn served_episodes_replay_and_score() {
     let other = served.sessions.open(&me, Door::OpenEnv, what).await.unwrap();
     session.call("calculate", &json!({ "expression": "1/0" })).await.unwrap();
     other.reset(begin()).await.unwrap();
-    let step = session.act(Action::say("The answer is 42.")).await.unwrap();
+    let step = session.act(TurnRequest::say("The answer is 42.")).await.unwrap();
     let score = step.score.clone().unwrap();
     assert!(step.done() && score.plugins[0].plugin == "answer-match", "{step:?}");
     assert_eq!(step.reward(0), score.rewards[0], "the episode's whole reward is in its only step");
-    other.act(Action::say("I do not know.")).await.unwrap();
+    other.act(TurnRequest::say("I do not know.")).await.unwrap();
     let twice = served.sessions.score_group(&me, &[session.id(), other.id(), session.id()]).await.unwrap_err();
     assert!(twice.kind == ErrorKind::BadInput && twice.message.contains("in the group twice"), "{twice}");
     let crowd = served.sessions.score_group(&me, &vec![session.id(); 257]).await.unwrap_err();
@@ -141,7 +141,7 @@ async fn served_episodes_replay_and_score() {
     // A third episode is given up before its end.
     session.reset(begin()).await.unwrap();
     session.close().await.unwrap();
-    let tools = served.sessions.open(&me, Door::Mcp, OpenSession::Tools { seed: Some(2) }).await.unwrap();
+    let tools = served.sessions.open(&me, Door::Mcp, SessionTarget::Tools { seed: Some(2) }).await.unwrap();
     assert_eq!(tools.call("calculate", &json!({ "expression": "2+2" })).await.unwrap().0.text(), "4");
     served.stop().await;
     let (run, recorded) = records(&folder, "word-problems");
@@ -159,10 +159,10 @@ async fn a_killed_server_loses_no_finished_turn_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let served = serve_in(Some(&folder), &["frozen-lake"], "").await;
     assert_eq!(served.recovered.episodes, 0);
-    let what = OpenSession::Environment { name: None, options: vec![] };
+    let what = SessionTarget::Environment { name: None, options: vec![] };
     let session = served.sessions.open(&Client::anyone(), Door::OpenEnv, what).await.unwrap();
     session.reset(NextEpisode { task: Some(1), seed: Some(Seed(4)), ..NextEpisode::default() }).await.unwrap();
-    let shown = session.act(Action::say("nonsense")).await.unwrap();
+    let shown = session.act(TurnRequest::say("nonsense")).await.unwrap();
     drop(session);
     served.abandon().await;
     // The last line of the journal is cut off in the middle.

@@ -15,7 +15,7 @@ use crate::episodes::old_record::{self, BadRecord};
 
 /// A record with its JSON texts.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct SerializedRecord {
     /// Complete record.
     pub record: EpisodeRecord,
     /// Turns of the record, as JSON.
@@ -35,7 +35,7 @@ pub(crate) enum BadEntry {
     Length,
 }
 
-impl Entry {
+impl SerializedRecord {
     /// Serialises a record's texts.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Entry {
 
     /// Parses bytes that `encode` wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self, BadEntry> {
-        let mut reader = Reader(bytes);
+        let mut reader = ByteReader(bytes);
         let (rest, transcript) = (reader.count()?, reader.count()?);
         let (rest, transcript) = (reader.take(rest)?, reader.take(transcript)?);
         let (mut record, schema) = old_record::parse(rest)?;
@@ -125,9 +125,9 @@ impl From<BadRecord> for BadEntry {
 }
 
 /// Takes bytes from the front of a slice.
-struct Reader<'a>(&'a [u8]);
+struct ByteReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> ByteReader<'a> {
     fn take(&mut self, length: usize) -> Result<&'a [u8], BadEntry> {
         let (taken, left) = self.0.split_at_checked(length).ok_or(BadEntry::Length)?;
         self.0 = left;
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn absent_values_are_omitted_and_nulls_are_checked() {
         let absent = EpisodeRecord { guidance: None, hint: None, ..record(0) };
-        assert!(!Entry::new(&absent).unwrap().rest.contains("null"));
+        assert!(!SerializedRecord::new(&absent).unwrap().rest.contains("null"));
         assert_eq!(json_of(&[Some(1.0), None]).as_deref(), Some("[1.0,null]"));
         assert_eq!(json_of(&[Some(1.0), Some(f64::NAN)]), None);
     }
@@ -206,18 +206,18 @@ mod tests {
     #[test]
     fn an_entry_survives_a_round_trip_and_a_truncated_one_is_refused() {
         for number in 0..20 {
-            let entry = Entry::new(&record(number)).unwrap();
+            let entry = SerializedRecord::new(&record(number)).unwrap();
             let mut bytes = vec![];
             entry.encode(&mut bytes);
             assert_eq!(bytes.len(), entry.len());
-            let again = Entry::decode(&bytes).unwrap();
+            let again = SerializedRecord::decode(&bytes).unwrap();
             assert_eq!(again.record, entry.record);
             assert_eq!((again.rest, again.transcript), (entry.rest, entry.transcript));
             bytes.push(1);
-            assert!(matches!(Entry::decode(&bytes), Err(BadEntry::Length)), "a byte too many");
+            assert!(matches!(SerializedRecord::decode(&bytes), Err(BadEntry::Length)), "a byte too many");
             bytes.truncate(bytes.len() - 2);
-            assert!(Entry::decode(&bytes).is_err(), "a byte is missing");
-            assert!(matches!(Entry::decode(&bytes[..6]), Err(BadEntry::Length)));
+            assert!(SerializedRecord::decode(&bytes).is_err(), "a byte is missing");
+            assert!(matches!(SerializedRecord::decode(&bytes[..6]), Err(BadEntry::Length)));
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The journal: finished episodes, one frame each, until a commit moves them into a Parquet part.
 //!
 //! The file begins with `GYMJ` and a schema number (u32). A frame is the payload's length and crc32 (u32 each,
-//! little-endian), followed by the payload, an episode's [`Entry`]. An incomplete frame at the end of the file is left
-//! by a crash and is cut off. A broken frame with complete frames after it is damage and is reported as an error.
+//! little-endian), followed by the payload, an episode's [`SerializedRecord`]. An incomplete frame at the end of the
+//! file is left by a crash and is cut off. A broken frame with complete frames after it is damage and is reported as an
+//! error.
 
 use std::fs::{File, OpenOptions};
 use std::ops::Range;
@@ -13,7 +14,7 @@ use gymkhana_record::EPISODE_SCHEMA;
 use gymkhana_registry::read_regular_file;
 
 use crate::StoreError;
-use crate::episodes::entry::{BadEntry, Entry};
+use crate::episodes::entry::{BadEntry, SerializedRecord};
 use crate::fs::write;
 
 const MAGIC: &[u8; 4] = b"GYMJ";
@@ -27,7 +28,7 @@ const LARGEST: u32 = 1 << 30;
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     /// Entries of the complete frames.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<SerializedRecord>,
     /// End of the complete frames, in bytes from the start of the file.
     pub end: u64,
     /// Number of bytes after `end`.
@@ -41,7 +42,7 @@ pub(crate) fn recover(path: &Path) -> Result<Recovered, StoreError> {
     let mut entries = Vec::new();
     let mut place = HEADER;
     while let Some(payload) = whole_frame(&bytes, place) {
-        let entry = Entry::decode(&bytes[payload.clone()]).map_err(|error| match error {
+        let entry = SerializedRecord::decode(&bytes[payload.clone()]).map_err(|error| match error {
             BadEntry::Json(source) => StoreError::json(path, source),
             BadEntry::Schema(found) => StoreError::Schema { path: path.to_owned(), found, known: EPISODE_SCHEMA },
             BadEntry::Length => StoreError::Damaged {
@@ -114,7 +115,7 @@ impl Journal {
     }
 
     /// Appends an entry. It survives the end of the process.
-    pub fn append(&mut self, entry: &Entry) -> Result<(), StoreError> {
+    pub fn append(&mut self, entry: &SerializedRecord) -> Result<(), StoreError> {
         let failed = |source| StoreError::io(&self.path, source);
         let Some(length) = u32::try_from(entry.len()).ok().filter(|length| *length <= LARGEST) else {
             return Err(StoreError::Unstorable(entry.record.id, "it is larger than 1 GiB"));

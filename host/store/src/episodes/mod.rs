@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use gymkhana_record::{EpisodeId, EpisodeRecord};
 
 use crate::StoreError;
-use crate::episodes::entry::Entry;
+use crate::episodes::entry::SerializedRecord;
 use crate::episodes::journal::Journal;
 use crate::episodes::part::{read_part, write_part};
 use crate::episodes::reader::{EpisodeReader, journal_path, part_path};
@@ -94,7 +94,7 @@ impl EpisodeStore {
         if self.stored.contains(record.id) {
             return Ok(false);
         }
-        let entry = Entry::new(record)?;
+        let entry = SerializedRecord::new(record)?;
         let journal = match &mut self.journal {
             Some(journal) => journal,
             none => none.insert(Journal::open(&journal_path(&self.folder, self.stored.next_number()), None)?),
@@ -171,7 +171,7 @@ impl EpisodeStore {
             let path = part_path(&self.folder, *number);
             let mut kept = read_part(&path)?;
             kept.retain(|record| !gone(&record.id));
-            let kept = kept.iter().map(Entry::new).collect::<Result<Vec<_>, _>>()?;
+            let kept = kept.iter().map(SerializedRecord::new).collect::<Result<Vec<_>, _>>()?;
             if kept.is_empty() { remove(&path)? } else { write_part(&path, &kept)? }
         }
         self.stored = EpisodeReader::open(&self.folder)?;
@@ -180,7 +180,7 @@ impl EpisodeStore {
 }
 
 /// Number of leading entries that fit into a part of `limit` bytes; at least one.
-fn fitting(entries: &[Entry], limit: u64) -> usize {
+fn fitting(entries: &[SerializedRecord], limit: u64) -> usize {
     let sums = entries.iter().scan(0, |sum, entry| {
         *sum += entry.len() as u64;
         Some(*sum)

@@ -21,11 +21,11 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 
 use crate::StoreError;
-use crate::episodes::cells::{Cause, list, text, values};
+use crate::episodes::cells::{BoxError, list, text, values};
 use crate::episodes::columns::JoinedColumns;
-use crate::episodes::entry::Entry;
+use crate::episodes::entry::SerializedRecord;
 use crate::episodes::old_record::{self, BadRecord};
-use crate::episodes::sharing::{self, Shared};
+use crate::episodes::sharing::{self, SharedPrefix};
 use crate::fs::write;
 use crate::seal::PART;
 
@@ -36,7 +36,7 @@ const SCHEMA_KEY: &str = "gymkhana:schema";
 const CHECKSUM_KEY: &str = "gymkhana:checksum";
 
 /// Writes a part atomically.
-pub(crate) fn write_part(path: &Path, entries: &[Entry]) -> Result<(), StoreError> {
+pub(crate) fn write_part(path: &Path, entries: &[SerializedRecord]) -> Result<(), StoreError> {
     let bytes = encode(entries).map_err(|source| StoreError::Parquet { path: path.to_owned(), source })?;
     write(path, &bytes)
 }
@@ -75,7 +75,7 @@ pub(crate) fn read_columns(path: &Path, columns: &[&str]) -> Result<ParquetRecor
 /// Opens a part, with all columns or some, after verifying its checksum and its schema. A damaged file must not reach
 /// the Parquet parser, which panics on some damage and does not detect other.
 fn open(path: &Path, columns: Option<&[&str]>) -> Result<ParquetRecordBatchReader, StoreError> {
-    let failed = |source: Cause| StoreError::Parquet { path: path.to_owned(), source };
+    let failed = |source: BoxError| StoreError::Parquet { path: path.to_owned(), source };
     let bytes = read_regular_file(path).map_err(|source| StoreError::io(path, source))?;
     if PART.verify(&bytes).is_err() {
         return Err(failed("the checksum is missing or wrong: the file was changed after it was written".into()));
@@ -107,7 +107,7 @@ fn open(path: &Path, columns: Option<&[&str]>) -> Result<ParquetRecordBatchReade
 /// Number of rows per record batch. Bounds the memory for the copies of a part's tokens.
 const ROWS: usize = 128;
 
-fn encode(entries: &[Entry]) -> Result<Vec<u8>, Cause> {
+fn encode(entries: &[SerializedRecord]) -> Result<Vec<u8>, BoxError> {
     let records: Vec<&EpisodeRecord> = entries.iter().map(|entry| &entry.record).collect();
     let shares = sharing::shares(&records);
     let properties = WriterProperties::builder()
@@ -131,7 +131,11 @@ fn encode(entries: &[Entry]) -> Result<Vec<u8>, Cause> {
 }
 
 /// All columns of a batch of rows.
-fn columns(entries: &[Entry], records: &[&EpisodeRecord], shares: &[Option<Shared>]) -> Result<RecordBatch, Cause> {
+fn columns(
+    entries: &[SerializedRecord],
+    records: &[&EpisodeRecord],
+    shares: &[Option<SharedPrefix>],
+) -> Result<RecordBatch, BoxError> {
     let mut columns = plain_columns(records)?;
     columns.extend(share_columns(shares));
     columns.extend(segment_columns(records, shares));
@@ -141,7 +145,7 @@ fn columns(entries: &[Entry], records: &[&EpisodeRecord], shares: &[Option<Share
 }
 
 /// Columns to group, filter and plot by: one value per episode.
-fn plain_columns(records: &[&EpisodeRecord]) -> Result<Vec<(&'static str, ArrayRef)>, Cause> {
+fn plain_columns(records: &[&EpisodeRecord]) -> Result<Vec<(&'static str, ArrayRef)>, BoxError> {
     fn whole(records: &[&EpisodeRecord], of: impl Fn(&EpisodeRecord) -> u32) -> ArrayRef {
         Arc::new(UInt32Array::from_iter_values(records.iter().map(|record| of(record))))
     }
@@ -174,16 +178,16 @@ fn plain_columns(records: &[&EpisodeRecord]) -> Result<Vec<(&'static str, ArrayR
 }
 
 /// Enum values as the words of their JSON form.
-fn words<'a, T: serde::Serialize + 'a>(values: impl Iterator<Item = &'a T>) -> Result<ArrayRef, Cause> {
+fn words<'a, T: serde::Serialize + 'a>(values: impl Iterator<Item = &'a T>) -> Result<ArrayRef, BoxError> {
     let words = values
         .map(|value| Ok(serde_json::to_string(value)?.trim_matches('"').to_owned()))
-        .collect::<Result<Vec<String>, Cause>>()?;
+        .collect::<Result<Vec<String>, BoxError>>()?;
     Ok(Arc::new(StringArray::from(words)))
 }
 
 /// Columns of shared beginnings: the parent of a fork, and the number of tokens and turns stored in the parent's row.
-fn share_columns(shares: &[Option<Shared>]) -> Vec<(&'static str, ArrayRef)> {
-    let count = |of: fn(&Shared) -> usize| -> ArrayRef {
+fn share_columns(shares: &[Option<SharedPrefix>]) -> Vec<(&'static str, ArrayRef)> {
+    let count = |of: fn(&SharedPrefix) -> usize| -> ArrayRef {
         Arc::new(UInt32Array::from_iter_values(shares.iter().map(|share| share.as_ref().map_or(0, of) as u32)))
     };
     let parents: StringArray =
@@ -196,7 +200,7 @@ fn share_columns(shares: &[Option<Shared>]) -> Vec<(&'static str, ArrayRef)> {
 }
 
 /// Columns of the segments: one list per episode, its segments joined, without the tokens shared with the parent.
-fn segment_columns(records: &[&EpisodeRecord], shares: &[Option<Shared>]) -> Vec<(&'static str, ArrayRef)> {
+fn segment_columns(records: &[&EpisodeRecord], shares: &[Option<SharedPrefix>]) -> Vec<(&'static str, ArrayRef)> {
     fn numbers(owns: &[JoinedColumns], of: impl Fn(&JoinedColumns) -> &[u32]) -> ArrayRef {
         let mut list = ListBuilder::new(UInt32Builder::new());
         for own in owns {
@@ -213,7 +217,7 @@ fn segment_columns(records: &[&EpisodeRecord], shares: &[Option<Shared>]) -> Vec
         }
         Arc::new(list.finish())
     }
-    let own = |(record, share): (&&EpisodeRecord, &Option<Shared>)| {
+    let own = |(record, share): (&&EpisodeRecord, &Option<SharedPrefix>)| {
         JoinedColumns::after(&record.segments, share.as_ref().map_or(0, |share| share.tokens))
     };
     let owns: Vec<JoinedColumns> = records.iter().zip(shares).map(own).collect();
@@ -242,7 +246,10 @@ fn segment_columns(records: &[&EpisodeRecord], shares: &[Option<Shared>]) -> Vec
 }
 
 /// The turns, and the rest of the record, as JSON.
-fn text_columns(entries: &[Entry], shares: &[Option<Shared>]) -> Result<Vec<(&'static str, ArrayRef)>, Cause> {
+fn text_columns(
+    entries: &[SerializedRecord],
+    shares: &[Option<SharedPrefix>],
+) -> Result<Vec<(&'static str, ArrayRef)>, BoxError> {
     let mut transcripts = StringBuilder::new();
     for (entry, share) in entries.iter().zip(shares) {
         match share {
@@ -255,9 +262,9 @@ fn text_columns(entries: &[Entry], shares: &[Option<Shared>]) -> Result<Vec<(&'s
 }
 
 /// Parses a row's record without turns and segments, and returns it with its schema number.
-fn decode_rest(batch: &RecordBatch, row: usize) -> Result<(EpisodeRecord, u32), Cause> {
+fn decode_rest(batch: &RecordBatch, row: usize) -> Result<(EpisodeRecord, u32), BoxError> {
     old_record::parse(text(batch, "record", row)?.as_bytes()).map_err(|error| match error {
-        BadRecord::Json(source) => Cause::from(source),
+        BadRecord::Json(source) => BoxError::from(source),
         BadRecord::Schema(found) => {
             format!("row {row} has record schema {found} but this host reads schemas up to {EPISODE_SCHEMA}").into()
         }
@@ -265,16 +272,16 @@ fn decode_rest(batch: &RecordBatch, row: usize) -> Result<(EpisodeRecord, u32), 
 }
 
 /// Rebuilds a row's record without its segments and without the turns that its parent's row holds.
-pub(crate) fn decode_outline(batch: &RecordBatch, row: usize) -> Result<EpisodeRecord, Cause> {
+pub(crate) fn decode_outline(batch: &RecordBatch, row: usize) -> Result<EpisodeRecord, BoxError> {
     let (mut record, schema) = decode_rest(batch, row)?;
     record.turns = old_record::parse_turns(text(batch, "transcript", row)?.as_bytes(), schema)?;
     Ok(record)
 }
 
 /// Rebuilds a row's record; `above` holds the records of the rows before it, or at least its parent's.
-pub(crate) fn decode_row(batch: &RecordBatch, row: usize, above: &[EpisodeRecord]) -> Result<EpisodeRecord, Cause> {
+pub(crate) fn decode_row(batch: &RecordBatch, row: usize, above: &[EpisodeRecord]) -> Result<EpisodeRecord, BoxError> {
     let (mut record, schema) = decode_rest(batch, row)?;
-    let shared = Shared::read(batch, row)?;
+    let shared = SharedPrefix::read(batch, row)?;
     let parent = match &shared {
         Some(shared) => Some(above.iter().rfind(|record| record.id == shared.parent).ok_or_else(|| {
             format!("row {row} shares its beginning with episode {}, which is not above it", shared.parent)
@@ -298,7 +305,7 @@ pub(crate) fn decode_row(batch: &RecordBatch, row: usize, above: &[EpisodeRecord
 }
 
 /// Rebuilds a row's segments; `front` holds the tokens shared with the parent.
-fn decode_segments(batch: &RecordBatch, row: usize, front: JoinedColumns) -> Result<Vec<Segment>, Cause> {
+fn decode_segments(batch: &RecordBatch, row: usize, front: JoinedColumns) -> Result<Vec<Segment>, BoxError> {
     let sampled = list(batch, "sampled", row)?;
     let sampled = sampled.as_boolean_opt().ok_or("column `sampled` does not hold booleans")?;
     let own = JoinedColumns {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use gymkhana_record::{EpisodeId, EpisodeRecord};
 
 use crate::StoreError;
-use crate::episodes::entry::Entry;
+use crate::episodes::entry::SerializedRecord;
 use crate::episodes::journal::{self, Recovered};
 use crate::episodes::part::{read_ids, read_part};
 use crate::fs::names_in;
@@ -21,7 +21,7 @@ pub struct EpisodeReader {
     /// Number and episode ids of each part, sorted by number.
     pub(crate) parts: Vec<(u32, Vec<EpisodeId>)>,
     /// Episodes that are not in a part yet, in the order in which they ended.
-    pub(crate) journalled: Vec<Entry>,
+    pub(crate) journalled: Vec<SerializedRecord>,
     pub(crate) ids: HashSet<EpisodeId>,
 }
 

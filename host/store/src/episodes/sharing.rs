@@ -9,12 +9,12 @@ use arrow_array::types::UInt32Type;
 use arrow_array::{Array, RecordBatch};
 use gymkhana_record::{EpisodeId, EpisodeRecord};
 
-use crate::episodes::cells::{Cause, text};
+use crate::episodes::cells::{BoxError, text};
 use crate::episodes::columns::JoinedColumns;
 
 /// Beginning of a row that is stored in an earlier row of the part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shared {
+pub(crate) struct SharedPrefix {
     /// Episode of the earlier row.
     pub parent: EpisodeId,
     /// Number of shared tokens of the joined segments.
@@ -23,10 +23,10 @@ pub(crate) struct Shared {
     pub turns: usize,
 }
 
-impl Shared {
+impl SharedPrefix {
     /// Reads which beginning a row of a part omits.
-    pub fn read(batch: &RecordBatch, row: usize) -> Result<Option<Self>, Cause> {
-        let count = |column: &str| -> Result<usize, Cause> {
+    pub fn read(batch: &RecordBatch, row: usize) -> Result<Option<Self>, BoxError> {
+        let count = |column: &str| -> Result<usize, BoxError> {
             let counts = batch.column_by_name(column).and_then(|array| array.as_primitive_opt::<UInt32Type>());
             Ok(counts.ok_or_else(|| format!("column `{column}` of counts is missing"))?.value(row) as usize)
         };
@@ -40,12 +40,12 @@ impl Shared {
 }
 
 /// Shared beginning of each record, if its parent is an earlier record.
-pub(crate) fn shares(records: &[&EpisodeRecord]) -> Vec<Option<Shared>> {
+pub(crate) fn shares(records: &[&EpisodeRecord]) -> Vec<Option<SharedPrefix>> {
     let mut above: HashMap<EpisodeId, &EpisodeRecord> = HashMap::new();
     let mut shares = Vec::with_capacity(records.len());
     for &record in records {
         let parent = record.forks.last().and_then(|fork| above.get(&fork.parent));
-        shares.push(parent.map(|parent| Shared {
+        shares.push(parent.map(|parent| SharedPrefix {
             parent: parent.id,
             tokens: JoinedColumns::of(&parent.segments).common_tokens(&JoinedColumns::of(&record.segments)),
             turns: parent.turns.iter().zip(&record.turns).take_while(|(one, other)| one == other).count(),

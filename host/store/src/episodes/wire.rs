@@ -3,7 +3,7 @@
 use gymkhana_record::EpisodeRecord;
 
 use crate::StoreError;
-use crate::episodes::entry::{BadEntry, Entry};
+use crate::episodes::entry::{BadEntry, SerializedRecord};
 
 /// Reason why bytes are not episodes.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +26,7 @@ pub enum BadEpisodes {
 pub fn encode_episodes(records: &[EpisodeRecord]) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::new();
     for record in records {
-        let entry = Entry::new(record)?;
+        let entry = SerializedRecord::new(record)?;
         let length =
             u32::try_from(entry.len()).map_err(|_| StoreError::Unstorable(record.id, "it is larger than 4 GiB"))?;
         bytes.extend(length.to_le_bytes());
@@ -45,7 +45,7 @@ pub fn decode_episodes(mut bytes: &[u8]) -> Result<Vec<EpisodeRecord>, BadEpisod
         let (length, rest) = bytes.split_first_chunk().ok_or(BadEpisodes::Length)?;
         let length = u32::from_le_bytes(*length) as usize;
         let (entry, rest) = rest.split_at_checked(length).ok_or(BadEpisodes::Length)?;
-        records.push(Entry::decode(entry).map_err(BadEpisodes::from)?.record);
+        records.push(SerializedRecord::decode(entry).map_err(BadEpisodes::from)?.record);
         bytes = rest;
     }
     Ok(records)

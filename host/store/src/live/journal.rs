@@ -19,11 +19,11 @@ pub(super) const FILE_BYTES: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct LiveJournal {
     root: PathBuf,
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<JournalState>,
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct JournalState {
     number: u64,
     pub(super) file: File,
     /// Bytes of the whole lines in the file.
@@ -48,7 +48,7 @@ impl LiveJournal {
     /// # Errors
     /// If the file cannot be created.
     pub fn create(root: &Path) -> Result<Self, StoreError> {
-        let state = State {
+        let state = JournalState {
             number: 0,
             file: create(root, 0)?,
             bytes: 0,
@@ -104,7 +104,7 @@ impl LiveJournal {
         self.write_all(&mut self.state())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, JournalState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -114,12 +114,12 @@ impl LiveJournal {
         Ok(bytes)
     }
 
-    fn write(&self, state: &mut State, line: Vec<u8>) -> Result<(), StoreError> {
+    fn write(&self, state: &mut JournalState, line: Vec<u8>) -> Result<(), StoreError> {
         state.unwritten.push_back(line);
         self.write_all(state)
     }
 
-    fn write_all(&self, state: &mut State) -> Result<(), StoreError> {
+    fn write_all(&self, state: &mut JournalState) -> Result<(), StoreError> {
         while let Some(line) = state.unwritten.front() {
             let length = line.len() as u64;
             if state.bytes >= FILE_BYTES {
@@ -137,7 +137,7 @@ impl LiveJournal {
         Ok(())
     }
 
-    fn begin_file(&self, state: &mut State) -> Result<(), StoreError> {
+    fn begin_file(&self, state: &mut JournalState) -> Result<(), StoreError> {
         let next = state.number + 1;
         state.file = create(&self.root, next)?;
         (state.number, state.bytes) = (next, 0);
@@ -146,7 +146,7 @@ impl LiveJournal {
     }
 
     /// Removes the oldest files as long as no unfinished episode began in them.
-    fn remove_finished(&self, state: &mut State) -> Result<(), StoreError> {
+    fn remove_finished(&self, state: &mut JournalState) -> Result<(), StoreError> {
         while let Some(oldest) = state.unfinished.first_entry() {
             if *oldest.key() == state.number || *oldest.get() > 0 {
                 break;
@@ -159,7 +159,7 @@ impl LiveJournal {
     }
 }
 
-impl State {
+impl JournalState {
     /// Ends an episode. Returns false if it is not open.
     fn close(&mut self, key: &(String, EpisodeId)) -> bool {
         let Some(file) = self.open.remove(key) else { return false };

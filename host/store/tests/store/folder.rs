@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use gymkhana_registry::{Digest, Lock};
-use gymkhana_store::{RunFolder, RunReader, STATE_SCHEMA, SUMMARY_SCHEMA, StageSummary, StoreError, Summary};
+use gymkhana_store::{RunFolder, RunReader, RunSummary, STATE_SCHEMA, SUMMARY_SCHEMA, StageSummary, StoreError};
 
 const RUN: &str = "seed = 1\n";
 
@@ -144,7 +144,7 @@ fn files_with_a_digest_are_whole_or_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = RunFolder::create(&folder.path().join("run"), RUN).expect("made");
     let summary =
-        Summary { schema: SUMMARY_SCHEMA, stages: vec![], success: None, success_sampled: None, seconds: 1.5 };
+        RunSummary { schema: SUMMARY_SCHEMA, stages: vec![], success: None, success_sampled: None, seconds: 1.5 };
     run.write_state(&BTreeMap::from([("stage", 3)])).expect("written");
     run.write_summary(&summary).expect("written");
     run.write_lock(&Lock::new(Vec::new()).expect("an empty lock")).expect("written");
@@ -203,7 +203,7 @@ fn state_and_summary_survive_a_round_trip() {
     fs::write(&path, resealed(&newer)).expect("written");
     let error = run.reader().state::<BTreeMap<String, u32>>().expect_err("newer");
     assert!(matches!(error, StoreError::Schema { found: 9, .. }), "{error}");
-    let summary = Summary {
+    let summary = RunSummary {
         schema: SUMMARY_SCHEMA,
         stages: vec![StageSummary {
             name: "rl".to_owned(),
@@ -231,7 +231,7 @@ fn state_and_summary_survive_a_round_trip() {
     assert_eq!(json["stages"][0]["success_after"], 0.75);
     assert_eq!(json["stages"][0].get("success_before"), Some(&serde_json::Value::Null));
     assert!(json["stages"][0].get("success_before_sampled").is_none());
-    run.write_summary(&Summary { schema: 9, ..summary }).expect("written");
+    run.write_summary(&RunSummary { schema: 9, ..summary }).expect("written");
     assert!(matches!(run.reader().summary(), Err(StoreError::Schema { found: 9, .. })));
 }
 

@@ -3,7 +3,7 @@
 use super::strftime::strftime;
 use crate::context::Context;
 use crate::error::{Fault, fail};
-use crate::value::{Args, Cycler, Dict, Joiner, Namespace, Native, Range, Val, items_of, print};
+use crate::value::{Args, Cycler, Dict, Joiner, NamespaceObject, Native, RangeObject, Val, items_of, print};
 
 /// Most items of a range, as in Jinja's sandbox.
 const MAX_RANGE: i128 = 100_000;
@@ -13,7 +13,7 @@ pub(crate) fn global(name: &str) -> Option<Val> {
     let (name, function): (&'static str, Native) = match name {
         "range" => ("range", range),
         "dict" => ("dict", dict),
-        "namespace" => ("namespace", Namespace::make),
+        "namespace" => ("namespace", NamespaceObject::make),
         "cycler" => ("cycler", Cycler::make),
         "joiner" => ("joiner", Joiner::make),
         "lipsum" => ("lipsum", |_, _| fail("`lipsum` is not supported")),
@@ -56,7 +56,7 @@ fn range(_cx: &Context, args: Args) -> Result<Val, Fault> {
     if count > MAX_RANGE {
         return fail(format!("a range has {count} items, more than {MAX_RANGE}"));
     }
-    Ok(Val::Range(Range { start, step, len: usize::try_from(count).unwrap_or(0) }))
+    Ok(Val::Range(RangeObject { start, step, len: usize::try_from(count).unwrap_or(0) }))
 }
 
 fn dict(cx: &Context, args: Args) -> Result<Val, Fault> {

@@ -28,7 +28,7 @@ use crate::error::Fault;
 use crate::value::{Args, Val};
 
 /// A filter: a function of the value and the arguments.
-pub(crate) type Filter = fn(&Context, &Val, Args) -> Result<Val, Fault>;
+pub(crate) type FilterFunction = fn(&Context, &Val, Args) -> Result<Val, Fault>;
 
 /// A test of a value with arguments.
 pub(crate) type Test = fn(&Context, &Val, Args) -> Result<bool, Fault>;

@@ -8,12 +8,12 @@ use crate::text::{Builder, Mark, Str};
 use crate::value::{Val, number_of, print, repr};
 
 /// Values for the conversions of a format.
-struct Values<'a> {
+struct FormatValues<'a> {
     all: &'a Val,
     at: usize,
 }
 
-impl Values<'_> {
+impl FormatValues<'_> {
     fn next(&mut self) -> Result<Val, Fault> {
         let at = self.at;
         self.at += 1;
@@ -37,7 +37,7 @@ impl Values<'_> {
 pub(crate) fn percent(cx: &Context, format: &Str, values: &Val) -> Result<Val, Fault> {
     cx.inspect(format);
     let mut to = Builder::default();
-    let mut values = Values { all: values, at: 0 };
+    let mut values = FormatValues { all: values, at: 0 };
     let mut letters = format.letters().peekable();
     while let Some((letter, mark)) = letters.next() {
         if letter != '%' {
@@ -78,7 +78,7 @@ struct Conversion {
 
 impl Conversion {
     /// Reads one more character; whether it is the last one.
-    fn take(&mut self, letter: char, values: &mut Values<'_>) -> Result<bool, Fault> {
+    fn take(&mut self, letter: char, values: &mut FormatValues<'_>) -> Result<bool, Fault> {
         if self.in_key {
             match letter {
                 ')' => self.in_key = false,
@@ -129,7 +129,7 @@ impl Conversion {
         if *number > 1 << 20 { fail("a format is too wide") } else { Ok(()) }
     }
 
-    fn write(mut self, cx: &Context, values: &mut Values<'_>, mark: Mark, to: &mut Builder) -> Result<(), Fault> {
+    fn write(mut self, cx: &Context, values: &mut FormatValues<'_>, mark: Mark, to: &mut Builder) -> Result<(), Fault> {
         if self.spec.kind == Some('%') {
             to.add("%", mark.derived());
             return Ok(());

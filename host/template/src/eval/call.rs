@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Rendering;
 use super::loops::LoopState;
 use super::macros::MacroValue;
-use super::scope::Scope;
+use super::scope::VariableScope;
 use crate::builtin::{attribute, call_method};
 use crate::error::{Fault, fail};
 use crate::parse::{Arguments, Expr, ExprKind, FilterCall};
@@ -20,7 +20,7 @@ impl Rendering<'_> {
         line: u32,
         function: &Expr,
         arguments: &Arguments,
-        scope: &Rc<Scope>,
+        scope: &Rc<VariableScope>,
     ) -> Result<Val, Fault> {
         self.call_with(line, function, arguments, None, scope)
     }
@@ -32,32 +32,32 @@ impl Rendering<'_> {
         function: &Expr,
         arguments: &Arguments,
         caller: Option<Val>,
-        scope: &Rc<Scope>,
+        scope: &Rc<VariableScope>,
     ) -> Result<Val, Fault> {
         let function = self.evaluate_function(function, scope)?;
         let mut args = self.arguments(arguments, scope)?;
         args.named.extend(caller.map(|caller| (Str::own("caller"), caller)));
         match function {
             // A macro notes the lines of its own statements.
-            Function::Value(function) => {
+            Callee::Value(function) => {
                 self.cx.set_line(line);
                 self.call_value(&function, args)
             }
-            Function::Method(value, name) => {
+            Callee::Method(value, name) => {
                 call_method(self.cx, &value, name, args).map_err(|fault| self.at(line, fault))
             }
         }
     }
 
     /// The called function. Methods need no value of their own.
-    fn evaluate_function<'e>(&self, function: &'e Expr, scope: &Rc<Scope>) -> Result<Function<'e>, Fault> {
+    fn evaluate_function<'e>(&self, function: &'e Expr, scope: &Rc<VariableScope>) -> Result<Callee<'e>, Fault> {
         let ExprKind::Attribute(value, name) = &function.kind else {
-            return Ok(Function::Value(self.evaluate(function, scope)?));
+            return Ok(Callee::Value(self.evaluate(function, scope)?));
         };
         let value = self.evaluate(value, scope)?;
         match attribute(self.cx, &value, name).map_err(|fault| self.at(function.line, fault))? {
-            Val::Method(_) => Ok(Function::Method(value, name)),
-            other => Ok(Function::Value(other)),
+            Val::Method(_) => Ok(Callee::Method(value, name)),
+            other => Ok(Callee::Value(other)),
         }
     }
 
@@ -83,7 +83,7 @@ impl Rendering<'_> {
     }
 
     /// The values of arguments in the source.
-    pub(super) fn arguments(&self, arguments: &Arguments, scope: &Rc<Scope>) -> Result<Args, Fault> {
+    pub(super) fn arguments(&self, arguments: &Arguments, scope: &Rc<VariableScope>) -> Result<Args, Fault> {
         let mut args = Args::of(self.all(&arguments.positional, scope)?);
         for (name, value) in &arguments.named {
             args.named.push((Str::shared(Arc::clone(name)), self.evaluate(value, scope)?));
@@ -106,7 +106,7 @@ impl Rendering<'_> {
     }
 
     /// The result of a filter in the source.
-    pub(super) fn filter(&self, value: &Val, call: &FilterCall, scope: &Rc<Scope>) -> Result<Val, Fault> {
+    pub(super) fn filter(&self, value: &Val, call: &FilterCall, scope: &Rc<VariableScope>) -> Result<Val, Fault> {
         let Some(filter) = call.filter else {
             return Err(self.at(call.line, Fault::Failed(format!("the filter `{}` does not exist", call.name))));
         };
@@ -116,7 +116,7 @@ impl Rendering<'_> {
 }
 
 /// A function that is called.
-enum Function<'e> {
+enum Callee<'e> {
     Value(Val),
     Method(Val, &'e str),
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::Rendering;
-use super::scope::Scope;
+use super::scope::VariableScope;
 use crate::builtin::{attribute, item, slice};
 use crate::error::{Fault, fail};
 use crate::parse::{Constant, Expr, ExprKind, TestCall};
@@ -12,7 +12,7 @@ use crate::value::{Dict, Val, negate, print};
 
 impl Rendering<'_> {
     /// The value of an expression.
-    pub(super) fn evaluate(&self, expr: &Expr, scope: &Rc<Scope>) -> Result<Val, Fault> {
+    pub(super) fn evaluate(&self, expr: &Expr, scope: &Rc<VariableScope>) -> Result<Val, Fault> {
         match &expr.kind {
             ExprKind::Constant(value) => Ok(constant(value)),
             ExprKind::Name(symbol) => Ok(self.variable(*symbol, scope)),
@@ -26,7 +26,7 @@ impl Rendering<'_> {
     }
 
     /// The value of an expression with parts.
-    fn compound(&self, expr: &Expr, scope: &Rc<Scope>) -> Result<Val, Fault> {
+    fn compound(&self, expr: &Expr, scope: &Rc<VariableScope>) -> Result<Val, Fault> {
         let value = match &expr.kind {
             ExprKind::Constant(_) | ExprKind::Name(_) => return self.evaluate(expr, scope),
             ExprKind::Attribute(value, name) => attribute(self.cx, &self.evaluate(value, scope)?, name),
@@ -75,11 +75,11 @@ impl Rendering<'_> {
         fault
     }
 
-    pub(super) fn all(&self, items: &[Expr], scope: &Rc<Scope>) -> Result<Vec<Val>, Fault> {
+    pub(super) fn all(&self, items: &[Expr], scope: &Rc<VariableScope>) -> Result<Vec<Val>, Fault> {
         items.iter().map(|item| self.evaluate(item, scope)).collect()
     }
 
-    fn dict(&self, entries: &[(Expr, Expr)], scope: &Rc<Scope>) -> Result<Val, Fault> {
+    fn dict(&self, entries: &[(Expr, Expr)], scope: &Rc<VariableScope>) -> Result<Val, Fault> {
         let mut values = Vec::with_capacity(entries.len());
         for (key, value) in entries {
             values.push((self.evaluate(key, scope)?, self.evaluate(value, scope)?));
@@ -87,7 +87,7 @@ impl Rendering<'_> {
         Dict::make(self.cx, values)
     }
 
-    fn concat(&self, parts: &[Expr], scope: &Rc<Scope>) -> Result<Val, Fault> {
+    fn concat(&self, parts: &[Expr], scope: &Rc<VariableScope>) -> Result<Val, Fault> {
         let mut text = Builder::default();
         for part in parts {
             text.add_str(&print(self.cx, &self.evaluate(part, scope)?)?);
@@ -96,7 +96,13 @@ impl Rendering<'_> {
         Val::text(self.cx, text.finish())
     }
 
-    fn slice(&self, line: u32, value: &Expr, bounds: &[Option<Expr>; 3], scope: &Rc<Scope>) -> Result<Val, Fault> {
+    fn slice(
+        &self,
+        line: u32,
+        value: &Expr,
+        bounds: &[Option<Expr>; 3],
+        scope: &Rc<VariableScope>,
+    ) -> Result<Val, Fault> {
         let value = self.evaluate(value, scope)?;
         let mut values = [None, None, None];
         for (value, bound) in values.iter_mut().zip(bounds) {
@@ -105,7 +111,7 @@ impl Rendering<'_> {
         slice(self.cx, &value, &values).map_err(|fault| self.at(line, fault))
     }
 
-    fn test(&self, line: u32, value: &Expr, call: &TestCall, scope: &Rc<Scope>) -> Result<Val, Fault> {
+    fn test(&self, line: u32, value: &Expr, call: &TestCall, scope: &Rc<VariableScope>) -> Result<Val, Fault> {
         let value = self.evaluate(value, scope)?;
         let Some(test) = call.test else {
             return Err(self.at(line, Fault::Failed(format!("the test `{}` does not exist", call.name))));

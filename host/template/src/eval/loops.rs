@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::scope::Scope;
+use super::scope::VariableScope;
 use super::statement::Flow;
 use super::{Output, Rendering};
 use crate::context::{Clear, Context};
@@ -20,7 +20,7 @@ pub(super) struct LoopState {
     level: usize,
     changed: Rc<Changed>,
     /// The loop and the scope around it, if it may call itself.
-    recursion: Option<(Arc<Loop>, Rc<Scope>)>,
+    recursion: Option<(Arc<Loop>, Rc<VariableScope>)>,
 }
 
 /// The arguments of the last call of `loop.changed`.
@@ -108,7 +108,12 @@ impl Object for LoopState {
 
 impl Rendering<'_> {
     /// Executes a loop.
-    pub(super) fn for_loop(&self, parsed: &Arc<Loop>, scope: &Rc<Scope>, output: &mut Output) -> Result<(), Fault> {
+    pub(super) fn for_loop(
+        &self,
+        parsed: &Arc<Loop>,
+        scope: &Rc<VariableScope>,
+        output: &mut Output,
+    ) -> Result<(), Fault> {
         let items = self.evaluate(&parsed.items, scope)?;
         self.run_loop(parsed, &items, 0, scope, output)
     }
@@ -129,7 +134,7 @@ impl Rendering<'_> {
         parsed: &Arc<Loop>,
         items: &Val,
         level: usize,
-        scope: &Rc<Scope>,
+        scope: &Rc<VariableScope>,
         output: &mut Output,
     ) -> Result<(), Fault> {
         let mut items = items_of(self.cx, items)?;
@@ -144,7 +149,7 @@ impl Rendering<'_> {
         });
         let (at, changed) = (Cell::new(0), Rc::default());
         let state = Rc::new(LoopState { items: Rc::clone(&items), at, level, changed, recursion });
-        let mut inner = Scope::inside(scope);
+        let mut inner = VariableScope::inside(scope);
         for (at, item) in items.items.iter().enumerate() {
             self.cx.steps(1)?;
             state.at.set(at);
@@ -160,17 +165,17 @@ impl Rendering<'_> {
             }
         }
         if !is_completed {
-            self.execute(&parsed.otherwise, &Scope::inside(scope), output)?;
+            self.execute(&parsed.otherwise, &VariableScope::inside(scope), output)?;
         }
         Ok(())
     }
 
     /// The items for which the condition of the loop holds.
-    fn filtered(&self, parsed: &Loop, items: &Seq, scope: &Rc<Scope>) -> Result<Rc<Seq>, Fault> {
+    fn filtered(&self, parsed: &Loop, items: &Seq, scope: &Rc<VariableScope>) -> Result<Rc<Seq>, Fault> {
         let mut kept = Vec::new();
         let Some(condition) = &parsed.condition else { return Ok(Rc::new(Seq::new(kept))) };
         for item in &items.items {
-            let inner = Scope::inside(scope);
+            let inner = VariableScope::inside(scope);
             self.assign(&parsed.target, item.clone(), &inner)?;
             if self.evaluate(condition, &inner)?.is_true() {
                 kept.push(item.clone());

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::scope::Scope;
+use super::scope::VariableScope;
 use super::{Output, Rendering};
 use crate::context::Context;
 use crate::error::{Fault, fail};
@@ -15,12 +15,12 @@ use crate::value::{Args, Dict, Object, Val};
 /// A macro with the variables around it.
 pub(super) struct MacroValue {
     parsed: Arc<Macro>,
-    scope: Rc<Scope>,
+    scope: Rc<VariableScope>,
 }
 
 impl MacroValue {
     /// The value of a macro that is defined in this scope.
-    pub(super) fn make(cx: &Context, parsed: &Arc<Macro>, scope: &Rc<Scope>) -> Result<Val, Fault> {
+    pub(super) fn make(cx: &Context, parsed: &Arc<Macro>, scope: &Rc<VariableScope>) -> Result<Val, Fault> {
         cx.hold(2 * size_of::<Val>())?;
         scope.capture(cx);
         Ok(Val::Object(Rc::new(Self { parsed: Arc::clone(parsed), scope: Rc::clone(scope) })))
@@ -59,7 +59,7 @@ impl Rendering<'_> {
     /// The text that a macro writes.
     pub(super) fn call_macro(&self, called: &MacroValue, args: Args) -> Result<Val, Fault> {
         self.cx.enter()?;
-        let scope = Scope::inside(&called.scope);
+        let scope = VariableScope::inside(&called.scope);
         self.bind(&called.parsed, &scope, args)?;
         let mut output = Output::inner();
         self.execute(&called.parsed.body, &scope, &mut output)?;
@@ -68,7 +68,7 @@ impl Rendering<'_> {
     }
 
     /// Sets the parameters of a macro.
-    fn bind(&self, parsed: &Macro, scope: &Rc<Scope>, args: Args) -> Result<(), Fault> {
+    fn bind(&self, parsed: &Macro, scope: &Rc<VariableScope>, args: Args) -> Result<(), Fault> {
         let Args { positional, mut named } = args;
         let mut positional = positional.into_iter();
         let mut missing = Vec::new();
@@ -108,7 +108,7 @@ impl Rendering<'_> {
         Ok(())
     }
 
-    fn set_special(&self, name: &str, value: Val, scope: &Rc<Scope>) {
+    fn set_special(&self, name: &str, value: Val, scope: &Rc<VariableScope>) {
         if let Some(symbol) = self.parsed.symbol(name) {
             scope.set(symbol, value);
         }

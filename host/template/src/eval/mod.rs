@@ -15,7 +15,7 @@ use crate::error::Fault;
 use crate::parse::{Parsed, Symbol};
 use crate::text::{Builder, Str, Text};
 use crate::value::{Val, check_depth};
-use scope::Scope;
+use scope::VariableScope;
 
 /// One rendering of a template.
 pub(crate) struct Rendering<'a> {
@@ -49,12 +49,12 @@ impl<'a> Rendering<'a> {
     /// The rendered text.
     pub(crate) fn run(&self) -> Result<Text, Fault> {
         let mut output = Output { text: Builder::default(), is_final: true };
-        self.execute(&self.parsed.body, &Rc::new(Scope::default()), &mut output)?;
+        self.execute(&self.parsed.body, &Rc::new(VariableScope::default()), &mut output)?;
         Ok(output.text.into_text())
     }
 
     /// The value of a variable.
-    fn variable(&self, symbol: Symbol, scope: &Scope) -> Val {
+    fn variable(&self, symbol: Symbol, scope: &VariableScope) -> Val {
         if let Some(value) = scope.get(symbol) {
             return value;
         }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use super::Rendering;
-use super::scope::Scope;
+use super::scope::VariableScope;
 use crate::builtin::{escaped, percent};
 use crate::context::Context;
 use crate::error::{Fault, fail};
@@ -19,7 +19,7 @@ impl Rendering<'_> {
         line: u32,
         left: &Expr,
         others: &[(Comparison, Expr)],
-        scope: &Rc<Scope>,
+        scope: &Rc<VariableScope>,
     ) -> Result<Val, Fault> {
         let mut left = self.evaluate(left, scope)?;
         for (comparison, right) in others {
@@ -40,7 +40,7 @@ impl Rendering<'_> {
         operator: &str,
         left: &Expr,
         right: &Expr,
-        scope: &Rc<Scope>,
+        scope: &Rc<VariableScope>,
     ) -> Result<Val, Fault> {
         let left = self.evaluate(left, scope)?;
         let right = self.evaluate(right, scope)?;

@@ -9,13 +9,13 @@ use crate::value::Val;
 
 /// Variables, with those around them.
 #[derive(Default)]
-pub(super) struct Scope {
+pub(super) struct VariableScope {
     variables: RefCell<Vec<(Symbol, Val)>>,
     parent: Option<Rc<Self>>,
     is_captured: Cell<bool>,
 }
 
-impl Scope {
+impl VariableScope {
     /// A scope inside of another one.
     pub(super) fn inside(parent: &Rc<Self>) -> Rc<Self> {
         Rc::new(Self { parent: Some(Rc::clone(parent)), ..Self::default() })
@@ -64,7 +64,7 @@ impl Scope {
     }
 }
 
-impl Clear for Scope {
+impl Clear for VariableScope {
     fn clear(&self) {
         let mut variables = self.variables.borrow_mut();
         if variables.len() == 1 {

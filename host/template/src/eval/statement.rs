@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use super::macros::MacroValue;
-use super::scope::Scope;
+use super::scope::VariableScope;
 use super::{Output, Rendering};
 use crate::error::{Fault, fail};
-use crate::parse::{Expr, ExprKind, FilterCall, Statement, StatementKind, Target};
+use crate::parse::{AssignmentTarget, Expr, ExprKind, FilterCall, Statement, StatementKind};
 use crate::text::Str;
-use crate::value::{Namespace, Val, items_of, print};
+use crate::value::{NamespaceObject, Val, items_of, print};
 
 /// How execution goes on after a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,12 @@ pub(super) enum Flow {
 
 impl Rendering<'_> {
     /// Executes statements up to a `break` or `continue`.
-    pub(super) fn execute(&self, body: &[Statement], scope: &Rc<Scope>, output: &mut Output) -> Result<Flow, Fault> {
+    pub(super) fn execute(
+        &self,
+        body: &[Statement],
+        scope: &Rc<VariableScope>,
+        output: &mut Output,
+    ) -> Result<Flow, Fault> {
         self.cx.enter()?;
         for statement in body {
             let flow = self.statement(statement, scope, output)?;
@@ -33,7 +38,7 @@ impl Rendering<'_> {
         Ok(Flow::Next)
     }
 
-    fn statement(&self, statement: &Statement, scope: &Rc<Scope>, output: &mut Output) -> Result<Flow, Fault> {
+    fn statement(&self, statement: &Statement, scope: &Rc<VariableScope>, output: &mut Output) -> Result<Flow, Fault> {
         self.cx.set_line(statement.line);
         match &statement.kind {
             StatementKind::Text(text) => output.write(self.cx, text)?,
@@ -68,7 +73,7 @@ impl Rendering<'_> {
                 output.write(self.cx, &print(self.cx, &value)?)?;
             }
             StatementKind::With(values, body) => return self.with(values, body, scope, output),
-            StatementKind::Scoped(body) => return self.execute(body, &Scope::inside(scope), output),
+            StatementKind::Scoped(body) => return self.execute(body, &VariableScope::inside(scope), output),
             StatementKind::Break => return Ok(Flow::Break),
             StatementKind::Continue => return Ok(Flow::Continue),
             StatementKind::Refused(name) => {
@@ -82,7 +87,7 @@ impl Rendering<'_> {
         &self,
         branches: &[(Expr, Vec<Statement>)],
         otherwise: &[Statement],
-        scope: &Rc<Scope>,
+        scope: &Rc<VariableScope>,
         output: &mut Output,
     ) -> Result<Flow, Fault> {
         for (condition, body) in branches {
@@ -95,12 +100,12 @@ impl Rendering<'_> {
 
     fn with(
         &self,
-        values: &[(Target, Expr)],
+        values: &[(AssignmentTarget, Expr)],
         body: &[Statement],
-        scope: &Rc<Scope>,
+        scope: &Rc<VariableScope>,
         output: &mut Output,
     ) -> Result<Flow, Fault> {
-        let inner = Scope::inside(scope);
+        let inner = VariableScope::inside(scope);
         for (target, value) in values {
             self.assign(target, self.evaluate(value, scope)?, &inner)?;
         }
@@ -108,29 +113,34 @@ impl Rendering<'_> {
     }
 
     /// The text that statements write, through filters.
-    fn filtered_body(&self, filters: &[FilterCall], body: &[Statement], scope: &Rc<Scope>) -> Result<Val, Fault> {
+    fn filtered_body(
+        &self,
+        filters: &[FilterCall],
+        body: &[Statement],
+        scope: &Rc<VariableScope>,
+    ) -> Result<Val, Fault> {
         let mut output = Output::inner();
-        let inner = Scope::inside(scope);
+        let inner = VariableScope::inside(scope);
         self.execute(body, &inner, &mut output)?;
         let text: Str = output.finish(self.cx)?;
         filters.iter().try_fold(Val::Str(text), |value, filter| self.filter(&value, filter, scope))
     }
 
     /// Assigns a value to names or to an attribute of a namespace.
-    pub(super) fn assign(&self, target: &Target, value: Val, scope: &Rc<Scope>) -> Result<(), Fault> {
+    pub(super) fn assign(&self, target: &AssignmentTarget, value: Val, scope: &Rc<VariableScope>) -> Result<(), Fault> {
         match target {
-            Target::Name(symbol) => {
+            AssignmentTarget::Name(symbol) => {
                 scope.set(*symbol, value);
                 Ok(())
             }
-            Target::Attribute(symbol, name) => {
+            AssignmentTarget::Attribute(symbol, name) => {
                 let owner = self.variable(*symbol, scope);
-                match owner.as_object::<Namespace>() {
+                match owner.as_object::<NamespaceObject>() {
                     Some(namespace) => namespace.set(self.cx, name, value),
                     None => fail(format!("attribute `{name}` cannot be set, since its owner is not a namespace")),
                 }
             }
-            Target::Tuple(targets) => {
+            AssignmentTarget::Tuple(targets) => {
                 let items = items_of(self.cx, &value)?;
                 if items.items.len() != targets.len() {
                     return fail(format!("{} values cannot be assigned to {} names", items.items.len(), targets.len()));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::builtin::{Filter, Test};
+use crate::builtin::{FilterFunction, Test};
 use crate::text::Str;
 
 /// A name of a variable, as its place in the template's list of names.
@@ -81,7 +81,7 @@ pub(crate) struct FilterCall {
     pub(crate) line: u32,
     pub(crate) name: Arc<str>,
     /// The filter; nothing if the language has none of this name.
-    pub(crate) filter: Option<Filter>,
+    pub(crate) filter: Option<FilterFunction>,
     pub(crate) arguments: Arguments,
 }
 
@@ -98,9 +98,9 @@ pub(crate) struct TestCall {
 
 /// What a value is assigned to.
 #[derive(Debug)]
-pub(crate) enum Target {
+pub(crate) enum AssignmentTarget {
     Name(Symbol),
-    Tuple(Vec<Target>),
+    Tuple(Vec<AssignmentTarget>),
     /// An attribute of a namespace.
     Attribute(Symbol, Arc<str>),
 }
@@ -119,13 +119,13 @@ pub(crate) enum StatementKind {
     /// Branches and the statements of `else`.
     If(Vec<(Expr, Vec<Statement>)>, Vec<Statement>),
     For(Arc<Loop>),
-    Set(Target, Expr),
-    SetBlock(Target, Vec<FilterCall>, Vec<Statement>),
+    Set(AssignmentTarget, Expr),
+    SetBlock(AssignmentTarget, Vec<FilterCall>, Vec<Statement>),
     Macro(Arc<Macro>),
     /// A call with a body, which the called macro may call.
     CallBlock(Arc<Macro>, Expr),
     FilterBlock(Vec<FilterCall>, Vec<Statement>),
-    With(Vec<(Target, Expr)>, Vec<Statement>),
+    With(Vec<(AssignmentTarget, Expr)>, Vec<Statement>),
     /// Statements with variables of their own.
     Scoped(Vec<Statement>),
     Break,
@@ -137,7 +137,7 @@ pub(crate) enum StatementKind {
 /// A loop.
 #[derive(Debug)]
 pub(crate) struct Loop {
-    pub(crate) target: Target,
+    pub(crate) target: AssignmentTarget,
     pub(crate) items: Expr,
     pub(crate) condition: Option<Expr>,
     pub(crate) is_recursive: bool,

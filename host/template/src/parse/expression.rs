@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::ast::{Arguments, Comparison, Constant, Expr, ExprKind, FilterCall, TestCall};
-use super::lexer::Kind;
+use super::lexer::TokenKind;
 use super::parser::Parser;
 use crate::builtin;
 use crate::error::TemplateError;
@@ -92,26 +92,26 @@ impl Parser<'_> {
     /// The binding and name of the current operator.
     fn binary_operator(&self) -> Option<(u8, &'static str)> {
         Some(match self.kind() {
-            Kind::Name("or") => (OR, "or"),
-            Kind::Name("and") => (AND, "and"),
-            Kind::Operator(operator @ ("+" | "-")) => (ADD, operator),
-            Kind::Operator(operator @ "~") => (CONCAT, operator),
-            Kind::Operator(operator @ ("*" | "/" | "//" | "%")) => (MULTIPLY, operator),
-            Kind::Operator(operator @ "**") => (POWER, operator),
+            TokenKind::Name("or") => (OR, "or"),
+            TokenKind::Name("and") => (AND, "and"),
+            TokenKind::Operator(operator @ ("+" | "-")) => (ADD, operator),
+            TokenKind::Operator(operator @ "~") => (CONCAT, operator),
+            TokenKind::Operator(operator @ ("*" | "/" | "//" | "%")) => (MULTIPLY, operator),
+            TokenKind::Operator(operator @ "**") => (POWER, operator),
             _ => (COMPARE, self.comparison().map(|_| "")?),
         })
     }
 
     fn comparison(&self) -> Option<Comparison> {
         Some(match self.kind() {
-            Kind::Operator("==") => Comparison::Equal,
-            Kind::Operator("!=") => Comparison::Unequal,
-            Kind::Operator("<") => Comparison::Less,
-            Kind::Operator("<=") => Comparison::LessOrEqual,
-            Kind::Operator(">") => Comparison::Greater,
-            Kind::Operator(">=") => Comparison::GreaterOrEqual,
-            Kind::Name("in") => Comparison::In,
-            Kind::Name("not") if *self.following() == Kind::Name("in") => Comparison::NotIn,
+            TokenKind::Operator("==") => Comparison::Equal,
+            TokenKind::Operator("!=") => Comparison::Unequal,
+            TokenKind::Operator("<") => Comparison::Less,
+            TokenKind::Operator("<=") => Comparison::LessOrEqual,
+            TokenKind::Operator(">") => Comparison::Greater,
+            TokenKind::Operator(">=") => Comparison::GreaterOrEqual,
+            TokenKind::Name("in") => Comparison::In,
+            TokenKind::Name("not") if *self.following() == TokenKind::Name("in") => Comparison::NotIn,
             _ => return None,
         })
     }
@@ -155,17 +155,17 @@ impl Parser<'_> {
         loop {
             let line = self.line();
             value = match self.kind() {
-                Kind::Operator("." | "[") => self.subscript(value)?,
-                Kind::Operator("(") => {
+                TokenKind::Operator("." | "[") => self.subscript(value)?,
+                TokenKind::Operator("(") => {
                     let arguments = self.arguments()?;
                     self.node(line, ExprKind::Call(Box::new(value), arguments))?
                 }
-                Kind::Operator("|") if with_filters => {
+                TokenKind::Operator("|") if with_filters => {
                     self.skip();
                     let call = self.filter()?;
                     self.node(line, ExprKind::Filter(Box::new(value), call))?
                 }
-                Kind::Name("is") if with_filters => {
+                TokenKind::Name("is") if with_filters => {
                     self.skip();
                     let call = self.test()?;
                     self.node(line, ExprKind::Test(Box::new(value), call))?
@@ -178,24 +178,24 @@ impl Parser<'_> {
     pub(super) fn primary(&mut self) -> Parsed {
         let line = self.line();
         let kind = match self.kind().clone() {
-            Kind::Name("true" | "True") => constant(Constant::Bool(true)),
-            Kind::Name("false" | "False") => constant(Constant::Bool(false)),
-            Kind::Name("none" | "None") => constant(Constant::None),
-            Kind::Name(name) => ExprKind::Name(self.symbol(name)),
-            Kind::Text(_) => return self.text(line),
-            Kind::Int(number) => constant(Constant::Int(number)),
-            Kind::Float(number) => constant(Constant::Float(number)),
-            Kind::Operator("(") => {
+            TokenKind::Name("true" | "True") => constant(Constant::Bool(true)),
+            TokenKind::Name("false" | "False") => constant(Constant::Bool(false)),
+            TokenKind::Name("none" | "None") => constant(Constant::None),
+            TokenKind::Name(name) => ExprKind::Name(self.symbol(name)),
+            TokenKind::Text(_) => return self.text(line),
+            TokenKind::Int(number) => constant(Constant::Int(number)),
+            TokenKind::Float(number) => constant(Constant::Float(number)),
+            TokenKind::Operator("(") => {
                 self.skip();
                 let tuple = self.tuple(true, false)?;
                 self.expect_operator(")")?;
                 return Ok(tuple);
             }
-            Kind::Operator("[") => {
+            TokenKind::Operator("[") => {
                 self.skip();
                 return self.list(line);
             }
-            Kind::Operator("{") => {
+            TokenKind::Operator("{") => {
                 self.skip();
                 return self.dict(line);
             }
@@ -208,7 +208,7 @@ impl Parser<'_> {
     /// Neighbouring strings, which are one.
     fn text(&mut self, line: u32) -> Parsed {
         let mut text = String::new();
-        while let Kind::Text(part) = self.kind() {
+        while let TokenKind::Text(part) = self.kind() {
             text.push_str(part);
             self.skip();
         }
@@ -266,7 +266,10 @@ impl Parser<'_> {
     }
 
     fn at_tuple_end(&self, of_loop: bool) -> bool {
-        let at_end = matches!(self.kind(), Kind::PrintEnd | Kind::BlockEnd | Kind::Operator(")") | Kind::End);
+        let at_end = matches!(
+            self.kind(),
+            TokenKind::PrintEnd | TokenKind::BlockEnd | TokenKind::Operator(")") | TokenKind::End
+        );
         at_end || (of_loop && self.is_name("recursive"))
     }
 
@@ -274,8 +277,8 @@ impl Parser<'_> {
         let line = self.line();
         if self.eat_operator(".") {
             return match self.take() {
-                Kind::Name(name) => self.node(line, ExprKind::Attribute(Box::new(value), Arc::from(name))),
-                Kind::Int(number) => {
+                TokenKind::Name(name) => self.node(line, ExprKind::Attribute(Box::new(value), Arc::from(name))),
+                TokenKind::Int(number) => {
                     let index = self.node(line, constant(Constant::Int(number)))?;
                     self.node(line, ExprKind::Item(Box::new(value), Box::new(index)))
                 }
@@ -323,7 +326,7 @@ impl Parser<'_> {
         self.expect_operator("(")?;
         let mut arguments = Arguments::default();
         while !self.is_operator(")") {
-            let is_named = matches!(self.kind(), Kind::Name(_)) && *self.following() == Kind::Operator("=");
+            let is_named = matches!(self.kind(), TokenKind::Name(_)) && *self.following() == TokenKind::Operator("=");
             if self.is_operator("*") && arguments.sequence.is_none() && arguments.mapping.is_none() {
                 self.skip();
                 arguments.sequence = Some(Box::new(self.expression()?));
@@ -368,13 +371,17 @@ impl Parser<'_> {
         }
         let mut arguments = Arguments::default();
         match self.kind() {
-            Kind::Operator("(") => arguments = self.arguments()?,
-            Kind::Name("else" | "or" | "and") => {}
-            Kind::Name("is") => return self.error("tests cannot follow each other"),
+            TokenKind::Operator("(") => arguments = self.arguments()?,
+            TokenKind::Name("else" | "or" | "and") => {}
+            TokenKind::Name("is") => return self.error("tests cannot follow each other"),
             // These names begin the rest of a statement in all sources that Jinja accepts, except as arguments.
-            Kind::Name(_) | Kind::Text(_) | Kind::Int(_) | Kind::Float(_) | Kind::Operator("[" | "{") => {
+            TokenKind::Name(_)
+            | TokenKind::Text(_)
+            | TokenKind::Int(_)
+            | TokenKind::Float(_)
+            | TokenKind::Operator("[" | "{") => {
                 let mut argument = self.nested(Self::primary)?;
-                while matches!(self.kind(), Kind::Operator("." | "[")) {
+                while matches!(self.kind(), TokenKind::Operator("." | "[")) {
                     argument = self.subscript(argument)?;
                 }
                 arguments.positional.push(argument);

@@ -8,11 +8,11 @@ use crate::text::{first_of_trimmed, is_space};
 #[derive(Debug, Clone)]
 pub(super) struct Token<'s> {
     pub(super) line: u32,
-    pub(super) kind: Kind<'s>,
+    pub(super) kind: TokenKind<'s>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Kind<'s> {
+pub(super) enum TokenKind<'s> {
     Data(&'s str),
     PrintBegin,
     PrintEnd,
@@ -38,7 +38,7 @@ pub(super) fn tokens(source: &str) -> Result<Vec<Token<'_>>, TemplateError> {
     while !lexer.rest.is_empty() {
         lexer.data()?;
     }
-    lexer.put(Kind::End);
+    lexer.put(TokenKind::End);
     Ok(lexer.tokens)
 }
 
@@ -51,7 +51,7 @@ struct Lexer<'s> {
 }
 
 impl<'s> Lexer<'s> {
-    fn put(&mut self, kind: Kind<'s>) {
+    fn put(&mut self, kind: TokenKind<'s>) {
         self.tokens.push(Token { line: self.line, kind });
     }
 
@@ -87,7 +87,7 @@ impl<'s> Lexer<'s> {
         let mut braces = self.rest.bytes().enumerate().filter(|(_, byte)| *byte == b'{').map(|(at, _)| at);
         let Some(at) = braces.find(is_tag) else {
             let text = self.take(self.rest.len());
-            self.put(Kind::Data(text));
+            self.put(TokenKind::Data(text));
             return Ok(());
         };
         let line = self.line;
@@ -103,14 +103,14 @@ impl<'s> Lexer<'s> {
             _ => text,
         };
         if !text.is_empty() {
-            self.tokens.push(Token { line, kind: Kind::Data(text) });
+            self.tokens.push(Token { line, kind: TokenKind::Data(text) });
         }
         self.at_line_start = false;
         match tag {
-            "{{" => self.inside(Kind::PrintBegin, Kind::PrintEnd, "}}"),
+            "{{" => self.inside(TokenKind::PrintBegin, TokenKind::PrintEnd, "}}"),
             "{#" => self.comment(),
             _ if self.raw_begin() => self.raw(),
-            _ => self.inside(Kind::BlockBegin, Kind::BlockEnd, "%}"),
+            _ => self.inside(TokenKind::BlockBegin, TokenKind::BlockEnd, "%}"),
         }
     }
 
@@ -201,7 +201,7 @@ impl<'s> Lexer<'s> {
                         None => self.without_indent(text),
                         _ => text,
                     };
-                    self.tokens.push(Token { line, kind: Kind::Data(text) });
+                    self.tokens.push(Token { line, kind: TokenKind::Data(text) });
                     self.take(self.rest.len() - after.len());
                     self.tag_end("%}");
                     return Ok(());
@@ -213,7 +213,7 @@ impl<'s> Lexer<'s> {
     }
 
     /// The tokens of a tag.
-    fn inside(&mut self, begin: Kind<'s>, end: Kind<'s>, closing: &str) -> Result<(), TemplateError> {
+    fn inside(&mut self, begin: TokenKind<'s>, end: TokenKind<'s>, closing: &str) -> Result<(), TemplateError> {
         self.put(begin);
         let mut open: Vec<&'static str> = Vec::new();
         loop {
@@ -238,19 +238,19 @@ impl<'s> Lexer<'s> {
     fn name(&mut self) {
         let end = self.rest.find(|letter: char| letter != '_' && !letter.is_alphanumeric());
         let name = self.take(end.unwrap_or(self.rest.len()));
-        self.put(Kind::Name(name));
+        self.put(TokenKind::Name(name));
     }
 
     fn number(&mut self) -> Result<(), TemplateError> {
-        let after_dot = matches!(self.tokens.last(), Some(Token { kind: Kind::Operator("."), .. }));
+        let after_dot = matches!(self.tokens.last(), Some(Token { kind: TokenKind::Operator("."), .. }));
         let (bytes, number) = match literal::number(self.rest, !after_dot) {
             Ok(number) => number,
             Err(reason) => return self.error(reason),
         };
         self.take(bytes);
         self.put(match number {
-            literal::Number::Int(number) => Kind::Int(number),
-            literal::Number::Float(number) => Kind::Float(number),
+            literal::NumberLiteral::Int(number) => TokenKind::Int(number),
+            literal::NumberLiteral::Float(number) => TokenKind::Float(number),
         });
         Ok(())
     }
@@ -264,7 +264,7 @@ impl<'s> Lexer<'s> {
         });
         let Some((end, _)) = end else { return self.error("a string has no end") };
         match literal::text(self.rest.get(1..end).unwrap_or_default()) {
-            Ok(text) => self.put(Kind::Text(text)),
+            Ok(text) => self.put(TokenKind::Text(text)),
             Err(reason) => return self.error(reason),
         }
         self.take(end + 1);
@@ -282,7 +282,7 @@ impl<'s> Lexer<'s> {
             ")" | "]" | "}" if open.pop() != Some(operator) => return self.error(format!("unexpected `{operator}`")),
             _ => {}
         }
-        self.put(Kind::Operator(operator));
+        self.put(TokenKind::Operator(operator));
         self.take(operator.len());
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 /// A number in the source.
 #[derive(Debug, PartialEq)]
-pub(super) enum Number {
+pub(super) enum NumberLiteral {
     Int(i128),
     Float(f64),
 }
@@ -29,7 +29,7 @@ fn is_decimal(byte: u8) -> bool {
 }
 
 /// The number at the start of a text, and its bytes. Behind a dot, a number has no fraction.
-pub(super) fn number(text: &str, may_be_float: bool) -> Result<(usize, Number), String> {
+pub(super) fn number(text: &str, may_be_float: bool) -> Result<(usize, NumberLiteral), String> {
     let too_large = |_| "a number is too large".to_owned();
     let prefix = text.get(..2).unwrap_or_default().to_ascii_lowercase();
     let radix: Option<(u32, IsDigit)> = match prefix.as_str() {
@@ -43,7 +43,7 @@ pub(super) fn number(text: &str, may_be_float: bool) -> Result<(usize, Number), 
         let bytes = digits(rest, is_digit);
         if bytes > 0 {
             let plain = rest.get(..bytes).unwrap_or_default().replace('_', "");
-            return Ok((2 + bytes, Number::Int(i128::from_str_radix(&plain, radix).map_err(too_large)?)));
+            return Ok((2 + bytes, NumberLiteral::Int(i128::from_str_radix(&plain, radix).map_err(too_large)?)));
         }
     }
     let whole = digits(text, is_decimal);
@@ -51,9 +51,9 @@ pub(super) fn number(text: &str, may_be_float: bool) -> Result<(usize, Number), 
     let plain = text.get(..end).unwrap_or_default().replace('_', "");
     if end > whole {
         let number = plain.parse().map_err(|_| "a number is malformed".to_owned())?;
-        return Ok((end, Number::Float(number)));
+        return Ok((end, NumberLiteral::Float(number)));
     }
-    Ok((end, Number::Int(plain.parse().map_err(too_large)?)))
+    Ok((end, NumberLiteral::Int(plain.parse().map_err(too_large)?)))
 }
 
 /// Bytes of a number with its fraction and exponent.

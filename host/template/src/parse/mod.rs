@@ -8,8 +8,8 @@ mod parser;
 mod statement;
 
 pub(crate) use ast::{
-    Arguments, Comparison, Constant, Expr, ExprKind, FilterCall, Loop, Macro, Statement, StatementKind, Symbol, Target,
-    TestCall,
+    Arguments, AssignmentTarget, Comparison, Constant, Expr, ExprKind, FilterCall, Loop, Macro, Statement,
+    StatementKind, Symbol, TestCall,
 };
 
 use std::collections::HashMap;

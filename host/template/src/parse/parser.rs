@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::ast::{Extra, Symbol};
-use super::lexer::{Kind, Token};
+use super::lexer::{Token, TokenKind};
 use crate::error::TemplateError;
 
 /// Most nested expressions and statements of a source. Jinja2 itself fails at about 80 nested parentheses.
@@ -38,13 +38,13 @@ impl<'s> Parser<'s> {
     }
 
     /// The current token.
-    pub(super) fn kind(&self) -> &Kind<'s> {
-        self.tokens.get(self.at).map_or(&Kind::End, |token| &token.kind)
+    pub(super) fn kind(&self) -> &TokenKind<'s> {
+        self.tokens.get(self.at).map_or(&TokenKind::End, |token| &token.kind)
     }
 
     /// The token after the current one.
-    pub(super) fn following(&self) -> &Kind<'s> {
-        self.tokens.get(self.at + 1).map_or(&Kind::End, |token| &token.kind)
+    pub(super) fn following(&self) -> &TokenKind<'s> {
+        self.tokens.get(self.at + 1).map_or(&TokenKind::End, |token| &token.kind)
     }
 
     /// The line of the current token.
@@ -53,7 +53,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Takes the current token.
-    pub(super) fn take(&mut self) -> Kind<'s> {
+    pub(super) fn take(&mut self) -> TokenKind<'s> {
         let taken = self.kind().clone();
         self.at = (self.at + 1).min(self.tokens.len());
         taken
@@ -70,26 +70,26 @@ impl<'s> Parser<'s> {
     /// A failure because of the current token.
     pub(super) fn unexpected<T>(&self, wanted: &str) -> Result<T, TemplateError> {
         let found = match self.kind() {
-            Kind::Data(_) => "text".to_owned(),
-            Kind::PrintBegin => "`{{`".to_owned(),
-            Kind::PrintEnd => "`}}`".to_owned(),
-            Kind::BlockBegin => "`{%`".to_owned(),
-            Kind::BlockEnd => "`%}`".to_owned(),
-            Kind::Name(name) => format!("`{name}`"),
-            Kind::Text(_) => "a string".to_owned(),
-            Kind::Int(_) | Kind::Float(_) => "a number".to_owned(),
-            Kind::Operator(operator) => format!("`{operator}`"),
-            Kind::End => "the end".to_owned(),
+            TokenKind::Data(_) => "text".to_owned(),
+            TokenKind::PrintBegin => "`{{`".to_owned(),
+            TokenKind::PrintEnd => "`}}`".to_owned(),
+            TokenKind::BlockBegin => "`{%`".to_owned(),
+            TokenKind::BlockEnd => "`%}`".to_owned(),
+            TokenKind::Name(name) => format!("`{name}`"),
+            TokenKind::Text(_) => "a string".to_owned(),
+            TokenKind::Int(_) | TokenKind::Float(_) => "a number".to_owned(),
+            TokenKind::Operator(operator) => format!("`{operator}`"),
+            TokenKind::End => "the end".to_owned(),
         };
         self.error(format!("expected {wanted}, found {found}"))
     }
 
     pub(super) fn is_operator(&self, operator: &str) -> bool {
-        matches!(self.kind(), Kind::Operator(found) if *found == operator)
+        matches!(self.kind(), TokenKind::Operator(found) if *found == operator)
     }
 
     pub(super) fn is_name(&self, name: &str) -> bool {
-        matches!(self.kind(), Kind::Name(found) if *found == name)
+        matches!(self.kind(), TokenKind::Name(found) if *found == name)
     }
 
     pub(super) fn eat_operator(&mut self, operator: &str) -> bool {
@@ -112,7 +112,7 @@ impl<'s> Parser<'s> {
         if self.eat_operator(operator) { Ok(()) } else { self.unexpected(&format!("`{operator}`")) }
     }
 
-    pub(super) fn expect(&mut self, kind: &Kind<'s>, wanted: &str) -> Result<(), TemplateError> {
+    pub(super) fn expect(&mut self, kind: &TokenKind<'s>, wanted: &str) -> Result<(), TemplateError> {
         if self.kind() != kind {
             return self.unexpected(wanted);
         }
@@ -122,7 +122,7 @@ impl<'s> Parser<'s> {
 
     /// Takes a name.
     pub(super) fn name(&mut self, wanted: &str) -> Result<&'s str, TemplateError> {
-        let Kind::Name(name) = *self.kind() else { return self.unexpected(wanted) };
+        let TokenKind::Name(name) = *self.kind() else { return self.unexpected(wanted) };
         self.skip();
         Ok(name)
     }

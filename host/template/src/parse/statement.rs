@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::ast::{ExprKind, Extra, FilterCall, Loop, Macro, Parameter, Statement, StatementKind, Target};
-use super::lexer::Kind;
+use super::ast::{AssignmentTarget, ExprKind, Extra, FilterCall, Loop, Macro, Parameter, Statement, StatementKind};
+use super::lexer::TokenKind;
 use super::parser::Parser;
 use crate::error::TemplateError;
 use crate::text::Str;
@@ -26,27 +26,29 @@ impl Parser<'_> {
         loop {
             let line = self.line();
             let kind = match self.take() {
-                Kind::Data(text) => {
+                TokenKind::Data(text) => {
                     let text: Arc<str> = Arc::from(text);
                     self.literals.push(Arc::clone(&text));
                     StatementKind::Text(Str::shared(text))
                 }
-                Kind::PrintBegin => {
+                TokenKind::PrintBegin => {
                     let value = self.tuple(false, false)?;
-                    self.expect(&Kind::PrintEnd, "`}}`")?;
+                    self.expect(&TokenKind::PrintEnd, "`}}`")?;
                     StatementKind::Print(value)
                 }
-                Kind::BlockBegin => {
+                TokenKind::BlockBegin => {
                     if let Some(end) = ends.iter().find(|end| self.is_name(end)) {
                         self.skip();
                         return Ok((body, end));
                     }
                     let kind = self.nested(Self::statement)?;
-                    self.expect(&Kind::BlockEnd, "`%}`")?;
+                    self.expect(&TokenKind::BlockEnd, "`%}`")?;
                     kind
                 }
-                Kind::End if ends.is_empty() => return Ok((body, "")),
-                Kind::End => return self.error(format!("expected `{{% {} %}}`, found the end", ends.join("` or `"))),
+                TokenKind::End if ends.is_empty() => return Ok((body, "")),
+                TokenKind::End => {
+                    return self.error(format!("expected `{{% {} %}}`, found the end", ends.join("` or `")));
+                }
                 _ => return self.error("unexpected tag"),
             };
             body.push(Statement { line, kind });
@@ -56,7 +58,7 @@ impl Parser<'_> {
     /// Statements after the head of a statement.
     fn body_after_head(&mut self, ends: &[&'static str]) -> Result<(Body, &'static str), TemplateError> {
         self.eat_operator(":");
-        self.expect(&Kind::BlockEnd, "`%}`")?;
+        self.expect(&TokenKind::BlockEnd, "`%}`")?;
         self.body(ends)
     }
 
@@ -91,7 +93,7 @@ impl Parser<'_> {
     /// Expressions between commas, which are printed without a separator.
     fn print(&mut self) -> Result<StatementKind, TemplateError> {
         let mut prints = Vec::new();
-        while *self.kind() != Kind::BlockEnd {
+        while *self.kind() != TokenKind::BlockEnd {
             if !prints.is_empty() {
                 self.expect_operator(",")?;
             }
@@ -103,7 +105,7 @@ impl Parser<'_> {
 
     /// A statement that needs other templates.
     fn refused(&mut self, name: &'static str) -> StatementKind {
-        while !matches!(self.kind(), Kind::BlockEnd | Kind::End) {
+        while !matches!(self.kind(), TokenKind::BlockEnd | TokenKind::End) {
             self.skip();
         }
         StatementKind::Refused(name)
@@ -142,10 +144,10 @@ impl Parser<'_> {
     }
 
     /// Names to which values are assigned, with attributes of namespaces if `with_attributes`.
-    fn target(&mut self, with_attributes: bool) -> Result<Target, TemplateError> {
+    fn target(&mut self, with_attributes: bool) -> Result<AssignmentTarget, TemplateError> {
         let mut targets = Vec::new();
         let mut is_tuple = false;
-        while !matches!(self.kind(), Kind::BlockEnd | Kind::Operator(")")) && !self.is_name("in") {
+        while !matches!(self.kind(), TokenKind::BlockEnd | TokenKind::Operator(")")) && !self.is_name("in") {
             targets.push(self.nested(|parser| parser.single_target(with_attributes))?);
             if !self.eat_operator(",") {
                 break;
@@ -157,12 +159,12 @@ impl Parser<'_> {
             None => self.unexpected("a name"),
             last => {
                 targets.extend(last);
-                Ok(Target::Tuple(targets))
+                Ok(AssignmentTarget::Tuple(targets))
             }
         }
     }
 
-    fn single_target(&mut self, with_attributes: bool) -> Result<Target, TemplateError> {
+    fn single_target(&mut self, with_attributes: bool) -> Result<AssignmentTarget, TemplateError> {
         if self.eat_operator("(") {
             let target = self.target(with_attributes)?;
             self.expect_operator(")")?;
@@ -174,9 +176,9 @@ impl Parser<'_> {
         }
         let symbol = self.symbol(name);
         if with_attributes && self.eat_operator(".") {
-            return Ok(Target::Attribute(symbol, Arc::from(self.name("the name of an attribute")?)));
+            return Ok(AssignmentTarget::Attribute(symbol, Arc::from(self.name("the name of an attribute")?)));
         }
-        Ok(Target::Name(symbol))
+        Ok(AssignmentTarget::Name(symbol))
     }
 
     fn set(&mut self) -> Result<StatementKind, TemplateError> {
@@ -203,7 +205,7 @@ impl Parser<'_> {
 
     fn with(&mut self) -> Result<StatementKind, TemplateError> {
         let mut values = Vec::new();
-        while !matches!(self.kind(), Kind::BlockEnd) {
+        while !matches!(self.kind(), TokenKind::BlockEnd) {
             if !values.is_empty() {
                 self.expect_operator(",")?;
             }
@@ -214,13 +216,13 @@ impl Parser<'_> {
         Ok(StatementKind::With(values, self.body_after_head(&["endwith"])?.0))
     }
 
-    fn target_before_assign(&mut self) -> Result<Target, TemplateError> {
+    fn target_before_assign(&mut self) -> Result<AssignmentTarget, TemplateError> {
         self.nested(|parser| parser.single_target(false))
     }
 
     fn block(&mut self) -> Result<StatementKind, TemplateError> {
         let name = self.name("the name of a block")?;
-        while matches!(self.kind(), Kind::Name("scoped" | "required")) {
+        while matches!(self.kind(), TokenKind::Name("scoped" | "required")) {
             self.skip();
         }
         let (body, _) = self.body_after_head(&["endblock"])?;

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use crate::{Class, Form, Limits, Origin, Rendering, Template, Value};
+use crate::{Class, Form, Origin, RenderLimits, Rendering, Template, Value};
 
 /// Letters of texts from outside. No template has them.
 const LETTERS: &str = "жЖщЩßÉé\u{301}🙂";
@@ -138,7 +138,7 @@ fn render(template: &Template, texts: &[String]) -> Option<Rendering> {
         ("role", Value::own("role")),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value)).into();
-    template.render(variables, &Limits::default()).ok()
+    template.render(variables, &RenderLimits::default()).ok()
 }
 
 /// The rendering with other texts of the sources that it does not inspect.

@@ -2,10 +2,10 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::{Limits, Template, TemplateError, Value};
+use crate::{RenderLimits, Template, TemplateError, Value};
 
 fn render(source: &str) -> Result<String, TemplateError> {
-    let limits = Limits { steps: 3_000_000, held_bytes: 64 << 20, ..Limits::default() };
+    let limits = RenderLimits { steps: 3_000_000, held_bytes: 64 << 20, ..RenderLimits::default() };
     let variables = vec![("s".to_owned(), Value::outside("some text", 1))];
     Ok(Template::parse(source)?.render(variables, &limits)?.text.as_str().to_owned())
 }
@@ -236,7 +236,7 @@ fn odd_arguments_are_errors_or_results() {
 fn nested_variables_are_refused() {
     let nested = (0..500).fold(json!(1), |inner, _| Json::Array(vec![inner]));
     let variables = vec![("x".to_owned(), Value::from_json(&nested))];
-    let result = Template::parse("{{ x }}").unwrap().render(variables, &Limits::default());
+    let result = Template::parse("{{ x }}").unwrap().render(variables, &RenderLimits::default());
     assert!(matches!(result, Err(TemplateError::Limit { .. })), "{result:?}");
 }
 

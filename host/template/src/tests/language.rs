@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::{Limits, Template, TemplateError, Value};
+use crate::{RenderLimits, Template, TemplateError, Value};
 
 const GOLDEN: &str = include_str!("../../../../tests/golden/template/language.json");
 
@@ -21,7 +21,7 @@ fn render(template: &str, variables: &Json, is_outside: bool) -> Result<String, 
     };
     let variables = variables.as_object().unwrap().iter();
     let variables = variables.map(|(name, value)| (name.clone(), Value::from_json_with(value, &mut next)));
-    let rendering = Template::parse(template)?.render(variables.collect(), &Limits::default())?;
+    let rendering = Template::parse(template)?.render(variables.collect(), &RenderLimits::default())?;
     let covered = rendering.text.runs().last().map_or(0, |run| run.end);
     assert_eq!(covered, rendering.text.as_str().len(), "{template}");
     Ok(rendering.text.as_str().to_owned())

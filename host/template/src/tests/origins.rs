@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{Form, Limits, Origin, Rendering, Template, Value};
+use crate::{Form, Origin, RenderLimits, Rendering, Template, Value};
 
 const START: Form = Form::Trimmed { start: true, end: false };
 const BOTH: Form = Form::Trimmed { start: true, end: true };
@@ -19,7 +19,7 @@ fn render(template: &str) -> Rendering {
         ("d", Value::from_json_outside(&json!({"k": "v"}), |text| if text == "k" { 6 } else { 7 })),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value)).into();
-    Template::parse(template).unwrap().render(variables, &Limits::default()).unwrap()
+    Template::parse(template).unwrap().render(variables, &RenderLimits::default()).unwrap()
 }
 
 /// Pieces as text, number of the source (0 for the template) and form.

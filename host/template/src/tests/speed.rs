@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use crate::{Limits, Template, Value};
+use crate::{RenderLimits, Template, Value};
 
 const CHATML: &str = "{% if tools %}{{ '<|im_start|>system\\n' + tools|tojson + '<|im_end|>\\n' }}{% endif %}\
 {% for message in messages %}{% if loop.first and message.role != 'system' %}\
@@ -34,7 +34,7 @@ fn time_of_renderings() {
                 ("messages".to_owned(), messages(count, bytes)),
                 ("add_generation_prompt".to_owned(), Value::bool(true)),
             ];
-            black_box(template.render(variables, &Limits::default()).unwrap());
+            black_box(template.render(variables, &RenderLimits::default()).unwrap());
         }
         println!("{count} messages of {bytes} bytes: {:?}", start.elapsed() / repeats);
     }

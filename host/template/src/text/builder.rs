@@ -1,12 +1,12 @@
 //! Concatenation of texts with their origins.
 
-use super::{Form, Mark, Origin, Run, Str, Text};
+use super::{Form, Mark, Origin, Str, Text, TextRun};
 
 /// A growing text.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     text: String,
-    runs: Vec<Run>,
+    runs: Vec<TextRun>,
 }
 
 impl Builder {
@@ -24,7 +24,7 @@ impl Builder {
         let Mark { origin, form } = mark;
         match self.runs.last_mut() {
             Some(last) if last.origin == origin && last.form == form && merges(mark) => last.end = end,
-            _ => self.runs.push(Run { end, origin, form }),
+            _ => self.runs.push(TextRun { end, origin, form }),
         }
     }
 

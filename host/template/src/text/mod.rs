@@ -38,7 +38,7 @@ pub enum Form {
 
 /// Consecutive characters of one origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
+pub struct TextRun {
     /// Offset of the first byte after the run.
     pub end: usize,
     /// Author of the characters.
@@ -63,7 +63,7 @@ pub struct Piece<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Text {
     text: String,
-    runs: Vec<Run>,
+    runs: Vec<TextRun>,
 }
 
 impl Text {
@@ -73,7 +73,7 @@ impl Text {
     }
 
     /// The runs, in order.
-    pub fn runs(&self) -> &[Run] {
+    pub fn runs(&self) -> &[TextRun] {
         &self.runs
     }
 

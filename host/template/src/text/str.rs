@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Builder, Form, Origin, Run};
+use super::{Builder, Form, Origin, TextRun};
 
 /// Origin and form of some characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,45 +27,45 @@ impl Mark {
 #[derive(Debug, Clone)]
 pub(crate) struct Str {
     text: Arc<str>,
-    marks: Marks,
+    marks: MarkSet,
     /// Whether the text counts as HTML, to which other texts are appended with escapes, as `markupsafe.Markup`.
     is_markup: bool,
 }
 
 #[derive(Debug, Clone)]
-enum Marks {
+enum MarkSet {
     One(Mark),
-    Many(Arc<[Run]>),
+    Many(Arc<[TextRun]>),
 }
 
 impl Str {
     /// A text of the template.
     pub(crate) fn own(text: &str) -> Self {
-        Self { text: Arc::from(text), marks: Marks::One(Mark::OWN), is_markup: false }
+        Self { text: Arc::from(text), marks: MarkSet::One(Mark::OWN), is_markup: false }
     }
 
     /// As [`Str::own`], without a copy.
     pub(crate) fn shared(text: Arc<str>) -> Self {
-        Self { text, marks: Marks::One(Mark::OWN), is_markup: false }
+        Self { text, marks: MarkSet::One(Mark::OWN), is_markup: false }
     }
 
     /// The full text of a source.
     pub(crate) fn outside(text: &str, source: u32) -> Self {
         let mark = Mark { origin: Origin::Source(source), form: Form::Whole };
-        Self { text: Arc::from(text), marks: Marks::One(mark), is_markup: false }
+        Self { text: Arc::from(text), marks: MarkSet::One(mark), is_markup: false }
     }
 
     /// A text with one mark.
     pub(super) fn marked(text: &str, mark: Mark) -> Self {
-        Self { text: Arc::from(text), marks: Marks::One(mark), is_markup: false }
+        Self { text: Arc::from(text), marks: MarkSet::One(mark), is_markup: false }
     }
 
     /// A text with its runs, which must cover it.
-    pub(super) fn with_runs(text: &str, runs: &[Run]) -> Self {
+    pub(super) fn with_runs(text: &str, runs: &[TextRun]) -> Self {
         let marks = match runs {
-            [] => Marks::One(Mark::OWN),
-            [run] => Marks::One(Mark { origin: run.origin, form: run.form }),
-            _ => Marks::Many(Arc::from(runs)),
+            [] => MarkSet::One(Mark::OWN),
+            [run] => MarkSet::One(Mark { origin: run.origin, form: run.form }),
+            _ => MarkSet::Many(Arc::from(runs)),
         };
         Self { text: Arc::from(text), marks, is_markup: false }
     }
@@ -109,11 +109,11 @@ impl Str {
     /// Parts of equal origin with their offsets, from the one that contains a byte.
     pub(super) fn segments_from(&self, byte: usize) -> Segments<'_> {
         let next = match &self.marks {
-            Marks::One(_) => 0,
-            Marks::Many(runs) => runs.partition_point(|run| run.end <= byte),
+            MarkSet::One(_) => 0,
+            MarkSet::Many(runs) => runs.partition_point(|run| run.end <= byte),
         };
         let at = match &self.marks {
-            Marks::Many(runs) if next > 0 => runs.get(next - 1).map_or(0, |run| run.end),
+            MarkSet::Many(runs) if next > 0 => runs.get(next - 1).map_or(0, |run| run.end),
             _ => 0,
         };
         Segments { text: &self.text, marks: &self.marks, at, next }
@@ -127,8 +127,8 @@ impl Str {
     /// The mark of all characters, if it is the same.
     pub(crate) fn only_mark(&self) -> Option<Mark> {
         match &self.marks {
-            Marks::One(mark) => Some(*mark),
-            Marks::Many(_) => None,
+            MarkSet::One(mark) => Some(*mark),
+            MarkSet::Many(_) => None,
         }
     }
 
@@ -150,14 +150,14 @@ impl Str {
     pub(crate) fn remade(&self, text: &str) -> Self {
         let outside = self.segments().map(|(_, mark)| mark).find(|mark| mark.origin != Origin::Template);
         let mark = outside.map_or(Mark::OWN, Mark::derived);
-        Self { text: Arc::from(text), marks: Marks::One(mark), is_markup: false }
+        Self { text: Arc::from(text), marks: MarkSet::One(mark), is_markup: false }
     }
 
     /// The characters between two byte offsets; origins are kept, and runs from outside become derived.
     pub(crate) fn part(&self, start: usize, end: usize) -> Self {
-        if let Marks::One(mark) = &self.marks {
+        if let MarkSet::One(mark) = &self.marks {
             let text = Arc::from(self.text.get(start..end).unwrap_or_default());
-            return Self { text, marks: Marks::One(mark.derived()), is_markup: false };
+            return Self { text, marks: MarkSet::One(mark.derived()), is_markup: false };
         }
         let mut builder = Builder::default();
         builder.add_part(self, start, end);
@@ -168,7 +168,7 @@ impl Str {
 /// Iterator over the parts of a text.
 pub(crate) struct Segments<'a> {
     text: &'a str,
-    marks: &'a Marks,
+    marks: &'a MarkSet,
     at: usize,
     next: usize,
 }
@@ -185,8 +185,8 @@ impl<'a> Iterator for Segments<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let (end, mark) = match self.marks {
-            Marks::One(mark) => (self.text.len(), *mark),
-            Marks::Many(runs) => {
+            MarkSet::One(mark) => (self.text.len(), *mark),
+            MarkSet::Many(runs) => {
                 let run = runs.get(self.next)?;
                 (run.end, Mark { origin: run.origin, form: run.form })
             }

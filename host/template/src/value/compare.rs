@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use super::{Range, Val, items_of, number_of};
+use super::{RangeObject, Val, items_of, number_of};
 use crate::context::Context;
 use crate::error::{Fault, fail};
 
@@ -52,7 +52,7 @@ pub(crate) fn equal(cx: &Context, left: &Val, right: &Val) -> Result<bool, Fault
     })
 }
 
-fn same_range(left: Range, right: Range) -> bool {
+fn same_range(left: RangeObject, right: RangeObject) -> bool {
     left.len == right.len && (left.len == 0 || left.start == right.start) && (left.len < 2 || left.step == right.step)
 }
 

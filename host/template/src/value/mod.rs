@@ -21,7 +21,7 @@ pub(crate) use compare::{compare, contains, equal, sorted};
 pub(crate) use dict::{Dict, ViewKind};
 pub(crate) use iterate::{Iter, items_of, length_of};
 pub(crate) use number::{arithmetic, float_text, negate, number_of};
-pub(crate) use object::{Cycler, Joiner, Namespace, Object};
+pub(crate) use object::{Cycler, Joiner, NamespaceObject, Object};
 pub(crate) use print::{print, repr};
 
 pub use make::Value;
@@ -46,7 +46,7 @@ pub(crate) enum Val {
     Tuple(Rc<Seq>),
     Dict(Rc<Dict>),
     View(Rc<Dict>, ViewKind),
-    Range(Range),
+    Range(RangeObject),
     Iter(Rc<Iter>),
     Function(&'static str, Native),
     /// A method with the value that it belongs to.
@@ -64,13 +64,13 @@ pub(crate) struct Seq {
 
 /// Python's `range`.
 #[derive(Clone, Copy)]
-pub(crate) struct Range {
+pub(crate) struct RangeObject {
     pub(crate) start: i64,
     pub(crate) step: i64,
     pub(crate) len: usize,
 }
 
-impl Range {
+impl RangeObject {
     pub(crate) fn get(&self, index: usize) -> i128 {
         i128::from(self.start) + i128::from(self.step) * index as i128
     }

@@ -54,11 +54,11 @@ pub(crate) trait Object {
 
 /// The value of `namespace(...)`, whose attributes can be assigned.
 #[derive(Default)]
-pub(crate) struct Namespace {
+pub(crate) struct NamespaceObject {
     attributes: RefCell<Vec<(Arc<str>, Val)>>,
 }
 
-impl Namespace {
+impl NamespaceObject {
     /// A namespace with these attributes.
     pub(crate) fn make(cx: &Context, args: Args) -> Result<Val, Fault> {
         cx.hold(size_of::<Val>() * 4)?;
@@ -95,14 +95,14 @@ impl Namespace {
     }
 }
 
-impl Clear for Namespace {
+impl Clear for NamespaceObject {
     fn clear(&self) {
         let attributes = self.attributes.take();
         drop(attributes);
     }
 }
 
-impl Object for Namespace {
+impl Object for NamespaceObject {
     fn type_name(&self) -> &'static str {
         "Namespace"
     }

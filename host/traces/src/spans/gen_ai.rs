@@ -5,15 +5,15 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Attributes, Context, Execution, Inference, figures};
-use crate::events::{Action, Event};
+use super::{Attributes, Execution, Inference, SpanContext, figures};
+use crate::events::{AgentAction, TraceEvent};
 use crate::function::{arguments, definition, functions};
 
 /// Name of the system that answers for the model: this program, as the conventions list none for it.
 const PROVIDER: &str = "gymkhana";
 
-pub(super) fn of_episode(context: &Context<'_>) -> (String, Attributes) {
-    let Context { about, name, .. } = context;
+pub(super) fn of_episode(context: &SpanContext<'_>) -> (String, Attributes) {
+    let SpanContext { about, name, .. } = context;
     let mut attributes = vec![
         ("gen_ai.operation.name".to_owned(), "invoke_agent".into()),
         ("gen_ai.provider.name".to_owned(), PROVIDER.into()),
@@ -25,8 +25,8 @@ pub(super) fn of_episode(context: &Context<'_>) -> (String, Attributes) {
     (format!("invoke_agent {}", about.agent), attributes)
 }
 
-pub(super) fn of_reply(context: &Context<'_>, inference: &Inference<'_, '_>) -> (String, Attributes) {
-    let Context { about, name, record, seat } = context;
+pub(super) fn of_reply(context: &SpanContext<'_>, inference: &Inference<'_, '_>) -> (String, Attributes) {
+    let SpanContext { about, name, record, seat } = context;
     let Inference { before, action, reply } = inference;
     let reason = if action.calls.is_empty() { "stop" } else { "tool_call" };
     let mut output = assistant(action);
@@ -58,7 +58,7 @@ pub(super) fn of_reply(context: &Context<'_>, inference: &Inference<'_, '_>) -> 
     (format!("chat {}", about.model), attributes)
 }
 
-pub(super) fn of_call(context: &Context<'_>, execution: &Execution<'_>) -> (String, Attributes) {
+pub(super) fn of_call(context: &SpanContext<'_>, execution: &Execution<'_>) -> (String, Attributes) {
     let Execution { call, description, answer, failed } = execution;
     let mut attributes = vec![
         ("gen_ai.operation.name".to_owned(), "execute_tool".into()),
@@ -81,19 +81,19 @@ fn text(structure: &Json) -> Json {
     structure.to_string().into()
 }
 
-fn message(event: &Event<'_>) -> Json {
+fn message(event: &TraceEvent<'_>) -> Json {
     match event {
-        Event::Heard(content) | Event::Answered { id: None, text: content, .. } => {
+        TraceEvent::Heard(content) | TraceEvent::Answered { id: None, text: content, .. } => {
             json!({"role": "user", "parts": [{"type": "text", "content": content}]})
         }
-        Event::Answered { id: Some(id), text, .. } => {
+        TraceEvent::Answered { id: Some(id), text, .. } => {
             json!({"role": "tool", "parts": [{"type": "tool_call_response", "id": id, "response": text}]})
         }
-        Event::Did(action) => assistant(action),
+        TraceEvent::Did(action) => assistant(action),
     }
 }
 
-fn assistant(action: &Action<'_>) -> Json {
+fn assistant(action: &AgentAction<'_>) -> Json {
     let said = action.said();
     let thought = action.thoughts.map(|thoughts| json!({"type": "reasoning", "content": thoughts}));
     let spoken = (!said.is_empty()).then(|| json!({"type": "text", "content": said}));

@@ -10,8 +10,8 @@ mod openinference;
 use gymkhana_record::{Call, CallSite, EpisodeRecord, Stream};
 use serde_json::{Value as Json, json};
 
-use crate::events::{Action, Event, events};
-use crate::replies::{Reply, replies};
+use crate::events::{AgentAction, TraceEvent, events};
+use crate::replies::{RecordedReply, replies};
 use crate::{About, trace_id};
 
 /// Kinds of spans of OTLP: inside of the program, and a request to a server.
@@ -26,7 +26,7 @@ type Attributes = Vec<(String, Json)>;
 
 /// Names of attributes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Vocabulary {
+pub(crate) enum AttributeNames {
     /// OpenTelemetry's conventions for generative AI.
     GenAi,
     /// OpenInference.
@@ -34,7 +34,7 @@ pub(crate) enum Vocabulary {
 }
 
 /// What the spans of an episode have in common.
-struct Context<'r> {
+struct SpanContext<'r> {
     record: &'r EpisodeRecord,
     seat: u32,
     about: &'r About,
@@ -44,10 +44,10 @@ struct Context<'r> {
 
 /// A reply with all that was said before it.
 struct Inference<'s, 'r> {
-    before: &'s [Event<'r>],
-    action: &'s Action<'r>,
+    before: &'s [TraceEvent<'r>],
+    action: &'s AgentAction<'r>,
     /// The tokens; none if the record has none.
-    reply: Option<&'s Reply<'r>>,
+    reply: Option<&'s RecordedReply<'r>>,
 }
 
 /// A call of a tool.
@@ -59,22 +59,22 @@ struct Execution<'s> {
     failed: bool,
 }
 
-impl Vocabulary {
-    fn of_episode(self, context: &Context<'_>, events: &[Event<'_>]) -> (String, Attributes) {
+impl AttributeNames {
+    fn of_episode(self, context: &SpanContext<'_>, events: &[TraceEvent<'_>]) -> (String, Attributes) {
         match self {
             Self::GenAi => gen_ai::of_episode(context),
             Self::OpenInference => openinference::of_episode(context, events),
         }
     }
 
-    fn of_reply(self, context: &Context<'_>, inference: &Inference<'_, '_>) -> (String, Attributes) {
+    fn of_reply(self, context: &SpanContext<'_>, inference: &Inference<'_, '_>) -> (String, Attributes) {
         match self {
             Self::GenAi => gen_ai::of_reply(context, inference),
             Self::OpenInference => openinference::of_reply(context, inference),
         }
     }
 
-    fn of_call(self, context: &Context<'_>, execution: &Execution<'_>) -> (String, Attributes) {
+    fn of_call(self, context: &SpanContext<'_>, execution: &Execution<'_>) -> (String, Attributes) {
         match self {
             Self::GenAi => gen_ai::of_call(context, execution),
             Self::OpenInference => openinference::of_call(context, execution),
@@ -87,17 +87,17 @@ pub(crate) fn trace(
     record: &EpisodeRecord,
     seat: u32,
     about: &About,
-    vocabulary: Vocabulary,
+    vocabulary: AttributeNames,
 ) -> serde_json::Result<Option<String>> {
     let events = events(record, seat);
     if events.is_empty() {
         return Ok(None);
     }
-    let context = Context { record, seat, about, name: trace_id(record, seat) };
-    let mut writer = Writer::new(&context);
+    let context = SpanContext { record, seat, about, name: trace_id(record, seat) };
+    let mut writer = SpanWriter::new(&context);
     let replies = replies(record, seat);
     for (place, event) in events.iter().enumerate() {
-        let Event::Did(action) = event else { continue };
+        let TraceEvent::Did(action) = event else { continue };
         if let Some(turn) = action.reply {
             let reply = replies.iter().find(|reply| reply.turn == turn);
             let inference = Inference { before: &events[..place], action, reply };
@@ -114,9 +114,9 @@ pub(crate) fn trace(
 }
 
 /// A call with its answer among the later events.
-fn execution<'s>(context: &Context<'s>, call: &'s Call, later: &'s [Event<'_>]) -> Execution<'s> {
+fn execution<'s>(context: &SpanContext<'s>, call: &'s Call, later: &'s [TraceEvent<'_>]) -> Execution<'s> {
     let answer = later.iter().find_map(|event| match event {
-        Event::Answered { id, text, failed } if *id == Some(call.id.as_str()) => Some((text.as_str(), *failed)),
+        TraceEvent::Answered { id, text, failed } if *id == Some(call.id.as_str()) => Some((text.as_str(), *failed)),
         _ => None,
     });
     let mut offered = crate::function::functions(context.record, context.seat).iter();
@@ -126,7 +126,7 @@ fn execution<'s>(context: &Context<'s>, call: &'s Call, later: &'s [Event<'_>]) 
 }
 
 /// Spans so far, and the moment that the next one begins.
-struct Writer {
+struct SpanWriter {
     /// Source of the ids. The same episode of the same run always has the same ones.
     ids: Stream,
     trace: String,
@@ -138,9 +138,9 @@ struct Writer {
     reply_ns: u64,
 }
 
-impl Writer {
-    fn new(context: &Context<'_>) -> Self {
-        let Context { record, about, name, .. } = context;
+impl SpanWriter {
+    fn new(context: &SpanContext<'_>) -> Self {
+        let SpanContext { record, about, name, .. } = context;
         let mut ids = record.seed.child("trace").child(name).child(about.begun_ns).stream();
         let trace = format!("{:016x}{:016x}", ids.bits(), ids.bits());
         let root = format!("{:016x}", ids.bits());
@@ -150,7 +150,7 @@ impl Writer {
     }
 
     /// Processor time of a call in its plugin; 0 for a function of an MCP server.
-    fn call_ns(&self, context: &Context<'_>, id: &str) -> u64 {
+    fn call_ns(&self, context: &SpanContext<'_>, id: &str) -> u64 {
         let site = CallSite::tool(id);
         let own = context.record.costs.iter().filter(|cost| cost.call_site == site);
         (own.map(|cost| cost.cost.running_us).sum::<f64>() * 1e3) as u64
@@ -167,8 +167,8 @@ impl Writer {
     }
 
     /// The request that exports the spans, the one of the episode first.
-    fn finish(mut self, context: &Context<'_>, described: (String, Attributes)) -> Json {
-        let Context { record, about, .. } = context;
+    fn finish(mut self, context: &SpanContext<'_>, described: (String, Attributes)) -> Json {
+        let SpanContext { record, about, .. } = context;
         let whole = about.begun_ns.saturating_add((record.timing.total_ms * 1e6) as u64);
         let error = record.failures.first().map(ToString::to_string);
         let lasting = about.begun_ns..whole.max(self.now_ns);
@@ -219,8 +219,8 @@ fn any_value(value: &Json) -> Json {
 }
 
 /// Figures of the episode that neither vocabulary has a name for.
-fn figures(context: &Context<'_>) -> Vec<(&'static str, Json)> {
-    let Context { record, seat, .. } = context;
+fn figures(context: &SpanContext<'_>) -> Vec<(&'static str, Json)> {
+    let SpanContext { record, seat, .. } = context;
     let reward = record.rewards.get(*seat as usize);
     let mut figures = vec![
         ("task", record.task_name().into()),

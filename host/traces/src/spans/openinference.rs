@@ -4,19 +4,19 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Attributes, Context, Execution, Inference, figures};
-use crate::events::{Action, Event};
+use super::{Attributes, Execution, Inference, SpanContext, figures};
+use crate::events::{AgentAction, TraceEvent};
 use crate::function::{functions, tool};
 
-pub(super) fn of_episode(context: &Context<'_>, events: &[Event<'_>]) -> (String, Attributes) {
+pub(super) fn of_episode(context: &SpanContext<'_>, events: &[TraceEvent<'_>]) -> (String, Attributes) {
     let mut attributes = of_kind(context, "AGENT");
     attributes.push(("agent.name".to_owned(), context.about.agent.as_str().into()));
     let heard = events.iter().find_map(|event| match event {
-        Event::Heard(text) => Some(text.clone()),
+        TraceEvent::Heard(text) => Some(text.clone()),
         _ => None,
     });
     let said = events.iter().rev().find_map(|event| match event {
-        Event::Did(action) => Some(action.said()),
+        TraceEvent::Did(action) => Some(action.said()),
         _ => None,
     });
     value(&mut attributes, "input", heard, "text/plain");
@@ -26,8 +26,8 @@ pub(super) fn of_episode(context: &Context<'_>, events: &[Event<'_>]) -> (String
     (context.about.agent.clone(), attributes)
 }
 
-pub(super) fn of_reply(context: &Context<'_>, inference: &Inference<'_, '_>) -> (String, Attributes) {
-    let Context { about, record, seat, .. } = context;
+pub(super) fn of_reply(context: &SpanContext<'_>, inference: &Inference<'_, '_>) -> (String, Attributes) {
+    let SpanContext { about, record, seat, .. } = context;
     let Inference { before, action, reply } = inference;
     let mut attributes = of_kind(context, "LLM");
     attributes.push(("llm.model_name".to_owned(), about.model.as_str().into()));
@@ -62,7 +62,7 @@ pub(super) fn of_reply(context: &Context<'_>, inference: &Inference<'_, '_>) -> 
     (about.model.clone(), attributes)
 }
 
-pub(super) fn of_call(context: &Context<'_>, execution: &Execution<'_>) -> (String, Attributes) {
+pub(super) fn of_call(context: &SpanContext<'_>, execution: &Execution<'_>) -> (String, Attributes) {
     let Execution { call, description, answer, .. } = execution;
     let mut attributes = of_kind(context, "TOOL");
     attributes.extend([
@@ -75,7 +75,7 @@ pub(super) fn of_call(context: &Context<'_>, execution: &Execution<'_>) -> (Stri
     (call.name.clone(), attributes)
 }
 
-fn of_kind(context: &Context<'_>, kind: &str) -> Attributes {
+fn of_kind(context: &SpanContext<'_>, kind: &str) -> Attributes {
     vec![("openinference.span.kind".to_owned(), kind.into()), ("session.id".to_owned(), context.name.as_str().into())]
 }
 
@@ -92,18 +92,18 @@ fn said(attributes: &mut Attributes, prefix: &str, role: &str, text: &str) {
     attributes.push((format!("{prefix}.message.content"), text.into()));
 }
 
-fn message(attributes: &mut Attributes, prefix: &str, event: &Event<'_>) {
+fn message(attributes: &mut Attributes, prefix: &str, event: &TraceEvent<'_>) {
     match event {
-        Event::Heard(text) | Event::Answered { id: None, text, .. } => said(attributes, prefix, "user", text),
-        Event::Answered { id: Some(id), text, .. } => {
+        TraceEvent::Heard(text) | TraceEvent::Answered { id: None, text, .. } => said(attributes, prefix, "user", text),
+        TraceEvent::Answered { id: Some(id), text, .. } => {
             said(attributes, prefix, "tool", text);
             attributes.push((format!("{prefix}.message.tool_call_id"), (*id).into()));
         }
-        Event::Did(action) => assistant(attributes, prefix, action),
+        TraceEvent::Did(action) => assistant(attributes, prefix, action),
     }
 }
 
-fn assistant(attributes: &mut Attributes, prefix: &str, action: &Action<'_>) {
+fn assistant(attributes: &mut Attributes, prefix: &str, action: &AgentAction<'_>) {
     said(attributes, prefix, "assistant", &action.said());
     for (number, call) in action.calls.iter().enumerate() {
         let key = |name: &str| format!("{prefix}.message.tool_calls.{number}.tool_call.{name}");

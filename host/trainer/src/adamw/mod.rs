@@ -8,7 +8,7 @@ use tch::{TchError, Tensor, no_grad_guard};
 
 use crate::TrainerError;
 use crate::cuda;
-use crate::parameters::{Gradient, Parameters, Part};
+use crate::parameters::{Gradient, ParameterSlice, Parameters};
 use moments::Moments;
 
 /// Optimiser state.
@@ -155,7 +155,7 @@ impl AdamW {
         let Some(moments) = &self.moments else { return Ok(()) };
         let kernels = cuda::kernels(parameters.flat().device());
         for (gradient, start, length) in pieces(gradients) {
-            let part = Part { offset: gradient.offset + start, length };
+            let part = ParameterSlice { offset: gradient.offset + start, length };
             let mut flat = parameters.flat().f_narrow(0, part.offset, length)?;
             let (factor, decay) = settings.of_kind(gradient.kind);
             let rate = factors.rate * factor;
@@ -204,7 +204,7 @@ impl AdamW {
             return Ok(());
         }
         for (gradient, start, length) in pieces(gradients) {
-            let part = Part { offset: gradient.offset + start, length };
+            let part = ParameterSlice { offset: gradient.offset + start, length };
             let mut read = moments.read(part)?;
             if is_coded {
                 advance(&mut read, &gradient.values.f_narrow(0, start, length)?, factors, settings)?;
@@ -283,7 +283,7 @@ mod tests {
     use crate::parameters::Parameters;
     use crate::storage::checkpoint;
     use crate::{MomentFormat, Optimizer, ParameterGroup, ParameterKind};
-    use crate::{Settings, SftSettings, TinyModel, Trainer};
+    use crate::{SftSettings, TinyModel, Trainer, TrainerSettings};
 
     /// Means, in percent, of parameters that were 1 after one step with a gradient of 0, in which only weight decay moves
     /// them.
@@ -374,13 +374,14 @@ mod tests {
         demonstration.append_sampled(&said, 0).expect("columns of one length");
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
-            let trainer = Trainer::create(&tiny, &Settings::default()).expect("a model");
+            let trainer = Trainer::create(&tiny, &TrainerSettings::default()).expect("a model");
             trainer.sft_step(&[demonstration], &SftSettings::default()).await.expect("a step");
             trainer.save(&path, &serde_json::Value::Null).await.expect("saved");
         });
         for learns in [false, true] {
-            let opened = checkpoint::open(&path, &Settings { learns, ..Settings::default() }, Device::Cpu)
-                .expect("a checkpoint");
+            let opened =
+                checkpoint::open(&path, &TrainerSettings { learns, ..TrainerSettings::default() }, Device::Cpu)
+                    .expect("a checkpoint");
             assert_eq!(opened.learner.optimizer.moments.is_some(), learns);
             assert_eq!((opened.learner.optimizer.steps(), opened.weight_version), (u64::from(learns), 1));
         }

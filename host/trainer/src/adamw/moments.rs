@@ -4,7 +4,7 @@ use gymkhana_algorithm::MomentFormat;
 use tch::{Kind, TchError, Tensor, no_grad_guard};
 
 use super::codes::{BLOCK, Table};
-use crate::parameters::{Parameters, Part};
+use crate::parameters::{ParameterSlice, Parameters};
 
 /// Decaying means of gradients and of their squares, in the layout of the parameters.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Moment {
     }
 
     /// Numbers of a part: a view of them, or their decoded copy.
-    fn read(&self, part: Part) -> Result<Tensor, TchError> {
+    fn read(&self, part: ParameterSlice) -> Result<Tensor, TchError> {
         match self {
             Self::Float(flat) => flat.f_narrow(0, part.offset, part.length),
             Self::Coded { table, codes, scales } => {
@@ -45,7 +45,7 @@ impl Moment {
     }
 
     /// Writes numbers of a part, `[N]`, unless they are those of the view.
-    fn write(&mut self, part: Part, numbers: &Tensor) -> Result<(), TchError> {
+    fn write(&mut self, part: ParameterSlice, numbers: &Tensor) -> Result<(), TchError> {
         let Self::Coded { table, codes, scales } = self else { return Ok(()) };
         let (mut codes, mut scales) = blocks(part, codes, scales)?;
         let padded = numbers.f_constant_pad_nd([0, codes.size()[0] - part.length])?;
@@ -69,7 +69,7 @@ impl Moment {
 }
 
 /// Codes and scales of the whole blocks of a part.
-fn blocks(part: Part, codes: &Tensor, scales: &Tensor) -> Result<(Tensor, Tensor), TchError> {
+fn blocks(part: ParameterSlice, codes: &Tensor, scales: &Tensor) -> Result<(Tensor, Tensor), TchError> {
     let count = (part.length + BLOCK - 1) / BLOCK;
     Ok((codes.f_narrow(0, part.offset, count * BLOCK)?, scales.f_narrow(0, part.offset / BLOCK, count)?))
 }
@@ -88,12 +88,12 @@ impl Moments {
     }
 
     /// Mean and square of a part, `[N]` each. In float32 they are views, so that operations in place change the moments.
-    pub fn read(&self, part: Part) -> Result<[Tensor; 2], TchError> {
+    pub fn read(&self, part: ParameterSlice) -> Result<[Tensor; 2], TchError> {
         Ok([self.mean.read(part)?, self.square.read(part)?])
     }
 
     /// Keeps mean and square of a part after operations in place on what [`Moments::read`] returned.
-    pub fn keep(&mut self, part: Part, [mean, square]: &[Tensor; 2]) -> Result<(), TchError> {
+    pub fn keep(&mut self, part: ParameterSlice, [mean, square]: &[Tensor; 2]) -> Result<(), TchError> {
         self.mean.write(part, mean)?;
         self.square.write(part, square)
     }

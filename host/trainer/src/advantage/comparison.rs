@@ -10,7 +10,7 @@ const WHITE_EPSILON: f64 = 1e-8;
 
 /// Rule of comparison: each number minus its baseline, divided by its scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Comparison {
+pub struct ComparisonRule {
     /// The baseline. Baselines that are subtracted elsewhere count as 0 here.
     pub baseline: Baseline,
     /// The divisor.
@@ -19,7 +19,7 @@ pub struct Comparison {
     pub batch_deviation: f64,
 }
 
-impl Comparison {
+impl ComparisonRule {
     /// Each number minus its baseline, divided by its scale. A single number has the leave-one-out advantage 0.
     #[must_use]
     pub fn of(&self, values: &[f64]) -> Vec<f64> {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn compared(values: &[f64], baseline: Baseline, scale: Scale) -> Vec<f64> {
-        Comparison { baseline, scale, batch_deviation: 2.0 }.of(values)
+        ComparisonRule { baseline, scale, batch_deviation: 2.0 }.of(values)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::comparison::Comparison;
+use super::comparison::ComparisonRule;
 use super::input::AdvantageInput;
 use gymkhana_algorithm::Credit;
 
@@ -12,7 +12,7 @@ pub(super) fn turns(
     members: &[&AdvantageInput],
     rewards: &[Vec<f64>],
     credit: Credit,
-    comparison: Comparison,
+    comparison: ComparisonRule,
 ) -> Vec<Vec<f64>> {
     let whole = |values: Vec<f64>| spread(&comparison.of(&values), members);
     let last = || rewards.iter().map(|rewards| rewards.last().copied().unwrap_or(0.0)).collect();
@@ -73,7 +73,11 @@ fn returns(rewards: &[Vec<f64>], discount: f64) -> Vec<Vec<f64>> {
 }
 
 /// Compares turns within pools: turns with equal pool keys are compared with one another. Turns without a pool get 0.
-fn pooled(values: &[Vec<f64>], pool: impl Fn(usize, usize) -> Option<u64>, comparison: Comparison) -> Vec<Vec<f64>> {
+fn pooled(
+    values: &[Vec<f64>],
+    pool: impl Fn(usize, usize) -> Option<u64>,
+    comparison: ComparisonRule,
+) -> Vec<Vec<f64>> {
     let mut pools: BTreeMap<u64, Vec<(usize, usize)>> = BTreeMap::new();
     for (member, turns) in values.iter().enumerate() {
         for turn in 0..turns.len() {

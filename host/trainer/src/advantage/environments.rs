@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gymkhana_record::Stream;
 
-use super::{AdvantageInput, Memory, compute};
+use super::{AdvantageInput, AdvantageState, compute};
 use crate::token_stats::Column;
 use gymkhana_algorithm::RlSettings;
 
@@ -12,7 +12,7 @@ use gymkhana_algorithm::RlSettings;
 pub fn compute_each(
     batch: &mut [AdvantageInput],
     settings: &RlSettings,
-    memory: &mut Memory,
+    memory: &mut AdvantageState,
     version: u32,
     stream: &mut Stream,
 ) {
@@ -91,7 +91,11 @@ mod tests {
         input
     }
 
-    fn advantages(settings: &RlSettings, memory: &mut Memory, batch: &[(Option<&str>, usize, f64)]) -> Vec<f64> {
+    fn advantages(
+        settings: &RlSettings,
+        memory: &mut AdvantageState,
+        batch: &[(Option<&str>, usize, f64)],
+    ) -> Vec<f64> {
         let mut batch: Vec<_> = batch.iter().map(|(name, group, reward)| input(*name, *group, *reward)).collect();
         compute_each(&mut batch, settings, memory, 0, &mut Seed(1).stream());
         batch.iter().map(|input| input.tokens.get(Column::Advantage, 0)).collect()
@@ -122,7 +126,7 @@ mod tests {
         let settings = settings(plain, &[("a", own)]);
         let batch = [(Some("b"), 0, 1.0), (Some("a"), 1, 0.0), (Some("b"), 0, 3.0), (Some("a"), 1, 10.0)];
         let scaled = 3.0 * 2.0 / 8.0_f64.sqrt();
-        near(&advantages(&settings, &mut Memory::default(), &batch), &[-1.0, -scaled, 1.0, scaled]);
+        near(&advantages(&settings, &mut AdvantageState::default(), &batch), &[-1.0, -scaled, 1.0, scaled]);
     }
 
     /// Whitening over the whole batch would divide 1 by a deviation of about 50.
@@ -131,7 +135,7 @@ mod tests {
         let whitened = Algorithm { baseline: Baseline::BatchMean, whiten: Whiten::Tokens, ..Algorithm::default() };
         let settings = settings(whitened, &[]);
         let batch = [(Some("a"), 0, 1.0), (Some("a"), 1, -1.0), (Some("b"), 2, 100.0), (Some("b"), 3, 0.0)];
-        let found = advantages(&settings, &mut Memory::default(), &batch);
+        let found = advantages(&settings, &mut AdvantageState::default(), &batch);
         near(&[found[0], found[1]], &[found[2], found[3]]);
         assert!(found[0] > 0.5 && found[1] < -0.5, "{found:?}");
     }
@@ -141,12 +145,12 @@ mod tests {
     fn moving_averages_are_those_of_the_environment() {
         let averaged = Algorithm { baseline: Baseline::SeatAverage, average_decay: Some(0.5), ..Algorithm::default() };
         let settings = settings(averaged, &[]);
-        let mut memory = Memory::default();
+        let mut memory = AdvantageState::default();
         near(&advantages(&settings, &mut memory, &[(None, 0, 1.0), (None, 1, 3.0)]), &[1.0, 2.5]);
         near(&advantages(&settings, &mut memory, &[(Some("a"), 0, 1.0), (Some("b"), 1, 3.0)]), &[1.0, 3.0]);
         // A checkpoint holds them.
         let text = serde_json::to_string(&memory).expect("JSON");
-        assert_eq!(serde_json::from_str::<Memory>(&text).expect("a memory"), memory);
+        assert_eq!(serde_json::from_str::<AdvantageState>(&text).expect("a memory"), memory);
         assert!((memory.environments["b"].averages[&0] - 1.5).abs() < 1e-12);
     }
 
@@ -156,7 +160,7 @@ mod tests {
         let mut batch = vec![input(Some("b"), 0, 0.0), input(Some("a"), 1, 1.0), input(Some("b"), 0, 1.0)];
         batch[2].turns[0].shared_with = Some(0);
         let settings = settings(Algorithm { baseline: Baseline::GroupMean, ..Algorithm::default() }, &[]);
-        compute_each(&mut batch, &settings, &mut Memory::default(), 0, &mut Seed(1).stream());
+        compute_each(&mut batch, &settings, &mut AdvantageState::default(), 0, &mut Seed(1).stream());
         assert_eq!(batch[2].turns[0].shared_with, Some(0));
         // The mean of -1/2 and 1/2.
         assert!(batch[0].tokens.get(Column::Advantage, 0).abs() < 1e-12);

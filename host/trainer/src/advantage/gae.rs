@@ -12,7 +12,7 @@ use gymkhana_algorithm::{Critic, Level};
 
 /// An action of an episode: one token or one turn.
 #[derive(Debug, Clone, PartialEq)]
-struct Action {
+struct ValuedAction {
     reward: f64,
     /// The critic's value before the action.
     value: f64,
@@ -24,7 +24,7 @@ struct Action {
 
 /// The advantages of an action in the episodes that share it.
 struct Estimate {
-    action: Action,
+    action: ValuedAction,
     sum: f64,
     episodes: f64,
 }
@@ -53,8 +53,8 @@ pub(super) fn generalise(batch: &mut [AdvantageInput], critic: Critic, penalties
 }
 
 /// The actions of an episode, with those of the turns that other inputs train on.
-fn path(batch: &[AdvantageInput], index: usize, level: Level, penalties: &[Vec<f64>]) -> Vec<Action> {
-    let mut actions: Vec<Action> = Vec::new();
+fn path(batch: &[AdvantageInput], index: usize, level: Level, penalties: &[Vec<f64>]) -> Vec<ValuedAction> {
+    let mut actions: Vec<ValuedAction> = Vec::new();
     for (turn, (part, reward)) in batch[index].turns.iter().zip(batch[index].turn_rewards()).enumerate() {
         let input = part.shared_with.unwrap_or(index);
         let tokens = batch[input].turns.get(turn).map_or(0..0, |part| part.tokens.clone());
@@ -63,12 +63,12 @@ fn path(batch: &[AdvantageInput], index: usize, level: Level, penalties: &[Vec<f
         match level {
             Level::Turn => {
                 let value = tokens.clone().next().map_or(0.0, value);
-                actions.push(Action { reward: reward - cost(tokens.clone()), value, input, tokens });
+                actions.push(ValuedAction { reward: reward - cost(tokens.clone()), value, input, tokens });
             }
             Level::Token => {
                 actions.extend(tokens.map(|token| {
                     let tokens = token..token + 1;
-                    Action { reward: -cost(tokens.clone()), value: value(token), input, tokens }
+                    ValuedAction { reward: -cost(tokens.clone()), value: value(token), input, tokens }
                 }));
                 if let Some(last) = actions.last_mut() {
                     last.reward += reward;
@@ -79,7 +79,7 @@ fn path(batch: &[AdvantageInput], index: usize, level: Level, penalties: &[Vec<f
     actions
 }
 
-fn advantages(actions: &[Action], end_value: f64, critic: Critic) -> Vec<f64> {
+fn advantages(actions: &[ValuedAction], end_value: f64, critic: Critic) -> Vec<f64> {
     let mut found = vec![0.0; actions.len()];
     let (mut next_value, mut next_advantage) = (end_value, 0.0);
     for (at, action) in actions.iter().enumerate().rev() {

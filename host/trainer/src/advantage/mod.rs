@@ -8,19 +8,19 @@ mod credit;
 mod environments;
 mod gae;
 mod input;
-mod memory;
 mod penalty;
+mod state;
 mod token_mask;
 
 use std::collections::BTreeMap;
 
-pub use comparison::Comparison;
+pub use comparison::ComparisonRule;
 pub(crate) use comparison::quantile;
 use comparison::{deviation, mean, whitened};
 pub use environments::compute_each;
 use gymkhana_record::Stream;
 pub use input::{AdvantageInput, TurnPart};
-pub use memory::Memory;
+pub use state::AdvantageState;
 
 use crate::token_stats::Column;
 use gymkhana_algorithm::{Algorithm, Baseline, Credit, KlPlace, Mask, RewardScale, Scale, Whiten};
@@ -30,7 +30,7 @@ use gymkhana_algorithm::{Algorithm, Baseline, Credit, KlPlace, Mask, RewardScale
 pub fn compute(
     batch: &mut [AdvantageInput],
     flags: &Algorithm,
-    memory: &mut Memory,
+    memory: &mut AdvantageState,
     version: u32,
     stream: &mut Stream,
 ) {
@@ -110,7 +110,7 @@ fn penalise(input: &mut AdvantageInput, flags: &Algorithm) {
 }
 
 /// Advantages of turns from the comparison of episodes.
-fn credit_turns(batch: &mut [AdvantageInput], flags: &Algorithm, memory: &mut Memory) {
+fn credit_turns(batch: &mut [AdvantageInput], flags: &Algorithm, memory: &mut AdvantageState) {
     if let Some(decay) = flags.average_decay {
         for input in batch.iter_mut() {
             let average = memory.average(input.seat, input.reward, decay);
@@ -128,7 +128,7 @@ fn credit_turns(batch: &mut [AdvantageInput], flags: &Algorithm, memory: &mut Me
     let mut found: Vec<Vec<f64>> = vec![vec![]; batch.len()];
     for ((_, seat), indices) in &compared {
         let batch_deviation = if flags.scale == Scale::BatchStd { deviation(&rewards[seat]) } else { 0.0 };
-        let comparison = Comparison { baseline: flags.baseline, scale: flags.scale, batch_deviation };
+        let comparison = ComparisonRule { baseline: flags.baseline, scale: flags.scale, batch_deviation };
         let members: Vec<&AdvantageInput> = indices.iter().map(|index| &batch[*index]).collect();
         let turn_rewards: Vec<Vec<f64>> = members.iter().map(|member| member.turn_rewards()).collect();
         for (index, turns) in indices.iter().zip(credit::turns(&members, &turn_rewards, flags.credit, comparison)) {

@@ -6,7 +6,7 @@ use gymkhana_record::Stream;
 
 use super::comparison::{mean, quantile};
 use super::input::{AdvantageInput, TurnPart};
-use super::memory::Memory;
+use super::state::AdvantageState;
 use crate::token_stats::{Column, TokenStats};
 use gymkhana_algorithm::{
     AboveCap, Algorithm, BandMode, BandUnit, CapLevel, CovarianceClip, EntropyBand, GroupBy, Mask, OffPolicy,
@@ -137,7 +137,7 @@ pub(super) fn clip_covariance(batch: &mut [AdvantageInput], clip: CovarianceClip
 }
 
 /// Sets the cost of the band's units whose mean entropy left the band of their turn.
-pub(super) fn band(batch: &mut [AdvantageInput], band: EntropyBand, memory: &mut Memory) {
+pub(super) fn band(batch: &mut [AdvantageInput], band: EntropyBand, memory: &mut AdvantageState) {
     let turns = batch.iter().map(|input| input.turns.len()).max().unwrap_or(0);
     for turn in 0..turns {
         let units = band_units(batch, turn, band.unit);

@@ -8,7 +8,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::{PrefixGroup, Target};
 use crate::loss::Inputs;
-use crate::model::{Shown, Sight};
+use crate::model::{Sight, VisibleKeys};
 use crate::token_stats::{Column, TokenStats};
 use gymkhana_algorithm::Ratio;
 
@@ -249,7 +249,7 @@ impl Block {
                 let length = before.keys.size()[0] / self.rows;
                 let [key, value] = [key, value].map(|heads| shaped(heads, Some(&before.keys), length));
                 let mask_R1ST = before.mask(sight, query.device());
-                sight.attend([&query_RHSD, &key, &value], Shown::Mask(&mask_R1ST))
+                sight.attend([&query_RHSD, &key, &value], VisibleKeys::Mask(&mask_R1ST))
             }
         };
         let size = query.size();

@@ -78,7 +78,7 @@ pub(super) enum Windows {
 
 /// What a family's `config.json` means.
 #[derive(Debug)]
-pub(super) struct Description {
+pub(super) struct FamilyDescription {
     pub family: Family,
     /// `model_type` in `config.json`.
     pub model_type: &'static str,
@@ -111,7 +111,7 @@ pub(super) struct Description {
 
 const ATTENTION_BIAS: Bias = Bias::Key("attention_bias", false);
 
-const LLAMA: Description = Description {
+const LLAMA: FamilyDescription = FamilyDescription {
     family: Family::Llama,
     model_type: "llama",
     architecture: "LlamaForCausalLM",
@@ -135,7 +135,7 @@ const LLAMA: Description = Description {
     keys: &[],
 };
 
-const QWEN2: Description = Description {
+const QWEN2: FamilyDescription = FamilyDescription {
     family: Family::Qwen2,
     model_type: "qwen2",
     architecture: "Qwen2ForCausalLM",
@@ -149,7 +149,7 @@ const QWEN2: Description = Description {
     ..LLAMA
 };
 
-const QWEN3: Description = Description {
+const QWEN3: FamilyDescription = FamilyDescription {
     family: Family::Qwen3,
     model_type: "qwen3",
     architecture: "Qwen3ForCausalLM",
@@ -160,7 +160,7 @@ const QWEN3: Description = Description {
     ..QWEN2
 };
 
-const MISTRAL: Description = Description {
+const MISTRAL: FamilyDescription = FamilyDescription {
     family: Family::Mistral,
     model_type: "mistral",
     architecture: "MistralForCausalLM",
@@ -187,7 +187,7 @@ const EXPERT_KEYS: &[&str] = &[
     "max_window_layers",
 ];
 
-const GEMMA2: Description = Description {
+const GEMMA2: FamilyDescription = FamilyDescription {
     family: Family::Gemma2,
     model_type: "gemma2",
     architecture: "Gemma2ForCausalLM",
@@ -209,7 +209,7 @@ const GEMMA2: Description = Description {
     ..LLAMA
 };
 
-const OLMO2: Description = Description {
+const OLMO2: FamilyDescription = FamilyDescription {
     family: Family::Olmo2,
     model_type: "olmo2",
     architecture: "Olmo2ForCausalLM",
@@ -221,12 +221,12 @@ const OLMO2: Description = Description {
 };
 
 /// All families, in the order of [`Family`].
-pub(super) static FAMILIES: [Description; 20] = [
+pub(super) static FAMILIES: [FamilyDescription; 20] = [
     LLAMA,
     QWEN2,
     QWEN3,
     MISTRAL,
-    Description {
+    FamilyDescription {
         family: Family::Ministral3,
         model_type: "ministral3",
         architecture: "Ministral3ForCausalLM",
@@ -236,7 +236,7 @@ pub(super) static FAMILIES: [Description; 20] = [
         window: None,
         ..MISTRAL
     },
-    Description {
+    FamilyDescription {
         family: Family::Mixtral,
         model_type: "mixtral",
         architecture: "MixtralForCausalLM",
@@ -247,7 +247,7 @@ pub(super) static FAMILIES: [Description; 20] = [
         keys: &["num_local_experts", "num_experts", "num_experts_per_tok"],
         ..MISTRAL
     },
-    Description {
+    FamilyDescription {
         family: Family::Qwen2Moe,
         model_type: "qwen2_moe",
         architecture: "Qwen2MoeForCausalLM",
@@ -257,7 +257,7 @@ pub(super) static FAMILIES: [Description; 20] = [
         keys: EXPERT_KEYS,
         ..QWEN2
     },
-    Description {
+    FamilyDescription {
         family: Family::Qwen3Moe,
         model_type: "qwen3_moe",
         architecture: "Qwen3MoeForCausalLM",
@@ -268,7 +268,7 @@ pub(super) static FAMILIES: [Description; 20] = [
         ..QWEN3
     },
     GEMMA2,
-    Description {
+    FamilyDescription {
         family: Family::Gemma3,
         model_type: "gemma3_text",
         architecture: "Gemma3ForCausalLM",
@@ -287,7 +287,7 @@ pub(super) static FAMILIES: [Description; 20] = [
         ],
         ..GEMMA2
     },
-    Description {
+    FamilyDescription {
         family: Family::Phi3,
         model_type: "phi3",
         architecture: "Phi3ForCausalLM",
@@ -301,7 +301,7 @@ pub(super) static FAMILIES: [Description; 20] = [
         windows: Windows::All,
         ..LLAMA
     },
-    Description {
+    FamilyDescription {
         family: Family::SmolLm3,
         model_type: "smollm3",
         architecture: "SmolLM3ForCausalLM",
@@ -313,7 +313,7 @@ pub(super) static FAMILIES: [Description; 20] = [
         ..LLAMA
     },
     OLMO2,
-    Description {
+    FamilyDescription {
         family: Family::Olmo3,
         model_type: "olmo3",
         architecture: "Olmo3ForCausalLM",
@@ -323,14 +323,14 @@ pub(super) static FAMILIES: [Description; 20] = [
         keys: &["layer_types"],
         ..OLMO2
     },
-    Description {
+    FamilyDescription {
         family: Family::Granite,
         model_type: "granite",
         architecture: "GraniteForCausalLM",
         keys: &["embedding_multiplier", "residual_multiplier", "attention_multiplier", "logits_scaling"],
         ..LLAMA
     },
-    Description {
+    FamilyDescription {
         family: Family::SeedOss,
         model_type: "seed_oss",
         architecture: "SeedOssForCausalLM",
@@ -340,7 +340,7 @@ pub(super) static FAMILIES: [Description; 20] = [
         output_bias: Bias::Key("attention_out_bias", false),
         ..LLAMA
     },
-    Description {
+    FamilyDescription {
         family: Family::Exaone4,
         model_type: "exaone4",
         architecture: "Exaone4ForCausalLM",
@@ -355,7 +355,7 @@ pub(super) static FAMILIES: [Description; 20] = [
         keys: &["layer_types", "sliding_window_pattern"],
         ..LLAMA
     },
-    Description {
+    FamilyDescription {
         family: Family::Ernie45,
         model_type: "ernie4_5",
         architecture: "Ernie4_5ForCausalLM",
@@ -370,7 +370,7 @@ pub(super) static FAMILIES: [Description; 20] = [
         interleaved: true,
         ..LLAMA
     },
-    Description {
+    FamilyDescription {
         family: Family::Hunyuan,
         model_type: "hunyuan_v1_dense",
         architecture: "HunYuanDenseV1ForCausalLM",
@@ -379,7 +379,7 @@ pub(super) static FAMILIES: [Description; 20] = [
         query_key_norm: Some(QueryKeyNorm::RotatedHeads),
         ..LLAMA
     },
-    Description {
+    FamilyDescription {
         family: Family::Glm4,
         model_type: "glm4",
         architecture: "Glm4ForCausalLM",
@@ -397,7 +397,7 @@ pub(super) static FAMILIES: [Description; 20] = [
     },
 ];
 
-impl Description {
+impl FamilyDescription {
     /// The family of a `model_type`.
     pub fn of(model_type: &str) -> Option<&'static Self> {
         FAMILIES.iter().find(|description| description.model_type == model_type)
@@ -405,7 +405,7 @@ impl Description {
 }
 
 impl Family {
-    pub(super) fn description(self) -> &'static Description {
+    pub(super) fn description(self) -> &'static FamilyDescription {
         &FAMILIES[self as usize]
     }
 }

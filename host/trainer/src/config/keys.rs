@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::family::{Bias, Description, Windows};
+use super::family::{Bias, FamilyDescription, Windows};
 
 /// Keys that all families read.
 const READ: &[&str] = &[
@@ -137,7 +137,7 @@ fn neutral(key: &str) -> Option<Vec<Value>> {
 ///
 /// # Errors
 /// A key and value that would change the computation, and that this family does not read.
-pub(super) fn check(source: &Map<String, Value>, description: &Description) -> Result<Vec<String>, String> {
+pub(super) fn check(source: &Map<String, Value>, description: &FamilyDescription) -> Result<Vec<String>, String> {
     let mut unknown = Vec::new();
     for (key, value) in source {
         let key = key.as_str();
@@ -178,7 +178,7 @@ pub(super) fn is_harmless(key: &str) -> bool {
 }
 
 /// Whether a family reads a key.
-fn reads(description: &Description, key: &str) -> bool {
+fn reads(description: &FamilyDescription, key: &str) -> bool {
     let biases = [description.query_key_value_bias, description.output_bias, description.mlp_bias];
     let is_bias = |bias: &Bias| matches!(bias, Bias::Key(name, _) if *name == key);
     let is_flag = key == "use_sliding_window"

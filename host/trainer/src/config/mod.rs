@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::TrainerError;
 use crate::rope::Rope;
-use family::Description;
+use family::FamilyDescription;
 
 pub(crate) use decoder::SHARED_EXPERT;
 pub use decoder::{
@@ -74,7 +74,7 @@ pub struct ModelConfig {
 
 /// Sizes and tokens, with the defaults that all families share.
 #[derive(Deserialize)]
-struct Fields {
+struct ConfigFields {
     hidden_size: i64,
     intermediate_size: i64,
     num_hidden_layers: i64,
@@ -104,10 +104,10 @@ struct Sizes {
     positions: i64,
 }
 
-impl Fields {
+impl ConfigFields {
     /// # Errors
     /// The unsupported key and value.
-    fn sizes(&self, description: &Description) -> Result<Sizes, String> {
+    fn sizes(&self, description: &FamilyDescription) -> Result<Sizes, String> {
         let heads = self.num_attention_heads;
         let kv_heads = self.num_key_value_heads.unwrap_or(heads);
         let default = description.head_dim.unwrap_or(self.hidden_size / heads.max(1));
@@ -167,10 +167,10 @@ impl ModelConfig {
         let (source, is_text_part) = text_part::of(source).map_err(unsupported)?;
         let description = describe(&source).map_err(unsupported)?;
         let unknown_keys = keys::check(&source, description).map_err(unsupported)?;
-        let fields: Fields = serde_json::from_value(Value::Object(source.clone()))
+        let fields: ConfigFields = serde_json::from_value(Value::Object(source.clone()))
             .map_err(|source| TrainerError::Json { path: path.to_owned(), source })?;
         let sizes = fields.sizes(description).map_err(unsupported)?;
-        let keys = options::Keys { source: &source, description };
+        let keys = options::ConfigKeys { source: &source, description };
         let decoder = keys.decoder(&fields, &sizes).map_err(unsupported)?;
         let scaled = decoder.ropes.iter().map(|rope| rope.positions(sizes.positions)).max().unwrap_or(0);
         if scaled > MAX_POSITIONS {
@@ -285,10 +285,10 @@ impl ModelConfig {
 }
 
 /// What the model's family means by its keys, or the unsupported key and value.
-fn describe(source: &Map<String, Value>) -> Result<&'static Description, String> {
+fn describe(source: &Map<String, Value>) -> Result<&'static FamilyDescription, String> {
     let Some(kind) = source.get("model_type") else { return Err("model_type is missing".to_owned()) };
     let name = kind.as_str().unwrap_or_default();
-    let Some(description) = Description::of(name) else {
+    let Some(description) = FamilyDescription::of(name) else {
         return Err(match family::missing(name) {
             Some(missing) => format!("model_type = {kind}, which needs {missing}"),
             None => format!("model_type = {kind}"),

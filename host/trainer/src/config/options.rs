@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use super::decoder::{
     Activation, Biases, Decoder, Experts, Fused, LayerKind, MIXTRAL_EXPERTS, RotaryPairs, Scales, SoftCaps,
 };
-use super::family::{Bias, Description, Family, Windows};
-use super::{Fields, Sizes};
+use super::family::{Bias, Family, FamilyDescription, Windows};
+use super::{ConfigFields, Sizes};
 use crate::rope::Rope;
 
 /// Experts of a layer, and of all layers together.
@@ -14,17 +14,17 @@ const MAX_EXPERTS: i64 = 1024;
 const MAX_ALL_EXPERTS: i64 = 100_000;
 
 /// The keys of a file, and what its family means by them.
-pub(super) struct Keys<'a> {
+pub(super) struct ConfigKeys<'a> {
     pub source: &'a Map<String, Value>,
-    pub description: &'a Description,
+    pub description: &'a FamilyDescription,
 }
 
-impl Keys<'_> {
+impl ConfigKeys<'_> {
     /// Options of the decoder.
     ///
     /// # Errors
     /// The unsupported key and value.
-    pub fn decoder(&self, fields: &Fields, sizes: &Sizes) -> Result<Decoder, String> {
+    pub fn decoder(&self, fields: &ConfigFields, sizes: &Sizes) -> Result<Decoder, String> {
         let description = self.description;
         let ropes = self.ropes(sizes)?;
         let pairs = RotaryPairs { width: self.rotated(&ropes, sizes)?, interleaved: description.interleaved };
@@ -93,7 +93,7 @@ impl Keys<'_> {
         }
     }
 
-    fn scales(&self, fields: &Fields, sizes: &Sizes) -> Result<Scales, String> {
+    fn scales(&self, fields: &ConfigFields, sizes: &Sizes) -> Result<Scales, String> {
         let root = (sizes.head_dim as f64).sqrt();
         if self.reads("query_pre_attn_scalar") {
             let scalar = self.number("query_pre_attn_scalar")?.unwrap_or(256.0);
@@ -281,7 +281,7 @@ impl Keys<'_> {
         Ok(!is_dense && (layer + 1) % step == 0)
     }
 
-    fn experts(&self, fields: &Fields) -> Result<Option<Experts>, String> {
+    fn experts(&self, fields: &ConfigFields) -> Result<Option<Experts>, String> {
         let Some(names) = self.description.experts else { return Ok(None) };
         let own = |key: &str, default: i64| Ok::<_, String>(self.integer(key)?.unwrap_or(default));
         let either = || Ok::<_, String>(self.integer("num_experts")?.or(self.integer("num_local_experts")?));

@@ -11,8 +11,8 @@ const DRIVER: &str = "libcuda.so.1";
 /// Attributes of cuda.h: parts of the compute capability.
 const CAPABILITY: [c_int; 2] = [75, 76];
 
-type Module = *mut c_void;
-type Launch = unsafe extern "C" fn(
+type CudaModule = *mut c_void;
+type LaunchFunction = unsafe extern "C" fn(
     *mut c_void,
     c_uint,
     c_uint,
@@ -28,19 +28,19 @@ type Launch = unsafe extern "C" fn(
 
 /// The driver's functions.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Driver {
-    launch: Launch,
+pub(super) struct CudaDriver {
+    launch: LaunchFunction,
     get_device: unsafe extern "C" fn(*mut c_int) -> c_int,
     get_attribute: unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int,
-    load: unsafe extern "C" fn(*mut Module, *const c_void) -> c_int,
-    get_function: unsafe extern "C" fn(*mut *mut c_void, Module, *const c_char) -> c_int,
+    load: unsafe extern "C" fn(*mut CudaModule, *const c_void) -> c_int,
+    get_function: unsafe extern "C" fn(*mut *mut c_void, CudaModule, *const c_char) -> c_int,
     describe: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
 }
 
 /// A kernel of a loaded module.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kernel {
-    driver: Driver,
+    driver: CudaDriver,
     function: *mut c_void,
 }
 
@@ -63,7 +63,7 @@ macro_rules! arguments {
 }
 arguments!(i64, f32, *mut c_void);
 
-impl Driver {
+impl CudaDriver {
     pub fn load() -> Result<Self, String> {
         let library = Library::load(Path::new(DRIVER))?;
         // SAFETY: the types are those of cuda.h.

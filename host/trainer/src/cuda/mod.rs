@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 
 use tch::{Device, Kind, TchError, Tensor};
 
-use driver::{Driver, Kernel};
+use driver::{CudaDriver, Kernel};
 pub(crate) use generation::{Heads, NewTokens};
 
 /// Text of the kernels.
@@ -56,12 +56,12 @@ pub(crate) fn load(device: Device) -> Result<(), String> {
 
 /// A kernel for each number format.
 #[derive(Debug)]
-struct ByKind {
+struct KernelByFormat {
     float: Kernel,
     bfloat16: Kernel,
 }
 
-impl ByKind {
+impl KernelByFormat {
     fn of(&self, kind: Kind) -> Result<&Kernel, TchError> {
         match kind {
             Kind::Float => Ok(&self.float),
@@ -74,13 +74,13 @@ impl ByKind {
 /// The loaded kernels.
 #[derive(Debug)]
 pub(crate) struct Kernels {
-    log_probs: ByKind,
-    gradient: ByKind,
-    sample: ByKind,
-    add_norm: ByKind,
-    gated: ByKind,
-    rotate: ByKind,
-    attend: ByKind,
+    log_probs: KernelByFormat,
+    gradient: KernelByFormat,
+    sample: KernelByFormat,
+    add_norm: KernelByFormat,
+    gated: KernelByFormat,
+    rotate: KernelByFormat,
+    attend: KernelByFormat,
     squares: Kernel,
     adamw: Kernel,
 }
@@ -125,11 +125,11 @@ impl Kernels {
         // The first tensor makes the GPU's context that of this thread.
         let whole = |error: TchError| error.to_string().lines().next().unwrap_or_default().to_owned();
         let _ = Tensor::f_zeros([1], (Kind::Float, device)).map_err(whole)?;
-        let driver = Driver::load()?;
+        let driver = CudaDriver::load()?;
         let binary = compiler::compile(SOURCE, driver.capability()?)?;
         let kernel = driver.module(&binary)?;
         let by_kind = |name: &str| {
-            Ok::<_, String>(ByKind {
+            Ok::<_, String>(KernelByFormat {
                 float: kernel(&format!("{name}_float"))?,
                 bfloat16: kernel(&format!("{name}_bfloat16"))?,
             })

@@ -17,7 +17,7 @@ pub(super) struct Blocks {
 
 /// What has to be done with the contents of blocks that a conversation got.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Prepared {
+pub(super) struct PreparedBlocks {
     /// Blocks that are given away for the first time.
     pub fresh: Vec<usize>,
     /// A shared block and its copy, which the conversation has instead.
@@ -72,8 +72,8 @@ impl Blocks {
 
     /// Gives a conversation blocks of its own for the positions from `first` to `end - 1`. What stands before `first` in a
     /// shared block is the caller's to copy.
-    pub fn prepare(&mut self, table: &mut Table, first: usize, end: usize) -> Prepared {
-        let mut prepared = Prepared::default();
+    pub fn prepare(&mut self, table: &mut Table, first: usize, end: usize) -> PreparedBlocks {
+        let mut prepared = PreparedBlocks::default();
         if self.needed(table, first, end) > self.free() {
             return prepared;
         }
@@ -113,7 +113,7 @@ impl Blocks {
         whole * self.size
     }
 
-    fn take(&mut self, prepared: &mut Prepared) -> Option<u32> {
+    fn take(&mut self, prepared: &mut PreparedBlocks) -> Option<u32> {
         let block = self.free.pop()?;
         self.references[block as usize] = 1;
         if block >= self.used {

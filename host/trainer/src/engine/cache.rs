@@ -11,13 +11,13 @@ use tch::{Device, TchError, Tensor};
 
 use super::blocks::{Blocks, Table};
 use crate::model::Model;
-use crate::{ModelConfig, Settings, device};
+use crate::{ModelConfig, TrainerSettings, device};
 
 /// Positions of a block. Attention covers a number of cached positions that is rounded up to a multiple of this.
 const BLOCK: usize = 32;
 
 /// Keys and values of all conversations.
-pub(super) struct Cache {
+pub(super) struct KvCache {
     layers: Vec<[Tensor; 2]>,
     blocks: Blocks,
     /// Positions of a conversation of full length, rounded up.
@@ -41,7 +41,7 @@ impl CacheSize {
     /// Of a cache for conversations of up to `context` tokens. The kernels of generation read a conversation's positions from one
     /// place, so that a block there is a whole conversation. Deterministic engines never compute a token twice, and have room for
     /// all conversations at full length.
-    pub fn of(config: &ModelConfig, settings: &Settings, context: usize, contiguous: bool) -> Self {
+    pub fn of(config: &ModelConfig, settings: &TrainerSettings, context: usize, contiguous: bool) -> Self {
         let positions = (context + 1).next_multiple_of(BLOCK);
         let block = if contiguous { positions } else { BLOCK };
         let wanted = settings.max_concurrent_sequences * (positions / block);
@@ -54,19 +54,19 @@ impl CacheSize {
     }
 
     /// Bytes of the keys and values of one position.
-    fn position_bytes(config: &ModelConfig, settings: &Settings) -> u64 {
+    fn position_bytes(config: &ModelConfig, settings: &TrainerSettings) -> u64 {
         let width = (config.num_key_value_heads * config.head_size()).unsigned_abs();
         let number = device::kind(settings.precision).elt_size_in_bytes() as u64;
         2 * config.num_hidden_layers.unsigned_abs() * width * number
     }
 
     /// Bytes of all keys and values.
-    pub fn bytes(self, config: &ModelConfig, settings: &Settings) -> u64 {
+    pub fn bytes(self, config: &ModelConfig, settings: &TrainerSettings) -> u64 {
         Self::position_bytes(config, settings).saturating_mul((self.count * self.block) as u64)
     }
 }
 
-impl Cache {
+impl KvCache {
     /// Sets space aside.
     pub fn new(model: &Model, size: CacheSize) -> Result<Self, TchError> {
         let config = model.config();
@@ -121,7 +121,7 @@ impl Cache {
     /// Gives a conversation blocks of its own for the positions from `first` to `end - 1`; the ones before stay.
     ///
     /// # Errors
-    /// If an operation of libtorch fails. Without [`Cache::needed`] free blocks, the positions have no blocks.
+    /// If an operation of libtorch fails. Without [`KvCache::needed`] free blocks, the positions have no blocks.
     pub fn prepare(&mut self, table: &mut Table, first: usize, end: usize) -> Result<(), TchError> {
         let (size, copied) = (self.block(), self.blocks.prepare(table, first, end));
         // Fresh memory may hold NaN, and a masked position counts 0 times its contents, which would be NaN too.

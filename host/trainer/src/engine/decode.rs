@@ -13,7 +13,7 @@ use crate::model::Sight;
 
 /// Cached positions of a batch's rows.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct CachedPositions {
     /// Positions of a block.
     size: usize,
     /// Blocks of all rows.
@@ -23,7 +23,7 @@ pub(super) struct Seen {
     rows: Vec<(usize, usize)>,
 }
 
-impl Seen {
+impl CachedPositions {
     /// Of no rows, in blocks of this size.
     pub fn new(size: usize) -> Self {
         Self { size, ..Self::default() }
@@ -77,7 +77,7 @@ struct Operands<'a> {
     /// `[rows of the cache, K · D]`, as are the values.
     keys: &'a [f32],
     values: &'a [f32],
-    seen: &'a Seen,
+    seen: &'a CachedPositions,
     attended_RHD: *mut f32,
     heads: usize,
     kv_heads: usize,
@@ -96,7 +96,7 @@ struct Operands<'a> {
 pub(super) fn attend(
     query_R1HD: &Tensor,
     [keys, values]: [&Tensor; 2],
-    seen: &Seen,
+    seen: &CachedPositions,
     kv_heads: i64,
     sight: Sight,
 ) -> Result<Tensor, TchError> {
@@ -289,7 +289,7 @@ mod tests {
     use tch::{Device, Kind, Tensor};
 
     use super::*;
-    use crate::model::Shown;
+    use crate::model::VisibleKeys;
 
     #[test]
     fn exponentials_are_those_of_the_library() {
@@ -316,7 +316,7 @@ mod tests {
             let blocks =
                 |slot: usize| (0..5).map(|block| ((block * 7 + slot) % 5 * 24 + slot) as u32).collect::<Vec<_>>();
             let one = |row: &(usize, usize)| {
-                let mut seen = Seen::new(size);
+                let mut seen = CachedPositions::new(size);
                 seen.push(&blocks(row.0), row.1);
                 seen
             };
@@ -324,7 +324,7 @@ mod tests {
             let [keys, values] = [(); 2].map(|()| random(&[(slots * positions) as i64, kv_heads * head_size]));
             let query = random(&[slots as i64, 1, heads, head_size]);
             let rows: Vec<(usize, usize)> = (0..slots).map(|slot| (slot, slot * 7 % (positions + 1))).collect();
-            let mut seen = Seen::new(size);
+            let mut seen = CachedPositions::new(size);
             rows.iter().for_each(|(slot, count)| seen.push(&blocks(*slot), *count));
             let together = attend(&query, [&keys, &values], &seen, kv_heads, sight).expect("attention");
             for (index, row) in rows.iter().enumerate() {
@@ -344,7 +344,7 @@ mod tests {
                 });
                 let query = query.to_kind(Kind::Double).transpose(1, 2);
                 let every = Tensor::ones([1, 1, 1, count], (Kind::Bool, Device::Cpu));
-                let expected = sight.attend([&query, &key, &value], Shown::Mask(&every));
+                let expected = sight.attend([&query, &key, &value], VisibleKeys::Mask(&every));
                 let apart = (expected.transpose(1, 2).squeeze_dim(0) - own).abs().max().double_value(&[]);
                 assert!(apart < 1e-5, "row {index}: {apart}");
             }
@@ -357,13 +357,13 @@ mod tests {
         let (query, cache) = (zeros(&[1, 1, 2, 4]), zeros(&[8, 8]));
         let all = Sight { window: None, cap: None };
         let refused = |blocks: &[u32], count: usize| {
-            let mut seen = Seen::new(4);
+            let mut seen = CachedPositions::new(4);
             seen.push(blocks, count);
             attend(&query, [&cache, &cache], &seen, 2, all).is_err()
         };
         assert!(!refused(&[1, 0], 8) && refused(&[1], 5) && refused(&[2], 1));
         let half = cache.to_kind(Kind::BFloat16);
-        let mut seen = Seen::new(4);
+        let mut seen = CachedPositions::new(4);
         seen.push(&[0], 1);
         assert!(attend(&query, [&half, &half], &seen, 2, all).is_err());
     }

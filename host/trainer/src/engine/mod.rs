@@ -30,13 +30,13 @@ use gymkhana_record::Sampled;
 use tch::{Device, Kind, TchError, Tensor, no_grad_guard};
 
 use crate::loss::token_log_probs;
-use crate::model::{LogitsBy, Model, Shown, Sight, Weights, token_tensor};
-use crate::{Settings, TrainerError, cuda};
-use cache::Cache;
-use slot::Slot;
+use crate::model::{LogitsBy, Model, Sight, VisibleKeys, Weights, token_tensor};
+use crate::{TrainerError, TrainerSettings, cuda};
+use cache::KvCache;
+use slot::EngineSlot;
 
 pub(crate) use cache::CacheSize;
-pub(crate) use slot::Waiting;
+pub(crate) use slot::WaitingRequest;
 
 /// Most tokens that are prefilled in one step: other requests get their next tokens in between.
 const PORTION: usize = 2048;
@@ -45,9 +45,9 @@ const PORTION: usize = 2048;
 pub(crate) struct Engine {
     weights: Weights,
     version: u32,
-    cache: Cache,
-    slots: Vec<Slot>,
-    waiting: VecDeque<Waiting>,
+    cache: KvCache,
+    slots: Vec<EngineSlot>,
+    waiting: VecDeque<WaitingRequest>,
     context: usize,
     deterministic: bool,
     steps: u64,
@@ -79,14 +79,14 @@ struct Fed {
 /// Cached positions that a step's attention covers.
 enum Attended {
     /// Those of each row, read in place.
-    InPlace(decode::Seen),
+    InPlace(decode::CachedPositions),
     /// Rows of the cache with the first positions of all rows, `[R · T]`, and a mask for each window of the model's layers,
     /// `[R, 1, S, T]`.
     Masked(Tensor, Vec<(Option<i64>, Tensor)>),
 }
 
 impl Engine {
-    pub fn new(model: &Model, settings: &Settings, context: usize, version: u32) -> Result<Self, TrainerError> {
+    pub fn new(model: &Model, settings: &TrainerSettings, context: usize, version: u32) -> Result<Self, TrainerError> {
         let contiguous = model.decode_kernels().is_some();
         let size = CacheSize::of(model.config(), settings, context, contiguous);
         Self::with_cache(model, settings, context, version, size)
@@ -95,18 +95,18 @@ impl Engine {
     /// An engine whose cache has this size.
     fn with_cache(
         model: &Model,
-        settings: &Settings,
+        settings: &TrainerSettings,
         context: usize,
         version: u32,
         size: CacheSize,
     ) -> Result<Self, TrainerError> {
         let _guard = no_grad_guard();
-        let cache = Cache::new(model, size);
+        let cache = KvCache::new(model, size);
         Ok(Self {
             weights: model.inference_weights(),
             version,
             cache: cache.map_err(TrainerError::torch("allocated the key-value cache"))?,
-            slots: std::iter::repeat_with(Slot::default).take(settings.max_concurrent_sequences).collect(),
+            slots: std::iter::repeat_with(EngineSlot::default).take(settings.max_concurrent_sequences).collect(),
             waiting: VecDeque::new(),
             context,
             deterministic: settings.deterministic,
@@ -126,7 +126,7 @@ impl Engine {
     }
 
     /// Queues a request that fits the context and the vocabulary.
-    pub fn submit(&mut self, waiting: Waiting) {
+    pub fn submit(&mut self, waiting: WaitingRequest) {
         self.waiting.push_back(waiting);
     }
 
@@ -156,7 +156,7 @@ impl Engine {
     pub fn step(&mut self, model: &Model) -> Result<(), TchError> {
         let _guard = no_grad_guard();
         self.steps += 1;
-        self.slots.iter_mut().for_each(Slot::drop_cancelled);
+        self.slots.iter_mut().for_each(EngineSlot::drop_cancelled);
         self.waiting.retain(|waiting| !waiting.reply.is_closed());
         self.admit();
         let mut portions = 0;
@@ -187,9 +187,9 @@ impl Engine {
 
     /// Slot in which a request can start now: that of its conversation, else a slot without owner, else the least
     /// recently used one whose conversation is idle.
-    fn place_for(&self, waiting: &Waiting) -> Option<usize> {
+    fn place_for(&self, waiting: &WaitingRequest) -> Option<usize> {
         let conversation = waiting.request.conversation;
-        let idle = |slot: &Slot| slot.running.is_none();
+        let idle = |slot: &EngineSlot| slot.running.is_none();
         if self.deterministic {
             let index = conversation.place as usize % self.slots.len();
             let slot = &self.slots[index];
@@ -273,7 +273,7 @@ impl Engine {
             );
         }
         let attended = if S == 1 && self.reads_in_place(model) {
-            let mut seen = decode::Seen::new(self.cache.block());
+            let mut seen = decode::CachedPositions::new(self.cache.block());
             rows.iter().for_each(|row| seen.push(self.slots[row.slot].table.blocks(), row.first + row.count));
             Attended::InPlace(seen)
         } else {
@@ -405,7 +405,7 @@ fn visible(positions_RS: &Tensor, length: i64, window: Option<i64>) -> Result<Te
 fn attend(query_RSHD: &Tensor, [key, value]: [&Tensor; 2], mask_R1ST: &Tensor, sight: Sight) -> Tensor {
     let size = query_RSHD.size();
     let (R, S, H, D) = (size[0], size[1], size[2], size[3]);
-    let (group, shown) = (H / key.size()[1], Shown::Mask(mask_R1ST));
+    let (group, shown) = (H / key.size()[1], VisibleKeys::Mask(mask_R1ST));
     if S == 1 && group > 1 {
         // The heads of a group see the same keys: with heads as positions, each key is read once.
         let query_RKGD = query_RSHD.reshape([R, H / group, group, D]);

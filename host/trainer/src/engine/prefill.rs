@@ -2,7 +2,7 @@
 
 use tch::TchError;
 
-use super::slot::{Slot, shared_prefix};
+use super::slot::{EngineSlot, shared_prefix};
 use super::{Engine, Row};
 
 /// Maximum positions per prefill, padding included; bounds the memory of mask and scores.
@@ -83,7 +83,7 @@ impl Engine {
     fn borrow_opening(&mut self, index: usize) -> Result<(), TchError> {
         let slot = &self.slots[index];
         let wanted = &slot.tokens[..slot.tokens.len() - 1];
-        let lends = |lender: &Slot| lender.opening == wanted.len() && lender.tokens.starts_with(wanted);
+        let lends = |lender: &EngineSlot| lender.opening == wanted.len() && lender.tokens.starts_with(wanted);
         if slot.cached > 0 {
             return Ok(());
         }

@@ -8,7 +8,7 @@ use super::blocks::Table;
 use super::sampler::{RowSampling, SampledToken};
 
 /// A request that waits for a slot.
-pub(crate) struct Waiting {
+pub(crate) struct WaitingRequest {
     /// The request.
     pub request: GenerateRequest,
     /// Receiver of the reply.
@@ -19,7 +19,7 @@ pub(crate) struct Waiting {
 
 /// A running request.
 pub(super) struct Running {
-    waiting: Waiting,
+    waiting: WaitingRequest,
     stream: Stream,
     sampled: Sampled,
     limit: usize,
@@ -27,7 +27,7 @@ pub(super) struct Running {
 
 /// One conversation's row in the batch.
 #[derive(Default)]
-pub(super) struct Slot {
+pub(super) struct EngineSlot {
     /// Owner; `None` after a release, when the cache can still serve others as a prefix.
     pub owner: Option<Conversation>,
     /// Tokens of the conversation.
@@ -47,9 +47,9 @@ pub(super) struct Slot {
     pub order: u64,
 }
 
-impl Slot {
+impl EngineSlot {
     /// Starts a request. The cached prefix that it shares stays.
-    pub fn start(&mut self, waiting: Waiting, context: usize, now: u64, order: u64) {
+    pub fn start(&mut self, waiting: WaitingRequest, context: usize, now: u64, order: u64) {
         let request = &waiting.request;
         self.owner = Some(request.conversation);
         // The last token is always computed, because its logits give the next token.

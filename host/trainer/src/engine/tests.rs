@@ -19,7 +19,7 @@ fn model() -> Model {
 }
 
 fn engine(model: &Model) -> Engine {
-    let settings = Settings { max_concurrent_sequences: 4, deterministic: true, ..Settings::default() };
+    let settings = TrainerSettings { max_concurrent_sequences: 4, deterministic: true, ..TrainerSettings::default() };
     Engine::new(model, &settings, 128, 0).expect("an engine")
 }
 
@@ -42,7 +42,7 @@ fn submit_as(engine: &mut Engine, place: u32, tokens: &[u32], change: impl FnOnc
     };
     change(&mut request);
     let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("a place");
-    engine.submit(Waiting { request, reply, _permit: permit });
+    engine.submit(WaitingRequest { request, reply, _permit: permit });
     answer
 }
 
@@ -91,7 +91,7 @@ fn a_group_computes_its_prompt_once_and_generates_what_each_member_generates_alo
 fn requests_join_and_leave_between_tokens() {
     let model = model();
     for deterministic in [false, true] {
-        let settings = Settings { max_concurrent_sequences: 2, deterministic, ..Settings::default() };
+        let settings = TrainerSettings { max_concurrent_sequences: 2, deterministic, ..TrainerSettings::default() };
         let mut engine = Engine::new(&model, &settings, 128, 0).expect("an engine");
         let (token_sink, mut streamed) = tokio::sync::mpsc::unbounded_channel();
         let mut long = submit_as(&mut engine, 0, &[1, 2, 3], |request| {
@@ -143,7 +143,7 @@ fn only_a_prompt_of_one_prefill_is_copied() {
 
 /// An engine with room for this number of blocks of 32 positions, beside the scratch space.
 fn crowded(model: &Model, blocks: usize) -> Engine {
-    let settings = Settings { max_concurrent_sequences: 4, ..Settings::default() };
+    let settings = TrainerSettings { max_concurrent_sequences: 4, ..TrainerSettings::default() };
     let size = CacheSize { block: 32, count: 1 + blocks, positions: 160 };
     Engine::with_cache(model, &settings, 128, 0, size).expect("an engine")
 }

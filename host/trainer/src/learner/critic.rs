@@ -16,12 +16,12 @@ const HEAD: &str = "value_head.weight";
 
 /// A model that predicts returns, and its optimiser.
 #[derive(Debug)]
-pub(crate) struct Critic {
+pub(crate) struct CriticModel {
     pub model: Model,
     pub optimizer: AdamW,
 }
 
-impl Critic {
+impl CriticModel {
     /// Starts from the policy's weights and a head of zeros, which predicts 0.
     pub fn new(policy: &Model) -> Result<Self, TrainerError> {
         let head = (HEAD.to_owned(), vec![1, policy.config().hidden_size]);

@@ -5,7 +5,7 @@ use gymkhana_record::{Boundary, CallSite, Ending, EpisodeRecord, Failure, Failur
 
 use super::from_records::{episode, preset, segment};
 use super::layout::Batch;
-use crate::advantage::{self, Memory};
+use crate::advantage::{self, AdvantageState};
 use crate::token_stats::Column;
 
 /// Least total of the groups below.
@@ -66,7 +66,7 @@ fn no_preset_rewards_a_provoked_failure() {
         let mut stream = Seed(1).child(name).stream();
         for at in at.iter().cycle().take(60) {
             let mut batch = batch(&mut stream, at.clone(), &settings);
-            let mut memory = Memory::default();
+            let mut memory = AdvantageState::default();
             advantage::compute(&mut batch.inputs, &algorithm, &mut memory, 3, &mut stream);
             let turn = batch.inputs[0].turns.last().expect("a turn").tokens.clone();
             let advantages = &batch.inputs[0].tokens.column(Column::Advantage)[turn];
@@ -83,7 +83,7 @@ fn other_failures_are_not_the_agents() {
     let first = |mut record: EpisodeRecord| {
         record.rewards = vec![1.0];
         let mut batch = Batch::new(&[vec![record, played(1, 1, 0.0)]], &settings);
-        advantage::compute(&mut batch.inputs, &algorithm, &mut Memory::default(), 3, &mut Seed(1).stream());
+        advantage::compute(&mut batch.inputs, &algorithm, &mut AdvantageState::default(), 3, &mut Seed(1).stream());
         batch.inputs[0].tokens.get(Column::Advantage, 0)
     };
     assert_eq!(first(failed(0, 1, Boundary::Environment("e".to_owned()))), 0.0);

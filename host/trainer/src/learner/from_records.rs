@@ -7,7 +7,7 @@ use gymkhana_record::{
 };
 
 use super::layout::{Batch, RlData};
-use crate::advantage::{self, Memory};
+use crate::advantage::{self, AdvantageState};
 use crate::token_stats::Column;
 use gymkhana_algorithm::RlSettings;
 use gymkhana_algorithm::{
@@ -69,7 +69,7 @@ fn message() -> Turn {
 fn advantages(group: Vec<EpisodeRecord>, algorithm: &Algorithm) -> Vec<Vec<Option<f64>>> {
     let settings = RlSettings { algorithm: algorithm.clone(), ..RlSettings::default() };
     let mut batch = Batch::new(&[group], &settings);
-    advantage::compute(&mut batch.inputs, algorithm, &mut Memory::default(), VERSION, &mut Seed(1).stream());
+    advantage::compute(&mut batch.inputs, algorithm, &mut AdvantageState::default(), VERSION, &mut Seed(1).stream());
     let of_token = |tokens: &crate::token_stats::TokenStats, token| {
         tokens.is_in_loss(token).then(|| tokens.get(Column::Advantage, token))
     };
@@ -196,7 +196,13 @@ fn replies_that_a_limit_cut_are_masked_alone_or_with_their_episode() {
         let groups = [group.to_vec()];
         let data = RlData { is_cut: &|_, reply| reply.last() != Some(&3), ..RlData::from(&groups[..]) };
         let mut batch = Batch::of(&data, &settings);
-        advantage::compute(&mut batch.inputs, &algorithm, &mut Memory::default(), VERSION, &mut Seed(1).stream());
+        advantage::compute(
+            &mut batch.inputs,
+            &algorithm,
+            &mut AdvantageState::default(),
+            VERSION,
+            &mut Seed(1).stream(),
+        );
         let advantages = batch.inputs.iter().map(|input| input.tokens.get(Column::Advantage, 0)).collect::<Vec<_>>();
         assert_eq!(advantages, [1.0, -1.0], "masked episodes are compared");
         batch.inputs.iter().map(|input| input.tokens.in_loss().collect::<Vec<_>>()).collect::<Vec<_>>()
@@ -289,7 +295,13 @@ fn importance_weights_have_a_level_and_a_mode() {
             let tokens = &mut batch.inputs[0].tokens;
             tokens.set(Column::Proximal, token, tokens.get(Column::Behaviour, token) + ratio.ln());
         }
-        advantage::compute(&mut batch.inputs, &algorithm, &mut Memory::default(), VERSION, &mut Seed(1).stream());
+        advantage::compute(
+            &mut batch.inputs,
+            &algorithm,
+            &mut AdvantageState::default(),
+            VERSION,
+            &mut Seed(1).stream(),
+        );
         for (found, expected) in batch.inputs[0].tokens.column(Column::Correction).iter().zip(expected) {
             assert!((found - expected).abs() < 1e-9, "{level:?}, {mode:?}, {cap}: {found} is not {expected}");
         }
@@ -325,7 +337,7 @@ fn whitening_does_not_scale_the_noise_of_the_penalty_to_deviation_1() {
             input.tokens.set(Column::Reference, token, proximal - below);
         }
     }
-    advantage::compute(&mut batch.inputs, &algorithm, &mut Memory::default(), VERSION, &mut Seed(1).stream());
+    advantage::compute(&mut batch.inputs, &algorithm, &mut AdvantageState::default(), VERSION, &mut Seed(1).stream());
     let found: Vec<f64> =
         batch.inputs.iter().flat_map(|input| input.tokens.column(Column::Advantage).into_owned()).collect();
     for (found, expected) in found.into_iter().zip([-0.0375, 0.0125, 0.0125, 0.0125]) {
@@ -341,7 +353,7 @@ fn the_unit_of_the_entropy_band_decides_what_leaves_it() {
         let band = EntropyBand { low: 0.8, high: 1.2, weight: 0.1, mode: BandMode::Hinge, unit, from_turn: 0 };
         let algorithm = Algorithm { entropy_band: Some(band), entropy_bonus: 0.1, ..Algorithm::default() };
         let settings = RlSettings { algorithm: algorithm.clone(), ..RlSettings::default() };
-        let (mut memory, mut slopes) = (Memory::default(), Vec::new());
+        let (mut memory, mut slopes) = (AdvantageState::default(), Vec::new());
         for entropies in [[1.0, 1.0], [0.25, 1.75]] {
             let of_member = |(member, entropy)| episode(member, vec![segment(0, 0..1, entropy)], &[f64::from(member)]);
             let mut batch = Batch::new(&[(0..).zip(entropies).map(of_member).collect()], &settings);
@@ -366,7 +378,7 @@ fn the_entropy_band_starts_at_from_turn() {
             EntropyBand { low: 0.8, high: 1.2, weight: 0.1, mode: BandMode::Hinge, unit: BandUnit::Batch, from_turn };
         let algorithm = Algorithm { entropy_band: Some(band), entropy_bonus: 0.1, ..Algorithm::default() };
         let settings = RlSettings { algorithm: algorithm.clone(), ..RlSettings::default() };
-        let (mut memory, mut slopes) = (Memory::default(), Vec::new());
+        let (mut memory, mut slopes) = (AdvantageState::default(), Vec::new());
         for entropy in [1.0, 0.25] {
             let group: Vec<EpisodeRecord> =
                 (0..2).map(|member| episode(member, vec![segment(0, 0..2, entropy)], &[f64::from(member)])).collect();

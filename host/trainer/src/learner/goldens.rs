@@ -11,7 +11,7 @@ use tch::{Device, Kind, Tensor};
 use super::layout::{Batch, ContextLayout, EpisodeLayout, TokenPos};
 use super::minibatch::{Minibatch, value_sequences, weigh};
 use super::replay::Buffer;
-use crate::advantage::{self, AdvantageInput, Memory, TurnPart};
+use crate::advantage::{self, AdvantageInput, AdvantageState, TurnPart};
 use crate::batch::{Packed, Sequence, Target, parts};
 use crate::loss::{PerToken, distillation, objective, value_loss};
 use crate::token_stats::{Column, TokenStats};
@@ -158,13 +158,13 @@ fn turn_tokens(value: &Value, flags: &Algorithm) -> TokenStats {
     stats
 }
 
-fn memory(fixture: &Value) -> Memory {
+fn memory(fixture: &Value) -> AdvantageState {
     let history = fixture["history"].as_array().into_iter().flatten().enumerate();
     let averages = fixture["averages"].as_array().into_iter().flatten();
-    Memory {
+    AdvantageState {
         entropies: history.map(|(turn, mean)| (turn, (mean.as_f64().expect("a mean"), 1))).collect(),
         averages: (0..).zip(averages).map(|(seat, mean)| (seat, mean.as_f64().expect("a mean"))).collect(),
-        ..Memory::default()
+        ..AdvantageState::default()
     }
 }
 
@@ -358,7 +358,7 @@ fn distillation_is_that_of_the_formula() {
         tokens.extend(list(episode).iter().cloned());
     }
     let flags = preset("distill");
-    advantage::compute(&mut batch.inputs, &flags, &mut Memory::default(), 0, &mut Seed(1).stream());
+    advantage::compute(&mut batch.inputs, &flags, &mut AdvantageState::default(), 0, &mut Seed(1).stream());
     let (loss, found) = gradients(&batch, &flags, &tokens, 1.0);
     near(loss, number(golden, "loss"), 1.0, "loss of distillation");
     all_near(&found, &leaves(&golden["gradients"]), "gradient");
@@ -398,7 +398,7 @@ fn replayed_episodes_are_those_of_the_formula() {
         let (mut fresh, tokens) = batch(&golden["fixtures"]["solo"], &flags);
         let plain = Algorithm { covariance_clip: None, off_policy: None, ..flags.clone() };
         let mut stream = Seed(1).stream();
-        advantage::compute(&mut fresh.inputs, &plain, &mut Memory::default(), version, &mut stream);
+        advantage::compute(&mut fresh.inputs, &plain, &mut AdvantageState::default(), version, &mut stream);
         let (mut buffer, replay) = (Buffer::default(), flags.replay.expect("a preset that replays"));
         buffer.imitate(&fresh, replay, step, version, &mut stream);
         let (mut again, factor) = buffer.imitate(&fresh, replay, step, version, &mut stream);

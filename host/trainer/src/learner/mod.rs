@@ -22,7 +22,7 @@ mod whole_episodes;
 use std::path::PathBuf;
 
 use average::Average;
-use critic::Critic;
+use critic::CriticModel;
 use forward::Pass;
 use gymkhana_algorithm::{MomentFormat, Optimizer, SftSettings, StageModels};
 use gymkhana_record::StepMetrics;
@@ -36,7 +36,7 @@ use tch::Tensor;
 
 use crate::TrainerError;
 use crate::adamw::AdamW;
-use crate::advantage::Memory;
+use crate::advantage::AdvantageState;
 use crate::batch::{Sequence, parts, positions};
 use crate::model::Model;
 use crate::parameters::Parameters;
@@ -49,7 +49,7 @@ pub(crate) struct Learner {
     pub reference: Option<Parameters>,
     /// Whether the reference policy follows the policy.
     follows: bool,
-    pub critic: Option<Critic>,
+    pub critic: Option<CriticModel>,
     pub average: Average,
     teacher: Option<Teacher>,
     pub state: StageState,
@@ -98,7 +98,7 @@ pub(crate) struct StageState {
     critic_moments: MomentFormat,
     /// Adaptive weight of the divergence penalty; absent before its first update.
     kl_beta: Option<f64>,
-    memory: Memory,
+    memory: AdvantageState,
     buffer: replay::Buffer,
 }
 
@@ -111,7 +111,7 @@ impl Learner {
             optimizer: AdamW::default(),
             reference: models.reference.then(copied).transpose()?,
             follows: models.follows,
-            critic: models.critic.then(|| Critic::new(model)).transpose()?,
+            critic: models.critic.then(|| CriticModel::new(model)).transpose()?,
             average: Average::default(),
             teacher: models
                 .teacher

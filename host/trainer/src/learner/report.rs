@@ -42,7 +42,7 @@ impl AddAssign for Sums {
 
 /// Sums over the minibatches of a step.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(super) struct StepSums {
     pub updates: f64,
     /// Optimiser steps that were skipped because their gradient was not finite. Their minibatches are not measured.
     pub skipped: f64,
@@ -69,7 +69,7 @@ pub(super) struct Report {
     pub preferences: Preferences,
 }
 
-impl Report {
+impl StepSums {
     /// Mean estimated divergence from the reference policy in nats per token; `None` if no token was measured.
     pub fn reference_divergence(&self) -> Option<f64> {
         (self.tokens > 0.0).then(|| self.sums.from_reference / self.tokens)

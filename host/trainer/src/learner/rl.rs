@@ -19,7 +19,7 @@ use super::forward::{Pass, TeacherPass, accumulate, log_probs, measure};
 use super::layout::Batch;
 use super::minibatch::{Minibatch, tokens_in_loss, value_sequences, weigh};
 use super::on_policy::{self, OnPolicy};
-use super::report::{Report, Sums};
+use super::report::{StepSums, Sums};
 use super::whole_episodes::{self, Judged};
 use super::{Learner, Teacher};
 use crate::TrainerError;
@@ -46,7 +46,7 @@ impl Learner {
         let settings = &RlSettings { algorithm, ..settings.clone() };
         let flags = &settings.algorithm;
         let chance = |name: &str| seed.child(name).child(step).stream();
-        let mut report = Report { entropy: batch.mean_entropy(), ..Report::default() };
+        let mut report = StepSums { entropy: batch.mean_entropy(), ..StepSums::default() };
         let weight = settings.demonstrations.map_or(0.0, |demonstrations| demonstrations.weight_at(step));
         let demonstrations = Supervised::new(demonstrations, weight);
         let warms_up = flags.critic.is_some_and(|critic| step < critic.warmup_steps);
@@ -204,7 +204,7 @@ impl Learner {
         batch: &Batch,
         episodes: &[usize],
         settings: &RlSettings,
-        report: &mut Report,
+        report: &mut StepSums,
     ) -> Result<(), TrainerError> {
         let (Some(critic), Some(flags)) = (&mut self.critic, settings.algorithm.critic) else { return Ok(()) };
         let sequences = value_sequences(batch, episodes);
@@ -227,7 +227,7 @@ impl Learner {
         (minibatch, demonstrations): (&Minibatch, &Supervised),
         settings: &RlSettings,
         version: u32,
-        report: &mut Report,
+        report: &mut StepSums,
     ) -> Result<(), TrainerError> {
         let Minibatch { trained, idle } = minibatch;
         let flags = &settings.algorithm;

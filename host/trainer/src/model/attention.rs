@@ -16,7 +16,7 @@ pub(crate) struct Sight {
 
 /// Keys that a position sees.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Shown<'a> {
+pub(crate) enum VisibleKeys<'a> {
     /// Those up to its own; there are as many keys as queries.
     Earlier,
     /// Those for which the mask, broadcast to `[R, H, S, T]`, is true or, as a number, 0 instead of minus infinity.
@@ -38,19 +38,19 @@ impl Sight {
     pub fn causal(self, heads: [&Tensor; 3]) -> Tensor {
         let S = heads[0].size()[2];
         match self.window.filter(|_| self.is_short(S)) {
-            None => self.attend(heads, Shown::Earlier),
-            Some(window) => self.attend(heads, Shown::Mask(&band(S, Some(window), heads[0].device()))),
+            None => self.attend(heads, VisibleKeys::Earlier),
+            Some(window) => self.attend(heads, VisibleKeys::Mask(&band(S, Some(window), heads[0].device()))),
         }
     }
 
     /// Attention of queries `[R, H, S, D]` to the keys and values that they are shown, `[R, K, T, D]`: `[R, H, S, D]`. Scores
     /// are divided by the square root of D. The window is the caller's part of the mask.
-    pub fn attend(self, [query, key, value]: [&Tensor; 3], shown: Shown<'_>) -> Tensor {
+    pub fn attend(self, [query, key, value]: [&Tensor; 3], shown: VisibleKeys<'_>) -> Tensor {
         let grouped = query.size()[1] != key.size()[1];
         let Some(cap) = self.cap else {
             let (mask, causal) = match shown {
-                Shown::Earlier => (None, true),
-                Shown::Mask(mask) => (Some(mask), false),
+                VisibleKeys::Earlier => (None, true),
+                VisibleKeys::Mask(mask) => (Some(mask), false),
             };
             return Tensor::scaled_dot_product_attention(query, key, value, mask, 0.0, causal, None, grouped);
         };
@@ -61,8 +61,8 @@ impl Sight {
         let scores = query.matmul(&key.transpose(2, 3)) / (query.size()[3] as f64).sqrt();
         let capped = (scores / cap).tanh() * cap;
         let mask = match shown {
-            Shown::Earlier => band(query.size()[2], None, query.device()),
-            Shown::Mask(mask) => mask.shallow_clone(),
+            VisibleKeys::Earlier => band(query.size()[2], None, query.device()),
+            VisibleKeys::Mask(mask) => mask.shallow_clone(),
         };
         let seen = match mask.kind() {
             Kind::Bool => capped.masked_fill(&mask.logical_not(), f64::NEG_INFINITY),

@@ -3,7 +3,7 @@
 use tch::Kind;
 
 use super::{EMBEDDING, OUTPUT_LAYER};
-use crate::{ModelConfig, Settings, device};
+use crate::{ModelConfig, TrainerSettings, device};
 
 /// Number formats in which forward passes read a model's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ impl Formats {
     /// Of a model that is trained in float32 throughout.
     pub const FLOAT: Self = Self { pass: Kind::Float, output: Kind::Float };
 
-    pub fn of(settings: &Settings) -> Self {
+    pub fn of(settings: &TrainerSettings) -> Self {
         let pass = device::kind(settings.precision);
         Self { pass, output: settings.output_precision.map_or(pass, device::kind) }
     }

@@ -20,14 +20,14 @@ use tch::{Device, Kind, Tensor, no_grad_guard};
 
 use crate::lora::{self, Adapters};
 use crate::parameters::Parameters;
-use crate::{Lora, ModelConfig, Settings, TrainerError, loss};
+use crate::{Lora, ModelConfig, TrainerError, TrainerSettings, loss};
 use rotary::Rotary;
 
-pub(crate) use attention::{Shown, Sight};
+pub(crate) use attention::{Sight, VisibleKeys};
 pub(crate) use formats::Formats;
 pub(crate) use rotary::Angles;
 pub(crate) use weights::{EMBEDDING, OUTPUT_LAYER, shapes};
-use weights::{LayerWeights, QueryKeyWeights, Source};
+use weights::{LayerWeights, QueryKeyWeights, WeightSource};
 
 pub use weights::Weights;
 
@@ -61,7 +61,7 @@ impl Model {
     ///
     /// # Errors
     /// If libtorch cannot allocate it.
-    pub(crate) fn of(config: ModelConfig, settings: &Settings, device: Device) -> Result<Self, TrainerError> {
+    pub(crate) fn of(config: ModelConfig, settings: &TrainerSettings, device: Device) -> Result<Self, TrainerError> {
         let lora = settings.lora.as_ref().filter(|_| settings.learns);
         let (formats, shapes) = (Formats::of(settings), shapes(&config));
         let parameters = if settings.learns && lora.is_none() {
@@ -250,14 +250,14 @@ impl Model {
         self.source(self.trained(), true).weights()
     }
 
-    fn source<'a>(&'a self, trained: &'a Parameters, merged: bool) -> Source<'a> {
+    fn source<'a>(&'a self, trained: &'a Parameters, merged: bool) -> WeightSource<'a> {
         let (config, formats) = (&self.config, self.formats);
         let every_token = merged && self.deterministic;
         match &self.adapters {
-            None => Source { config, parameters: trained, adapters: None, merged, every_token, formats },
+            None => WeightSource { config, parameters: trained, adapters: None, merged, every_token, formats },
             Some(Adapters { lora, .. }) => {
                 let adapters = Some((trained, lora.scale()));
-                Source { config, parameters: &self.parameters, adapters, merged, every_token, formats }
+                WeightSource { config, parameters: &self.parameters, adapters, merged, every_token, formats }
             }
         }
     }
@@ -469,7 +469,8 @@ mod tests {
             config.tie_word_embeddings = tied;
             let rounded = |output_precision| {
                 let _guard = no_grad_guard();
-                let settings = Settings { precision: Precision::Bfloat16, output_precision, ..Settings::default() };
+                let settings =
+                    TrainerSettings { precision: Precision::Bfloat16, output_precision, ..TrainerSettings::default() };
                 let model = Model::of(config.clone(), &settings, Device::Cpu).expect("a model");
                 model.randomise(Seed(1)).expect("weights");
                 let logits = model.logits(&[65, 66, 67]).expect("logits");

@@ -10,14 +10,14 @@ use crate::rope::Rope;
 #[derive(Debug)]
 pub(crate) struct Angles {
     /// For each of the model's kinds of positions.
-    turns: Vec<Turn>,
+    turns: Vec<PositionRotation>,
     /// Factor of the queries, `[1 or B, S, 1, 1]`.
     query_scale: Option<Tensor>,
 }
 
 /// Cosines and sines of some positions, broadcast over sequences and heads: `[1 or B, S, 1, width]`.
 #[derive(Debug)]
-struct Turn {
+struct PositionRotation {
     cos: Tensor,
     /// Sines with the first half negated, so that `rotate_half(x) · sin` is `roll(x) · signed_sin`.
     signed_sin: Tensor,
@@ -97,7 +97,8 @@ impl Rotary {
 
     fn angles(&self, [B, S]: [i64; 2], rows: impl Fn(&Tensor) -> Tensor) -> Angles {
         let shaped = |table: &Tensor| rows(table).view([B, S, 1, table.size()[1]]);
-        let turn = |[cos, signed_sin]: &[Tensor; 2]| Turn { cos: shaped(cos), signed_sin: shaped(signed_sin) };
+        let turn =
+            |[cos, signed_sin]: &[Tensor; 2]| PositionRotation { cos: shaped(cos), signed_sin: shaped(signed_sin) };
         Angles { turns: self.tables.iter().map(turn).collect(), query_scale: self.query_scale_T1.as_ref().map(shaped) }
     }
 }
@@ -107,7 +108,9 @@ impl Angles {
     /// `interleaved`, neighbours are pairs: they are moved to where the halves of a pair are expected, in queries and keys
     /// alike, which changes no product of the two.
     pub fn rotate(&self, heads_BSHD: &Tensor, kind: usize, interleaved: bool) -> Tensor {
-        let Some(Turn { cos, signed_sin }) = self.turns.get(kind) else { return heads_BSHD.shallow_clone() };
+        let Some(PositionRotation { cos, signed_sin }) = self.turns.get(kind) else {
+            return heads_BSHD.shallow_clone();
+        };
         let (size, width) = (heads_BSHD.size(), cos.size()[3]);
         let turned = |heads: &Tensor| {
             let heads = if interleaved {

@@ -97,7 +97,7 @@ pub(super) enum QueryKeyWeights {
 }
 
 /// Parameters and settings from which the weights of a forward pass are built.
-pub(super) struct Source<'a> {
+pub(super) struct WeightSource<'a> {
     pub config: &'a ModelConfig,
     /// Tensors under the names of [`shapes`].
     pub parameters: &'a Parameters,
@@ -111,7 +111,7 @@ pub(super) struct Source<'a> {
     pub formats: Formats,
 }
 
-impl Source<'_> {
+impl WeightSource<'_> {
     /// Weights of a forward pass. With gradients enabled, gradients reach the parameters, unless adapters are merged.
     pub fn weights(&self) -> Weights {
         let embedding_VC = self.get(EMBEDDING);

@@ -19,7 +19,7 @@ use crate::storage::files::{ADAPTER_CONFIG, ModelFiles, check_base};
 use crate::storage::fs::{read_text, sync_folder, write_synced, write_whole};
 use crate::storage::token_count::TokenCount;
 use crate::storage::{checksums, tensor_file, weight_files};
-use crate::{Lora, ModelConfig, Settings, StageModels, TrainerError};
+use crate::{Lora, ModelConfig, StageModels, TrainerError, TrainerSettings};
 
 /// Version of the format of `trainer.json`; it grows when an older reader would misread a file. Since schema 4, the
 /// digests are in `SHA256SUMS`. Since schema 5, the optimiser's state is in a folder of its own.
@@ -44,7 +44,7 @@ const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct State {
+struct CheckpointState {
     schema: u32,
     weight_version: u32,
     optimizer_steps: u64,
@@ -56,7 +56,7 @@ struct State {
     position: serde_json::Value,
 }
 
-impl State {
+impl CheckpointState {
     /// Path of the optimiser's state below the checkpoint's folder.
     fn tensors(&self) -> &'static str {
         if self.schema == OLDEST_SCHEMA { OLD_STATE_TENSORS } else { STATE_TENSORS }
@@ -73,7 +73,7 @@ pub(crate) struct Snapshot<'a> {
 }
 
 /// Data read from a checkpoint.
-pub(crate) struct Opened {
+pub(crate) struct OpenedCheckpoint {
     pub model: Model,
     pub learner: Learner,
     pub files: ModelFiles,
@@ -107,8 +107,8 @@ pub(crate) fn export(folder: &Path, model: &Model, files: &ModelFiles) -> Result
 /// # Errors
 /// If a model cannot be read or written.
 pub fn export_model(from: &Path, to: &Path) -> Result<(), TrainerError> {
-    let settings = Settings { learns: false, ..Settings::default() };
-    let Opened { model, files, .. } = open(from, &settings, Device::Cpu)?;
+    let settings = TrainerSettings { learns: false, ..TrainerSettings::default() };
+    let OpenedCheckpoint { model, files, .. } = open(from, &settings, Device::Cpu)?;
     export(to, &model, &files)
 }
 
@@ -174,7 +174,7 @@ fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError
         write_adapter(partial, model, lora)?;
         names.extend([ADAPTER_WEIGHTS, ADAPTER_CONFIG].map(|name| format!("{ADAPTER}/{name}")));
     }
-    let state = State {
+    let state = CheckpointState {
         schema: SCHEMA,
         weight_version: snapshot.weight_version,
         optimizer_steps: snapshot.learner.optimizer.steps(),
@@ -193,7 +193,11 @@ fn write_all(partial: &Path, snapshot: &Snapshot<'_>) -> Result<(), TrainerError
 /// Opens a checkpoint, or a plain Hugging Face folder as the start of training. Training state is read only if the
 /// settings train the model with the adapters of the checkpoint. With other adapters or none, the checkpoint's adapters
 /// stay merged into the weights, and the optimiser starts fresh.
-pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result<Opened, TrainerError> {
+pub(crate) fn open(
+    folder: &Path,
+    settings: &TrainerSettings,
+    device: Device,
+) -> Result<OpenedCheckpoint, TrainerError> {
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
     check_base(folder)?;
     let has_config = folder.join(CONFIG).is_file();
@@ -217,14 +221,16 @@ pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result
         state.as_ref().filter(|_| goes_on).map_or_else(StageModels::default, |state| state.stage_models.clone());
     let teacher = open_teacher(&models, settings, device)?;
     let mut learner = Learner::new(&model, models, teacher)?;
-    let Some(state) = state else { return Ok(Opened { model, learner, files, weight_version: 0, position: None }) };
+    let Some(state) = state else {
+        return Ok(OpenedCheckpoint { model, learner, files, weight_version: 0, position: None });
+    };
     if goes_on {
         learner.begin(&model, &state.stage_state)?;
         read_learner(&folder.join(state.tensors()), &model, &learner)?;
         learner.optimizer.set_steps(state.optimizer_steps);
         learner.restore(state.stage_state);
     }
-    Ok(Opened { model, learner, files, weight_version: state.weight_version, position: Some(state.position) })
+    Ok(OpenedCheckpoint { model, learner, files, weight_version: state.weight_version, position: Some(state.position) })
 }
 
 /// Reads the model of a Hugging Face folder or of a checkpoint, without its training state. It is not trained.
@@ -232,23 +238,23 @@ pub(crate) fn open(folder: &Path, settings: &Settings, device: Device) -> Result
 /// # Errors
 /// If the folder is incomplete, or the architecture is not supported.
 pub fn open_model(folder: &Path, device: Device) -> Result<Model, TrainerError> {
-    let settings = Settings { learns: false, ..Settings::default() };
+    let settings = TrainerSettings { learns: false, ..TrainerSettings::default() };
     Ok(open(folder, &settings, device)?.model)
 }
 
 /// Reads the teacher of a stage, if it has one. Its passes have the precision of the model's.
 pub(crate) fn open_teacher(
     models: &StageModels,
-    settings: &Settings,
+    settings: &TrainerSettings,
     device: Device,
 ) -> Result<Option<Model>, TrainerError> {
-    let Settings { precision, output_precision, .. } = *settings;
-    let settings = Settings { learns: false, precision, output_precision, ..Settings::default() };
+    let TrainerSettings { precision, output_precision, .. } = *settings;
+    let settings = TrainerSettings { learns: false, precision, output_precision, ..TrainerSettings::default() };
     models.teacher.as_ref().map(|folder| Ok(open(folder, &settings, device)?.model)).transpose()
 }
 
 /// State of a checkpoint, after the digest of every file was verified; `None` for folders that are not checkpoints.
-fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
+fn read_state(folder: &Path) -> Result<Option<CheckpointState>, TrainerError> {
     let path = folder.join(STATE);
     let incomplete = |problem: String| TrainerError::Folder { path: folder.to_owned(), problem };
     if !path.is_file() {
@@ -271,7 +277,7 @@ fn read_state(folder: &Path) -> Result<Option<State>, TrainerError> {
     };
     // The files that are read: those that must exist, and text files that exist.
     let present = ModelFiles::NAMES.into_iter().filter(|name| folder.join(name).exists());
-    let state: State = serde_json::from_str(&text).map_err(|source| TrainerError::Json { path, source })?;
+    let state: CheckpointState = serde_json::from_str(&text).map_err(|source| TrainerError::Json { path, source })?;
     let required = REQUIRED.into_iter().chain([state.tensors()]);
     if let Some(name) = required.chain(present).find(|name| !listed.contains(*name)) {
         let list = checksums::FILE;

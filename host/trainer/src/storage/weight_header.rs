@@ -22,7 +22,7 @@ const LENGTH_BYTES: u64 = 8;
 /// [`TrainerError::Weights`] with the key of `config.json` or the tensor that differs, [`TrainerError::Safetensors`]
 /// for a damaged file.
 pub(crate) fn check(files: &[PathBuf], index: &Path, config: &ModelConfig) -> Result<(), TrainerError> {
-    let mut found: Found<'_> = BTreeMap::new();
+    let mut found: FoundTensors<'_> = BTreeMap::new();
     for path in files.iter().map(PathBuf::as_path) {
         for (name, shape) in read(path)? {
             let Some(name) = config.own_name(&name).filter(|name| !is_left_over(name, config)) else { continue };
@@ -35,10 +35,10 @@ pub(crate) fn check(files: &[PathBuf], index: &Path, config: &ModelConfig) -> Re
 }
 
 /// Names and shapes of tensors, and the file of each.
-type Found<'a> = BTreeMap<String, (Vec<i64>, &'a Path)>;
+type FoundTensors<'a> = BTreeMap<String, (Vec<i64>, &'a Path)>;
 
 /// Checks that these tensors are exactly those of the config. `index` is named if one is missing.
-pub(crate) fn compare(mut found: Found<'_>, index: &Path, config: &ModelConfig) -> Result<(), TrainerError> {
+pub(crate) fn compare(mut found: FoundTensors<'_>, index: &Path, config: &ModelConfig) -> Result<(), TrainerError> {
     check_sizes(&found, index, config)?;
     for (name, expected) in shapes(config) {
         match found.remove(&name) {
@@ -62,7 +62,7 @@ pub(crate) fn is_left_over(name: &str, config: &ModelConfig) -> bool {
 }
 
 /// Compares the sizes of the config with those of the tensors that have them, so that the error names the key.
-fn check_sizes(found: &Found<'_>, index: &Path, config: &ModelConfig) -> Result<(), TrainerError> {
+fn check_sizes(found: &FoundTensors<'_>, index: &Path, config: &ModelConfig) -> Result<(), TrainerError> {
     let layer = |name: &String| name.strip_prefix("model.layers.")?.split_once('.')?.0.parse::<i64>().ok();
     let layers = found.keys().filter_map(layer).max().map_or(0, |last| last.saturating_add(1));
     if layers != config.num_hidden_layers {

@@ -18,16 +18,16 @@ use gymkhana_record::{EpisodeRecord, Sampled, Segment, StepMetrics};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-use crate::engine::Waiting;
+use crate::engine::WaitingRequest;
 use crate::learner::{Batch, Learner, RlData, Weighted, check_segment, demonstration_sequences, imitated_sequences};
 use crate::model::Model;
-use crate::storage::checkpoint::{self, Opened, Snapshot};
+use crate::storage::checkpoint::{self, OpenedCheckpoint, Snapshot};
 
 use crate::{
-    Footprint, ModelConfig, ModelFiles, RlSettings, SettingError, Settings, SftSettings, StageModels, TinyModel,
-    TrainerError, device, tiny,
+    Footprint, ModelConfig, ModelFiles, RlSettings, SettingError, SftSettings, StageModels, TinyModel, TrainerError,
+    TrainerSettings, device, tiny,
 };
-use worker::{Message, Shared, Worker};
+use worker::{HandleView, ModelThread, TrainerMessage};
 
 /// A model in training: generates as a [`Policy`], and learns. Clones of the handle share the model. Dropping the last
 /// handle waits until the thread has ended.
@@ -36,13 +36,13 @@ pub struct Trainer {
     thread: Arc<Thread>,
     queue: Arc<Semaphore>,
     gone: Arc<OnceLock<String>>,
-    shared: Shared,
+    shared: HandleView,
 }
 
 /// Shared by all handles: dropping the last one stops the thread and waits for it, because a process that exits while
 /// libtorch computes would destroy libtorch's globals in use.
 struct Thread {
-    messages: UnboundedSender<Message>,
+    messages: UnboundedSender<TrainerMessage>,
     /// Declared last: the thread ends once every sender is dropped.
     _joined: Joined,
 }
@@ -73,7 +73,7 @@ impl Trainer {
     ///
     /// # Errors
     /// If a size or a setting is out of range, or the model does not fit into memory.
-    pub fn create(tiny: &TinyModel, settings: &Settings) -> Result<Self, TrainerError> {
+    pub fn create(tiny: &TinyModel, settings: &TrainerSettings) -> Result<Self, TrainerError> {
         settings.check()?;
         let config = tiny::config(tiny)?;
         let files = tiny::files(tiny);
@@ -81,7 +81,7 @@ impl Trainer {
             let model = Model::of(config, settings, device::open(settings.device)?)?;
             model.randomise(settings.seed.child("weights"))?;
             let learner = Learner::new(&model, StageModels::default(), None)?;
-            Ok(Opened { model, learner, files, weight_version: 0, position: None })
+            Ok(OpenedCheckpoint { model, learner, files, weight_version: 0, position: None })
         })
     }
 
@@ -91,7 +91,7 @@ impl Trainer {
     /// # Errors
     /// If the folder is incomplete or was written by another version, the model is not supported, or a setting is out
     /// of range.
-    pub fn open(folder: &Path, settings: &Settings) -> Result<Self, TrainerError> {
+    pub fn open(folder: &Path, settings: &TrainerSettings) -> Result<Self, TrainerError> {
         settings.check()?;
         let folder = folder.to_owned();
         Self::start(settings, move |settings| checkpoint::open(&folder, settings, device::open(settings.device)?))
@@ -99,8 +99,8 @@ impl Trainer {
 
     /// Starts the thread and waits until it has opened the model.
     fn start(
-        settings: &Settings,
-        open: impl FnOnce(&Settings) -> Result<Opened, TrainerError> + Send + 'static,
+        settings: &TrainerSettings,
+        open: impl FnOnce(&TrainerSettings) -> Result<OpenedCheckpoint, TrainerError> + Send + 'static,
     ) -> Result<Self, TrainerError> {
         let (messages, receiver) = unbounded_channel();
         let (opened, answer) = std::sync::mpsc::sync_channel(1);
@@ -325,10 +325,10 @@ impl Trainer {
     /// Runs a job on the thread, between two tokens.
     async fn run<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut Worker) -> Result<T, TrainerError> + Send + 'static,
+        job: impl FnOnce(&mut ModelThread) -> Result<T, TrainerError> + Send + 'static,
     ) -> Result<T, TrainerError> {
         let (reply, answer) = oneshot::channel();
-        let message = Message::Run(Box::new(move |worker| {
+        let message = TrainerMessage::Run(Box::new(move |worker| {
             // The requester may have disconnected; this is not an error.
             let _ = reply.send(job(worker));
         }));
@@ -354,7 +354,7 @@ impl Trainer {
     /// Waits for a permit of the queue, sends a message and waits for its answer.
     async fn ask<T>(
         &self,
-        message: impl FnOnce(oneshot::Sender<Result<T, PolicyError>>, OwnedSemaphorePermit) -> Message,
+        message: impl FnOnce(oneshot::Sender<Result<T, PolicyError>>, OwnedSemaphorePermit) -> TrainerMessage,
     ) -> Result<T, PolicyError> {
         let gone = || PolicyError::from(self.gone());
         let permit = Arc::clone(&self.queue).acquire_owned().await.map_err(|_| gone())?;
@@ -369,7 +369,7 @@ impl Policy for Trainer {
         Box::pin(async move {
             // At least one token must be left for the reply.
             self.check_tokens(&request.tokens, self.shared.context - 1)?;
-            self.ask(|reply, permit| Message::Generate(Waiting { request, reply, _permit: permit })).await
+            self.ask(|reply, permit| TrainerMessage::Generate(WaitingRequest { request, reply, _permit: permit })).await
         })
     }
 
@@ -380,7 +380,7 @@ impl Policy for Trainer {
             }
             let tokens = [&request.prefix[..], &request.continuation[..]].concat();
             self.check_tokens(&tokens, self.shared.context)?;
-            self.ask(|reply, permit| Message::Score { request, reply, permit }).await
+            self.ask(|reply, permit| TrainerMessage::Score { request, reply, permit }).await
         })
     }
 
@@ -390,7 +390,7 @@ impl Policy for Trainer {
 
     fn release(&self, conversation: Conversation) {
         // If the thread has ended, there is nothing to release.
-        let _ = self.thread.messages.send(Message::Release(conversation));
+        let _ = self.thread.messages.send(TrainerMessage::Release(conversation));
     }
 
     fn context(&self) -> usize {

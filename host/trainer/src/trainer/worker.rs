@@ -13,34 +13,34 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::engine::{Engine, Waiting};
+use crate::engine::{Engine, WaitingRequest};
 use crate::error::chain;
 use crate::learner::Learner;
 use crate::model::Model;
-use crate::storage::checkpoint::Opened;
-use crate::{Footprint, ModelConfig, ModelFiles, Settings, TrainerError};
+use crate::storage::checkpoint::OpenedCheckpoint;
+use crate::{Footprint, ModelConfig, ModelFiles, TrainerError, TrainerSettings};
 
-pub(super) type Job = Box<dyn FnOnce(&mut Worker) + Send>;
+pub(super) type TrainerJob = Box<dyn FnOnce(&mut ModelThread) + Send>;
 
-pub(super) enum Message {
-    Generate(Waiting),
+pub(super) enum TrainerMessage {
+    Generate(WaitingRequest),
     Score { request: ScoreRequest, reply: oneshot::Sender<Result<Sampled, PolicyError>>, permit: OwnedSemaphorePermit },
     Release(Conversation),
-    Run(Job),
+    Run(TrainerJob),
 }
 
 /// State of the thread.
-pub(super) struct Worker {
+pub(super) struct ModelThread {
     pub(super) model: Model,
     pub(super) learner: Learner,
     pub(super) engine: Engine,
-    pub(super) shared: Shared,
-    pub(super) settings: Settings,
+    pub(super) shared: HandleView,
+    pub(super) settings: TrainerSettings,
 }
 
 /// What the handles read without a message.
 #[derive(Debug, Clone)]
-pub(super) struct Shared {
+pub(super) struct HandleView {
     pub(super) version: Arc<AtomicU32>,
     /// Idle time of the thread in nanoseconds.
     pub(super) idle: Arc<AtomicU64>,
@@ -58,14 +58,14 @@ pub(super) struct Shared {
 /// computed. With more of them than processors it sends them to sleep after every operation, which takes longer than most
 /// operations.
 pub(super) fn run(
-    open: impl FnOnce(&Settings) -> Result<Opened, TrainerError>,
-    settings: Settings,
-    opened: &SyncSender<Result<Shared, TrainerError>>,
-    mut receiver: UnboundedReceiver<Message>,
+    open: impl FnOnce(&TrainerSettings) -> Result<OpenedCheckpoint, TrainerError>,
+    settings: TrainerSettings,
+    opened: &SyncSender<Result<HandleView, TrainerError>>,
+    mut receiver: UnboundedReceiver<TrainerMessage>,
     gone: &OnceLock<String>,
 ) {
     tch::set_num_threads(settings.threads as i32);
-    let mut worker = match open(&settings).and_then(|opened| Worker::new(opened, settings)) {
+    let mut worker = match open(&settings).and_then(|opened| ModelThread::new(opened, settings)) {
         Ok(worker) => worker,
         Err(error) => {
             // Without a receiver the caller has given up.
@@ -87,11 +87,11 @@ pub(super) fn run(
     let _ = gone.set(reason);
 }
 
-impl Worker {
-    fn new(opened: Opened, settings: Settings) -> Result<Self, TrainerError> {
-        let Opened { model, learner, files, weight_version, position } = opened;
+impl ModelThread {
+    fn new(opened: OpenedCheckpoint, settings: TrainerSettings) -> Result<Self, TrainerError> {
+        let OpenedCheckpoint { model, learner, files, weight_version, position } = opened;
         let context = model.positions() as usize;
-        let shared = Shared {
+        let shared = HandleView {
             version: Arc::new(AtomicU32::new(weight_version)),
             idle: Arc::default(),
             config: Arc::new(model.config().clone()),
@@ -103,7 +103,7 @@ impl Worker {
         Ok(Self { engine: Engine::new(&model, &settings, context, weight_version)?, model, learner, shared, settings })
     }
 
-    fn serve(&mut self, receiver: &mut UnboundedReceiver<Message>) -> Result<(), TchError> {
+    fn serve(&mut self, receiver: &mut UnboundedReceiver<TrainerMessage>) -> Result<(), TchError> {
         loop {
             if !self.engine.has_work() {
                 let since = Instant::now();
@@ -126,16 +126,16 @@ impl Worker {
         }
     }
 
-    fn take(&mut self, message: Message) {
+    fn take(&mut self, message: TrainerMessage) {
         match message {
-            Message::Generate(waiting) => self.engine.submit(waiting),
-            Message::Score { request, reply, permit } => {
+            TrainerMessage::Generate(waiting) => self.engine.submit(waiting),
+            TrainerMessage::Score { request, reply, permit } => {
                 let scored = self.engine.score(&self.model, &request);
                 let _ = reply.send(scored.map_err(|error| TrainerError::torch("scored tokens")(error).into()));
                 drop(permit);
             }
-            Message::Release(conversation) => self.engine.release(conversation),
-            Message::Run(job) => job(self),
+            TrainerMessage::Release(conversation) => self.engine.release(conversation),
+            TrainerMessage::Run(job) => job(self),
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::common::{figure, near, noise, penalty, score, segment, smallest, written};
 use gymkhana_record::{Sampled, Seed, Segment};
 use gymkhana_trainer::{
-    Algorithm, Lora, Module, Optimizer, Precision, RlSettings, Settings, SftSettings, TinyModel, Trainer,
+    Algorithm, Lora, Module, Optimizer, Precision, RlSettings, SftSettings, TinyModel, Trainer, TrainerSettings,
 };
 use serde_json::Value;
 use tch::Tensor;
@@ -13,13 +13,13 @@ use tch::Tensor;
 const PROMPT: [u32; 5] = [257, 7, 8, 9, 257];
 const REPLY: [u32; 4] = [65, 66, 67, 258];
 
-fn adapted(modules: &[Module]) -> Settings {
+fn adapted(modules: &[Module]) -> TrainerSettings {
     let lora = Lora { rank: 3, alpha: 12.0, modules: modules.to_vec() };
-    Settings { seed: Seed(1), lora: Some(lora), ..Settings::default() }
+    TrainerSettings { seed: Seed(1), lora: Some(lora), ..TrainerSettings::default() }
 }
 
-fn plain() -> Settings {
-    Settings { seed: Seed(1), ..Settings::default() }
+fn plain() -> TrainerSettings {
+    TrainerSettings { seed: Seed(1), ..TrainerSettings::default() }
 }
 
 /// Demonstrations: repeat the given byte twice, then end.
@@ -74,7 +74,7 @@ async fn adapters_start_without_effect_and_only_they_are_trained() {
 }
 
 /// A trainer that has continued from the checkpoint `1` in a folder as the one that wrote it did.
-async fn resumed(settings: &Settings, root: &Path) -> Trainer {
+async fn resumed(settings: &TrainerSettings, root: &Path) -> Trainer {
     let first = Trainer::create(&smallest(), settings).expect("a model");
     learn(&first, 0..3, false).await;
     saved(&first, &root.join("1")).await;
@@ -104,7 +104,7 @@ async fn adapters_resume_bit_for_bit_and_others_start_from_the_merged_weights() 
 #[tokio::test]
 async fn adapters_of_weights_in_sixteen_bits_resume_bit_for_bit() {
     let root = tempfile::tempdir().expect("a folder");
-    let settings = Settings { precision: Precision::Bfloat16, ..adapted(&[Module::QProj, Module::DownProj]) };
+    let settings = TrainerSettings { precision: Precision::Bfloat16, ..adapted(&[Module::QProj, Module::DownProj]) };
     resumed(&settings, root.path()).await;
 }
 
@@ -116,9 +116,9 @@ async fn weights_that_are_not_trained_are_kept_in_sixteen_bits() {
     saved(&Trainer::create(&smallest(), &plain()).expect("a model"), &folder).await;
     let precise = Some(Precision::Float32);
     for output_precision in [None, precise] {
-        let half = Settings { precision: Precision::Bfloat16, output_precision, ..plain() };
+        let half = TrainerSettings { precision: Precision::Bfloat16, output_precision, ..plain() };
         let [trained, frozen] = [true, false]
-            .map(|learns| Trainer::open(&folder, &Settings { learns, ..half.clone() }).expect("a checkpoint"));
+            .map(|learns| Trainer::open(&folder, &TrainerSettings { learns, ..half.clone() }).expect("a checkpoint"));
         assert_eq!(scored(&frozen).await, scored(&trained).await, "{output_precision:?}");
         let [trained, frozen] = [trained, frozen].map(|trainer| trainer.footprint());
         assert_eq!(trained.weights, trained.float);
@@ -161,7 +161,7 @@ async fn recomputed_layers_give_the_same_gradients() {
 #[tokio::test]
 async fn sixteen_bits_give_nearly_the_same_numbers_and_learn() {
     let tiny = TinyModel { context: 64, ..smallest() };
-    let half = Settings { precision: Precision::Bfloat16, ..plain() };
+    let half = TrainerSettings { precision: Precision::Bfloat16, ..plain() };
     let [full, half] = [plain(), half].map(|settings| Trainer::create(&tiny, &settings).expect("a model"));
     let [expected, found] = [scored(&full).await, scored(&half).await];
     assert_ne!(found.log_probs, expected.log_probs, "nothing was computed in 16 bits");
@@ -176,13 +176,13 @@ async fn sixteen_bits_give_nearly_the_same_numbers_and_learn() {
 
 #[test]
 fn impossible_settings_are_refused_by_name() {
-    let refusal = |settings: Settings| Trainer::create(&smallest(), &settings).expect_err("refused").to_string();
+    let refusal = |settings: TrainerSettings| Trainer::create(&smallest(), &settings).expect_err("refused").to_string();
     for (name, spoil) in [("lora.rank", (0, 1.0)), ("lora.alpha", (1, f64::NAN))] {
         let lora = Lora { rank: spoil.0, alpha: spoil.1, modules: vec![Module::QProj] };
-        assert!(refusal(Settings { lora: Some(lora), ..plain() }).contains(name));
+        assert!(refusal(TrainerSettings { lora: Some(lora), ..plain() }).contains(name));
     }
     let none = Lora { rank: 1, alpha: 1.0, modules: vec![] };
-    assert!(refusal(Settings { lora: Some(none), ..plain() }).contains("lora.modules"));
+    assert!(refusal(TrainerSettings { lora: Some(none), ..plain() }).contains("lora.modules"));
     let device = gymkhana_trainer::Accelerator::Cuda;
-    assert!(refusal(Settings { deterministic: true, device, ..plain() }).contains("`device`: it is cuda"));
+    assert!(refusal(TrainerSettings { deterministic: true, device, ..plain() }).contains("`device`: it is cuda"));
 }

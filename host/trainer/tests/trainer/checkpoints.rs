@@ -4,12 +4,13 @@ use std::path::Path;
 
 use crate::common::{near, score, segment, smallest, written};
 use gymkhana_record::Seed;
-use gymkhana_trainer::{Lora, Module, Optimizer, Settings, SftSettings, TinyModel, Trainer, TrainerError};
+use gymkhana_trainer::{Lora, Module, Optimizer, SftSettings, TinyModel, Trainer, TrainerError, TrainerSettings};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 async fn saved(folder: &Path) -> Trainer {
-    let trainer = Trainer::create(&smallest(), &Settings { seed: Seed(1), ..Settings::default() }).expect("a model");
+    let trainer = Trainer::create(&smallest(), &TrainerSettings { seed: Seed(1), ..TrainerSettings::default() })
+        .expect("a model");
     let demonstration = [segment(&[1, 2], &written(&[3, 4]))];
     trainer.sft_step(&demonstration, &SftSettings::default()).await.expect("a step");
     trainer.save(folder, &Value::Null).await.expect("saved");
@@ -17,7 +18,7 @@ async fn saved(folder: &Path) -> Trainer {
 }
 
 fn refusal(folder: &Path) -> String {
-    Trainer::open(folder, &Settings::default()).expect_err("incomplete").to_string()
+    Trainer::open(folder, &TrainerSettings::default()).expect_err("incomplete").to_string()
 }
 
 fn edit(path: &Path, from: &str, to: &str) {
@@ -38,7 +39,7 @@ async fn failed_saves_overwrite_nothing_and_leave_nothing() {
     std::fs::write(root.path().join("file"), "").expect("written");
     let error = trainer.save(&root.path().join("file/1"), &Value::Null).await.expect_err("below a file");
     assert!(matches!(error, TrainerError::File { .. }), "{error}");
-    assert!(Trainer::open(&folder, &Settings::default()).is_ok(), "the thread still runs");
+    assert!(Trainer::open(&folder, &TrainerSettings::default()).is_ok(), "the thread still runs");
 }
 
 #[tokio::test]
@@ -110,7 +111,7 @@ async fn the_average_of_the_weights_survives_a_resume_and_is_a_model_of_its_own(
     let root = tempfile::tempdir().expect("a folder");
     let lora = Lora { rank: 2, alpha: 4.0, modules: vec![Module::QProj, Module::UpProj] };
     for (name, lora) in [("all", None), ("adapters", Some(lora))] {
-        let settings = Settings { seed: Seed(1), lora, ..Settings::default() };
+        let settings = TrainerSettings { seed: Seed(1), lora, ..TrainerSettings::default() };
         let path = |step: &str| root.path().join(name).join(step);
         let trainer = Trainer::create(&smallest(), &settings).expect("a model");
         averaging_steps(&trainer, 2).await;
@@ -120,7 +121,7 @@ async fn the_average_of_the_weights_survives_a_resume_and_is_a_model_of_its_own(
         trainer.use_average(true).await.expect("the average");
         let averaged = score(&trainer, &prefix, &reply).await.log_probs;
         assert!(own.iter().zip(&averaged).all(|(own, averaged)| own > averaged), "the average lags behind");
-        let alone = Trainer::open(&path("2/average"), &Settings::default()).expect("a model");
+        let alone = Trainer::open(&path("2/average"), &TrainerSettings::default()).expect("a model");
         near(&score(&alone, &prefix, &reply).await.log_probs, &averaged, 1e-5);
         // The next step continues from the weights, and so does a resumed run.
         averaging_steps(&trainer, 1).await;
@@ -154,7 +155,7 @@ async fn a_checkpoint_of_schema_4_continues_as_one_of_schema_5() {
     let demonstration = [segment(&[1, 2], &written(&[3, 4]))];
     let mut weights = Vec::new();
     for folder in [&new, &old] {
-        let trainer = Trainer::open(folder, &Settings::default()).expect("a checkpoint");
+        let trainer = Trainer::open(folder, &TrainerSettings::default()).expect("a checkpoint");
         trainer.sft_step(&demonstration, &SftSettings::default()).await.expect("a step");
         let after = folder.with_extension("after");
         trainer.save(&after, &Value::Null).await.expect("saved");
@@ -183,7 +184,7 @@ async fn a_checkpoint_of_another_schema_or_with_an_unknown_field_is_refused() {
         assert!(message.contains("`trainer.json` or its digest in `SHA256SUMS` was changed"), "{message}");
         list_again(&folder, "trainer.json");
         match words {
-            "" => drop(Trainer::open(&folder, &Settings::default()).expect("the original file")),
+            "" => drop(Trainer::open(&folder, &TrainerSettings::default()).expect("the original file")),
             words => assert!(refusal(&folder).contains(words), "{}", refusal(&folder)),
         }
     }
@@ -219,7 +220,7 @@ async fn a_damaged_list_of_checksums_is_refused() {
     std::fs::write(folder.join("added_tokens.json"), "{}").expect("written");
     assert!(refusal(&folder).contains("`SHA256SUMS` has no digest of `added_tokens.json`"));
     std::fs::remove_file(folder.join("added_tokens.json")).expect("removed");
-    assert!(Trainer::open(&folder, &Settings::default()).is_ok());
+    assert!(Trainer::open(&folder, &TrainerSettings::default()).is_ok());
 }
 
 /// A folder without `trainer.json` is a plain model, whose weights must fit its config.
@@ -229,7 +230,7 @@ async fn unsupported_models_are_refused_by_name() {
     let folder = root.path().join("1");
     saved(&folder).await;
     make_plain(&folder);
-    let plain = Trainer::open(&folder, &Settings::default()).expect("a plain model");
+    let plain = Trainer::open(&folder, &TrainerSettings::default()).expect("a plain model");
     assert_eq!((plain.position(), plain.weight_version()), (None, 0));
     let config = folder.join("config.json");
     edit(&config, "\"intermediate_size\": 48", "\"intermediate_size\": 64");
@@ -262,7 +263,7 @@ async fn sizes_that_the_weights_do_not_have_are_refused_by_key() {
         assert!(message.contains(key), "{message}");
         edit(&config, &line(other), &line(own));
     }
-    assert!(Trainer::open(&folder, &Settings::default()).is_ok(), "the sizes of the weights are accepted");
+    assert!(Trainer::open(&folder, &TrainerSettings::default()).is_ok(), "the sizes of the weights are accepted");
     // A header of tensors that the file does not contain.
     let header = r#"{"model.embed_tokens.weight":
         {"dtype": "F32", "shape": [1000000, 1000000], "data_offsets": [0, 4000000000000]}}"#;
@@ -283,7 +284,7 @@ fn sharded_weights_are_complete_or_refused() {
         let path = entry.expect("an entry").path();
         std::fs::copy(&path, folder.join(path.file_name().expect("a name"))).expect("copied");
     }
-    assert!(Trainer::open(folder, &Settings::default()).is_ok());
+    assert!(Trainer::open(folder, &TrainerSettings::default()).is_ok());
     let [first, second] = ["model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors"];
     let index = folder.join("model.safetensors.index.json");
     let text = std::fs::read_to_string(&index).expect("an index");
@@ -321,7 +322,7 @@ async fn folders_that_are_no_whole_model_are_refused() {
     let message = refusal(&folder);
     assert!(message.contains("the tokenizer is larger than the embedding: 265 tokens, 264 rows\nhint: "), "{message}");
     std::fs::write(&tokenizer, text).expect("written");
-    assert!(Trainer::open(&folder, &Settings::default()).is_ok());
+    assert!(Trainer::open(&folder, &TrainerSettings::default()).is_ok());
     std::fs::rename(folder.join("config.json"), folder.join("adapter_config.json")).expect("renamed");
     assert!(refusal(&folder).contains("it holds an adapter without its base model\nhint: "));
 }
@@ -330,7 +331,7 @@ async fn folders_that_are_no_whole_model_are_refused() {
 fn weights_depend_only_on_the_seed() {
     let tiny = TinyModel::default();
     let parameters = |seed| {
-        let settings = Settings { seed: Seed(seed), max_concurrent_sequences: 1, ..Settings::default() };
+        let settings = TrainerSettings { seed: Seed(seed), max_concurrent_sequences: 1, ..TrainerSettings::default() };
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let folder = tempfile::tempdir().expect("a folder");
         let trainer = Trainer::create(&tiny, &settings).expect("a model");
@@ -359,7 +360,7 @@ async fn an_exported_model_is_untied_and_computes_the_same() {
     assert_eq!([&checkpoint, &exported, &copied].map(|folder| is_tied(folder)), [true, false, false]);
     let expected = score(&trainer, &[1, 2], &[3, 4, 5]).await.log_probs;
     for folder in [&exported, &copied] {
-        let untied = Trainer::open(folder, &Settings::default()).expect("a model");
+        let untied = Trainer::open(folder, &TrainerSettings::default()).expect("a model");
         near(&score(&untied, &[1, 2], &[3, 4, 5]).await.log_probs, &expected, 1e-5);
         assert!(!untied.config().tie_word_embeddings && trainer.config().tie_word_embeddings);
     }

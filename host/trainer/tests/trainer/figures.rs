@@ -4,14 +4,14 @@ use crate::common::{episode, figure, score, segment, smallest, written};
 use gymkhana_record::{EpisodeRecord, Sampled, Seed};
 use gymkhana_trainer::{
     AdaptiveKl, Algorithm, Demonstrations, Estimator, Kl, KlPlace, Mask, Optimizer, Preset, ReferenceUpdate, RlData,
-    RlSettings, Settings, Trainer, WeightSchedule, WeightShape,
+    RlSettings, Trainer, TrainerSettings, WeightSchedule, WeightShape,
 };
 
 const PROMPT: [u32; 2] = [257, 65];
 const REPLY: [u32; 2] = [66, 67];
 
 fn trainer() -> Trainer {
-    Trainer::create(&smallest(), &Settings { seed: Seed(4), ..Settings::default() }).expect("a model")
+    Trainer::create(&smallest(), &TrainerSettings { seed: Seed(4), ..TrainerSettings::default() }).expect("a model")
 }
 
 #[track_caller]
@@ -179,7 +179,7 @@ async fn the_adaptive_weight_follows_the_divergence_and_survives_a_resume() {
     assert!(error > 0.0, "{error}");
     let folder = tempfile::tempdir().expect("a folder");
     trainer.save(&folder.path().join("last"), &serde_json::Value::Null).await.expect("saved");
-    let resumed = Trainer::open(&folder.path().join("last"), &Settings::default()).expect("a checkpoint");
+    let resumed = Trainer::open(&folder.path().join("last"), &TrainerSettings::default()).expect("a checkpoint");
     let third = resumed.rl_step(&groups, &settings).await.expect("a step");
     near(figure(&third, "kl_beta"), 0.4 * 0.9 * (1.0 + error * 2.0 / 4.0));
 }

@@ -7,14 +7,19 @@ use crate::common::{conversation, converse, near, noise, request, score, segment
 use futures::future::join_all;
 use gymkhana_policy::{Policy, PolicyError, Sampling, Stop, StopCondition};
 use gymkhana_record::{Sampled, Seed};
-use gymkhana_trainer::{Settings, SftSettings, TinyModel, Trainer};
+use gymkhana_trainer::{SftSettings, TinyModel, Trainer, TrainerSettings};
 
-fn trainer(settings: &Settings) -> Trainer {
+fn trainer(settings: &TrainerSettings) -> Trainer {
     Trainer::create(&smallest(), settings).expect("a model")
 }
 
 fn deterministic(slots: usize) -> Trainer {
-    trainer(&Settings { max_concurrent_sequences: slots, deterministic: true, seed: Seed(9), ..Settings::default() })
+    trainer(&TrainerSettings {
+        max_concurrent_sequences: slots,
+        deterministic: true,
+        seed: Seed(9),
+        ..TrainerSettings::default()
+    })
 }
 
 /// Starts conversations in the given order, with a delay between them.
@@ -114,9 +119,9 @@ async fn a_deterministic_slot_is_taken_only_after_its_release() {
 #[tokio::test]
 async fn recorded_numbers_equal_those_of_the_model() {
     for settings in [
-        Settings { max_concurrent_sequences: 5, ..Settings::default() },
-        Settings { max_concurrent_sequences: 24, ..Settings::default() },
-        Settings { max_concurrent_sequences: 24, deterministic: true, ..Settings::default() },
+        TrainerSettings { max_concurrent_sequences: 5, ..TrainerSettings::default() },
+        TrainerSettings { max_concurrent_sequences: 24, ..TrainerSettings::default() },
+        TrainerSettings { max_concurrent_sequences: 24, deterministic: true, ..TrainerSettings::default() },
     ] {
         let trainer = trainer(&settings);
         let conversations = join_all((0..24).map(|place| converse(&trainer, place))).await;
@@ -131,7 +136,7 @@ async fn recorded_numbers_equal_those_of_the_model() {
 /// A group's prompt is computed once and copied.
 #[tokio::test]
 async fn groups_share_their_prompt_but_not_their_replies() {
-    let trainer = trainer(&Settings { max_concurrent_sequences: 16, ..Settings::default() });
+    let trainer = trainer(&TrainerSettings { max_concurrent_sequences: 16, ..TrainerSettings::default() });
     let prompt = noise(Seed(2), 60);
     let replies = (0..16).map(|place| trainer.generate(request(place, &prompt, 12, Seed(7).child(place))));
     let replies: Vec<Sampled> =
@@ -144,7 +149,7 @@ async fn groups_share_their_prompt_but_not_their_replies() {
 
 #[tokio::test]
 async fn a_conversation_with_a_changed_history_is_recomputed() {
-    let trainer = trainer(&Settings::default());
+    let trainer = trainer(&TrainerSettings::default());
     trainer.generate(request(0, &noise(Seed(1), 30), 5, Seed(1))).await.expect("a reply");
     let other = noise(Seed(2), 30);
     let reply = trainer.generate(request(0, &other, 5, Seed(1))).await.expect("a reply").sampled;
@@ -154,7 +159,7 @@ async fn a_conversation_with_a_changed_history_is_recomputed() {
 #[tokio::test]
 async fn new_weights_during_a_reply_sample_its_later_tokens() {
     let tiny = TinyModel { context: 600, ..smallest() };
-    let trainer = Trainer::create(&tiny, &Settings::default()).expect("a model");
+    let trainer = Trainer::create(&tiny, &TrainerSettings::default()).expect("a model");
     let given = noise(Seed(3), 20);
     let mut long = request(0, &given, 560, Seed(3));
     long.stop = Arc::from([]);
@@ -176,7 +181,7 @@ async fn new_weights_during_a_reply_sample_its_later_tokens() {
 
 #[tokio::test]
 async fn replies_end_at_stop_tokens_and_at_the_context() {
-    let trainer = trainer(&Settings { context: Some(40), ..Settings::default() });
+    let trainer = trainer(&TrainerSettings { context: Some(40), ..TrainerSettings::default() });
     assert_eq!(trainer.context(), 40);
     let given = noise(Seed(4), 30);
     let mut asked = request(0, &given, 100, Seed(4));
@@ -210,7 +215,7 @@ impl StopCondition for ByteTexts {
 /// A stop text may span several tokens; the reply ends with the token that completes it.
 #[tokio::test]
 async fn replies_end_with_the_token_that_completes_a_text() {
-    let trainer = trainer(&Settings::default());
+    let trainer = trainer(&TrainerSettings::default());
     let mut asked = request(0, &noise(Seed(4), 30), 90, Seed(4));
     asked.stop = Arc::from([]);
     let whole = trainer.generate(asked.clone()).await.expect("a reply").sampled.tokens;
@@ -231,7 +236,7 @@ async fn replies_end_with_the_token_that_completes_a_text() {
 
 #[tokio::test]
 async fn requests_that_do_not_fit_are_refused() {
-    let trainer = trainer(&Settings { context: Some(40), ..Settings::default() });
+    let trainer = trainer(&TrainerSettings { context: Some(40), ..TrainerSettings::default() });
     let full = trainer.generate(request(0, &noise(Seed(1), 40), 1, Seed(1))).await;
     assert_eq!(full, Err(PolicyError::ContextFull { tokens: 40, context: 40 }));
     let foreign = trainer.generate(request(0, &[1, 264], 1, Seed(1))).await;
@@ -243,7 +248,7 @@ async fn requests_that_do_not_fit_are_refused() {
 #[tokio::test]
 async fn a_cancelled_request_releases_its_slot_and_permit() {
     let tiny = TinyModel { context: 4096, ..smallest() };
-    let settings = Settings { max_concurrent_sequences: 1, queue: 1, ..Settings::default() };
+    let settings = TrainerSettings { max_concurrent_sequences: 1, queue: 1, ..TrainerSettings::default() };
     let trainer = Trainer::create(&tiny, &settings).expect("a model");
     let mut endless = request(0, &[1, 2, 3], 4000, Seed(1));
     endless.stop = Arc::from([]);

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use gymkhana_policy::{Conversation, GenerateRequest, Policy, Sampling, ScoreRequest};
 use gymkhana_record::Seed;
 use gymkhana_trainer::adamw::AdamW;
-use gymkhana_trainer::advantage::Comparison;
+use gymkhana_trainer::advantage::ComparisonRule;
 use gymkhana_trainer::parameters::Parameters;
 use gymkhana_trainer::rope::Rope;
-use gymkhana_trainer::{Baseline, MomentFormat, Optimizer, Scale, Settings, Surrogate, Trainer, WhenClipped, loss};
+use gymkhana_trainer::{
+    Baseline, MomentFormat, Optimizer, Scale, Surrogate, Trainer, TrainerSettings, WhenClipped, loss,
+};
 use serde_json::Value;
 use tch::{Device, Kind, Tensor};
 
@@ -99,7 +101,7 @@ async fn checkpoints_hold_the_same_model() {
     let root = tempfile::tempdir().expect("a folder");
     for name in models() {
         let folder = root.path().join(name);
-        let trainer = Trainer::open(&golden(name), &Settings::default()).expect("a model");
+        let trainer = Trainer::open(&golden(name), &TrainerSettings::default()).expect("a model");
         trainer.save(&folder, &Value::Null).await.expect("saved");
         let difference = difference_of_logits(&folder, name);
         assert!(difference <= 2e-5, "{name}: {difference}");
@@ -150,7 +152,7 @@ fn rotary_frequencies_equal_those_of_transformers() {
 #[tokio::test]
 async fn cached_greedy_continuations_equal_those_of_transformers() {
     for (name, deterministic) in models().flat_map(|name| [(name, false), (name, true)]) {
-        let settings = Settings { max_concurrent_sequences: 4, deterministic, ..Settings::default() };
+        let settings = TrainerSettings { max_concurrent_sequences: 4, deterministic, ..TrainerSettings::default() };
         let trainer = Trainer::open(&golden(name), &settings).expect("a model");
         let golden = json(&format!("{name}/golden.json"));
         let pairs = golden["prompts"]
@@ -184,7 +186,7 @@ async fn cached_greedy_continuations_equal_those_of_transformers() {
 
 #[tokio::test]
 async fn scores_equal_the_log_softmax_of_transformers_logits() {
-    let trainer = Trainer::open(&golden(MODELS[0]), &Settings::default()).expect("a model");
+    let trainer = Trainer::open(&golden(MODELS[0]), &TrainerSettings::default()).expect("a model");
     let prompt = tokens(&json("qwen2-tied/golden.json")["prompts"][2]);
     let logits = Tensor::read_safetensors(golden(MODELS[0]).join("golden.safetensors")).expect("logits");
     let (_, logits_SV) = logits.iter().find(|(name, _)| name == "logits.2").expect("the prompt's logits");
@@ -206,7 +208,7 @@ fn advantages_equal_those_of_numpy() {
     for case in json("advantages.json").as_array().expect("cases") {
         let baseline: Baseline = serde_json::from_value(case["baseline"].clone()).expect("a baseline");
         let scale: Scale = serde_json::from_value(case["scale"].clone()).expect("a scale");
-        let found = Comparison { baseline, scale, batch_deviation: 0.0 }.of(&numbers(&case["rewards"]));
+        let found = ComparisonRule { baseline, scale, batch_deviation: 0.0 }.of(&numbers(&case["rewards"]));
         for (found, expected) in found.into_iter().zip(numbers(&case["advantages"])) {
             assert!((found - expected).abs() < 1e-9, "{case}: {found}");
         }

@@ -6,11 +6,11 @@ use gymkhana_policy::{Policy, Sampling};
 use gymkhana_record::{Ending, EpisodeRecord, Seed, Segment};
 use gymkhana_trainer::{
     Aggregation, Algorithm, Baseline, MomentFormat, Optimizer, Preset, RegressionOver, RlSettings, SettingError,
-    Settings, SftSettings, StageModels, Surrogate, Trainer, TrainerError, Weighted,
+    SftSettings, StageModels, Surrogate, Trainer, TrainerError, TrainerSettings, Weighted,
 };
 
 fn trainer(seed: u64) -> Trainer {
-    Trainer::create(&smallest(), &Settings { seed: Seed(seed), ..Settings::default() }).expect("a model")
+    Trainer::create(&smallest(), &TrainerSettings { seed: Seed(seed), ..TrainerSettings::default() }).expect("a model")
 }
 
 /// Demonstrations: repeat the given byte twice, then end.
@@ -233,7 +233,7 @@ async fn micro_batches_do_not_change_the_result() {
 async fn chunks_of_logits_do_not_change_the_result() {
     let mut figures = Vec::new();
     for logits_chunk_mib in [None, Some(1)] {
-        let settings = Settings { seed: Seed(4), logits_chunk_mib, ..Settings::default() };
+        let settings = TrainerSettings { seed: Seed(4), logits_chunk_mib, ..TrainerSettings::default() };
         let trainer = Trainer::create(&smallest(), &settings).expect("a model");
         let metrics = trainer.sft_step(&demonstrations(600, Seed(1)), &SftSettings::default()).await.expect("a step");
         figures.push((figure(&metrics, "loss"), figure(&metrics, "gradient_norm")));
@@ -241,7 +241,7 @@ async fn chunks_of_logits_do_not_change_the_result() {
     let [(loss, norm), (chunked_loss, chunked_norm)] = figures[..] else { panic!("two runs") };
     assert!((loss - chunked_loss).abs() < 1e-6, "{figures:?}");
     assert!((norm / chunked_norm - 1.0).abs() < 1e-4, "{figures:?}");
-    let none = Settings { logits_chunk_mib: Some(0), ..Settings::default() };
+    let none = TrainerSettings { logits_chunk_mib: Some(0), ..TrainerSettings::default() };
     assert!(none.check().expect_err("no logits").to_string().contains("logits_chunk_mib"));
 }
 
@@ -281,7 +281,8 @@ async fn a_resumed_run_continues_bit_for_bit() {
         let folder = tempfile::tempdir().expect("a folder");
         let position = serde_json::json!({ "stage": 1, "step": 1 });
         first.save(&folder.path().join("1"), &position).await.expect("saved");
-        let resumed = Trainer::open(&folder.path().join("1"), &Settings { seed: Seed(5), ..Settings::default() });
+        let resumed =
+            Trainer::open(&folder.path().join("1"), &TrainerSettings { seed: Seed(5), ..TrainerSettings::default() });
         let resumed = resumed.expect("whole");
         let state = std::fs::read(folder.path().join("1/trainer/state.safetensors")).expect("a state");
         let names = String::from_utf8_lossy(&state);
@@ -347,7 +348,7 @@ async fn skipped_steps_are_counted_in_a_row() {
     assert_eq!(first.weight_version(), 1);
     let folder = tempfile::tempdir().expect("a folder");
     first.save(&folder.path().join("1"), &serde_json::Value::Null).await.expect("saved");
-    let resumed = Trainer::open(&folder.path().join("1"), &Settings::default()).expect("a checkpoint");
+    let resumed = Trainer::open(&folder.path().join("1"), &TrainerSettings::default()).expect("a checkpoint");
     let error = resumed.rl_step(&broken, &settings).await.expect_err("the second in a row");
     assert!(matches!(error, TrainerError::NotFinite { skipped: 1, .. }), "{error}");
 }

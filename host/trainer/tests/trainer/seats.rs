@@ -2,7 +2,7 @@
 
 use crate::common::{episode, figure, segment, smallest, written};
 use gymkhana_record::{EpisodeRecord, Segment, StepMetrics};
-use gymkhana_trainer::{RlSettings, Settings, Trainer};
+use gymkhana_trainer::{RlSettings, Trainer, TrainerSettings};
 
 /// Segment of the second seat.
 fn second(reply: &[u32]) -> Segment {
@@ -36,7 +36,7 @@ async fn a_seat_is_compared_with_the_same_seat_of_the_others() {
 }
 
 async fn step(groups: &[Vec<EpisodeRecord>], seats: Option<Vec<u32>>) -> StepMetrics {
-    let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
+    let trainer = Trainer::create(&smallest(), &TrainerSettings::default()).expect("a model");
     trainer.rl_step(groups, &RlSettings { seats, ..RlSettings::default() }).await.expect("a step")
 }
 
@@ -66,7 +66,7 @@ async fn a_model_trains_only_on_its_own_seats() {
 async fn tokens_of_other_policies_are_ignored() {
     let mut foreign = group(&REWARDS);
     foreign[0].segments[1] = second(&[100_000, 258]);
-    let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
+    let trainer = Trainer::create(&smallest(), &TrainerSettings::default()).expect("a model");
     let learn = |seats| RlSettings { seats, ..RlSettings::default() };
     let own = trainer.rl_step(std::slice::from_ref(&foreign), &learn(Some(vec![0]))).await.expect("a step");
     assert_eq!(figure(&own, "tokens"), 6.0);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::common::{episode, segment, written};
 use gymkhana_record::{Ending, EpisodeRecord, Fork, PolicyTurn, Sampled, Seed, Segment};
 use gymkhana_trainer::{
-    Algorithm, Demonstrations, Optimizer, Preset, RlData, RlSettings, Settings, StageModels, Trainer,
+    Algorithm, Demonstrations, Optimizer, Preset, RlData, RlSettings, StageModels, Trainer, TrainerSettings,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -154,7 +154,7 @@ async fn dropped_members_change_nothing() {
         let shown: Vec<Segment> = shown.into_iter().flatten().map(segment_of).collect();
         let (groups, mut found) = (groups_of(case), vec![]);
         for groups in [with_dropped(&groups), groups] {
-            let deterministic = Settings { deterministic: true, ..Settings::default() };
+            let deterministic = TrainerSettings { deterministic: true, ..TrainerSettings::default() };
             let trainer = Trainer::open(&model, &deterministic).expect("a model");
             trainer.begin_stage(models.clone()).await.expect("a stage");
             let data = RlData { demonstrations: &shown, ..RlData::from(&groups[..]) };
@@ -176,7 +176,7 @@ async fn steps_from_records_to_parameters_equal_those_of_pytorch() {
     for case in list(&steps["cases"]) {
         let (settings, models) = settings(case, &steps);
         let groups = groups_of(case);
-        let trainer = Trainer::open(&model, &Settings::default()).expect("a model");
+        let trainer = Trainer::open(&model, &TrainerSettings::default()).expect("a model");
         let (before, _) = weights(&trainer).await;
         trainer.begin_stage(models).await.expect("a stage");
         let shown = case["demonstrations"]["records"].as_array();

@@ -5,7 +5,7 @@ use crate::common::{conversation, episode, figure, near, penalty, request, score
 use gymkhana_policy::{Policy, Sampling};
 use gymkhana_record::{EpisodeRecord, Sampled, Seed, Segment};
 use gymkhana_trainer::{
-    AboveCap, Algorithm, CapLevel, OffPolicy, RlSettings, Settings, SftSettings, StageModels, Trainer,
+    AboveCap, Algorithm, CapLevel, OffPolicy, RlSettings, SftSettings, StageModels, Trainer, TrainerSettings,
 };
 
 const TEMPERATURE: f32 = 0.5;
@@ -13,7 +13,8 @@ const PROMPT: [u32; 3] = [257, 70, 257];
 
 /// A model with a few training steps, so that its distributions are not uniform.
 async fn trainer() -> Trainer {
-    let trainer = Trainer::create(&smallest(), &Settings { seed: Seed(4), ..Settings::default() }).expect("a model");
+    let trainer = Trainer::create(&smallest(), &TrainerSettings { seed: Seed(4), ..TrainerSettings::default() })
+        .expect("a model");
     let demonstrations: Vec<Segment> = (65..73).map(|byte| segment(&PROMPT, &written(&[byte, byte, byte]))).collect();
     for _ in 0..20 {
         trainer.sft_step(&demonstrations, &SftSettings::default()).await.expect("a step");

@@ -2,7 +2,7 @@
 
 use crate::common::{episode, figure, segment, smallest, written};
 use gymkhana_record::{EpisodeRecord, Fork, Seed, Segment};
-use gymkhana_trainer::{Algorithm, RlSettings, Settings, SharedTurns, Trainer};
+use gymkhana_trainer::{Algorithm, RlSettings, SharedTurns, Trainer, TrainerSettings};
 
 /// Two turns of two tokens each; the second turn begins with `last`.
 fn two_turns(last: u32) -> Segment {
@@ -24,7 +24,7 @@ fn group() -> Vec<EpisodeRecord> {
 /// first trained tokens have the advantages (1 - 1/2) / 2 = 1/4, -1/2 and -1/2.
 #[tokio::test]
 async fn a_shared_turn_has_the_mean_of_its_episodes_advantages() {
-    let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
+    let trainer = Trainer::create(&smallest(), &TrainerSettings::default()).expect("a model");
     let metrics = trainer.rl_step(&[group()], &RlSettings::default()).await.expect("a step");
     assert_eq!(figure(&metrics, "advantage_mean"), -0.25);
 }
@@ -49,7 +49,7 @@ async fn figures_count_a_shared_token_once() {
     }
     let mut divergences = Vec::new();
     for shared_turns in [SharedTurns::Once, SharedTurns::PerEpisode] {
-        let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
+        let trainer = Trainer::create(&smallest(), &TrainerSettings::default()).expect("a model");
         let metrics = trainer.rl_step(&[group.clone()], &reading(shared_turns)).await.expect("a step");
         assert!((figure(&metrics, "entropy") - 1.8).abs() < 1e-6, "{shared_turns:?}: {metrics:?}");
         assert_eq!(figure(&metrics, "tokens"), 10.0, "{shared_turns:?}");
@@ -63,7 +63,7 @@ async fn figures_count_a_shared_token_once() {
 /// With an advantage of its own for each episode: 1, -1/2 and -1/2 at the first token of each.
 #[tokio::test]
 async fn shared_turns_may_be_trained_on_once_for_each_episode() {
-    let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
+    let trainer = Trainer::create(&smallest(), &TrainerSettings::default()).expect("a model");
     let metrics = trainer.rl_step(&[group()], &reading(SharedTurns::PerEpisode)).await.expect("a step");
     assert_eq!(figure(&metrics, "advantage_mean"), 0.0);
     assert_eq!(figure(&metrics, "advantage_std"), 0.5_f64.sqrt());
@@ -82,14 +82,14 @@ fn two_segments(last: u32) -> Vec<Segment> {
 async fn every_token_is_trained_on_in_the_segment_that_sampled_it() {
     let several = |record: EpisodeRecord, last: u32| EpisodeRecord { segments: two_segments(last), ..record };
     let group: Vec<EpisodeRecord> = group().into_iter().zip(70..).map(|(record, last)| several(record, last)).collect();
-    let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
+    let trainer = Trainer::create(&smallest(), &TrainerSettings::default()).expect("a model");
     let metrics = trainer.rl_step(&[group], &RlSettings::default()).await.expect("a step");
     assert_eq!(figure(&metrics, "tokens"), 10.0);
 }
 
 #[tokio::test]
 async fn every_token_is_trained_on_once() {
-    let trainer = Trainer::create(&smallest(), &Settings::default()).expect("a model");
+    let trainer = Trainer::create(&smallest(), &TrainerSettings::default()).expect("a model");
     let metrics = trainer.rl_step(&[group()], &RlSettings::default()).await.expect("a step");
     // Four tokens per episode; only the last two of the branch are its own.
     assert_eq!(figure(&metrics, "tokens"), 10.0);

@@ -14,8 +14,8 @@ use gymkhana_serve::remote::{
 use tokio::sync::{Semaphore, watch};
 
 use super::CoordinatorLoop;
-use super::registry::{Gone, TakenPlace};
-use crate::codec::{Direction, ParcelError, ParcelHeader, Parts};
+use super::registry::{Gone, ReservedPlace};
+use crate::codec::{MessageDirection, ParcelError, ParcelHeader, Parts};
 use crate::objects::PutError;
 use crate::signature::WorkerKeys;
 
@@ -60,8 +60,8 @@ struct Address {
 }
 
 impl TakenWorkerPlace {
-    pub fn new(front: Arc<CoordinatorLoop>, taken: TakenPlace, place: u64) -> Self {
-        let TakenPlace { worker: id, name, key, gone } = taken;
+    pub fn new(front: Arc<CoordinatorLoop>, taken: ReservedPlace, place: u64) -> Self {
+        let ReservedPlace { worker: id, name, key, gone } = taken;
         let address = Address { front, id, name, key: WorkerKeys::only(&key), place: PlaceId(place), gone };
         Self { address: Arc::new(address), next: AtomicU64::new(0) }
     }
@@ -169,7 +169,7 @@ impl Address {
         let address = (&*self.id, self.place, number);
         let deadline = Instant::now() + STORING;
         loop {
-            match self.front.office.pack(Direction::ToWorker, address, &parts).await {
+            match self.front.office.pack(MessageDirection::ToWorker, address, &parts).await {
                 Ok(message) => return Ok(message),
                 Err(PutError::Away(why)) if Instant::now() < deadline => {
                     tracing::debug!("a request for worker {} was not stored: {why}", self.name);
@@ -209,7 +209,7 @@ impl Address {
 
     async fn read(&self, header: &ParcelHeader, body: &[u8]) -> Result<PlaceAnswer, ParcelError> {
         let _room = self.room(header).await;
-        let Parts([outcome, data, plugins]) = self.front.office.parts(Direction::ToServer, header, body).await?;
+        let Parts([outcome, data, plugins]) = self.front.office.parts(MessageDirection::ToServer, header, body).await?;
         let malformed = |error| ParcelError::Refused(format!("it sent a malformed answer: {error}"));
         let outcome: EpisodeOutcome = serde_json::from_slice(&outcome).map_err(malformed)?;
         Ok(PlaceAnswer { outcome, data: data[..].into(), plugins: plugins[..].into() })

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::bus::{Bus, BusSettings, Names, RunKey};
 use crate::codec::MessageCodec;
-use crate::description::{Description, Versions, Work};
+use crate::description::{Description, Versions, WorkKind};
 use crate::dropped::Dropped;
 use crate::files;
 use crate::publication::{Publication, new_epoch};
@@ -152,7 +152,7 @@ fn publication(
     write(&folder)?;
     let (epoch, signer) = (new_epoch()?, Signer::temporary());
     let description = Description {
-        work: Work::Sessions,
+        work: WorkKind::Sessions,
         versions: Versions::own(),
         epoch: epoch.clone(),
         key: signer.public_key(),

@@ -33,7 +33,7 @@ struct KnownWorker {
 }
 
 /// A place at a worker.
-pub(crate) struct TakenPlace {
+pub(crate) struct ReservedPlace {
     pub worker: String,
     pub name: String,
     /// Public key that its answers have.
@@ -119,7 +119,7 @@ impl WorkerRegistry {
     }
 
     /// Takes a place at the worker with the most free ones.
-    pub fn take(&mut self) -> Option<TakenPlace> {
+    pub fn take(&mut self) -> Option<ReservedPlace> {
         let free = |worker: &KnownWorker| worker.places.saturating_sub(worker.taken);
         // Of equal workers the first one.
         let (id, worker) = self.workers.iter_mut().rev().max_by_key(|(_, worker)| free(worker))?;
@@ -128,7 +128,7 @@ impl WorkerRegistry {
         }
         worker.taken += 1;
         let KnownWorker { name, key, gone, .. } = worker;
-        Some(TakenPlace { worker: id.clone(), name: name.clone(), key: key.clone(), gone: gone.subscribe() })
+        Some(ReservedPlace { worker: id.clone(), name: name.clone(), key: key.clone(), gone: gone.subscribe() })
     }
 
     /// Returns a place.
@@ -242,7 +242,7 @@ mod tests {
         for round in 0..200 {
             let mut random = Seed(11).child(round).stream();
             let (mut roster, mut now) = roster(&[]);
-            let (mut held, mut beats, mut ids) = (Vec::<TakenPlace>::new(), BTreeMap::<String, u64>::new(), 0_u32);
+            let (mut held, mut beats, mut ids) = (Vec::<ReservedPlace>::new(), BTreeMap::<String, u64>::new(), 0_u32);
             for _ in 0..200 {
                 match random.below(6) {
                     0 => {

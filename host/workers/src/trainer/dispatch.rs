@@ -17,13 +17,13 @@ use tokio::task::JoinSet;
 use super::inbox::Inbox;
 use super::ledger::{DeliveryStatus, Dispatched, Ledger};
 use super::liveness::{Liveness, SILENCE};
-use super::policies::{Answered, PolicyCalls};
-use super::reading::{Reading, Room};
+use super::policies::{FinishedCall, PolicyCalls};
+use super::reading::{ReadingPermits, Room};
 use super::results::Unread;
 use super::streams::{QueueState, Streams};
 use crate::dropped::Dropped;
 use crate::limits::check_call;
-use crate::messages::{CallRefusal, Job, PolicyAnswer, PolicyCall, ResultHeader, decode};
+use crate::messages::{PolicyAnswer, PolicyCall, PolicyCallRefusal, ResultHeader, WorkerJob, decode};
 use crate::publication::Publication;
 use crate::reply::ReplyTo;
 use crate::signature::{Senders, SignatureRefusal, WorkerKeys};
@@ -35,18 +35,18 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Longest time for which the end of a run waits until its verdicts are sent.
 const LAST_VERDICTS: Duration = Duration::from_secs(5);
 
-type Answer = oneshot::Sender<RunResult<Vec<EpisodeRecord>>>;
+type RecordsSender = oneshot::Sender<RunResult<Vec<EpisodeRecord>>>;
 
 /// What the run asks for.
-pub(crate) enum Command {
-    Play { number: u64, group: Box<GroupJob>, answer: Answer },
+pub(crate) enum DispatchCommand {
+    Play { number: u64, group: Box<GroupJob>, answer: RecordsSender },
     Abort(u64),
     Show(RunPosition),
     Close,
 }
 
 /// What a task of the loop has done.
-pub(super) enum Event {
+pub(super) enum DispatchEvent {
     /// A job is in the queue of this making, or the bus did not take it.
     Queued { number: u64, making: u64, sequence: Result<u64, String> },
     /// A result was read, or cannot be read now. Its room is free when this is handled.
@@ -83,13 +83,13 @@ pub(crate) struct DispatchLoop {
     pub(super) keys: WorkerKeys,
     senders: Senders,
     pub(super) dropped: Dropped,
-    pub(super) ledger: Ledger<Answer>,
+    pub(super) ledger: Ledger<RecordsSender>,
     pub(super) policies: PolicyCalls,
     inbox: Inbox,
-    pub(super) reading: Reading,
-    events: UnboundedReceiver<Event>,
-    pub(super) report: UnboundedSender<Event>,
-    answered: UnboundedReceiver<Answered>,
+    pub(super) reading: ReadingPermits,
+    events: UnboundedReceiver<DispatchEvent>,
+    pub(super) report: UnboundedSender<DispatchEvent>,
+    answered: UnboundedReceiver<FinishedCall>,
     pub(super) tasks: JoinSet<()>,
     /// Verdicts that are being sent, which the end of the run waits for.
     pub(super) verdicts: JoinSet<()>,
@@ -128,7 +128,7 @@ impl DispatchLoop {
             ledger: Ledger::new(),
             policies,
             inbox,
-            reading: Reading::new(),
+            reading: ReadingPermits::new(),
             events,
             report,
             answered,
@@ -158,7 +158,7 @@ impl DispatchLoop {
     }
 
     /// Serves until the run closes.
-    pub async fn work(mut self, mut commands: UnboundedReceiver<Command>) -> Dispatched {
+    pub async fn work(mut self, mut commands: UnboundedReceiver<DispatchCommand>) -> Dispatched {
         let mut looks = tokio::time::interval(POLL_INTERVAL);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -166,19 +166,19 @@ impl DispatchLoop {
             while self.verdicts.try_join_next().is_some() {}
             tokio::select! {
                 command = commands.recv() => match command {
-                    Some(Command::Play { number, group, answer }) => {
+                    Some(DispatchCommand::Play { number, group, answer }) => {
                         if self.ledger.is_empty() {
                             self.liveness.wait(Instant::now());
                         }
-                        self.ledger.add(Job { number, group: *group }, answer);
+                        self.ledger.add(WorkerJob { number, group: *group }, answer);
                         self.queue(number);
                     }
-                    Some(Command::Abort(number)) => self.give_up(number),
-                    Some(Command::Show(position)) => {
+                    Some(DispatchCommand::Abort(number)) => self.give_up(number),
+                    Some(DispatchCommand::Show(position)) => {
                         self.position = Some(position);
                         self.show();
                     }
-                    Some(Command::Close) | None => return self.end_run().await,
+                    Some(DispatchCommand::Close) | None => return self.end_run().await,
                 },
                 Some(message) = self.inbox.calls.next() => self.call(&message),
                 // Results wait in the connection while as many are read as may be.
@@ -192,9 +192,9 @@ impl DispatchLoop {
         }
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: DispatchEvent) {
         match event {
-            Event::Queued { number, making, sequence } => match (self.ledger.get_mut(number), sequence) {
+            DispatchEvent::Queued { number, making, sequence } => match (self.ledger.get_mut(number), sequence) {
                 (Some(waiting), Ok(sequence)) if making == self.making => {
                     waiting.sequence = Some(sequence);
                     self.has_reported_bus = false;
@@ -204,12 +204,12 @@ impl DispatchLoop {
                 // The next look tries again.
                 (_, Err(why)) => self.report_bus(&format!("it does not take groups: {why}")),
             },
-            Event::Read { header, records, reply, room } => {
+            DispatchEvent::Read { header, records, reply, room } => {
                 drop(room);
                 self.result(&header, records, reply);
             }
-            Event::Looked { made, missing } => self.looked(made, &missing),
-            Event::Shown => {
+            DispatchEvent::Looked { made, missing } => self.looked(made, &missing),
+            DispatchEvent::Shown => {
                 self.is_showing = false;
                 self.show();
             }
@@ -263,7 +263,7 @@ impl DispatchLoop {
             if let Err(error) = streams.publication.show(&position).await {
                 tracing::debug!("the position is not on the bus: {error}");
             }
-            let _ = report.send(Event::Shown);
+            let _ = report.send(DispatchEvent::Shown);
         });
     }
 
@@ -284,7 +284,7 @@ impl DispatchLoop {
         let name = format!("{number}-{making}-{}", waiting.losses);
         self.tasks.spawn(async move {
             let sequence = streams.add(&job, &name).await;
-            let _ = report.send(Event::Queued { number, making, sequence });
+            let _ = report.send(DispatchEvent::Queued { number, making, sequence });
         });
     }
 
@@ -333,7 +333,7 @@ impl DispatchLoop {
                 QueueState::Here { missing } => (None, missing),
                 QueueState::Unknown => (None, vec![]),
             };
-            let _ = report.send(Event::Looked { made, missing });
+            let _ = report.send(DispatchEvent::Looked { made, missing });
         });
     }
 
@@ -345,7 +345,7 @@ impl DispatchLoop {
             Ok(key) => key,
             Err(wrong @ SignatureRefusal::Wrong) => return self.dropped.add("a policy call", &wrong.to_string()),
             Err(_) => {
-                let refusal = CallRefusal::Key;
+                let refusal = PolicyCallRefusal::Key;
                 self.dropped.add("a policy call", &refusal.to_string());
                 return self.policies.answer_at_once(&PolicyAnswer::Refused(refusal), ReplyTo::of(message));
             }
@@ -381,7 +381,7 @@ impl DispatchLoop {
     }
 
     /// Sends the answer of a call, and notes the versions of its tokens.
-    fn finish(&mut self, answered: Answered) {
+    fn finish(&mut self, answered: FinishedCall) {
         let Some(tokens) = self.policies.finish(answered) else { return };
         if let Some(waiting) = self.ledger.get_mut(tokens.job) {
             waiting.sampled.add(tokens.seat, &tokens.versions);

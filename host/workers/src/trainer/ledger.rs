@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use crate::messages::Job;
+use crate::messages::WorkerJob;
 
 /// Workers at which a job fails before it ends the run.
 const MOST_FAILURES: usize = 3;
@@ -41,8 +41,8 @@ pub(crate) enum DeliveryStatus {
 }
 
 /// A job without a result.
-pub(crate) struct Waiting<A> {
-    pub job: Job,
+pub(crate) struct WaitingJob<A> {
+    pub job: WorkerJob,
     /// Newest delivery from which something came; 0 before the first.
     delivery: u64,
     /// Where the result goes.
@@ -77,7 +77,7 @@ impl SampledVersions {
 
 /// The jobs by their numbers.
 pub(crate) struct Ledger<A> {
-    waiting: BTreeMap<u64, Waiting<A>>,
+    waiting: BTreeMap<u64, WaitingJob<A>>,
     pub seen: Dispatched,
 }
 
@@ -86,21 +86,21 @@ impl<A> Ledger<A> {
         Self { waiting: BTreeMap::new(), seen: Dispatched::default() }
     }
 
-    pub fn add(&mut self, job: Job, answer: A) {
+    pub fn add(&mut self, job: WorkerJob, answer: A) {
         let (sampled, failed) = (SampledVersions::default(), BTreeSet::new());
-        let waiting = Waiting { job, delivery: 0, answer, sequence: None, losses: 0, sampled, failed };
+        let waiting = WaitingJob { job, delivery: 0, answer, sequence: None, losses: 0, sampled, failed };
         self.waiting.insert(waiting.job.number, waiting);
     }
 
-    pub fn get(&self, number: u64) -> Option<&Waiting<A>> {
+    pub fn get(&self, number: u64) -> Option<&WaitingJob<A>> {
         self.waiting.get(&number)
     }
 
-    pub fn get_mut(&mut self, number: u64) -> Option<&mut Waiting<A>> {
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut WaitingJob<A>> {
         self.waiting.get_mut(&number)
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Waiting<A>> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut WaitingJob<A>> {
         self.waiting.values_mut()
     }
 
@@ -119,7 +119,7 @@ impl<A> Ledger<A> {
     /// Forgets the places of jobs that are not in the queue; returns the numbers of those that wait. Their next delivery
     /// is the first one again.
     pub fn requeue(&mut self, missing: &[u64]) -> Vec<u64> {
-        let is_missing = |waiting: &&mut Waiting<A>| waiting.sequence.is_some_and(|place| missing.contains(&place));
+        let is_missing = |waiting: &&mut WaitingJob<A>| waiting.sequence.is_some_and(|place| missing.contains(&place));
         let lost = self.waiting.values_mut().filter(is_missing).map(|waiting| {
             (waiting.sequence, waiting.delivery) = (None, 0);
             waiting.losses += 1;
@@ -148,7 +148,7 @@ impl<A> Ledger<A> {
     }
 
     /// Takes a job out for its result, of whichever delivery; `None` if it has one or was given up.
-    pub fn settle(&mut self, number: u64) -> Option<Waiting<A>> {
+    pub fn settle(&mut self, number: u64) -> Option<WaitingJob<A>> {
         let settled = self.waiting.remove(&number);
         match settled {
             Some(_) => self.seen.groups += 1,
@@ -158,7 +158,7 @@ impl<A> Ledger<A> {
     }
 
     /// Notes that a worker failed at a job. Takes the job out if as many workers failed as end the run.
-    pub fn fail(&mut self, number: u64, worker: &str) -> Option<Waiting<A>> {
+    pub fn fail(&mut self, number: u64, worker: &str) -> Option<WaitingJob<A>> {
         let waiting = self.waiting.get_mut(&number)?;
         waiting.failed.insert(worker.to_owned());
         let is_hopeless = waiting.failed.len() >= MOST_FAILURES;
@@ -166,7 +166,7 @@ impl<A> Ledger<A> {
     }
 
     /// Takes a job out that is not needed.
-    pub fn give_up(&mut self, number: u64) -> Option<Waiting<A>> {
+    pub fn give_up(&mut self, number: u64) -> Option<WaitingJob<A>> {
         self.waiting.remove(&number)
     }
 }

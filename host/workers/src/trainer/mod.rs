@@ -25,11 +25,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::bus::{Bus, BusSettings, Names, RunKey};
-use crate::description::{Description, SeatKind, Versions, Work};
+use crate::description::{Description, SeatKind, Versions, WorkKind};
 use crate::files;
 use crate::publication::{Publication, new_epoch};
 use crate::signature::{Signer, WorkerKeys};
-use dispatch::{Command, DispatchLoop};
+use dispatch::{DispatchCommand, DispatchLoop};
 use ledger::Dispatched;
 #[cfg(fuzzing)]
 pub(crate) use results::check_records;
@@ -67,7 +67,7 @@ impl TrainersBus {
 
 /// Gives out groups to workers. Ends with [`Dispatcher::close`].
 struct Dispatcher {
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<DispatchCommand>,
     next: Arc<AtomicU64>,
     /// Whether a worker was heard within the lease.
     plays: watch::Receiver<bool>,
@@ -85,7 +85,7 @@ impl Dispatcher {
         let TrainersBus { bus, lease, keys } = bus;
         let (epoch, signer) = (new_epoch()?, Signer::temporary());
         let description = Description {
-            work: Work::Groups,
+            work: WorkKind::Groups,
             versions: Versions::own(),
             epoch: epoch.clone(),
             key: signer.public_key(),
@@ -122,7 +122,7 @@ impl Dispatcher {
     /// If the dispatcher panicked.
     pub async fn close(self) -> RunResult<Dispatched> {
         let Self { dispatch, streams, .. } = self;
-        let _ = self.commands.send(Command::Close);
+        let _ = self.commands.send(DispatchCommand::Close);
         let dispatched = dispatch.await.internal()?;
         streams.clear().await;
         Ok(dispatched)
@@ -145,7 +145,7 @@ fn seats(players: &dyn SeatPlayers) -> Vec<SeatKind> {
 }
 
 struct Players {
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<DispatchCommand>,
     next: Arc<AtomicU64>,
     plays: watch::Receiver<bool>,
 }
@@ -153,13 +153,13 @@ struct Players {
 /// Gives a job up when it is dropped; a job with a result is known no longer.
 struct Abort {
     number: u64,
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<DispatchCommand>,
 }
 
 impl Drop for Abort {
     fn drop(&mut self) {
         // Without a receiver the run is over.
-        let _ = self.commands.send(Command::Abort(self.number));
+        let _ = self.commands.send(DispatchCommand::Abort(self.number));
     }
 }
 
@@ -167,7 +167,7 @@ impl RemotePlayers for Players {
     fn play(&self, group: GroupJob) -> PlayedGroup {
         let (answer, played) = oneshot::channel::<RunResult<Vec<EpisodeRecord>>>();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let sent = self.commands.send(Command::Play { number, group: Box::new(group), answer });
+        let sent = self.commands.send(DispatchCommand::Play { number, group: Box::new(group), answer });
         let waits = Abort { number, commands: self.commands.clone() };
         Box::pin(async move {
             let _waits = waits;
@@ -186,6 +186,6 @@ impl RemotePlayers for Players {
     }
 
     fn show(&self, position: RunPosition) {
-        let _ = self.commands.send(Command::Show(position));
+        let _ = self.commands.send(DispatchCommand::Show(position));
     }
 }

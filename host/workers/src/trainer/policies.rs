@@ -29,7 +29,7 @@ type CallId = (String, u64);
 const MOST_STOP_CONDITIONS: usize = 64;
 
 /// Answer of a finished call.
-pub(crate) struct Answered {
+pub(crate) struct FinishedCall {
     call: CallId,
     answer: Option<Bytes>,
     /// Weight versions of the tokens that were sampled.
@@ -43,18 +43,18 @@ pub(crate) struct SampledTokens {
     pub versions: Vec<u32>,
 }
 
-enum Progress {
+enum CallProgress {
     Running { reply: Option<ReplyTo>, task: AbortHandle },
     Done(Bytes),
 }
 
-struct Call {
+struct PendingCall {
     job: u64,
     delivery: u64,
     seat: u32,
     /// The conversation that it continues, and whether its task or its end came first.
     continues: Option<(CallId, Arc<Last>)>,
-    progress: Progress,
+    progress: CallProgress,
 }
 
 /// Decides who releases a conversation whose call is ended: the call's task when it is gone, or the dispatcher if the task is
@@ -98,8 +98,8 @@ pub(crate) struct PolicyCalls {
     /// An environment of the run, for its chat format.
     rollout: Arc<Rollout>,
     sender: Sender,
-    finished: UnboundedSender<Answered>,
-    calls: HashMap<CallId, Call>,
+    finished: UnboundedSender<FinishedCall>,
+    calls: HashMap<CallId, PendingCall>,
     conversations: HashMap<CallId, Mapped>,
     next_conversation: u64,
     stop_texts: BTreeMap<Vec<String>, Option<Arc<dyn StopCondition>>>,
@@ -111,7 +111,7 @@ impl PolicyCalls {
         seats: Arc<dyn SeatPlayers>,
         rollout: Arc<Rollout>,
         (bus, signer): (Bus, Signer),
-        finished: UnboundedSender<Answered>,
+        finished: UnboundedSender<FinishedCall>,
     ) -> Self {
         Self {
             seats,
@@ -134,8 +134,8 @@ impl PolicyCalls {
         let id = (worker.clone(), number);
         if let Some(known) = self.calls.get_mut(&id) {
             match &mut known.progress {
-                Progress::Running { reply: waiting, .. } => *waiting = reply,
-                Progress::Done(answer) => self.sender.send(reply, answer),
+                CallProgress::Running { reply: waiting, .. } => *waiting = reply,
+                CallProgress::Done(answer) => self.sender.send(reply, answer),
             }
             return;
         }
@@ -147,7 +147,7 @@ impl PolicyCalls {
                 _ => vec![],
             };
             // Without a receiver the run is over.
-            let _ = finished.send(Answered { call: answered, answer: encode(&answer).ok(), versions });
+            let _ = finished.send(FinishedCall { call: answered, answer: encode(&answer).ok(), versions });
         };
         let mut continues = None;
         let task = match request {
@@ -200,16 +200,16 @@ impl PolicyCalls {
                 })
             }
         };
-        let progress = Progress::Running { reply, task };
-        self.calls.insert(id, Call { job, delivery, seat, continues, progress });
+        let progress = CallProgress::Running { reply, task };
+        self.calls.insert(id, PendingCall { job, delivery, seat, continues, progress });
     }
 
     /// Sends the answer of a call that has finished; returns what was sampled. `None` if the call was ended.
-    pub fn finish(&mut self, answered: Answered) -> Option<SampledTokens> {
+    pub fn finish(&mut self, answered: FinishedCall) -> Option<SampledTokens> {
         let call = self.calls.get_mut(&answered.call)?;
         let answer = answered.answer?;
-        let before = std::mem::replace(&mut call.progress, Progress::Done(answer.clone()));
-        if let Progress::Running { reply, .. } = before {
+        let before = std::mem::replace(&mut call.progress, CallProgress::Done(answer.clone()));
+        if let CallProgress::Running { reply, .. } = before {
             self.sender.send(reply, &answer);
         }
         Some(SampledTokens { job: call.job, seat: call.seat, versions: answered.versions })
@@ -230,7 +230,7 @@ impl PolicyCalls {
         ended.iter().for_each(|id| self.end_conversation(id));
         self.calls.retain(|_, call| {
             let obsolete = call.job == job && call.delivery < delivery;
-            if let Progress::Running { task, .. } = &call.progress
+            if let CallProgress::Running { task, .. } = &call.progress
                 && obsolete
             {
                 task.abort();
@@ -243,7 +243,7 @@ impl PolicyCalls {
     fn end_conversation(&mut self, id: &CallId) {
         let Some(mapped) = self.conversations.remove(id) else { return };
         let running = self.calls.values().filter_map(|call| match (&call.continues, &call.progress) {
-            (Some((continued, last)), Progress::Running { task, .. }) if continued == id => Some((last, task)),
+            (Some((continued, last)), CallProgress::Running { task, .. }) if continued == id => Some((last, task)),
             _ => None,
         });
         // Each task that is still there releases the conversation when it is gone.

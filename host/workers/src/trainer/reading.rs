@@ -10,7 +10,7 @@ const MOST_RESULTS: usize = 16;
 const MOST_KIB: usize = 2 << 20;
 
 /// Permits for reading.
-pub(crate) struct Reading {
+pub(crate) struct ReadingPermits {
     results: Arc<Semaphore>,
     kibibytes: Arc<Semaphore>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Room {
     _kibibytes: Option<OwnedSemaphorePermit>,
 }
 
-impl Reading {
+impl ReadingPermits {
     pub fn new() -> Self {
         Self { results: Arc::new(Semaphore::new(MOST_RESULTS)), kibibytes: Arc::new(Semaphore::new(MOST_KIB)) }
     }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn results_have_room_up_to_their_number() {
-        let reading = Reading::new();
+        let reading = ReadingPermits::new();
         let mut rooms: Vec<Room> = (0..16).map(|_| free(reading.take(1000).unwrap()).unwrap()).collect();
         assert!(!reading.has_room() && reading.take(0).is_none());
         rooms.pop();
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn results_have_room_up_to_their_bytes() {
-        let reading = Reading::new();
+        let reading = ReadingPermits::new();
         let first = free(reading.take(1 << 30).unwrap()).unwrap();
         let second = free(reading.take((1 << 30) - 1024).unwrap());
         assert!(second.is_some());

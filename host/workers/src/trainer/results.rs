@@ -11,7 +11,7 @@ use gymkhana_store::{BadEpisodes, decode_episodes};
 use super::ledger::SampledVersions;
 use super::streams::Streams;
 use crate::description::SeatKind;
-use crate::messages::{Job, ResultHeader};
+use crate::messages::{ResultHeader, WorkerJob};
 use crate::objects;
 
 /// Longest time in which an object is fetched.
@@ -96,15 +96,15 @@ fn records(bytes: &[u8], digest: &Digest) -> Result<Vec<EpisodeRecord>, RecordRe
 
 /// Reads the records of a job and compares them with it, for the fuzz targets.
 #[cfg(fuzzing)]
-pub(crate) fn check_records(job: &Job, bytes: &[u8]) -> Result<(), RecordRefusal> {
+pub(crate) fn check_records(job: &WorkerJob, bytes: &[u8]) -> Result<(), RecordRefusal> {
     let records = records(bytes, &Digest::of(bytes))?;
     let seats = [SeatKind::Model { context: 4096, can_score: true }];
-    Asked { job, environment: None, seats: &seats, sampled: &SampledVersions::default() }.check(&records)
+    ExpectedRecords { job, environment: None, seats: &seats, sampled: &SampledVersions::default() }.check(&records)
 }
 
 /// What the records of a job are compared with.
-pub(crate) struct Asked<'a> {
-    pub job: &'a Job,
+pub(crate) struct ExpectedRecords<'a> {
+    pub job: &'a WorkerJob,
     /// Name of the job's environment in records.
     pub environment: Option<&'a str>,
     /// Players of the seats.
@@ -113,7 +113,7 @@ pub(crate) struct Asked<'a> {
     pub sampled: &'a SampledVersions,
 }
 
-impl Asked<'_> {
+impl ExpectedRecords<'_> {
     /// Compares records with their job.
     ///
     /// # Errors
@@ -197,20 +197,21 @@ mod tests {
     const MODEL: SeatKind = SeatKind::Model { context: 64, can_score: true };
 
     /// The record of a member, as a worker plays it.
-    fn member(job: &Job, member: u32) -> EpisodeRecord {
+    fn member(job: &WorkerJob, member: u32) -> EpisodeRecord {
         let plan = job.group.group.member(member);
         EpisodeRecord::new(plan.id, plan.task, plan.seed, Ending::Dropped)
     }
 
     /// The refusal of these records, if any; the trainer sampled tokens of versions 3 and 4 for seat 0.
-    fn refusal(records: &[EpisodeRecord], job: &Job) -> Option<String> {
+    fn refusal(records: &[EpisodeRecord], job: &WorkerJob) -> Option<String> {
         let mut sampled = SampledVersions::default();
         sampled.add(0, &[3, 4]);
-        let asked = Asked { job, environment: None, seats: &[MODEL, MODEL, SeatKind::Oracle], sampled: &sampled };
+        let asked =
+            ExpectedRecords { job, environment: None, seats: &[MODEL, MODEL, SeatKind::Oracle], sampled: &sampled };
         asked.check(records).err().map(|refusal| refusal.to_string())
     }
 
-    fn whole(job: &Job) -> Vec<EpisodeRecord> {
+    fn whole(job: &WorkerJob) -> Vec<EpisodeRecord> {
         (0..job.group.plan.members(job.group.group.size)).map(|number| member(job, number)).collect()
     }
 

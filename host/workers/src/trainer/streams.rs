@@ -9,7 +9,7 @@ use async_nats::jetstream::stream::{DiscardPolicy, RawMessageErrorKind, Retentio
 use gymkhana_orchestration::{Classify, RunResult};
 use gymkhana_registry::Digest;
 
-use crate::messages::Job;
+use crate::messages::WorkerJob;
 use crate::publication::{NOT_FOUND, NOT_TAKEN, Publication};
 
 /// Time in which a job that was published twice is stored once.
@@ -134,7 +134,7 @@ impl Streams {
     ///
     /// # Errors
     /// In words, if the bus does not confirm it.
-    pub async fn add(&self, job: &Job, name: &str) -> Result<u64, String> {
+    pub async fn add(&self, job: &WorkerJob, name: &str) -> Result<u64, String> {
         let text = serde_json::to_vec(job).map_err(|error| error.to_string())?;
         let subject = self.publication.names.jobs();
         let job = self.publication.signer.state(&Digest::of(subject.as_bytes()), &text).ok_or("it cannot be signed")?;

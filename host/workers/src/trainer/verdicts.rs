@@ -5,8 +5,8 @@ use gymkhana_orchestration::RunError;
 use gymkhana_record::EpisodeRecord;
 use gymkhana_rollout::FailedForks;
 
-use super::dispatch::{DispatchLoop, Event};
-use super::results::{self, Asked, RecordRefusal, Unread};
+use super::dispatch::{DispatchEvent, DispatchLoop};
+use super::results::{self, ExpectedRecords, RecordRefusal, Unread};
 use crate::limits::{HeaderRefusal, check_header};
 use crate::messages::{JobEnd, ResultHeader, Verdict};
 use crate::publication::Publication;
@@ -48,7 +48,7 @@ impl DispatchLoop {
                 JobEnd::Fault(_) | JobEnd::Failed(_) => Ok(vec![]),
                 JobEnd::Played => results::read(&streams, &header, &records).await,
             };
-            let _ = report.send(Event::Read { header: Box::new(header), records, reply, room });
+            let _ = report.send(DispatchEvent::Read { header: Box::new(header), records, reply, room });
         });
     }
 
@@ -96,7 +96,7 @@ impl DispatchLoop {
     fn compare(&self, header: &ResultHeader, records: &[EpisodeRecord]) -> Result<(), RecordRefusal> {
         let Some(waiting) = self.ledger.get(header.job) else { return Ok(()) };
         let rollout = self.rollouts.get(waiting.job.group.environment);
-        let asked = Asked {
+        let asked = ExpectedRecords {
             job: &waiting.job,
             environment: rollout.and_then(|rollout| rollout.environment()),
             seats: &self.streams.publication.description.seats,

@@ -21,11 +21,11 @@ use super::open::{fetched, refuse_programs};
 use super::play::refused;
 use super::watch::{Over, Watch};
 use crate::bus::{Bus, Names, RunKey};
-use crate::codec::{Direction, MessageCodec, ParcelError, Parts};
+use crate::codec::{MessageCodec, MessageDirection, ParcelError, Parts};
 use crate::coordinator::heartbeat::{Heartbeat, HeartbeatAnswer};
 use crate::description::{Description, Versions};
 use crate::objects::PutError;
-use crate::reply::{Asked, Owner};
+use crate::reply::{OwnerConnection, SendOutcome};
 use crate::signature::WorkerKeys;
 use crate::signed::encode_signed;
 
@@ -50,7 +50,7 @@ pub(crate) struct SessionHost {
     /// Digest of the server's files.
     files: Digest,
     lease: Duration,
-    owner: Arc<Owner>,
+    owner: Arc<OwnerConnection>,
     /// The server's key, for its requests.
     keys: WorkerKeys,
     /// Episodes that began or continued here.
@@ -200,8 +200,8 @@ impl SessionHost {
         let subject = self.names.beats();
         let message = encode_signed(&subject, &beat, &[], &self.office.signer).ok()?;
         match self.owner.ask(subject, message, self.lease / 2).await {
-            Asked::Answered(answer) => serde_json::from_slice(&answer).ok(),
-            Asked::Away | Asked::Silent | Asked::TooLarge => None,
+            SendOutcome::Answered(answer) => serde_json::from_slice(&answer).ok(),
+            SendOutcome::Away | SendOutcome::Silent | SendOutcome::TooLarge => None,
         }
     }
 
@@ -227,7 +227,8 @@ impl SessionHost {
             // The object of a request that was read is deleted.
             Some(answer) => answer,
             None => {
-                let Parts([request, data, plugins]) = self.office.parts(Direction::ToWorker, &header, inline).await?;
+                let Parts([request, data, plugins]) =
+                    self.office.parts(MessageDirection::ToWorker, &header, inline).await?;
                 let malformed = |error| ParcelError::Refused(format!("it is malformed: {error}"));
                 let request: EpisodeRequest = serde_json::from_slice(&request).map_err(malformed)?;
                 if matches!(request, EpisodeRequest::Start(..) | EpisodeRequest::Restore(_)) {
@@ -246,7 +247,7 @@ impl SessionHost {
         let parts = Parts([outcome.into(), owned(data), owned(plugins)]);
         let mut refused = String::new();
         for _ in 0..TRIES {
-            match self.office.pack(Direction::ToServer, (id, place, number), &parts).await {
+            match self.office.pack(MessageDirection::ToServer, (id, place, number), &parts).await {
                 Ok(message) => return Ok(Some(message)),
                 Err(PutError::Refused(why) | PutError::Away(why)) => refused = why,
             }

@@ -15,10 +15,10 @@ use std::time::Duration;
 use gymkhana_orchestration::{Reporter, RunError, RunResult};
 
 use crate::bus::{Bus, BusSettings, Names, RUNS, RunKey, without_password};
-use crate::description::{Description, Work};
+use crate::description::{Description, WorkKind};
 use crate::signature::Signer;
 use hosting::SessionHost;
-use session::Session;
+use session::WorkerSession;
 use watch::{Over, owner_lives};
 
 /// Time between two looks for a run.
@@ -64,7 +64,7 @@ pub struct Worked {
 
 /// What the worker has opened.
 enum Opened {
-    Run(Box<Session>),
+    Run(Box<WorkerSession>),
     Server(Box<SessionHost>),
 }
 
@@ -141,11 +141,11 @@ impl Worker {
                 Over::Lost => {
                     let silent = self.settings.trainer_timeout.as_secs();
                     self.reporter.warn(&match work {
-                        Work::Groups => format!(
+                        WorkKind::Groups => format!(
                             "the trainer of run {run} has not answered for {silent} s, so that this worker leaves the \
                              run\nhint: use `host run --resume` at the trainer; its workers then come back"
                         ),
-                        Work::Sessions => format!(
+                        WorkKind::Sessions => format!(
                             "server {run} has not answered for {silent} s, so that this worker leaves it\nhint: start \
                              the server again; its workers then come back"
                         ),
@@ -166,10 +166,10 @@ impl Worker {
     async fn open(&self, run: &RunKey, description: Description) -> RunResult<Opened> {
         let Self { settings, bus, name, reporter } = self;
         Ok(match description.work {
-            Work::Groups => {
-                Opened::Run(Box::new(Session::open(bus, settings, name, run, description, reporter).await?))
+            WorkKind::Groups => {
+                Opened::Run(Box::new(WorkerSession::open(bus, settings, name, run, description, reporter).await?))
             }
-            Work::Sessions => {
+            WorkKind::Sessions => {
                 Opened::Server(Box::new(SessionHost::open(bus, settings, name, run, description, reporter).await?))
             }
         })
@@ -235,7 +235,7 @@ fn read(run: &RunKey, text: &[u8]) -> RunResult<Description> {
     #[derive(serde::Deserialize)]
     struct Versioned {
         /// Absent in those of early versions.
-        work: Option<Work>,
+        work: Option<WorkKind>,
         versions: crate::description::Versions,
     }
     let malformed = |error: &dyn std::fmt::Display| {
@@ -243,7 +243,7 @@ fn read(run: &RunKey, text: &[u8]) -> RunResult<Description> {
             .with_hint("use the trainer's version of `host`")
     };
     let Versioned { work, versions } = serde_json::from_slice(text).map_err(|error| malformed(&error))?;
-    let owner = if work == Some(Work::Sessions) { "the server" } else { "the trainer" };
+    let owner = if work == Some(WorkKind::Sessions) { "the server" } else { "the trainer" };
     if let Some(difference) = versions.difference(owner) {
         let refused = format!("run {run} cannot be played: {difference}");
         return Err(RunError::user(refused).with_hint(format!("use {owner}'s version of `host`")));

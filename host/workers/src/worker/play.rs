@@ -17,12 +17,12 @@ use gymkhana_store::encode_episodes;
 use tokio::sync::watch;
 
 use super::policy::{BusPolicy, Ends};
-use super::session::Session;
+use super::session::WorkerSession;
 use crate::description::SeatKind;
 use crate::limits::{MOST_DELIVERIES, cut_reason};
-use crate::messages::{Job, JobEnd, ResultHeader, Verdict};
+use crate::messages::{JobEnd, ResultHeader, Verdict, WorkerJob};
 use crate::objects::{self, PutError};
-use crate::reply::Asked;
+use crate::reply::SendOutcome;
 use crate::signed::encode_signed;
 
 /// Time in which the trainer answers to a result.
@@ -39,13 +39,13 @@ const FULL: Duration = Duration::from_secs(2);
 const RENEWAL: Duration = Duration::from_secs(10);
 
 /// What became of a job.
-enum Outcome {
+enum JobOutcome {
     Played(Result<Vec<EpisodeRecord>, JobEnd>),
     /// It ended without a result.
     Ended(Ends),
 }
 
-impl Session {
+impl WorkerSession {
     /// Plays a job.
     ///
     /// # Errors
@@ -53,7 +53,8 @@ impl Session {
     pub async fn job(self: Arc<Self>, message: Message) -> RunResult<()> {
         let delivery = message.info().map_or(1, |info| u64::try_from(info.delivered).unwrap_or(1));
         let about = Digest::of(self.names.jobs().as_bytes());
-        let job = self.owner.key.read(&about, &message.payload).and_then(|job| serde_json::from_slice::<Job>(job).ok());
+        let job =
+            self.owner.key.read(&about, &message.payload).and_then(|job| serde_json::from_slice::<WorkerJob>(job).ok());
         let Some(job) = job else {
             // The trainer queues a job again that is not in the queue.
             self.owner.dropped.add("a job", "it is not one that the trainer signed");
@@ -66,24 +67,24 @@ impl Session {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).insert(job.number, Arc::clone(&ends));
         let outcome = if delivery > MOST_DELIVERIES {
             let why = format!("its group was delivered {MOST_DELIVERIES} times, and no worker finished it");
-            Outcome::Played(Err(JobEnd::Fault(why)))
+            JobOutcome::Played(Err(JobEnd::Fault(why)))
         } else {
             let played = Arc::clone(&self).group(job.clone(), delivery, Arc::clone(&ends));
             tokio::select! {
-                played = AssertUnwindSafe(played).catch_unwind() => Outcome::Played(played.unwrap_or_else(|_| {
+                played = AssertUnwindSafe(played).catch_unwind() => JobOutcome::Played(played.unwrap_or_else(|_| {
                     Err(JobEnd::Failed("the program panicked while it played the group".to_owned()))
                 })),
-                why = &mut until_ended => Outcome::Ended(why),
-                () = self.keep_alive(&message) => Outcome::Ended(Ends::Leaves),
+                why = &mut until_ended => JobOutcome::Ended(why),
+                () = self.keep_alive(&message) => JobOutcome::Ended(Ends::Leaves),
             }
         };
         let brought = match outcome {
-            Outcome::Played(played) => tokio::select! {
+            JobOutcome::Played(played) => tokio::select! {
                 brought = self.bring(&job, delivery, played, &message) => brought,
                 () = self.keep_alive(&message) => Ok(()),
                 why = &mut until_ended => end(&message, why).await,
             },
-            Outcome::Ended(why) => end(&message, why).await,
+            JobOutcome::Ended(why) => end(&message, why).await,
         };
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).remove(&job.number);
         brought
@@ -101,11 +102,11 @@ impl Session {
     /// Plays the group on the threads of guests.
     async fn group(
         self: Arc<Self>,
-        job: Job,
+        job: WorkerJob,
         delivery: u64,
         ends: Arc<watch::Sender<Option<Ends>>>,
     ) -> Result<Vec<EpisodeRecord>, JobEnd> {
-        let Job { number, group } = job;
+        let WorkerJob { number, group } = job;
         let rollout = self.rollouts.get(group.environment).cloned();
         let none = || JobEnd::Failed(format!("this worker has no environment {}", group.environment));
         let rollout = rollout.ok_or_else(none)?;
@@ -145,7 +146,7 @@ impl Session {
     /// Brings a result to the trainer until it answers, and acknowledges the job.
     async fn bring(
         &self,
-        job: &Job,
+        job: &WorkerJob,
         delivery: u64,
         played: Result<Vec<EpisodeRecord>, JobEnd>,
         message: &Message,
@@ -246,8 +247,8 @@ impl Session {
         let subject = self.names.results();
         let Ok(message) = encode_signed(&subject, &header, inline, &self.signer) else { return Ok(None) };
         Ok(match self.owner.ask(subject, message, JUDGED).await {
-            Asked::Answered(verdict) => serde_json::from_slice(&verdict).ok(),
-            Asked::Away | Asked::Silent | Asked::TooLarge => None,
+            SendOutcome::Answered(verdict) => serde_json::from_slice(&verdict).ok(),
+            SendOutcome::Away | SendOutcome::Silent | SendOutcome::TooLarge => None,
         })
     }
 }

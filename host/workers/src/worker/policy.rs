@@ -11,8 +11,8 @@ use gymkhana_sandbox::run_on;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::messages::{CallRefusal, PolicyAnswer, PolicyCall, PolicyRequest, decode, encode};
-use crate::reply::{Asked, Owner};
+use crate::messages::{PolicyAnswer, PolicyCall, PolicyCallRefusal, PolicyRequest, decode, encode};
+use crate::reply::{OwnerConnection, SendOutcome};
 use crate::signature::Signer;
 use crate::signed::encode_signed;
 
@@ -31,7 +31,7 @@ pub(crate) enum Ends {
     /// This worker leaves: another one may have it.
     Leaves,
     /// The trainer refused a call of it.
-    Refused(CallRefusal),
+    Refused(PolicyCallRefusal),
 }
 
 /// Time in which a release is repeated until the trainer has heard it.
@@ -39,7 +39,7 @@ const RELEASED: Duration = Duration::from_secs(600);
 
 /// What all policies of a worker's session share.
 pub(crate) struct Caller {
-    pub owner: Arc<Owner>,
+    pub owner: Arc<OwnerConnection>,
     /// Signs calls.
     pub signer: Signer,
     pub subject: String,
@@ -105,16 +105,16 @@ async fn end<T>(ends: &watch::Sender<Option<Ends>>, why: Ends) -> T {
 async fn answer(caller: &Caller, message: Bytes) -> Result<PolicyAnswer, PolicyError> {
     loop {
         match caller.owner.ask(caller.subject.clone(), message.clone(), REPEAT).await {
-            Asked::Answered(answer) => {
+            SendOutcome::Answered(answer) => {
                 let malformed = |error| PolicyError::Server(format!("the trainer's answer is malformed: {error}"));
                 return decode(&answer).map_err(malformed);
             }
-            Asked::Silent => {}
-            Asked::TooLarge => {
+            SendOutcome::Silent => {}
+            SendOutcome::TooLarge => {
                 let why = "a prompt is larger than a message of the bus\nhint: raise max_payload of nats-server";
                 return Err(PolicyError::Server(why.to_owned()));
             }
-            Asked::Away => tokio::time::sleep(RETRY_DELAY).await,
+            SendOutcome::Away => tokio::time::sleep(RETRY_DELAY).await,
         }
     }
 }

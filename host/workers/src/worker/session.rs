@@ -24,7 +24,7 @@ use super::policy::{Caller, Ends};
 use super::watch::{Over, Watch};
 use crate::bus::{Bus, Names, RunKey};
 use crate::description::{Description, Versions};
-use crate::reply::Owner;
+use crate::reply::OwnerConnection;
 use crate::signature::Signer;
 use gymkhana_registry::{Digest, LOCK_FILE};
 
@@ -37,7 +37,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(500);
 const FLUSHED: Duration = Duration::from_secs(5);
 
 /// A run that the worker plays.
-pub(crate) struct Session {
+pub(crate) struct WorkerSession {
     pub bus: Bus,
     watch: Watch,
     pub names: Names,
@@ -56,7 +56,7 @@ pub(crate) struct Session {
     /// Groups whose result the trainer took.
     pub done: AtomicU64,
     groups: usize,
-    pub owner: Arc<Owner>,
+    pub owner: Arc<OwnerConnection>,
     /// Signs results.
     pub signer: Signer,
     /// Memory for live episodes: one permit for each.
@@ -66,7 +66,7 @@ pub(crate) struct Session {
     _folder: TempDir,
 }
 
-impl Session {
+impl WorkerSession {
     /// Fetches the run's files and opens its environments.
     pub async fn open(
         bus: &Bus,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::bus::{Bus, Names, RUNS, RunKey};
 use crate::description::Description;
-use crate::reply::{Asked, Owner};
+use crate::reply::{OwnerConnection, SendOutcome};
 
 /// Time between two looks at the description.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -31,17 +31,17 @@ pub(crate) enum Over {
 }
 
 /// Whether the trainer or the server answers.
-pub(crate) async fn owner_lives(owner: &Owner, names: &Names) -> bool {
+pub(crate) async fn owner_lives(owner: &OwnerConnection, names: &Names) -> bool {
     // An answer to an earlier question is none to this one.
     let Ok(question) = getrandom::u64() else { return false };
     let question = Bytes::copy_from_slice(&question.to_le_bytes());
-    matches!(owner.ask(names.alive(), question, ANSWERED).await, Asked::Answered(_))
+    matches!(owner.ask(names.alive(), question, ANSWERED).await, SendOutcome::Answered(_))
 }
 
 /// One life of a run or a server.
 pub(crate) struct Watch {
     pub bus: Bus,
-    pub owner: Arc<Owner>,
+    pub owner: Arc<OwnerConnection>,
     pub run: RunKey,
     pub names: Names,
     pub epoch: String,

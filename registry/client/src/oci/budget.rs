@@ -21,13 +21,13 @@ const MAX_COMPONENT_BYTES: u64 = 1 << 30;
 
 /// An amount with a limit.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct TransferBudget {
     what: &'static str,
     limit: u64,
     spent: AtomicU64,
 }
 
-impl Budget {
+impl TransferBudget {
     fn new(what: &'static str, limit: u64) -> Self {
         Self { what, limit, spent: AtomicU64::new(0) }
     }
@@ -53,23 +53,23 @@ impl Budget {
 /// Budgets of one repository.
 #[derive(Debug)]
 pub(super) struct RepositoryBudget {
-    pub pages: Budget,
-    pub tags: Budget,
-    pub tag_bytes: Budget,
-    pub manifests: Budget,
-    pub manifest_bytes: Budget,
-    pub component_bytes: Budget,
+    pub pages: TransferBudget,
+    pub tags: TransferBudget,
+    pub tag_bytes: TransferBudget,
+    pub manifests: TransferBudget,
+    pub manifest_bytes: TransferBudget,
+    pub component_bytes: TransferBudget,
 }
 
 impl Default for RepositoryBudget {
     fn default() -> Self {
         Self {
-            pages: Budget::new("pages of tags", MAX_PAGES),
-            tags: Budget::new("tags", MAX_TAGS),
-            tag_bytes: Budget::new("bytes of tags", MAX_TAG_BYTES),
-            manifests: Budget::new("versions that match", MAX_MANIFESTS),
-            manifest_bytes: Budget::new("bytes of manifests", MAX_MANIFEST_BYTES),
-            component_bytes: Budget::new("bytes of components without a release file", MAX_COMPONENT_BYTES),
+            pages: TransferBudget::new("pages of tags", MAX_PAGES),
+            tags: TransferBudget::new("tags", MAX_TAGS),
+            tag_bytes: TransferBudget::new("bytes of tags", MAX_TAG_BYTES),
+            manifests: TransferBudget::new("versions that match", MAX_MANIFESTS),
+            manifest_bytes: TransferBudget::new("bytes of manifests", MAX_MANIFEST_BYTES),
+            component_bytes: TransferBudget::new("bytes of components without a release file", MAX_COMPONENT_BYTES),
         }
     }
 }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn sum_beyond_the_limit_is_an_error_with_both_numbers() {
-        let budget = Budget::new("tags", 10);
+        let budget = TransferBudget::new("tags", 10);
         budget.charge(4).expect("within");
         budget.charge(6).expect("the limit itself");
         let error = budget.charge(1).expect_err("beyond");

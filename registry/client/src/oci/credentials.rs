@@ -11,7 +11,7 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::config::is_this_machine;
-use crate::transport::{FetchError, HttpResponse, HttpTransport, RequestParts};
+use crate::transport::{FetchError, HttpTransport, RequestParts, UnreadResponse};
 
 /// Size limit of a token response in bytes.
 const MAX_TOKEN: u64 = 64 << 10;
@@ -60,7 +60,7 @@ impl OciCredentials {
         &self,
         http: &HttpTransport,
         registry: &Url,
-        unauthorized: &HttpResponse,
+        unauthorized: &UnreadResponse,
         name: &PluginName,
     ) -> Result<Option<String>, FetchError> {
         if unauthorized.url().origin() != registry.origin() {

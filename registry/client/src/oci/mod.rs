@@ -25,8 +25,8 @@ use serde::Deserialize;
 use url::Url;
 
 use crate::error::RegistryClientError;
-use crate::remote::Access;
-use crate::transport::{FetchError, HttpResponse, HttpTransport, RequestParts, below};
+use crate::remote::RemoteAccess;
+use crate::transport::{FetchError, HttpTransport, RequestParts, UnreadResponse, below};
 use crate::trust::SourceId;
 use budget::RepositoryBudget;
 pub(crate) use credentials::OciCredentials;
@@ -80,7 +80,7 @@ impl OciRegistry {
     }
 
     /// Sends a request to the server, whose status does not matter.
-    pub async fn contact(&self, access: Access) -> Result<(), RegistryClientError> {
+    pub async fn contact(&self, access: RemoteAccess) -> Result<(), RegistryClientError> {
         if access.offline {
             return Err(RegistryClientError::Offline { what: format!("an answer of registry `{}`", self.name) });
         }
@@ -99,7 +99,7 @@ impl OciRegistry {
         name: &PluginName,
         required: &VersionReq,
         cache: &ContentStore,
-        access: Access,
+        access: RemoteAccess,
     ) -> Result<Vec<OciRelease>, RegistryClientError> {
         if access.offline {
             let what = format!("the version list of `{name}` in registry `{}`", self.name);
@@ -238,7 +238,7 @@ impl OciRegistry {
         &self,
         row: &IndexRow,
         cache: &ContentStore,
-        access: Access,
+        access: RemoteAccess,
     ) -> Result<PendingFile, RegistryClientError> {
         if access.offline {
             return Err(RegistryClientError::Offline { what: format!("`{}` {}", row.name, row.version) });
@@ -273,7 +273,7 @@ impl OciRegistry {
         name: &PluginName,
         parts: RequestParts<'_>,
         expected: &[StatusCode],
-    ) -> Result<HttpResponse, RegistryClientError> {
+    ) -> Result<UnreadResponse, RegistryClientError> {
         let expected = [expected, &[StatusCode::UNAUTHORIZED]].concat();
         let known = self.credentials.known(name);
         let attempt = async |authorization: Option<&str>| {

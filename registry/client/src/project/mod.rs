@@ -45,7 +45,7 @@ pub struct ProjectDependency {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    plugins: BTreeMap<PluginName, Entry>,
+    plugins: BTreeMap<PluginName, DependencyEntry>,
 }
 
 #[derive(Deserialize)]
@@ -53,7 +53,7 @@ struct File {
     untagged,
     expecting = "a plugin needs a version requirement such as \"^1\", or a table such as { version = \"^1\", allow = [\"http\"] }"
 )]
-enum Entry {
+enum DependencyEntry {
     Versions(String),
     Table(EntryTable),
 }
@@ -151,10 +151,10 @@ impl Project {
         let text = fs::read_to_string(&path).map_err(|error| unusable(error.into()))?;
         let document = text.parse::<DocumentMut>().map_err(|error| unusable(error.into()))?;
         let File { plugins } = toml::from_str(&text).map_err(|error| unusable(error.into()))?;
-        let requirement = |name: PluginName, entry: Entry| {
+        let requirement = |name: PluginName, entry: DependencyEntry| {
             let (versions, allow) = match entry {
-                Entry::Versions(versions) => (versions, BTreeSet::new()),
-                Entry::Table(EntryTable { version, allow }) => (version, allow),
+                DependencyEntry::Versions(versions) => (versions, BTreeSet::new()),
+                DependencyEntry::Table(EntryTable { version, allow }) => (version, allow),
             };
             match versions.parse() {
                 Ok(versions) => Ok((name, ProjectDependency { versions, allow })),

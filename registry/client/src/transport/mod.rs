@@ -26,7 +26,7 @@ use upload::Upload;
 
 pub use error::FetchError;
 pub use limits::TransferLimits;
-pub(crate) use response::HttpResponse;
+pub(crate) use response::UnreadResponse;
 
 /// Maximum number of redirects of one request.
 const MAX_REDIRECTS: usize = 5;
@@ -86,7 +86,7 @@ impl HttpTransport {
         first: &Url,
         parts: &RequestParts<'_>,
         expected: &[StatusCode],
-    ) -> Result<HttpResponse, FetchError> {
+    ) -> Result<UnreadResponse, FetchError> {
         let mut url = without_userinfo(first.clone());
         for _ in 0..=MAX_REDIRECTS {
             let origin = url.origin().ascii_serialization();
@@ -110,7 +110,7 @@ impl HttpTransport {
             }
             let status = response.status();
             if status.is_success() || status == StatusCode::NOT_MODIFIED || expected.contains(&status) {
-                return Ok(HttpResponse { response, origin, limits: self.limits });
+                return Ok(UnreadResponse { response, origin, limits: self.limits });
             }
             if !status.is_redirection() {
                 // The message is optional: a server that sends it too slowly gets an error without one.

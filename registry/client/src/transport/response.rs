@@ -15,13 +15,13 @@ const MAX_ERROR_BODY: usize = 2048;
 const MAX_ERROR_LINE: usize = 400;
 
 /// A response whose body was not read yet.
-pub(crate) struct HttpResponse {
+pub(crate) struct UnreadResponse {
     pub(super) response: Response,
     pub(super) origin: String,
     pub(super) limits: TransferLimits,
 }
 
-impl HttpResponse {
+impl UnreadResponse {
     pub fn status(&self) -> StatusCode {
         self.response.status()
     }

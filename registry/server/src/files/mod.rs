@@ -19,7 +19,7 @@ use tokio_util::io::ReaderStream;
 
 use crate::http_error::HttpError;
 use crate::service::RegistryService;
-use page_cache::Page;
+use page_cache::RegistryPage;
 
 /// Size of a read from a file, in bytes.
 const CHUNK: usize = 64 << 10;
@@ -41,7 +41,7 @@ pub(crate) async fn serve(
         }
     };
     let path = request.uri().path().trim_start_matches('/');
-    if let Some(page) = Page::from_path(path) {
+    if let Some(page) = RegistryPage::from_path(path) {
         return page::serve(service, page, with_body).await;
     }
     if path == CHECKPOINT_FILE {

@@ -12,14 +12,14 @@ const MAX_CACHE: usize = 16 << 20;
 
 /// A page.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Page {
+pub(crate) enum RegistryPage {
     /// All plugins.
     Overview,
     /// One plugin.
     Plugin(PluginName),
 }
 
-impl Page {
+impl RegistryPage {
     /// Page at a path without its leading `/`.
     pub(super) fn from_path(path: &str) -> Option<Self> {
         match path.strip_prefix(PLUGINS) {
@@ -38,18 +38,18 @@ pub(crate) struct PageCache(Mutex<RenderedPages>);
 struct RenderedPages {
     /// Sequence number of the state.
     sequence: u64,
-    pages: BTreeMap<Page, Arc<str>>,
+    pages: BTreeMap<RegistryPage, Arc<str>>,
     /// Size of the pages in bytes.
     bytes: usize,
 }
 
 impl PageCache {
-    pub(super) fn get(&self, sequence: u64, page: &Page) -> Option<Arc<str>> {
+    pub(super) fn get(&self, sequence: u64, page: &RegistryPage) -> Option<Arc<str>> {
         let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if cached.sequence == sequence { cached.pages.get(page).map(Arc::clone) } else { None }
     }
 
-    pub(super) fn put(&self, sequence: u64, page: Page, text: Arc<str>) {
+    pub(super) fn put(&self, sequence: u64, page: RegistryPage, text: Arc<str>) {
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if cached.sequence != sequence || cached.bytes + text.len() > MAX_CACHE {
             *cached = RenderedPages { sequence, ..RenderedPages::default() };
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn paths_of_pages_name_a_plugin() {
-        assert_eq!(Page::from_path(""), Some(Page::Overview));
+        assert_eq!(RegistryPage::from_path(""), Some(RegistryPage::Overview));
         let name = "acme/adder".parse().unwrap();
-        assert_eq!(Page::from_path("plugins/acme/adder"), Some(Page::Plugin(name)));
+        assert_eq!(RegistryPage::from_path("plugins/acme/adder"), Some(RegistryPage::Plugin(name)));
         for path in ["plugins", "plugins/", "plugins/acme", "plugins/acme/../adder", "plugins/acme/a/b", "acme/adder"] {
-            assert_eq!(Page::from_path(path), None, "{path}");
+            assert_eq!(RegistryPage::from_path(path), None, "{path}");
         }
     }
 
@@ -77,15 +77,15 @@ mod tests {
     fn the_cache_holds_one_state_and_is_bounded() {
         let cache = PageCache::default();
         let text = |size: usize| Arc::<str>::from("x".repeat(size));
-        let plugin = Page::Plugin("acme/adder".parse().unwrap());
-        cache.put(1, Page::Overview, text(10));
+        let plugin = RegistryPage::Plugin("acme/adder".parse().unwrap());
+        cache.put(1, RegistryPage::Overview, text(10));
         cache.put(1, plugin.clone(), text(20));
-        assert_eq!(cache.get(1, &Page::Overview).map(|page| page.len()), Some(10));
-        assert_eq!(cache.get(2, &Page::Overview), None, "another state");
+        assert_eq!(cache.get(1, &RegistryPage::Overview).map(|page| page.len()), Some(10));
+        assert_eq!(cache.get(2, &RegistryPage::Overview), None, "another state");
         cache.put(1, plugin.clone(), text(MAX_CACHE));
-        assert_eq!(cache.get(1, &Page::Overview), None, "the cache was full");
+        assert_eq!(cache.get(1, &RegistryPage::Overview), None, "the cache was full");
         assert_eq!(cache.get(1, &plugin).map(|page| page.len()), Some(MAX_CACHE));
-        cache.put(2, Page::Overview, text(1));
+        cache.put(2, RegistryPage::Overview, text(1));
         assert_eq!(cache.get(1, &plugin), None, "an older state");
     }
 }

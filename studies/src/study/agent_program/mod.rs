@@ -19,7 +19,7 @@ use gymkhana_rollout::{
     Limits, PluginSet, ProvokedReward, RewardSum, Rollout,
 };
 use gymkhana_sandbox::{Sandbox, SandboxConfig};
-use gymkhana_trainer::{Optimizer, Schedule, Settings, SftSettings, TinyModel, Trainer};
+use gymkhana_trainer::{Optimizer, Schedule, SftSettings, TinyModel, Trainer, TrainerSettings};
 
 use super::{Row, Study};
 use crate::table::{mean, preset, reward, settings};
@@ -79,7 +79,7 @@ pub async fn run(arm: &str, seed: Seed, effort: Effort) -> Result<Vec<Row>> {
 async fn warmed(seed: Seed, effort: Effort) -> Result<Trainer> {
     static WARMED: OnceLock<Mutex<HashMap<u64, PathBuf>>> = OnceLock::new();
     let known = || WARMED.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-    let settings = Settings { threads: 2, seed, ..Settings::default() };
+    let settings = TrainerSettings { threads: 2, seed, ..TrainerSettings::default() };
     if let Some(folder) = known().get(&seed.0) {
         return Ok(Trainer::open(folder, &settings)?);
     }

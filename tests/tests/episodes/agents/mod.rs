@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::common::{FAILURE_REWARD, Table, limits, play, rollout};
 use gymkhana_gateway::AgentHarness;
 use gymkhana_record::{Boundary, Ending, EpisodeRecord, FailureKind, Turn, text_of};
-use gymkhana_rollout::{AgentSettings, Difference, Limits, Rollout};
+use gymkhana_rollout::{AgentSettings, Limits, ReplayDifference, Rollout};
 
 /// A program in Python's own library: asks twice, with a history that grows, and prints the second reply.
 const ASKS_TWICE: &str = r#"
@@ -92,7 +92,7 @@ async fn the_output_of_a_program_is_the_action_and_a_replay_needs_no_program() {
     let table = Table::new().reward("answer-match", &[]);
     let replayed =
         crate::common::rollout(&table, limits()).await.replay_group(std::slice::from_ref(&record)).await.unwrap();
-    assert_eq!(Difference::between(&record, &replayed[0]), None);
+    assert_eq!(ReplayDifference::between(&record, &replayed[0]), None);
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn programs_that_fail_are_failures_of_the_agent() {
         // What it sampled before is in the record, and a replay fails in the same way.
         assert_eq!(record.segments.len(), usize::from(kind == FailureKind::Trap));
         let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
-        assert_eq!(Difference::between(&record, &replayed[0]), None);
+        assert_eq!(ReplayDifference::between(&record, &replayed[0]), None);
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::common::{Table, answers, call, limits, play, rollout};
 use gymkhana_gateway::AgentHarness;
 use gymkhana_record::{Boundary, CallSite, Ending, EpisodeRecord, Turn, Value};
-use gymkhana_rollout::{AgentSettings, Difference, Limits, Rollout};
+use gymkhana_rollout::{AgentSettings, Limits, ReplayDifference, Rollout};
 
 /// A client of the model and one of MCP, in Python's own library.
 const CLIENTS: &str = r#"
@@ -79,7 +79,7 @@ async fn with_program(table: &Table, program: &str, limits: Limits) -> Rollout {
 /// Replays the record without the program and compares.
 async fn assert_replays(table: &Table, limits: Limits, record: &EpisodeRecord) {
     let replayed = rollout(table, limits).await.replay_group(std::slice::from_ref(record)).await.unwrap();
-    assert_eq!(Difference::between(record, &replayed[0]), None);
+    assert_eq!(ReplayDifference::between(record, &replayed[0]), None);
 }
 
 fn table() -> Table {
@@ -133,7 +133,7 @@ async fn calls_by_mcp_are_in_the_record_once_and_a_replay_repeats_them() {
     });
     *answer.unwrap() = vec![gymkhana_record::Part::Text("43".to_owned())];
     let replayed = rollout.replay_group(std::slice::from_ref(&forged)).await.unwrap();
-    assert!(Difference::between(&forged, &replayed[0]).unwrap().place.starts_with("turns["));
+    assert!(ReplayDifference::between(&forged, &replayed[0]).unwrap().place.starts_with("turns["));
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use gymkhana_chat::ReplyPiece;
 use gymkhana_policy::GenerateRequest;
 use gymkhana_record::{Ending, EpisodeRecord, FailureKind, Turn};
 use gymkhana_rollout::{
-    Actor, ContextStrategy, Difference, Limits, PluginSetError, RestartReason, Rollout, Summary, Window,
+    Actor, ContextStrategy, Limits, PluginSetError, ReplayDifference, RestartReason, Rollout, Summary, Window,
 };
 use gymkhana_store::RunFolder;
 
@@ -48,7 +48,7 @@ async fn play(rollout: &Rollout, reply: impl Fn(&str, usize) -> String + Send + 
     let record = play_by(rollout, Actor::Policy(&policy)).await;
     assert_saw(&record, &policy.take());
     let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
-    assert_eq!(Difference::between(&record, &replayed[0]), None);
+    assert_eq!(ReplayDifference::between(&record, &replayed[0]), None);
     assert_eq!(rollout.check_forks(&record).await.unwrap().difference, None);
     let shown = record.segments.iter().map(|segment| rollout.chat().decode(segment.tokens()).unwrap()).collect();
     (record, shown)
@@ -174,7 +174,7 @@ async fn an_oracles_episode_ends_at_a_summary() {
             );
         }
         let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
-        assert_eq!(Difference::between(&record, &replayed[0]), None);
+        assert_eq!(ReplayDifference::between(&record, &replayed[0]), None);
     }
 }
 
@@ -303,7 +303,7 @@ async fn forks_of_several_segments_are_stored_and_replayed() {
     let records: Vec<EpisodeRecord> = std::iter::once(first).chain(forks).collect();
     let replayed = rollout.replay_group(&records[1..]).await.unwrap();
     for (record, replayed) in records[1..].iter().zip(&replayed) {
-        assert_eq!(Difference::between(record, replayed), None);
+        assert_eq!(ReplayDifference::between(record, replayed), None);
     }
     let folder = tempfile::tempdir().unwrap();
     let run = RunFolder::create(&folder.path().join("run"), "seed = 1\n").unwrap();

@@ -9,7 +9,7 @@
 
 use crate::common::{Table, answers, call, limits, play, rollout};
 use gymkhana_record::{EpisodeRecord, Turn, Value, text_of};
-use gymkhana_rollout::{Difference, Limits};
+use gymkhana_rollout::{Limits, ReplayDifference};
 
 /// Thoughts and messages of a record, in order.
 fn said(record: &EpisodeRecord) -> Vec<String> {
@@ -50,7 +50,7 @@ async fn a_message_is_what_stands_behind_the_thoughts() {
     let text = rollout.chat().decode(&sampled).unwrap();
     assert_eq!(text, format!("{}<|im_end|>{}<|im_end|>", replies[0], replies[1]));
     let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
-    assert_eq!(Difference::between(&record, &replayed[0]), None);
+    assert_eq!(ReplayDifference::between(&record, &replayed[0]), None);
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn the_limit_of_thoughts_cuts_a_reply() {
         let sampled = record.segments[0].sampled().iter().filter(|sampled| **sampled).count();
         assert_eq!(sampled == limit, limit == 12, "{sampled}");
         let replayed = rollout.replay_group(std::slice::from_ref(&record)).await.unwrap();
-        assert_eq!(Difference::between(&record, &replayed[0]), None);
+        assert_eq!(ReplayDifference::between(&record, &replayed[0]), None);
     }
 }
 

@@ -10,7 +10,7 @@ use super::{NewCall, WrittenCall};
 
 /// The keys of a call's name and arguments. Those of the common formats are read as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Keys<'k> {
+pub(super) struct CallKeys<'k> {
     /// The key of the function's name.
     pub name: &'k str,
     /// The key of the arguments.
@@ -18,9 +18,9 @@ pub(super) struct Keys<'k> {
 }
 
 /// `name` and `arguments`.
-pub(super) const ARGUMENTS: Keys<'static> = Keys { name: "name", arguments: "arguments" };
+pub(super) const ARGUMENTS: CallKeys<'static> = CallKeys { name: "name", arguments: "arguments" };
 /// `name` and `parameters`.
-pub(super) const PARAMETERS: Keys<'static> = Keys { name: "name", arguments: "parameters" };
+pub(super) const PARAMETERS: CallKeys<'static> = CallKeys { name: "name", arguments: "parameters" };
 
 /// Keys beside the name and the arguments that carry nothing for the function.
 const HARMLESS: [&str; 6] = ["id", "type", "index", "call_id", "tool_call_id", "recipient_name"];
@@ -54,7 +54,7 @@ pub(super) fn split_closed<'t>(text: &'t str, close: &str) -> Option<(&'t str, &
 }
 
 /// Reads the text of one call.
-pub(super) fn read_call(text: &str, keys: Keys<'_>) -> WrittenCall {
+pub(super) fn read_call(text: &str, keys: CallKeys<'_>) -> WrittenCall {
     let text = text.trim();
     match sound_call(text, keys) {
         Ok((name, arguments)) => WrittenCall::Sound { name, arguments },
@@ -63,9 +63,9 @@ pub(super) fn read_call(text: &str, keys: Keys<'_>) -> WrittenCall {
 }
 
 /// The name and the arguments of a call, or the reason why it is malformed.
-fn sound_call(text: &str, keys: Keys<'_>) -> Result<(String, String), String> {
+fn sound_call(text: &str, keys: CallKeys<'_>) -> Result<(String, String), String> {
     let form = |error: String| {
-        let Keys { name, arguments } = keys;
+        let CallKeys { name, arguments } = keys;
         format!("the call is not of the form {{\"{name}\": …, \"{arguments}\": {{…}}}}: {error}")
     };
     let mut entries = Entries::of(text).map_err(|error| form(error.to_string()))?;
@@ -82,13 +82,13 @@ fn sound_call(text: &str, keys: Keys<'_>) -> Result<(String, String), String> {
 }
 
 /// The object under `function`, as the API of OpenAI nests calls.
-fn nested_function<'t>(entries: &Entries<'t>, keys: Keys<'_>) -> Option<Entries<'t>> {
+fn nested_function<'t>(entries: &Entries<'t>, keys: CallKeys<'_>) -> Option<Entries<'t>> {
     let named = entries.get(keys.name).is_some() || entries.get("name").is_some();
     if named { None } else { Entries::of(entries.get("function")?).ok() }
 }
 
 /// The arguments under the format's key or a common one.
-fn arguments_of(entries: &Entries<'_>, keys: Keys<'_>) -> Result<String, String> {
+fn arguments_of(entries: &Entries<'_>, keys: CallKeys<'_>) -> Result<String, String> {
     let known = |key: &str| [keys.arguments, ARGUMENTS.arguments, PARAMETERS.arguments].contains(&key);
     let mut found: Option<(&str, String)> = None;
     for (key, value) in entries.0.iter().filter(|(key, _)| known(key)) {
@@ -185,7 +185,7 @@ pub(super) fn resembles_call(text: &str) -> bool {
 }
 
 /// The JSON text of a call, in the spacing of Python's `json.dumps`; the arguments are taken over as they are.
-pub(super) fn write_call(call: &NewCall<'_>, keys: Keys<'_>) -> String {
+pub(super) fn write_call(call: &NewCall<'_>, keys: CallKeys<'_>) -> String {
     let name = Json::from(call.name);
     format!("{{{}: {name}, {}: {}}}", Json::from(keys.name), Json::from(keys.arguments), call.arguments)
 }

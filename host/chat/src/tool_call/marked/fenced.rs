@@ -4,7 +4,7 @@
 //! so that a reply may show other JSON.
 
 use super::super::json::{ARGUMENTS, resembles_call, split_closed};
-use super::{Layout, Marks, ParsedReply, ReplyBuilder, Shape, holds_calls, read_block};
+use super::{CallLayout, Marks, ParsedReply, ReplyBuilder, Shape, holds_calls, read_block};
 
 /// The marks of a code block of JSON.
 pub(in super::super) const FENCE: Marks<'static> = Marks {
@@ -13,7 +13,7 @@ pub(in super::super) const FENCE: Marks<'static> = Marks {
     needs_close: true,
     keys: ARGUMENTS,
     shape: Shape::Object,
-    layout: Layout::Each { head: "\n", tail: "\n", between: "\n" },
+    layout: CallLayout::Each { head: "\n", tail: "\n", between: "\n" },
 };
 
 pub(in super::super) fn parse(text: &str) -> ParsedReply {

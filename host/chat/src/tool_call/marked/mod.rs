@@ -7,7 +7,7 @@ mod bare;
 pub(super) mod fenced;
 pub(super) mod table;
 
-use super::json::{Keys, read_call, read_single_key, split_value, write_call};
+use super::json::{CallKeys, read_call, read_single_key, split_value, write_call};
 use super::scan::{before, split_at_mark};
 use super::{CallPiece, NewCall, ParsedReply, ReplyBuilder, WrittenCall};
 
@@ -24,7 +24,7 @@ pub(super) enum Shape {
 
 /// How several calls are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(super) enum CallLayout {
     /// Each call stands between marks of its own.
     Each {
         /// Whitespace behind the opening mark.
@@ -50,11 +50,11 @@ pub(super) struct Marks<'m> {
     /// Whether text may follow calls only behind the closing mark.
     pub needs_close: bool,
     /// The keys of a call.
-    pub keys: Keys<'m>,
+    pub keys: CallKeys<'m>,
     /// The object of a call.
     pub shape: Shape,
     /// The written form.
-    pub layout: Layout,
+    pub layout: CallLayout,
 }
 
 impl Marks<'_> {
@@ -213,7 +213,7 @@ pub(super) fn write(calls: &[NewCall<'_>], marks: &Marks<'_>) -> Vec<CallPiece> 
     };
     let texts: Vec<String> = calls.iter().map(text).collect();
     match marks.layout {
-        Layout::Each { head, tail, between } => {
+        CallLayout::Each { head, tail, between } => {
             let mut pieces = Vec::new();
             for (index, text) in texts.into_iter().enumerate() {
                 if index > 0 && !between.is_empty() {
@@ -225,8 +225,8 @@ pub(super) fn write(calls: &[NewCall<'_>], marks: &Marks<'_>) -> Vec<CallPiece> 
             }
             pieces
         }
-        Layout::List => framed(open, format!("[{}]", texts.join(", ")), marks.close),
-        Layout::Numbered => {
+        CallLayout::List => framed(open, format!("[{}]", texts.join(", ")), marks.close),
+        CallLayout::Numbered => {
             let numbered = texts.iter().enumerate();
             let lines = numbered.map(|(id, text)| format!("\n    {{\"tool_call_id\": \"{id}\", {}", &text[1..]));
             framed(open, format!("[{}\n]", lines.collect::<Vec<_>>().join(",")), marks.close)

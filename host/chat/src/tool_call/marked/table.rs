@@ -6,53 +6,58 @@
 //! tool parsers of vLLM with their tests (`granite`, `granite-20b-fc`, `phi4_mini_json`, `hunyuan_a13b`, `jamba`, `xlam`,
 //! `internlm`, `longcat`, `apertus`, `gigachat3`).
 
-use super::super::json::{ARGUMENTS, Keys, PARAMETERS};
-use super::{Layout, Marks, Reading, Shape};
+use super::super::json::{ARGUMENTS, CallKeys, PARAMETERS};
+use super::{CallLayout, Marks, Reading, Shape};
 
 /// Each call directly between its marks.
-const TIGHT: Layout = Layout::Each { head: "", tail: "", between: "" };
+const TIGHT: CallLayout = CallLayout::Each { head: "", tail: "", between: "" };
 
-const fn marks(open: &'static str, close: &'static str, needs_close: bool, layout: Layout) -> Marks<'static> {
+const fn marks(open: &'static str, close: &'static str, needs_close: bool, layout: CallLayout) -> Marks<'static> {
     Marks { open, close, needs_close, keys: ARGUMENTS, shape: Shape::Object, layout }
 }
 
 /// Hermes, Qwen2.5 and Qwen3: `<tool_call>{…}</tool_call>`.
 pub(in super::super) const HERMES: Marks<'static> =
-    marks("<tool_call>", "</tool_call>", true, Layout::Each { head: "\n", tail: "\n", between: "\n" });
+    marks("<tool_call>", "</tool_call>", true, CallLayout::Each { head: "\n", tail: "\n", between: "\n" });
 /// A list without marks: xLAM.
-pub(in super::super) const JSON_LIST: Marks<'static> = marks("", "", false, Layout::List);
+pub(in super::super) const JSON_LIST: Marks<'static> = marks("", "", false, CallLayout::List);
 /// Granite 3: a list behind a mark.
-pub(in super::super) const GRANITE: Marks<'static> = marks("<|tool_call|>", "", false, Layout::List);
+pub(in super::super) const GRANITE: Marks<'static> = marks("<|tool_call|>", "", false, CallLayout::List);
 /// Phi-4-mini: the same mark with a closing one, around each call.
 pub(in super::super) const PHI4: Marks<'static> = marks("<|tool_call|>", "<|/tool_call|>", false, TIGHT);
 /// Firefunction and Phi-4-mini behind vLLM's template.
-pub(in super::super) const FUNCTOOLS: Marks<'static> = marks("functools[", "", false, Layout::List);
+pub(in super::super) const FUNCTOOLS: Marks<'static> = marks("functools[", "", false, CallLayout::List);
 /// Nemotron Nano v2.
-pub(in super::super) const NEMOTRON: Marks<'static> = marks("<TOOLCALL>", "</TOOLCALL>", true, Layout::List);
+pub(in super::super) const NEMOTRON: Marks<'static> = marks("<TOOLCALL>", "</TOOLCALL>", true, CallLayout::List);
 /// Hunyuan A13B, Jamba, Apriel and MiniMax M1, which writes objects on lines instead of a list.
-pub(in super::super) const TOOL_CALLS: Marks<'static> = marks("<tool_calls>", "</tool_calls>", true, Layout::List);
+pub(in super::super) const TOOL_CALLS: Marks<'static> = marks("<tool_calls>", "</tool_calls>", true, CallLayout::List);
 /// `<|tool_calls|>` before a list.
-const TOOL_CALLS_TOKEN: Marks<'static> = marks("<|tool_calls|>", "<|/tool_calls|>", false, Layout::List);
+const TOOL_CALLS_TOKEN: Marks<'static> = marks("<|tool_calls|>", "<|/tool_calls|>", false, CallLayout::List);
 /// Granite 20B for function calling: a mark before each call.
 pub(in super::super) const FUNCTION_CALL: Marks<'static> =
-    marks("<function_call>", "", false, Layout::Each { head: " ", tail: "", between: "\n" });
+    marks("<function_call>", "", false, CallLayout::Each { head: " ", tail: "", between: "\n" });
 /// The same with a closing mark, which some models write.
 const FUNCTION_CALL_CLOSED: Marks<'static> = Marks { close: "</function_call>", ..FUNCTION_CALL };
 /// LongCat Flash.
 pub(in super::super) const LONGCAT: Marks<'static> =
-    marks("<longcat_tool_call>", "</longcat_tool_call>", true, Layout::Each { head: "", tail: "", between: "\n" });
+    marks("<longcat_tool_call>", "</longcat_tool_call>", true, CallLayout::Each { head: "", tail: "", between: "\n" });
 /// InternLM 2.5 and 3.
 pub(in super::super) const INTERNLM: Marks<'static> = Marks {
     keys: PARAMETERS,
-    ..marks("<|action_start|><|plugin|>", "<|action_end|>", true, Layout::Each { head: "\n", tail: "", between: "\n" })
+    ..marks(
+        "<|action_start|><|plugin|>",
+        "<|action_end|>",
+        true,
+        CallLayout::Each { head: "\n", tail: "", between: "\n" },
+    )
 };
 /// Apertus: the name is the only key.
 pub(in super::super) const APERTUS: Marks<'static> =
-    Marks { shape: Shape::SingleKey, ..marks("<|tools_prefix|>", "<|tools_suffix|>", true, Layout::List) };
+    Marks { shape: Shape::SingleKey, ..marks("<|tools_prefix|>", "<|tools_suffix|>", true, CallLayout::List) };
 /// Command R7B and Command A.
 pub(in super::super) const COMMAND: Marks<'static> = Marks {
-    keys: Keys { name: "tool_name", arguments: "parameters" },
-    ..marks("<|START_ACTION|>", "<|END_ACTION|>", true, Layout::Numbered)
+    keys: CallKeys { name: "tool_name", arguments: "parameters" },
+    ..marks("<|START_ACTION|>", "<|END_ACTION|>", true, CallLayout::Numbered)
 };
 /// GigaChat 3: a message of the role `function call`.
 const GIGACHAT_ROLE: Marks<'static> = marks("function call<|role_sep|>", GIGACHAT_END, false, TIGHT);
@@ -63,7 +68,7 @@ pub(in super::super) const GIGACHAT: Marks<'static> = marks(
     "<|message_sep|>\n\nfunction call<|role_sep|>",
     "",
     false,
-    Layout::Each { head: "\n", tail: "", between: "" },
+    CallLayout::Each { head: "\n", tail: "", between: "" },
 );
 const GIGACHAT_END: &str = "<|message_sep|>";
 

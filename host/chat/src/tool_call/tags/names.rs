@@ -3,7 +3,7 @@
 use super::{NameForm, Tags};
 
 /// A name in a tag.
-pub(super) struct Named<'t> {
+pub(super) struct TagName<'t> {
     /// The name.
     pub name: &'t str,
     /// The attribute `string`, if the tag has it.
@@ -16,13 +16,13 @@ pub(super) struct Named<'t> {
 const LONGEST: usize = 512;
 
 /// Reads a function's name behind its mark, or gives the reason why it is none.
-pub(super) fn function<'t>(text: &'t str, tags: &Tags) -> Result<Named<'t>, String> {
+pub(super) fn function<'t>(text: &'t str, tags: &Tags) -> Result<TagName<'t>, String> {
     let named = match tags.name {
         NameForm::Element { .. } => {
             let text = text.trim_start();
             let end = text.find(['<', '\n']).unwrap_or(text.len());
             let (name, behind) = text.split_at(end);
-            Named { name: name.trim(), string: None, behind }
+            TagName { name: name.trim(), string: None, behind }
         }
         NameForm::Plain | NameForm::Attribute => in_tag(text, tags).ok_or("the function's name is not closed by >")?,
     };
@@ -33,7 +33,7 @@ pub(super) fn function<'t>(text: &'t str, tags: &Tags) -> Result<Named<'t>, Stri
 }
 
 /// Reads a parameter's name behind its mark, or gives the reason why it is none.
-pub(super) fn parameter<'t>(text: &'t str, tags: &Tags) -> Result<Named<'t>, String> {
+pub(super) fn parameter<'t>(text: &'t str, tags: &Tags) -> Result<TagName<'t>, String> {
     let NameForm::Element { value, end } = tags.name else {
         let named = in_tag(text, tags).ok_or("a parameter's name is not closed by >")?;
         return if named.name.is_empty() { Err("a parameter has no name".to_owned()) } else { Ok(named) };
@@ -43,16 +43,16 @@ pub(super) fn parameter<'t>(text: &'t str, tags: &Tags) -> Result<Named<'t>, Str
     let behind = behind.strip_prefix(end).ok_or_else(|| format!("a parameter's name is not closed by {end}"))?;
     let name = name.trim();
     let behind = behind.trim_start().strip_prefix(value).ok_or_else(|| format!("{value} does not follow `{name}`"))?;
-    Ok(Named { name, string: None, behind })
+    Ok(TagName { name, string: None, behind })
 }
 
 /// A name in front of `>`.
-fn in_tag<'t>(text: &'t str, tags: &Tags) -> Option<Named<'t>> {
+fn in_tag<'t>(text: &'t str, tags: &Tags) -> Option<TagName<'t>> {
     let quote = text.chars().next().filter(|c| tags.name == NameForm::Attribute && matches!(c, '"' | '\''));
     let Some(quote) = quote else {
         let end = text.find(['<', '>', '\n'])?;
         let behind = text.get(end..)?.strip_prefix('>')?;
-        return Some(Named { name: text.get(..end)?.trim(), string: None, behind });
+        return Some(TagName { name: text.get(..end)?.trim(), string: None, behind });
     };
     let inside = text.get(1..)?;
     let end = inside.bytes().take(LONGEST).position(|byte| byte == quote as u8)?;
@@ -64,5 +64,5 @@ fn in_tag<'t>(text: &'t str, tags: &Tags) -> Option<Named<'t>> {
         "string=\"false\"" => Some(false),
         _ => return None,
     };
-    Some(Named { name, string, behind: behind.get(close..)?.strip_prefix('>')? })
+    Some(TagName { name, string, behind: behind.get(close..)?.strip_prefix('>')? })
 }

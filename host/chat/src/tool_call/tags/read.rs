@@ -10,7 +10,7 @@ use super::{NameForm, Tags, names};
 
 /// Splits a reply into its message and its calls.
 pub(in super::super) fn parse(text: &str, tags: &Tags, functions: &[Function]) -> ParsedReply {
-    let reader = Reader { tags, functions, whole: text, ends: ends_of(text, tags), joins: joins_of(text, tags) };
+    let reader = TagReader { tags, functions, whole: text, ends: ends_of(text, tags), joins: joins_of(text, tags) };
     let mut reply = ReplyBuilder::default();
     let mut starts: Vec<&str> = tags.sections.iter().map(|(open, _)| *open).collect();
     // Models sometimes leave out the marks of a section.
@@ -64,7 +64,7 @@ fn joins_of(text: &str, tags: &Tags) -> Vec<usize> {
     joins
 }
 
-struct Reader<'r> {
+struct TagReader<'r> {
     tags: &'r Tags,
     functions: &'r [Function],
     whole: &'r str,
@@ -72,7 +72,7 @@ struct Reader<'r> {
     joins: Vec<usize>,
 }
 
-impl<'r> Reader<'r> {
+impl<'r> TagReader<'r> {
     /// Reads the calls behind the opening mark of a section and gives the text behind the section.
     fn read_section(&self, text: &'r str, calls: &mut Vec<WrittenCall>) -> &'r str {
         let first = calls.len();

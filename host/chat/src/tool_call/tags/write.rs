@@ -8,7 +8,7 @@ use super::{NameForm, Tags};
 pub(in super::super) fn write(calls: &[NewCall<'_>], tags: &Tags) -> Vec<CallPiece> {
     let line = if tags.on_lines { "\n" } else { "" };
     let (open, close) = tags.sections.first().copied().unwrap_or_default();
-    let mut writer = Writer { tags, line, pieces: Vec::new() };
+    let mut writer = TagWriter { tags, line, pieces: Vec::new() };
     writer.push_frame(tags.outer.0);
     for (index, call) in calls.iter().enumerate() {
         let first = index == 0;
@@ -27,13 +27,13 @@ pub(in super::super) fn write(calls: &[NewCall<'_>], tags: &Tags) -> Vec<CallPie
     writer.pieces
 }
 
-struct Writer<'w> {
+struct TagWriter<'w> {
     tags: &'w Tags,
     line: &'static str,
     pieces: Vec<CallPiece>,
 }
 
-impl Writer<'_> {
+impl TagWriter<'_> {
     /// Appends text of the format, and joins it with frame text before it.
     fn push_frame(&mut self, text: &str) {
         match self.pieces.last_mut() {

@@ -28,7 +28,7 @@ const SCHEMA: u32 = 1;
 const MANY_CUT: f64 = 0.25;
 
 /// Run file, plugins and assets of an evaluation.
-struct Setup {
+struct EvaluationSetup {
     file: RunFile,
     plugins: Vec<PluginFile>,
     assets: AssetFiles,
@@ -42,7 +42,7 @@ pub fn eval(args: &EvalArgs, printer: &Printer) -> CliResult<()> {
             "--samples is above 1, but all samples are equal at temperature 0\nhint: remove it or raise --temperature",
         ));
     }
-    let Setup { file, plugins, assets } = setup(args, printer)?;
+    let EvaluationSetup { file, plugins, assets } = setup(args, printer)?;
     let checkpoint = named(&args.model, args.revision.as_deref())?;
     let request = EvalRequest {
         file,
@@ -65,7 +65,7 @@ pub fn eval(args: &EvalArgs, printer: &Printer) -> CliResult<()> {
 }
 
 /// Reads the setup from a run's folder, or from a run file and plugins.
-fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
+fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<EvaluationSetup> {
     if let Some(run) = args.run.as_deref().filter(|run| run.is_dir()) {
         let run = RunReader::open(run)?;
         let file = run_file_of(&run, &args.set)?;
@@ -81,7 +81,7 @@ fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
             }
         };
         let assets = AssetFiles::recorded(&file.rules, &run)?;
-        return Ok(Setup { file, plugins, assets });
+        return Ok(EvaluationSetup { file, plugins, assets });
     }
     if let Some(path) = args.run.as_deref().filter(|path| !path.exists()) {
         return Err(CliError::user(format!(
@@ -100,7 +100,7 @@ fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<Setup> {
     let (plugins, _) = with_servers(&file.rules, plugins, lock, printer.reporter().as_ref())?;
     file.rules.forget_sources();
     let assets = AssetFiles::pin(&mut file.rules, beside, None)?;
-    Ok(Setup { file, plugins, assets })
+    Ok(EvaluationSetup { file, plugins, assets })
 }
 
 fn as_json(evaluated: &Evaluated) -> CliResult<String> {

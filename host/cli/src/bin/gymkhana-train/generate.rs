@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gymkhana_chat::{ChatFiles, ChatFormat, Extension, Message, Rendered, Role, StopTexts};
 use gymkhana_policy::{Conversation, GenerateRequest, Generated, Policy, Stop, StopCondition};
 use gymkhana_record::Seed;
-use gymkhana_trainer::{ModelFiles, Settings, Trainer};
+use gymkhana_trainer::{ModelFiles, Trainer, TrainerSettings};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -39,13 +39,13 @@ pub fn generate(args: &GenerateArgs, printer: &Printer) -> CliResult<()> {
             return Err(CliError::user("the prompt is empty\nhint: give a prompt, or write one to standard input"));
         }
         let context = (tokens.len() + args.max_tokens).max(2);
-        let settings = Settings {
+        let settings = TrainerSettings {
             max_concurrent_sequences: 1,
             context: Some(context),
             threads: args.threads,
             learns: false,
             device: args.device,
-            ..Settings::default()
+            ..TrainerSettings::default()
         };
         let trainer = Trainer::open(&folder, &settings).user_error()?;
         trainer.warnings().iter().for_each(|warning| printer.status(format!("warning: {warning}")));
@@ -109,7 +109,7 @@ fn warn_of_switches(chat: &ChatFormat, printer: &Printer) {
 /// A message in JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct InputMessage {
+struct PromptMessage {
     role: String,
     content: String,
 }
@@ -121,8 +121,8 @@ fn conversation(args: &GenerateArgs, prompt: &str, chat: &ChatFormat) -> CliResu
     if args.messages {
         let wrong = "the messages are malformed\nhint: write a list such as [{\"role\": \"user\", \"content\": \
                      \"Hello\"}]";
-        let given: Vec<InputMessage> = serde_json::from_str(prompt).user_context(wrong)?;
-        for InputMessage { role, content } in given {
+        let given: Vec<PromptMessage> = serde_json::from_str(prompt).user_context(wrong)?;
+        for PromptMessage { role, content } in given {
             messages.push(Message::of_text(role_of(&role)?, content));
         }
     } else if !prompt.is_empty() {

@@ -13,10 +13,10 @@ use gymkhana_cli::error::{Classify, CliError, CliResult};
 use gymkhana_cli::printer::Printer;
 
 /// A file name and the function that writes its text.
-type Page = (&'static str, fn() -> String);
+type ReferencePage = (&'static str, fn() -> String);
 
 /// The generated pages.
-const PAGES: [Page; 5] = [
+const PAGES: [ReferencePage; 5] = [
     ("cli.md", cli_page),
     ("exit-codes.md", exit_codes_page),
     ("metrics.md", gymkhana_run::metrics_page),

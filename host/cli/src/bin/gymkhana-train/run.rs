@@ -7,11 +7,11 @@ use gymkhana_config::RunFile;
 use gymkhana_orchestration::pinned_servers::with_servers;
 use gymkhana_orchestration::plugins::recorded;
 use gymkhana_orchestration::run_file_of;
-use gymkhana_run::{BetterCheckpoint, FailureTally, Finished, Outcome, RunRequest, StopRequest, Stopped, prepare};
+use gymkhana_run::{BetterCheckpoint, FailureTally, Finished, RunOutcome, RunRequest, StopRequest, Stopped, prepare};
 use gymkhana_store::RunReader;
 
 use crate::page;
-use crate::signals::{StopSignal, Stopping};
+use crate::signals::{SignalListener, StopSignal};
 use crate::workers::workers;
 use gymkhana_cli::args::RunArgs;
 use gymkhana_cli::bind_page;
@@ -21,13 +21,13 @@ use gymkhana_cli::printer::{Printer, Verbosity};
 use tokio::task::JoinSet;
 
 /// The way in which the command ends without an error.
-enum Ending {
+enum CommandEnding {
     /// The plan was printed.
     Planned,
     /// A signal came before the training.
     BeforeTraining,
     /// The run ended or was stopped.
-    Trained(Outcome),
+    Trained(RunOutcome),
 }
 
 /// Runs the command.
@@ -39,7 +39,7 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<u8> {
     });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     let stop = StopRequest::default();
-    let stopping = runtime.block_on(async { Stopping::listen(stop.clone(), printer.clone()) })?;
+    let stopping = runtime.block_on(async { SignalListener::listen(stop.clone(), printer.clone()) })?;
     let request = match resumed_folder(args)? {
         Some(folder) => resume(args, &folder, stop.clone(), printer)?,
         None => start(args, stop.clone(), printer)?,
@@ -53,14 +53,14 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<u8> {
         let prepared = tokio::select! {
             // A signal also ends the processes that compile plugins, which is an error here.
             prepared = prepare(request, printer.reporter()) => match prepared {
-                Err(_) if stop.is_requested() => return Ok(Ending::BeforeTraining),
+                Err(_) if stop.is_requested() => return Ok(CommandEnding::BeforeTraining),
                 other => other?,
             },
-            () = stop.requested() => return Ok(Ending::BeforeTraining),
+            () = stop.requested() => return Ok(CommandEnding::BeforeTraining),
         };
         if args.dry_run {
             printer.result(prepared.plan().await?);
-            return Ok(Ending::Planned);
+            return Ok(CommandEnding::Planned);
         }
         // Ends with this block.
         let mut beside = JoinSet::new();
@@ -68,16 +68,16 @@ pub fn run(args: &RunArgs, printer: &Printer) -> CliResult<u8> {
             printer.status(format!("page of the run: {link}"));
             beside.spawn(page::serve(place, folder, printer.clone()));
         }
-        prepared.train().await.map(Ending::Trained)
+        prepared.train().await.map(CommandEnding::Trained)
     })?;
     match ending {
-        Ending::Planned => return Ok(0),
-        Ending::Trained(Outcome::Finished(finished)) => {
+        CommandEnding::Planned => return Ok(0),
+        CommandEnding::Trained(RunOutcome::Finished(finished)) => {
             print(&finished, printer);
             return Ok(0);
         }
-        Ending::Trained(Outcome::Stopped(stopped)) => printer.warn(describe_stop(&stopped)),
-        Ending::BeforeTraining => printer.warn("stopped before the training began"),
+        CommandEnding::Trained(RunOutcome::Stopped(stopped)) => printer.warn(describe_stop(&stopped)),
+        CommandEnding::BeforeTraining => printer.warn("stopped before the training began"),
     }
     Ok(stopping.signal().map_or(0, StopSignal::exit_code))
 }

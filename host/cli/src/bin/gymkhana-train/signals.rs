@@ -33,9 +33,9 @@ impl StopSignal {
 }
 
 /// The listener for signals, and the first one received.
-pub struct Stopping(Arc<OnceLock<StopSignal>>);
+pub struct SignalListener(Arc<OnceLock<StopSignal>>);
 
-impl Stopping {
+impl SignalListener {
     /// Starts to listen, on the current runtime.
     pub fn listen(stop: StopRequest, printer: Printer) -> CliResult<Self> {
         let listen = |kind| signal(kind).internal();

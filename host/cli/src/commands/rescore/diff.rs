@@ -19,12 +19,12 @@ use gymkhana_orchestration::plugins::{self, PluginFile};
 use gymkhana_orchestration::run_file_of;
 
 /// Score of one version for one seat of an episode, or its failure.
-type Outcome = Result<Score, String>;
+type ScoreResult = Result<Score, String>;
 
 /// Outcomes of both versions for one seat of an episode.
 struct Pair {
     episode: EpisodeId,
-    outcomes: [Outcome; 2],
+    outcomes: [ScoreResult; 2],
     /// The seat's last message.
     last: String,
 }
@@ -50,7 +50,7 @@ pub fn diff(args: &DiffArgs, printer: &Printer) -> CliResult<()> {
     let run = RunReader::open(&args.on)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     let sides = [(&args.a, &args.option_a), (&args.b, &args.option_b)];
-    let mut outcomes: Vec<Vec<(EpisodeId, u32, Outcome, String)>> = vec![];
+    let mut outcomes: Vec<Vec<(EpisodeId, u32, ScoreResult, String)>> = vec![];
     let mut names = [String::new(), String::new()];
     for ((path, options), name) in sides.into_iter().zip(&mut names) {
         let reward = registry::look_up(std::slice::from_ref(path), printer)?;
@@ -68,7 +68,7 @@ pub fn diff(args: &DiffArgs, printer: &Printer) -> CliResult<()> {
         let message = format!("`{}` has no episodes to score", args.on.display());
         return Err(CliError::user(message).with_hint("choose a run with episodes"));
     }
-    let report = Report::of(&pairs);
+    let report = PairStatistics::of(&pairs);
     if report.scored == 0 {
         return Err(CliError::user(format!("no episode was scored by both versions: {}", first_failure(&pairs)))
             .with_hint("check the options of the versions and the fields that they need"));
@@ -104,7 +104,7 @@ async fn score_with(
     (mut given, lock): (Vec<PluginFile>, Lock),
     options: &[String],
     printer: &Printer,
-) -> CliResult<Vec<(EpisodeId, u32, Outcome, String)>> {
+) -> CliResult<Vec<(EpisodeId, u32, ScoreResult, String)>> {
     plugins::only_rewards(&lock, &[])?;
     let name = given.first().map(|file| file.name.clone()).unwrap_or_default();
     let sets: Vec<String> = options.iter().map(|option| format!("plugins.{name}.options.{option}")).collect();
@@ -157,7 +157,7 @@ fn others(run: &RunReader, file: &mut RunFile, name: &str) -> CliResult<Vec<Plug
     Ok(plugins::recorded_files(run)?.into_iter().filter(|file| !rewards.contains(file.name.as_str())).collect())
 }
 
-fn of_episode(record: &EpisodeRecord, name: &str) -> Vec<(EpisodeId, u32, Outcome, String)> {
+fn of_episode(record: &EpisodeRecord, name: &str) -> Vec<(EpisodeId, u32, ScoreResult, String)> {
     let failure = record.failures.iter().rev().find(|failure| failure.call_site == CallSite::Score);
     let failure = failure.map(|failure| failure.message.clone());
     let scores = record.scores.iter().find(|scores| scores.plugin == name).map(|scores| &scores.scores[..]);
@@ -197,7 +197,7 @@ fn worst(pairs: &[Pair], most: usize) -> Vec<&Pair> {
 }
 
 /// Statistics of all pairs.
-struct Report {
+struct PairStatistics {
     scored: usize,
     /// Failures of one version, by version.
     failed: [usize; 2],
@@ -208,7 +208,7 @@ struct Report {
     components: Vec<(String, [Option<f64>; 2])>,
 }
 
-impl Report {
+impl PairStatistics {
     fn of(pairs: &[Pair]) -> Self {
         let both: Vec<[f64; 2]> = pairs.iter().filter_map(Pair::totals).collect();
         let totals = [0, 1].map(|side| both.iter().map(|pair| pair[side]).collect::<Vec<f64>>());
@@ -231,7 +231,7 @@ impl Report {
 
     /// The result with the largest differences.
     fn comparison(&self, versions: [String; 2], worst: &[&Pair]) -> RewardComparison {
-        let outcome = |outcome: &Outcome| match outcome {
+        let outcome = |outcome: &ScoreResult| match outcome {
             Ok(score) => ScoreOutcome::Scored(score.clone()),
             Err(why) => ScoreOutcome::Failed { failed: why.clone() },
         };

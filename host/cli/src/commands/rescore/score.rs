@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use super::score_run;
 use super::statistics::mean;
 use crate::args::RescoreArgs;
-use crate::args::data::Purpose;
+use crate::args::data::EpisodePurpose;
 use crate::columns::columns;
 use crate::error::{Classify, CliError, CliResult};
 use crate::printer::Printer;
@@ -23,7 +23,7 @@ use gymkhana_orchestration::{plugins, run_file_of};
 const NO_SPACE: &str = "the file of --out cannot be written\nhint: free space, or name a file on another disk";
 
 /// Recorded and new values of a metric.
-type Values = (Vec<f64>, Vec<f64>);
+type ScorePair = (Vec<f64>, Vec<f64>);
 
 /// Metrics of all episodes and seats, as recorded and as scored now.
 #[derive(Default)]
@@ -34,10 +34,10 @@ struct Tally {
     /// Failure of the first episode that could not be scored.
     first_failure: Option<String>,
     /// Values by purpose of the episodes: demonstrations succeed, and evaluations are greedy.
-    figures: BTreeMap<Purpose, BTreeMap<String, Values>>,
+    figures: BTreeMap<EpisodePurpose, BTreeMap<String, ScorePair>>,
 }
 
-impl Purpose {
+impl EpisodePurpose {
     /// Whether episodes of this phase have the purpose.
     pub(crate) fn includes(self, phase: Phase) -> bool {
         self == Self::of(phase)
@@ -131,7 +131,7 @@ impl Tally {
             self.first_failure = self.first_failure.take().or(failure);
         }
         self.changed += u64::from(recorded.rewards != now.rewards || recorded.success != now.success);
-        let own = self.figures.entry(Purpose::of(recorded.id.phase)).or_default();
+        let own = self.figures.entry(EpisodePurpose::of(recorded.id.phase)).or_default();
         for (record, which) in [(recorded, 0), (now, 1)] {
             for (name, value) in figures(record) {
                 let found = own.entry(name).or_default();
@@ -141,8 +141,8 @@ impl Tally {
     }
 
     /// Values of all purposes.
-    fn all(&self) -> BTreeMap<String, Values> {
-        let mut all: BTreeMap<String, Values> = BTreeMap::new();
+    fn all(&self) -> BTreeMap<String, ScorePair> {
+        let mut all: BTreeMap<String, ScorePair> = BTreeMap::new();
         for (name, (then, now)) in self.figures.values().flatten() {
             let found = all.entry(name.clone()).or_default();
             found.0.extend(then);
@@ -190,7 +190,7 @@ impl Tally {
 }
 
 /// Means of values by name.
-fn means(figures: &BTreeMap<String, Values>) -> Json {
+fn means(figures: &BTreeMap<String, ScorePair>) -> Json {
     let figures = figures.iter();
     figures.map(|(name, (then, now))| (name.clone(), json!({ "recorded": mean(then), "now": mean(now) }))).collect()
 }

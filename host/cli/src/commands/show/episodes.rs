@@ -12,7 +12,7 @@ use crate::printer::Printer;
 
 /// An episode in one line.
 #[derive(Serialize)]
-struct Row {
+struct EpisodeLine {
     episode: String,
     task: String,
     turns: usize,
@@ -23,7 +23,7 @@ struct Row {
     failures: usize,
 }
 
-impl Row {
+impl EpisodeLine {
     fn of(record: &EpisodeRecord) -> Self {
         Self {
             episode: record.id.to_string(),
@@ -43,7 +43,7 @@ impl Row {
 }
 
 impl WhichEpisodes {
-    fn includes(self, row: &Row) -> bool {
+    fn includes(self, row: &EpisodeLine) -> bool {
         match self {
             Self::All | Self::Best | Self::Worst => true,
             Self::Failed => row.failures > 0,
@@ -72,7 +72,7 @@ pub(super) fn show(run: &RunReader, which: WhichEpisodes, args: &ShowArgs, print
     for record in run.episodes()?.read_all() {
         let record = record?;
         stored += 1;
-        let row = Row::of(&record);
+        let row = EpisodeLine::of(&record);
         if stage.is_none_or(|stage| record.id.stage == stage) && which.includes(&row) {
             rows.push(row);
         }

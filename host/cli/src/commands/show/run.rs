@@ -7,7 +7,7 @@ use gymkhana_config::Recorder;
 use gymkhana_orchestration::recorder;
 use gymkhana_record::{EpisodeId, Phase};
 use gymkhana_registry::LOCK_FILE;
-use gymkhana_store::{RunReader, Summary};
+use gymkhana_store::{RunReader, RunSummary};
 use serde::Serialize;
 
 use super::NO_EPISODES;
@@ -22,7 +22,7 @@ const SCHEMA: u32 = 1;
 /// State of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum RunState {
+enum RunStatus {
     /// All stages are complete.
     Finished,
     /// A process has the folder open.
@@ -36,12 +36,12 @@ enum RunState {
 #[derive(Serialize)]
 struct RunView {
     schema: u32,
-    state: RunState,
+    state: RunStatus,
     #[serde(skip)]
     recorder: Option<Recorder>,
-    summary: Option<Summary>,
+    summary: Option<RunSummary>,
     curves: Vec<Training>,
-    episodes: Vec<Episodes>,
+    episodes: Vec<EpisodeCount>,
     /// Paths of the checkpoints, the newest last.
     checkpoints: Vec<String>,
     plugins: Vec<PluginView>,
@@ -49,7 +49,7 @@ struct RunView {
 
 /// Number of episodes of one purpose, with the first.
 #[derive(Serialize)]
-struct Episodes {
+struct EpisodeCount {
     count: usize,
     first: String,
 }
@@ -77,10 +77,10 @@ impl RunView {
         let summary = run.summary()?;
         let recorder = if summary.is_none() { recorder(run)? } else { None };
         let state = match &summary {
-            Some(_) => RunState::Finished,
-            None if run.is_in_use()? => RunState::Running,
-            None if recorder.is_some() => RunState::Served,
-            None => RunState::Stopped,
+            Some(_) => RunStatus::Finished,
+            None if run.is_in_use()? => RunStatus::Running,
+            None if recorder.is_some() => RunStatus::Served,
+            None => RunStatus::Stopped,
         };
         Ok(Self {
             schema: SCHEMA,
@@ -96,16 +96,16 @@ impl RunView {
 
     fn print(&self, run: &RunReader, printer: &Printer) {
         match (self.state, &self.summary) {
-            (RunState::Running, _) => printer.result("running: a process has the folder open"),
-            (RunState::Served, _) => {
+            (RunStatus::Running, _) => printer.result("running: a process has the folder open"),
+            (RunStatus::Served, _) => {
                 let command = self.recorder.and_then(|recorder| recorder.command(run.path()));
                 let add = command.map_or(String::new(), |command| format!("; `{command}` adds episodes"));
                 printer.result(format!("served: no server has the folder open{add}"));
             }
-            (RunState::Stopped, _) | (RunState::Finished, None) => {
+            (RunStatus::Stopped, _) | (RunStatus::Finished, None) => {
                 printer.result(format!("stopped; continue it with `host run --resume {}`", run.path().display()));
             }
-            (RunState::Finished, Some(summary)) => print_summary(summary, printer),
+            (RunStatus::Finished, Some(summary)) => print_summary(summary, printer),
         }
         self.curves.iter().for_each(|stage| stage.print(printer));
         printer.result(if self.episodes.is_empty() {
@@ -113,7 +113,7 @@ impl RunView {
         } else {
             "episodes, each kind with its first id (stage.phase.step.group.member.attempt, `~` if sampled):"
         });
-        for Episodes { count, first } in &self.episodes {
+        for EpisodeCount { count, first } in &self.episodes {
             printer.result(format!("{:>16} like {first}", counted(*count, "episode")));
         }
         print_checkpoints(&self.checkpoints, printer);
@@ -137,7 +137,7 @@ fn plugins(run: &RunReader) -> CliResult<Vec<PluginView>> {
     Ok(views.collect())
 }
 
-fn print_summary(summary: &Summary, printer: &Printer) {
+fn print_summary(summary: &RunSummary, printer: &Printer) {
     for stage in &summary.stages {
         let success = match (stage.success_before, stage.success_after) {
             (Some(before), Some(after)) => format!("{:.1} % to {:.1} %", 100.0 * before, 100.0 * after),
@@ -167,10 +167,10 @@ fn print_checkpoints(paths: &[String], printer: &Printer) {
     printer.result(format!("newest checkpoint: {newest}"));
 }
 
-fn episodes(run: &RunReader) -> CliResult<Vec<Episodes>> {
+fn episodes(run: &RunReader) -> CliResult<Vec<EpisodeCount>> {
     let mut phases: BTreeMap<(u32, Phase), (usize, EpisodeId)> = BTreeMap::new();
     for id in run.episodes()?.ids() {
         phases.entry((id.stage, id.phase)).or_insert((0, id)).0 += 1;
     }
-    Ok(phases.into_values().map(|(count, first)| Episodes { count, first: first.to_string() }).collect())
+    Ok(phases.into_values().map(|(count, first)| EpisodeCount { count, first: first.to_string() }).collect())
 }

@@ -12,8 +12,8 @@ use gymkhana_sandbox::CompilerEffort;
 
 use crate::args::plugin::{BuildArgs, Language};
 use crate::error::{Classify, CliError, CliResult};
+use crate::plugin::folder::PluginFolder;
 use crate::plugin::plugin_inputs::PluginInputs;
-use crate::plugin::project::Project;
 use crate::printer::Printer;
 use tools::{Interpreter, RUST_MISSING, cargo};
 
@@ -42,7 +42,7 @@ pub fn build(args: &BuildArgs, printer: &Printer) -> CliResult<()> {
 
 /// Builds a folder; returns the component's file. Without `out` it is named after the plugin.
 pub fn build_folder(dir: &Path, out: Option<&Path>, mode: BuildMode, printer: &Printer) -> CliResult<PathBuf> {
-    let project = Project::open(dir)?;
+    let project = PluginFolder::open(dir)?;
     // Called after the tools were found: their absence is reported first.
     let out = || out.map_or_else(|| file_of(&project, mode), |out| Ok(out.to_owned()));
     printer.status(format!("building {}", dir.display()));
@@ -65,7 +65,7 @@ pub fn build_folder(dir: &Path, out: Option<&Path>, mode: BuildMode, printer: &P
     }
 }
 
-fn file_of(project: &Project<'_>, mode: BuildMode) -> CliResult<PathBuf> {
+fn file_of(project: &PluginFolder<'_>, mode: BuildMode) -> CliResult<PathBuf> {
     match mode {
         BuildMode::Whole => project.component(),
         BuildMode::Quick => project.quick_component(),
@@ -87,7 +87,7 @@ pub fn effort(plugin: &Path) -> CompilerEffort {
 /// # Errors
 /// If the folder is not a plugin's, or was not built.
 pub fn built_component(dir: &Path) -> CliResult<PathBuf> {
-    let project = Project::open(dir)?;
+    let project = PluginFolder::open(dir)?;
     let file = project.component()?;
     let written = |file: &PathBuf| fs::metadata(file).and_then(|metadata| metadata.modified()).ok();
     let found = [project.quick_component()?, file.clone()].into_iter().filter_map(|file| Some((written(&file)?, file)));
@@ -100,7 +100,7 @@ pub fn built_component(dir: &Path) -> CliResult<PathBuf> {
 
 /// Runs a folder's own tests and builds it; returns the component's file.
 pub fn test_and_build(dir: &Path, mode: BuildMode, printer: &Printer) -> CliResult<PathBuf> {
-    let project = Project::open(dir)?;
+    let project = PluginFolder::open(dir)?;
     if project.language == Language::Rust {
         // cargo runs one build of a folder at a time.
         printer.status(format!("running the tests of {}", dir.display()));

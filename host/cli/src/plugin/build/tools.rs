@@ -9,7 +9,7 @@ use gymkhana_orchestration::code_cache;
 use super::BuildMode;
 use crate::args::plugin::Language;
 use crate::error::{Classify, CliError, CliResult};
-use crate::plugin::project::Project;
+use crate::plugin::folder::PluginFolder;
 
 /// Installs Python's SDK and compiler into a plugin's folder.
 pub const PYTHON_SETUP: &str = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt";
@@ -53,7 +53,7 @@ impl<'a> Interpreter<'a> {
     ///
     /// # Errors
     /// If it is not installed, or lacks the SDK.
-    pub fn find(project: &Project<'a>) -> CliResult<Self> {
+    pub fn find(project: &PluginFolder<'a>) -> CliResult<Self> {
         let dir = project.dir;
         let is_python = project.language == Language::Python;
         if !is_python && !dir.join(JS_BUILD).is_file() {

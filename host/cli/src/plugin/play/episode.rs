@@ -14,7 +14,7 @@ use gymkhana_sandbox::{
     Advice, CallError, EnvironmentEpisode, Image, OptionalInterface, Plugin, StepResult, Trajectory,
 };
 
-use super::lines::{Lines, Typed};
+use super::lines::{Typed, TypedLines};
 use super::scores;
 use crate::args::plugin::PlayArgs;
 use crate::error::{Classify, CliError, CliResult};
@@ -27,7 +27,7 @@ const HELP: &str = "any text           say it\nsay TEXT           say it, even i
 const LOST: &str = "the environment failed, and the episode is lost";
 
 /// An episode in front of a person.
-struct Table<'a> {
+struct InteractiveEpisode<'a> {
     episode: Episode,
     seats: Vec<String>,
     /// Seat that the person plays; `None` plays all seats.
@@ -40,7 +40,7 @@ struct Table<'a> {
     companions: &'a Companions,
     /// Shows the privileged view with each observation.
     privileged: bool,
-    lines: &'a Lines<'a>,
+    lines: &'a TypedLines<'a>,
 }
 
 /// State before a turn.
@@ -71,9 +71,9 @@ pub(super) async fn play(
     options: &[NamedValue],
     companions: &Companions,
     args: &PlayArgs,
-    lines: &Lines<'_>,
+    lines: &TypedLines<'_>,
 ) -> CliResult<()> {
-    let mut table = Table::begin(plugin, options, companions, args, lines).await?;
+    let mut table = InteractiveEpisode::begin(plugin, options, companions, args, lines).await?;
     table.others_move().await?;
     while !table.over() {
         let Some(typed) = lines.next()? else { break };
@@ -99,13 +99,13 @@ fn check_seat(plugin: &Plugin, seats: &[String], seat: u32) -> CliResult<()> {
     Ok(())
 }
 
-impl<'a> Table<'a> {
+impl<'a> InteractiveEpisode<'a> {
     async fn begin(
         plugin: &Plugin,
         options: &[NamedValue],
         companions: &'a Companions,
         args: &PlayArgs,
-        lines: &'a Lines<'a>,
+        lines: &'a TypedLines<'a>,
     ) -> CliResult<Self> {
         let bound = BoundPlugin { plugin: plugin.clone(), options: options.to_vec() };
         let environment = DescribedEnvironment::describe(bound, Arc::clone(&companions.tools)).await.user_error()?;

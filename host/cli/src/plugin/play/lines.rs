@@ -11,7 +11,7 @@ use crate::error::CliResult;
 use crate::printer::Printer;
 
 /// Typed lines, and the printer of answers.
-pub struct Lines<'a> {
+pub struct TypedLines<'a> {
     printer: &'a Printer,
     input: RefCell<Input>,
 }
@@ -62,7 +62,7 @@ impl Typed {
     }
 }
 
-impl<'a> Lines<'a> {
+impl<'a> TypedLines<'a> {
     /// Reads from standard input.
     pub fn new(printer: &'a Printer) -> Self {
         Self { printer, input: RefCell::new(Input::open()) }

@@ -20,7 +20,7 @@ use crate::plugin::find::find;
 use crate::plugin::log;
 use crate::plugin::plugin_inputs;
 use crate::printer::Printer;
-use lines::Lines;
+use lines::TypedLines;
 
 /// Plays.
 pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
@@ -52,12 +52,12 @@ pub fn play(args: &PlayArgs, printer: &Printer) -> CliResult<()> {
     if is_environment {
         let companions =
             runtime.block_on(Companions::load(&Companions::find(&args.with, printer)?, &sandbox, printer))?;
-        let lines = Lines::new(printer);
+        let lines = TypedLines::new(printer);
         let bound = wrapped(BoundPlugin { plugin, options }, args, &sandbox, printer)?;
         return runtime.block_on(episode::play(&bound.plugin, &bound.options, &companions, args, &lines));
     }
     let setup = plugin_inputs::setup(args.setup.as_deref())?;
-    let lines = Lines::new(printer);
+    let lines = TypedLines::new(printer);
     runtime.block_on(session::play(&plugin, &options, setup.as_deref(), Seed(args.seed), &lines))
 }
 

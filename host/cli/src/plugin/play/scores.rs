@@ -6,7 +6,7 @@ use gymkhana_driver::{ExchangeRecorder, RewardTools, ToolCaller, with_recorder};
 use gymkhana_record::{Score, Seed};
 use gymkhana_sandbox::{CallError, Plugin, Trajectory, score};
 
-use super::lines::Lines;
+use super::lines::TypedLines;
 use crate::plugin::companions::Companions;
 
 /// Maximum number of tool calls of a reward.
@@ -19,7 +19,7 @@ pub async fn show(
     setup: &[(String, Vec<u8>)],
     seed: Seed,
     seats: &[String],
-    lines: &Lines<'_>,
+    lines: &TypedLines<'_>,
 ) {
     for reward in &companions.rewards {
         match scored(reward, companions, trajectory, setup, seed).await {
@@ -46,7 +46,7 @@ async fn scored(
     Ok(scores.into_iter().flatten().collect())
 }
 
-fn show_score(reward: &str, score: &Score, seats: &[String], lines: &Lines<'_>) {
+fn show_score(reward: &str, score: &Score, seats: &[String], lines: &TypedLines<'_>) {
     let seat = seats.get(score.seat as usize).filter(|_| seats.len() > 1);
     let of = seat.map_or_else(String::new, |seat| format!(" of {seat}"));
     lines.show(format!("reward {reward}{of}: {}", score.total));

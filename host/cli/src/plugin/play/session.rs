@@ -3,7 +3,7 @@
 use gymkhana_record::{Call, NamedValue, Seed, text_of};
 use gymkhana_sandbox::{OptionalInterface, Plugin, Snapshot, ToolSession};
 
-use super::lines::{Lines, Typed};
+use super::lines::{Typed, TypedLines};
 use crate::error::{Classify, CliResult};
 
 const HELP: &str = "call NAME {json}   call a function\nfunctions          the functions\nundo               take the last call back\nquit               end";
@@ -14,7 +14,7 @@ pub(super) async fn play(
     options: &[NamedValue],
     setup: Option<&[u8]>,
     seed: Seed,
-    lines: &Lines<'_>,
+    lines: &TypedLines<'_>,
 ) -> CliResult<()> {
     let functions = plugin.functions(options).await.user_error()?;
     let mut session = ToolSession::open(plugin, setup, options, seed)

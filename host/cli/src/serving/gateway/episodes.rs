@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::future::BoxFuture;
-use gymkhana_gateway::control::{ApiError, Ended, Episodes, ErrorClass, SessionRequest};
+use gymkhana_gateway::control::{ApiError, Episodes, ErrorClass, HarnessResult, SessionRequest};
 use gymkhana_orchestration::seat_players::SeatPlayers;
 use gymkhana_orchestration::served::{Served, ServedSeats};
 use gymkhana_orchestration::tasks::TaskOrder;
@@ -14,7 +14,7 @@ use gymkhana_rollout::{Actor, EpisodePlan, Rollout, RolloutError};
 use gymkhana_sandbox::SplitInfo;
 use tokio::runtime::Handle;
 
-use super::records::Records;
+use super::records::GatewayRecords;
 use crate::error::{Classify, CliResult};
 
 /// The tasks of sessions that name none.
@@ -45,7 +45,7 @@ pub(super) struct GatewayEpisodes {
     splits: Vec<SplitInfo>,
     tasks: Arc<Mutex<Tasks>>,
     next: AtomicU32,
-    records: Arc<Records>,
+    records: Arc<GatewayRecords>,
     guests: Handle,
 }
 
@@ -57,7 +57,7 @@ impl GatewayEpisodes {
     pub(super) async fn new(
         served: &Served,
         temperature: f32,
-        records: Arc<Records>,
+        records: Arc<GatewayRecords>,
         guests: &Handle,
     ) -> CliResult<Self> {
         let (file, set) = (&served.file, served.rollout.plugins());
@@ -117,7 +117,7 @@ impl Episodes for GatewayEpisodes {
         Ok(EpisodeId { stage: 0, phase: Phase::Served, step: 0, group, member: 0, attempt: 0 })
     }
 
-    fn play(&self, id: EpisodeId, wanted: SessionRequest) -> BoxFuture<'static, Result<Ended, ApiError>> {
+    fn play(&self, id: EpisodeId, wanted: SessionRequest) -> BoxFuture<'static, Result<HarnessResult, ApiError>> {
         let (plan, records) = (self.plan(id, &wanted), Arc::clone(&self.records));
         let (rollout, seats) = (Arc::clone(&self.rollout), self.seats.clone());
         let (task, tasks) = (plan.task.clone(), Arc::clone(&self.tasks));
@@ -151,8 +151,8 @@ impl Episodes for GatewayEpisodes {
 }
 
 /// The result of a record.
-fn ended(record: &EpisodeRecord) -> Ended {
-    Ended {
+fn ended(record: &EpisodeRecord) -> HarnessResult {
+    HarnessResult {
         episode: record.id.to_string(),
         ending: record.ending.to_string(),
         reward: record.rewards.first().copied(),

@@ -31,7 +31,7 @@ use crate::plugins::WantedPlugins;
 use crate::printer::Printer;
 use crate::units::counted;
 use episodes::GatewayEpisodes;
-use records::{Contents, Records};
+use records::{FolderContents, GatewayRecords};
 
 /// Time that open sessions get at the end.
 const LAST_SESSIONS: Duration = Duration::from_secs(30);
@@ -51,7 +51,7 @@ pub fn gateway(args: &GatewayArgs, printer: &Printer) -> CliResult<()> {
     let (files, lock) = gather(args, &file, folder, printer)?;
     file.rules.forget_sources();
     let assets = AssetFiles::pin(&mut file.rules, folder, None)?;
-    let contents = Contents { files: &files, lock: &lock, assets: &assets };
+    let contents = FolderContents { files: &files, lock: &lock, assets: &assets };
     if args.front.workers.is_some() {
         published::check(&file, &contents)?;
     }
@@ -68,7 +68,7 @@ async fn serve(
     args: &GatewayArgs,
     section: &GatewaySection,
     file: RunFile,
-    contents: &Contents<'_>,
+    contents: &FolderContents<'_>,
     guests: &GuestThreads,
     printer: &Printer,
 ) -> CliResult<()> {
@@ -95,7 +95,7 @@ async fn serve(
     });
     let served = served.await?;
     let out = (!args.no_records).then_some(args.out.as_path());
-    let (records, recovered) = Records::open(out, &served, contents, report_writes("sessions", printer))?;
+    let (records, recovered) = GatewayRecords::open(out, &served, contents, report_writes("sessions", printer))?;
     say_recovered("gateway", "open session", &recovered, printer);
     let records = Arc::new(records);
     if !args.no_records {
@@ -136,7 +136,7 @@ async fn serve(
 }
 
 /// Writes records that could not be written as soon as there is room.
-async fn write_records(records: &Records) -> Infallible {
+async fn write_records(records: &GatewayRecords) -> Infallible {
     loop {
         records.flush().await;
         tokio::time::sleep(WRITE_AGAIN).await;

@@ -8,14 +8,14 @@ use gymkhana_orchestration::plugins::pin;
 use gymkhana_registry::{Kind, LockEntry};
 use gymkhana_store::RunFolder;
 
-use super::records::Contents;
+use super::records::FolderContents;
 use crate::error::{Classify, CliError, CliResult};
 
 /// Rejects plugins of which workers would hold none, and sections that belong to the start of an episode.
 ///
 /// # Errors
 /// If no plugin is an environment or a tool, or there is such a section.
-pub(super) fn check(file: &RunFile, contents: &Contents<'_>) -> CliResult<()> {
+pub(super) fn check(file: &RunFile, contents: &FolderContents<'_>) -> CliResult<()> {
     for (is_set, section) in
         [(file.rules.context != Default::default(), "[context]"), (file.probe.is_some(), "[probe]")]
     {
@@ -35,7 +35,7 @@ pub(super) fn check(file: &RunFile, contents: &Contents<'_>) -> CliResult<()> {
 ///
 /// # Errors
 /// If it cannot be written.
-pub(super) fn write(path: &Path, file: &RunFile, contents: &Contents<'_>) -> CliResult<()> {
+pub(super) fn write(path: &Path, file: &RunFile, contents: &FolderContents<'_>) -> CliResult<()> {
     let played = contents.lock.entries().iter().filter(|entry| is_played(entry));
     let names: BTreeSet<&str> = played.map(|entry| entry.name.name()).collect();
     let own = contents.files.iter().filter(|file| names.contains(&*file.name));

@@ -23,27 +23,27 @@ const FOLDER: &str = "";
 const RETRY: Duration = Duration::from_millis(250);
 
 /// What a folder holds beside the episodes.
-pub(super) struct Contents<'c> {
+pub(super) struct FolderContents<'c> {
     pub(super) files: &'c [PluginFile],
     pub(super) lock: &'c Lock,
     pub(super) assets: &'c AssetFiles,
 }
 
 /// The records of all sessions.
-pub(super) struct Records {
+pub(super) struct GatewayRecords {
     /// Number of the first episode.
     first: u32,
     /// The open files and sessions; `None` if records are not kept.
-    open: Option<(Arc<Mutex<Files>>, Arc<LiveRecords>)>,
+    open: Option<(Arc<Mutex<RecordFiles>>, Arc<LiveRecords>)>,
 }
 
-struct Files {
+struct RecordFiles {
     episodes: EpisodeStore,
     /// Holds the folder's lock.
     _folder: RunFolder,
 }
 
-impl Records {
+impl GatewayRecords {
     /// Opens a folder, or creates it. Sessions that a gateway of this folder left open when it was killed become records
     /// first. Without a path no records are kept. `report` gets the reason when records cannot be written, and `None` when
     /// they can be again.
@@ -53,7 +53,7 @@ impl Records {
     pub(super) fn open(
         path: Option<&Path>,
         served: &Served,
-        contents: &Contents<'_>,
+        contents: &FolderContents<'_>,
         report: ReportWrites,
     ) -> CliResult<(Self, Recovered)> {
         let Some(path) = path else {
@@ -75,7 +75,7 @@ impl Records {
         let recovered = recover(path, "gateway", |_, records| episodes.append_all(records))?;
         let live = Arc::new(LiveRecords::create(path, report)?);
         let first = episodes.stored().ids().into_iter().map(|id| id.group.saturating_add(1)).max().unwrap_or(0);
-        let files = Arc::new(Mutex::new(Files { episodes, _folder: folder }));
+        let files = Arc::new(Mutex::new(RecordFiles { episodes, _folder: folder }));
         Ok((Self { first, open: Some((files, live)) }, recovered))
     }
 
@@ -141,7 +141,7 @@ async fn written(live: Arc<LiveRecords>, is_written: bool) {
     }
 }
 
-impl SessionJournal for Records {
+impl SessionJournal for GatewayRecords {
     fn began(&self, episode: &EpisodeRecord) -> BoxFuture<'static, ()> {
         self.in_live(|live| live.began(FOLDER, episode))
     }
@@ -155,7 +155,7 @@ impl SessionJournal for Records {
     }
 }
 
-impl Records {
+impl GatewayRecords {
     /// Writes; the future completes when everything is written.
     fn in_live(&self, write: impl FnOnce(&LiveRecords) -> bool) -> BoxFuture<'static, ()> {
         match &self.open {
@@ -165,7 +165,7 @@ impl Records {
     }
 }
 
-fn create(path: &Path, run_text: &str, served: &Served, contents: &Contents<'_>) -> CliResult<RunFolder> {
+fn create(path: &Path, run_text: &str, served: &Served, contents: &FolderContents<'_>) -> CliResult<RunFolder> {
     let folder = RunFolder::create(path, run_text)?;
     for file in contents.files {
         folder.add_plugin(&file.bytes)?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use gymkhana_record::{Boundary, Ending, EpisodeRecord};
-use gymkhana_rollout::Difference;
+use gymkhana_rollout::ReplayDifference;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value as Json, json};
 
@@ -104,7 +104,7 @@ fn assert_same(expected: &[EpisodeRecord], found: &[EpisodeRecord]) {
     for (one, other) in expected.iter().zip(found) {
         assert_eq!((one.id, &one.task, one.seed, one.ending), (other.id, &other.task, other.seed, other.ending));
         assert_eq!((&one.rewards, &one.scores, one.success), (&other.rewards, &other.scores, other.success));
-        assert_eq!(Difference::between(one, other), None, "{}", one.id);
+        assert_eq!(ReplayDifference::between(one, other), None, "{}", one.id);
     }
 }
 

@@ -2,7 +2,7 @@
 //! worker is lost.
 
 use gymkhana_record::{Boundary, Ending, EpisodeRecord, Turn};
-use gymkhana_rollout::Difference;
+use gymkhana_rollout::ReplayDifference;
 use serde_json::{Value as Json, json};
 
 use super::gateway::{PLUGINS, desk, reply};
@@ -78,7 +78,7 @@ fn assert_same(expected: &[EpisodeRecord], found: &[EpisodeRecord]) {
             record.costs.iter().map(|cost| (cost.at.clone(), cost.call_site.clone(), cost.cost.fuel)).collect()
         };
         assert_eq!(called(one), called(other), "{}", one.id);
-        assert_eq!(Difference::between(one, other), None, "{}", one.id);
+        assert_eq!(ReplayDifference::between(one, other), None, "{}", one.id);
     }
 }
 

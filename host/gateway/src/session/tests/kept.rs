@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use gymkhana_record::{Added, AgentRun, Ending, EpisodeId, EpisodeRecord, Phase, Seed, TaskRef};
 use gymkhana_store::{LiveJournal, recover};
 
-use super::{Outcome, SessionJournal, SessionLog};
+use super::{SessionJournal, SessionLog, SessionOutcome};
 
 /// A journal in a folder of its own.
 pub(super) struct Kept {
@@ -49,7 +49,7 @@ impl Kept {
     }
 
     /// A process that was killed now would have lost nothing of the session's turns.
-    pub(super) fn assert_holds(&self, outcome: &Outcome) {
+    pub(super) fn assert_holds(&self, outcome: &SessionOutcome) {
         let mut found = vec![];
         let recovered = recover(self.folder.path(), "gateway", |_, records| {
             found.extend(records.to_vec());

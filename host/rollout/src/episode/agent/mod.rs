@@ -16,7 +16,7 @@ use gymkhana_record::{AgentCall, AgentRun, Ending, EpisodeRecord, Part, Turn, te
 use serde_json::{Value as Json, json};
 
 use crate::agent_player::{AgentPlayed, AgentPlayer, AgentTask};
-use crate::context::Context;
+use crate::context::SeatContext;
 use crate::episode::finish::{completed, ended, never_started, so_far};
 use crate::episode::live_bytes::{HeldBytes, START_WAIT, TURN_WAIT};
 use crate::episode::state::{EpisodePlan, EpisodeState, PolicyData, SeatPlayer, conversation};
@@ -91,7 +91,7 @@ impl AgentEpisode<'_> {
         let data = self.instances.data();
         let (functions, strategy) = (data.functions(0).to_vec(), Arc::clone(&self.rollout.context));
         let conversation = conversation(self.rollout, &self.policy.plan, 0);
-        let mut context = Context::new(0, conversation, functions, self.rollout.system_of(0), strategy);
+        let mut context = SeatContext::new(0, conversation, functions, self.rollout.system_of(0), strategy);
         for turn in &data.turns {
             if let Turn::Observation { content, .. } = turn {
                 context.hear(Role::User, &text_of(content));

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::*;
 use crate::metrics::RunState;
-use gymkhana_orchestration::ErrorKind;
+use gymkhana_orchestration::RunErrorKind;
 
 /// A state with seven finished episodes.
 fn state() -> RunState {
@@ -37,7 +37,7 @@ fn assert_is_page(text: &str) {
 
 /// Serves a page until the task set is dropped.
 async fn served() -> (SocketAddr, JoinSet<()>) {
-    let listener = Listener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port");
+    let listener = MetricsListener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port");
     let address = listener.0.address();
     let mut tasks = JoinSet::new();
     tasks.spawn(listener.serve(Arc::new(state)));
@@ -151,10 +151,10 @@ async fn slow_clients_time_out() {
 #[tokio::test]
 async fn a_taken_address_is_a_user_error() {
     let (address, tasks) = served().await;
-    let error = Listener::bind(address).err().expect("it is taken");
-    assert_eq!(error.kind(), ErrorKind::User);
+    let error = MetricsListener::bind(address).err().expect("it is taken");
+    assert_eq!(error.kind(), RunErrorKind::User);
     assert!(error.to_string().starts_with(&format!("--metrics {address} cannot be bound\n")), "{error}");
-    let far = Listener::bind(([192, 0, 2, 1], 9464).into()).err().expect("it is of no machine");
-    assert_eq!(far.kind(), ErrorKind::User);
+    let far = MetricsListener::bind(([192, 0, 2, 1], 9464).into()).err().expect("it is of no machine");
+    assert_eq!(far.kind(), RunErrorKind::User);
     drop(tasks);
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use gymkhana_store::{StageSummary, best_evaluation};
 
 use crate::checkpoint_name::CheckpointName;
-use crate::session::Session;
+use crate::training_run::TrainingRun;
 
 /// Standard errors of the difference that a loss must exceed.
 const ERRORS: f64 = 2.0;
@@ -81,7 +81,7 @@ fn words(stage: &StageSummary, tasks: u64) -> String {
     )
 }
 
-impl Session {
+impl TrainingRun {
     /// Warns if the last finished stage made the policy worse.
     pub(crate) fn warn_of_worse_policy(&self) {
         let Some(stage) = self.progress.finished.last().filter(|stage| made_worse(stage, self.held_out)) else {

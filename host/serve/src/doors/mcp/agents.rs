@@ -5,11 +5,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::arguments::Open;
+use super::arguments::OpenArguments;
 use super::offer::Offer;
 use crate::doors::{Door, lookup};
 use crate::error::ServeError;
-use crate::session::{ResetResult, Session, SessionId, SessionTable};
+use crate::session::{ClientSession, ResetResult, SessionId, SessionTable};
 use gymkhana_http::Client;
 
 /// Number of tokens below which those of closed sessions are not looked for.
@@ -18,13 +18,13 @@ const SWEEP_FROM: usize = 1024;
 /// One session as its agent sees it.
 pub(super) struct Agent {
     /// The session.
-    pub(super) session: Session,
+    pub(super) session: ClientSession,
     /// Its tools.
     pub(super) offer: Arc<Offer>,
 }
 
 /// A new session.
-pub(super) struct Entered {
+pub(super) struct NewSession {
     /// The agent's token.
     pub(super) token: SessionId,
     /// The session.
@@ -61,7 +61,7 @@ impl Agents {
     ///
     /// # Errors
     /// If the environment, the task or an option does not exist, or no session can be opened.
-    pub(super) async fn enter(&self, client: &Client, open: Open) -> Result<Entered, ServeError> {
+    pub(super) async fn enter(&self, client: &Client, open: OpenArguments) -> Result<NewSession, ServeError> {
         let served = lookup::environment(self.table.catalog(), open.environment.as_deref())?;
         let (what, begin) = open.session(&served)?;
         let (session, opened) = self.table.begin(client, Door::Mcp, what, begin).await?;
@@ -75,7 +75,7 @@ impl Agents {
         }
         tokens.agents.insert(token, Arc::clone(&agent));
         drop(tokens);
-        Ok(Entered { token, agent, opened, environment: served.name().to_owned() })
+        Ok(NewSession { token, agent, opened, environment: served.name().to_owned() })
     }
 
     /// The session of an agent's token, if it is this client's.

@@ -10,12 +10,12 @@ use crate::catalog::{ServedEnvironment, named_values};
 use crate::doors::detail::fields;
 use crate::doors::lookup::opening;
 use crate::error::ServeError;
-use crate::session::{Action, NextEpisode, OpenSession};
+use crate::session::{NextEpisode, SessionTarget, TurnRequest};
 
 /// What an episode begins with.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Open {
+pub(super) struct OpenArguments {
     /// Name of the environment; the first one by name if there is none, or the tools alone.
     pub(super) environment: Option<String>,
     split: Option<String>,
@@ -49,7 +49,7 @@ struct CallOfTurn {
 /// The end of an episode.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Close {
+pub(super) struct CloseArguments {
     /// The handle.
     pub(super) episode: String,
 }
@@ -62,20 +62,20 @@ pub(super) fn read<T: DeserializeOwned>(json: &Json) -> Result<T, ServeError> {
     fields(json).map_err(|fault| ServeError::bad_input(format!("the arguments are invalid: {}", fault.message)))
 }
 
-impl Open {
+impl OpenArguments {
     /// The session and its first episode.
     ///
     /// # Errors
     /// If options are given for the tools alone.
-    pub(super) fn session(self, served: &ServedEnvironment) -> Result<(OpenSession, NextEpisode), ServeError> {
+    pub(super) fn session(self, served: &ServedEnvironment) -> Result<(SessionTarget, NextEpisode), ServeError> {
         let Self { split, task, seed, options, .. } = self;
         let begin = NextEpisode { split, task, seed: seed.map(Seed) };
         match opening(served) {
-            OpenSession::Environment { name, .. } => {
-                Ok((OpenSession::Environment { name, options: named_values(&options) }, begin))
+            SessionTarget::Environment { name, .. } => {
+                Ok((SessionTarget::Environment { name, options: named_values(&options) }, begin))
             }
             tools if options.is_empty() => Ok((tools, begin)),
-            OpenSession::Tools { .. } => {
+            SessionTarget::Tools { .. } => {
                 let message = "options cannot be set: they are those of an environment, and the session has none\nhint: \
                                open it without options";
                 Err(ServeError::bad_input(message))
@@ -89,7 +89,7 @@ impl Act {
     ///
     /// # Errors
     /// If it has neither text nor calls.
-    pub(super) fn action(self) -> Result<Action, ServeError> {
+    pub(super) fn action(self) -> Result<TurnRequest, ServeError> {
         let Self { text, calls, seat, turn, .. } = self;
         if text.is_none() && calls.is_empty() {
             return Err(ServeError::bad_input("the turn is empty\nhint: give `text`, `calls`, or both"));
@@ -99,7 +99,7 @@ impl Act {
             WrittenCall::Sound { name: call.name, arguments }
         };
         let calls = calls.into_iter().map(written).collect();
-        Ok(Action { seat, reply: Reply { thoughts: None, message: text.unwrap_or_default(), calls }, turn })
+        Ok(TurnRequest { seat, reply: Reply { thoughts: None, message: text.unwrap_or_default(), calls }, turn })
     }
 }
 
@@ -109,18 +109,18 @@ mod tests {
 
     use super::*;
 
-    fn act(json: &Json) -> Result<Action, ServeError> {
+    fn act(json: &Json) -> Result<TurnRequest, ServeError> {
         read::<Act>(json)?.action()
     }
 
     #[test]
     fn a_turn_has_text_or_calls() {
         let said = act(&json!({ "episode": "e", "text": "up", "seat": 1, "turn": 3 }));
-        assert_eq!(said, Ok(Action::say("up").by(1).as_turn(3)));
+        assert_eq!(said, Ok(TurnRequest::say("up").by(1).as_turn(3)));
         let called = act(&json!({ "episode": "e", "calls": [{ "name": "move", "arguments": { "to": "up" } }] }));
-        assert_eq!(called, Ok(Action::call("move", &json!({ "to": "up" }))));
+        assert_eq!(called, Ok(TurnRequest::call("move", &json!({ "to": "up" }))));
         let without = act(&json!({ "episode": "e", "calls": [{ "name": "pass" }] }));
-        assert_eq!(without, Ok(Action::call("pass", &json!({}))));
+        assert_eq!(without, Ok(TurnRequest::call("pass", &json!({}))));
     }
 
     #[test]

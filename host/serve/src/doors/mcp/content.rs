@@ -11,10 +11,10 @@ use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ResourceContents};
 use serde_json::{Map, Value as Json, json};
 
 use crate::error::{Owner, ServeError};
-use crate::session::{Observed, Step};
+use crate::session::{LastObservation, TurnAnswer};
 
 /// The result of a tool, or an error of the protocol.
-pub(super) type Called = Result<CallToolResult, ErrorData>;
+pub(super) type ToolCallResult = Result<CallToolResult, ErrorData>;
 
 /// Blocks of contents. Text that is empty is left out.
 pub(super) fn blocks<'a>(contents: impl IntoIterator<Item = &'a Content>) -> Vec<ContentBlock> {
@@ -38,14 +38,14 @@ fn resource(media: &Media) -> ResourceContents {
 }
 
 /// What the seats that acted and are to move saw of a turn: answers, then observations.
-fn seen(step: &Step) -> Vec<ContentBlock> {
+fn seen(step: &TurnAnswer) -> Vec<ContentBlock> {
     let seats = [step.seat, step.next_seat];
     let observed = step.observations.iter().filter(|(seat, _)| seats.contains(seat)).map(|(_, content)| content);
     blocks(step.answers.iter().map(|answer| &answer.content).chain(observed))
 }
 
 /// The result of a turn. A call that failed is an error of the tool, not of the protocol.
-pub(super) fn stepped(step: &Step) -> Called {
+pub(super) fn stepped(step: &TurnAnswer) -> ToolCallResult {
     if let Some(error) = step.fatal() {
         return failed(&error);
     }
@@ -63,7 +63,7 @@ pub(super) fn stepped(step: &Step) -> Called {
 }
 
 /// The result of `observe`.
-pub(super) fn observed(observed: &Observed) -> CallToolResult {
+pub(super) fn observed(observed: &LastObservation) -> CallToolResult {
     let meta = position(observed.turn, observed.seat, observed.done);
     CallToolResult::success(blocks(&observed.contents)).with_meta(Some(MetaObject(meta)))
 }
@@ -82,7 +82,7 @@ pub(super) fn position(turn: u64, seat: u32, done: bool) -> Map<String, Json> {
 }
 
 /// A request that failed. What the host is at fault for is an error of the protocol: the agent can do nothing about it.
-pub(super) fn failed(error: &ServeError) -> Called {
+pub(super) fn failed(error: &ServeError) -> ToolCallResult {
     let fault = json!({ "kind": error.kind.label(), "owner": error.owner.label() });
     if error.owner == Owner::Host {
         return Err(ErrorData::internal_error(error.message.clone(), Some(fault)));
@@ -102,9 +102,9 @@ mod tests {
     use crate::error::ErrorKind;
     use crate::session::CallAnswer;
 
-    fn step(answer: &str, failed: Option<Owner>) -> Step {
+    fn step(answer: &str, failed: Option<Owner>) -> TurnAnswer {
         let call = Call { id: "1".to_owned(), name: "add".to_owned(), arguments: "{}".to_owned() };
-        Step {
+        TurnAnswer {
             turn: 4,
             seat: 0,
             answers: vec![CallAnswer { call, content: vec![Part::Text(answer.to_owned())], failed }],
@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    fn json_of(called: Called) -> Json {
+    fn json_of(called: ToolCallResult) -> Json {
         serde_json::to_value(called.unwrap()).unwrap()
     }
 
@@ -136,7 +136,7 @@ mod tests {
     fn a_failed_call_is_an_error_of_the_tool_with_its_owner() {
         let json = json_of(stepped(&step("broken", Some(Owner::Tool))));
         assert_eq!((&json["isError"], &json["_meta"]["owner"]), (&json!(true), &json!("tool")));
-        let fatal = Step { ending: Some(Ending::EnvironmentFailed), ..step("x", None) };
+        let fatal = TurnAnswer { ending: Some(Ending::EnvironmentFailed), ..step("x", None) };
         assert!(fatal.fatal().is_none(), "without a failure nobody is at fault");
     }
 

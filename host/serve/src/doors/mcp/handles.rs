@@ -11,15 +11,15 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Value as Json, json};
 
 use super::about::{LIST_TTL_MS, server};
-use super::agents::{Agents, Entered};
-use super::arguments::{Act, Close, Open, read};
-use super::content::{Called, blocks, failed, position, stepped, structured};
+use super::agents::{Agents, NewSession};
+use super::arguments::{Act, CloseArguments, OpenArguments, read};
+use super::content::{ToolCallResult, blocks, failed, position, stepped, structured};
 use super::offer::host_tool;
 use super::plain::{only_page, unknown_tool};
 use crate::catalog::Catalog;
 use crate::doors::{lookup, tasks};
 use crate::error::{Owner, ServeError};
-use crate::session::Step;
+use crate::session::TurnAnswer;
 use gymkhana_http::Client;
 
 const INSTRUCTIONS: &str = "Opens and plays episodes. `open` gives a handle, `act` takes a turn with text or calls of the \
@@ -50,18 +50,18 @@ impl Handles {
     }
 
     async fn open(&self, arguments: &Json) -> Result<CallToolResult, ServeError> {
-        let entered = self.agents.enter(&self.client, read::<Open>(arguments)?).await?;
+        let entered = self.agents.enter(&self.client, read::<OpenArguments>(arguments)?).await?;
         Ok(opened(&entered))
     }
 
-    async fn act(&self, arguments: &Json) -> Result<Step, ServeError> {
+    async fn act(&self, arguments: &Json) -> Result<TurnAnswer, ServeError> {
         let act: Act = read(arguments)?;
         let agent = self.agents.find(&self.client, &act.episode)?;
         agent.session.act(act.action()?).await
     }
 
     async fn close(&self, arguments: &Json) -> Result<CallToolResult, ServeError> {
-        let Close { episode } = read(arguments)?;
+        let CloseArguments { episode } = read(arguments)?;
         let agent = self.agents.find(&self.client, &episode)?;
         let closed = agent.session.close().await?;
         self.agents.forget(&episode);
@@ -107,8 +107,8 @@ impl ServerHandler for Handles {
 }
 
 /// The result of `open`. Its text is the object; media of the first observation follow.
-fn opened(entered: &Entered) -> CallToolResult {
-    let Entered { token, opened, environment, .. } = entered;
+fn opened(entered: &NewSession) -> CallToolResult {
+    let NewSession { token, opened, environment, .. } = entered;
     let functions =
         entered.agent.offer.tools.iter().filter(|tool| opened.functions().iter().any(|own| own.name == tool.name));
     let functions = functions
@@ -129,7 +129,7 @@ fn opened(entered: &Entered) -> CallToolResult {
 }
 
 /// The result of `act`: what a plain tool would give, and an object with the turn's position.
-fn acted(step: &Step) -> Called {
+fn acted(step: &TurnAnswer) -> ToolCallResult {
     let result = stepped(step)?;
     if step.fatal().is_some() {
         return Ok(result);

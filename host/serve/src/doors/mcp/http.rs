@@ -19,12 +19,12 @@ const MAX_ERROR: usize = 64 << 10;
 
 /// The protocol over HTTP, for servers that are made for each request.
 #[derive(Clone)]
-pub(super) struct Endpoint {
+pub(super) struct HttpEndpoint {
     config: StreamableHttpServerConfig,
     sessions: Arc<NeverSessionManager>,
 }
 
-impl Endpoint {
+impl HttpEndpoint {
     /// An endpoint without sessions of the protocol.
     pub(super) fn new() -> Self {
         // The listener checks hosts, origins and sizes for all doors.

@@ -27,27 +27,27 @@ use axum::routing::{any, get, post};
 
 use self::agents::Agents;
 use self::handles::Handles;
-use self::http::Endpoint;
+use self::http::HttpEndpoint;
 use self::plain::Plain;
 use crate::session::SessionTable;
 use gymkhana_http::Client;
 
 pub(crate) use self::http::refusal;
-pub use self::stdio::{Shape, serve, standard_streams};
+pub use self::stdio::{VisibleTools, serve, standard_streams};
 
 /// The endpoints of the door.
 #[derive(Clone)]
 struct Mcp {
     agents: Arc<Agents>,
     handles: Handles,
-    endpoint: Endpoint,
+    endpoint: HttpEndpoint,
 }
 
 /// The routes.
 pub(super) fn router(sessions: &SessionTable) -> Router {
     let agents = Arc::new(Agents::new(sessions));
     let handles = Handles::new(Arc::clone(&agents), Client::anyone());
-    let mcp = Mcp { agents: Arc::clone(&agents), handles, endpoint: Endpoint::new() };
+    let mcp = Mcp { agents: Arc::clone(&agents), handles, endpoint: HttpEndpoint::new() };
     let trainer = Router::new()
         .route("/mcp/episodes", post(trainer::open))
         .route("/mcp/episodes/{id}", get(trainer::status).delete(trainer::close))

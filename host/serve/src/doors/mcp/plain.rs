@@ -12,11 +12,11 @@ use serde_json::{Value as Json, json};
 
 use super::about::{LIST_TTL_MS, server};
 use super::agents::Agent;
-use super::content::{Called, failed, observed, stepped};
+use super::content::{ToolCallResult, failed, observed, stepped};
 use super::offer::OBSERVE;
 use crate::doors::speech::{self, SAY};
 use crate::error::ServeError;
-use crate::session::Action;
+use crate::session::TurnRequest;
 
 const INSTRUCTIONS: &str = "The tools of one episode. `observe`, where it is listed, shows the task. The result of a turn \
                             that ends the episode has `done` in its metadata; later turns are refused.";
@@ -96,7 +96,7 @@ pub(super) fn unknown_tool(name: &str, known: &str) -> ErrorData {
 
 impl Agent {
     /// Calls a tool of the episode.
-    async fn call(&self, name: &str, arguments: JsonObject, turn: Option<u64>) -> Called {
+    async fn call(&self, name: &str, arguments: JsonObject, turn: Option<u64>) -> ToolCallResult {
         let action = match name {
             SAY if self.offer.says => match speech::turn(arguments) {
                 Ok(action) => action,
@@ -108,10 +108,10 @@ impl Agent {
                     Err(error) => failed(&error),
                 };
             }
-            _ if self.offer.has(name) => Action::call(name, &Json::Object(arguments)),
+            _ if self.offer.has(name) => TurnRequest::call(name, &Json::Object(arguments)),
             _ => return Err(unknown_tool(name, &self.offer.names())),
         };
-        match self.session.act(Action { turn, ..action }).await {
+        match self.session.act(TurnRequest { turn, ..action }).await {
             Ok(step) => stepped(&step),
             Err(error) => failed(&error),
         }

@@ -9,7 +9,7 @@ use rmcp::{ServerHandler, serve_server};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::agents::Agents;
-use super::arguments::Open;
+use super::arguments::OpenArguments;
 use super::handles::Handles;
 use super::lines::Lines;
 use super::plain::Plain;
@@ -19,7 +19,7 @@ use gymkhana_http::Client;
 
 /// The tools that the client sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub enum VisibleTools {
     /// Those of one episode, which begins with the server.
     Plain,
     /// `open`, `act` and `close`.
@@ -39,7 +39,7 @@ pub fn standard_streams() -> (StdioReader, StdioWriter) {
 /// If the episode does not begin, or the client does not speak the protocol.
 pub async fn serve<R, W>(
     sessions: &SessionTable,
-    shape: Shape,
+    shape: VisibleTools,
     (input, output): (R, W),
     max_line: usize,
     stop: impl Future<Output = ()>,
@@ -52,9 +52,9 @@ where
     let ((input, output), lines) = Lines::connect(input, output, max_line);
     let transport = AsyncRwTransport::new_server(input, output);
     let served = match shape {
-        Shape::Handles => talk(Handles::new(agents, Client::anyone()), transport, stop).await,
-        Shape::Plain => {
-            let entered = agents.enter(&Client::anyone(), Open::default()).await?;
+        VisibleTools::Handles => talk(Handles::new(agents, Client::anyone()), transport, stop).await,
+        VisibleTools::Plain => {
+            let entered = agents.enter(&Client::anyone(), OpenArguments::default()).await?;
             talk(Plain::new(entered.agent), transport, stop).await
         }
     };

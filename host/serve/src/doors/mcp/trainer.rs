@@ -7,9 +7,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde_json::{Value as Json, json};
 
-use super::agents::{Agents, Entered};
-use super::arguments::Open;
-use crate::doors::detail::{Answer, Body, parse};
+use super::agents::{Agents, NewSession};
+use super::arguments::OpenArguments;
+use crate::doors::detail::{JsonResult, ReadBody, parse};
 use crate::doors::json::scores;
 use crate::doors::tasks::spec;
 use crate::session::Closed;
@@ -19,10 +19,10 @@ use gymkhana_http::Client;
 pub(super) async fn open(
     State(agents): State<Arc<Agents>>,
     client: Client,
-    body: Body,
+    body: ReadBody,
 ) -> Result<(StatusCode, JsonBody<Json>), crate::doors::detail::Detail> {
-    let open: Open = parse(body)?;
-    let Entered { token, agent, opened, environment } = agents.enter(&client, open).await?;
+    let open: OpenArguments = parse(body)?;
+    let NewSession { token, agent, opened, environment } = agents.enter(&client, open).await?;
     let answer = json!({
         "episode": agent.session.id().to_string(),
         "mcp": format!("/e/{token}/mcp"),
@@ -35,7 +35,7 @@ pub(super) async fn open(
 }
 
 /// The state of an episode.
-pub(super) async fn status(State(agents): State<Arc<Agents>>, client: Client, Path(id): Path<String>) -> Answer {
+pub(super) async fn status(State(agents): State<Arc<Agents>>, client: Client, Path(id): Path<String>) -> JsonResult {
     let session = agents.table.find_text(&client, &id)?;
     let status = session.status().await?;
     let Some(episode) = status.episode else {
@@ -59,7 +59,7 @@ pub(super) async fn status(State(agents): State<Arc<Agents>>, client: Client, Pa
 }
 
 /// Ends an episode and closes its session.
-pub(super) async fn close(State(agents): State<Arc<Agents>>, client: Client, Path(id): Path<String>) -> Answer {
+pub(super) async fn close(State(agents): State<Arc<Agents>>, client: Client, Path(id): Path<String>) -> JsonResult {
     let closed = agents.table.find_text(&client, &id)?.close().await?;
     let Some(Closed { record, ending, score }) = closed else { return Ok(JsonBody(json!({ "episode": id }))) };
     Ok(JsonBody(json!({

@@ -5,8 +5,8 @@ use gymkhana_record::WrittenCall;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use crate::doors::detail::{Fault, fields};
-use crate::session::Action;
+use crate::doors::detail::{FieldFault, fields};
+use crate::session::TurnRequest;
 
 /// What a client asks of a running episode.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,10 +18,10 @@ pub(super) enum ActionRequest {
         /// Name of the function.
         name: String,
         /// The turn with this call.
-        action: Action,
+        action: TurnRequest,
     },
     /// A turn.
-    Turn(Action),
+    Turn(TurnRequest),
 }
 
 /// The action `{"type": "call_tool"}`.
@@ -40,7 +40,7 @@ struct CallTool {
 /// A turn.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Turn {
+struct SentTurn {
     text: Option<Json>,
     #[serde(default)]
     calls: Vec<CallOfTurn>,
@@ -63,12 +63,12 @@ impl ActionRequest {
     ///
     /// # Errors
     /// If a field is missing, has a wrong type or is not known.
-    pub(super) fn of(json: &Json) -> Result<Self, Fault> {
+    pub(super) fn of(json: &Json) -> Result<Self, FieldFault> {
         match json.get("type").and_then(Json::as_str) {
             Some("list_tools") => Ok(Self::ListTools),
             Some("call_tool") => {
                 let CallTool { tool_name: name, arguments, .. } = fields(json)?;
-                let action = Action::call(name.clone(), &Json::Object(arguments));
+                let action = TurnRequest::call(name.clone(), &Json::Object(arguments));
                 Ok(Self::CallTool { name, action })
             }
             _ => turn(json).map(Self::Turn),
@@ -76,13 +76,13 @@ impl ActionRequest {
     }
 }
 
-fn turn(json: &Json) -> Result<Action, Fault> {
-    let Turn { text, calls, seat, turn, .. } = fields(json)?;
+fn turn(json: &Json) -> Result<TurnRequest, FieldFault> {
+    let SentTurn { text, calls, seat, turn, .. } = fields(json)?;
     if text.is_none() && calls.is_empty() {
-        return Err(Fault { kind: "missing", ..Fault::of("Field required", json) }.at("text"));
+        return Err(FieldFault { kind: "missing", ..FieldFault::of("Field required", json) }.at("text"));
     }
     let calls = calls.into_iter().map(|call| written(call.name, &call.arguments)).collect();
-    Ok(Action { seat, reply: Reply { thoughts: None, message: text.map(words).unwrap_or_default(), calls }, turn })
+    Ok(TurnRequest { seat, reply: Reply { thoughts: None, message: text.map(words).unwrap_or_default(), calls }, turn })
 }
 
 fn written(name: String, arguments: &Json) -> WrittenCall {
@@ -108,7 +108,7 @@ mod tests {
 
     use super::*;
 
-    fn turn_of(json: &Json) -> Action {
+    fn turn_of(json: &Json) -> TurnRequest {
         match ActionRequest::of(json).unwrap() {
             ActionRequest::Turn(action) => action,
             other => panic!("{other:?}"),
@@ -125,15 +125,15 @@ mod tests {
 
     #[test]
     fn a_number_is_its_text() {
-        assert_eq!(turn_of(&json!({ "text": 42 })), Action::say("42"));
-        assert_eq!(turn_of(&json!({ "text": "42", "seat": 1, "turn": 3 })), Action::say("42").by(1).as_turn(3));
+        assert_eq!(turn_of(&json!({ "text": 42 })), TurnRequest::say("42"));
+        assert_eq!(turn_of(&json!({ "text": "42", "seat": 1, "turn": 3 })), TurnRequest::say("42").by(1).as_turn(3));
     }
 
     #[test]
     fn tool_actions_are_those_of_the_protocol() {
         assert_eq!(ActionRequest::of(&json!({ "type": "list_tools", "metadata": {} })), Ok(ActionRequest::ListTools));
         let asked = ActionRequest::of(&json!({ "type": "call_tool", "tool_name": "add", "arguments": { "a": 1 } }));
-        let action = Action::call("add", &json!({ "a": 1 }));
+        let action = TurnRequest::call("add", &json!({ "a": 1 }));
         assert_eq!(asked, Ok(ActionRequest::CallTool { name: "add".to_owned(), action }));
     }
 

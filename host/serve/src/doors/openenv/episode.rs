@@ -10,11 +10,11 @@ use super::action::ActionRequest;
 use super::observation;
 
 use crate::catalog::{ServedEnvironment, named_values};
-use crate::doors::detail::{Fault, fields};
+use crate::doors::detail::{FieldFault, fields};
 use crate::doors::lookup::opening;
 use crate::doors::{Door, tasks};
 use crate::error::ServeError;
-use crate::session::{Action, NextEpisode, OpenSession, Session, SessionTable, Step};
+use crate::session::{ClientSession, NextEpisode, SessionTable, SessionTarget, TurnAnswer, TurnRequest};
 use gymkhana_http::Client;
 
 /// Largest length of an episode's id in characters.
@@ -36,12 +36,12 @@ impl Reset {
     ///
     /// # Errors
     /// If one has a wrong type, or the id is too long.
-    pub(super) fn of(json: &Json) -> Result<Self, Fault> {
+    pub(super) fn of(json: &Json) -> Result<Self, FieldFault> {
         let reset: Self = fields(json)?;
         match &reset.episode_id {
             Some(id) if id.chars().count() > MAX_ID => {
                 let message = format!("String should have at most {MAX_ID} characters");
-                Err(Fault { kind: "string_too_long", ..Fault::of(message, &json!(id)) }.at("episode_id"))
+                Err(FieldFault { kind: "string_too_long", ..FieldFault::of(message, &json!(id)) }.at("episode_id"))
             }
             _ => Ok(reset),
         }
@@ -49,11 +49,11 @@ impl Reset {
 }
 
 /// The environment of one connection.
-pub(super) struct Connection {
+pub(super) struct EnvironmentConnection {
     sessions: SessionTable,
     client: Client,
     served: Arc<ServedEnvironment>,
-    session: Session,
+    session: ClientSession,
     /// Options of the last reset.
     options: Map<String, Json>,
     episode_id: Option<String>,
@@ -61,7 +61,7 @@ pub(super) struct Connection {
     owned: bool,
 }
 
-impl Connection {
+impl EnvironmentConnection {
     /// Opens a session.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Connection {
         sessions: &SessionTable,
         client: Client,
         served: Arc<ServedEnvironment>,
-        session: Session,
+        session: ClientSession,
         owned: bool,
     ) -> Self {
         let sessions = sessions.clone();
@@ -97,7 +97,7 @@ impl Connection {
     }
 
     /// The session.
-    pub(super) fn session(&self) -> &Session {
+    pub(super) fn session(&self) -> &ClientSession {
         &self.session
     }
 
@@ -123,7 +123,7 @@ impl Connection {
             return Err(ServeError::bad_input(message));
         }
         let what =
-            OpenSession::Environment { name: Some(self.served.name().to_owned()), options: named_values(options) };
+            SessionTarget::Environment { name: Some(self.served.name().to_owned()), options: named_values(options) };
         let session = self.sessions.open(&self.client, Door::OpenEnv, what).await?;
         let before = std::mem::replace(&mut self.session, session);
         before.close().await.map(|_| ())
@@ -144,7 +144,7 @@ impl Connection {
         }
     }
 
-    async fn act(&self, action: Action) -> Result<Step, ServeError> {
+    async fn act(&self, action: TurnRequest) -> Result<TurnAnswer, ServeError> {
         let step = self.session.act(action).await?;
         // A trainer must not take the failure of a plugin or the host for the agent's.
         match step.fatal() {
@@ -202,7 +202,7 @@ pub(super) async fn once(
     asked: Option<ActionRequest>,
     reset: Reset,
 ) -> Result<Json, ServeError> {
-    let mut connection = Connection::open(sessions, client, served).await?;
+    let mut connection = EnvironmentConnection::open(sessions, client, served).await?;
     let answer = async {
         let opened = connection.reset(reset).await?;
         match asked {

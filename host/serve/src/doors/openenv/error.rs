@@ -2,35 +2,35 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::doors::detail::Fault;
+use crate::doors::detail::FieldFault;
 use crate::error::{ErrorKind, ServeError};
 
 /// A message of a WebSocket that cannot be answered.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Refusal {
+pub(super) enum MessageRefusal {
     /// It is not JSON.
     NotJson(String),
     /// Its type is not known.
     UnknownType(String),
     /// A field is wrong.
-    Fault(Fault),
+    Fault(FieldFault),
     /// The session refuses or fails.
     Session(ServeError),
 }
 
-impl From<ServeError> for Refusal {
+impl From<ServeError> for MessageRefusal {
     fn from(error: ServeError) -> Self {
         Self::Session(error)
     }
 }
 
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Self {
+impl From<FieldFault> for MessageRefusal {
+    fn from(fault: FieldFault) -> Self {
         Self::Fault(fault)
     }
 }
 
-impl Refusal {
+impl MessageRefusal {
     /// The message of the type `error`.
     pub(super) fn message(&self) -> Json {
         let data = match self {
@@ -73,10 +73,10 @@ mod tests {
     #[test]
     fn an_error_has_a_code_and_an_owner() {
         let error = ServeError::new(Owner::Environment, ErrorKind::Failed, "it trapped");
-        let message = Refusal::from(error).message();
+        let message = MessageRefusal::from(error).message();
         assert_eq!(message["data"]["code"], "EXECUTION_ERROR");
         assert_eq!(message["data"]["owner"], "environment");
-        let full = Refusal::from(ServeError::host(ErrorKind::Full, "no place")).message();
+        let full = MessageRefusal::from(ServeError::host(ErrorKind::Full, "no place")).message();
         assert_eq!(full["data"]["code"], "CAPACITY_REACHED");
     }
 }

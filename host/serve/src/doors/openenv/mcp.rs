@@ -3,16 +3,16 @@
 use serde_json::{Value as Json, json};
 
 use super::observation;
-use super::rpc::{Request, RpcError};
+use super::rpc::{RpcError, RpcRequest};
 use crate::doors::json::{facts, schema};
 use crate::doors::lookup::opening;
 use crate::doors::{Door, lookup};
 use crate::error::ServeError;
-use crate::session::{NextEpisode, Session, SessionTable};
+use crate::session::{ClientSession, NextEpisode, SessionTable};
 use gymkhana_http::Client;
 
 /// Where a request comes from.
-pub(super) struct Origin<'a> {
+pub(super) struct RequestOrigin<'a> {
     /// The table.
     pub(super) sessions: &'a SessionTable,
     /// The client.
@@ -20,25 +20,25 @@ pub(super) struct Origin<'a> {
     /// Name of the environment of new sessions; `None` for the default one.
     pub(super) environment: Option<&'a str>,
     /// The session of the WebSocket that it came through.
-    pub(super) session: Option<&'a Session>,
+    pub(super) session: Option<&'a ClientSession>,
 }
 
-impl Origin<'_> {
+impl RequestOrigin<'_> {
     /// Answers the JSON of a request.
     pub(super) async fn answer(&self, json: &Json) -> Json {
-        match Request::of(json) {
+        match RpcRequest::of(json) {
             Ok(request) => request.answer(self.call(&request).await),
             Err(error) => error.answer(&Json::Null),
         }
     }
 
-    async fn call(&self, request: &Request) -> Result<Json, RpcError> {
+    async fn call(&self, request: &RpcRequest) -> Result<Json, RpcError> {
         match request.method.as_str() {
             "openenv/session/create" => self.create().await,
             "openenv/session/close" => self.close(request).await,
             "tools/list" => self.with_session(request, async |session| list(session).await).await,
             "tools/call" => {
-                let call = Call::of(request)?;
+                let call = McpCall::of(request)?;
                 self.with_session(request, async |session| call.run(session).await).await
             }
             other => Err(RpcError::method(other)),
@@ -53,7 +53,7 @@ impl Origin<'_> {
         Ok(json!({ "session_id": id.to_string() }))
     }
 
-    async fn close(&self, request: &Request) -> Result<Json, RpcError> {
+    async fn close(&self, request: &RpcRequest) -> Result<Json, RpcError> {
         let id = request.text("session_id")?;
         let id = id.ok_or_else(|| RpcError::parameter("Invalid params - 'session_id' is required"))?;
         let session = self.sessions.find_text(self.client, id)?;
@@ -68,8 +68,8 @@ impl Origin<'_> {
     /// Runs a request in the session that it names, that of its WebSocket, or one that ends with it.
     async fn with_session(
         &self,
-        request: &Request,
-        work: impl AsyncFnOnce(&Session) -> Result<Json, RpcError>,
+        request: &RpcRequest,
+        work: impl AsyncFnOnce(&ClientSession) -> Result<Json, RpcError>,
     ) -> Result<Json, RpcError> {
         if let Some(own) = self.session {
             return work(own).await;
@@ -83,13 +83,13 @@ impl Origin<'_> {
         result
     }
 
-    async fn open(&self) -> Result<Session, ServeError> {
+    async fn open(&self) -> Result<ClientSession, ServeError> {
         let served = lookup::environment(self.sessions.catalog(), self.environment)?;
         self.sessions.open(self.client, Door::OpenEnv, opening(&served)).await
     }
 }
 
-async fn list(session: &Session) -> Result<Json, RpcError> {
+async fn list(session: &ClientSession) -> Result<Json, RpcError> {
     let functions = session.functions(None).await?;
     let tools = functions.iter().map(|function| {
         json!({ "name": function.name, "description": function.description, "inputSchema": schema(function) })
@@ -98,13 +98,13 @@ async fn list(session: &Session) -> Result<Json, RpcError> {
 }
 
 /// The call of a function.
-struct Call {
+struct McpCall {
     name: String,
     arguments: Json,
 }
 
-impl Call {
-    fn of(request: &Request) -> Result<Self, RpcError> {
+impl McpCall {
+    fn of(request: &RpcRequest) -> Result<Self, RpcError> {
         let name = request.text("name")?.ok_or_else(|| RpcError::parameter("Missing 'name' in params"))?.to_owned();
         let arguments = request.params.get("arguments").cloned().unwrap_or_else(|| json!({}));
         if !arguments.is_object() {
@@ -114,7 +114,7 @@ impl Call {
     }
 
     /// Calls the function. Clients of this protocol may call without a reset: an episode then begins by itself.
-    async fn run(&self, session: &Session) -> Result<Json, RpcError> {
+    async fn run(&self, session: &ClientSession) -> Result<Json, RpcError> {
         if session.status().await?.episode.is_none() {
             session.reset(NextEpisode::default()).await?;
         }

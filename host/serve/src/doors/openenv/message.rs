@@ -5,8 +5,8 @@ use serde_json::{Value as Json, json};
 
 use super::action::ActionRequest;
 use super::episode::Reset;
-use super::error::Refusal;
-use crate::doors::detail::{Fault, fields};
+use super::error::MessageRefusal;
+use crate::doors::detail::{FieldFault, fields};
 
 /// Largest message that is answered, in bytes.
 pub(super) const MAX_MESSAGE: usize = 4 << 20;
@@ -16,7 +16,7 @@ const TYPES: [&str; 5] = ["reset", "step", "state", "close", "mcp"];
 
 /// A message.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(super) enum ClientMessage {
     /// Begins an episode.
     Reset(Reset),
     /// Takes a turn.
@@ -38,23 +38,23 @@ struct Envelope {
     data: Option<Json>,
 }
 
-impl Message {
+impl ClientMessage {
     /// Reads a message.
     ///
     /// # Errors
     /// If it is not JSON, its type is not known, or a field is wrong.
-    pub(super) fn of(text: &str) -> Result<Self, Refusal> {
+    pub(super) fn of(text: &str) -> Result<Self, MessageRefusal> {
         if text.len() > MAX_MESSAGE {
             return Err(too_large(text).into());
         }
-        let json: Json = serde_json::from_str(text).map_err(|error| Refusal::NotJson(error.to_string()))?;
+        let json: Json = serde_json::from_str(text).map_err(|error| MessageRefusal::NotJson(error.to_string()))?;
         let kind = json.get("type").and_then(Json::as_str).unwrap_or_default();
         if !TYPES.contains(&kind) {
-            return Err(Refusal::UnknownType(kind.to_owned()));
+            return Err(MessageRefusal::UnknownType(kind.to_owned()));
         }
         let Envelope { kind, data } = fields(&json)?;
         let needed = |data: Option<Json>| {
-            data.ok_or_else(|| Fault { kind: "missing", ..Fault::of("Field required", &json) }.at("data"))
+            data.ok_or_else(|| FieldFault { kind: "missing", ..FieldFault::of("Field required", &json) }.at("data"))
         };
         Ok(match kind.as_str() {
             "reset" => Self::Reset(Reset::of(&data.unwrap_or_else(|| json!({})))?),
@@ -67,9 +67,9 @@ impl Message {
 }
 
 /// The fault of a message that is too large.
-pub(super) fn too_large(text: &str) -> Fault {
+pub(super) fn too_large(text: &str) -> FieldFault {
     let message = format!("a message of {} bytes is too large: the limit is {MAX_MESSAGE} bytes", text.len());
-    Fault { kind: "bytes_too_long", ..Fault::of(message, &Json::Null) }
+    FieldFault { kind: "bytes_too_long", ..FieldFault::of(message, &Json::Null) }
 }
 
 #[cfg(test)]
@@ -86,7 +86,7 @@ mod tests {
         assert!(exchanges.len() > 10);
         for exchange in exchanges {
             let text = exchange["sent"].as_str().unwrap();
-            let code = Message::of(text).err().map(|refusal| refusal.message()["data"]["code"].clone());
+            let code = ClientMessage::of(text).err().map(|refusal| refusal.message()["data"]["code"].clone());
             assert_eq!(code.unwrap_or_default(), exchange["code"], "{text}");
         }
     }

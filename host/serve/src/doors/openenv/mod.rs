@@ -24,21 +24,21 @@ use serde_json::{Value as Json, json};
 
 use self::action::ActionRequest;
 use self::episode::{Reset, once, unbegun};
-use self::mcp::Origin;
+use self::mcp::RequestOrigin;
 use self::rpc::RpcError;
 use self::socket::{Connecting, MAX_FRAME};
-use super::detail::{Answer, Body, Fault, read};
+use super::detail::{FieldFault, JsonResult, ReadBody, read};
 use super::tasks::served;
 use crate::session::SessionTable;
 use gymkhana_http::Client;
 
 /// The environment that a path names; the default one for paths without a name.
-type Named = Option<Path<String>>;
+type PathEnvironment = Option<Path<String>>;
 
 /// Entry point of the fuzz target: reads a message of a WebSocket.
 #[cfg(fuzzing)]
 pub(super) fn read_message(text: &str) {
-    let _ = message::Message::of(text);
+    let _ = message::ClientMessage::of(text);
 }
 
 /// The routes but `/mcp` at the root, which [`mcp`] is.
@@ -73,7 +73,7 @@ async fn health() -> axum::Json<Json> {
 
 async fn environment_socket(
     State(sessions): State<SessionTable>,
-    name: Named,
+    name: PathEnvironment,
     client: Client,
     Query(query): Query<HashMap<String, String>>,
     upgrade: WebSocketUpgrade,
@@ -85,7 +85,7 @@ async fn environment_socket(
 
 async fn rpc_socket(
     State(sessions): State<SessionTable>,
-    name: Named,
+    name: PathEnvironment,
     client: Client,
     upgrade: WebSocketUpgrade,
 ) -> Response {
@@ -99,12 +99,12 @@ fn bounded(upgrade: WebSocketUpgrade) -> WebSocketUpgrade {
 
 async fn rpc_request(
     State(sessions): State<SessionTable>,
-    name: Named,
+    name: PathEnvironment,
     client: Client,
-    body: Body,
+    body: ReadBody,
 ) -> axum::Json<Json> {
     let environment = name.as_ref().map(|Path(name)| name.as_str());
-    let origin = Origin { sessions: &sessions, client: &client, environment, session: None };
+    let origin = RequestOrigin { sessions: &sessions, client: &client, environment, session: None };
     let json = body.0.map_err(RpcError::from);
     let json = json.and_then(|body| serde_json::from_slice(&body).map_err(|error| RpcError::parse(&error)));
     axum::Json(match json {
@@ -113,31 +113,41 @@ async fn rpc_request(
     })
 }
 
-async fn reset(State(sessions): State<SessionTable>, name: Named, client: Client, body: Body) -> Answer {
+async fn reset(
+    State(sessions): State<SessionTable>,
+    name: PathEnvironment,
+    client: Client,
+    body: ReadBody,
+) -> JsonResult {
     let served = served(&sessions, &name)?;
     let reset = Reset::of(&read(body)?)?;
     Ok(axum::Json(once(&sessions, client, served, None, reset).await?))
 }
 
-async fn step(State(sessions): State<SessionTable>, name: Named, client: Client, body: Body) -> Answer {
+async fn step(
+    State(sessions): State<SessionTable>,
+    name: PathEnvironment,
+    client: Client,
+    body: ReadBody,
+) -> JsonResult {
     let served = served(&sessions, &name)?;
     let request = read(body)?;
-    let missing = || Fault { kind: "missing", ..Fault::of("Field required", &request) }.at("action");
+    let missing = || FieldFault { kind: "missing", ..FieldFault::of("Field required", &request) }.at("action");
     let action = request.get("action").ok_or_else(missing)?;
     let asked = ActionRequest::of(action).map_err(|fault| fault.at("action"))?;
     Ok(axum::Json(once(&sessions, client, served, Some(asked), Reset::default()).await?))
 }
 
-async fn state(State(sessions): State<SessionTable>, name: Named, _: Client) -> Answer {
+async fn state(State(sessions): State<SessionTable>, name: PathEnvironment, _: Client) -> JsonResult {
     Ok(axum::Json(unbegun(served(&sessions, &name)?.name())))
 }
 
-async fn metadata(State(sessions): State<SessionTable>, name: Named, _: Client) -> Answer {
+async fn metadata(State(sessions): State<SessionTable>, name: PathEnvironment, _: Client) -> JsonResult {
     let served = served(&sessions, &name)?;
     Ok(axum::Json(schema::metadata(&served)))
 }
 
-async fn schemas(State(sessions): State<SessionTable>, name: Named, _: Client) -> Answer {
+async fn schemas(State(sessions): State<SessionTable>, name: PathEnvironment, _: Client) -> JsonResult {
     let served = served(&sessions, &name)?;
     Ok(axum::Json(schema::schemas(&served).await?))
 }

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use crate::doors::json::{facts, media, schema};
 use crate::error::Owner;
-use crate::session::{CallAnswer, ResetResult, Step};
+use crate::session::{CallAnswer, ResetResult, TurnAnswer};
 
 /// The observation of a reset.
 pub(super) fn opened(opened: &ResetResult) -> Json {
@@ -27,7 +27,7 @@ pub(super) fn opened(opened: &ResetResult) -> Json {
 }
 
 /// The observation of a step: of the seat to move next.
-pub(super) fn stepped(step: &Step) -> Json {
+pub(super) fn stepped(step: &TurnAnswer) -> Json {
     let answers = step.answers.iter().map(
         |answer| json!({ "name": answer.call.name, "text": answer.text(), "failed": answer.failed.map(Owner::label) }),
     );
@@ -46,7 +46,7 @@ pub(super) fn stepped(step: &Step) -> Json {
 }
 
 /// The observation of a step that was one call of the protocol's form.
-pub(super) fn called(name: &str, step: &Step) -> Json {
+pub(super) fn called(name: &str, step: &TurnAnswer) -> Json {
     let answer = step.answers.first();
     // What the environment adds belongs to the answer.
     let added = step.observations.iter().filter(|(seat, _)| *seat == step.seat);
@@ -89,7 +89,7 @@ pub(super) fn result(answer: &CallAnswer) -> Json {
     })
 }
 
-fn outcome(observation: &Json, step: &Step) -> Json {
+fn outcome(observation: &Json, step: &TurnAnswer) -> Json {
     json!({
         "observation": observation,
         "reward": step.reward(step.seat),
@@ -112,9 +112,9 @@ mod tests {
 
     use super::*;
 
-    fn step(answer: &str, failed: Option<Owner>) -> Step {
+    fn step(answer: &str, failed: Option<Owner>) -> TurnAnswer {
         let call = Call { id: "1".to_owned(), name: "add".to_owned(), arguments: "{}".to_owned() };
-        Step {
+        TurnAnswer {
             turn: 0,
             seat: 0,
             answers: vec![CallAnswer { call, content: vec![Part::Text(answer.to_owned())], failed }],

@@ -3,13 +3,13 @@
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use crate::doors::detail::{Fault, fields};
+use crate::doors::detail::{FieldFault, fields};
 use crate::error::{ErrorKind, ServeError};
 
 /// A request. The id is a string, an integer or absent.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(super) struct RpcRequest {
     jsonrpc: String,
     /// The method.
     pub(super) method: String,
@@ -35,7 +35,7 @@ impl RpcError {
     }
 
     /// The JSON is not a request.
-    pub(super) fn request(fault: &Fault) -> Self {
+    pub(super) fn request(fault: &FieldFault) -> Self {
         Self::new(-32600, format!("Invalid request: {}", fault.message))
     }
 
@@ -79,7 +79,7 @@ impl From<ServeError> for RpcError {
     }
 }
 
-impl Request {
+impl RpcRequest {
     /// Reads a request.
     ///
     /// # Errors
@@ -89,7 +89,7 @@ impl Request {
         let is_id = request.id.is_null() || request.id.is_string() || request.id.is_i64() || request.id.is_u64();
         if request.jsonrpc != "2.0" || !is_id {
             let message = "`jsonrpc` must be \"2.0\" and `id` a string or an integer";
-            return Err(RpcError::request(&Fault::of(message, json)));
+            return Err(RpcError::request(&FieldFault::of(message, json)));
         }
         Ok(request)
     }
@@ -129,30 +129,30 @@ mod tests {
         assert!(exchanges.len() > 4);
         for exchange in exchanges {
             let error =
-                Request::of(&exchange["sent"]).err().map(|error| error.answer(&Json::Null)["error"]["code"].clone());
+                RpcRequest::of(&exchange["sent"]).err().map(|error| error.answer(&Json::Null)["error"]["code"].clone());
             assert_eq!(error.unwrap_or_default(), exchange["code"], "{}", exchange["sent"]);
         }
     }
 
     #[test]
     fn an_empty_object_is_an_invalid_request() {
-        let answer = Request::of(&json!({})).unwrap_err().answer(&Json::Null);
+        let answer = RpcRequest::of(&json!({})).unwrap_err().answer(&Json::Null);
         assert_eq!((&answer["jsonrpc"], &answer["error"]["code"]), (&json!("2.0"), &json!(-32600)));
     }
 
     #[test]
     fn an_answer_repeats_the_id() {
-        let request = Request::of(&json!({ "jsonrpc": "2.0", "method": "tools/list", "id": "a" })).unwrap();
+        let request = RpcRequest::of(&json!({ "jsonrpc": "2.0", "method": "tools/list", "id": "a" })).unwrap();
         let answer = request.answer(Err(RpcError::method("tools/list")));
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("a"), &json!(-32601)));
-        assert!(Request::of(&json!({ "jsonrpc": "2.0", "method": "x", "id": [] })).is_err());
-        assert!(Request::of(&json!({ "jsonrpc": "1.0", "method": "x" })).is_err());
+        assert!(RpcRequest::of(&json!({ "jsonrpc": "2.0", "method": "x", "id": [] })).is_err());
+        assert!(RpcRequest::of(&json!({ "jsonrpc": "1.0", "method": "x" })).is_err());
     }
 
     #[test]
     fn a_parameter_of_a_wrong_type_is_named() {
         let request = json!({ "jsonrpc": "2.0", "method": "x", "params": { "session_id": 3 } });
-        let error = Request::of(&request).unwrap().text("session_id").unwrap_err();
+        let error = RpcRequest::of(&request).unwrap().text("session_id").unwrap_err();
         assert_eq!(error, RpcError::parameter("Invalid params - 'session_id' must be a string"));
     }
 }

@@ -6,12 +6,12 @@ use axum::extract::ws::{self, CloseFrame, Utf8Bytes, WebSocket, close_code};
 use serde_json::{Value as Json, json};
 use tokio::time::timeout;
 
-use super::episode::Connection;
-use super::error::Refusal;
-use super::mcp::Origin;
-use super::message::{MAX_MESSAGE, Message, too_large};
+use super::episode::EnvironmentConnection;
+use super::error::MessageRefusal;
+use super::mcp::RequestOrigin;
+use super::message::{ClientMessage, MAX_MESSAGE, too_large};
 use super::rpc::RpcError;
-use crate::doors::detail::Fault;
+use crate::doors::detail::FieldFault;
 use crate::doors::lookup;
 use crate::error::ServeError;
 use crate::session::SessionTable;
@@ -48,7 +48,7 @@ impl Connecting {
                 }
                 connection.end().await;
             }
-            Err(error) => drop(send(&mut socket, &Refusal::from(error).message()).await),
+            Err(error) => drop(send(&mut socket, &MessageRefusal::from(error).message()).await),
         }
         close(socket, close_code::NORMAL, "").await;
     }
@@ -74,19 +74,19 @@ impl Connecting {
         close(socket, close_code::NORMAL, "").await;
     }
 
-    async fn connect(&self) -> Result<Connection, ServeError> {
+    async fn connect(&self) -> Result<EnvironmentConnection, ServeError> {
         let client = self.client.clone();
         match &self.attach {
-            Some(id) => Connection::attach(&self.sessions, client, id).await,
+            Some(id) => EnvironmentConnection::attach(&self.sessions, client, id).await,
             None => {
                 let served = lookup::environment(self.sessions.catalog(), self.environment.as_deref())?;
-                Connection::open(&self.sessions, client, served).await
+                EnvironmentConnection::open(&self.sessions, client, served).await
             }
         }
     }
 
-    fn origin<'a>(&'a self, connection: &'a Connection) -> Origin<'a> {
-        Origin {
+    fn origin<'a>(&'a self, connection: &'a EnvironmentConnection) -> RequestOrigin<'a> {
+        RequestOrigin {
             sessions: &self.sessions,
             client: &self.client,
             environment: self.environment.as_deref(),
@@ -95,28 +95,32 @@ impl Connecting {
     }
 
     /// The answer to one message; `None` if it asks to close.
-    async fn answer(&self, connection: &mut Connection, text: &str) -> Option<Json> {
+    async fn answer(&self, connection: &mut EnvironmentConnection, text: &str) -> Option<Json> {
         match self.answered(connection, text).await {
             Ok(answer) => answer,
             Err(refusal) => Some(refusal.message()),
         }
     }
 
-    async fn answered(&self, connection: &mut Connection, text: &str) -> Result<Option<Json>, Refusal> {
+    async fn answered(
+        &self,
+        connection: &mut EnvironmentConnection,
+        text: &str,
+    ) -> Result<Option<Json>, MessageRefusal> {
         let observation = |data: Json| json!({ "type": "observation", "data": data });
-        Ok(Some(match Message::of(text)? {
-            Message::Reset(reset) => observation(connection.reset(reset).await?),
-            Message::Step(asked) => observation(connection.step(asked).await?),
-            Message::State => json!({ "type": "state", "data": connection.state().await? }),
-            Message::Rpc(json) => json!({ "type": "mcp", "data": self.origin(connection).answer(&json).await }),
-            Message::Close => return Ok(None),
+        Ok(Some(match ClientMessage::of(text)? {
+            ClientMessage::Reset(reset) => observation(connection.reset(reset).await?),
+            ClientMessage::Step(asked) => observation(connection.step(asked).await?),
+            ClientMessage::State => json!({ "type": "state", "data": connection.state().await? }),
+            ClientMessage::Rpc(json) => json!({ "type": "mcp", "data": self.origin(connection).answer(&json).await }),
+            ClientMessage::Close => return Ok(None),
         }))
     }
 }
 
 /// The next message; `None` if the client has left, sends something other than text, or is silent. Pings of the client keep its
 /// session.
-async fn receive(socket: &mut WebSocket, connection: &Connection) -> Option<Utf8Bytes> {
+async fn receive(socket: &mut WebSocket, connection: &EnvironmentConnection) -> Option<Utf8Bytes> {
     let mut asked = false;
     loop {
         let Ok(received) = timeout(SILENCE, socket.recv()).await else {
@@ -136,7 +140,7 @@ async fn receive(socket: &mut WebSocket, connection: &Connection) -> Option<Utf8
             Ok(ws::Message::Close(_)) => return None,
             Err(error) => {
                 // Such as a message that is too large; the connection cannot be read any further.
-                let refusal = Refusal::Fault(Fault::of(error.to_string(), &Json::Null));
+                let refusal = MessageRefusal::Fault(FieldFault::of(error.to_string(), &Json::Null));
                 let _ = send(socket, &refusal.message()).await;
                 return None;
             }

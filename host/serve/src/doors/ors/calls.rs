@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures::stream::{self, Stream, StreamExt};
-use gymkhana_http::{Client, Kept, KeptBytes};
+use gymkhana_http::{Client, CountedBytes, KeptBytes};
 use tokio::sync::watch;
 
 use crate::error::ServeError;
@@ -28,7 +28,7 @@ const CHUNK: usize = 4096;
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// JSON of the result, or the error that ends the session.
-pub(super) type Outcome = Result<String, String>;
+pub(super) type CallOutcome = Result<String, String>;
 
 /// The calls of one session.
 pub(super) struct Calls {
@@ -39,16 +39,16 @@ pub(super) struct Calls {
 
 /// A call that can be asked for.
 struct KeptCall {
-    call: Call,
+    call: TrackedCall,
     /// The answer's share of the bytes that are kept, once there is one.
-    bytes: Option<Kept<Client>>,
+    bytes: Option<CountedBytes<Client>>,
 }
 
 /// A call that runs or has ended.
 #[derive(Clone)]
-pub(super) struct Call {
+pub(super) struct TrackedCall {
     id: String,
-    outcome: watch::Receiver<Option<Outcome>>,
+    outcome: watch::Receiver<Option<CallOutcome>>,
 }
 
 /// Limits of the answers of all sessions.
@@ -66,9 +66,12 @@ impl Calls {
     ///
     /// # Errors
     /// If the host gives no random numbers.
-    pub(super) fn start(&self, work: impl Future<Output = Outcome> + Send + 'static) -> Result<Call, ServeError> {
+    pub(super) fn start(
+        &self,
+        work: impl Future<Output = CallOutcome> + Send + 'static,
+    ) -> Result<TrackedCall, ServeError> {
         let (sender, outcome) = watch::channel(None);
-        let call = Call { id: SessionId::random()?.to_string(), outcome };
+        let call = TrackedCall { id: SessionId::random()?.to_string(), outcome };
         {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             if kept.len() == KEPT {
@@ -90,7 +93,7 @@ impl Calls {
     }
 
     /// A call that was started before.
-    pub(super) fn find(&self, id: &str) -> Option<Call> {
+    pub(super) fn find(&self, id: &str) -> Option<TrackedCall> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().find(|kept| kept.call.id == id).map(|kept| kept.call.clone())
     }
@@ -110,7 +113,7 @@ fn keep(kept: &Mutex<VecDeque<KeptCall>>, answers: &Arc<KeptBytes<Client>>, clie
     }
 }
 
-impl Call {
+impl TrackedCall {
     /// The stream of the call: its id, then the result in parts.
     pub(super) fn stream(mut self) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
         let id = stream::iter([event("task_id", &self.id)]);
@@ -141,7 +144,7 @@ fn events(
     Sse::new(events.map(Ok)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE).text("ping"))
 }
 
-fn parts(outcome: &Outcome) -> Vec<Event> {
+fn parts(outcome: &CallOutcome) -> Vec<Event> {
     match outcome {
         Ok(json) => {
             let chunks = chunks(json);

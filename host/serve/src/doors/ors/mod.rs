@@ -15,17 +15,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value as Json, json};
 
-use self::calls::Outcome;
-use self::requests::{Call, Create, ScoreGroup};
+use self::calls::CallOutcome;
+use self::requests::{CallRequest, Create, ScoreGroup};
 use self::sessions::{Id, Playing, Sessions};
-use super::detail::{Answer, Body, Detail, parse};
+use super::detail::{Detail, JsonResult, ReadBody, parse};
 use super::speech::plays_by_text;
 use super::tasks::served;
 use crate::session::{SessionId, SessionTable};
 use gymkhana_http::Client;
 
 /// The environment that a path names; the default one for paths without a name.
-type Named = Option<Path<String>>;
+type PathEnvironment = Option<Path<String>>;
 
 /// The routes beside the task API.
 pub(super) fn router(table: &SessionTable) -> Router {
@@ -59,44 +59,49 @@ async fn create_session(_: Client) -> Result<Response, Detail> {
     Ok(calls::opened(&id).into_response())
 }
 
-async fn create(State(sessions): State<Sessions>, client: Client, Id(id): Id, body: Body) -> Answer {
+async fn create(State(sessions): State<Sessions>, client: Client, Id(id): Id, body: ReadBody) -> JsonResult {
     let request: Create = parse(body)?;
     sessions.create(&client, id.clone(), &request).await?;
     Ok(axum::Json(json!({ "sid": id })))
 }
 
-async fn ping(State(sessions): State<Sessions>, client: Client, Id(id): Id) -> Answer {
+async fn ping(State(sessions): State<Sessions>, client: Client, Id(id): Id) -> JsonResult {
     sessions.find(&client, &id)?.session().ping();
     Ok(axum::Json(json!({ "status": "ok" })))
 }
 
-async fn delete(State(sessions): State<Sessions>, client: Client, Id(id): Id) -> Answer {
+async fn delete(State(sessions): State<Sessions>, client: Client, Id(id): Id) -> JsonResult {
     sessions.delete(&client, &id).await?;
     Ok(axum::Json(json!({ "sid": id })))
 }
 
-async fn tools(State(sessions): State<Sessions>, name: Named, _: Client) -> Answer {
+async fn tools(State(sessions): State<Sessions>, name: PathEnvironment, _: Client) -> JsonResult {
     let served = served(&sessions.table, &name)?;
     let functions = served.described().first_functions().await.map_err(crate::error::ServeError::from)?;
     Ok(axum::Json(output::tools(functions, plays_by_text(&served, functions))))
 }
 
-async fn task_tools(State(sessions): State<Sessions>, client: Client, Id(id): Id) -> Answer {
+async fn task_tools(State(sessions): State<Sessions>, client: Client, Id(id): Id) -> JsonResult {
     Ok(axum::Json(sessions.find(&client, &id)?.tools()))
 }
 
-async fn prompt(State(sessions): State<Sessions>, client: Client, Id(id): Id) -> Answer {
+async fn prompt(State(sessions): State<Sessions>, client: Client, Id(id): Id) -> JsonResult {
     Ok(axum::Json(Json::Array(sessions.find(&client, &id)?.prompt())))
 }
 
-async fn messages(State(sessions): State<Sessions>, client: Client, Id(id): Id) -> Answer {
+async fn messages(State(sessions): State<Sessions>, client: Client, Id(id): Id) -> JsonResult {
     let blocks = sessions.find(&client, &id)?.prompt();
     Ok(axum::Json(json!([{ "role": "user", "blocks": blocks, "detail": null }])))
 }
 
-async fn call(State(sessions): State<Sessions>, client: Client, Id(id): Id, body: Body) -> Result<Response, Detail> {
+async fn call(
+    State(sessions): State<Sessions>,
+    client: Client,
+    Id(id): Id,
+    body: ReadBody,
+) -> Result<Response, Detail> {
     let playing = sessions.find(&client, &id)?;
-    let Call { name, input, task_id } = parse(body)?;
+    let CallRequest { name, input, task_id } = parse(body)?;
     let worker = Arc::clone(&playing);
     stream(&playing, task_id.as_deref(), async move { worker.call(&name, input).await })
 }
@@ -105,7 +110,7 @@ async fn score_group(
     State(sessions): State<Sessions>,
     client: Client,
     Id(id): Id,
-    body: Body,
+    body: ReadBody,
 ) -> Result<Response, Detail> {
     let playing = sessions.find(&client, &id)?;
     let request: ScoreGroup = parse(body)?;
@@ -126,7 +131,7 @@ async fn score_group(
 fn stream(
     playing: &Playing,
     known: Option<&str>,
-    work: impl Future<Output = Outcome> + Send + 'static,
+    work: impl Future<Output = CallOutcome> + Send + 'static,
 ) -> Result<Response, Detail> {
     let call = match known {
         None => Some(playing.calls.start(work)?),

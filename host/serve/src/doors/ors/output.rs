@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use crate::doors::json::{facts, schema};
 use crate::doors::speech;
 use crate::error::Owner;
-use crate::session::{ResetResult, Step};
+use crate::session::{ResetResult, TurnAnswer};
 
 /// Blocks of contents. The protocol knows text and images; other media are described in words.
 fn blocks<'a>(contents: impl Iterator<Item = &'a Content>) -> Vec<Json> {
@@ -45,7 +45,7 @@ pub(super) fn tools(functions: &[Function], says: bool) -> Json {
 }
 
 /// The result of a call.
-pub(super) fn result(step: &Step) -> Json {
+pub(super) fn result(step: &TurnAnswer) -> Json {
     let observed = step.observations.iter().filter(|(seat, _)| *seat == step.seat).map(|(_, content)| content);
     let contents = step.answers.iter().map(|answer| &answer.content).chain(observed);
     let mut metadata = facts(step);

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
 use crate::catalog::named_values;
-use crate::doors::detail::{Fault, fields};
+use crate::doors::detail::{FieldFault, fields};
 use crate::session::NextEpisode;
 
 /// `POST /create`.
@@ -36,10 +36,10 @@ impl Create {
     ///
     /// # Errors
     /// If it names no task or two, or a set of tools that belongs to another program.
-    pub(super) fn beginning(&self) -> Result<(NextEpisode, Vec<NamedValue>), Fault> {
+    pub(super) fn beginning(&self) -> Result<(NextEpisode, Vec<NamedValue>), FieldFault> {
         if let Some(name) = &self.toolset_name {
             let message = format!("toolset `{name}` is not known: this server's tools are plugins");
-            return Err(Fault::of(message, &Json::from(name.as_str())).at("toolset_name"));
+            return Err(FieldFault::of(message, &Json::from(name.as_str())).at("toolset_name"));
         }
         match (&self.task_spec, &self.split, self.index) {
             (Some(spec), None, None) => {
@@ -50,7 +50,7 @@ impl Create {
             (None, Some(split), Some(index)) => {
                 Ok((NextEpisode { split: Some(split.clone()), task: Some(index), seed: None }, vec![]))
             }
-            _ => Err(Fault::of("Provide either task_spec or both split and index, not both/neither", &Json::Null)),
+            _ => Err(FieldFault::of("Provide either task_spec or both split and index, not both/neither", &Json::Null)),
         }
     }
 }
@@ -58,7 +58,7 @@ impl Create {
 /// `POST /{env}/call`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Call {
+pub(super) struct CallRequest {
     /// Name of the function.
     pub(super) name: String,
     /// Its arguments.
@@ -91,13 +91,13 @@ impl ScoreGroup {
     ///
     /// # Errors
     /// If a candidate names none.
-    pub(super) fn sessions(&self) -> Result<Vec<String>, Fault> {
+    pub(super) fn sessions(&self) -> Result<Vec<String>, FieldFault> {
         let session = |(place, candidate): (usize, &Candidate)| {
             let id = candidate.metadata.get("session_id").and_then(Json::as_str);
             id.map(str::to_owned).ok_or_else(|| {
                 let message = "a candidate needs the id of its session, whose record is scored\nhint: set \
                                metadata.session_id";
-                Fault::of(message, &candidate.metadata).at(&place.to_string()).at("candidates")
+                FieldFault::of(message, &candidate.metadata).at(&place.to_string()).at("candidates")
             })
         };
         self.candidates.iter().enumerate().map(session).collect()
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    fn create(json: &Json) -> Result<(NextEpisode, Vec<NamedValue>), Fault> {
+    fn create(json: &Json) -> Result<(NextEpisode, Vec<NamedValue>), FieldFault> {
         fields::<Create>(json)?.beginning()
     }
 

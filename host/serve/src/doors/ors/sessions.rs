@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use serde_json::{Map, Value as Json};
 
-use super::calls::{self, Calls, Outcome};
+use super::calls::{self, CallOutcome, Calls};
 use super::output;
 use super::requests::Create;
 use crate::doors::detail::Detail;
@@ -16,7 +16,7 @@ use crate::doors::lookup::opening;
 use crate::doors::speech::{self, SAY, plays_by_text};
 use crate::doors::{Door, lookup};
 use crate::error::{ErrorKind, ServeError};
-use crate::session::{Action, OpenSession, ResetResult, Session, SessionTable};
+use crate::session::{ClientSession, ResetResult, SessionTable, SessionTarget, TurnRequest};
 use gymkhana_http::{Client, KeptBytes};
 
 /// Largest length of an id in bytes.
@@ -27,16 +27,16 @@ const MAX_ID: usize = 64;
 pub(super) struct Sessions {
     /// The table.
     pub(super) table: SessionTable,
-    open: Arc<Mutex<HashMap<Key, Arc<Playing>>>>,
+    open: Arc<Mutex<HashMap<SessionKey, Arc<Playing>>>>,
     answers: Arc<KeptBytes<Client>>,
 }
 
 /// A client's name of a session. Two clients may use the same id.
-type Key = (Client, String);
+type SessionKey = (Client, String);
 
 /// One session: an episode and its calls.
 pub(super) struct Playing {
-    session: Session,
+    session: ClientSession,
     opened: ResetResult,
     /// Whether the environment is played by text.
     says: bool,
@@ -79,7 +79,7 @@ impl Sessions {
         let (begin, options) = create.beginning()?;
         let served = lookup::environment(self.table.catalog(), create.env_name.as_deref())?;
         let what = match opening(&served) {
-            OpenSession::Environment { name, .. } => OpenSession::Environment { name, options },
+            SessionTarget::Environment { name, .. } => SessionTarget::Environment { name, options },
             tools => tools,
         };
         let (session, opened) = self.table.begin(client, Door::Ors, what, begin).await?;
@@ -94,7 +94,7 @@ impl Sessions {
     }
 
     /// Adds a session unless its id is in use, and forgets those that the table has closed.
-    fn insert(&self, key: Key, playing: Arc<Playing>) -> bool {
+    fn insert(&self, key: SessionKey, playing: Arc<Playing>) -> bool {
         let mut open = self.entries();
         if open.len() == open.capacity() {
             open.retain(|(client, _), playing| self.table.find(client, &playing.session.id()).is_ok());
@@ -138,14 +138,14 @@ impl Sessions {
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<Key, Arc<Playing>>> {
+    fn entries(&self) -> MutexGuard<'_, HashMap<SessionKey, Arc<Playing>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Playing {
     /// The session.
-    pub(super) fn session(&self) -> &Session {
+    pub(super) fn session(&self) -> &ClientSession {
         &self.session
     }
 
@@ -160,7 +160,7 @@ impl Playing {
     }
 
     /// Calls a function. A call of a function that does not exist, and one after the end, is not made.
-    pub(super) async fn call(&self, name: &str, input: Map<String, Json>) -> Outcome {
+    pub(super) async fn call(&self, name: &str, input: Map<String, Json>) -> CallOutcome {
         let action = match self.action(name, input) {
             Ok(action) => action,
             Err(refused) => return Ok(refused.to_string()),
@@ -183,12 +183,12 @@ impl Playing {
     }
 
     /// The turn of a call, or the answer that refuses it.
-    fn action(&self, name: &str, input: Map<String, Json>) -> Result<Action, Json> {
+    fn action(&self, name: &str, input: Map<String, Json>) -> Result<TurnRequest, Json> {
         if self.says && name == SAY {
             return speech::turn(input).map_err(|mistake| output::refused(mistake, "input_validation"));
         }
         let known = self.opened.functions().iter().any(|function| function.name == name);
-        if known { Ok(Action::call(name, &Json::Object(input))) } else { Err(self.not_found(name)) }
+        if known { Ok(TurnRequest::call(name, &Json::Object(input))) } else { Err(self.not_found(name)) }
     }
 
     fn not_found(&self, name: &str) -> Json {

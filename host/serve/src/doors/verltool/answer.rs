@@ -14,7 +14,7 @@ use crate::error::{Owner, ServeError};
 
 /// The answer to one trajectory.
 #[derive(Debug, Clone)]
-pub(super) struct Answer {
+pub(super) struct TrajectoryAnswer {
     /// A text, or an object with `obs`.
     pub(super) observation: Json,
     /// Whether the trajectory is over.
@@ -25,7 +25,7 @@ pub(super) struct Answer {
     pub(super) delivered: Option<Arc<Delivered>>,
 }
 
-impl Answer {
+impl TrajectoryAnswer {
     /// Its size in bytes.
     pub(super) fn bytes(&self) -> usize {
         usize::try_from(stored_bytes(&self.observation)).unwrap_or(usize::MAX)
@@ -49,7 +49,7 @@ impl Answer {
 }
 
 /// The response with these answers.
-pub(super) fn answers(answers: Vec<Answer>, took: Duration) -> Response {
+pub(super) fn answers(answers: Vec<TrajectoryAnswer>, took: Duration) -> Response {
     let milliseconds = took.as_secs_f64() * 1e3;
     let (mut observations, mut dones, mut valids, mut delivered) = (vec![], vec![], vec![], vec![]);
     for answer in answers {

@@ -20,7 +20,7 @@ use futures::future::join_all;
 
 use crate::doors::RequestBody;
 use crate::session::SessionTable;
-use answer::{Answer, answers};
+use answer::{TrajectoryAnswer, answers};
 use gymkhana_http::Client;
 use request::wanted;
 use trajectories::Trajectories;
@@ -47,7 +47,7 @@ async fn get_observation(State(trajectories): State<Arc<Trajectories>>, client: 
             let turns: Vec<_> = wanted.into_iter().map(|wanted| trajectories.turn(&client, wanted)).collect();
             join_all(turns.iter().map(|turn| turn.answer())).await
         }
-        Err(error) => vec![Answer::failed(&error, true)],
+        Err(error) => vec![TrajectoryAnswer::failed(&error, true)],
     };
     answers(turns, since.elapsed())
 }

@@ -13,7 +13,7 @@ const MAX_ID: usize = 512;
 
 /// The request as it is sent.
 #[derive(Debug, Deserialize)]
-struct Body {
+struct SentRequest {
     trajectory_ids: Ids,
     actions: Vec<Option<String>>,
     #[serde(default)]
@@ -58,7 +58,7 @@ pub(super) struct Wanted {
 /// # Errors
 /// If it is not JSON of this form, or its lists differ in length.
 pub(super) fn wanted(body: &[u8]) -> Result<Vec<Wanted>, ServeError> {
-    let body: Body = serde_json::from_slice(body)
+    let body: SentRequest = serde_json::from_slice(body)
         .map_err(|error| ServeError::bad_input(format!("the request is malformed: {error}")))?;
     let ids = match body.trajectory_ids {
         Ids::List(ids) => ids,

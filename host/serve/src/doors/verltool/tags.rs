@@ -17,9 +17,9 @@ pub struct TagError(String);
 
 /// The tags of a door, in the order in which they are tried.
 #[derive(Debug, Clone)]
-pub(super) struct Tags(Vec<(String, TagSection)>);
+pub(super) struct ActionTags(Vec<(String, TagSection)>);
 
-impl Tags {
+impl ActionTags {
     /// The tags of the section, or those that the functions suggest.
     ///
     /// # Errors
@@ -124,11 +124,11 @@ fn only_text(function: &Function) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn tags() -> Tags {
+    fn tags() -> ActionTags {
         let one = |tag: &str, function: &str, argument: &str| {
             (tag.to_owned(), TagSection { function: function.to_owned(), argument: argument.to_owned() })
         };
-        Tags(vec![one("python", "run", "code"), one("search", "search", "query")])
+        ActionTags(vec![one("python", "run", "code"), one("search", "search", "query")])
     }
 
     fn sound(name: &str, arguments: &str) -> Option<WrittenCall> {

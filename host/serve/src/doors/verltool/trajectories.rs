@@ -10,20 +10,20 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use gymkhana_chat::ThoughtMarks;
 use gymkhana_driver::Reply;
-use gymkhana_http::{Client, Kept, KeptBytes};
+use gymkhana_http::{Client, CountedBytes, KeptBytes};
 use gymkhana_record::Seed;
 use gymkhana_registry::Digest;
 use serde_json::{Map, Value as Json, json};
 use tokio::sync::{OnceCell, watch};
 
-use super::answer::Answer;
+use super::answer::TrajectoryAnswer;
 use super::delivery::{Delivered, Turns};
 use super::request::Wanted;
-use super::tags::{TagError, Tags};
+use super::tags::{ActionTags, TagError};
 use crate::config::VerlToolSection;
 use crate::doors::Door;
 use crate::error::{ErrorKind, Owner, ServeError};
-use crate::session::{Action, NextEpisode, OpenSession, Session, SessionTable, Step};
+use crate::session::{ClientSession, NextEpisode, SessionTable, SessionTarget, TurnAnswer, TurnRequest};
 
 /// Number of trajectories below which closed ones are not looked for.
 const SWEEP_FROM: usize = 1024;
@@ -36,45 +36,45 @@ const MAX_ANSWERS_OF_CLIENT: usize = 64 << 20;
 /// The trajectories of a door.
 pub(super) struct Trajectories {
     sessions: SessionTable,
-    tags: Tags,
+    tags: ActionTags,
     environment: Option<String>,
     done_if_invalid: bool,
-    open: Mutex<Open>,
+    open: Mutex<OpenTrajectories>,
     answers: Arc<KeptBytes<Client>>,
 }
 
-struct Open {
-    by_id: HashMap<(Client, String), Arc<Trajectory>>,
+struct OpenTrajectories {
+    by_id: HashMap<(Client, String), Arc<OpenTrajectory>>,
     /// Number of trajectories at which those whose session is closed are removed.
     sweep_at: usize,
 }
 
 /// One trajectory.
-struct Trajectory {
+struct OpenTrajectory {
     /// ResetResult by the first action.
-    session: OnceCell<Session>,
-    last: Mutex<Option<Arc<Turn>>>,
+    session: OnceCell<ClientSession>,
+    last: Mutex<Option<Arc<TrajectoryTurn>>>,
 }
 
 /// One action and its answer.
-pub(super) struct Turn {
+pub(super) struct TrajectoryTurn {
     action: Digest,
-    answer: watch::Receiver<Option<Answer>>,
+    answer: watch::Receiver<Option<TrajectoryAnswer>>,
     delivered: Arc<Delivered>,
     /// The answer's share of the bytes that are kept, once it is made.
-    kept: OnceLock<Kept<Client>>,
+    kept: OnceLock<CountedBytes<Client>>,
 }
 
-impl Turn {
+impl TrajectoryTurn {
     /// The answer, once it is made.
-    pub(super) async fn answer(&self) -> Answer {
+    pub(super) async fn answer(&self) -> TrajectoryAnswer {
         let mut answer = self.answer.clone();
         let made = answer.wait_for(Option::is_some).await.ok().and_then(|made| made.clone());
         let lost = || {
             let error = ServeError::host(ErrorKind::Failed, "the action failed: the host panicked");
-            Answer::failed(&error, true)
+            TrajectoryAnswer::failed(&error, true)
         };
-        Answer { delivered: Some(Arc::clone(&self.delivered)), ..made.unwrap_or_else(lost) }
+        TrajectoryAnswer { delivered: Some(Arc::clone(&self.delivered)), ..made.unwrap_or_else(lost) }
     }
 
     /// Whether this action repeats the turn.
@@ -91,17 +91,17 @@ impl Trajectories {
     /// If the section names an environment, a function or an argument that does not exist.
     pub(super) fn new(sessions: &SessionTable, section: &VerlToolSection) -> Result<Self, TagError> {
         Ok(Self {
-            tags: Tags::new(section, sessions)?,
+            tags: ActionTags::new(section, sessions)?,
             sessions: sessions.clone(),
             environment: section.environment.clone(),
             done_if_invalid: section.done_if_invalid,
-            open: Mutex::new(Open { by_id: HashMap::new(), sweep_at: SWEEP_FROM }),
+            open: Mutex::new(OpenTrajectories { by_id: HashMap::new(), sweep_at: SWEEP_FROM }),
             answers: KeptBytes::new(MAX_ANSWERS, MAX_ANSWERS_OF_CLIENT),
         })
     }
 
     /// Begins a turn, which then runs to its end whether or not the client waits; or finds the one that is repeated.
-    pub(super) fn turn(self: &Arc<Self>, client: &Client, wanted: Wanted) -> Arc<Turn> {
+    pub(super) fn turn(self: &Arc<Self>, client: &Client, wanted: Wanted) -> Arc<TrajectoryTurn> {
         let key = (client.clone(), wanted.trajectory.clone());
         let action = Digest::of(wanted.action.as_bytes());
         let trajectory = if wanted.finish { self.leave(&key) } else { self.enter(key.clone()) };
@@ -111,7 +111,7 @@ impl Trajectories {
         }
         let (sender, answer) = watch::channel(None);
         let delivered = Arc::new(Delivered::of(Arc::downgrade(&trajectory) as Weak<dyn Turns>));
-        let turn = Arc::new(Turn { action, answer, delivered, kept: OnceLock::new() });
+        let turn = Arc::new(TrajectoryTurn { action, answer, delivered, kept: OnceLock::new() });
         *last = Some(Arc::clone(&turn));
         drop(last);
         let (door, client, made) = (Arc::clone(self), client.clone(), Arc::clone(&turn));
@@ -131,37 +131,37 @@ impl Trajectories {
     }
 
     /// The trajectory of an id, which begins if it is new.
-    fn enter(&self, key: (Client, String)) -> Arc<Trajectory> {
+    fn enter(&self, key: (Client, String)) -> Arc<OpenTrajectory> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.by_id.len() >= open.sweep_at {
             // A trajectory whose session is being opened is removed by its turn, if it has none in the end.
-            open.by_id.retain(|_, trajectory| trajectory.session.get().is_none_or(Session::is_open));
+            open.by_id.retain(|_, trajectory| trajectory.session.get().is_none_or(ClientSession::is_open));
             open.sweep_at = SWEEP_FROM.max(2 * open.by_id.len());
         }
         Arc::clone(open.by_id.entry(key).or_default())
     }
 
     /// The trajectory of an id that ends, or an empty one.
-    fn leave(&self, key: &(Client, String)) -> Arc<Trajectory> {
+    fn leave(&self, key: &(Client, String)) -> Arc<OpenTrajectory> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.by_id.remove(key).unwrap_or_default()
     }
 
     /// Removes a trajectory that has no session.
-    fn remove(&self, key: &(Client, String), trajectory: &Arc<Trajectory>) {
+    fn remove(&self, key: &(Client, String), trajectory: &Arc<OpenTrajectory>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.by_id.get(key).is_some_and(|known| Arc::ptr_eq(known, trajectory)) {
             open.by_id.remove(key);
         }
     }
 
-    async fn perform(&self, client: &Client, trajectory: &Trajectory, wanted: Wanted) -> Answer {
+    async fn perform(&self, client: &Client, trajectory: &OpenTrajectory, wanted: Wanted) -> TrajectoryAnswer {
         if wanted.finish {
             if let Some(session) = trajectory.session.get() {
                 // It may have expired.
                 let _ = session.close().await;
             }
-            return Answer::finished();
+            return TrajectoryAnswer::finished();
         }
         let opened = trajectory.session.get_or_try_init(|| self.open(client, &wanted.extra)).await;
         let call = self.tags.call(ThoughtMarks::split_any(&wanted.action).message);
@@ -169,29 +169,29 @@ impl Trajectories {
             (Err(error), _) => Err(error),
             (Ok(_), None) if self.environment.is_none() => {
                 let reason = format!("the text calls no function; write {}", self.tags.forms());
-                return Answer::invalid(&reason, Owner::Agent, &reason, self.done_if_invalid);
+                return TrajectoryAnswer::invalid(&reason, Owner::Agent, &reason, self.done_if_invalid);
             }
             (Ok(session), call) => {
                 let reply = match call {
                     Some(call) => Reply { thoughts: None, message: String::new(), calls: vec![call] },
                     None => Reply { thoughts: None, message: wanted.action.clone(), calls: vec![] },
                 };
-                session.act(Action { seat: None, reply, turn: None }).await
+                session.act(TurnRequest { seat: None, reply, turn: None }).await
             }
         };
         match result {
             Ok(step) => self.observed(&step),
-            Err(error) => Answer::failed(&error, true),
+            Err(error) => TrajectoryAnswer::failed(&error, true),
         }
     }
 
     /// Opens the session of a trajectory. `seed`, `split` and `index` of the data row select the task.
-    async fn open(&self, client: &Client, extra: &Map<String, Json>) -> Result<Session, ServeError> {
+    async fn open(&self, client: &Client, extra: &Map<String, Json>) -> Result<ClientSession, ServeError> {
         let seed = extra.get("seed").and_then(Json::as_u64);
         let Some(name) = &self.environment else {
-            return self.sessions.open(client, Door::VerlTool, OpenSession::Tools { seed }).await;
+            return self.sessions.open(client, Door::VerlTool, SessionTarget::Tools { seed }).await;
         };
-        let what = OpenSession::Environment { name: Some(name.clone()), options: vec![] };
+        let what = SessionTarget::Environment { name: Some(name.clone()), options: vec![] };
         let split = extra.get("split").and_then(Json::as_str).map(ToOwned::to_owned);
         let index = extra.get("index").and_then(Json::as_u64);
         Ok(self
@@ -202,24 +202,24 @@ impl Trajectories {
     }
 
     /// What the agent sees after a turn.
-    fn observed(&self, step: &Step) -> Answer {
+    fn observed(&self, step: &TurnAnswer) -> TrajectoryAnswer {
         if let Some(error) = step.fatal() {
-            return Answer::failed(&error, true);
+            return TrajectoryAnswer::failed(&error, true);
         }
         let text = step.text(step.seat);
         let failed = step.answers.iter().find_map(|answer| answer.failed.map(|owner| (owner, answer.text())));
         match failed {
-            Some((owner, reason)) => Answer::invalid(&text, owner, &reason, step.done()),
+            Some((owner, reason)) => TrajectoryAnswer::invalid(&text, owner, &reason, step.done()),
             None if self.environment.is_some() => {
                 let observation = json!({ "obs": text, "reward": step.reward(step.seat) });
-                Answer { observation, done: step.done(), valid: true, delivered: None }
+                TrajectoryAnswer { observation, done: step.done(), valid: true, delivered: None }
             }
-            None => Answer { observation: Json::from(text), done: step.done(), valid: true, delivered: None },
+            None => TrajectoryAnswer { observation: Json::from(text), done: step.done(), valid: true, delivered: None },
         }
     }
 }
 
-impl Turns for Trajectory {
+impl Turns for OpenTrajectory {
     fn forget(&self, delivered: &Delivered) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref().is_some_and(|last| std::ptr::eq(&*last.delivered, delivered)) {
@@ -228,7 +228,7 @@ impl Turns for Trajectory {
     }
 }
 
-impl Default for Trajectory {
+impl Default for OpenTrajectory {
     fn default() -> Self {
         Self { session: OnceCell::new(), last: Mutex::new(None) }
     }

@@ -22,11 +22,11 @@ use parquet::arrow::arrow_reader::{
 use parquet::file::metadata::PageIndexPolicy;
 
 use crate::StoreError;
-use crate::episodes::cells::{Cause, text};
+use crate::episodes::cells::{BoxError, text};
 use crate::episodes::journal;
 use crate::episodes::part::{decode_outline, decode_row, read_columns};
 use crate::episodes::reader::{journal_path, numbers_of_journals, numbers_of_parts, part_path};
-use crate::episodes::sharing::Shared;
+use crate::episodes::sharing::SharedPrefix;
 
 /// Columns of a part that a row is made of.
 const COLUMNS: [&str; 8] = ["id", "task_split", "task_index", "ending", "success", "reward", "calls", "sampled_tokens"];
@@ -71,12 +71,12 @@ impl EpisodeRow {
 
 /// Size and time of a file. A file that differs in either is read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+struct FileStamp {
     bytes: u64,
     modified: Option<SystemTime>,
 }
 
-impl Stamp {
+impl FileStamp {
     /// Stamp of a file; `None` if it does not exist.
     fn of(path: &Path) -> Result<Option<Self>, StoreError> {
         match fs::metadata(path) {
@@ -89,7 +89,7 @@ impl Stamp {
 
 /// Source of the records behind rows.
 #[derive(Debug)]
-enum Source {
+enum RowSource {
     /// A part, with its footer and its index of pages.
     Part(ArrowReaderMetadata),
     /// A journal, whose records are in memory.
@@ -100,8 +100,8 @@ enum Source {
 #[derive(Debug)]
 struct Rows {
     path: PathBuf,
-    stamp: Stamp,
-    source: Source,
+    stamp: FileStamp,
+    source: RowSource,
     rows: Vec<EpisodeRow>,
 }
 
@@ -133,7 +133,7 @@ impl EpisodeTable {
         let mut journals = Vec::new();
         for number in numbers_of_journals(&self.folder)? {
             let path = journal_path(&self.folder, number);
-            let Some(stamp) = Stamp::of(&path)? else { continue };
+            let Some(stamp) = FileStamp::of(&path)? else { continue };
             if let Some(rows) =
                 self.known(&path, stamp).map_or_else(|| read_journal(path, stamp), |rows| Ok(Some(rows)))?
             {
@@ -142,7 +142,7 @@ impl EpisodeTable {
         }
         for number in numbers_of_parts(&self.folder)? {
             let path = part_path(&self.folder, number);
-            let Some(stamp) = Stamp::of(&path)? else { continue };
+            let Some(stamp) = FileStamp::of(&path)? else { continue };
             files.push(self.known(&path, stamp).map_or_else(|| read_part_rows(path, stamp), Ok)?);
         }
         for journal in journals {
@@ -158,7 +158,7 @@ impl EpisodeTable {
     }
 
     /// Rows that were read from this file when it had this stamp.
-    fn known(&self, path: &Path, stamp: Stamp) -> Option<Arc<Rows>> {
+    fn known(&self, path: &Path, stamp: FileStamp) -> Option<Arc<Rows>> {
         self.files.iter().find(|file| file.path == path && file.stamp == stamp).cloned()
     }
 
@@ -207,8 +207,8 @@ impl EpisodeTable {
             return Ok(None);
         };
         match &file.source {
-            Source::Journal(records) => Ok(records.get(place).cloned()),
-            Source::Part(metadata) => read_row(file, metadata, place).map(Some),
+            RowSource::Journal(records) => Ok(records.get(place).cloned()),
+            RowSource::Part(metadata) => read_row(file, metadata, place).map(Some),
         }
     }
 
@@ -232,10 +232,10 @@ impl EpisodeTable {
                 continue;
             }
             let records = match &file.source {
-                Source::Journal(records) => {
+                RowSource::Journal(records) => {
                     places.iter().filter_map(|place| records.get(*place)).map(outline).collect()
                 }
-                Source::Part(metadata) => read_outlines(file, metadata, &places)?,
+                RowSource::Part(metadata) => read_outlines(file, metadata, &places)?,
             };
             found.extend(places.into_iter().map(|place| start + place).zip(records));
         }
@@ -251,7 +251,7 @@ fn outline(record: &EpisodeRecord) -> EpisodeRecord {
 }
 
 /// Reads a journal. `None` if it was removed in the meantime.
-fn read_journal(path: PathBuf, stamp: Stamp) -> Result<Option<Arc<Rows>>, StoreError> {
+fn read_journal(path: PathBuf, stamp: FileStamp) -> Result<Option<Arc<Rows>>, StoreError> {
     let recovered = match journal::recover(&path) {
         Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
         recovered => recovered?,
@@ -260,10 +260,10 @@ fn read_journal(path: PathBuf, stamp: Stamp) -> Result<Option<Arc<Rows>>, StoreE
     Ok(Some(journal_rows(path, stamp, records)))
 }
 
-fn journal_rows(path: PathBuf, stamp: Stamp, records: Vec<EpisodeRecord>) -> Arc<Rows> {
+fn journal_rows(path: PathBuf, stamp: FileStamp, records: Vec<EpisodeRecord>) -> Arc<Rows> {
     let mut splits = Splits::default();
     let rows = records.iter().map(|record| EpisodeRow::of(record, splits.of(&record.task.split))).collect();
-    Arc::new(Rows { path, stamp, source: Source::Journal(records), rows })
+    Arc::new(Rows { path, stamp, source: RowSource::Journal(records), rows })
 }
 
 /// The journal's rows without those that a part holds too. `None` if none is left.
@@ -276,15 +276,15 @@ fn without_stored(journal: Arc<Rows>, parts: &[Arc<Rows>]) -> Option<Arc<Rows>> 
     if own.len() == count {
         return Some(journal);
     }
-    let Source::Journal(records) = &journal.source else { return Some(journal) };
+    let RowSource::Journal(records) = &journal.source else { return Some(journal) };
     let left: Vec<EpisodeRecord> = records.iter().filter(|record| own.contains(&record.id)).cloned().collect();
     // Another stamp, so that the journal is read again when its part is gone.
-    let stamp = Stamp { bytes: 0, modified: None };
+    let stamp = FileStamp { bytes: 0, modified: None };
     (!left.is_empty()).then(|| journal_rows(journal.path.clone(), stamp, left))
 }
 
 /// Reads the rows of a part after verifying its checksum.
-fn read_part_rows(path: PathBuf, stamp: Stamp) -> Result<Arc<Rows>, StoreError> {
+fn read_part_rows(path: PathBuf, stamp: FileStamp) -> Result<Arc<Rows>, StoreError> {
     let failed = |source| StoreError::Parquet { path: path.clone(), source };
     let (mut rows, mut splits) = (Vec::new(), Splits::default());
     for batch in read_columns(&path, &COLUMNS)? {
@@ -295,12 +295,12 @@ fn read_part_rows(path: PathBuf, stamp: Stamp) -> Result<Arc<Rows>, StoreError> 
     let options =
         ArrowReaderOptions::new().with_skip_arrow_metadata(true).with_offset_index_policy(PageIndexPolicy::Optional);
     let metadata = ArrowReaderMetadata::load(&file, options).map_err(|source| failed(source.into()))?;
-    Ok(Arc::new(Rows { path, stamp, source: Source::Part(metadata), rows }))
+    Ok(Arc::new(Rows { path, stamp, source: RowSource::Part(metadata), rows }))
 }
 
-fn append_rows(batch: &RecordBatch, splits: &mut Splits, rows: &mut Vec<EpisodeRow>) -> Result<(), Cause> {
+fn append_rows(batch: &RecordBatch, splits: &mut Splits, rows: &mut Vec<EpisodeRow>) -> Result<(), BoxError> {
     let column = |name: &str| batch.column_by_name(name).ok_or_else(|| format!("column `{name}` is missing"));
-    let whole = |name: &str| -> Result<_, Cause> {
+    let whole = |name: &str| -> Result<_, BoxError> {
         Ok(column(name)?.as_primitive_opt::<UInt64Type>().ok_or_else(|| format!("column `{name}` is not uint64"))?)
     };
     let success = column("success")?.as_boolean_opt().ok_or("column `success` does not hold booleans")?;
@@ -344,8 +344,8 @@ fn read_selected(
     places: &[usize],
     columns: Option<&[&str]>,
 ) -> Result<Vec<RecordBatch>, StoreError> {
-    let failed = |source: Cause| StoreError::Parquet { path: file.path.clone(), source };
-    if Stamp::of(&file.path)? != Some(file.stamp) {
+    let failed = |source: BoxError| StoreError::Parquet { path: file.path.clone(), source };
+    if FileStamp::of(&file.path)? != Some(file.stamp) {
         return Err(failed("the file was changed after it was indexed".into()));
     }
     let open = open_regular_file(&file.path).map_err(|source| StoreError::io(&file.path, source))?;
@@ -375,14 +375,14 @@ fn selection(places: &[usize]) -> RowSelection {
 
 /// Reads a whole record, and for a fork the records that hold its beginning.
 fn read_row(file: &Rows, metadata: &ArrowReaderMetadata, place: usize) -> Result<EpisodeRecord, StoreError> {
-    let failed = |source: Cause| StoreError::Parquet { path: file.path.clone(), source };
+    let failed = |source: BoxError| StoreError::Parquet { path: file.path.clone(), source };
     // The row, its parent's row, and so on.
     let (mut chain, mut next) = (Vec::new(), Some(place));
     while let Some(place) = next {
         let batches = read_selected(file, metadata, &[place], None)?;
         let batch = batches.into_iter().next().filter(|batch| batch.num_rows() == 1);
         let batch = batch.ok_or_else(|| failed("the file has fewer rows than its index".into()))?;
-        next = match Shared::read(&batch, 0).map_err(failed)? {
+        next = match SharedPrefix::read(&batch, 0).map_err(failed)? {
             Some(shared) => {
                 file.rows.get(..place).and_then(|above| above.iter().rposition(|row| row.id == shared.parent))
             }
@@ -402,7 +402,7 @@ fn read_outlines(
     metadata: &ArrowReaderMetadata,
     places: &[usize],
 ) -> Result<Vec<EpisodeRecord>, StoreError> {
-    let failed = |source: Cause| StoreError::Parquet { path: file.path.clone(), source };
+    let failed = |source: BoxError| StoreError::Parquet { path: file.path.clone(), source };
     let mut records = Vec::with_capacity(places.len());
     for batch in read_selected(file, metadata, places, Some(&OUTLINE))? {
         for row in 0..batch.num_rows() {

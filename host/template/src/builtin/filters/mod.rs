@@ -8,13 +8,13 @@ mod text;
 mod web;
 mod wrap;
 
-use super::{Filter, tojson};
+use super::{FilterFunction, tojson};
 use crate::context::Context;
 use crate::error::{Fault, fail};
 use crate::value::{Args, Val, length_of, print};
 
 /// The filter of a name.
-pub(crate) fn filter(name: &str) -> Option<Filter> {
+pub(crate) fn filter(name: &str) -> Option<FilterFunction> {
     Some(match name {
         "abs" => number::abs,
         "attr" => select::attr,

@@ -64,7 +64,7 @@ pub(super) fn wordwrap(cx: &Context, value: &Val, args: Args) -> Result<Val, Fau
     let mut wrapped = Vec::new();
     for (start, end) in lines(text.as_str(), false) {
         let line = text.as_str().get(start..end).unwrap_or_default();
-        let line = Wrapper { width, breaks_words }.wrap(&chunks(line, breaks_hyphens));
+        let line = LineWrapper { width, breaks_words }.wrap(&chunks(line, breaks_hyphens));
         wrapped.push(line);
     }
     let mut to = Builder::default();
@@ -106,12 +106,12 @@ fn chunks(line: &str, breaks_hyphens: bool) -> Vec<String> {
     chunks
 }
 
-struct Wrapper {
+struct LineWrapper {
     width: usize,
     breaks_words: bool,
 }
 
-impl Wrapper {
+impl LineWrapper {
     fn wrap(&self, chunks: &[String]) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         let mut line = String::new();

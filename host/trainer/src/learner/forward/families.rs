@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tch::{Device, Kind, Tensor};
 
 use super::*;
-use crate::Settings;
+use crate::TrainerSettings;
 use crate::batch::Target;
 use crate::storage::checkpoint;
 use crate::token_stats::TokenStats;
@@ -67,7 +67,8 @@ fn accumulated(model: &mut Model, sequences: &[Sequence], activation_checkpointi
 fn gradients_equal_those_of_transformers() {
     for name in FAMILIES {
         let expected = Tensor::read_safetensors(golden(name).join("golden.safetensors")).expect("gradients");
-        let mut model = checkpoint::open(&golden(name), &Settings::default(), Device::Cpu).expect("a model").model;
+        let mut model =
+            checkpoint::open(&golden(name), &TrainerSettings::default(), Device::Cpu).expect("a model").model;
         let sequence = last_prompt(name);
         for (copies, recomputed) in [(1, false), (1, true), (2, false)] {
             let sequences: Vec<Sequence> = (0..copies).map(|_| last_prompt(name)).collect();

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::minibatches;
 use crate::TrainerError;
-use crate::advantage::{self, Memory};
+use crate::advantage::{self, AdvantageState};
 use crate::batch::Sequence;
 use crate::learner::layout::{Batch, RlData, Weighted, demonstration_sequences};
 use crate::learner::minibatch::weigh;
@@ -51,13 +51,13 @@ pub struct RlMinibatches {
 /// State of a stage: what later steps need of earlier ones.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RemoteState {
+pub struct RemoteStageState {
     /// Training steps so far.
     pub steps: u64,
-    memory: Memory,
+    memory: AdvantageState,
 }
 
-impl RemoteState {
+impl RemoteStageState {
     /// Advantages and shares of a step's tokens, by the flags that need no model. `version` is the current weight version.
     ///
     /// Flags that need log-probabilities of other models, values or a loss of their own are ignored: callers refuse them.

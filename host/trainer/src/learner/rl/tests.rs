@@ -5,7 +5,7 @@ use tch::{Device, Kind, Tensor};
 
 use super::super::from_records::{episode, preset, segment};
 use super::*;
-use crate::advantage::Memory;
+use crate::advantage::AdvantageState;
 use crate::model::Model;
 use crate::{AboveCap, Algorithm, CapLevel, CovarianceClip, OffPolicy, StageModels, TinyModel, tiny};
 
@@ -44,7 +44,7 @@ fn replayed(group: Vec<EpisodeRecord>, algorithm: Algorithm) -> Batch {
     let mut stream = Seed(1).stream();
     let mut fresh = Batch::new(&[group], &settings);
     let plain = Algorithm { off_policy: None, covariance_clip: None, ..settings.algorithm.clone() };
-    advantage::compute(&mut fresh.inputs, &plain, &mut Memory::default(), 3, &mut stream);
+    advantage::compute(&mut fresh.inputs, &plain, &mut AdvantageState::default(), 3, &mut stream);
     let flat = Batch::new(&[(0..4).map(|member| recorded(member, 0.0, &[(1.0, 4)])).collect()], &settings);
     let mut replay = |batch: &Batch, version| {
         learner.replay(&model, batch, replay, &settings, version, &mut stream).expect("a replay").0

@@ -17,14 +17,18 @@ use axum::http::header::{
 use axum::response::{IntoResponse, Response};
 use gymkhana_registry::{FolderReadError, IndexRow};
 
-use crate::files::page_cache::Page;
+use crate::files::page_cache::RegistryPage;
 use crate::http_error::HttpError;
 use crate::service::RegistryService;
 
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Serves a page.
-pub(super) async fn serve(service: Arc<RegistryService>, page: Page, with_body: bool) -> Result<Response, HttpError> {
+pub(super) async fn serve(
+    service: Arc<RegistryService>,
+    page: RegistryPage,
+    with_body: bool,
+) -> Result<Response, HttpError> {
     let rendered = tokio::task::spawn_blocking(move || cached(&service, page)).await;
     let text = rendered.map_err(|error| HttpError::internal(&error))?.map_err(|error| HttpError::internal(&error))?;
     let text = text.ok_or_else(HttpError::not_found)?;
@@ -41,15 +45,15 @@ pub(super) async fn serve(service: Arc<RegistryService>, page: Page, with_body: 
 }
 
 /// Text of a page; `None` if the registry does not have the plugin.
-fn cached(service: &RegistryService, page: Page) -> Result<Option<Arc<str>>, FolderReadError> {
+fn cached(service: &RegistryService, page: RegistryPage) -> Result<Option<Arc<str>>, FolderReadError> {
     let state = service.folder.state(Some(&service.root.public()))?;
     let sequence = state.checkpoint.sequence;
     if let Some(text) = service.pages.get(sequence, &page) {
         return Ok(Some(text));
     }
     let text = match &page {
-        Page::Overview => Some(overview::render(service, &state)?),
-        Page::Plugin(name) => plugin::render(service, &state, name)?,
+        RegistryPage::Overview => Some(overview::render(service, &state)?),
+        RegistryPage::Plugin(name) => plugin::render(service, &state, name)?,
     };
     let Some(text) = text.map(Arc::<str>::from) else { return Ok(None) };
     service.pages.put(sequence, page, Arc::clone(&text));

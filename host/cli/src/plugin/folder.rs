@@ -7,14 +7,14 @@ use crate::args::plugin::Language;
 use crate::error::{Classify, CliError, CliResult};
 
 /// A plugin's folder.
-pub struct Project<'a> {
+pub struct PluginFolder<'a> {
     /// The folder.
     pub dir: &'a Path,
     /// Language of the plugin.
     pub language: Language,
 }
 
-impl<'a> Project<'a> {
+impl<'a> PluginFolder<'a> {
     /// Recognizes the language by the file that describes the plugin.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ mod tests {
     fn component(file: &str, text: &str) -> CliResult<String> {
         let dir = tempfile::tempdir().expect("a folder");
         fs::write(dir.path().join(file), text).expect("written");
-        let component = Project::open(dir.path())?.component()?;
+        let component = PluginFolder::open(dir.path())?.component()?;
         assert_eq!(component.parent(), Some(dir.path()));
         Ok(component.file_name().expect("a name").to_string_lossy().into_owned())
     }

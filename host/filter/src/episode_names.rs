@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use gymkhana_nearest::did_you_mean;
 
 use crate::error::UnseenName;
-use crate::figure::{Component, Episode, TextFigure};
+use crate::figure::{ComponentFigure, Episode, TextFigure};
 
 /// Names that occur in episodes: components of rewards and facts of environments, environments, splits and stages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Seen {
+pub struct EpisodeNames {
     components: BTreeSet<String>,
     environments: BTreeSet<String>,
     splits: BTreeSet<String>,
     stages: BTreeSet<String>,
 }
 
-impl Seen {
+impl EpisodeNames {
     /// Adds the names of an episode.
     pub fn add(&mut self, episode: Episode<'_>) {
         let record = episode.record;
@@ -38,7 +38,7 @@ impl Seen {
         insert(&mut self.stages, episode.stage);
     }
 
-    pub(crate) fn check_component(&self, component: &Component) -> Result<(), UnseenName> {
+    pub(crate) fn check_component(&self, component: &ComponentFigure) -> Result<(), UnseenName> {
         check("the figure", &component.to_string(), &self.components)
     }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Running averages over the steps of a stage.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Memory {
+pub struct AdvantageState {
     /// Moving average of rewards by seat.
     pub averages: BTreeMap<u32, f64>,
     /// Distribution of total rewards by seat.
@@ -16,7 +16,7 @@ pub struct Memory {
     pub entropies: BTreeMap<usize, (f64, u64)>,
     /// Averages of each environment, in a run with several environments.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub environments: BTreeMap<String, Memory>,
+    pub environments: BTreeMap<String, AdvantageState>,
 }
 
 /// Mean and spread of numbers that arrive one by one (Welford 1962).
@@ -45,7 +45,7 @@ impl Moments {
 /// Deviation up to which numbers count as equal.
 const NO_SPREAD: f64 = 1e-6;
 
-impl Memory {
+impl AdvantageState {
     /// The averages of an environment; those of the run without a name.
     pub(super) fn of(&mut self, environment: Option<&str>) -> &mut Self {
         match environment {
@@ -90,7 +90,7 @@ mod tests {
     /// 1, 3, 5: mean 3, squares 4 + 0 + 4, deviation sqrt(8 / 2) = 2.
     #[test]
     fn rewards_have_a_running_deviation() {
-        let mut memory = Memory::default();
+        let mut memory = AdvantageState::default();
         assert_eq!(memory.reward_scale(0), 1.0);
         memory.add_rewards([(0, 1.0), (1, 0.1)].into_iter());
         assert_eq!(memory.reward_scale(0), 1.0);
@@ -99,6 +99,6 @@ mod tests {
         assert_eq!(memory.reward_scale(1), 1.0, "equal rewards are not scaled up");
         // State of before this field is read.
         let old = r#"{"averages":{"0":0.5},"entropies":{}}"#;
-        assert_eq!(serde_json::from_str::<Memory>(old).unwrap().rewards, BTreeMap::new());
+        assert_eq!(serde_json::from_str::<AdvantageState>(old).unwrap().rewards, BTreeMap::new());
     }
 }

@@ -12,9 +12,9 @@ use serde_json::Value as Json;
 const MOST_BYTES: u64 = 64 << 20;
 
 /// Texts by token.
-pub(crate) struct Vocabulary(HashMap<u32, String>);
+pub(crate) struct TokenTexts(HashMap<u32, String>);
 
-impl Vocabulary {
+impl TokenTexts {
     /// The vocabulary of a run: of its chat files, or of its newest checkpoint. `None` if neither has a tokenizer file
     /// that can be read; the tokens are then shown by their numbers.
     pub fn of(run: &RunReader) -> Option<Self> {
@@ -83,16 +83,16 @@ mod tests {
             "model": { "vocab": { "Ġthe": 0, "Ċ": 1, "Ã¤": 2 } },
             "added_tokens": [{ "id": 3, "content": "<|im_end|>" }],
         });
-        let vocabulary = Vocabulary::parse(&file).unwrap();
+        let vocabulary = TokenTexts::parse(&file).unwrap();
         let texts: Vec<_> = (0..5).map(|token| vocabulary.text(token)).collect();
         assert_eq!(texts, [Some(" the"), Some("\n"), Some("ä"), Some("<|im_end|>"), None]);
     }
 
     #[test]
     fn other_files_have_no_vocabulary() {
-        assert!(Vocabulary::parse(&json!({ "model": {} })).is_none());
-        assert!(Vocabulary::parse(&json!([1, 2])).is_none());
+        assert!(TokenTexts::parse(&json!({ "model": {} })).is_none());
+        assert!(TokenTexts::parse(&json!([1, 2])).is_none());
         let sentence_piece = json!({ "model": { "vocab": { "▁a": 7 } } });
-        assert_eq!(Vocabulary::parse(&sentence_piece).unwrap().text(7), Some(" a"));
+        assert_eq!(TokenTexts::parse(&sentence_piece).unwrap().text(7), Some(" a"));
     }
 }

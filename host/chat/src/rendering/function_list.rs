@@ -9,7 +9,7 @@ use gymkhana_record::Function;
 use gymkhana_template::Value;
 use serde_json::{Value as Json, json};
 
-use super::conversation::Signature;
+use super::conversation::ShapeKey;
 use super::shape::Shape;
 use crate::error::ChatError;
 use crate::memo::{ENTRY_BYTES, Memo};
@@ -20,7 +20,7 @@ const TOOL_LIST_BYTES: usize = 8 << 20;
 const MIN_LIST_BYTES: usize = TOOL_LIST_BYTES / 16;
 
 /// The functions that a conversation lists, as the template takes them.
-pub(crate) struct ToolList {
+pub(crate) struct FunctionList {
     functions: Vec<Function>,
     /// Bytes of the functions' texts.
     bytes: usize,
@@ -29,10 +29,10 @@ pub(crate) struct ToolList {
     /// Texts of the list that hold a mark: they count as text from outside.
     pub(crate) texts: Vec<String>,
     /// The shapes of renderings with these functions.
-    pub(crate) shapes: Memo<Signature, Arc<Shape>>,
+    pub(crate) shapes: Memo<ShapeKey, Arc<Shape>>,
 }
 
-impl ToolList {
+impl FunctionList {
     /// The list of these functions.
     ///
     /// # Errors
@@ -85,20 +85,20 @@ fn text_bytes(function: &Function) -> usize {
 
 /// The lists of functions used last.
 #[derive(Default)]
-pub(crate) struct ToolLists(Mutex<Vec<Arc<ToolList>>>);
+pub(crate) struct FunctionLists(Mutex<Vec<Arc<FunctionList>>>);
 
-impl ToolLists {
+impl FunctionLists {
     /// The cached list of these functions.
     ///
     /// # Errors
-    /// As [`ToolList::new`].
-    pub(crate) fn of(&self, functions: &[Function], marks: &[String]) -> Result<Arc<ToolList>, ChatError> {
+    /// As [`FunctionList::new`].
+    pub(crate) fn of(&self, functions: &[Function], marks: &[String]) -> Result<Arc<FunctionList>, ChatError> {
         let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lists.iter().find(|list| list.functions == functions) {
             return Ok(Arc::clone(known));
         }
-        let list = Arc::new(ToolList::new(functions, marks)?);
-        let held = |list: &Arc<ToolList>| MIN_LIST_BYTES.max(list.bytes);
+        let list = Arc::new(FunctionList::new(functions, marks)?);
+        let held = |list: &Arc<FunctionList>| MIN_LIST_BYTES.max(list.bytes);
         if lists.iter().map(held).sum::<usize>() + held(&list) > TOOL_LIST_BYTES {
             lists.clear();
         }
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn lists_of_functions_are_bounded_by_bytes() {
-        let lists = ToolLists::default();
+        let lists = FunctionLists::default();
         let list = |number: usize, bytes: usize| {
             let (name, description) = (format!("f{number}"), "x".repeat(bytes));
             let function = Function { name, description, parameters: "{}".to_owned(), cost: 0.0 };

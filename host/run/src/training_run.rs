@@ -15,20 +15,20 @@ use tokio::task::JoinSet;
 
 use crate::agreement;
 use crate::checkpoint_name::CheckpointName;
-use crate::metrics::{Listener, ReadState, RunState};
+use crate::metrics::{MetricsListener, ReadState, RunState};
 use crate::resume::{begun_as, growth};
 use crate::schedule::{Durations, StagePart};
 use crate::seats::SeatPolicies;
 use crate::sources::Sources;
 use crate::stages::watch::{CallWatch, CutWatch};
-use crate::state::{Progress, SavedCheckpoint, State, remove_checkpoints};
+use crate::state::{SavedCheckpoint, TrainingProgress, TrainingState, remove_checkpoints};
 use crate::stop::{Halt, StopRequest, Stopped};
 use gymkhana_orchestration::environments::Environments;
 use gymkhana_orchestration::remote::RemotePlayers;
 use gymkhana_orchestration::{Classify, Later, Reporter, RunError, RunResult};
 
 /// State of a run in progress.
-pub(crate) struct Session {
+pub(crate) struct TrainingRun {
     pub(crate) file: RunFile,
     pub(crate) reporter: Arc<dyn Reporter>,
     pub(crate) folder: RunFolder,
@@ -37,7 +37,7 @@ pub(crate) struct Session {
     pub(crate) episodes: EpisodeStore,
     pub(crate) metrics: Metrics,
     pub(crate) seed: Seed,
-    pub(crate) progress: Progress,
+    pub(crate) progress: TrainingProgress,
     /// The last checkpoint; absent before the first.
     pub(crate) checkpoint: Option<SavedCheckpoint>,
     /// Threads on which episodes run.
@@ -61,14 +61,14 @@ pub(crate) struct Session {
     pub(crate) remote: Option<Arc<dyn RemotePlayers>>,
 }
 
-impl Session {
+impl TrainingRun {
     pub(crate) fn new(
         file: RunFile,
         reporter: Arc<dyn Reporter>,
         folder: RunFolder,
         environments: Environments,
         seats: SeatPolicies,
-        state: Option<State>,
+        state: Option<TrainingState>,
         places: u32,
     ) -> RunResult<Self> {
         let mut episodes = folder.episodes()?;
@@ -83,7 +83,7 @@ impl Session {
         };
         let (checkpoint, lines, progress) = match state {
             Some(state) => (Some(state.checkpoint), state.metrics, state.progress),
-            None => (None, MetricsExtent::default(), Progress::default()),
+            None => (None, MetricsExtent::default(), TrainingProgress::default()),
         };
         // A run that died while writing or removing a checkpoint has left parts of it.
         let checkpoints = folder.reader().checkpoints_path();
@@ -124,7 +124,7 @@ impl Session {
     }
 
     /// Serves the metrics until the returned set is dropped.
-    pub(crate) fn serve_metrics(&self, listener: Listener, sandbox: Sandbox) -> JoinSet<()> {
+    pub(crate) fn serve_metrics(&self, listener: MetricsListener, sandbox: Sandbox) -> JoinSet<()> {
         self.reporter.status(&format!("serving metrics at {}", listener.url()));
         let (rollout, seats) = (Arc::clone(self.metrics_of_rollouts()), self.seats.clone());
         let state: ReadState = Arc::new(move || RunState {
@@ -203,7 +203,7 @@ impl Session {
         self.progress.seconds = self.begun.elapsed().as_secs_f64();
         let checkpoint = self.checkpoint.clone().ok_or_else(|| RunError::internal("no checkpoint was written yet"))?;
         let (metrics, frozen) = (self.metrics.extent(), self.seats.frozen.clone());
-        Ok(self.folder.write_state(&State { checkpoint, metrics, frozen, progress: self.progress.clone() })?)
+        Ok(self.folder.write_state(&TrainingState { checkpoint, metrics, frozen, progress: self.progress.clone() })?)
     }
 
     /// Halts if a stop was requested.
