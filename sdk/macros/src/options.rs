@@ -110,7 +110,7 @@ pub fn derive(input: &DeriveInput) -> syn::Result<TokenStream> {
             fn from_values(
                 values: &mut ::gymkhana_sdk::options::Values,
             ) -> ::core::result::Result<Self, ::gymkhana_sdk::Error> {
-                ::core::result::Result::Ok(Self { #(#fields: values.next()?),* })
+                ::core::result::Result::Ok(Self { #(#fields: values.take()?),* })
             }
         }
         impl ::gymkhana_sdk::snapshot::SnapshotState for #ident {
