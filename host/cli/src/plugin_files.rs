@@ -20,12 +20,12 @@ pub fn named(
     _began_with: Option<&Path>,
     _printer: &Printer,
 ) -> CliResult<Vec<ComponentBytes>> {
-    match wanted.as_deref() {
-        None => Err(CliError::left_out("no plugins are given with --plugins", "projects, which list plugins")),
-        Some([]) => Ok(vec![]),
-        Some([name, ..]) => {
-            Err(CliError::left_out(format!("the plugin `{name}` is a name in a registry"), "registries"))
-        }
+    let Some(wanted) = wanted else {
+        return Err(CliError::left_out("no plugins are given with --plugins", "projects, which list plugins"));
+    };
+    match wanted.into_iter().next() {
+        None => Ok(vec![]),
+        Some(name) => Err(CliError::left_out(format!("the plugin `{name}` is a name in a registry"), "registries")),
     }
 }
 
