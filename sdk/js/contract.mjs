@@ -7,7 +7,7 @@ import { readFileSync, readdirSync } from "node:fs";
 export const FOLDER = new URL("./wit/", import.meta.url);
 
 /** Version of the WIT package `gymkhana:plugin`. */
-export const VERSION = "0.1.0";
+export const VERSION = "0.2.0";
 
 /** Names of the contract's files, sorted. */
 export function files() {
@@ -16,12 +16,16 @@ export function files() {
     .sort();
 }
 
-/** SHA-256 in hexadecimal over, per file: name, zero byte, text with LF line ends, zero byte. */
+/**
+ * SHA-256 in hexadecimal over, per file: name, zero byte, lines with LF line ends, zero byte. Empty lines and comments do
+ * not count.
+ */
 export function digest() {
   const hash = createHash("sha256");
   for (const name of files()) {
-    const text = readFileSync(new URL(name, FOLDER), "utf8").replaceAll("\r\n", "\n");
-    hash.update(`${name}\0${text}\0`);
+    const lines = readFileSync(new URL(name, FOLDER), "utf8").split(/\r?\n/);
+    const counted = lines.filter((line) => line.trim() && !line.trim().startsWith("//"));
+    hash.update(`${name}\0${counted.map((line) => `${line}\n`).join("")}\0`);
   }
   return hash.digest("hex");
 }

@@ -152,30 +152,30 @@ export type Options = Readonly<Record<string, any>>;
 export type Observations = Content | Map<number, Content>;
 
 /** Start of an episode. */
-export interface Started {
+export interface ResetResult {
   /** First observations; at least one for the seat to move. */
   observations: Observations;
   /** Environment functions that seat 0 may call, or functions by seat. */
   functions?: FunctionInfo[] | Map<number, FunctionInfo[]>;
   /** Set-up data for tools, by plugin name without namespace. Policies never see it. */
-  setup?: Record<string, Uint8Array>;
+  toolSetups?: Record<string, Uint8Array>;
   /** Seat to move (default: 0). */
-  seat?: number;
+  nextSeat?: number;
 }
 
 /** Result of an action. */
-export interface Stepped {
+export interface StepResult {
   observations?: Observations;
   /** Reward of seat 0 for this step, or rewards by seat. */
   reward?: number | Map<number, number>;
   /** Whether the episode reached an end: won, lost or otherwise decided. */
   terminated?: boolean;
-  /** Whether the episode was cut off, for example by a turn limit. */
+  /** Whether the episode was truncated, for example by a turn limit. */
   truncated?: boolean;
   /** Facts for records and rewards, such as `success`. Policies never see them. */
   extras?: Record<string, Value>;
   /** Seat to move (default: 0). */
-  seat?: number;
+  nextSeat?: number;
 }
 
 /** Action of the seat to move: a message, or a call of a function offered to that seat. */
@@ -205,15 +205,15 @@ export abstract class Environment {
   /** Seat names, indexed by seat number. */
   static seats: string[];
   /** Inclusive bounds of the sum of one seat's rewards over an episode. */
-  static rewards: [number, number];
+  static rewardRange: [number, number];
   /** Options that a run file may set. */
   static options: Option[];
   /** Splits under these options. Splits must not share tasks. */
   static splits(options: Options): Split[];
   /** Starts the episode; the seed has 64 bits. Throws {@link NotFound} for an unknown task. */
-  abstract start(task: Task, options: Options, seed: bigint): Started;
+  abstract reset(task: Task, options: Options, seed: bigint): ResetResult;
   /** Applies an action. The SDK has checked that the episode is running and that the seat is to move. */
-  abstract step(action: Action): Stepped;
+  abstract step(action: Action): StepResult;
   /** Complete state (optional). */
   snapshot?(): Uint8Array;
   /**

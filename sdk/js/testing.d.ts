@@ -4,7 +4,7 @@
  * @module
  */
 
-import { Action, Call, Content, Environment, Reward, Score, Started, Stepped, Tool, Trajectory, Value } from "./index.js";
+import { Action, Call, Content, Environment, ResetResult, Reward, Score, StepResult, Tool, Trajectory, Value } from "./index.js";
 
 /** Class of a plugin. */
 export type Kind<T> = new () => T;
@@ -14,7 +14,7 @@ export class Episode<E extends Environment = Environment> {
   readonly environment: E;
   readonly seat: number;
   readonly over: boolean;
-  step(action: Action): Stepped;
+  step(action: Action): StepResult;
   snapshot(): Uint8Array;
   static restore<E extends Environment>(kind: Kind<E>, snapshot: Uint8Array): Episode<E>;
 }
@@ -51,9 +51,9 @@ export class Play<E extends Environment = Environment> {
     given?: { split?: string; index?: number; seed?: number | bigint; options?: Record<string, Value> },
   );
   readonly episode: Episode<E>;
-  readonly started: Started;
+  readonly resetResult: ResetResult;
   /** Result of the last move. */
-  readonly stepped?: Stepped;
+  readonly stepResult?: StepResult;
   /** Sum of seat 0's rewards. */
   readonly reward: number;
   /** Whether the episode ended. */
@@ -61,11 +61,11 @@ export class Play<E extends Environment = Environment> {
   /** Text of the latest observation of the seat to move. */
   get seen(): string;
   /** Sends a message from the seat to move. */
-  say(words: string): Stepped;
+  say(words: string): StepResult;
   /** Calls a function of the environment from the seat to move. */
-  call(name: string, args?: Record<string, unknown>): Stepped;
+  call(name: string, args?: Record<string, unknown>): StepResult;
   /** Applies an action. */
-  act(action: Action): Stepped;
+  act(action: Action): StepResult;
   /** Follows the oracle to the end and returns seat 0's reward. It may call only the environment's functions. */
   followOracle(turns?: number): number;
 }

@@ -17,8 +17,8 @@ pub trait NativeEnvironment {
 
 impl NativeEnvironment for Episode<Echo> {
     fn step(&mut self, seat: u32, message: &[Part]) -> Result<StepResult> {
-        let deed = environment::Deed::Message(gymkhana_sdk::text(text_of(message)));
-        let stepped = Episode::step(self, environment::Action { seat, deed }).map_err(|error| anyhow!("{error}"))?;
+        let body = environment::ActionBody::Message(gymkhana_sdk::text(text_of(message)));
+        let stepped = Episode::step(self, environment::Action { seat, body }).map_err(|error| anyhow!("{error}"))?;
         let content = |content: gymkhana_sdk::Content| vec![Part::Text(gymkhana_sdk::text_of(&content))];
         Ok(StepResult {
             observations: stepped.observations.into_iter().map(|seen| (seen.seat, content(seen.content))).collect(),
@@ -26,7 +26,7 @@ impl NativeEnvironment for Episode<Echo> {
             terminated: stepped.terminated,
             truncated: stepped.truncated,
             extras: Vec::new(),
-            seat: stepped.seat,
+            seat: stepped.next_seat,
         })
     }
 }
@@ -37,6 +37,6 @@ impl NativeEnvironment for Episode<Echo> {
 /// If it does not start.
 pub fn echo() -> Result<Box<dyn NativeEnvironment>> {
     let task = gymkhana_sdk::Task { split: "train".to_owned(), index: 0 };
-    let (echo, _) = Episode::<Echo>::start(&task, Vec::new(), 1).map_err(|error| anyhow!("{error}"))?;
+    let (echo, _) = Episode::<Echo>::reset(&task, Vec::new(), 1).map_err(|error| anyhow!("{error}"))?;
     Ok(std::hint::black_box(Box::new(echo)))
 }

@@ -8,7 +8,7 @@ use gymkhana_record::{
     Added, CallCost, Content, Ending, EpisodeRecord, Exchange, Failure, Function, LogEntry, NamedValue, Opening,
     SeatRewards, TaskRef, Timing, Turn,
 };
-use gymkhana_sandbox::Started;
+use gymkhana_sandbox::ResetResult;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::budget::ByteBudget;
@@ -72,11 +72,11 @@ impl EpisodeData {
     pub(crate) fn new(
         task: TaskRef,
         overrides: Arc<CallOverrides>,
-        started: Started,
+        started: ResetResult,
         budget: ByteBudget,
         logs: EpisodeLog,
     ) -> Self {
-        let Started { opening, seat } = started;
+        let ResetResult { opening, seat } = started;
         Self {
             task,
             overrides,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gymkhana_registry::{
-    Capability, ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, PluginFileError, PluginName, read_manifest,
-    read_plugin_file,
+    Capability, ContractError, ErrorChain, Kind, LOCK_FILE, Lock, LockEntry, PluginFileError, PluginName,
+    read_manifest, read_plugin_file,
 };
 use gymkhana_rollout::{BoundPlugin, BoundReward, PluginSet, UnknownTool};
 use gymkhana_sandbox::{Limits, Plugin, Sandbox, SandboxConfig};
@@ -30,6 +30,23 @@ pub struct PluginFile {
     pub name: String,
     /// Bytes of the component.
     pub bytes: Vec<u8>,
+}
+
+impl PluginFile {
+    /// Whether this host implements the contract of the plugin. A file without a sound manifest passes: loading it
+    /// reports the damage.
+    fn check_contract(&self) -> Result<(), ContractError> {
+        read_manifest(&self.bytes).map_or(Ok(()), |manifest| manifest.check_contract())
+    }
+}
+
+/// Rejects recorded plugins of a contract that this host does not implement, with this hint.
+///
+/// # Errors
+/// For the first such plugin.
+pub fn check_contracts(files: &[PluginFile], hint: &str) -> RunResult<()> {
+    let checked = files.iter().try_for_each(PluginFile::check_contract);
+    checked.user_error().map_err(|error| error.with_hint(hint))
 }
 
 /// Reads a plugin file; returns its path and its bytes.
@@ -70,9 +87,12 @@ pub fn pin(components: Vec<(String, Vec<u8>)>) -> RunResult<(Vec<PluginFile>, Lo
     Ok((files, lock))
 }
 
-/// Rejects plugins of other kinds than reward.
-pub fn only_rewards(lock: &Lock) -> RunResult<()> {
-    let other = lock.entries().iter().find(|entry| entry.kinds.iter().any(|kind| *kind != Kind::Reward));
+/// Rejects plugins of other kinds than reward, except those that replace a recorded plugin of another contract.
+pub fn only_rewards(lock: &Lock, recorded: &[PluginFile]) -> RunResult<()> {
+    let replaces = |name: &str| recorded.iter().any(|file| file.name == name && file.check_contract().is_err());
+    let is_other =
+        |entry: &&LockEntry| entry.kinds.iter().any(|kind| *kind != Kind::Reward) && !replaces(entry.name.name());
+    let other = lock.entries().iter().find(is_other);
     other.map_or(Ok(()), |entry| {
         let message = format!("plugin `{}` is not a reward, but only rewards score recorded episodes", entry.name);
         Err(RunError::user(message).with_hint("name reward plugins only"))

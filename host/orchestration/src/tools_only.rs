@@ -76,7 +76,7 @@ impl Unsandboxed for ToolsOnly {
             summary: "Tool calls without an environment".to_owned(),
             seats: vec!["agent".to_owned()],
             options: vec![],
-            rewards: contract::Range { low: 0.0, high: 0.0 },
+            reward_range: contract::Range { low: 0.0, high: 0.0 },
         })
     }
 
@@ -84,29 +84,29 @@ impl Unsandboxed for ToolsOnly {
         Ok(vec![contract::SplitInfo { name: TOOLS_ONLY_SPLIT.to_owned(), tasks: Some(1) }])
     }
 
-    fn start(&self, task: &TaskRef, _options: &[NamedValue], _seed: Seed) -> Outcome<contract::Started> {
+    fn reset(&self, task: &TaskRef, _options: &[NamedValue], _seed: Seed) -> Outcome<contract::ResetResult> {
         if task.split != TOOLS_ONLY_SPLIT || task.index != 0 {
             return Err(CallError::refused(contract::Error::NotFound(format!("there is no task {task}"))));
         }
         let opening = contract::Observation { seat: 0, content: vec![contract::Part::Text(OPENING.to_owned())] };
-        Ok(contract::Started {
+        Ok(contract::ResetResult {
             episode: self.handle(),
             observations: vec![opening],
             functions: vec![],
-            setup: vec![],
-            seat: 0,
+            tool_setups: vec![],
+            next_seat: 0,
         })
     }
 
     /// A message ends the episode; calls go to the tools.
-    fn step(&self, _episode: u32, _seat: u32, _action: Action<'_>) -> Outcome<contract::Stepped> {
-        Ok(contract::Stepped {
+    fn step(&self, _episode: u32, _seat: u32, _action: Action<'_>) -> Outcome<contract::StepResult> {
+        Ok(contract::StepResult {
             observations: vec![],
             rewards: vec![],
             terminated: true,
             truncated: false,
             extras: vec![],
-            seat: 0,
+            next_seat: 0,
         })
     }
 

@@ -21,7 +21,7 @@ if SDK.is_dir():
     sys.path.insert(0, str(SDK))
 pytest.importorskip("gymkhana_sdk", reason="gymkhana-sdk is not installed")
 
-from gymkhana_sdk import Answer, Environment, Function, Parameter, Reward, Score, Split, Started, Stepped, Tool
+from gymkhana_sdk import Answer, Environment, Function, Parameter, ResetResult, Reward, Score, Split, StepResult, Tool
 
 
 def template(kind: str, name: str) -> Any:
@@ -47,15 +47,15 @@ class Ending(Environment):
     """Ends after one step, as its class attribute says."""
 
     summary = "Ends"
-    rewards = (0.0, 1.0)
+    reward_range = (0.0, 1.0)
     stepped: Any = None
 
     @classmethod
     def splits(cls, options):
         return [Split("train", 2)]
 
-    def start(self, task, options, seed):
-        return Started("Go.")
+    def reset(self, task, options, seed):
+        return ResetResult("Go.")
 
     def step(self, action):
         if isinstance(self.stepped, Exception):
@@ -64,13 +64,13 @@ class Ending(Environment):
 
 
 class BrokenStart(Ending):
-    def start(self, task, options, seed):
+    def reset(self, task, options, seed):
         raise RuntimeError("it is broken")
 
 
 class WrongSeat(Ending):
-    def start(self, task, options, seed):
-        return Started({3: "Go."}, seat=3)
+    def reset(self, task, options, seed):
+        return ResetResult({3: "Go."}, next_seat=3)
 
 
 class BrokenStep(Ending):
@@ -82,19 +82,19 @@ class NoResult(Ending):
 
 
 class WrongType(Ending):
-    stepped = Stepped("Done.", terminated="yes")
+    stepped = StepResult("Done.", terminated="yes")
 
 
 class NotANumber(Ending):
-    stepped = Stepped("Done.", reward=float("nan"), terminated=True)
+    stepped = StepResult("Done.", reward=float("nan"), terminated=True)
 
 
 class TooMuch(Ending):
-    stepped = Stepped("Much.", reward=7.0, terminated=True)
+    stepped = StepResult("Much.", reward=7.0, terminated=True)
 
 
 class WrongNext(Ending):
-    stepped = Stepped("On.", seat=2)
+    stepped = StepResult("On.", next_seat=2)
 
 
 class Crashing(Tool):

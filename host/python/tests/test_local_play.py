@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from gymkhana_sdk import Stepped
+from gymkhana_sdk import StepResult
 
 import gymkhana_rl as gk
 import sdk_classes as classes
@@ -85,7 +85,7 @@ def test_a_class_that_fails_fails_its_episodes(serve, kind, ending, failure, sai
 
 def test_a_reward_that_fails_fails_its_episode(serve):
     url = serve(lambda _: "raise").url
-    plugins = [type("Fine", (classes.Ending,), {"stepped": classes.Stepped("Done.", terminated=True)}), classes.Yes]
+    plugins = [type("Fine", (classes.Ending,), {"stepped": classes.StepResult("Done.", terminated=True)}), classes.Yes]
     (episode,) = gk.play(plugins, model=url, episodes=1, success="yes.total")
     assert episode.ending == "terminated" and "RuntimeError: it is broken" in episode.failures[0]
     assert [one["kind"] for one in episode.record()["failures"]] == ["trap"]
@@ -117,7 +117,7 @@ class Waiting(classes.Ending):
     """Each step waits until the other episode steps."""
 
     both = threading.Barrier(2)
-    stepped = classes.Stepped("Done.", terminated=True, extras={"success": True})
+    stepped = classes.StepResult("Done.", terminated=True, extras={"success": True})
 
     def step(self, action):
         self.both.wait(60)
@@ -226,7 +226,7 @@ class Gated(classes.Ending):
     """Steps once its gate is open."""
 
     gate = threading.Event()
-    stepped = Stepped("Done.", terminated=True, extras={"success": True})
+    stepped = StepResult("Done.", terminated=True, extras={"success": True})
 
     def step(self, action):
         while not self.gate.is_set():

@@ -10,25 +10,25 @@ wasmtime::component::bindgen!({
     inline: "
         package gymkhana:host;
         world everything {
-            import gymkhana:plugin/log@0.1.0;
-            import gymkhana:plugin/random@0.1.0;
-            import gymkhana:plugin/clock@0.1.0;
-            import gymkhana:plugin/assets@0.1.0;
-            import gymkhana:plugin/model@0.1.0;
-            import gymkhana:plugin/tools@0.1.0;
-            import gymkhana:plugin/http@0.1.0;
-            import gymkhana:wrapper/inner@0.1.0;
-            export gymkhana:plugin/environment@0.1.0;
-            export gymkhana:plugin/environment-snapshot@0.1.0;
-            export gymkhana:plugin/environment-state-key@0.1.0;
-            export gymkhana:plugin/environment-privileged@0.1.0;
-            export gymkhana:plugin/environment-oracle@0.1.0;
-            export gymkhana:plugin/environment-guidance@0.1.0;
-            export gymkhana:plugin/environment-render@0.1.0;
-            export gymkhana:plugin/tool@0.1.0;
-            export gymkhana:plugin/tool-snapshot@0.1.0;
-            export gymkhana:plugin/tool-final-view@0.1.0;
-            export gymkhana:plugin/reward@0.1.0;
+            import gymkhana:plugin/log@0.2.0;
+            import gymkhana:plugin/random@0.2.0;
+            import gymkhana:plugin/clock@0.2.0;
+            import gymkhana:plugin/assets@0.2.0;
+            import gymkhana:plugin/model@0.2.0;
+            import gymkhana:plugin/tools@0.2.0;
+            import gymkhana:plugin/http@0.2.0;
+            import gymkhana:wrapper/inner@0.2.0;
+            export gymkhana:plugin/environment@0.2.0;
+            export gymkhana:plugin/environment-snapshot@0.2.0;
+            export gymkhana:plugin/environment-state-key@0.2.0;
+            export gymkhana:plugin/environment-privileged@0.2.0;
+            export gymkhana:plugin/environment-oracle@0.2.0;
+            export gymkhana:plugin/environment-guidance@0.2.0;
+            export gymkhana:plugin/environment-render@0.2.0;
+            export gymkhana:plugin/tool@0.2.0;
+            export gymkhana:plugin/tool-snapshot@0.2.0;
+            export gymkhana:plugin/tool-final-view@0.2.0;
+            export gymkhana:plugin/reward@0.2.0;
         }
     ",
     ownership: Borrowing { duplicate_if_necessary: true },

@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn imports(names: &[&str]) -> Vec<String> {
-        names.iter().map(|name| format!("gymkhana:plugin/{name}@0.1.0")).collect()
+        names.iter().map(|name| format!("gymkhana:plugin/{name}@0.2.0")).collect()
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_wrapper_is_granted_by_the_list_of_wrappers_alone() {
-        let names = ["gymkhana:wrapper/inner@0.1.0".to_owned(), "gymkhana:plugin/environment@0.1.0".to_owned()];
+        let names = ["gymkhana:wrapper/inner@0.2.0".to_owned(), "gymkhana:plugin/environment@0.2.0".to_owned()];
         let (wraps, none) = (set(&[InnerEnvironment]), set(&[]));
         let granted = Grants(wraps.clone());
         assert_eq!(decide_on("retry", false, needed(&wraps), &names, &granted), Ok(()));
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn an_unknown_interface_is_refused_by_name() {
-        for name in ["wasi:http/outgoing-handler@0.2.0", "gymkhana:plugin/shell@0.1.0", "env"] {
+        for name in ["wasi:http/outgoing-handler@0.2.0", "gymkhana:plugin/shell@0.2.0", "env"] {
             let refused = decide_on("any", false, needed(&set(&[])), &[name.to_owned()], &Grants::default());
             assert_eq!(refused, Err(Refusal::UnknownImport(name.to_owned())));
         }

@@ -129,7 +129,7 @@ pub(crate) fn environment(info: environment::Info) -> Result<EnvironmentInfo, St
         summary: info.summary,
         seats: info.seats,
         options: options(info.options)?,
-        rewards: range(info.rewards)?,
+        rewards: range(info.reward_range)?,
     })
 }
 
@@ -261,7 +261,7 @@ mod tests {
             summary: "s".repeat(summary),
             seats: vec![String::new(); seats],
             options: vec![],
-            rewards: types::Range { low: 0.0, high: 1.0 },
+            reward_range: types::Range { low: 0.0, high: 1.0 },
         };
         assert!(environment(info(64, 1 << 20)).is_ok());
         for (wrong, limit) in [(info(65, 0), "65 seats; the limit is 64"), (info(1, (1 << 20) + 1), "1048577 bytes")] {

@@ -32,7 +32,7 @@ mod sandbox;
 pub mod unsandboxed;
 
 pub use cache::{CacheEntry, CacheError, CacheFolder};
-pub use calls::environment::results::{Action, Advice, Image, Started, StepResult};
+pub use calls::environment::results::{Action, Advice, Image, ResetResult, StepResult};
 pub use calls::environment::{EnvironmentEpisode, Snapshot};
 pub use calls::reward::{Scorer, Trajectory, score};
 pub use calls::tool::{Answer, ToolSession};

@@ -11,7 +11,7 @@ use crate::{Action, CallError, OptionalInterface, Trajectory};
 /// Results in the types of the contract, before any check.
 pub mod contract {
     pub use crate::bindings::exports::gymkhana::plugin::environment::{
-        Info as EnvironmentInfo, Observation, SeatFunctions, SeatReward, SplitInfo, Started, Stepped, ToolSetup,
+        Info as EnvironmentInfo, Observation, ResetResult, SeatFunctions, SeatReward, SplitInfo, StepResult, ToolSetup,
     };
     pub use crate::bindings::exports::gymkhana::plugin::environment_oracle::Advice;
     pub use crate::bindings::exports::gymkhana::plugin::environment_render::Picture;
@@ -54,12 +54,12 @@ pub trait Unsandboxed: Send + Sync {
     }
 
     /// Starts an episode.
-    fn start(&self, _task: &TaskRef, _options: &[NamedValue], _seed: Seed) -> Outcome<contract::Started> {
+    fn reset(&self, _task: &TaskRef, _options: &[NamedValue], _seed: Seed) -> Outcome<contract::ResetResult> {
         not_offered()
     }
 
     /// Performs an action of a seat.
-    fn step(&self, _episode: u32, _seat: u32, _action: Action<'_>) -> Outcome<contract::Stepped> {
+    fn step(&self, _episode: u32, _seat: u32, _action: Action<'_>) -> Outcome<contract::StepResult> {
         not_offered()
     }
 

@@ -79,7 +79,7 @@ impl<'a> ComponentInspection<'a> {
     }
 }
 
-/// Lists the interfaces that a component exports, such as `gymkhana:plugin/tool@0.1.0`.
+/// Lists the interfaces that a component exports, such as `gymkhana:plugin/tool@0.2.0`.
 ///
 /// # Errors
 /// If the bytes are not a component.
@@ -87,7 +87,7 @@ pub fn exports(bytes: &[u8]) -> Result<Vec<String>, ComponentError> {
     Ok(owned(&ComponentInspection::of(bytes)?.exports))
 }
 
-/// Lists the interfaces that a component imports, such as `gymkhana:plugin/log@0.1.0`.
+/// Lists the interfaces that a component imports, such as `gymkhana:plugin/log@0.2.0`.
 ///
 /// # Errors
 /// If the bytes are not a component.

@@ -96,8 +96,8 @@ pub struct Manifest {
 pub enum ContractError {
     /// Different contract version.
     #[error(
-        "plugin `{name}` was built for contract {found}, but this host implements {}\nhint: rebuild it with gymkhana-sdk {}",
-        contract::VERSION,
+        "plugin `{name}` was built for contract {found}, but this host implements {}\nhint: rebuild it with the SDK of this \
+         host's release",
         contract::VERSION
     )]
     Version {

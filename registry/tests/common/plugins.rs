@@ -69,7 +69,7 @@ pub fn component(sections: &[Vec<u8>]) -> Vec<u8> {
 /// The manifest of a tool built with the current contract.
 pub fn manifest_json() -> String {
     format!(
-        r#"{{"schema":1,"namespace":"gymkhana","name":"calculator","version":"0.1.0","kinds":["tool"],"contract":{{"version":"0.1.0","digest":"{}"}},"license":"Apache-2.0","description":"Exact arithmetic.","capabilities":["log"],"deterministic":true}}"#,
+        r#"{{"schema":1,"namespace":"gymkhana","name":"calculator","version":"0.1.0","kinds":["tool"],"contract":{{"version":"0.2.0","digest":"{}"}},"license":"Apache-2.0","description":"Exact arithmetic.","capabilities":["log"],"deterministic":true}}"#,
         contract::digest()
     )
 }
@@ -77,8 +77,8 @@ pub fn manifest_json() -> String {
 /// A tool component: an import, the manifest in a nested module, an export.
 pub fn tool(json: &str) -> Vec<u8> {
     component(&[
-        import("gymkhana:plugin/log@0.1.0"),
+        import("gymkhana:plugin/log@0.2.0"),
         nested_module(&manifest_section(json)),
-        export("gymkhana:plugin/tool@0.1.0"),
+        export("gymkhana:plugin/tool@0.2.0"),
     ])
 }

@@ -78,10 +78,10 @@ impl Made {
             self.exports.iter().copied().filter(|kind| ["tool", "environment", "reward"].contains(kind)).collect();
         let kinds = serde_json::to_string(&kinds).expect("JSON");
         let json = format!(
-            r#"{{"schema":1,"namespace":"{namespace}","name":"{short}","version":"{version}","kinds":{kinds},"contract":{{"version":"0.1.0","digest":"{contract}"}},"license":"Apache-2.0","description":{description},"capabilities":{capabilities},"deterministic":true}}"#
+            r#"{{"schema":1,"namespace":"{namespace}","name":"{short}","version":"{version}","kinds":{kinds},"contract":{{"version":"0.2.0","digest":"{contract}"}},"license":"Apache-2.0","description":{description},"capabilities":{capabilities},"deterministic":true}}"#
         );
-        let mut sections = vec![import("gymkhana:plugin/log@0.1.0"), nested_module(&manifest_section(&json))];
-        sections.extend(self.exports.iter().map(|kind| export(&format!("gymkhana:plugin/{kind}@0.1.0"))));
+        let mut sections = vec![import("gymkhana:plugin/log@0.2.0"), nested_module(&manifest_section(&json))];
+        sections.extend(self.exports.iter().map(|kind| export(&format!("gymkhana:plugin/{kind}@0.2.0"))));
         sections.push(super::plugins::custom("padding", &vec![7; self.padding]));
         component(&sections)
     }

@@ -24,8 +24,8 @@ fn manifest_of_a_tool_is_read() {
     assert_eq!(manifest.reward_range, None);
     assert!(!manifest.quick);
     assert_eq!(manifest.check_contract(), Ok(()));
-    assert_eq!(exports(&bytes).expect("a component"), ["gymkhana:plugin/tool@0.1.0"]);
-    assert_eq!(imports(&bytes).expect("a component"), ["gymkhana:plugin/log@0.1.0"]);
+    assert_eq!(exports(&bytes).expect("a component"), ["gymkhana:plugin/tool@0.2.0"]);
+    assert_eq!(imports(&bytes).expect("a component"), ["gymkhana:plugin/log@0.2.0"]);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn text_limits_and_optional_capabilities_are_checked() {
 #[test]
 fn manifest_is_found_at_any_depth() {
     let manifest = manifest_section(&manifest_json());
-    let export = export("gymkhana:plugin/tool@0.1.0");
+    let export = export("gymkhana:plugin/tool@0.2.0");
     for section in [
         manifest.clone(),
         nested_module(&manifest),
@@ -91,7 +91,7 @@ fn exactly_one_manifest_is_required() {
     let other_section = component(&[custom("gymkhana:other", b"GYMK")]);
     assert!(matches!(error(&other_section), ManifestError::Missing));
     let manifest = manifest_section(&manifest_json());
-    let export = export("gymkhana:plugin/tool@0.1.0");
+    let export = export("gymkhana:plugin/tool@0.2.0");
     let two = component(&[nested_module(&manifest), nested_module(&manifest), export.clone()]);
     assert!(matches!(error(&two), ManifestError::Several(2)));
     // Two sections joined by a linker.
@@ -138,7 +138,7 @@ fn kinds_and_exports_must_agree() {
     let manifest = nested_module(&manifest_section(&manifest_json()));
     let nothing = component(std::slice::from_ref(&manifest));
     assert!(matches!(error(&nothing), ManifestError::Kind { kind: Kind::Tool, .. }));
-    let more = component(&[manifest, export("gymkhana:plugin/tool@0.1.0"), export("gymkhana:plugin/reward@0.1.0")]);
+    let more = component(&[manifest, export("gymkhana:plugin/tool@0.2.0"), export("gymkhana:plugin/reward@0.2.0")]);
     assert!(matches!(error(&more), ManifestError::Kind { kind: Kind::Reward, .. }));
 }
 
@@ -149,10 +149,10 @@ fn other_contracts_require_a_rebuild() {
     let error = manifest.check_contract().expect_err("another digest");
     assert!(matches!(error, ContractError::Digest { .. }));
     assert!(error.to_string().contains("rebuild"), "{error}");
-    manifest.contract.version = semver::Version::new(0, 2, 0);
+    manifest.contract.version = semver::Version::new(0, 1, 0);
     let error = manifest.check_contract().expect_err("another version");
     assert!(matches!(error, ContractError::Version { .. }));
-    assert!(error.to_string().contains("0.2.0") && error.to_string().contains("rebuild"), "{error}");
+    assert!(error.to_string().contains("0.1.0") && error.to_string().contains("rebuild"), "{error}");
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn imports() -> Opts {
 fn wrapper() -> Opts {
     let exported = ["environment", "environment_oracle", "environment_render"].map(|module| {
         let path = format!("crate::bindings::{module}::exports::gymkhana::plugin::{module}");
-        (format!("gymkhana:plugin/{}@0.1.0", module.replace('_', "-")), WithOption::Path(path))
+        (format!("gymkhana:plugin/{}@0.2.0", module.replace('_', "-")), WithOption::Path(path))
     });
     Opts { with: [types()].into_iter().chain(exported).collect(), ..shared() }
 }
@@ -105,7 +105,7 @@ fn wrapper() -> Opts {
 /// The common types, which the module of imports defines.
 fn types() -> (String, WithOption) {
     let path = "crate::bindings::imports::gymkhana::plugin::types".to_owned();
-    ("gymkhana:plugin/types@0.1.0".to_owned(), WithOption::Path(path))
+    ("gymkhana:plugin/types@0.2.0".to_owned(), WithOption::Path(path))
 }
 
 /// World and options of an exported interface. Its macro and its types are used by `gymkhana_sdk::plugin!`.

@@ -8,15 +8,15 @@ const missing = (what) => {
 export class Environment {
   static summary = "";
   static seats = ["agent"];
-  static rewards = [0, 0];
+  static rewardRange = [0, 0];
   static options = [];
 
   static splits() {
     return missing("static splits");
   }
 
-  start() {
-    return missing("start");
+  reset() {
+    return missing("reset");
   }
 
   step() {
@@ -89,7 +89,7 @@ export function interfacesOf(kind, found) {
 
 /** Methods that a class must define, by kind; one of several is enough. */
 const REQUIRED = {
-  environment: [["static splits"], ["start"], ["step"]],
+  environment: [["static splits"], ["reset"], ["step"]],
   tool: [["static functions"], ["call"]],
   reward: [["score", "scoreGroup"]],
 };

@@ -22,14 +22,14 @@ export class Episode {
   }
 
   /** Starts an episode; returns the episode and its start. */
-  static start(kind, task, given = [], seed = 0n) {
+  static reset(kind, task, given = [], seed = 0n) {
     const environment = new kind();
-    const started = environment.start(task, readOptions(kind.options, given), seed);
+    const result = environment.reset(task, readOptions(kind.options, given), seed);
     const offered = [];
-    for (const [seat, functions] of bySeat(started.functions)) {
+    for (const [seat, functions] of bySeat(result.functions)) {
       functions.forEach((each) => offered.push([seat, each.name]));
     }
-    return [new Episode(environment, started.seat ?? 0, offered), started];
+    return [new Episode(environment, result.nextSeat ?? 0, offered), result];
   }
 
   /**
@@ -45,16 +45,16 @@ export class Episode {
     if (action.call && !this.offered.some(isOffered)) {
       throw new NotFound(`function \`${action.call.name}\` was not offered to seat ${action.seat}`);
     }
-    let stepped;
+    let result;
     try {
-      stepped = this.environment.step(action);
+      result = this.environment.step(action);
     } catch (error) {
       if (!(error instanceof Mistake)) throw error;
-      return { observations: new Map([[this.seat, error.message]]), seat: this.seat };
+      return { observations: new Map([[this.seat, error.message]]), nextSeat: this.seat };
     }
-    this.over = Boolean(stepped.terminated || stepped.truncated);
-    this.seat = stepped.seat ?? 0;
-    return stepped;
+    this.over = Boolean(result.terminated || result.truncated);
+    this.seat = result.nextSeat ?? 0;
+    return result;
   }
 
   /** Complete state. */

@@ -25,7 +25,7 @@ export function openSession(kind, { setup, options = {}, seed = 0n } = {}) {
 export class Play {
   constructor(kind, { split = "train", index = 0, seed = 0n, options = {} } = {}) {
     this.kind = kind;
-    [this.episode, this.started] = Episode.start(kind, { split, index }, Object.entries(options), BigInt(seed));
+    [this.episode, this.resetResult] = Episode.reset(kind, { split, index }, Object.entries(options), BigInt(seed));
     /** Sum of seat 0's rewards. */
     this.reward = 0;
   }
@@ -37,7 +37,7 @@ export class Play {
 
   /** Text of the latest observation of the seat to move. */
   get seen() {
-    const seats = bySeat((this.stepped ?? this.started).observations);
+    const seats = bySeat((this.stepResult ?? this.resetResult).observations);
     return textOf(seats.get(this.episode.seat) ?? seats.values().next().value ?? "");
   }
 
@@ -53,10 +53,10 @@ export class Play {
 
   /** Applies an action. */
   act(action) {
-    this.stepped = this.episode.step(action);
-    this.reward += bySeat(this.stepped.reward).get(0) ?? 0;
+    this.stepResult = this.episode.step(action);
+    this.reward += bySeat(this.stepResult.reward).get(0) ?? 0;
     if (offers(this.kind, "snapshot")) this.#checkSnapshot();
-    return this.stepped;
+    return this.stepResult;
   }
 
   /** Follows the oracle to the end and returns seat 0's reward. It may call only the environment's functions. */

@@ -17,9 +17,9 @@ class Counting extends Environment {
     return [{ name: "train", tasks: 3 }];
   }
 
-  start(task, options) {
+  reset(task, options) {
     [this.count, this.by] = [0, options.by];
-    return { observations: new Map([[1, "0"]]), functions: new Map([[1, [fn("stop", "Ends the game.")]]]), seat: 1 };
+    return { observations: new Map([[1, "0"]]), functions: new Map([[1, [fn("stop", "Ends the game.")]]]), nextSeat: 1 };
   }
 
   step(action) {
@@ -27,7 +27,7 @@ class Counting extends Environment {
     if (action.text === "cheat") throw new Mistake("count");
     this.count += this.by;
     const next = 1 - action.seat;
-    return { observations: new Map([[next, String(this.count)]]), seat: next };
+    return { observations: new Map([[next, String(this.count)]]), nextSeat: next };
   }
 
   snapshot() {
@@ -55,12 +55,12 @@ test("options are checked before the author sees them", () => {
 test("seats take turns", () => {
   const play = new Play(Counting);
   assert.throws(() => play.act(say(0, "go")), /it is the turn of seat 1, not of seat 0/);
-  assert.equal(play.say("go").seat, 0);
+  assert.equal(play.say("go").nextSeat, 0);
 });
 
 test("a mistake is an observation and the same seat goes on", () => {
   const play = new Play(Counting);
-  assert.deepEqual(play.say("cheat"), { observations: new Map([[1, "count"]]), seat: 1 });
+  assert.deepEqual(play.say("cheat"), { observations: new Map([[1, "count"]]), nextSeat: 1 });
   assert.equal(play.episode.environment.count, 0);
 });
 

@@ -16,7 +16,7 @@ import {
   parameter,
   textOf,
 } from "@gymkhana/sdk";
-import type { Action, Content, FunctionInfo, Options, Score, Split, Started, Stepped, Task, Trajectory } from "@gymkhana/sdk";
+import type { Action, Content, FunctionInfo, Options, ResetResult, Score, Split, StepResult, Task, Trajectory } from "@gymkhana/sdk";
 import { Play, openSession, score } from "@gymkhana/sdk/testing";
 
 class Guess extends Environment {
@@ -29,13 +29,13 @@ class Guess extends Environment {
     return [{ name: "train", tasks: 100 }, { name: "endless" }];
   }
 
-  start(task: Task, options: Options, seed: bigint): Started {
+  reset(task: Task, options: Options, seed: bigint): ResetResult {
     if (task.split !== "train") throw new Invalid("no such split");
     this.secret = new Rng(seed ^ hash64(task.split)).between(1, options["highest"]);
     return { observations: "Guess.", functions: [fn("guess", "Guesses.", { number: parameter("integer", "guess") })] };
   }
 
-  step(action: Action): Stepped {
+  step(action: Action): StepResult {
     const guess: number | undefined = action.call?.integer("number");
     if (guess === undefined) throw new Mistake("Call guess.");
     const success = guess === this.secret;
@@ -81,7 +81,7 @@ export const status: number = http.send({ url: "https://example.org" }).status;
 
 // @ts-expect-error: an environment defines `step`
 class NoStep extends Environment {
-  start(): Started {
+  reset(): ResetResult {
     return { observations: "" };
   }
 }
@@ -92,5 +92,5 @@ parameter("text", "description");
 // @ts-expect-error: a turn of play needs a string
 play.say(7);
 // @ts-expect-error: observations are required
-export const started: Started = {};
+export const result: ResetResult = {};
 export { NoStep };

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 /// Version of the WIT package `gymkhana:plugin`.
-pub const VERSION: &str = "0.1.0";
+pub const VERSION: &str = "0.2.0";
 
 /// WIT files of the contract, sorted by name.
 const FILES: [(&str, &str); 6] = [
@@ -20,24 +20,33 @@ pub fn digest() -> String {
     digest_of(&FILES)
 }
 
-/// SHA-256 over, per file: name, zero byte, text with LF line ends, zero byte.
+/// SHA-256 over, per file: name, zero byte, lines with LF line ends, zero byte. Empty lines and comments do not count.
 fn digest_of(files: &[(&str, &str)]) -> String {
     let mut hasher = Sha256::new();
     for (name, text) in files {
         hasher.update(name.as_bytes());
         hasher.update([0]);
-        hasher.update(text.replace("\r\n", "\n").as_bytes());
+        for line in text.lines().filter(|line| !is_comment(line)) {
+            hasher.update(line.as_bytes());
+            hasher.update(b"\n");
+        }
         hasher.update([0]);
     }
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a line is empty or a comment.
+fn is_comment(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with("//")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// `printf 'a.wit\0x\ny\n\0b.wit\0z\0' | sha256sum`
-    const GOLDEN: &str = "da1a26a1e3e09b1c98e99c63b3fa7cee9d2846547aac266cc8f2455d11a3f1ed";
+    /// `printf 'a.wit\0x\ny\n\0b.wit\0z\n\0' | sha256sum`
+    const GOLDEN: &str = "9b6a5cd2793d143613ecdf7c6f3eb7348776286941260d0e89303dff23bedb9d";
 
     #[test]
     fn digest_is_that_of_sha256sum() {
@@ -45,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_of_another_system_change_nothing() {
-        assert_eq!(digest_of(&[("a.wit", "x\r\ny\r\n"), ("b.wit", "z")]), GOLDEN);
+    fn comments_and_line_ends_of_another_system_change_nothing() {
+        assert_eq!(digest_of(&[("a.wit", "x\r\n\r\n  /// A comment\r\ny\r\n"), ("b.wit", "z")]), GOLDEN);
     }
 }

@@ -1,13 +1,15 @@
-//! Procedural macro of gymkhana-sdk: exports trait implementations from a component and embeds the manifest.
+//! Procedural macros of gymkhana-sdk: export trait implementations from a component, embed the manifest and declare
+//! options.
 
 mod contract;
 mod declaration;
 mod manifest;
 mod nearest;
+mod options;
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
-use syn::{Error, LitByteStr};
+use syn::{DeriveInput, Error, LitByteStr};
 
 use declaration::{Declaration, Export, Kind};
 use manifest::{Manifest, Package};
@@ -16,6 +18,26 @@ use manifest::{Manifest, Package};
 #[proc_macro]
 pub fn plugin(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let tokens = syn::parse(input).and_then(|declaration| expand(&declaration));
+    tokens.unwrap_or_else(Error::into_compile_error).into()
+}
+
+/// Declares the options of a plugin. See `gymkhana_sdk::PluginOptions`.
+#[proc_macro_derive(PluginOptions, attributes(option))]
+pub fn plugin_options(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    derived(input, options::derive)
+}
+
+/// Makes an enum the type of an option. See `gymkhana_sdk::OptionValue`.
+#[proc_macro_derive(OptionValue, attributes(option))]
+pub fn option_value(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    derived(input, options::derive_value)
+}
+
+fn derived(
+    input: proc_macro::TokenStream,
+    derive: impl FnOnce(&DeriveInput) -> syn::Result<TokenStream>,
+) -> proc_macro::TokenStream {
+    let tokens = syn::parse(input).and_then(|input| derive(&input));
     tokens.unwrap_or_else(Error::into_compile_error).into()
 }
 

@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(frame[4..8], u32::to_le_bytes(frame.len() as u32 - 8));
         let expected = format!(
             "{{\"schema\":1,\"namespace\":\"gymkhana\",\"name\":\"calculator\",\"version\":\"0.1.0\",\
-             \"kinds\":[\"tool\"],\"contract\":{{\"version\":\"0.1.0\",\"digest\":\"{}\"}},\
+             \"kinds\":[\"tool\"],\"contract\":{{\"version\":\"0.2.0\",\"digest\":\"{}\"}},\
              \"license\":\"Apache-2.0\",\"description\":\"Exact arithmetic\",\"capabilities\":[],\
              \"deterministic\":true}}",
             contract::digest()

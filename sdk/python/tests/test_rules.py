@@ -13,19 +13,26 @@ from gymkhana_sdk import (
     Invalid,
     Mistake,
     NotFound,
-    Option,
+    Options,
+    ResetResult,
     Reward,
     Score,
     Split,
-    Started,
-    Stepped,
+    StepResult,
     Text,
     Tool,
     Trajectory,
     Turn,
     TurnKind,
+    option,
 )
 from gymkhana_sdk.testing import Episode, Play, Session, open_session, score
+
+
+class CountingOptions(Options):
+    """Options of `Counting`."""
+
+    by: int = option("Step", 1, within=(1, 9))
 
 
 class Counting(Environment):
@@ -33,23 +40,23 @@ class Counting(Environment):
 
     summary = "Count in turn"
     seats = ("first", "second")
-    options = (Option("by", "Step", 1, within=(1, 9)),)
+    options = CountingOptions
 
     @classmethod
     def splits(cls, options):
         return [Split("train", 3)]
 
-    def start(self, task, options, seed):
-        self.count, self.by = 0, options["by"]
-        return Started({1: "0"}, functions={1: [Function("stop", "Ends the game.")]}, seat=1)
+    def reset(self, task, options, seed):
+        self.count, self.by = 0, options.by
+        return ResetResult({1: "0"}, functions={1: [Function("stop", "Ends the game.")]}, next_seat=1)
 
     def step(self, action):
         if action.call:
-            return Stepped(reward={1: 0.5}, terminated=True)
+            return StepResult(reward={1: 0.5}, terminated=True)
         if action.text == "cheat":
             raise Mistake("count")
         self.count += self.by
-        return Stepped({1 - action.seat: str(self.count)}, seat=1 - action.seat)
+        return StepResult({1 - action.seat: str(self.count)}, next_seat=1 - action.seat)
 
     def snapshot(self):
         return bytes([self.count, self.by])
@@ -78,11 +85,11 @@ class EpisodeTest(unittest.TestCase):
         play = Play(Counting)
         with self.assertRaisesRegex(Invalid, "it is the turn of seat 1, not of seat 0"):
             play.act(Action([Text("go")], seat=0))
-        self.assertEqual(play.say("go").seat, 0)
+        self.assertEqual(play.say("go").next_seat, 0)
 
     def test_a_mistake_is_an_observation_and_the_same_seat_goes_on(self):
         play = Play(Counting)
-        self.assertEqual(play.say("cheat"), Stepped({1: "count"}, seat=1))
+        self.assertEqual(play.say("cheat"), StepResult({1: "count"}, next_seat=1))
         self.assertEqual(play.episode.environment.count, 0)
 
     def test_only_offered_functions_are_called(self):
@@ -112,18 +119,24 @@ class EpisodeTest(unittest.TestCase):
             Episode.restore(Counting, snapshot + b"\0")
 
 
+class RecorderOptions(Options):
+    """Options of the tool."""
+
+    loud: bool = option("In capitals", False)
+
+
 class Recorder(Tool):
     """Records the arguments of `open`."""
 
     summary = "Remembers"
-    options = (Option("loud", "In capitals", False),)
+    options = RecorderOptions
 
     @classmethod
     def functions(cls, options):
         return [Function("recall", "Says it.", cost=2.0)]
 
     def open(self, setup, options, seed):
-        self.words = f"{setup} {options['loud']} {seed}"
+        self.words = f"{setup} {options.loud} {seed}"
 
     def call(self, call):
         if call.has("fail"):

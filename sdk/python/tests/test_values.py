@@ -12,30 +12,39 @@ from gymkhana_sdk import (
     Invalid,
     Json,
     Mistake,
-    Option,
     Options,
     Parameter,
     Rng,
     Text,
     hash64,
+    option,
     text_of,
 )
 from gymkhana_sdk.content import parts_of, shown
 
-DECLARED = [
-    Option("difficulty", "How hard", 2, within=(1, 4)),
-    Option("cost", "In points", 0.0, within=(0, math.inf)),
-    Option("mode", "What is compared", "auto", one_of=("auto", "text")),
-    Option("slippery", "Ice", False),
-]
+
+class Declared(Options):
+    """Options of several types."""
+
+    difficulty: int = option("How hard", 2, within=(1, 4))
+    call_cost: float = option("In points", 0.0, within=(0, math.inf))
+    mode: str = option("What is compared", "auto", one_of=("auto", "text"))
+    slippery: bool = option("Ice", False, name="ice")
 
 
 class OptionsTest(unittest.TestCase):
     def test_defaults_hold_until_set(self):
-        options = Options(DECLARED, [("difficulty", 4), ("cost", 1)])
-        self.assertEqual(dict(options), {"difficulty": 4, "cost": 1.0, "mode": "auto", "slippery": False})
-        with self.assertRaisesRegex(KeyError, "not declared"):
-            options["ice"]
+        options = Declared([("difficulty", 4), ("call-cost", 1), ("ice", True)])
+        self.assertEqual(vars(options), {"difficulty": 4, "call_cost": 1.0, "mode": "auto", "slippery": True})
+        self.assertEqual(vars(Declared())["difficulty"], 2)
+
+    def test_a_class_inherits_options(self):
+        class More(Declared):
+            size: int = option("Side", 4)
+
+        self.assertEqual([each.name for each in More.declared()], ["difficulty", "call-cost", "mode", "ice", "size"])
+        with self.assertRaisesRegex(Invalid, "this plugin has no options"):
+            Options([("size", 1)])
 
     def test_mistakes_name_the_option_and_the_fix(self):
         # Same texts as in the test of the Rust SDK.
@@ -45,15 +54,15 @@ class OptionsTest(unittest.TestCase):
             ("difficulty", "hard", "option `difficulty` must be a whole number, not hard"),
             ("difficulty", 2.0, "option `difficulty` must be a whole number, not 2"),
             ("difficulty", True, "option `difficulty` must be a whole number, not true"),
-            ("cost", -1.0, "option `cost` must be at least 0, not -1"),
-            ("cost", math.nan, "option `cost` must be at least 0, not NaN"),
+            ("call-cost", -1.0, "option `call-cost` must be at least 0, not -1"),
+            ("call-cost", math.nan, "option `call-cost` must be at least 0, not NaN"),
             ("mode", "numbr", "option `mode` must be one of auto, text, not numbr"),
         ]:
             with self.assertRaises(Invalid) as raised:
-                Options(DECLARED, [(name, value)])
+                Declared([(name, value)])
             self.assertEqual(str(raised.exception), words)
         with self.assertRaisesRegex(Invalid, "twice"):
-            Options(DECLARED, [("slippery", True), ("slippery", True)])
+            Declared([("ice", True), ("ice", True)])
 
     def test_a_default_obeys_the_limits(self):
         for default, limits, words in [
@@ -67,11 +76,11 @@ class OptionsTest(unittest.TestCase):
             ),
         ]:
             with self.assertRaises(ValueError) as raised:
-                Option("x", "An option", default, **limits)
+                type("Wrong", (Options,), {"x": option("An option", default, **limits)})
             self.assertTrue(str(raised.exception).startswith(words), raised.exception)
 
     def test_the_host_reads_the_range_in_the_description(self):
-        told = [option.told() for option in DECLARED]
+        told = [each.told() for each in Declared.declared()]
         self.assertEqual(
             told, ["How hard (1 to 4)", "In points (at least 0)", "What is compared (one of auto, text)", "Ice"]
         )

@@ -1,28 +1,30 @@
 //! Environments in which agents act.
 //!
 //! ```
-//! use gymkhana_sdk::environment::{Action, Environment, Info, Split, Started, Stepped};
-//! use gymkhana_sdk::{Error, Options, Task};
+//! use gymkhana_sdk::environment::{Action, Environment, Info, ResetResult, Split, StepResult};
+//! use gymkhana_sdk::{Error, Task};
 //!
 //! /// Ends after one message; "yes" earns 1.
 //! struct Consent;
 //!
 //! impl Environment for Consent {
+//!     type Options = ();
+//!
 //!     fn info() -> Info {
-//!         Info::new("A yes-or-no question", ["agent"]).rewards(0.0, 1.0)
+//!         Info::new("A yes-or-no question", ["agent"]).reward_range(0.0, 1.0)
 //!     }
 //!
-//!     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+//!     fn splits(_options: &()) -> Result<Vec<Split>, Error> {
 //!         Ok(vec![Split::of("train", 1)])
 //!     }
 //!
-//!     fn start(_task: &Task, _options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
-//!         Ok((Self, Started::observe("Yes or no?")))
+//!     fn reset(_task: &Task, _options: &(), _seed: u64) -> Result<(Self, ResetResult), Error> {
+//!         Ok((Self, ResetResult::observe("Yes or no?")))
 //!     }
 //!
-//!     fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+//!     fn step(&mut self, action: Action) -> Result<StepResult, Error> {
 //!         let yes = action.text() == "yes";
-//!         let stepped = Stepped::observe("Thank you.").extra("success", yes);
+//!         let stepped = StepResult::observe("Thank you.").extra("success", yes);
 //!         Ok(stepped.reward(if yes { 1.0 } else { 0.0 }).end())
 //!     }
 //! }
@@ -39,15 +41,18 @@ use crate::bindings::environment::exports::gymkhana::plugin::environment as wit;
 pub use crate::bindings::environment_oracle::exports::gymkhana::plugin::environment_oracle::Advice;
 pub use crate::bindings::environment_render::exports::gymkhana::plugin::environment_render::Picture;
 use crate::{
-    Call, Content, Error, Function, NamedValue, OptionInfo, Options, Range, Task, Value, named, text, text_of,
+    Call, Content, Error, Function, NamedValue, PluginOptions, Range, Task, Value, named, options, text, text_of,
 };
-pub use wit::{Action, Deed, Observation, SeatFunctions, SeatReward, SplitInfo as Split, Stepped, ToolSetup};
+pub use wit::{Action, ActionBody, Observation, SeatFunctions, SeatReward, SplitInfo as Split, StepResult, ToolSetup};
 
 /// Environment. The implementing type is the state of one episode.
 ///
 /// Equal tasks, options, seeds and actions must give equal output bytes: draw random numbers from [`crate::Rng`] with
 /// the episode's seed, and keep all state in the type.
 pub trait Environment: Sized + 'static {
+    /// Options that a run file may set; `()` for none.
+    type Options: PluginOptions;
+
     /// Description of the environment.
     fn info() -> Info;
 
@@ -56,14 +61,14 @@ pub trait Environment: Sized + 'static {
     /// # Errors
     ///
     /// [`Error::Invalid`] for contradicting options.
-    fn splits(options: &Options) -> Result<Vec<Split>, Error>;
+    fn splits(options: &Self::Options) -> Result<Vec<Split>, Error>;
 
     /// Starts an episode; returns its state and first observations.
     ///
     /// # Errors
     ///
     /// [`Error::NotFound`] for an unknown task; see [`Error::no_split`].
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error>;
+    fn reset(task: &Task, options: &Self::Options, seed: u64) -> Result<(Self, ResetResult), Error>;
 
     /// Applies an action. The SDK has checked that the episode is running and that the seat is to move. An action that
     /// breaks the rules is answered by an observation, not by an error.
@@ -71,7 +76,7 @@ pub trait Environment: Sized + 'static {
     /// # Errors
     ///
     /// Mistakes of the host, such as a call of a function that was not offered.
-    fn step(&mut self, action: Action) -> Result<Stepped, Error>;
+    fn step(&mut self, action: Action) -> Result<StepResult, Error>;
 }
 
 /// Optional interface: the complete state as bytes.
@@ -127,49 +132,31 @@ pub trait Render: Environment {
 pub struct Info {
     summary: String,
     seats: Vec<String>,
-    options: Vec<OptionInfo>,
-    rewards: Range,
+    reward_range: Range,
 }
 
 impl Info {
-    /// Description with a one-line summary and seat names, without options and with rewards of 0.
+    /// Description with a one-line summary and seat names, and with rewards of 0.
     #[must_use]
     pub fn new<Seat: Into<String>>(summary: impl Into<String>, seats: impl IntoIterator<Item = Seat>) -> Self {
         Self {
             summary: summary.into(),
             seats: seats.into_iter().map(Into::into).collect(),
-            options: Vec::new(),
-            rewards: Range { low: 0.0, high: 0.0 },
+            reward_range: Range { low: 0.0, high: 0.0 },
         }
-    }
-
-    /// Adds an option.
-    #[must_use]
-    pub fn option(mut self, option: OptionInfo) -> Self {
-        self.options.push(option);
-        self
     }
 
     /// Sets inclusive bounds of the sum of one seat's rewards over an episode.
     #[must_use]
-    pub fn rewards(mut self, low: f64, high: f64) -> Self {
-        self.rewards = Range { low, high };
+    pub fn reward_range(mut self, low: f64, high: f64) -> Self {
+        self.reward_range = Range { low, high };
         self
     }
 
-    /// Options in the order in which they were added.
-    pub(crate) fn options(&self) -> &[OptionInfo] {
-        &self.options
-    }
-
-    /// Record of the contract.
-    pub(crate) fn to_wit(&self) -> wit::Info {
-        wit::Info {
-            summary: self.summary.clone(),
-            seats: self.seats.clone(),
-            options: self.options.iter().map(OptionInfo::to_wit).collect(),
-            rewards: self.rewards,
-        }
+    /// Record of the contract with the options of a type.
+    pub(crate) fn into_wit<O: PluginOptions>(self) -> wit::Info {
+        let Self { summary, seats, reward_range } = self;
+        wit::Info { summary, seats, options: options::to_wit::<O>(), reward_range }
     }
 }
 
@@ -187,20 +174,20 @@ impl Split {
     }
 }
 
-/// Start of an episode.
+/// Start of an episode: result of [`Environment::reset`].
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Started {
+pub struct ResetResult {
     /// First observations; at least one for the seat to move.
     pub observations: Vec<Observation>,
     /// Functions of the environment that a seat may call.
     pub functions: Vec<SeatFunctions>,
     /// Set-up data for tools. Policies never see it.
-    pub setup: Vec<ToolSetup>,
+    pub tool_setups: Vec<ToolSetup>,
     /// Seat to move.
-    pub seat: u32,
+    pub next_seat: u32,
 }
 
-impl Started {
+impl ResetResult {
     /// Start with one observation, for seat 0, which is to move.
     #[must_use]
     pub fn observe(words: impl Into<String>) -> Self {
@@ -222,27 +209,27 @@ impl Started {
     }
 
     /// Record of the contract for an episode with this handle.
-    pub(crate) fn into_wit(self, episode: u32) -> wit::Started {
-        let Self { observations, functions, setup, seat } = self;
-        wit::Started { episode, observations, functions, setup, seat }
+    pub(crate) fn into_wit(self, episode: u32) -> wit::ResetResult {
+        let Self { observations, functions, tool_setups, next_seat } = self;
+        wit::ResetResult { episode, observations, functions, tool_setups, next_seat }
     }
 
     /// Adds set-up data for a tool; `tool` is the plugin's name without its namespace.
     #[must_use]
-    pub fn prepare(mut self, tool: impl Into<String>, bytes: Vec<u8>) -> Self {
-        self.setup.push(ToolSetup { tool: tool.into(), bytes });
+    pub fn tool_setup(mut self, tool: impl Into<String>, bytes: Vec<u8>) -> Self {
+        self.tool_setups.push(ToolSetup { tool: tool.into(), bytes });
         self
     }
 
     /// Sets the seat to move.
     #[must_use]
-    pub fn turn_of(mut self, seat: u32) -> Self {
-        self.seat = seat;
+    pub fn next_seat(mut self, seat: u32) -> Self {
+        self.next_seat = seat;
         self
     }
 }
 
-impl Stepped {
+impl StepResult {
     /// Empty result: the episode continues with seat 0 to move.
     #[must_use]
     pub fn new() -> Self {
@@ -252,7 +239,7 @@ impl Stepped {
             terminated: false,
             truncated: false,
             extras: Vec::new(),
-            seat: 0,
+            next_seat: 0,
         }
     }
 
@@ -289,9 +276,9 @@ impl Stepped {
         self
     }
 
-    /// Cuts the episode off, for example at a turn limit.
+    /// Truncates the episode, for example at a turn limit.
     #[must_use]
-    pub fn cut_off(mut self) -> Self {
+    pub fn truncate(mut self) -> Self {
         self.truncated = true;
         self
     }
@@ -305,13 +292,13 @@ impl Stepped {
 
     /// Sets the seat to move.
     #[must_use]
-    pub fn turn_of(mut self, seat: u32) -> Self {
-        self.seat = seat;
+    pub fn next_seat(mut self, seat: u32) -> Self {
+        self.next_seat = seat;
         self
     }
 }
 
-impl Default for Stepped {
+impl Default for StepResult {
     fn default() -> Self {
         Self::new()
     }
@@ -321,24 +308,24 @@ impl Action {
     /// Message of a seat.
     #[must_use]
     pub fn say(seat: u32, words: impl Into<String>) -> Self {
-        Self { seat, deed: Deed::Message(text(words)) }
+        Self { seat, body: ActionBody::Message(text(words)) }
     }
 
     /// Text of the message; empty for a call.
     #[must_use]
     pub fn text(&self) -> String {
-        match &self.deed {
-            Deed::Message(content) | Deed::Other(content) => text_of(content),
-            Deed::Call(_) => String::new(),
+        match &self.body {
+            ActionBody::Message(content) | ActionBody::Other(content) => text_of(content),
+            ActionBody::Call(_) => String::new(),
         }
     }
 
     /// Function call; `None` for a message.
     #[must_use]
     pub fn call(&self) -> Option<&Call> {
-        match &self.deed {
-            Deed::Call(call) => Some(call),
-            Deed::Message(_) | Deed::Other(_) => None,
+        match &self.body {
+            ActionBody::Call(call) => Some(call),
+            ActionBody::Message(_) | ActionBody::Other(_) => None,
         }
     }
 }

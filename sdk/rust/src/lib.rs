@@ -29,7 +29,7 @@ mod function;
 mod handles;
 mod hash;
 mod imports;
-mod options;
+pub mod options;
 pub mod reward;
 mod rng;
 pub mod snapshot;
@@ -41,9 +41,10 @@ pub use bindings::imports::gymkhana::plugin::types::{
 };
 pub use content::{named, text, text_of};
 pub use function::Parameters;
+pub use gymkhana_sdk_macros::{OptionValue, PluginOptions};
 pub use hash::hash;
 pub use imports::{assets, clock, http, log, model, random, tools};
-pub use options::{OptionInfo, Options};
+pub use options::{Json, OptionValue, PluginOptions};
 pub use rng::Rng;
 
 /// Exports trait implementations as a plugin; call it once per crate.

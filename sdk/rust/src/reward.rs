@@ -9,10 +9,13 @@ pub use crate::bindings::reward::exports::gymkhana::plugin::reward::{
     CallAnswer, Component, ComponentInfo, Ending, Evidence, SeatCall, SeatMessage, SeatRewards, SeatScore as Score,
     Trajectory, Turn,
 };
-use crate::{Error, OptionInfo, Options, Range};
+use crate::{Error, PluginOptions, Range};
 
 /// Reward for finished trajectories.
 pub trait Reward: Ranged + 'static {
+    /// Options that a run file may set; `()` for none.
+    type Options: PluginOptions;
+
     /// Description of the reward.
     fn info() -> Info;
 
@@ -22,7 +25,7 @@ pub trait Reward: Ranged + 'static {
     /// # Errors
     ///
     /// [`Error::Invalid`] if the trajectories lack required data, such as a privileged answer.
-    fn score(group: &[Trajectory], options: &Options, training_step: u64) -> Result<Vec<Vec<Score>>, Error>;
+    fn score(group: &[Trajectory], options: &Self::Options, training_step: u64) -> Result<Vec<Vec<Score>>, Error>;
 }
 
 /// Range of a reward. [`crate::plugin!`] implements it from `range` in the crate's `Cargo.toml`.
@@ -36,14 +39,13 @@ pub trait Ranged {
 pub struct Info {
     summary: String,
     components: Vec<ComponentInfo>,
-    options: Vec<OptionInfo>,
 }
 
 impl Info {
     /// Description with a one-line summary.
     #[must_use]
     pub fn new(summary: impl Into<String>) -> Self {
-        Self { summary: summary.into(), components: Vec::new(), options: Vec::new() }
+        Self { summary: summary.into(), components: Vec::new() }
     }
 
     /// Adds a component, which every score has in declaration order. The description states what it measures, with its
@@ -51,13 +53,6 @@ impl Info {
     #[must_use]
     pub fn component(mut self, name: impl Into<String>, description: impl Into<String>) -> Self {
         self.components.push(ComponentInfo { name: name.into(), description: description.into() });
-        self
-    }
-
-    /// Adds an option.
-    #[must_use]
-    pub fn option(mut self, option: OptionInfo) -> Self {
-        self.options.push(option);
         self
     }
 }

@@ -46,17 +46,21 @@ impl Writer {
     /// Adds named values, preceded by their count.
     #[must_use]
     pub fn named_values(self, values: &[NamedValue]) -> Self {
-        values.iter().fold(self.integer(values.len() as u64), |writer, NamedValue { name, value }| {
-            let writer = writer.text(name);
-            match value {
-                Value::Flag(flag) => writer.integer(0).flag(*flag),
-                Value::Integer(integer) => writer.integer(1).integer(*integer as u64),
-                Value::Number(number) => writer.integer(2).integer(number.to_bits()),
-                Value::Text(words) => writer.integer(3).text(words),
-                Value::Bytes(bytes) => writer.integer(4).bytes(bytes),
-                Value::Other(json) => writer.integer(5).text(json),
-            }
-        })
+        let named = |writer: Self, NamedValue { name, value }: &NamedValue| writer.text(name).value(value);
+        values.iter().fold(self.integer(values.len() as u64), named)
+    }
+
+    /// Adds a value with its type.
+    #[must_use]
+    pub fn value(self, value: &Value) -> Self {
+        match value {
+            Value::Flag(flag) => self.integer(0).flag(*flag),
+            Value::Integer(integer) => self.integer(1).integer(*integer as u64),
+            Value::Number(number) => self.integer(2).integer(number.to_bits()),
+            Value::Text(words) => self.integer(3).text(words),
+            Value::Bytes(bytes) => self.integer(4).bytes(bytes),
+            Value::Other(json) => self.integer(5).text(json),
+        }
     }
 
     /// Bytes of all fields.
@@ -135,7 +139,12 @@ impl<'a> Reader<'a> {
         (0..self.integer()?).map(|_| Ok(NamedValue { name: self.text()?.to_owned(), value: self.value()? })).collect()
     }
 
-    fn value(&mut self) -> Result<Value, Error> {
+    /// Reads a value.
+    ///
+    /// # Errors
+    ///
+    /// See [`Reader::integer`].
+    pub fn value(&mut self) -> Result<Value, Error> {
         Ok(match self.integer()? {
             0 => Value::Flag(self.flag()?),
             1 => Value::Integer(self.integer()? as i64),
@@ -157,6 +166,50 @@ impl<'a> Reader<'a> {
             0 => Ok(()),
             left => Err(Error::bad_snapshot(format!("the snapshot has {left} trailing bytes"))),
         }
+    }
+}
+
+/// State that a snapshot contains: its fields are read in the order in which they are written.
+pub trait SnapshotState: Sized + 'static {
+    /// Adds the state to a snapshot.
+    #[must_use]
+    fn write(&self, writer: Writer) -> Writer;
+
+    /// Reads the state from a snapshot.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadSnapshot`] for invalid bytes.
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error>;
+}
+
+impl SnapshotState for () {
+    fn write(&self, writer: Writer) -> Writer {
+        writer
+    }
+
+    fn read(_reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(())
+    }
+}
+
+impl SnapshotState for u64 {
+    fn write(&self, writer: Writer) -> Writer {
+        writer.integer(*self)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        reader.integer()
+    }
+}
+
+impl<T: SnapshotState> SnapshotState for Vec<T> {
+    fn write(&self, writer: Writer) -> Writer {
+        self.iter().fold(writer.integer(self.len() as u64), |writer, item| item.write(writer))
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        (0..reader.integer()?).map(|_| T::read(reader)).collect()
     }
 }
 

@@ -7,10 +7,13 @@ pub use exported::Exported;
 pub use session::Session;
 
 pub use crate::bindings::tool::exports::gymkhana::plugin::tool::Answer;
-use crate::{Call, Content, Error, Function, NamedValue, OptionInfo, Options, text};
+use crate::{Call, Content, Error, Function, NamedValue, PluginOptions, text};
 
 /// Tool. The implementing type is one session: the tool's state during one episode.
 pub trait Tool: Sized + 'static {
+    /// Options that a run file may set; `()` for none.
+    type Options: PluginOptions;
+
     /// Description of the tool.
     fn info() -> Info;
 
@@ -19,14 +22,14 @@ pub trait Tool: Sized + 'static {
     /// # Errors
     ///
     /// [`Error::Invalid`] for contradicting options.
-    fn functions(options: &Options) -> Result<Vec<Function>, Error>;
+    fn functions(options: &Self::Options) -> Result<Vec<Function>, Error>;
 
     /// Opens a session. `setup` is the environment's set-up data for this tool, if any.
     ///
     /// # Errors
     ///
     /// [`Error::Invalid`] for unusable set-up data.
-    fn open(setup: Option<Vec<u8>>, options: &Options, seed: u64) -> Result<Self, Error>;
+    fn open(setup: Option<Vec<u8>>, options: &Self::Options, seed: u64) -> Result<Self, Error>;
 
     /// Calls a function. An error of the agent is a failed answer with a helpful message; see [`Answer::from`].
     ///
@@ -59,21 +62,13 @@ pub trait FinalView: Tool {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Info {
     summary: String,
-    options: Vec<OptionInfo>,
 }
 
 impl Info {
     /// Description with a one-line summary.
     #[must_use]
     pub fn new(summary: impl Into<String>) -> Self {
-        Self { summary: summary.into(), options: Vec::new() }
-    }
-
-    /// Adds an option.
-    #[must_use]
-    pub fn option(mut self, option: OptionInfo) -> Self {
-        self.options.push(option);
-        self
+        Self { summary: summary.into() }
     }
 }
 

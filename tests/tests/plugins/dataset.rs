@@ -4,7 +4,7 @@ use crate::common::sandbox;
 use gymkhana_record::{Call, NamedValue, Seed, TaskRef, Value, text_of};
 use gymkhana_registry::Capability;
 use gymkhana_rows::Writer;
-use gymkhana_sandbox::{Action, Advice, Assets, CallError, EnvironmentEpisode, Grants, Plugin, Started};
+use gymkhana_sandbox::{Action, Advice, Assets, CallError, EnvironmentEpisode, Grants, Plugin, ResetResult};
 use gymkhana_tests::component;
 use serde_json::{Value as Json, json};
 
@@ -24,7 +24,7 @@ async fn start(
     plugin: &Plugin,
     index: u64,
     options: &[NamedValue],
-) -> Result<(EnvironmentEpisode, Started, String), CallError> {
+) -> Result<(EnvironmentEpisode, ResetResult, String), CallError> {
     let task = TaskRef { split: "train".to_owned(), index };
     let (episode, started) = EnvironmentEpisode::start(plugin, &task, options, Seed(1)).await?;
     let [(0, content)] = &started.opening.observations[..] else { panic!("{started:?}") };

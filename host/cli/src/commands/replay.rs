@@ -26,6 +26,10 @@ const MAX_REPORTED: u64 = 10;
 /// timed out is not repeated.
 const CALL_LIMIT: f64 = 86_400.0;
 
+/// Hint for a run with plugins of a contract that this host does not implement.
+const EARLIER_CONTRACT: &str =
+    "replay it with the host that recorded it; here `host show`, `host data export` and `host rescore` read it";
+
 /// Results of replays.
 #[derive(Default)]
 pub struct Tally {
@@ -73,6 +77,7 @@ pub fn run(args: &ReplayArgs, printer: &Printer, on_difference: impl FnMut(Diffe
     (file.rules.sandbox.budget_seconds, file.rules.sandbox.wall_seconds) = (CALL_LIMIT, CALL_LIMIT);
     file.rules.sandbox.episode_budget_seconds = CALL_LIMIT;
     let files = plugins::recorded_files(&run)?;
+    plugins::check_contracts(&files, EARLIER_CONTRACT)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().internal()?;
     runtime.block_on(async {
         let (environments, places) =

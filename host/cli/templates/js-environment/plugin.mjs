@@ -19,7 +19,7 @@ function secretOf(task, highest) {
 /** Episode: the secret number and the range that the guesses leave. */
 export class Guess extends Environment {
   static summary = "Guess a number from hints";
-  static rewards = [0, 1];
+  static rewardRange = [0, 1];
   static options = [
     Option.integer("highest", "Largest possible secret", 100, { within: [3, 1_000_000] }),
     Option.integer("guesses", "Maximum number of guesses", 7, { within: [1, 100] }),
@@ -29,7 +29,7 @@ export class Guess extends Environment {
     return Object.entries(SPLITS).map(([name, tasks]) => ({ name, tasks }));
   }
 
-  start(task, options) {
+  reset(task, options) {
     if (!Object.hasOwn(SPLITS, task.split)) throw NotFound.split(task, Object.keys(SPLITS));
     if (task.index >= SPLITS[task.split]) throw new NotFound(`split \`${task.split}\` has ${SPLITS[task.split]} tasks`);
     this.secret = secretOf(task, options.highest);

@@ -2,7 +2,7 @@
 
 import json
 
-from gymkhana_sdk import Environment, Mistake, NotFound, Option, Rng, Split, Started, Stepped, hash64
+from gymkhana_sdk import Environment, Mistake, NotFound, Options, ResetResult, Rng, Split, StepResult, hash64, option
 
 SPLITS = {"train": 1000, "test": 100}
 
@@ -19,27 +19,31 @@ def secret_of(task, highest):
             return secret
 
 
+class GuessOptions(Options):
+    """Options that a run file may set."""
+
+    highest: int = option("Largest possible secret", 100, within=(3, 1_000_000))
+    guesses: int = option("Maximum number of guesses", 7, within=(1, 100))
+
+
 class Guess(Environment):
     """Episode: the secret number and the range that the guesses leave."""
 
     summary = "Guess a number from hints"
-    rewards = (0.0, 1.0)
-    options = (
-        Option("highest", "Largest possible secret", 100, within=(3, 1_000_000)),
-        Option("guesses", "Maximum number of guesses", 7, within=(1, 100)),
-    )
+    reward_range = (0.0, 1.0)
+    options = GuessOptions
 
     @classmethod
     def splits(cls, options):
         return [Split(name, tasks) for name, tasks in SPLITS.items()]
 
-    def start(self, task, options, seed):
+    def reset(self, task, options, seed):
         if task.index >= SPLITS.get(task.split, 0):
             raise NotFound(f"unknown task {task.index} of split `{task.split}`; splits and their sizes: {SPLITS}")
-        self.secret = secret_of(task, options["highest"])
-        self.low, self.high = 1, options["highest"]
-        self.left = options["guesses"]
-        return Started(f"I think of a number from 1 to {self.high}. You have {self.left} guesses.")
+        self.secret = secret_of(task, options.highest)
+        self.low, self.high = 1, options.highest
+        self.left = options.guesses
+        return ResetResult(f"I think of a number from 1 to {self.high}. You have {self.left} guesses.")
 
     def step(self, action):
         try:
@@ -48,15 +52,15 @@ class Guess(Environment):
             raise Mistake("Answer with a whole number and nothing else.") from None
         self.left -= 1
         if guess == self.secret:
-            return Stepped("Right!", reward=1.0, terminated=True, extras={"success": True})
+            return StepResult("Right!", reward=1.0, terminated=True, extras={"success": True})
         if guess < self.secret:
             self.low = max(self.low, guess + 1)
         else:
             self.high = min(self.high, guess - 1)
         hint = "Too low." if guess < self.secret else "Too high."
         if self.left == 0:
-            return Stepped(f"{hint} No guess is left.", reward=0.0, terminated=True, extras={"success": False})
-        return Stepped(f"{hint} {self.left} left.", reward=0.0)
+            return StepResult(f"{hint} No guess is left.", reward=0.0, terminated=True, extras={"success": False})
+        return StepResult(f"{hint} {self.left} left.", reward=0.0)
 
     # Optional methods: the plugin exports the ones that the class defines.
 

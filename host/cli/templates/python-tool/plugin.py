@@ -2,14 +2,20 @@
 
 import json
 
-from gymkhana_sdk import Function, Invalid, Mistake, Option, Parameter, Tool
+from gymkhana_sdk import Function, Invalid, Mistake, Options, Parameter, Tool, option
+
+
+class NotesOptions(Options):
+    """Options that a run file may set."""
+
+    most: int = option("Maximum number of notes", 100, within=(1, 10_000))
 
 
 class Notes(Tool):
     """Session: notes by name."""
 
     summary = "A notebook for one episode"
-    options = (Option("most", "Maximum number of notes", 100, within=(1, 10_000)),)
+    options = NotesOptions
 
     @classmethod
     def functions(cls, options):
@@ -25,7 +31,7 @@ class Notes(Tool):
             self.notes = {str(name): str(text) for name, text in json.loads(setup or b"{}").items()}
         except (ValueError, AttributeError) as error:
             raise Invalid(f"the setup must be a JSON object of notes: {error}") from error
-        self.most = options["most"]
+        self.most = options.most
 
     def call(self, call):
         name = call.text("name")

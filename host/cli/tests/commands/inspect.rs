@@ -35,7 +35,7 @@ fn for_people_and_for_programs() {
 fn manifest(description: &str, kinds: &str) -> String {
     let (digest, description) = (contract::digest(), serde_json::json!(description));
     format!(
-        r#"{{"schema":1,"namespace":"acme","name":"searcher","version":"1.0.0","kinds":[{kinds}],"contract":{{"version":"0.1.0","digest":"{digest}"}},"license":"MIT","description":{description},"capabilities":["http"],"deterministic":true}}"#
+        r#"{{"schema":1,"namespace":"acme","name":"searcher","version":"1.0.0","kinds":[{kinds}],"contract":{{"version":"0.2.0","digest":"{digest}"}},"license":"MIT","description":{description},"capabilities":["http"],"deterministic":true}}"#
     )
 }
 

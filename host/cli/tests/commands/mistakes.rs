@@ -95,7 +95,7 @@ fn plugin_files() {
     desk.write("truncated.wasm", &sound[..sound.len() / 2]);
     desk.write("other-text.wasm", patch(&contract::digest().to_string(), &"0".repeat(64)));
     let version = |version: &str| format!("\"contract\":{{\"version\":\"{version}\"");
-    desk.write("other-version.wasm", patch(&version("0.1.0"), &version("0.2.0")));
+    desk.write("other-version.wasm", patch(&version("0.2.0"), &version("0.1.0")));
     desk.write("damaged-manifest.wasm", patch("GYMK", "GYMX"));
     let mut messages = Messages::default();
     for (title, file) in [

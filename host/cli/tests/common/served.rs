@@ -68,15 +68,14 @@ impl Served {
         pages
     }
 
-    /// The answer to a form of the page, which must be a success. The server ends afterwards with this object.
+    /// The page at a path, which must be a success. The server ends afterwards with this object.
+    pub fn get(&self, path: &str) -> String {
+        answer(path, |client| client.get(format!("{}{path}", self.url)))
+    }
+
+    /// The answer to a form of the page, as for [`Self::get`].
     pub fn post(&self, path: &str) -> String {
-        let (client, runtime) = client();
-        let request = client.post(format!("{}{path}", self.url)).header("origin", &self.url);
-        runtime.block_on(async {
-            let response = request.send().await.expect("an answer");
-            assert_eq!(response.status(), 200, "{path}");
-            response.text().await.expect("text")
-        })
+        answer(path, |client| client.post(format!("{}{path}", self.url)).header("origin", &self.url))
     }
 
     /// Waits for the end of the run, which must be a success.
@@ -100,6 +99,15 @@ fn client() -> (reqwest::Client, tokio::runtime::Runtime) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().build().expect("a client");
     (client, tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime"))
+}
+
+fn answer(path: &str, request: impl FnOnce(&reqwest::Client) -> reqwest::RequestBuilder) -> String {
+    let (client, runtime) = client();
+    runtime.block_on(async {
+        let response = request(&client).send().await.expect("an answer");
+        assert_eq!(response.status(), 200, "{path}");
+        response.text().await.expect("text")
+    })
 }
 
 /// All pages until the server stops.

@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod contracts;
 mod damage;
 mod determinism;
 mod failures;

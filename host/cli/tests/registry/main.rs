@@ -116,7 +116,7 @@ fn searcher(version: &str, capabilities: &str) -> Vec<u8> {
 fn tool(name: &str, version: &str, capabilities: &str) -> Vec<u8> {
     let digest = contract::digest();
     plugins::tool(&format!(
-        r#"{{"schema":1,"namespace":"acme","name":"{name}","version":"{version}","kinds":["tool"],"contract":{{"version":"0.1.0","digest":"{digest}"}},"license":"MIT","description":"Finds pages.","capabilities":{capabilities},"deterministic":true}}"#
+        r#"{{"schema":1,"namespace":"acme","name":"{name}","version":"{version}","kinds":["tool"],"contract":{{"version":"0.2.0","digest":"{digest}"}},"license":"MIT","description":"Finds pages.","capabilities":{capabilities},"deterministic":true}}"#
     ))
 }
 

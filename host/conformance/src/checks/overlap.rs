@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use gymkhana_record::{Content, NamedValue, Opening, TaskRef, text_of};
 use gymkhana_registry::Digest;
-use gymkhana_sandbox::{EnvironmentEpisode, OptionalInterface, SplitInfo, Started};
+use gymkhana_sandbox::{EnvironmentEpisode, OptionalInterface, ResetResult, SplitInfo};
 
 use crate::finding::{CheckPhase, Stop, short, stop};
 use crate::fixture::Fixture;
@@ -22,7 +22,7 @@ const COSTLY_SEARCHED: (usize, usize) = (2 * SAMPLED as usize, 2 * SAMPLED as us
 const SEARCH_FUEL: u64 = 1_000_000_000;
 
 /// Starts a promised task.
-pub(super) async fn start(fixture: &Fixture, task: &TaskRef) -> Result<(EnvironmentEpisode, Started), Stop> {
+pub(super) async fn start(fixture: &Fixture, task: &TaskRef) -> Result<(EnvironmentEpisode, ResetResult), Stop> {
     let start = EnvironmentEpisode::start(&fixture.plugin, task, &fixture.options, fixture.seed("opening")).await;
     start.during(format!("task {task}, which `splits` promises, could not be started"))
 }
@@ -54,7 +54,7 @@ struct Identified {
 
 /// Starts a task and reads its identity.
 async fn identify(fixture: &Fixture, task: &TaskRef, identity: Identity) -> Result<Identified, Stop> {
-    let (mut episode, Started { opening, .. }) = start(fixture, task).await?;
+    let (mut episode, ResetResult { opening, .. }) = start(fixture, task).await?;
     let mut fuel = episode.cost().fuel.unwrap_or(0);
     let mut state = State::default();
     if identity == Identity::State && fixture.plugin.offers(OptionalInterface::Privileged) {

@@ -28,12 +28,18 @@ impl Unsandboxed for Waiting {
     fn describe_environment(&self) -> Outcome<contract::EnvironmentInfo> {
         let rewards = contract::Range { low: 0.0, high: 1.0 };
         let seats = vec!["agent".to_owned()];
-        Ok(contract::EnvironmentInfo { summary: String::new(), seats, options: vec![], rewards })
+        Ok(contract::EnvironmentInfo { summary: String::new(), seats, options: vec![], reward_range: rewards })
     }
 
-    fn start(&self, _: &TaskRef, _: &[NamedValue], _: Seed) -> Outcome<contract::Started> {
+    fn reset(&self, _: &TaskRef, _: &[NamedValue], _: Seed) -> Outcome<contract::ResetResult> {
         let seen = contract::Observation { seat: 0, content: vec![contract::Part::Text("Go.".to_owned())] };
-        Ok(contract::Started { episode: 0, observations: vec![seen], functions: vec![], setup: vec![], seat: 0 })
+        Ok(contract::ResetResult {
+            episode: 0,
+            observations: vec![seen],
+            functions: vec![],
+            tool_setups: vec![],
+            next_seat: 0,
+        })
     }
 
     fn close(&self, _: u32) -> Outcome<()> {

@@ -90,23 +90,23 @@ class Code:
 class EnvironmentCode(Code):
     def describe(self) -> tuple[Any, ...]:
         kind = self.kind
-        return kind.summary, list(kind.seats), _options(kind.options), _ends(kind.rewards)
+        return kind.summary, list(kind.seats), _options(kind.options), _ends(kind.reward_range)
 
     def splits(self, options: Named) -> list[tuple[str, int | None]]:
         return [(split.name, split.tasks) for split in rules.Episode.splits(self.kind, _pairs(options))]
 
-    def start(self, split: str, index: int, options: Named, seed: int) -> tuple[Any, ...]:
-        episode, started = rules.Episode.start(self.kind, sdk.Task(split, index), _pairs(options), seed)
-        functions = [(seat, _functions(each)) for seat, each in rules.functions_by_seat(started).items()]
-        setup = [(tool, bytes(given)) for tool, given in started.setup.items()]
-        return self.keep(episode), _observations(started.observations), functions, setup, started.seat
+    def reset(self, split: str, index: int, options: Named, seed: int) -> tuple[Any, ...]:
+        episode, result = rules.Episode.reset(self.kind, sdk.Task(split, index), _pairs(options), seed)
+        functions = [(seat, _functions(each)) for seat, each in rules.functions_by_seat(result).items()]
+        setups = [(tool, bytes(given)) for tool, given in result.tool_setups.items()]
+        return self.keep(episode), _observations(result.observations), functions, setups, result.next_seat
 
     def step(self, episode: int, seat: int, content: Iterable[Any], call: Sequence[str] | None) -> tuple[Any, ...]:
         action = sdk.Action(_from_parts(content), None if call is None else _call(call), seat)
-        stepped = self.live[episode].step(action)
-        rewards = [(seat, float(reward)) for seat, reward in rules.rewards_by_seat(stepped.reward).items()]
-        seen, extras = _observations(stepped.observations), _named(stepped.extras)
-        return seen, rewards, stepped.terminated, stepped.truncated, extras, stepped.seat
+        result = self.live[episode].step(action)
+        rewards = [(seat, float(reward)) for seat, reward in rules.rewards_by_seat(result.reward).items()]
+        seen, extras = _observations(result.observations), _named(result.extras)
+        return seen, rewards, result.terminated, result.truncated, extras, result.next_seat
 
     def state_key(self, episode: int) -> bytes:
         return bytes(self.live[episode].environment.state_key())
@@ -234,8 +234,8 @@ def _functions(functions: Iterable[Any]) -> list[tuple[str, str, str, float]]:
     return [(each.name, each.description, each.schema(), float(each.cost)) for each in functions]
 
 
-def _options(options: Iterable[Any]) -> list[tuple[str, str, Any]]:
-    return [(option.name, option.told(), _value(option.default)) for option in options]
+def _options(options: Any) -> list[tuple[str, str, Any]]:
+    return [(option.name, option.told(), _value(option.default)) for option in options.declared()]
 
 
 def _ends(ends: Sequence[float]) -> tuple[float, float]:

@@ -99,16 +99,16 @@ impl Unsandboxed for PythonCode {
         self.run(("splits", NamedValues(options)), results::splits)
     }
 
-    fn start(&self, task: &TaskRef, options: &[NamedValue], seed: Seed) -> Outcome<contract::Started> {
-        self.run(("start", task.split.as_str(), task.index, NamedValues(options), seed.0), results::started)
+    fn reset(&self, task: &TaskRef, options: &[NamedValue], seed: Seed) -> Outcome<contract::ResetResult> {
+        self.run(("reset", task.split.as_str(), task.index, NamedValues(options), seed.0), results::reset_result)
     }
 
-    fn step(&self, episode: u32, seat: u32, action: Action<'_>) -> Outcome<contract::Stepped> {
+    fn step(&self, episode: u32, seat: u32, action: Action<'_>) -> Outcome<contract::StepResult> {
         let (content, call): (&[Part], _) = match action {
             Action::Message(content) | Action::Other(content) => (content, None),
             Action::Call(call) => (&[], Some(called(call))),
         };
-        self.run(("step", episode, seat, ContentParts(content), call), results::stepped)
+        self.run(("step", episode, seat, ContentParts(content), call), results::step_result)
     }
 
     fn state_key(&self, episode: u32) -> Outcome<Vec<u8>> {

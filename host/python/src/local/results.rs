@@ -3,8 +3,8 @@
 
 use gymkhana_sandbox::unsandboxed::contract::{
     Advice, Answer, Call, Component, ComponentInfo, EnvironmentInfo, Evidence, Function, Media, NamedValue,
-    Observation, OptionInfo, Part, Picture, Range, RewardInfo, SeatFunctions, SeatReward, SeatScore, SplitInfo,
-    Started, Stepped, ToolInfo, ToolSetup, Value,
+    Observation, OptionInfo, Part, Picture, Range, ResetResult, RewardInfo, SeatFunctions, SeatReward, SeatScore,
+    SplitInfo, StepResult, ToolInfo, ToolSetup, Value,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
@@ -92,7 +92,7 @@ fn range((low, high): (f64, f64)) -> Range {
 /// Summary, seats, options and range of rewards.
 pub fn environment_info(given: Given<'_, '_>) -> PyResult<EnvironmentInfo> {
     let (summary, seats, options, rewards): (_, _, Vec<OptionTuple>, _) = given.extract()?;
-    Ok(EnvironmentInfo { summary, seats, options: declared(options), rewards: range(rewards) })
+    Ok(EnvironmentInfo { summary, seats, options: declared(options), reward_range: range(rewards) })
 }
 
 /// Name and number of tasks of each split.
@@ -102,27 +102,27 @@ pub fn splits(given: Given<'_, '_>) -> PyResult<Vec<SplitInfo>> {
 }
 
 /// Handle, observations, functions, set-up of tools and seat to move.
-pub fn started(given: Given<'_, '_>) -> PyResult<Started> {
+pub fn reset_result(given: Given<'_, '_>) -> PyResult<ResetResult> {
     let (episode, seen, functions, setup, seat): (_, _, Vec<(u32, Vec<Offered>)>, Setup, _) = given.extract()?;
-    Ok(Started {
+    Ok(ResetResult {
         episode,
         observations: observations(seen),
         functions: functions.into_iter().map(|(seat, own)| SeatFunctions { seat, functions: offer(own) }).collect(),
-        setup: setup.into_iter().map(|(tool, bytes)| ToolSetup { tool, bytes }).collect(),
-        seat,
+        tool_setups: setup.into_iter().map(|(tool, bytes)| ToolSetup { tool, bytes }).collect(),
+        next_seat: seat,
     })
 }
 
 /// Observations, rewards, end, facts and seat to move.
-pub fn stepped(given: Given<'_, '_>) -> PyResult<Stepped> {
+pub fn step_result(given: Given<'_, '_>) -> PyResult<StepResult> {
     let (seen, rewards, terminated, truncated, extras, seat): (_, Vec<(u32, f64)>, _, _, _, _) = given.extract()?;
-    Ok(Stepped {
+    Ok(StepResult {
         observations: observations(seen),
         rewards: rewards.into_iter().map(|(seat, reward)| SeatReward { seat, reward }).collect(),
         terminated,
         truncated,
         extras: named(extras),
-        seat,
+        next_seat: seat,
     })
 }
 

@@ -12,7 +12,9 @@ use crate::bindings::gymkhana::plugin::{environment, environment_oracle, environ
 use crate::bindings::gymkhana::wrapper::inner;
 use crate::instance::inner::{Inner, InnerFailure, InnerLink};
 use crate::instance::store_data::StoreData;
-use crate::{Action, Advice, CallError, CallFuture, EnvironmentInfo, Image, OptionInfo, Started, StepResult, convert};
+use crate::{
+    Action, Advice, CallError, CallFuture, EnvironmentInfo, Image, OptionInfo, ResetResult, StepResult, convert,
+};
 
 /// Result of a call that the wrapper receives.
 type Returned<T> = Result<Result<T, types::Error>>;
@@ -60,29 +62,29 @@ impl inner::Host for StoreData {
         Ok(splits.map(|splits| splits.into_iter().map(split).collect()))
     }
 
-    async fn start(&mut self, task: types::TaskResult, seed: u64) -> Returned<environment::Started> {
+    async fn reset(&mut self, task: types::TaskResult, seed: u64) -> Returned<environment::ResetResult> {
         let task = TaskRef { split: task.split, index: task.index };
-        let started = self.call_inner(|inner| inner.start(&task, Seed(seed))).await?;
-        Ok(started.map(|(episode, started)| started_of(episode, started)))
+        let result = self.call_inner(|inner| inner.reset(&task, Seed(seed))).await?;
+        Ok(result.map(|(episode, result)| reset_result(episode, result)))
     }
 
-    async fn step(&mut self, episode: u32, action: environment::Action) -> Returned<environment::Stepped> {
-        let environment::Action { seat, deed } = action;
-        let stepped = match deed {
-            environment::Deed::Message(parts) => {
+    async fn step(&mut self, episode: u32, action: environment::Action) -> Returned<environment::StepResult> {
+        let environment::Action { seat, body } = action;
+        let result = match body {
+            environment::ActionBody::Message(parts) => {
                 let content = convert::content(parts);
                 self.call_inner(|inner| inner.step(episode, seat, Action::Message(&content))).await?
             }
-            environment::Deed::Call(types::CallResult { id, name, arguments }) => {
+            environment::ActionBody::Call(types::CallResult { id, name, arguments }) => {
                 let call = Call { id, name, arguments };
                 self.call_inner(|inner| inner.step(episode, seat, Action::Call(&call))).await?
             }
-            environment::Deed::Other(parts) => {
+            environment::ActionBody::Other(parts) => {
                 let content = convert::content(parts);
                 self.call_inner(|inner| inner.step(episode, seat, Action::Other(&content))).await?
             }
         };
-        Ok(stepped.map(stepped_of))
+        Ok(result.map(step_result))
     }
 
     async fn close(&mut self, episode: u32) -> Result<()> {
@@ -142,7 +144,7 @@ fn any_environment() -> environment::Info {
         summary: "Any environment".to_owned(),
         seats: vec!["agent".to_owned()],
         options: vec![],
-        rewards: types::Range { low: 0.0, high: 1.0 },
+        reward_range: types::Range { low: 0.0, high: 1.0 },
     }
 }
 
@@ -156,11 +158,11 @@ fn info_of(info: &EnvironmentInfo) -> environment::Info {
         summary: info.summary.clone(),
         seats: info.seats.clone(),
         options: info.options.iter().map(option).collect(),
-        rewards: types::Range { low: info.rewards.low, high: info.rewards.high },
+        reward_range: types::Range { low: info.rewards.low, high: info.rewards.high },
     }
 }
 
-fn started_of(episode: u32, Started { opening, seat }: Started) -> environment::Started {
+fn reset_result(episode: u32, ResetResult { opening, seat }: ResetResult) -> environment::ResetResult {
     let function = |function: gymkhana_record::Function| types::Function {
         name: function.name,
         description: function.description,
@@ -171,24 +173,24 @@ fn started_of(episode: u32, Started { opening, seat }: Started) -> environment::
         seat: offered.seat,
         functions: offered.functions.into_iter().map(function).collect(),
     };
-    environment::Started {
+    environment::ResetResult {
         episode,
         observations: observations(opening.observations),
         functions: opening.functions.into_iter().map(functions).collect(),
-        setup: opening.setup.into_iter().map(|(tool, bytes)| environment::ToolSetup { tool, bytes }).collect(),
-        seat,
+        tool_setups: opening.setup.into_iter().map(|(tool, bytes)| environment::ToolSetup { tool, bytes }).collect(),
+        next_seat: seat,
     }
 }
 
-fn stepped_of(step: StepResult) -> environment::Stepped {
+fn step_result(step: StepResult) -> environment::StepResult {
     let StepResult { observations: seen, rewards, terminated, truncated, extras, seat } = step;
-    environment::Stepped {
+    environment::StepResult {
         observations: observations(seen),
         rewards: rewards.into_iter().map(|(seat, reward)| environment::SeatReward { seat, reward }).collect(),
         terminated,
         truncated,
         extras: named_values(extras),
-        seat,
+        next_seat: seat,
     }
 }
 

@@ -6,7 +6,7 @@ use gymkhana_record::{Content, Cost, NamedValue, Seed, TaskRef};
 
 use super::host_state::HostState;
 use super::pool::Permit;
-use crate::calls::environment::results::{Action, Advice, Image, Started, StepResult};
+use crate::calls::environment::results::{Action, Advice, Image, ResetResult, StepResult};
 use crate::{CallError, CallFuture, EnvironmentInfo, SplitInfo};
 
 /// The environment inside a wrapper, with the name of its plugin.
@@ -24,7 +24,7 @@ pub(crate) struct InnerFailure(pub CallError);
 pub(crate) trait Inner: Send {
     fn describe(&mut self) -> CallFuture<'_, Arc<EnvironmentInfo>>;
     fn splits(&mut self) -> CallFuture<'_, Vec<SplitInfo>>;
-    fn start<'a>(&'a mut self, task: &'a TaskRef, seed: Seed) -> CallFuture<'a, (u32, Started)>;
+    fn reset<'a>(&'a mut self, task: &'a TaskRef, seed: Seed) -> CallFuture<'a, (u32, ResetResult)>;
     fn step<'a>(&'a mut self, episode: u32, seat: u32, action: Action<'a>) -> CallFuture<'a, StepResult>;
     fn close(&mut self, episode: u32) -> CallFuture<'_, ()>;
     fn snapshot(&mut self, episode: u32) -> CallFuture<'_, Vec<u8>>;

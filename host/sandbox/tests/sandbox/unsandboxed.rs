@@ -11,7 +11,7 @@ use gymkhana_registry::{ContractStamp, Digest, Kind, Manifest, PluginName};
 use gymkhana_sandbox::unsandboxed::{Outcome, Unsandboxed, contract};
 use gymkhana_sandbox::{Action, CallError, EnvironmentEpisode, GuestThreads, OptionalInterface, Plugin, Trajectory};
 
-type Step = dyn Fn(u32) -> Outcome<contract::Stepped> + Send + Sync;
+type Step = dyn Fn(u32) -> Outcome<contract::StepResult> + Send + Sync;
 
 /// An environment of one seat with rewards from 0 to 1, whose step is a function of the episode's handle.
 struct Scripted {
@@ -37,19 +37,25 @@ impl Unsandboxed for Scripted {
             summary: String::new(),
             seats: vec!["agent".to_owned()],
             options: vec![],
-            rewards,
+            reward_range: rewards,
         })
     }
 
-    fn start(&self, _: &TaskRef, _: &[NamedValue], _: Seed) -> Outcome<contract::Started> {
+    fn reset(&self, _: &TaskRef, _: &[NamedValue], _: Seed) -> Outcome<contract::ResetResult> {
         let mut next = self.next.lock().expect("no panic");
         *next += 1;
         let seen = contract::Observation { seat: self.seat, content: vec![contract::Part::Text("Go.".to_owned())] };
         let seat = self.seat;
-        Ok(contract::Started { episode: *next, observations: vec![seen], functions: vec![], setup: vec![], seat })
+        Ok(contract::ResetResult {
+            episode: *next,
+            observations: vec![seen],
+            functions: vec![],
+            tool_setups: vec![],
+            next_seat: seat,
+        })
     }
 
-    fn step(&self, episode: u32, _: u32, _: Action<'_>) -> Outcome<contract::Stepped> {
+    fn step(&self, episode: u32, _: u32, _: Action<'_>) -> Outcome<contract::StepResult> {
         (self.step)(episode)
     }
 
@@ -141,13 +147,20 @@ fn plugin(code: Scripted) -> Plugin {
     Plugin::unsandboxed(manifest, Digest::of(b"source"), Arc::new(code))
 }
 
-fn scripted(step: impl Fn(u32) -> Outcome<contract::Stepped> + Send + Sync + 'static) -> Scripted {
+fn scripted(step: impl Fn(u32) -> Outcome<contract::StepResult> + Send + Sync + 'static) -> Scripted {
     Scripted { step: Box::new(step), seat: 0, ended: Arc::default(), next: Mutex::new(0) }
 }
 
-fn stepped(reward: f64, terminated: bool, seat: u32) -> contract::Stepped {
+fn stepped(reward: f64, terminated: bool, seat: u32) -> contract::StepResult {
     let rewards = vec![contract::SeatReward { seat: 0, reward }];
-    contract::Stepped { observations: vec![], rewards, terminated, truncated: false, extras: vec![], seat }
+    contract::StepResult {
+        observations: vec![],
+        rewards,
+        terminated,
+        truncated: false,
+        extras: vec![],
+        next_seat: seat,
+    }
 }
 
 async fn start(plugin: &Plugin) -> Result<EnvironmentEpisode, CallError> {
@@ -161,7 +174,7 @@ fn say(text: &str) -> Vec<Part> {
 
 #[tokio::test]
 async fn results_that_break_the_contract_are_malformed_and_end_the_episode() {
-    let plugin_of = |result: contract::Stepped| plugin(scripted(move |_| Ok(result.clone())));
+    let plugin_of = |result: contract::StepResult| plugin(scripted(move |_| Ok(result.clone())));
     for (result, said) in [
         (stepped(f64::NAN, true, 0), "seat 0 earned NaN before the end, too much for the range 0 to 1"),
         (stepped(-0.5, true, 0), "seat 0 earned -0.5 in total, outside the range 0 to 1"),

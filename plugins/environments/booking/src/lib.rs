@@ -9,16 +9,30 @@ mod user;
 pub mod wish;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Info, Oracle, Privileged, Snapshot, Split, Started, Stepped,
+    Action, Advice, Environment, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, Task, named, plugin, text};
+use gymkhana_sdk::{Call, Error, Function, NamedValue, Parameters, PluginOptions, Task, named, plugin, text};
 
 use user::{Exchange, User};
 use wish::{SLOTS, Wish};
 
 /// Function that ends an episode.
 const BOOK: &str = "book";
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Number of slots (day, hour, guests, area) that the guest names in the opening
+    #[option(default = 1, range = 0..=3)]
+    told: usize,
+    /// Turns after which the guest hangs up
+    #[option(default = 8, range = 1..=100)]
+    patience: u64,
+    /// Guest: the model that the run grants, or rules
+    #[option(default = User::Model)]
+    user: User,
+}
 
 /// One flag per slot.
 type Flags = [bool; SLOTS.len()];
@@ -80,7 +94,7 @@ impl Booking {
         Ok(booked)
     }
 
-    fn end(&self, booked: Option<Wish>) -> Stepped {
+    fn end(&self, booked: Option<Wish>) -> StepResult {
         let right =
             booked.map_or(0, |booked| booked.iter().zip(&self.wish).filter(|(one, other)| one == other).count());
         let success = right == SLOTS.len();
@@ -89,10 +103,10 @@ impl Booking {
             (Some(_), true) => "That is what the guest wanted.",
             (Some(_), false) => "That is not what the guest wanted.",
         };
-        let stepped = Stepped::observe(words).reward(f64::from(u8::from(success)));
+        let stepped = StepResult::observe(words).reward(f64::from(u8::from(success)));
         let stepped = stepped.extra("success", success).extra("right", right as i64);
         let stepped = stepped.extra("questions", self.said.len() as i64);
-        if booked.is_some() { stepped.end() } else { stepped.cut_off() }
+        if booked.is_some() { stepped.end() } else { stepped.truncate() }
     }
 }
 
@@ -106,32 +120,27 @@ fn functions() -> Vec<Function> {
 }
 
 impl Environment for Booking {
+    type Options = Options;
+
     fn info() -> Info {
-        let told = "Number of slots (day, hour, guests, area) that the guest names in the opening";
-        let patience = "Turns after which the guest hangs up";
-        let user = "Guest: the model that the run grants, or rules";
         Info::new("A guest books a table; ask for what it has not said, then call book", ["clerk"])
-            .option(OptionInfo::new("told", told, 1).within(0.0, 3.0))
-            .option(OptionInfo::new("patience", patience, 8).within(1.0, 100.0))
-            .option(OptionInfo::new("user", user, "model").one_of(&User::NAMES))
-            .rewards(0.0, 1.0)
+            .reward_range(0.0, 1.0)
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
         Ok(wish::Split::NAMES.map(Split::endless).to_vec())
     }
 
-    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let split = wish::Split::named(&task.split).ok_or_else(|| Error::no_split(task, &wish::Split::NAMES))?;
-        let (wish, named) = wish::draw(split, task.index, options.integer("told") as usize);
-        let user = if options.text("user") == "rules" { User::Rules } else { User::Model };
-        let patience = options.integer("patience") as u64;
-        let started = Started::observe(user::opening(&wish, &named)).offer(0, functions());
+        let (wish, named) = wish::draw(split, task.index, options.told);
+        let &Options { user, patience, .. } = options;
+        let started = ResetResult::observe(user::opening(&wish, &named)).offer(0, functions());
         let asked = Flags::default();
         Ok((Self { wish, named, asked, user, turns: 0, patience, wondered: 0, said: vec![] }, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         self.turns += 1;
         let answer = match action.call() {
             Some(call) => match Self::read(call) {
@@ -141,7 +150,7 @@ impl Environment for Booking {
             None => self.hear(action.text())?,
         };
         Ok(match answer.filter(|_| self.turns < self.patience) {
-            Some(answer) => Stepped::new().show(0, text(answer)),
+            Some(answer) => StepResult::new().show(0, text(answer)),
             None => self.end(None),
         })
     }

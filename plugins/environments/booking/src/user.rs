@@ -1,7 +1,7 @@
 //! Guest, played by the run's `model` or by rules.
 
 use gymkhana_sdk::model::{self, Message, Role};
-use gymkhana_sdk::{Error, text};
+use gymkhana_sdk::{Error, OptionValue, text};
 
 use crate::wish::{SLOTS, Wish, asked_in};
 
@@ -9,18 +9,13 @@ use crate::wish::{SLOTS, Wish, asked_in};
 const MAX_TOKENS: u32 = 60;
 
 /// Player of the guest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
 pub enum User {
     /// Model that the run grants.
     Model,
     /// Rule-based guest with three states: it answers one question per message, asks back after a message without a
     /// question, and hangs up after a second one in a row.
     Rules,
-}
-
-impl User {
-    /// Names in the option's order.
-    pub const NAMES: [&str; 2] = ["model", "rules"];
 }
 
 /// Message of the agent and the guest's reply.

@@ -2,12 +2,12 @@
 
 use booking::Booking;
 use booking::wish::{SLOTS, Split, draw, split_of};
-use gymkhana_sdk::environment::{Action, Advice, Episode, Oracle, Privileged, Snapshot, Started, Stepped};
+use gymkhana_sdk::environment::{Action, Advice, Episode, Oracle, Privileged, ResetResult, Snapshot, StepResult};
 use gymkhana_sdk::{Call, Error, NamedValue, Task, Value, named, text_of};
 
-fn start(index: u64, options: Vec<NamedValue>) -> (Episode<Booking>, Started) {
+fn start(index: u64, options: Vec<NamedValue>) -> (Episode<Booking>, ResetResult) {
     let options = [vec![named("user", "rules")], options].concat();
-    Episode::start(&Task { split: "train".to_owned(), index }, options, 0).expect("a task that there is")
+    Episode::reset(&Task { split: "train".to_owned(), index }, options, 0).expect("a task that there is")
 }
 
 /// Values of the guest's wish, in slot order.
@@ -18,14 +18,14 @@ fn wanted(booking: &Booking) -> Vec<String> {
 fn book(wanted: &[String]) -> Action {
     let [day, hour, guests, area] = wanted else { panic!("four slots") };
     let arguments = format!("{{\"day\": \"{day}\", \"hour\": {hour}, \"guests\": {guests}, \"area\": \"{area}\"}}");
-    Action { seat: 0, deed: gymkhana_sdk::environment::Deed::Call(Call::advised("book", arguments)) }
+    Action { seat: 0, body: gymkhana_sdk::environment::ActionBody::Call(Call::advised("book", arguments)) }
 }
 
-fn seen(stepped: &Stepped) -> String {
+fn seen(stepped: &StepResult) -> String {
     stepped.observations.iter().map(|seen| text_of(&seen.content)).collect()
 }
 
-fn fact(stepped: &Stepped, name: &str) -> Value {
+fn fact(stepped: &StepResult, name: &str) -> Value {
     stepped.extras.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone()).expect("a fact")
 }
 
@@ -121,7 +121,7 @@ fn splits_share_no_wish() {
     assert!(train.is_disjoint(&test) && train.len() > 800 && test.len() > 150, "{} {}", train.len(), test.len());
     assert!(train.iter().all(|wish| split_of(wish) == Split::Train));
     let task = Task { split: "tests".to_owned(), index: 0 };
-    assert!(matches!(Episode::<Booking>::start(&task, vec![], 0), Err(Error::NotFound(_))));
+    assert!(matches!(Episode::<Booking>::reset(&task, vec![], 0), Err(Error::NotFound(_))));
 }
 
 #[test]

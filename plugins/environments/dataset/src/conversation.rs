@@ -1,9 +1,14 @@
 //! Which messages of a row the agent sees, and when.
 
 use gymkhana_rows::{Message, Role, Row};
+use gymkhana_sdk::OptionValue;
 
-/// Values of the option `conversation`.
-pub const MODES: [&str; 2] = ["last", "each"];
+/// Messages of the user that the agent answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
+pub enum Answered {
+    Last,
+    Each,
+}
 
 /// Observations of an episode in order, with the recorded reply to each but the last.
 #[derive(Debug, Clone, PartialEq, Eq)]

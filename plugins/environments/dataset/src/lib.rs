@@ -12,17 +12,31 @@ use std::rc::Rc;
 
 use gymkhana_rows::{Row, shown};
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Error, Function, NamedValue, OptionInfo, Options, Task, Value, named, plugin};
+use gymkhana_sdk::{Error, Function, NamedValue, PluginOptions, Task, Value, named, plugin};
 use serde_json::Value as Json;
 
-use conversation::{Conversation, MODES};
+use conversation::{Answered, Conversation};
 use data::Data;
 
 /// Answer to a call of a function for which the row has no result.
 const NOTED: &str = "noted";
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Asset with the rows
+    #[option(default = "data.rows")]
+    file: String,
+    /// Messages of the user that the agent answers: the last one, or each in turn
+    #[option(default = Answered::Last)]
+    conversation: Answered,
+    /// Percentage of the JSON lines without `split` that form the split `test`
+    #[option(default = 10, range = 0..=100)]
+    test_percent: u64,
+}
 
 /// The latest data with its options.
 struct Opened {
@@ -52,41 +66,38 @@ impl Dataset {
 }
 
 impl Environment for Dataset {
+    type Options = Options;
+
     fn info() -> Info {
-        let test_percent = "Percentage of the JSON lines without `split` that form the split `test`";
-        let conversation = "Messages of the user that the agent answers: the last one, or each in turn";
         Info::new("Tasks from the rows of a file", ["solver"])
-            .option(OptionInfo::new("file", "Asset with the rows", "data.rows"))
-            .option(OptionInfo::new("conversation", conversation, "last").one_of(&MODES))
-            .option(OptionInfo::new("test-percent", test_percent, 10).within(0.0, 100.0))
     }
 
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {
         Ok(load(options)?.splits())
     }
 
-    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let row = load(options)?.row(task)?;
-        let episode = Self::new(row, options.text("conversation") == "each", 0);
-        let mut started = Started::observe(&episode.conversation.observations[0]);
+        let episode = Self::new(row, options.conversation == Answered::Each, 0);
+        let mut started = ResetResult::observe(&episode.conversation.observations[0]);
         let functions: Vec<Function> = episode.row.functions.iter().map(function).collect();
         if !functions.is_empty() {
             started = started.offer(0, functions);
         }
         for (tool, setup) in &episode.row.setup {
-            started = started.prepare(tool, shown(setup).into_bytes());
+            started = started.tool_setup(tool, shown(setup).into_bytes());
         }
         Ok((episode, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         if let Some(call) = action.call() {
             let result = self.row.results.get(&call.name);
-            return Ok(Stepped::observe(result.map_or_else(|| NOTED.to_owned(), shown)));
+            return Ok(StepResult::observe(result.map_or_else(|| NOTED.to_owned(), shown)));
         }
         self.answered += 1;
         let next = usize::try_from(self.answered).ok().and_then(|next| self.conversation.observations.get(next));
-        Ok(next.map_or_else(|| Stepped::new().end(), Stepped::observe))
+        Ok(next.map_or_else(|| StepResult::new().end(), StepResult::observe))
     }
 }
 
@@ -133,16 +144,15 @@ impl Oracle for Dataset {
 
 /// Data of the asset that the options name.
 fn load(options: &Options) -> Result<Rc<Data>, Error> {
-    let file = options.text("file");
-    let test_percent = u64::try_from(options.integer("test-percent")).unwrap_or(0);
-    let is_same = |opened: &Opened| opened.file == file && opened.test_percent == test_percent;
+    let Options { file, test_percent, .. } = options;
+    let is_same = |opened: &Opened| opened.file == *file && opened.test_percent == *test_percent;
     let known =
         LAST.with_borrow(|last| last.as_ref().filter(|opened| is_same(opened)).map(|opened| opened.data.clone()));
     if let Some(data) = known {
         return Ok(data);
     }
-    let data = Rc::new(Data::open(file, test_percent)?);
-    LAST.set(Some(Opened { file: file.to_owned(), test_percent, data: data.clone() }));
+    let data = Rc::new(Data::open(file, *test_percent)?);
+    LAST.set(Some(Opened { file: file.clone(), test_percent: *test_percent, data: data.clone() }));
     Ok(data)
 }
 

@@ -8,10 +8,10 @@ mod question;
 mod world;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Guidance, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Guidance, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Call, Content, Error, NamedValue, OptionInfo, Options, Task, named, plugin, text};
+use gymkhana_sdk::{Call, Content, Error, NamedValue, PluginOptions, Task, named, plugin, text};
 
 use question::Question;
 
@@ -19,6 +19,17 @@ const SPLITS: [&str; 2] = ["train", "test"];
 /// Limits of steps and pages of a question.
 const HOPS: u64 = 6;
 const PAGES: u64 = 2_000;
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Steps from the named entity to the answer
+    #[option(default = 2, range = 1..=HOPS)]
+    hops: u64,
+    /// Number of pages of the corpus
+    #[option(default = 60, range = 10..=PAGES)]
+    pages: u64,
+}
 
 /// Episode: one question and whether it was answered.
 pub struct FactHunt {
@@ -53,28 +64,27 @@ impl FactHunt {
 }
 
 impl Environment for FactHunt {
+    type Options = Options;
+
     fn info() -> Info {
         Info::new("Multi-hop questions over a generated corpus", ["reader"])
-            .option(OptionInfo::new("hops", "Steps from the named entity to the answer", 2).within(1.0, HOPS as f64))
-            .option(OptionInfo::new("pages", "Number of pages of the corpus", 60).within(10.0, PAGES as f64))
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
         Ok(SPLITS.map(Split::endless).to_vec())
     }
 
-    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let split =
             SPLITS.iter().position(|split| *split == task.split).ok_or_else(|| Error::no_split(task, &SPLITS))?;
-        let size = |name: &str| u64::try_from(options.integer(name)).unwrap_or(1);
-        let hunt = Self::new(split == 1, task.index, size("hops"), size("pages"));
-        let started = Started::observe(&hunt.question.text).prepare("search", hunt.question.corpus());
+        let hunt = Self::new(split == 1, task.index, options.hops, options.pages);
+        let started = ResetResult::observe(&hunt.question.text).tool_setup("search", hunt.question.corpus());
         Ok((hunt, started))
     }
 
-    fn step(&mut self, _action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, _action: Action) -> Result<StepResult, Error> {
         self.answered = true;
-        Ok(Stepped::new().end())
+        Ok(StepResult::new().end())
     }
 }
 

@@ -10,11 +10,11 @@ mod oracle;
 mod picture;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Guidance, Info, Oracle, Picture, Privileged, Render, Snapshot, Split, Started,
-    StateKey, Stepped,
+    Action, Advice, Environment, Guidance, Info, Oracle, Picture, Privileged, Render, ResetResult, Snapshot, Split,
+    StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Content, Error, NamedValue, OptionInfo, Options, Rng, Task, named, plugin, text};
+use gymkhana_sdk::{Content, Error, NamedValue, OptionValue, PluginOptions, Rng, Task, named, plugin, text};
 
 pub use map::{Direction, Map};
 
@@ -23,6 +23,33 @@ const TURNS_PER_TILE: u64 = 25;
 /// Start of every map.
 const START: usize = 0;
 const HINT: &str = "Say left, down, right or up.";
+
+/// Choice of the map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
+enum Chosen {
+    Random,
+    #[option(name = "4x4")]
+    Small,
+    #[option(name = "8x8")]
+    Large,
+}
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Which map
+    #[option(default = Chosen::Random)]
+    map: Chosen,
+    /// Side length of random maps, in tiles
+    #[option(default = 4, range = 2..=16)]
+    size: usize,
+    /// Slippery ice: two of three moves are deflected
+    #[option(default = false)]
+    slippery: bool,
+    /// Turn limit; 0 means 25 per tile of a side
+    #[option(default = 0, range = 0..=1_000_000)]
+    turns: u64,
+}
 
 /// Episode: the agent on its map.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,49 +77,47 @@ impl FrozenLake {
 }
 
 impl Environment for FrozenLake {
+    type Options = Options;
+
     fn info() -> Info {
         Info::new("Cross the ice from S to G without falling into a hole; say left, down, right or up", ["agent"])
-            .option(OptionInfo::new("map", "Which map", "random").one_of(&["random", "4x4", "8x8"]))
-            .option(OptionInfo::new("size", "Side length of random maps, in tiles", 4).within(2.0, 16.0))
-            .option(OptionInfo::new("slippery", "Slippery ice: two of three moves are deflected", false))
-            .option(OptionInfo::new("turns", "Turn limit; 0 means 25 per tile of a side", 0).within(0.0, 1e6))
-            .rewards(0.0, 1.0)
+            .reward_range(0.0, 1.0)
     }
 
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {
-        if options.text("map") != "random" {
+        if options.map != Chosen::Random {
             return Ok(vec![Split::of("train", 1)]);
         }
         // The few maps of size 2 all belong to `train`.
-        let held_out = Map::held_out_count(options.integer("size") as usize);
+        let held_out = Map::held_out_count(options.size);
         let test = (held_out > 0).then(|| Split::of("test", held_out));
         Ok([Split::endless("train")].into_iter().chain(test).collect())
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Self, ResetResult), Error> {
         let map = map_of(task, options)?;
-        let turn_limit = match options.integer("turns") as u64 {
+        let turn_limit = match options.turns {
             0 => TURNS_PER_TILE * map.size() as u64,
             turns => turns,
         };
-        let lake = Self::new(map, options.flag("slippery"), turn_limit, seed);
-        let started = Started::observe(lake.map.with_agent(lake.place));
+        let lake = Self::new(map, options.slippery, turn_limit, seed);
+        let started = ResetResult::observe(lake.map.with_agent(lake.place));
         Ok((lake, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         self.turns += 1;
         let direction = direction_in(&action.text());
         if let Some(direction) = direction {
             self.walk(direction);
         }
         let shown = self.map.with_agent(self.place);
-        let stepped = Stepped::observe(if direction.is_some() { shown } else { format!("{HINT}\n{shown}") });
+        let stepped = StepResult::observe(if direction.is_some() { shown } else { format!("{HINT}\n{shown}") });
         let success = self.map.is_goal(self.place);
         let ended = if success || self.map.is_hole(self.place) {
             stepped.reward(f64::from(u8::from(success))).end()
         } else if self.turns >= self.turn_limit {
-            stepped.cut_off()
+            stepped.truncate()
         } else {
             return Ok(stepped);
         };
@@ -102,8 +127,12 @@ impl Environment for FrozenLake {
 
 /// Map of a task.
 fn map_of(task: &Task, options: &Options) -> Result<Map, Error> {
-    let name = options.text("map");
-    if let Some(map) = Map::fixed(name) {
+    let fixed = match options.map {
+        Chosen::Random => None,
+        Chosen::Small => Some("4x4"),
+        Chosen::Large => Some("8x8"),
+    };
+    if let Some((name, map)) = fixed.and_then(|name| Some((name, Map::fixed(name)?))) {
         return match (task.split.as_str(), task.index) {
             ("train", 0) => Ok(map),
             ("train", index) => Err(Error::NotFound(format!("map `{name}` is one task: train/0, not train/{index}"))),
@@ -115,7 +144,7 @@ fn map_of(task: &Task, options: &Options) -> Result<Map, Error> {
         "test" => map::Split::Test,
         _ => return Err(Error::no_split(task, &["train", "test"])),
     };
-    let size = options.integer("size") as usize;
+    let size = options.size;
     Map::random(split, task.index, size).ok_or_else(|| {
         let tasks = Map::held_out_count(size);
         Error::NotFound(format!("unknown task test/{}: split `test` has {tasks} maps of size {size}", task.index))

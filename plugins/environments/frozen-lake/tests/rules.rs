@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use frozen_lake::{Direction, FrozenLake, Map};
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Episode, Oracle, Picture, Privileged, Render, Snapshot, Split, Started, StateKey,
-    Stepped,
+    Action, Advice, Environment, Episode, Oracle, Picture, Privileged, Render, ResetResult, Snapshot, Split, StateKey,
+    StepResult,
 };
 use gymkhana_sdk::{Error, NamedValue, Task, named, text_of};
 use serde_json::Value;
@@ -19,16 +19,16 @@ fn rows(value: &Value) -> Vec<&str> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-fn start(split: &str, index: u64, options: Vec<NamedValue>, seed: u64) -> (Episode<FrozenLake>, Started) {
+fn start(split: &str, index: u64, options: Vec<NamedValue>, seed: u64) -> (Episode<FrozenLake>, ResetResult) {
     let task = Task { split: split.to_owned(), index };
-    Episode::start(&task, options, seed).expect("a task that there is")
+    Episode::reset(&task, options, seed).expect("a task that there is")
 }
 
-fn say(episode: &mut Episode<FrozenLake>, word: &str) -> Stepped {
+fn say(episode: &mut Episode<FrozenLake>, word: &str) -> StepResult {
     episode.step(Action::say(0, word)).expect("words are never an error")
 }
 
-fn shown(stepped: &Stepped) -> String {
+fn shown(stepped: &StepResult) -> String {
     text_of(&stepped.observations[0].content)
 }
 
@@ -117,7 +117,7 @@ fn splits_never_share_a_map_and_held_out_maps_are_distinct() {
         assert_eq!(held_out.len() as u64, tasks.min(64));
         assert!((0..2000).all(|index| !held_out.contains(&map("train", index))), "size {size}");
         let past = Task { split: "test".into(), index: tasks };
-        assert!(matches!(Episode::<FrozenLake>::start(&past, options(), 0), Err(Error::NotFound(_))));
+        assert!(matches!(Episode::<FrozenLake>::reset(&past, options(), 0), Err(Error::NotFound(_))));
     }
 }
 
@@ -157,7 +157,7 @@ fn the_expert_reaches_the_goal_on_the_shortest_path() {
                 [NamedValue { value: gymkhana_sdk::Value::Integer(steps), .. }] => *steps,
                 other => panic!("no distance: {other:?}"),
             };
-            let mut last = Stepped::new();
+            let mut last = StepResult::new();
             for _ in 0..shortest {
                 assert!(!last.terminated);
                 let Ok(Advice::Message(word)) = episode.environment().advise(&[], &[]) else { panic!("no advice") };

@@ -9,10 +9,11 @@ pub mod rules;
 pub mod strategy;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Info, Oracle, Picture, Privileged, Render, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Info, Oracle, Picture, Privileged, Render, ResetResult, Snapshot, Split, StateKey,
+    StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Rng, Task, hash, named, plugin, text};
+use gymkhana_sdk::{Error, NamedValue, PluginOptions, Rng, Task, hash, named, plugin, text};
 
 use rules::{Act, Card, DEALS, faces_bet, information_set, mover, won};
 use strategy::Strategy;
@@ -22,6 +23,17 @@ const SPLITS: [&str; 2] = ["train", "test"];
 
 /// Cost of a forfeit, in antes.
 const FORFEIT: f64 = 2.0;
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Probability that the oracle bets a Jack in the first seat, which selects one of Kuhn's equilibria
+    #[option(default = 0.2, range = 0.0..=1.0 / 3.0)]
+    alpha: f64,
+    /// Number of invalid messages at which a seat loses the hand
+    #[option(default = 3, range = 1..=100)]
+    tries: u64,
+}
 
 /// State of a hand.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,7 +88,7 @@ impl KuhnPoker {
         if named.next().is_some() { None } else { act }
     }
 
-    fn refuse(&mut self) -> Stepped {
+    fn refuse(&mut self) -> StepResult {
         let seat = self.seat();
         self.mistakes[seat] += 1;
         let left = self.tries.saturating_sub(self.mistakes[seat]);
@@ -87,13 +99,13 @@ impl KuhnPoker {
         let tries = if left == 1 { "1 try".to_owned() } else { format!("{left} tries") };
         let [pass, bet] = self.words();
         let answer = format!("That is neither {pass} nor {bet}; {tries} left. {}", self.view());
-        Stepped::new().show(seat as u32, text(answer)).turn_of(seat as u32)
+        StepResult::new().show(seat as u32, text(answer)).next_seat(seat as u32)
     }
 
-    fn act(&mut self, act: Act) -> Stepped {
+    fn act(&mut self, act: Act) -> StepResult {
         self.acts.push(act);
         if mover(&self.acts).is_some() {
-            return Stepped::new().show(self.seat() as u32, text(self.view())).turn_of(self.seat() as u32);
+            return StepResult::new().show(self.seat() as u32, text(self.view())).next_seat(self.seat() as u32);
         }
         let [first, second] = self.cards();
         let fold = self.acts.last() == Some(&Act::Pass) && self.acts.contains(&Act::Bet);
@@ -104,8 +116,8 @@ impl KuhnPoker {
     }
 
     /// End of the hand; `first` is the first seat's profit in antes.
-    fn end(&self, first: f64, success: bool, told: [String; 2]) -> Stepped {
-        let mut stepped = Stepped::new();
+    fn end(&self, first: f64, success: bool, told: [String; 2]) -> StepResult {
+        let mut stepped = StepResult::new();
         for ((seat, told), won) in (0..).zip(told).zip([first, -first]) {
             let verb = if won > 0.0 { "win" } else { "lose" };
             let antes = won.abs();
@@ -129,33 +141,31 @@ impl KuhnPoker {
 }
 
 impl Environment for KuhnPoker {
+    type Options = Options;
+
     fn info() -> Info {
-        let alpha = "Probability that the oracle bets a Jack in the first seat, which selects one of Kuhn's equilibria";
-        let tries = "Number of invalid messages at which a seat loses the hand";
         Info::new("Kuhn poker; say check or bet, and fold or call to a bet", ["first", "second"])
-            .option(OptionInfo::new("alpha", alpha, 0.2).within(0.0, 1.0 / 3.0))
-            .option(OptionInfo::new("tries", tries, 3).within(1.0, 100.0))
-            .rewards(-FORFEIT, FORFEIT)
+            .reward_range(-FORFEIT, FORFEIT)
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
         Ok(SPLITS.map(|split| Split::of(split, DEALS.len() as u64)).into())
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Self, ResetResult), Error> {
         if !SPLITS.contains(&task.split.as_str()) {
             return Err(Error::no_split(task, &SPLITS));
         }
         let deal = usize::try_from(task.index).ok().filter(|deal| *deal < DEALS.len());
         let unknown = || format!("unknown task {}/{}: there are six deals", task.split, task.index);
         let deal = deal.ok_or_else(|| Error::not_found(unknown()))?;
-        let (alpha, tries) = (options.number("alpha"), options.integer("tries") as u64);
+        let &Options { alpha, tries } = options;
         let hand = Self { deal, acts: vec![], mistakes: [0; 2], tries, alpha, seed };
-        let started = Started::observe(hand.view());
+        let started = ResetResult::observe(hand.view());
         Ok((hand, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         Ok(match self.act_in(&action.text()) {
             Some(act) => self.act(act),
             None => self.refuse(),

@@ -1,6 +1,8 @@
 //! All possible hands, and properties of the game.
 
-use gymkhana_sdk::environment::{Action, Advice, Episode, Oracle, Picture, Render, Split, Started, StateKey, Stepped};
+use gymkhana_sdk::environment::{
+    Action, Advice, Episode, Oracle, Picture, Render, ResetResult, Split, StateKey, StepResult,
+};
 use gymkhana_sdk::{Error, NamedValue, Task, Value, named, text_of};
 use kuhn_poker::KuhnPoker;
 use kuhn_poker::strategy::{Strategy, observed};
@@ -24,29 +26,29 @@ enum Stake {
     First(f64),
 }
 
-fn start(deal: u64, options: Vec<NamedValue>, seed: u64) -> (Episode<KuhnPoker>, Started) {
-    Episode::start(&Task { split: "train".to_owned(), index: deal }, options, seed).expect("a deal")
+fn start(deal: u64, options: Vec<NamedValue>, seed: u64) -> (Episode<KuhnPoker>, ResetResult) {
+    Episode::reset(&Task { split: "train".to_owned(), index: deal }, options, seed).expect("a deal")
 }
 
-fn rewards(stepped: &Stepped) -> Vec<(u32, f64)> {
+fn rewards(stepped: &StepResult) -> Vec<(u32, f64)> {
     stepped.rewards.iter().map(|earned| (earned.seat, earned.reward)).collect()
 }
 
-fn fact(stepped: &Stepped, name: &str) -> Value {
+fn fact(stepped: &StepResult, name: &str) -> Value {
     stepped.extras.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone()).expect("a fact")
 }
 
 /// Plays one word per turn; returns each seat's observations before its last turn, and the last step.
-fn play(deal: u64, words: &[&str]) -> ([String; 2], Stepped) {
+fn play(deal: u64, words: &[&str]) -> ([String; 2], StepResult) {
     let (mut episode, started) = start(deal, vec![], 0);
     let mut shown = [String::new(), String::new()];
-    let mut last = Stepped { observations: started.observations, ..Stepped::new() };
+    let mut last = StepResult { observations: started.observations, ..StepResult::new() };
     for word in words {
         assert!(!last.terminated, "{words:?}");
         for seen in &last.observations {
             shown[seen.seat as usize] += &format!("{}\n", text_of(&seen.content));
         }
-        last = episode.step(Action::say(last.seat, *word)).expect("words are never an error");
+        last = episode.step(Action::say(last.next_seat, *word)).expect("words are never an error");
     }
     (shown, last)
 }
@@ -108,9 +110,9 @@ fn other_words_are_answered_and_then_cost_two_antes() {
     let refused = say(&mut episode, 0, "call");
     let told = "That is neither check nor bet; 2 tries left. You are first. Your card: Jack. Say check or bet.";
     assert_eq!(text_of(&refused.observations[0].content), told);
-    assert_eq!(say(&mut episode, 0, "I check.").seat, 1);
+    assert_eq!(say(&mut episode, 0, "I check.").next_seat, 1);
     for word in ["bet or check", ""] {
-        assert_eq!(say(&mut episode, 1, word).seat, 1, "{word}");
+        assert_eq!(say(&mut episode, 1, word).next_seat, 1, "{word}");
     }
     let forfeit = say(&mut episode, 1, "raise");
     assert!(forfeit.terminated);
@@ -131,7 +133,7 @@ fn the_experts_decisions_are_an_equilibrium() {
         loop {
             let Ok(Advice::Message(word)) = episode.environment().advise(&[], &[]) else { panic!("no advice") };
             let stepped = episode.step(Action::say(seat, word)).expect("a word");
-            seat = stepped.seat;
+            seat = stepped.next_seat;
             if stepped.terminated {
                 match fact(&stepped, "decisions") {
                     Value::Text(decisions) => hands.push(decisions),
@@ -155,7 +157,7 @@ fn the_six_deals_are_the_tasks() {
     let splits = Episode::<KuhnPoker>::splits(vec![]).expect("good options");
     assert_eq!(splits, [Split::of("train", 6), Split::of("test", 6)]);
     let missing =
-        |split: &str, index| Episode::<KuhnPoker>::start(&Task { split: split.to_owned(), index }, vec![], 0).err();
+        |split: &str, index| Episode::<KuhnPoker>::reset(&Task { split: split.to_owned(), index }, vec![], 0).err();
     assert!(matches!(missing("train", 6), Some(Error::NotFound(_))));
     assert!(matches!(missing("dev", 0), Some(Error::NotFound(_))));
     assert_eq!((missing("train", 5), missing("test", 5)), (None, None));
@@ -165,14 +167,14 @@ fn the_six_deals_are_the_tasks() {
 fn a_restored_hand_continues_alike() {
     for (line, _) in LINES {
         let (mut episode, started) = start(2, vec![], 7);
-        let mut seat = started.seat;
+        let mut seat = started.next_seat;
         for word in line {
             let mut restored = Episode::<KuhnPoker>::restore(&episode.snapshot()).expect("its own snapshot");
             assert_eq!(episode.environment().advise(&[], &[]), restored.environment().advise(&[], &[]));
             let (one, other) = (episode.step(Action::say(seat, *word)), restored.step(Action::say(seat, *word)));
             assert_eq!(one, other);
             assert_eq!(episode.snapshot(), restored.snapshot());
-            seat = one.expect("a word").seat;
+            seat = one.expect("a word").next_seat;
         }
         let Picture::Text(drawn) = episode.environment().render() else { panic!("no text") };
         assert_eq!(drawn.lines().count(), 1 + line.len());

@@ -1,11 +1,11 @@
 //! Grading of a final message: one answer per question.
 
-use gymkhana_answer as answer;
+use gymkhana_answer::{Mode, find};
 
 /// Whether each answer is right. With one question the whole message counts; with several, each line that is not empty
 /// answers the question of its place, and may begin with the question's number. More lines than questions are all wrong.
 pub fn grade(message: &str, expected: &[&str]) -> Vec<bool> {
-    let is_right = |given: &str, wanted: &str| answer::find(given, wanted, "number").is_some();
+    let is_right = |given: &str, wanted: &str| find(given, wanted, Mode::Number).is_some();
     if let [wanted] = expected {
         return vec![is_right(message, wanted)];
     }

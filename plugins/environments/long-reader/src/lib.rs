@@ -11,16 +11,16 @@ mod oracle;
 mod settings;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
-use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Error, NamedValue, Options, Task, Value, named, plugin};
+use gymkhana_sdk::snapshot::{Reader, SnapshotState as _, Writer};
+use gymkhana_sdk::{Error, NamedValue, Task, Value, named, plugin};
 
 use document::Document;
-use settings::Settings;
+use settings::{Ask, Settings};
 
 const SPLITS: [&str; 2] = ["train", "test"];
-/// Memories in a row that are too long, after which the episode is cut off.
+/// Memories in a row that are too long, after which the episode is truncated.
 const REFUSALS: u64 = 3;
 
 /// Episode: a document and what the agent has read and remembers of it.
@@ -61,13 +61,14 @@ impl LongReader {
     }
 
     fn opening(&self) -> String {
-        let Settings { parts, memory_chars, ask_last, .. } = self.settings;
+        let Settings { parts, memory_chars, ask, .. } = self.settings;
         let shown = if parts == 1 { "1 part".to_owned() } else { format!("{parts} parts, one at a time") };
         let rule = format!(
             "You will read a document of {shown}. Reply to each part with your memory: all that you need later, in at \
              most {memory_chars} characters."
         );
-        let asked = if ask_last { "Questions about it come after the last part.".to_owned() } else { self.questions() };
+        let asked =
+            if ask == Ask::Last { "Questions about it come after the last part.".to_owned() } else { self.questions() };
         format!("{rule}\n\n{asked}\n\nReply to begin; your memory is still empty.")
     }
 
@@ -76,17 +77,17 @@ impl LongReader {
     }
 
     /// Accepts a memory and shows what comes next, or refuses it.
-    fn remember(&mut self, memory: &str) -> Stepped {
+    fn remember(&mut self, memory: &str) -> StepResult {
         let (length, most) = (memory.chars().count() as u64, self.settings.memory_chars);
         if length > most {
             self.refused += 1;
             if self.refused >= REFUSALS {
                 self.over = true;
-                let stepped = Stepped::observe("The memory was too long again. The document is closed.");
-                return self.result(stepped, &[]).cut_off();
+                let stepped = StepResult::observe("The memory was too long again. The document is closed.");
+                return self.result(stepped, &[]).truncate();
             }
             let left = REFUSALS - self.refused;
-            return Stepped::observe(format!(
+            return StepResult::observe(format!(
                 "This memory has {length} characters, at most {most} are allowed. Reply with a shorter one; you have \
                  {left} more {}.",
                 if left == 1 { "attempt" } else { "attempts" }
@@ -96,15 +97,15 @@ impl LongReader {
         self.refused = 0;
         self.memories += 1;
         let parts = self.settings.parts;
-        Stepped::observe(match self.memories {
+        StepResult::observe(match self.memories {
             number if number <= parts => format!("Part {number} of {parts}:\n{}", self.document.part(number - 1)),
-            _ if self.settings.ask_last => format!("The document has ended. {}", self.questions()),
+            _ if self.settings.ask == Ask::Last => format!("The document has ended. {}", self.questions()),
             _ => "The document has ended. Answer now.".to_owned(),
         })
     }
 
     /// Adds rewards and facts to the last step.
-    fn result(&self, stepped: Stepped, right: &[bool]) -> Stepped {
+    fn result(&self, stepped: StepResult, right: &[bool]) -> StepResult {
         let count = right.iter().filter(|right| **right).count();
         let asked = self.document.facts.questions.len();
         let kept = self.answers().iter().filter(|answer| self.memory.contains(**answer)).count();
@@ -115,31 +116,33 @@ impl LongReader {
 }
 
 impl Environment for LongReader {
+    type Options = Settings;
+
     fn info() -> Info {
-        let info = Info::new("Questions about a long document, read part by part with a bounded memory", ["reader"]);
-        Settings::options().fold(info, Info::option).rewards(0.0, 1.0)
+        let summary = "Questions about a long document, read part by part with a bounded memory";
+        Info::new(summary, ["reader"]).reward_range(0.0, 1.0)
     }
 
-    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+    fn splits(_options: &Settings) -> Result<Vec<Split>, Error> {
         Ok(SPLITS.map(Split::endless).to_vec())
     }
 
-    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, settings: &Settings, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let split =
             SPLITS.iter().position(|split| *split == task.split).ok_or_else(|| Error::no_split(task, &SPLITS))?;
-        let reader = Self::new(split == 1, task.index, Settings::of(options));
-        let started = Started::observe(reader.opening());
+        let reader = Self::new(split == 1, task.index, *settings);
+        let started = ResetResult::observe(reader.opening());
         Ok((reader, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         let message = action.text();
         if self.memories <= self.settings.parts {
             return Ok(self.remember(message.trim()));
         }
         self.over = true;
         let right = grade::grade(&message, &self.answers());
-        Ok(self.result(Stepped::new(), &right).end())
+        Ok(self.result(StepResult::new(), &right).end())
     }
 }
 

@@ -7,6 +7,7 @@ use gymkhana_sdk::{Call, hash};
 
 use crate::LongReader;
 use crate::facts::Fact;
+use crate::settings::Ask;
 
 /// Functions of the tool `memory`.
 const INSERT: &str = "memory_insert";
@@ -28,7 +29,7 @@ pub fn advise(reader: &LongReader, tools: &[String], results: &[String]) -> Advi
 
 /// Sentences of a part that the oracle remembers: its facts, or another sentence in place of them.
 fn noted(reader: &LongReader, part: u64) -> Vec<String> {
-    let is_needed = |fact: &&Fact| fact.part() == part && (fact.question.is_some() || reader.settings.ask_last);
+    let is_needed = |fact: &&Fact| fact.part() == part && (fact.question.is_some() || reader.settings.ask == Ask::Last);
     let needed: Vec<String> =
         reader.document.facts.all.iter().filter(is_needed).map(|fact| fact.text.clone()).collect();
     let chance = hash(format!("oracle/{}/{part}", reader.index).as_bytes()) % 100;

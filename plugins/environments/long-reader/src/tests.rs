@@ -6,27 +6,23 @@ use gymkhana_sdk::text_of;
 
 /// Default settings of the options.
 pub fn settings() -> Settings {
-    Settings::of(&options(vec![]))
-}
-
-fn options(given: Vec<NamedValue>) -> Options {
-    Options::new(&Settings::options().collect::<Vec<_>>(), given).expect("sound options")
+    Settings::default()
 }
 
 fn start(given: Vec<NamedValue>) -> (Episode<LongReader>, String) {
     let task = Task { split: "train".to_owned(), index: 5 };
-    let (episode, started) = Episode::<LongReader>::start(&task, given, 0).expect("a task");
+    let (episode, started) = Episode::<LongReader>::reset(&task, given, 0).expect("a task");
     (episode, text_of(&started.observations[0].content))
 }
 
 /// Says a message; returns what is observed and the step.
-fn say(episode: &mut Episode<LongReader>, words: &str) -> (String, Stepped) {
+fn say(episode: &mut Episode<LongReader>, words: &str) -> (String, StepResult) {
     let stepped = episode.step(Action::say(0, words)).expect("mistakes are answers");
     let shown = stepped.observations.iter().map(|observation| text_of(&observation.content)).collect();
     (shown, stepped)
 }
 
-fn extra(stepped: &Stepped, name: &str) -> Value {
+fn extra(stepped: &StepResult, name: &str) -> Value {
     let found = stepped.extras.iter().find(|extra| extra.name == name);
     found.map(|extra| extra.value.clone()).expect("an extra of the last step")
 }
@@ -191,8 +187,8 @@ fn unsound_snapshots_are_refused() {
     refused(altered(|reader| reader.memories = 10), "beyond the document");
     refused(altered(|reader| reader.refused = 4), "beyond the document");
     refused(altered(|reader| reader.memory = "x".repeat(401)), "too long");
-    refused(altered(|reader| reader.settings.parts = 0), "`parts` is not 1 to 256");
-    refused(altered(|reader| reader.settings.characters = u64::MAX), "`characters` is not 100 to 524288");
+    refused(altered(|reader| reader.settings.parts = 0), "option `parts` must be 1 to 256");
+    refused(altered(|reader| reader.settings.characters = u64::MAX), "option `characters` must be 100 to 524288");
     let bytes = altered(|_| ()).snapshot();
     assert!((0..bytes.len()).all(|length| LongReader::restore(&bytes[..length]).is_err()));
 }

@@ -9,10 +9,11 @@ mod message;
 mod situation;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Info, Oracle, Picture, Privileged, Render, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Info, Oracle, Picture, Privileged, Render, ResetResult, Snapshot, Split, StateKey,
+    StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Task, named, plugin, text};
+use gymkhana_sdk::{Error, NamedValue, PluginOptions, Task, named, plugin, text};
 
 use message::Move;
 use situation::{KINDS, PerKind, WORTH};
@@ -21,6 +22,17 @@ pub use situation::Situation;
 
 /// Names of the items, singular and plural.
 const NAMES: [[&str; 2]; KINDS] = [["book", "books"], ["hat", "hats"], ["ball", "balls"]];
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Maximum number of messages of both seats; without a deal by then both get 0
+    #[option(default = 10, range = 2..=1000)]
+    turns: u64,
+    /// Number of invalid moves of a seat that ends the negotiation without a deal
+    #[option(default = 3, range = 1..=100)]
+    tries: u64,
+}
 
 /// State of a negotiation.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,7 +110,7 @@ impl Negotiation {
         }
     }
 
-    fn refuse(&mut self, why: &str) -> Stepped {
+    fn refuse(&mut self, why: &str) -> StepResult {
         self.mistakes[self.seat] += 1;
         let left = self.tries.saturating_sub(self.mistakes[self.seat]);
         if left == 0 {
@@ -106,11 +118,11 @@ impl Negotiation {
         }
         let tries = if left == 1 { "1 try".to_owned() } else { format!("{left} tries") };
         let seat = self.seat as u32;
-        Stepped::new().show(seat, text(format!("{why}; {tries} left."))).turn_of(seat)
+        StepResult::new().show(seat, text(format!("{why}; {tries} left."))).next_seat(seat)
     }
 
     /// Passes the turn to the other seat, with its observation.
-    fn hand_over(&mut self, heard: String) -> Stepped {
+    fn hand_over(&mut self, heard: String) -> StepResult {
         self.turns += 1;
         if self.turns >= self.turn_limit {
             return self.end(&Outcome::OutOfTurns);
@@ -118,17 +130,17 @@ impl Negotiation {
         self.seat = 1 - self.seat;
         // A seat without a previous turn also gets its first observation.
         let heard = if self.turns == 1 { format!("{}\n{heard}", self.introduction(self.seat)) } else { heard };
-        Stepped::new().show(self.seat as u32, text(heard)).turn_of(self.seat as u32)
+        StepResult::new().show(self.seat as u32, text(heard)).next_seat(self.seat as u32)
     }
 
-    fn end(&self, outcome: &Outcome) -> Stepped {
+    fn end(&self, outcome: &Outcome) -> StepResult {
         let (shares, words) = match outcome {
             Outcome::Deal(first) => (Some([*first, self.situation.rest(*first)]), "A deal"),
             Outcome::OutOfTurns => (None, "No deal: the turns are used up"),
             Outcome::Forfeited => (None, "No deal: a seat has no tries left"),
         };
         let points = shares.map_or([0; 2], |[first, _]| self.situation.outcome(first));
-        let mut stepped = Stepped::new();
+        let mut stepped = StepResult::new();
         for seat in [0, 1] {
             let got = shares.map(|shares| format!(": you get {}", items(shares[seat]))).unwrap_or_default();
             let told = format!("{words}{got}. That is {} points.", points[seat]);
@@ -141,21 +153,18 @@ impl Negotiation {
         let stepped = stepped.extra("first-points", first).extra("second-points", second);
         match outcome {
             Outcome::Deal(_) | Outcome::Forfeited => stepped.end(),
-            Outcome::OutOfTurns => stepped.cut_off(),
+            Outcome::OutOfTurns => stepped.truncate(),
         }
     }
 }
 
 impl Environment for Negotiation {
+    type Options = Options;
+
     fn info() -> Info {
-        let turns = "Maximum number of messages of both seats; without a deal by then both get 0";
-        let tries = "Number of invalid moves of a seat that ends the negotiation without a deal";
         let summary = "Two seats share books, hats and balls that each values in its own way; say offer 1 0 2, accept or \
                        reject, or talk";
-        Info::new(summary, ["first", "second"])
-            .option(OptionInfo::new("turns", turns, 10).within(2.0, 1000.0))
-            .option(OptionInfo::new("tries", tries, 3).within(1.0, 100.0))
-            .rewards(0.0, 1.0)
+        Info::new(summary, ["first", "second"]).reward_range(0.0, 1.0)
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
@@ -165,7 +174,7 @@ impl Environment for Negotiation {
         Ok(vec![Split::of(train, train_tasks), Split::of(test, test_tasks)])
     }
 
-    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let split = match task.split.as_str() {
             "train" => situation::Split::Train,
             "test" => situation::Split::Test,
@@ -177,13 +186,13 @@ impl Environment for Negotiation {
             let (Task { split, index }, count) = (task, situations.len());
             Error::not_found(format!("unknown task {split}/{index}: split `{split}` has {count} situations"))
         })?;
-        let (turn_limit, tries) = (options.integer("turns") as u64, options.integer("tries") as u64);
+        let &Options { turns: turn_limit, tries } = options;
         let negotiation = Self { situation, seat: 0, offer: None, turns: 0, turn_limit, mistakes: [0; 2], tries };
-        let started = Started::observe(negotiation.introduction(0));
+        let started = ResetResult::observe(negotiation.introduction(0));
         Ok((negotiation, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         let (made, words) = message::read(&action.text());
         Ok(match self.make(&made) {
             Err(why) => self.refuse(why),

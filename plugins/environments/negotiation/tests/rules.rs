@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Episode, Oracle, Picture, Privileged, Render, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Episode, Oracle, Picture, Privileged, Render, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
 use gymkhana_sdk::{Error, NamedValue, Task, Value, named, text_of};
 use negotiation::{Negotiation, Situation};
 
-fn start(split: &str, index: u64, options: Vec<NamedValue>) -> (Episode<Negotiation>, Started) {
-    Episode::start(&Task { split: split.to_owned(), index }, options, 0).expect("a task that there is")
+fn start(split: &str, index: u64, options: Vec<NamedValue>) -> (Episode<Negotiation>, ResetResult) {
+    Episode::reset(&Task { split: split.to_owned(), index }, options, 0).expect("a task that there is")
 }
 
 /// Negotiation over a given situation, made from a snapshot whose first fields are the situation.
@@ -27,21 +27,21 @@ fn known() -> Negotiation {
     over([3, 1, 2], [1, 3, 2], [2, 4, 0])
 }
 
-fn say(negotiation: &mut Negotiation, seat: u32, words: &str) -> Stepped {
+fn say(negotiation: &mut Negotiation, seat: u32, words: &str) -> StepResult {
     use gymkhana_sdk::environment::Environment;
     negotiation.step(Action::say(seat, words)).expect("words are never an error")
 }
 
-fn shown(stepped: &Stepped) -> Vec<(u32, String)> {
+fn shown(stepped: &StepResult) -> Vec<(u32, String)> {
     stepped.observations.iter().map(|seen| (seen.seat, text_of(&seen.content))).collect()
 }
 
-fn rewards(stepped: &Stepped) -> Vec<f64> {
+fn rewards(stepped: &StepResult) -> Vec<f64> {
     assert!(stepped.rewards.iter().map(|earned| earned.seat).eq([0, 1]));
     stepped.rewards.iter().map(|earned| earned.reward).collect()
 }
 
-fn numbers(stepped: &Stepped) -> [Value; 2] {
+fn numbers(stepped: &StepResult) -> [Value; 2] {
     let fact = |name| stepped.extras.iter().find(|fact| fact.name == name).map(|fact| fact.value.clone());
     ["first-points", "second-points"].map(|name| fact(name).expect("points"))
 }
@@ -83,7 +83,7 @@ fn an_offer_is_open_until_the_next_message() {
     let heard = say(&mut talk, 1, "let me think");
     assert_eq!(shown(&heard), [(0, "The other says: let me think".to_owned())]);
     let refused = say(&mut talk, 0, "accept");
-    assert_eq!((refused.seat, shown(&refused)[0].1.as_str()), (0, "There is no offer to answer; 2 tries left."));
+    assert_eq!((refused.next_seat, shown(&refused)[0].1.as_str()), (0, "There is no offer to answer; 2 tries left."));
     say(&mut talk, 0, "fine");
     let heard = say(&mut talk, 1, "");
     assert_eq!(shown(&heard), [(0, "The other says nothing.".to_owned())]);
@@ -101,11 +101,11 @@ fn invalid_moves_are_answered_and_finally_end_the_negotiation() {
         ("offer 1 2", "An offer is a number for each kind, such as offer 1 0 1; 1 try left."),
     ] {
         let refused = say(&mut talk, 0, words);
-        assert_eq!((refused.seat, shown(&refused)), (0, vec![(0, why.to_owned())]), "{words}");
+        assert_eq!((refused.next_seat, shown(&refused)), (0, vec![(0, why.to_owned())]), "{words}");
     }
     say(&mut talk, 0, "offer 3 0 0");
     let refused = say(&mut talk, 1, "<move>take it</move>");
-    assert_eq!(refused.seat, 1, "each seat has tries of its own");
+    assert_eq!(refused.next_seat, 1, "each seat has tries of its own");
     say(&mut talk, 1, "reject");
     let over = say(&mut talk, 0, "reject");
     assert!(over.terminated);
@@ -153,7 +153,7 @@ fn splits_contain_every_situation_once() {
     let distinct: HashSet<String> = train.iter().chain(&test).map(|situation| format!("{situation:?}")).collect();
     assert_eq!(distinct.len(), 5793);
     let past = Task { split: "test".into(), index: test.len() as u64 };
-    assert!(matches!(Episode::<Negotiation>::start(&past, vec![], 0), Err(Error::NotFound(_))));
+    assert!(matches!(Episode::<Negotiation>::reset(&past, vec![], 0), Err(Error::NotFound(_))));
 }
 
 fn read_situation(negotiation: &Negotiation) -> Situation {
@@ -206,7 +206,7 @@ fn oracles_agree_immediately_on_the_fair_deal() {
                 negotiation.privileged()[2..].iter().map(|fact| fact.value.clone()).collect::<Vec<_>>()
             };
             let wanted = fair(episode.environment());
-            let mut last = Stepped::new();
+            let mut last = StepResult::new();
             for seat in [0, 1] {
                 let Ok(Advice::Message(words)) = episode.environment().advise(&[], &[]) else { panic!("no advice") };
                 last = episode.step(Action::say(seat, words)).expect("a move");

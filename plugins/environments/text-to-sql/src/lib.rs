@@ -12,10 +12,10 @@ mod schema;
 mod task;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Guidance, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Guidance, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Call, Content, Error, NamedValue, OptionInfo, Options, Task as Place, named, plugin, text};
+use gymkhana_sdk::{Call, Content, Error, NamedValue, PluginOptions, Task as Place, named, plugin, text};
 
 use question::Kind;
 use task::Task;
@@ -25,8 +25,28 @@ const SPLITS: [&str; 2] = ["train", "test"];
 const MIXED: &str = "mixed";
 /// Function of the tool `sql` that the oracle calls.
 const QUERY: &str = "query";
-const ROWS: std::ops::RangeInclusive<u64> = 12..=400;
-const ATTEMPTS: std::ops::RangeInclusive<u64> = 1..=20;
+/// Choices of the option `difficulty`.
+const DIFFICULTIES: [&str; 7] = [MIXED, "filter", "aggregate", "join", "group-having", "nested", "window"];
+const MIN_ROWS: u64 = 12;
+const MAX_ROWS: u64 = 400;
+const MAX_ATTEMPTS: u64 = 20;
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// SQL features that the query requires
+    #[option(default = MIXED, choices = DIFFICULTIES)]
+    difficulty: String,
+    /// Number of rows of the largest table
+    #[option(default = 40, range = MIN_ROWS..=MAX_ROWS)]
+    rows: u64,
+    /// Maximum number of answers until one runs
+    #[option(default = 3, range = 1..=MAX_ATTEMPTS)]
+    attempts: u64,
+    /// Include the table definitions in the question
+    #[option(default = true)]
+    show_schema: bool,
+}
 
 /// Episode: one task and whether it was answered.
 pub struct TextToSql {
@@ -53,9 +73,9 @@ impl TextToSql {
         Ok(Self { settings, task, tried: 0, over: false })
     }
 
-    fn ended(&mut self, right: bool) -> Stepped {
+    fn ended(&mut self, right: bool) -> StepResult {
         self.over = true;
-        Stepped::new().reward(f64::from(u8::from(right))).extra("success", right).end()
+        StepResult::new().reward(f64::from(u8::from(right))).extra("success", right).end()
     }
 
     /// Call of the oracle before its answer.
@@ -65,45 +85,35 @@ impl TextToSql {
 }
 
 impl Environment for TextToSql {
+    type Options = Options;
+
     fn info() -> Info {
-        let choices: Vec<&str> = [MIXED].into_iter().chain(Kind::ALL.map(|(name, _)| name)).collect();
-        let attempts = "Maximum number of answers until one runs";
-        Info::new("Questions about a database, answered by a query", ["analyst"])
-            .option(OptionInfo::new("difficulty", "SQL features that the query requires", MIXED).one_of(&choices))
-            .option(
-                OptionInfo::new("rows", "Number of rows of the largest table", 40)
-                    .within(bound(&ROWS).0, bound(&ROWS).1),
-            )
-            .option(OptionInfo::new("attempts", attempts, 3).within(bound(&ATTEMPTS).0, bound(&ATTEMPTS).1))
-            .option(OptionInfo::new("show-schema", "Include the table definitions in the question", true))
-            .rewards(0.0, 1.0)
+        Info::new("Questions about a database, answered by a query", ["analyst"]).reward_range(0.0, 1.0)
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
         Ok(SPLITS.map(Split::endless).to_vec())
     }
 
-    fn start(place: &Place, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(place: &Place, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let split =
             SPLITS.iter().position(|split| *split == place.split).ok_or_else(|| Error::no_split(place, &SPLITS))?;
-        let size = |name: &str| u64::try_from(options.integer(name)).unwrap_or(1);
-        let wanted = options.text("difficulty");
         let episode = Self::new(Settings {
             test: split == 1,
             index: place.index,
-            kind: Kind::ALL.iter().find(|(name, _)| *name == wanted).map(|(_, kind)| *kind),
-            rows: size("rows"),
-            attempts: size("attempts"),
+            kind: Kind::ALL.iter().find(|(name, _)| *name == options.difficulty).map(|(_, kind)| *kind),
+            rows: options.rows,
+            attempts: options.attempts,
         })?;
-        let tables = if options.flag("show-schema") { format!("{}\n", episode.task.create) } else { String::new() };
+        let tables = if options.show_schema { format!("{}\n", episode.task.create) } else { String::new() };
         let how = "Answer with one query in SQLite's SQL and nothing else. Its columns come in the order in which the \
                    question names them.";
         let words = format!("{tables}{}\n\n{how}", episode.task.question.text);
-        let started = Started::observe(words).prepare("sql", episode.task.script(0).into_bytes());
+        let started = ResetResult::observe(words).tool_setup("sql", episode.task.script(0).into_bytes());
         Ok((episode, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         self.tried += 1;
         let left = self.settings.attempts.saturating_sub(self.tried);
         Ok(match self.task.judge(query_in(&action.text())) {
@@ -111,14 +121,10 @@ impl Environment for TextToSql {
             Err(_) if left == 0 => self.ended(false),
             Err(why) => {
                 let more = if left == 1 { "1 more attempt".to_owned() } else { format!("{left} more attempts") };
-                Stepped::observe(format!("This query does not run: {why}. You have {more}."))
+                StepResult::observe(format!("This query does not run: {why}. You have {more}."))
             }
         })
     }
-}
-
-fn bound(range: &std::ops::RangeInclusive<u64>) -> (f64, f64) {
-    (*range.start() as f64, *range.end() as f64)
 }
 
 /// Query in a message: its last fenced block, or the whole message.
@@ -143,8 +149,8 @@ impl Snapshot for TextToSql {
         let (rows, attempts, tried, over) = (reader.integer()?, reader.integer()?, reader.integer()?, reader.flag()?);
         reader.end()?;
         let kind = Kind::ALL.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
-        if kind.is_none() && name != MIXED || !ROWS.contains(&rows) || !ATTEMPTS.contains(&attempts) || tried > attempts
-        {
+        let in_range = (MIN_ROWS..=MAX_ROWS).contains(&rows) && (tried.max(1)..=MAX_ATTEMPTS).contains(&attempts);
+        if kind.is_none() && name != MIXED || !in_range {
             return Err(Error::bad_snapshot("the snapshot's difficulty, rows or attempts are out of range"));
         }
         Ok(Self { tried, over, ..Self::new(Settings { test, index, kind, rows, attempts })? })

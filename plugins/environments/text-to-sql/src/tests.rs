@@ -5,7 +5,7 @@ fn episode(kind: Kind, index: u64) -> TextToSql {
     TextToSql::new(settings).expect("a task")
 }
 
-fn step(episode: &mut TextToSql, words: &str) -> Stepped {
+fn step(episode: &mut TextToSql, words: &str) -> StepResult {
     episode.step(Action::say(0, words)).expect("mistakes are answers")
 }
 

@@ -11,12 +11,38 @@ mod oracle;
 mod picture;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Info, Oracle, Picture, Privileged, Render, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Info, Oracle, Picture, Privileged, Render, ResetResult, Snapshot, Split, StateKey,
+    StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Rng, Task, hash, named, plugin, text};
+use gymkhana_sdk::{Error, NamedValue, OptionValue, PluginOptions, Rng, Task, hash, named, plugin, text};
 
 pub use board::{Board, Mark};
+
+/// Mark that makes the first move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
+enum First {
+    X,
+    O,
+    Alternate,
+}
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Number of moves before the game; each task is a position after that many moves
+    #[option(default = 2, range = 0..=opening::MOST_MOVES)]
+    opening: u32,
+    /// Mark that makes the first move, including the moves before the game
+    #[option(default = First::X)]
+    first: First,
+    /// Number of invalid moves at which a seat loses the game
+    #[option(default = 3, range = 1..=100)]
+    tries: u64,
+    /// Percentage of the oracle's moves that are random free squares
+    #[option(default = 0, range = 0..=100)]
+    slips: u64,
+}
 
 /// State of a game.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +71,7 @@ impl TicTacToe {
         format!("You are {}.\n{}", self.mover.letter(), self.board.text())
     }
 
-    fn play(&mut self, square: usize) -> Stepped {
+    fn play(&mut self, square: usize) -> StepResult {
         self.board = self.board.with(square, self.mover);
         if self.board.winner().is_some() {
             return self.end(&Outcome::Won(self.mover));
@@ -54,10 +80,10 @@ impl TicTacToe {
             return self.end(&Outcome::Drawn);
         }
         self.mover = self.mover.other();
-        Stepped::new().show(self.mover.seat(), text(self.view())).turn_of(self.mover.seat())
+        StepResult::new().show(self.mover.seat(), text(self.view())).next_seat(self.mover.seat())
     }
 
-    fn refuse(&mut self) -> Stepped {
+    fn refuse(&mut self) -> StepResult {
         let seat = self.mover.seat();
         self.mistakes[seat as usize] += 1;
         let left = self.tries.saturating_sub(self.mistakes[seat as usize]);
@@ -66,16 +92,16 @@ impl TicTacToe {
         }
         let tries = if left == 1 { "1 try".to_owned() } else { format!("{left} tries") };
         let answer = format!("Say the number of one free square; {tries} left.\n{}", self.view());
-        Stepped::new().show(seat, text(answer)).turn_of(seat)
+        StepResult::new().show(seat, text(answer)).next_seat(seat)
     }
 
-    fn end(&self, outcome: &Outcome) -> Stepped {
+    fn end(&self, outcome: &Outcome) -> StepResult {
         let (winner, forfeited) = match outcome {
             Outcome::Won(mark) => (Some(*mark), false),
             Outcome::Drawn => (None, false),
             Outcome::Forfeited { by } => (Some(by.other()), true),
         };
-        let mut stepped = Stepped::new();
+        let mut stepped = StepResult::new();
         for mark in Mark::BOTH {
             let (words, reward) = match winner {
                 None => ("A draw.", 0.0),
@@ -92,34 +118,28 @@ impl TicTacToe {
 }
 
 impl Environment for TicTacToe {
+    type Options = Options;
+
     fn info() -> Info {
-        let opening = "Number of moves before the game; each task is a position after that many moves";
-        let first = "Mark that makes the first move, including the moves before the game";
-        let tries = "Number of invalid moves at which a seat loses the game";
-        let slips = "Percentage of the oracle's moves that are random free squares";
         Info::new("Tic-tac-toe; say the number of a free square, such as 5 or <move>5</move>", ["x", "o"])
-            .option(OptionInfo::new("opening", opening, 2).within(0.0, opening::MOST_MOVES.into()))
-            .option(OptionInfo::new("first", first, "x").one_of(&["x", "o", "alternate"]))
-            .option(OptionInfo::new("tries", tries, 3).within(1.0, 100.0))
-            .option(OptionInfo::new("slips", slips, 0).within(0.0, 100.0))
-            .rewards(-1.0, 1.0)
+            .reward_range(-1.0, 1.0)
     }
 
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {
-        let moves = options.integer("opening") as u32;
-        let sides = if options.text("first") == "alternate" { 2 } else { 1 };
+        let moves = options.opening;
+        let sides = if options.first == First::Alternate { 2 } else { 1 };
         let count = |split| sides * opening::positions(split, moves).len() as u64;
         let all = opening::Split::NAMES.iter().filter_map(|name| Some((name, count(opening::Split::named(name)?))));
         Ok(all.filter(|(_, tasks)| *tasks > 0).map(|(name, tasks)| Split::of(*name, tasks)).collect())
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Self, ResetResult), Error> {
         let split = opening::Split::named(&task.split).ok_or_else(|| Error::no_split(task, &opening::Split::NAMES))?;
-        let moves = options.integer("opening") as u32;
-        let (place, first) = match options.text("first") {
-            "x" => (task.index, Mark::X),
-            "o" => (task.index, Mark::O),
-            _ => (task.index / 2, Mark::of_seat((task.index % 2) as u32)),
+        let moves = options.opening;
+        let (place, first) = match options.first {
+            First::X => (task.index, Mark::X),
+            First::O => (task.index, Mark::O),
+            First::Alternate => (task.index / 2, Mark::of_seat((task.index % 2) as u32)),
         };
         let positions = opening::positions(split, moves);
         let board = usize::try_from(place).ok().and_then(|place| positions.get(place)).ok_or_else(|| {
@@ -132,15 +152,15 @@ impl Environment for TicTacToe {
             board: if first == Mark::X { *board } else { board.swapped() },
             mover: if moves.is_multiple_of(2) { first } else { first.other() },
             mistakes: [0; 2],
-            tries: options.integer("tries") as u64,
-            slips: options.integer("slips") as u64,
+            tries: options.tries,
+            slips: options.slips,
             seed,
         };
-        let started = Started::default().show(game.mover.seat(), text(game.view())).turn_of(game.mover.seat());
+        let started = ResetResult::default().show(game.mover.seat(), text(game.view())).next_seat(game.mover.seat());
         Ok((game, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         let square = square_in(&action.text()).filter(|square| self.board.at(*square).is_none());
         Ok(match square {
             Some(square) => self.play(square),

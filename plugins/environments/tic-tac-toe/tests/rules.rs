@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Episode, Oracle, Picture, Privileged, Render, Split, Started, StateKey, Stepped,
+    Action, Advice, Episode, Oracle, Picture, Privileged, Render, ResetResult, Split, StateKey, StepResult,
 };
 use gymkhana_sdk::{Error, NamedValue, Rng, Task, Value, named, text_of};
 use tic_tac_toe::{Board, Mark, TicTacToe};
 
-fn start(split: &str, index: u64, options: Vec<NamedValue>, seed: u64) -> (Episode<TicTacToe>, Started) {
-    Episode::start(&Task { split: split.to_owned(), index }, options, seed).expect("a task that there is")
+fn start(split: &str, index: u64, options: Vec<NamedValue>, seed: u64) -> (Episode<TicTacToe>, ResetResult) {
+    Episode::reset(&Task { split: split.to_owned(), index }, options, seed).expect("a task that there is")
 }
 
 /// Game from the empty board.
@@ -18,17 +18,17 @@ fn whole_game() -> Episode<TicTacToe> {
 }
 
 /// Plays moves, X first, and returns the last result.
-fn play(episode: &mut Episode<TicTacToe>, moves: &[&str]) -> Stepped {
+fn play(episode: &mut Episode<TicTacToe>, moves: &[&str]) -> StepResult {
     let mut seat = 0;
-    let mut last = Stepped::new();
+    let mut last = StepResult::new();
     for words in moves {
         last = episode.step(Action::say(seat, *words)).expect("words are never an error");
-        seat = last.seat;
+        seat = last.next_seat;
     }
     last
 }
 
-fn rewards(stepped: &Stepped) -> Vec<(u32, f64)> {
+fn rewards(stepped: &StepResult) -> Vec<(u32, f64)> {
     stepped.rewards.iter().map(|earned| (earned.seat, earned.reward)).collect()
 }
 
@@ -81,7 +81,7 @@ fn forbidden_moves_are_answered_and_then_lose() {
     play(&mut episode, &["5"]);
     let refused = |words: &str, episode: &mut Episode<TicTacToe>| {
         let stepped = episode.step(Action::say(1, words)).expect("words are never an error");
-        (stepped.terminated, stepped.seat, text_of(&stepped.observations[0].content))
+        (stepped.terminated, stepped.next_seat, text_of(&stepped.observations[0].content))
     };
     let board = "You are O.\n123\n4X6\n789";
     let answer = |left: &str| (false, 1, format!("Say the number of one free square; {left} left.\n{board}"));
@@ -94,8 +94,8 @@ fn forbidden_moves_are_answered_and_then_lose() {
     assert!(matches!(episode.step(Action::say(0, "1")), Err(Error::Invalid(_))));
     // Each invalid word with a valid twin.
     for (wrong, right) in [("0", "1"), ("10", "9"), ("<move></move>", "3: <move>4</move>"), ("", " 7\n")] {
-        assert_eq!(play(&mut whole_game(), &[wrong]).seat, 0, "{wrong}");
-        assert_eq!(play(&mut whole_game(), &[right]).seat, 1, "{right}");
+        assert_eq!(play(&mut whole_game(), &[wrong]).next_seat, 0, "{wrong}");
+        assert_eq!(play(&mut whole_game(), &[right]).next_seat, 1, "{right}");
     }
 }
 
@@ -103,7 +103,7 @@ fn forbidden_moves_are_answered_and_then_lose() {
 fn tries_are_counted_by_seat_and_by_option() {
     let (mut episode, _) = start("train", 0, vec![named("opening", 0), named("tries", 2)], 0);
     let stepped = play(&mut episode, &["no", "1", "no", "2"]);
-    assert!(!stepped.terminated && stepped.seat == 0);
+    assert!(!stepped.terminated && stepped.next_seat == 0);
     assert_eq!(rewards(&play(&mut episode, &["no"])), [(0, -1.0), (1, 1.0)]);
 }
 
@@ -135,7 +135,7 @@ fn splits_share_no_rotated_position() {
 fn an_option_selects_the_first_mark() {
     let opened = |first: &str, index, opening: i64| {
         let (_, started) = start("train", index, vec![named("opening", opening), named("first", first)], 0);
-        (started.seat, text_of(&started.observations[0].content).matches('O').count())
+        (started.next_seat, text_of(&started.observations[0].content).matches('O').count())
     };
     // "You are O." contains an O that is not on the board.
     assert_eq!((opened("x", 0, 0), opened("o", 0, 0)), ((0, 0), (1, 1)));
@@ -146,9 +146,9 @@ fn an_option_selects_the_first_mark() {
     assert_eq!(tasks, 504);
     let past = Task { split: "train".into(), index: 2 };
     let options = vec![named("opening", 0), named("first", "alternate")];
-    assert!(matches!(Episode::<TicTacToe>::start(&past, options, 0), Err(Error::NotFound(_))));
+    assert!(matches!(Episode::<TicTacToe>::reset(&past, options, 0), Err(Error::NotFound(_))));
     let nowhere = Task { split: "dev".into(), index: 0 };
-    assert!(matches!(Episode::<TicTacToe>::start(&nowhere, vec![], 0), Err(Error::NotFound(_))));
+    assert!(matches!(Episode::<TicTacToe>::reset(&nowhere, vec![], 0), Err(Error::NotFound(_))));
 }
 
 /// From every opening, against a random player, the oracle gets at least the value of the position.
@@ -164,14 +164,14 @@ fn the_oracle_keeps_the_value_of_a_position() {
                 Value::Integer(value) => -*value,
                 other => panic!("no number: {other:?}"),
             };
-            let mut seat = started.seat;
+            let mut seat = started.next_seat;
             let last = loop {
                 let words = if seat == expert { advice(&episode) } else { rng.between(1, 9).to_string() };
                 let stepped = episode.step(Action::say(seat, words)).expect("words are never an error");
                 if stepped.terminated {
                     break stepped;
                 }
-                seat = stepped.seat;
+                seat = stepped.next_seat;
             };
             assert!(rewards(&last)[expert as usize].1 >= worth as f64, "{index} as seat {expert}");
         }
@@ -202,7 +202,7 @@ fn an_expert_that_slips_is_a_worse_one() {
     let wins_against_slips = |slips: i64| {
         let game = |seed| {
             let (mut episode, started) = start("train", seed % 50, vec![named("slips", slips)], seed);
-            let mut seat = started.seat;
+            let mut seat = started.next_seat;
             loop {
                 let words = match seat {
                     0 => start_expert(&episode),
@@ -212,7 +212,7 @@ fn an_expert_that_slips_is_a_worse_one() {
                 if stepped.terminated {
                     return rewards(&stepped)[0].1 == 1.0;
                 }
-                seat = stepped.seat;
+                seat = stepped.next_seat;
             }
         };
         (0..100).filter(|seed| game(*seed)).count()
@@ -232,7 +232,7 @@ fn start_expert(episode: &Episode<TicTacToe>) -> String {
 #[test]
 fn a_restored_game_continues_alike() {
     let (mut episode, started) = start("train", 5, vec![named("slips", 50)], 11);
-    let mut seat = started.seat;
+    let mut seat = started.next_seat;
     loop {
         let mut restored = Episode::<TicTacToe>::restore(&episode.snapshot()).expect("its own snapshot");
         assert_eq!(advice(&episode), advice(&restored));
@@ -244,7 +244,7 @@ fn a_restored_game_continues_alike() {
         if stepped.terminated {
             break;
         }
-        seat = stepped.seat;
+        seat = stepped.next_seat;
     }
 }
 

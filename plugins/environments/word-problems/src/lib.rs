@@ -8,15 +8,27 @@ mod sum;
 mod templates;
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Call, Error, NamedValue, OptionInfo, Options, Task, hash, named, plugin};
+use gymkhana_sdk::{Call, Error, NamedValue, PluginOptions, Task, hash, named, plugin};
 
 use story::Story;
 
 /// Function that the oracle calls if the run's tools offer it.
 const CALCULATE: &str = "calculate";
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Difficulty: 1 is one operation on two-digit numbers, 2 a product of two-digit numbers and one more operation, 3
+    /// three operations, 4 four operations and an irrelevant number
+    #[option(default = 2, range = 1..=4)]
+    difficulty: u8,
+    /// Percentage of stories for which the oracle calls an available calculator instead of answering directly
+    #[option(default = 100, range = 0..=100)]
+    oracle_calls: u8,
+}
 
 /// Episode: one story and whether it was answered.
 #[derive(Debug, PartialEq)]
@@ -41,32 +53,28 @@ impl WordProblems {
 }
 
 impl Environment for WordProblems {
+    type Options = Options;
+
     fn info() -> Info {
-        let difficulty = "Difficulty: 1 is one operation on two-digit numbers, 2 a product of two-digit numbers and one \
-                          more operation, 3 three operations, 4 four operations and an irrelevant number";
-        let oracle_calls = "Percentage of stories for which the oracle calls an available calculator instead of \
-                            answering directly";
         Info::new("Arithmetic stories; answer with the number alone", ["solver"])
-            .option(OptionInfo::new("difficulty", difficulty, 2).within(1.0, 4.0))
-            .option(OptionInfo::new("oracle-calls", oracle_calls, 100).within(0.0, 100.0))
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
         Ok(story::Split::NAMES.map(Split::endless).to_vec())
     }
 
-    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let known = story::Split::named(&task.split);
         let split = known.ok_or_else(|| Error::no_split(task, &story::Split::NAMES))?;
-        let (difficulty, oracle_calls) = (options.integer("difficulty") as u8, options.integer("oracle-calls") as u8);
+        let &Options { difficulty, oracle_calls } = options;
         let problem = Self::new(split, task.index, difficulty, oracle_calls);
-        let started = Started::observe(&problem.story.text);
+        let started = ResetResult::observe(&problem.story.text);
         Ok((problem, started))
     }
 
-    fn step(&mut self, _action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, _action: Action) -> Result<StepResult, Error> {
         self.answered = true;
-        Ok(Stepped::new().end())
+        Ok(StepResult::new().end())
     }
 }
 

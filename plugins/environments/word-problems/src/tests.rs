@@ -8,8 +8,8 @@ fn task(split: &str, index: u64) -> Task {
     Task { split: split.to_owned(), index }
 }
 
-fn start(index: u64, seed: u64) -> (Episode<WordProblems>, Started) {
-    Episode::start(&task("train", index), Vec::new(), seed).expect("a task of the train split")
+fn start(index: u64, seed: u64) -> (Episode<WordProblems>, ResetResult) {
+    Episode::reset(&task("train", index), Vec::new(), seed).expect("a task of the train split")
 }
 
 #[test]
@@ -29,9 +29,9 @@ fn the_first_message_ends_the_episode() {
 
 #[test]
 fn unknown_splits_and_options_are_refused() {
-    let unknown = Episode::<WordProblems>::start(&task("dev", 0), Vec::new(), 0);
+    let unknown = Episode::<WordProblems>::reset(&task("dev", 0), Vec::new(), 0);
     assert!(matches!(unknown, Err(Error::NotFound(message)) if message.contains("train, test")));
-    let hard = Episode::<WordProblems>::start(&task("test", 0), vec![named("difficulty", 5)], 0);
+    let hard = Episode::<WordProblems>::reset(&task("test", 0), vec![named("difficulty", 5)], 0);
     assert!(matches!(hard, Err(Error::Invalid(message)) if message.contains("1 to 4")));
 }
 
@@ -41,7 +41,7 @@ fn the_expert_is_right_with_and_without_a_calculator() {
         for index in 0..200 {
             let options = vec![named("difficulty", difficulty)];
             let (episode, _) =
-                Episode::<WordProblems>::start(&task("test", index), options, 0).expect("a task of the test split");
+                Episode::<WordProblems>::reset(&task("test", index), options, 0).expect("a task of the test split");
             let problem = episode.environment();
             let answer = problem.story.answer.to_string();
             assert_eq!(problem.privileged(), [named("answer", answer.as_str())]);
@@ -63,7 +63,7 @@ fn the_oracle_calls_the_calculator_at_the_chosen_rate() {
         let calls = (0..1000).filter(|index| {
             let options = vec![named("oracle-calls", share)];
             let (episode, _) =
-                Episode::<WordProblems>::start(&task("train", *index), options, 0).expect("a task of the train split");
+                Episode::<WordProblems>::reset(&task("train", *index), options, 0).expect("a task of the train split");
             matches!(episode.environment().advise(&[CALCULATE.to_owned()], &[]), Ok(Advice::Calls(_)))
         });
         let calls = calls.count();

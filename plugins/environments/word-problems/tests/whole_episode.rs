@@ -12,7 +12,7 @@ use word_problems::WordProblems;
 fn demonstrate(split: &str, index: u64, difficulty: i64) -> Trajectory {
     let task = Task { split: split.to_owned(), index };
     let (mut episode, _) =
-        Episode::<WordProblems>::start(&task, vec![named("difficulty", difficulty)], 0).expect("a task that there is");
+        Episode::<WordProblems>::reset(&task, vec![named("difficulty", difficulty)], 0).expect("a task that there is");
     let mut calculator = Session::<Calculator>::open(None, Vec::new(), 0).expect("a session");
     let tools = ["calculate".to_owned()];
     let (mut turns, mut results) = (Vec::new(), Vec::new());

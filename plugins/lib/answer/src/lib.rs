@@ -8,13 +8,21 @@ mod markup;
 
 use std::ops::Range;
 
-use gymkhana_sdk::Value;
+use gymkhana_sdk::{OptionValue, Value};
 use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::{Pow, Zero};
 
-/// Comparison modes: `auto` compares numbers as numbers and other answers as texts.
-pub const MODES: [&str; 3] = ["auto", "number", "text"];
+/// Comparison of answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
+pub enum Mode {
+    /// Numbers as numbers and other answers as texts.
+    Auto,
+    /// Numbers only.
+    Number,
+    /// Texts only.
+    Text,
+}
 
 /// Maximum length of a number; longer ones equal no answer, because parsing them would be too expensive.
 const DIGIT_LIMIT: usize = 1_000;
@@ -31,22 +39,22 @@ pub fn accepted(fact: &Value) -> Vec<String> {
 
 /// Byte range of one of the accepted answers of a fact in `message`; `None` if the message gives none of them.
 #[must_use]
-pub fn find_accepted(message: &str, fact: &Value, mode: &str) -> Option<Range<usize>> {
+pub fn find_accepted(message: &str, fact: &Value, mode: Mode) -> Option<Range<usize>> {
     accepted(fact).iter().find_map(|wanted| find(message, wanted, mode))
 }
 
 /// Byte range of the expected answer in `message`; `None` if the message does not give it.
 #[must_use]
-pub fn find(message: &str, wanted: &str, mode: &str) -> Option<Range<usize>> {
+pub fn find(message: &str, wanted: &str, mode: Mode) -> Option<Range<usize>> {
     let span = markup::relevant(message);
-    let wanted_number = if mode == "text" { None } else { whole_number(wanted) };
+    let wanted_number = if mode == Mode::Text { None } else { whole_number(wanted) };
     match wanted_number {
         Some(number) => {
             let (found, place) = only_number(&message[span.clone()])?;
             (found == number).then_some(span.start + place.start..span.start + place.end)
         }
         // With a numeric mode and an expected answer that is not a number, no message matches.
-        None if mode == "number" => None,
+        None if mode == Mode::Number => None,
         None => {
             let wanted = folded(wanted);
             markup::layers(message, span).find(|layer| folded(&message[layer.clone()]) == wanted)
@@ -146,7 +154,7 @@ mod tests {
     use super::*;
 
     fn found(message: &str, wanted: &str) -> Option<String> {
-        find(message, wanted, "auto").map(|span| message[span].to_owned())
+        find(message, wanted, Mode::Auto).map(|span| message[span].to_owned())
     }
 
     #[test]
@@ -195,7 +203,7 @@ mod tests {
             assert_eq!(found(message, wanted), None, "{message}");
         }
         let long = "9".repeat(2_000_000);
-        assert!(find(&long, &long, "number").is_none(), "a number too long to be worth reading");
+        assert!(find(&long, &long, Mode::Number).is_none(), "a number too long to be worth reading");
     }
 
     #[test]
@@ -210,10 +218,10 @@ mod tests {
     fn one_of_several_accepted_answers_is_enough() {
         let list = Value::Other("[\"Shakespeare\", \"William Shakespeare\", \"7\"]".to_owned());
         for right in ["Shakespeare", "william shakespeare.", "It is 7."] {
-            assert!(find_accepted(right, &list, "auto").is_some(), "{right}");
+            assert!(find_accepted(right, &list, Mode::Auto).is_some(), "{right}");
         }
         for wrong in ["Marlowe", "Shakespeare or William Shakespeare", "[\"Shakespeare\"]", ""] {
-            assert_eq!(find_accepted(wrong, &list, "auto"), None, "{wrong}");
+            assert_eq!(find_accepted(wrong, &list, Mode::Auto), None, "{wrong}");
         }
         // A list of numbers is one answer, and so is a text.
         assert_eq!(accepted(&Value::Other("[1,2]".to_owned())), ["[1,2]"]);
@@ -223,9 +231,9 @@ mod tests {
 
     #[test]
     fn a_mode_can_be_forced() {
-        assert_eq!(find("7.0", "7", "text"), None);
-        assert_eq!(find("7", "7", "text"), Some(0..1));
-        assert_eq!(find("Paris", "Paris", "number"), None);
-        assert_eq!(find("it is 7", "7", "number"), Some(6..7));
+        assert_eq!(find("7.0", "7", Mode::Text), None);
+        assert_eq!(find("7", "7", Mode::Text), Some(0..1));
+        assert_eq!(find("Paris", "Paris", Mode::Number), None);
+        assert_eq!(find("it is 7", "7", Mode::Number), Some(6..7));
     }
 }

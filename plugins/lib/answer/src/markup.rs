@@ -113,7 +113,7 @@ fn peeled(message: &str, range: Range<usize>) -> Option<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::find;
+    use crate::{Mode, find};
 
     /// Markup around an answer, with `@` in its place.
     const AROUND: [&str; 22] = [
@@ -165,11 +165,11 @@ mod tests {
         ];
         for (wanted, misses) in numbers.into_iter().chain(texts) {
             for message in messages(wanted) {
-                assert!(find(&message, wanted, "auto").is_some(), "{message:?} for {wanted}");
+                assert!(find(&message, wanted, Mode::Auto).is_some(), "{message:?} for {wanted}");
             }
             for miss in misses {
                 for message in messages(miss) {
-                    assert_eq!(find(&message, wanted, "auto"), None, "{message:?} for {wanted}");
+                    assert_eq!(find(&message, wanted, Mode::Auto), None, "{message:?} for {wanted}");
                 }
             }
         }
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn an_expected_answer_with_markup_keeps_it() {
         for (message, is_right) in [("**__init__**", true), ("`__init__`", true), ("init", false), ("_init_", false)] {
-            assert_eq!(find(message, "__init__", "auto").is_some(), is_right, "{message}");
+            assert_eq!(find(message, "__init__", Mode::Auto).is_some(), is_right, "{message}");
         }
     }
 
@@ -201,7 +201,7 @@ mod tests {
             "**",
             "",
         ] {
-            assert_eq!(find(message, "Paris", "auto"), None, "{message:?}");
+            assert_eq!(find(message, "Paris", Mode::Auto), None, "{message:?}");
         }
     }
 }

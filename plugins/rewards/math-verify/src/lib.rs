@@ -45,38 +45,53 @@ mod words;
 
 use gymkhana_answer::accepted;
 use gymkhana_sdk::reward::{Ending, Info, Reward, Score, Trajectory, each_seat};
-use gymkhana_sdk::{Error, OptionInfo, Options, plugin, random};
+use gymkhana_sdk::{Error, OptionValue, PluginOptions, plugin, random};
 
 use equal::{Settings, verify};
+use find::Place;
+
+/// Treatment of words after a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
+enum Units {
+    Ignore,
+    Compare,
+}
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Name of the privileged fact with the answer
+    #[option(default = "answer")]
+    answer_key: String,
+    /// Location of the answer: auto is a tag or a box, else after a mark, else the end of the message
+    #[option(default = Place::Auto)]
+    look_in: Place,
+    /// Treatment of words after a number
+    #[option(default = Units::Ignore)]
+    units: Units,
+    /// Tolerance of numbers, relative to the expected number
+    #[option(default = 0.0, range = 0.0..=0.5)]
+    tolerance: f64,
+}
 
 /// Compares mathematical answers.
 pub struct MathVerify;
 
 impl Reward for MathVerify {
+    type Options = Options;
+
     fn info() -> Info {
-        let look = "Location of the answer: auto is a tag or a box, else after a mark, else the end of the message";
         let rule =
             "deciding rule: 0 no answer found, 1 text, 2 exact algebra, 3 values at points, 4 closeness, 5 undecided";
-        let tolerance = "Tolerance of numbers, relative to the expected number";
         Info::new("1 if the final message's answer is mathematically equal to the privileged `answer`")
             .component("correct", "1 if the answer is equal, else 0")
             .component("parsed", "1 if an answer was found and parsed as mathematics, else 0")
             .component("rule", rule)
-            .option(OptionInfo::new("answer-key", "Name of the privileged fact with the answer", "answer"))
-            .option(OptionInfo::new("look-in", look, "auto").one_of(&find::PLACES))
-            .option(
-                OptionInfo::new("units", "Treatment of words after a number", "ignore").one_of(&["ignore", "compare"]),
-            )
-            .option(OptionInfo::new("tolerance", tolerance, 0.0).within(0.0, 0.5))
     }
 
     fn score(group: &[Trajectory], options: &Options, _training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
-        let key = options.text("answer-key");
-        let settings = Settings {
-            units: options.text("units") == "compare",
-            tolerance: options.number("tolerance"),
-            seed: random::next(),
-        };
+        let &Options { answer_key: ref key, look_in, units, tolerance } = options;
+        let settings = Settings { units: units == Units::Compare, tolerance, seed: random::next() };
         each_seat(group, |trajectory, seat| {
             let wanted = trajectory.privileged(key).map(accepted).unwrap_or_default();
             let wanted: Vec<String> = wanted.into_iter().filter(|wanted| !wanted.trim().is_empty()).collect();
@@ -87,7 +102,7 @@ impl Reward for MathVerify {
             // An episode that the environment did not end has no final answer.
             let said = trajectory.last_message(seat).filter(|_| trajectory.ending == Ending::Terminated);
             let found = said.and_then(|(turn, text)| {
-                let span = find::find(&text, options.text("look-in"))?;
+                let span = find::find(&text, look_in)?;
                 let verdicts = wanted.iter().map(|wanted| verify(&text[span.clone()], wanted, settings));
                 let verdict = verdicts.into_iter().find(|verdict| verdict.equal);
                 Some((turn, verdict.unwrap_or_else(|| verify(&text[span.clone()], first, settings)), span))

@@ -320,7 +320,7 @@ fn hostile_answers_are_not_equal_and_cost_little() {
             // A hostile expected answer is also harmless.
             assert!(!equal(wanted, said).equal, "{wanted} for {shown}");
         }
-        let _ = find::find(said, "auto");
+        let _ = find::find(said, Place::Auto);
     }
     // Large but still acceptable inputs.
     assert!(equal("2^{1000}", "4^{500}").equal && !equal("2^{1000}", "2^{1000}+1").equal);
@@ -408,7 +408,7 @@ fn any_pieces_are_answered() {
         let (one, other) = (draw(), draw());
         let (verdict, turned) = (equal(&one, &other), equal(&other, &one));
         assert_eq!(verdict.equal, turned.equal, "{one} and {other}");
-        let _ = find::find(&one, "auto");
+        let _ = find::find(&one, Place::Auto);
         read += u32::from(verdict.parsed);
     }
     assert!(read > 500, "only {read} were mathematics");

@@ -54,20 +54,81 @@ mod thought;
 mod weigh;
 
 use gymkhana_sdk::reward::{Info, Reward, Score, Trajectory};
-use gymkhana_sdk::{Error, OptionInfo, Options, model, plugin};
+use gymkhana_sdk::{Error, OptionValue, PluginOptions, model, plugin};
 
 use assess::assess;
 use attempt::Attempt;
 use checklist::Checklist;
 use judge::Judge;
 use score::{Assessed, Scoring};
+use weigh::Normalise;
+
+/// Lowest total.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
+enum Lowest {
+    Zero,
+    MinusOne,
+}
+
+/// Requests about turns and thoughts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
+enum JudgeTurns {
+    AtOnce,
+    OneByOne,
+}
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Items as TOML or JSON; if empty, they come from the environment's privileged view
+    #[option(default = "")]
+    checklist: String,
+    /// Name of the privileged fact with the checklist, if the option `checklist` is empty
+    #[option(default = "rubric")]
+    checklist_key: String,
+    /// Lowest total, without normalisation
+    #[option(default = Lowest::Zero)]
+    lowest: Lowest,
+    /// Maximum length of the quoted texts in a prompt, in bytes; longer texts are cut in the middle
+    #[option(default = 20_000, range = 100..=1_000_000)]
+    quote_bytes: usize,
+    /// Requests about turns and thoughts: one for all turns, or one for each turn
+    #[option(default = JudgeTurns::AtOnce)]
+    judge_turns: JudgeTurns,
+    /// Judgements of each verdict, of which the mean counts
+    #[option(default = 1, range = 1..=9)]
+    judges: u32,
+    /// Sampling temperature of the judge
+    #[option(default = 0.0, range = 0.0..=2.0)]
+    temperature: f64,
+    /// Further requests after a reply without a verdict
+    #[option(default = 1, range = 0..=5)]
+    retries: u32,
+    /// Units of thought in a turn; the last one holds all that follows
+    #[option(default = 16, range = 1..=256)]
+    most_thoughts: usize,
+    /// Weight of the process in the total, beside items about the whole episode
+    #[option(default = 0.5, range = 0.0..=1.0)]
+    process_weight: f64,
+    /// Training steps over which the weight of the process falls to 0, linearly; 0: constant
+    #[option(default = 0, range = 0..=1_000_000_000)]
+    decay_steps: u64,
+    /// Weight of a turn relative to the turn before it
+    #[option(default = 1.0, range = 0.01..=1.0)]
+    turn_decay: f64,
+    /// Normalisation of the process: by the outcome (ReNorm), or of each item within the group
+    #[option(default = Normalise::None)]
+    normalise: Normalise,
+}
 
 /// Weighted share of met checklist items.
 pub struct Rubric;
 
 impl Reward for Rubric {
+    type Options = Options;
+
     fn info() -> Info {
-        let info = Info::new("Weighted checklist of the outcome, the turns and the thoughts, by rules or a model")
+        Info::new("Weighted checklist of the outcome, the turns and the thoughts, by rules or a model")
             .component("met", "weight of the met outcome items relative to the positive weights, before clamping")
             .component("items", "number of items")
             .component("items-met", "number of met items, including fractions of graded ones and of turns")
@@ -79,47 +140,12 @@ impl Reward for Rubric {
             .component("prompt-tokens", "tokens of the prompts to the model")
             .component("reply-tokens", "tokens of the model's replies")
             .component("disagreement", "mean standard deviation between the judgements of a verdict, from 0 to 0.5")
-            .component("disputed", "share of verdicts with judgements below 0.5 and others of at least 0.5");
-        options().into_iter().fold(info, Info::option)
+            .component("disputed", "share of verdicts with judgements below 0.5 and others of at least 0.5")
     }
 
     fn score(group: &[Trajectory], options: &Options, training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
         score_by(group, options, training_step, &mut model::complete)
     }
-}
-
-fn options() -> Vec<OptionInfo> {
-    let option = |name: &str, description: &str, default: f64, low: f64, high: f64| {
-        OptionInfo::new(name, description, default).within(low, high)
-    };
-    let count = |name: &str, description: &str, default: i64, low: f64, high: f64| {
-        OptionInfo::new(name, description, default).within(low, high)
-    };
-    let checklist = "Items as TOML or JSON; if empty, they come from the environment's privileged view";
-    let key = "Name of the privileged fact with the checklist, if the option `checklist` is empty";
-    let longest = "Maximum length of the quoted texts in a prompt, in bytes; longer texts are cut in the middle";
-    let turns = "Requests about turns and thoughts: one for all turns, or one for each turn";
-    let judges = "Judgements of each verdict, of which the mean counts";
-    let thoughts = "Units of thought in a turn; the last one holds all that follows";
-    let weight = "Weight of the process in the total, beside items about the whole episode";
-    let steps = "Training steps over which the weight of the process falls to 0, linearly; 0: constant";
-    let turn_decay = "Weight of a turn relative to the turn before it";
-    let normalise = "Normalisation of the process: by the outcome (ReNorm), or of each item within the group";
-    vec![
-        OptionInfo::new("checklist", checklist, ""),
-        OptionInfo::new("checklist-key", key, "rubric"),
-        OptionInfo::new("lowest", "Lowest total, without normalisation", "zero").one_of(&["zero", "minus-one"]),
-        count("quote-bytes", longest, 20_000, 100.0, 1e6),
-        OptionInfo::new("judge-turns", turns, "at-once").one_of(&["at-once", "one-by-one"]),
-        count("judges", judges, 1, 1.0, 9.0),
-        option("temperature", "Sampling temperature of the judge", 0.0, 0.0, 2.0),
-        count("retries", "Further requests after a reply without a verdict", 1, 0.0, 5.0),
-        count("most-thoughts", thoughts, 16, 1.0, 256.0),
-        option("process-weight", weight, 0.5, 0.0, 1.0),
-        count("decay-steps", steps, 0, 0.0, 1e9),
-        option("turn-decay", turn_decay, 1.0, 0.01, 1.0),
-        OptionInfo::new("normalise", normalise, "none").one_of(&["none", "outcome", "group"]),
-    ]
 }
 
 /// [`Reward::score`] with a given source of the model's replies.
@@ -130,19 +156,14 @@ fn score_by(
     ask: judge::Ask<'_>,
 ) -> Result<Vec<Vec<Score>>, Error> {
     let lists = checklists(group, options)?;
-    let count = |name| u32::try_from(options.integer(name)).unwrap_or(0);
-    let settings = judge::Settings {
-        quote_bytes: count("quote-bytes") as usize,
-        judges: count("judges"),
-        retries: count("retries"),
-        temperature: options.number("temperature") as f32,
-    };
+    let &Options { quote_bytes, judges, retries, temperature, .. } = options;
+    let settings = judge::Settings { quote_bytes, judges, retries, temperature: temperature as f32 };
     let mut judge = Judge::new(ask, settings);
-    let one_by_one = options.text("judge-turns") == "one-by-one";
+    let one_by_one = options.judge_turns == JudgeTurns::OneByOne;
     let mut assessed = Vec::new();
     for (trajectory, attempted) in group.iter().enumerate() {
         for seat in attempted.seats() {
-            let attempt = Attempt::new(attempted, seat, count("most-thoughts") as usize);
+            let attempt = Attempt::new(attempted, seat, options.most_thoughts);
             let assessment = assess(&attempt, &lists[trajectory], &mut judge, one_by_one)?;
             let items = &lists[trajectory].items;
             assessed.push(Assessed { seat, trajectory, items, assessment, account: judge.take_account() });
@@ -158,15 +179,15 @@ fn score_by(
 
 /// Checklist of each trajectory.
 fn checklists(group: &[Trajectory], options: &Options) -> Result<Vec<Checklist>, Error> {
-    let written = options.text("checklist");
+    let written = &options.checklist;
     // Parsed even if there is nothing to score, so that mistakes are found before a run starts.
     let shared =
         if written.trim().is_empty() { None } else { Some(checklist::read(written, "the option `checklist`")?) };
-    let key = options.text("checklist-key");
+    let key = &options.checklist_key;
     let of = |trajectory| shared.clone().map_or_else(|| own_items(trajectory, key), Ok);
     let lists = group.iter().map(of).collect::<Result<Vec<_>, _>>()?;
     let lacks_outcome = |list: &Checklist| list.has(true) && !list.has(false);
-    if options.text("normalise") == "outcome" && shared.iter().chain(&lists).any(lacks_outcome) {
+    if options.normalise == Normalise::Outcome && shared.iter().chain(&lists).any(lacks_outcome) {
         return Err(Error::invalid(
             "`normalise` is `outcome`, but the checklist has no item about the whole episode: add one without `in`, such \
              as `fact = \"success\"`, or set `normalise` to `none`",

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use gymkhana_answer as answer;
+use gymkhana_answer::{Mode, find_accepted};
 use gymkhana_sdk::reward::{Ending, Trajectory, Turn};
 use gymkhana_sdk::{Error, Value};
 
@@ -117,7 +117,7 @@ fn answered(scope: &Scope<'_>, key: &str) -> Result<Option<(usize, Range<usize>)
         Error::invalid(format!("the environment has no privileged fact `{key}`: name the one with the answer"))
     })?;
     let last = trajectory.last_message(scope.seat).filter(|_| trajectory.ending == Ending::Terminated);
-    Ok(last.and_then(|(turn, text)| Some((turn, answer::find_accepted(&text, wanted, "auto")?))))
+    Ok(last.and_then(|(turn, text)| Some((turn, find_accepted(&text, wanted, Mode::Auto)?))))
 }
 
 /// Byte range of the words, ignoring case. Lower-casing can change lengths, so letters are compared one by one.

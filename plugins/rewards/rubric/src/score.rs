@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use gymkhana_sdk::Options;
 use gymkhana_sdk::reward::Score;
 
 use crate::assess::Assessment;
 use crate::checklist::Item;
 use crate::judge::Account;
 use crate::weigh::{self, Normalise, Spread, Weights};
+use crate::{Lowest, Options};
 
 /// Assessed attempt of one seat.
 pub struct Assessed<'a> {
@@ -35,14 +35,9 @@ pub struct Scoring<'a> {
 impl<'a> Scoring<'a> {
     /// Scoring by the options in a training step, within a group.
     pub fn new(options: &Options, training_step: u64, group: &'a [Assessed<'a>]) -> Self {
-        let lowest = if options.text("lowest") == "zero" { 0.0 } else { -1.0 };
-        let steps = u64::try_from(options.integer("decay-steps")).unwrap_or(0);
-        let process = weigh::decayed(options.number("process-weight"), training_step, steps);
-        let normalise = match options.text("normalise") {
-            "outcome" => Normalise::Outcome,
-            "group" => Normalise::Group,
-            _ => Normalise::None,
-        };
+        let &Options { lowest, process_weight, decay_steps, turn_decay, normalise, .. } = options;
+        let lowest = if lowest == Lowest::Zero { 0.0 } else { -1.0 };
+        let process = weigh::decayed(process_weight, training_step, decay_steps);
         let mut values: BTreeMap<(u32, &str), Vec<f64>> = BTreeMap::new();
         for one in group.iter().filter(|_| normalise == Normalise::Group) {
             for (item, met) in one.items.iter().zip(&one.assessment.met) {
@@ -51,7 +46,7 @@ impl<'a> Scoring<'a> {
             }
         }
         let spreads = values.into_iter().map(|(key, values)| (key, Spread::of(&values))).collect();
-        let weights = Weights { process, turn_decay: options.number("turn-decay"), lowest };
+        let weights = Weights { process, turn_decay, lowest };
         Self { weights, normalise, spreads }
     }
 

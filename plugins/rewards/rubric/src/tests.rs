@@ -110,7 +110,7 @@ fn judged_with(
     answer: impl Fn(&str) -> String,
 ) -> Result<Score, Error> {
     let given = [vec![named("checklist", checklist)], more].concat();
-    let options = Options::new(&options(), given).expect("good options");
+    let options = Options::parse(given).expect("good options");
     let mut ask = |request: &Request| {
         let asked = text_of(&request.messages[1].content);
         let usage = Usage { prompt_tokens: 50, completion_tokens: 3 };

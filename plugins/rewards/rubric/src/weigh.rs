@@ -1,6 +1,8 @@
 //! From verdicts to numbers: weighted shares, weights of turns, normalisation within a group, and the decay of the
 //! process towards the outcome.
 
+use gymkhana_sdk::OptionValue;
+
 use crate::checklist::Item;
 
 /// Largest distance from the group's mean that counts, in standard deviations.
@@ -9,7 +11,7 @@ const MOST_DEVIATIONS: f64 = 3.0;
 const DEVIATION_FLOOR: f64 = 1e-6;
 
 /// Normalisation of the process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
 pub enum Normalise {
     /// Weighted shares as they are.
     None,

@@ -14,9 +14,54 @@
 mod correct;
 mod formula;
 
-use gymkhana_answer as answer;
+use gymkhana_answer::Mode;
 use gymkhana_sdk::reward::{Info, Reward, Score, Trajectory, Turn};
-use gymkhana_sdk::{Error, OptionInfo, Options, Value, plugin};
+use gymkhana_sdk::{Error, OptionValue, PluginOptions, Value, plugin};
+
+use correct::Source;
+
+/// Efficiency formula of OTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
+enum Method {
+    Grpo,
+    Ppo,
+}
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Efficiency formula of OTC
+    #[option(default = Method::Grpo)]
+    method: Method,
+    /// Parameter c of cos(mπ/(2m+c)), in calls; larger is milder
+    #[option(default = 4.0, range = 0.01..=1000.0)]
+    smoothness: f64,
+    /// Reward of a correct attempt with the minimum of calls
+    #[option(default = 1.0, range = 0.0..=1.0)]
+    weight: f64,
+    /// Names of the functions that count as tools, separated by commas; empty for all. Set it if the environment has
+    /// functions
+    #[option(default = "")]
+    functions: String,
+    /// Name of the privileged fact with the task's minimum number of calls; empty if there is none
+    #[option(default = "")]
+    fewest_key: String,
+    /// Criterion of success
+    #[option(default = Source::Answer)]
+    correct_by: Source,
+    /// Name of the privileged fact with the answer
+    #[option(default = "answer")]
+    answer_key: String,
+    /// Comparison of answers
+    #[option(default = Mode::Auto)]
+    mode: Mode,
+    /// Name of the last step's extra that states success
+    #[option(default = "success")]
+    fact: String,
+    /// Minimum number that means success, if `correct-by` is `fact` or `reward`
+    #[option(default = 0.5)]
+    threshold: f64,
+}
 
 /// Multiplies success by the efficiency of tool calls.
 pub struct ToolEfficiency;
@@ -29,38 +74,20 @@ struct Attempt {
 }
 
 impl Reward for ToolEfficiency {
+    type Options = Options;
+
     fn info() -> Info {
-        let only = "Names of the functions that count as tools, separated by commas; empty for all. Set it if the environment \
-                    has functions";
-        let threshold = "Minimum number that means success, if `correct-by` is `fact` or `reward`";
-        let fewest = "Name of the privileged fact with the task's minimum number of calls; empty if there is none";
         Info::new("Success times the efficiency of tool calls, as in OTC")
             .component("correct", "1 if the attempt succeeded, else 0")
             .component("calls", "number of tool calls of the seat")
             .component("efficiency", "value of that number of calls, from 0 to 1")
             .component("fewest", "minimum number of calls for comparison, -1 if unknown")
-            .option(OptionInfo::new("method", "Efficiency formula of OTC", "grpo").one_of(&["grpo", "ppo"]))
-            .option(
-                OptionInfo::new("smoothness", "Parameter c of cos(mπ/(2m+c)), in calls; larger is milder", 4.0)
-                    .within(0.01, 1000.0),
-            )
-            .option(
-                OptionInfo::new("weight", "Reward of a correct attempt with the minimum of calls", 1.0)
-                    .within(0.0, 1.0),
-            )
-            .option(OptionInfo::new("functions", only, ""))
-            .option(OptionInfo::new("fewest-key", fewest, ""))
-            .option(OptionInfo::new("correct-by", "Criterion of success", "answer").one_of(&correct::SOURCES))
-            .option(OptionInfo::new("answer-key", "Name of the privileged fact with the answer", "answer"))
-            .option(OptionInfo::new("mode", "Comparison of answers", "auto").one_of(&answer::MODES))
-            .option(OptionInfo::new("fact", "Name of the last step's extra that states success", "success"))
-            .option(OptionInfo::new("threshold", threshold, 0.5))
     }
 
     fn score(group: &[Trajectory], options: &Options, _training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
         let attempts: Vec<Vec<Attempt>> =
             group.iter().map(|trajectory| attempts(trajectory, options)).collect::<Result<_, _>>()?;
-        let known = match options.text("fewest-key") {
+        let known = match options.fewest_key.as_str() {
             "" => None,
             key => group.first().map(|trajectory| known_fewest(trajectory, key)).transpose()?,
         };
@@ -88,7 +115,7 @@ fn tool_calls<'a>(
     seat: u32,
     options: &'a Options,
 ) -> impl Iterator<Item = (usize, &'a str)> {
-    let only = options.text("functions");
+    let only = options.functions.as_str();
     let counts = move |name: &str| only.is_empty() || only.split(',').any(|one| one.trim() == name);
     trajectory.turns.iter().enumerate().filter_map(move |(place, turn)| match turn {
         Turn::Call(made) if made.seat == seat && counts(&made.call.name) => Some((place, &*made.call.arguments)),
@@ -109,14 +136,14 @@ fn known_fewest(trajectory: &Trajectory, key: &str) -> Result<usize, Error> {
 }
 
 fn score(attempt: &Attempt, fewest: Option<usize>, trajectory: &Trajectory, options: &Options) -> Score {
-    let smoothness = options.number("smoothness");
-    let efficiency = match (options.text("method"), fewest) {
-        ("grpo", Some(fewest)) => formula::beside(attempt.calls, fewest, smoothness),
+    let &Options { method, smoothness, weight, .. } = options;
+    let efficiency = match (method, fewest) {
+        (Method::Grpo, Some(fewest)) => formula::beside(attempt.calls, fewest, smoothness),
         // Without a successful attempt there is no minimum and all totals are 0.
         _ => formula::alone(attempt.calls, smoothness),
     };
     let correct = f64::from(u8::from(attempt.correct));
-    let total = (options.number("weight") * correct * efficiency).clamp(0.0, 1.0);
+    let total = (weight * correct * efficiency).clamp(0.0, 1.0);
     let score = Score::new(attempt.seat, total)
         .component("correct", correct)
         .component("calls", attempt.calls as f64)

@@ -14,7 +14,7 @@ mod call;
 mod matching;
 
 use gymkhana_sdk::reward::{Info, Reward, Score, SeatCall, Trajectory, Turn, each_seat};
-use gymkhana_sdk::{Error, OptionInfo, Options, Value, plugin};
+use gymkhana_sdk::{Error, OptionValue, PluginOptions, Value, plugin};
 
 use call::Call;
 use matching::{Matching, Pairing, Weights};
@@ -22,14 +22,49 @@ use matching::{Matching, Pairing, Weights};
 /// Maximum number of calls per seat that are compared; the host's limit is lower.
 const MOST_MADE: usize = 1024;
 
+/// Compared calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
+enum Which {
+    All,
+    FirstTurn,
+}
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Name of the privileged fact with the expected calls
+    #[option(default = "calls")]
+    expected_key: String,
+    /// Compared calls: all, or only those of the first turn, as in the paper
+    #[option(default = Which::All)]
+    which: Which,
+    /// Pairing of expected and actual calls: optimal or greedy
+    #[option(default = Pairing::Best)]
+    pairing: Pairing,
+    /// Maximum correctness, in points
+    #[option(default = 3.0, range = 0.0..=3.0)]
+    scale: f64,
+    /// Weight of the format, in points
+    #[option(default = 1.0, range = 0.0..=1.0)]
+    format_weight: f64,
+    /// Weight of the overlap of function names
+    #[option(default = 1.0, range = 0.0..=1000.0)]
+    name_weight: f64,
+    /// Weight of the parameter names of a call
+    #[option(default = 1.0, range = 0.0..=1000.0)]
+    parameter_weight: f64,
+    /// Weight of a value
+    #[option(default = 1.0, range = 0.0..=1000.0)]
+    value_weight: f64,
+}
+
 /// Compares the calls of a seat with the expected ones.
 pub struct ToolMatch;
 
 impl Reward for ToolMatch {
+    type Options = Options;
+
     fn info() -> Info {
-        let weight = |name: &str, what: &str| OptionInfo::new(name, what, 1.0).within(0.0, 1000.0);
-        let which = "Compared calls: all, or only those of the first turn, as in the paper";
-        let pairing = "Pairing of expected and actual calls: optimal or greedy";
         Info::new("Match between actual and expected calls, as in ToolRL")
             .component("format", "1 if the calls are well formed and exist exactly if some are expected, else 0")
             .component("correctness", "match from -scale to scale; 0 if no call is expected")
@@ -37,30 +72,18 @@ impl Reward for ToolMatch {
             .component("parameters", "overlap of parameter names, summed over pairs of calls")
             .component("values", "number of equal values")
             .component("calls", "number of compared calls")
-            .option(OptionInfo::new("expected-key", "Name of the privileged fact with the expected calls", "calls"))
-            .option(OptionInfo::new("which", which, "all").one_of(&["all", "first-turn"]))
-            .option(OptionInfo::new("pairing", pairing, "best").one_of(&["best", "greedy"]))
-            .option(OptionInfo::new("scale", "Maximum correctness, in points", 3.0).within(0.0, 3.0))
-            .option(OptionInfo::new("format-weight", "Weight of the format, in points", 1.0).within(0.0, 1.0))
-            .option(weight("name-weight", "Weight of the overlap of function names"))
-            .option(weight("parameter-weight", "Weight of the parameter names of a call"))
-            .option(weight("value-weight", "Weight of a value"))
     }
 
     fn score(group: &[Trajectory], options: &Options, _training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
-        let key = options.text("expected-key");
-        let number = |name| options.number(name);
-        let weights = Weights {
-            name: number("name-weight"),
-            parameter: number("parameter-weight"),
-            value: number("value-weight"),
-        };
+        let key = &options.expected_key;
+        let (name, parameter, value) = (options.name_weight, options.parameter_weight, options.value_weight);
+        let weights = Weights { name, parameter, value };
         if weights.name + weights.parameter + weights.value == 0.0 {
             return Err(Error::invalid("one of `name-weight`, `parameter-weight` and `value-weight` must be above 0"));
         }
         each_seat(group, |trajectory, seat| {
             let expected = Call::expected(&listed(trajectory, key)?, key)?;
-            let made = made(trajectory, seat, options.text("which") == "first-turn");
+            let made = made(trajectory, seat, options.which == Which::FirstTurn);
             Ok(score(seat, &made, &expected, weights, options))
         })
     }
@@ -99,13 +122,12 @@ fn score(seat: u32, made: &[(usize, &SeatCall)], expected: &[Call], weights: Wei
     let formed = sound.len() == made.len() && made.is_empty() == expected.is_empty();
     let format = f64::from(u8::from(formed));
     let calls: Vec<Call> = sound.iter().map(|(_, call)| call.clone()).collect();
-    let pairing = if options.text("pairing") == "greedy" { Pairing::Greedy } else { Pairing::Best };
     let found = match expected {
         [] => Matching { names: 0.0, parameters: 0.0, values: 0.0, share: 0.5, pairs: vec![] },
-        _ => matching::hold(&calls, expected, weights, pairing),
+        _ => matching::hold(&calls, expected, weights, options.pairing),
     };
-    let correctness = options.number("scale") * (2.0 * found.share - 1.0);
-    let score = Score::new(seat, options.number("format-weight") * format + correctness)
+    let correctness = options.scale * (2.0 * found.share - 1.0);
+    let score = Score::new(seat, options.format_weight * format + correctness)
         .component("format", format)
         .component("correctness", correctness)
         .component("names", found.names)

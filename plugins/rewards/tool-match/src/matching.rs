@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use gymkhana_sdk::OptionValue;
+
 use crate::assign;
 use crate::call::{Call, same};
 
@@ -17,7 +19,7 @@ pub struct Weights {
 }
 
 /// Pairing of calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
 pub enum Pairing {
     /// Optimal: the sum is maximal.
     Best,

@@ -4,22 +4,24 @@ mod expression;
 
 use gymkhana_sdk::snapshot::Reader;
 use gymkhana_sdk::tool::{Answer, Info, Snapshot, Tool};
-use gymkhana_sdk::{Call, Error, Function, Options, Parameters, plugin};
+use gymkhana_sdk::{Call, Error, Function, Parameters, plugin};
 
 /// Stateless session.
 pub struct Calculator;
 
 impl Tool for Calculator {
+    type Options = ();
+
     fn info() -> Info {
         Info::new("Exact integer and rational arithmetic")
     }
 
-    fn functions(_options: &Options) -> Result<Vec<Function>, Error> {
+    fn functions(_options: &()) -> Result<Vec<Function>, Error> {
         let parameters = Parameters::new().text("expression", "such as (12+30)*45 or 7/3");
         Ok(vec![Function::new("calculate", "Exact arithmetic with + - * / ^ and parentheses.", parameters)])
     }
 
-    fn open(_setup: Option<Vec<u8>>, _options: &Options, _seed: u64) -> Result<Self, Error> {
+    fn open(_setup: Option<Vec<u8>>, _options: &(), _seed: u64) -> Result<Self, Error> {
         Ok(Self)
     }
 

@@ -10,7 +10,7 @@ mod stores;
 use gymkhana_ranking::Ranking;
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::tool::{Answer, FinalView, Info, Snapshot, Tool};
-use gymkhana_sdk::{Call, Error, Function, NamedValue, Options, Parameters, Value, named, plugin};
+use gymkhana_sdk::{Call, Error, Function, NamedValue, Parameters, Value, named, plugin};
 use serde::Deserialize;
 
 use limits::{Limits, QUERY_CHARS};
@@ -43,11 +43,13 @@ struct Prepared {
 }
 
 impl Tool for Memory {
+    type Options = Limits;
+
     fn info() -> Info {
-        Limits::options().fold(Info::new("Memory that the agent writes and searches"), Info::option)
+        Info::new("Memory that the agent writes and searches")
     }
 
-    fn functions(_options: &Options) -> Result<Vec<Function>, Error> {
+    fn functions(_options: &Limits) -> Result<Vec<Function>, Error> {
         let memory = "core, episodic or semantic; semantic if left out";
         let insert = Parameters::new().text("text", "what to remember").text("memory", memory).optional();
         let update = Parameters::new().text("id", "such as s3, or core").text("text", "the new text");
@@ -66,8 +68,8 @@ impl Tool for Memory {
         ])
     }
 
-    fn open(setup: Option<Vec<u8>>, options: &Options, _seed: u64) -> Result<Self, Error> {
-        let mut stores = Stores::new(Limits::of(options));
+    fn open(setup: Option<Vec<u8>>, limits: &Limits, _seed: u64) -> Result<Self, Error> {
+        let mut stores = Stores::new(*limits);
         if let Some(setup) = setup {
             prepare(&mut stores, &setup)?;
         }

@@ -1,7 +1,7 @@
 //! Core, episodic and semantic memory with their limits. Refusals are texts for the agent.
 
 use gymkhana_sdk::Error;
-use gymkhana_sdk::snapshot::{Reader, Writer};
+use gymkhana_sdk::snapshot::{Reader, SnapshotState as _, Writer};
 
 use crate::limits::Limits;
 

@@ -1,6 +1,7 @@
 //! Calls of a session: changes, searches, limits, attacks and snapshots.
 
 use super::*;
+use gymkhana_sdk::snapshot::SnapshotState as _;
 use gymkhana_sdk::text_of;
 use gymkhana_sdk::tool::Session;
 use serde_json::json;
@@ -180,15 +181,16 @@ fn unsound_snapshots_are_refused() {
         assert!(matches!(refused, Err(Error::BadSnapshot(_))), "cut at {length}");
     }
     assert!(Memory::restore(&[&snapshot[..], &[0]].concat()).is_err());
-    let limits = |entries: u64, entry_chars: u64| {
-        [1000, entries, entry_chars, 9, 5].into_iter().fold(Writer::new(), Writer::integer).text("")
+    let limits = |entries: usize, entry_chars: usize| {
+        let limits = Limits { entries, entry_chars, total_chars: 9, ..Limits::default() };
+        limits.write(Writer::new()).text("")
     };
     let calls = |writer: Writer| [0; 5].into_iter().fold(writer, Writer::integer).finish();
     let list = |writer: Writer, inserted: u64, entries: &[(u64, &str)]| {
         let head = writer.integer(inserted).integer(entries.len() as u64);
         entries.iter().fold(head, |writer, (number, text)| writer.integer(*number).text(text))
     };
-    let of = |entries: u64, inserted: u64, texts: &[(u64, &str)]| {
+    let of = |entries: usize, inserted: u64, texts: &[(u64, &str)]| {
         calls(list(list(limits(entries, 4), 0, &[]), inserted, texts))
     };
     assert!(Memory::restore(&of(2, 2, &[(1, "abcd"), (2, "efgh")])).is_ok());

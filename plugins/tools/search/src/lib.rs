@@ -7,13 +7,27 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use gymkhana_sdk::tool::{Answer, FinalView, Info, Tool};
-use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, assets, hash, named, plugin};
+use gymkhana_sdk::{Call, Error, Function, NamedValue, Parameters, PluginOptions, assets, hash, named, plugin};
 
 use index::Index;
 
 thread_local! {
     /// Latest index with its sources. Sessions of one instance share it if their documents are equal.
     static LAST: RefCell<Option<(u64, Rc<Index>)>> = const { RefCell::new(None) };
+}
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Maximum number of results of a search
+    #[option(default = 5, range = 1..=50)]
+    results: usize,
+    /// Length of a result's excerpt, in characters
+    #[option(default = 160, range = 0..=2_000)]
+    snippet_chars: usize,
+    /// Length of a fetched page, in characters
+    #[option(default = 2_000, range = 100..=100_000)]
+    page_chars: usize,
 }
 
 /// Session: the documents and the numbers of searches and fetches.
@@ -27,17 +41,10 @@ pub struct Search {
 }
 
 impl Tool for Search {
+    type Options = Options;
+
     fn info() -> Info {
         Info::new("Full-text search over an episode's or a run's documents")
-            .option(OptionInfo::new("results", "Maximum number of results of a search", 5).within(1.0, 50.0))
-            .option(
-                OptionInfo::new("snippet-chars", "Length of a result's excerpt, in characters", 160)
-                    .within(0.0, 2_000.0),
-            )
-            .option(
-                OptionInfo::new("page-chars", "Length of a fetched page, in characters", 2_000)
-                    .within(100.0, 100_000.0),
-            )
     }
 
     fn functions(_options: &Options) -> Result<Vec<Function>, Error> {
@@ -50,15 +57,8 @@ impl Tool for Search {
     }
 
     fn open(setup: Option<Vec<u8>>, options: &Options, _seed: u64) -> Result<Self, Error> {
-        let size = |name: &str| usize::try_from(options.integer(name)).unwrap_or(0);
-        Ok(Self {
-            index: index_of(setup.as_deref())?,
-            results: size("results"),
-            snippet: size("snippet-chars"),
-            page: size("page-chars"),
-            searches: 0,
-            fetched: vec![],
-        })
+        let &Options { results, snippet_chars: snippet, page_chars: page } = options;
+        Ok(Self { index: index_of(setup.as_deref())?, results, snippet, page, searches: 0, fetched: vec![] })
     }
 
     fn call(&mut self, call: &Call) -> Result<Answer, Error> {

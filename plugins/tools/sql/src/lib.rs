@@ -7,11 +7,11 @@ mod table;
 
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::tool::{Answer, FinalView, Info, Snapshot, Tool};
-use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, Value, named, plugin};
+use gymkhana_sdk::{Call, Error, Function, NamedValue, Parameters, Value, named, plugin};
 use gymkhana_sqlite::{Keep, Outcome};
 
 use databases::Databases;
-use settings::Settings;
+use settings::{Options, Settings};
 
 /// Maximum size of the values that one call keeps, in bytes.
 const KEPT: usize = 1 << 20;
@@ -35,31 +35,16 @@ struct Asked {
 }
 
 impl Tool for Sql {
+    type Options = Options;
+
     fn info() -> Info {
-        let script = "Script for the database `main`, run after the environment's set-up data";
-        let steps = "Maximum number of SQLite instructions per call";
-        let grown = "Maximum size of a database, in bytes";
         Info::new("SQL over an episode's or a run's databases")
-            .option(OptionInfo::new("script", script, ""))
-            .option(OptionInfo::new("read-only", "Reject statements that change data", true))
-            .option(OptionInfo::new("rows", "Maximum number of rows shown per statement", 50).within(1.0, 10_000.0))
-            .option(
-                OptionInfo::new("cell-chars", "Maximum length of a shown value, in characters", 80)
-                    .within(4.0, 10_000.0),
-            )
-            .option(
-                OptionInfo::new("answer-bytes", "Maximum length of an answer, in bytes", 8_000)
-                    .within(200.0, 1_000_000.0),
-            )
-            .option(OptionInfo::new("steps", steps, 1_000_000).within(1_000.0, 1e9))
-            .option(OptionInfo::new("value-bytes", "Maximum length of a value, in bytes", 65_536).within(1_000.0, 1e8))
-            .option(OptionInfo::new("database-bytes", grown, 4_194_304).within(8_192.0, 1e9))
     }
 
     fn functions(options: &Options) -> Result<Vec<Function>, Error> {
         let which = "which database, by its name; may be left out where there is one";
         let query = Parameters::new().text("sql", "one statement of SQLite's SQL, or several with ; between them");
-        let about = if options.flag("read-only") {
+        let about = if options.read_only {
             "Runs SQL and shows the rows. The database is read-only."
         } else {
             "Runs SQL and shows the rows. Changes last to the end of the episode."
@@ -77,7 +62,7 @@ impl Tool for Sql {
 
     fn open(setup: Option<Vec<u8>>, options: &Options, _seed: u64) -> Result<Self, Error> {
         let settings = Settings::of(options);
-        let databases = Databases::load(setup.as_deref(), options.text("script"), settings)?;
+        let databases = Databases::load(setup.as_deref(), &options.script, settings)?;
         Ok(Self { settings, databases, asked: Asked::default() })
     }
 

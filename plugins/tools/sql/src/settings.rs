@@ -1,10 +1,39 @@
-//! Settings of a session, as read from options and stored in snapshots.
+//! Options of a run, and the settings of a session, which snapshots store.
 
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Error, Options};
+use gymkhana_sdk::{Error, PluginOptions};
 use gymkhana_sqlite::{Access, Limits};
 
 use crate::table::Look;
+
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Script for the database `main`, run after the environment's set-up data
+    #[option(default = "")]
+    pub script: String,
+    /// Reject statements that change data
+    #[option(default = true)]
+    pub read_only: bool,
+    /// Maximum number of rows shown per statement
+    #[option(default = 50, range = 1..=10_000)]
+    rows: usize,
+    /// Maximum length of a shown value, in characters
+    #[option(default = 80, range = 4..=10_000)]
+    cell_chars: usize,
+    /// Maximum length of an answer, in bytes
+    #[option(default = 8_000, range = 200..=1_000_000)]
+    answer_bytes: usize,
+    /// Maximum number of SQLite instructions per call
+    #[option(default = 1_000_000, range = 1_000..=1_000_000_000)]
+    steps: u64,
+    /// Maximum length of a value, in bytes
+    #[option(default = 65_536, range = 1_000..=100_000_000)]
+    value_bytes: u32,
+    /// Maximum size of a database, in bytes
+    #[option(default = 4_194_304, range = 8_192..=1_000_000_000)]
+    database_bytes: u64,
+}
 
 /// Options of a session, except the script, which runs only once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,20 +51,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads validated options.
+    /// Settings from the options of a run.
     pub fn of(options: &Options) -> Self {
-        let size = |name: &str| usize::try_from(options.integer(name)).unwrap_or(0);
-        Self {
-            access: if options.flag("read-only") { Access::ReadOnly } else { Access::ReadWrite },
-            rows: size("rows"),
-            cell_chars: size("cell-chars"),
-            answer_bytes: size("answer-bytes"),
-            limits: Limits {
-                steps: size("steps") as u64,
-                value_bytes: u32::try_from(size("value-bytes")).unwrap_or(u32::MAX),
-                database_bytes: size("database-bytes") as u64,
-            },
-        }
+        let &Options { read_only, rows, cell_chars, answer_bytes, steps, value_bytes, database_bytes, .. } = options;
+        let access = if read_only { Access::ReadOnly } else { Access::ReadWrite };
+        let limits = Limits { steps, value_bytes, database_bytes };
+        Self { access, rows, cell_chars, answer_bytes, limits }
     }
 
     /// Format of answers.

@@ -5,17 +5,21 @@
 
 use std::collections::BTreeSet;
 
-use gymkhana_sdk::environment::{Action, Info, SeatFunctions, Split, Started, Stepped};
-use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper, inner_splits};
-use gymkhana_sdk::{Error, NamedValue, OptionInfo, Options, Range, Task, Value, named, plugin, text};
+use gymkhana_sdk::environment::{Action, Info, ResetResult, SeatFunctions, Split, StepResult};
+use gymkhana_sdk::snapshot::{Reader, SnapshotState, Writer};
+use gymkhana_sdk::wrapper::{Episode, Inner, InnerInfo, Wrapper, inner_splits};
+use gymkhana_sdk::{Error, NamedValue, PluginOptions, Range, Task, Value, named, plugin, text};
 
-/// Largest number of tasks in one.
-const MOST: f64 = 8.0;
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Number of tasks in one
+    #[option(default = 2, range = 1..=8)]
+    tasks: u64,
+}
 
-/// One of the tasks.
+/// One of the tasks; its episode has the same index.
 struct Part {
-    inner: Inner,
     /// Seat to move.
     seat: u32,
     /// Offered functions, as pairs of seat and name.
@@ -24,15 +28,14 @@ struct Part {
     facts: Option<Vec<NamedValue>>,
 }
 
-/// Episode: the tasks, of which those before the current one have ended.
-pub struct Compose {
+/// State of an episode: the tasks, of which those before the current one have ended.
+pub struct Parts {
     parts: Vec<Part>,
     current: usize,
 }
 
-fn count(options: &Options) -> u64 {
-    options.integer("tasks") as u64
-}
+/// Several tasks in one.
+pub struct Compose;
 
 /// Number of composed tasks of a split; `None` for tasks that are generated without limit.
 fn tasks_of(split: &Split, count: u64) -> Option<u64> {
@@ -55,7 +58,7 @@ fn is_success(named: &NamedValue) -> bool {
     named.name == "success" && named.value == Value::Flag(true)
 }
 
-impl Compose {
+impl Parts {
     fn part(&self) -> &Part {
         &self.parts[self.current.min(self.parts.len() - 1)]
     }
@@ -79,18 +82,18 @@ impl Compose {
     }
 
     /// The result of a step that ended a task: the next one begins, or the episode ends.
-    fn next(&mut self, mut stepped: Stepped) -> Stepped {
+    fn next(&mut self, mut result: StepResult) -> StepResult {
         let count = self.parts.len();
-        self.parts[self.current].facts = Some(std::mem::take(&mut stepped.extras));
+        self.parts[self.current].facts = Some(std::mem::take(&mut result.extras));
         self.current += 1;
-        stepped.extras = self.facts();
+        result.extras = self.facts();
         if self.current == count {
-            return stepped;
+            return result;
         }
-        (stepped.terminated, stepped.truncated, stepped.seat) = (false, false, self.part().seat);
+        (result.terminated, result.truncated, result.next_seat) = (false, false, self.part().seat);
         let words = format!("Task {} is over. Now answer task {}.", self.current, self.current + 1);
-        let seat = stepped.seat;
-        stepped.show(seat, text(words))
+        let seat = result.next_seat;
+        result.show(seat, text(words))
     }
 }
 
@@ -113,31 +116,31 @@ fn merged(all: Vec<SeatFunctions>) -> Vec<SeatFunctions> {
 }
 
 impl Wrapper for Compose {
+    type Options = Options;
+    type State = Parts;
+
     fn info(inner: &InnerInfo) -> Info {
-        let Range { low, high } = inner.rewards();
-        inner
-            .described(format!("{}; several tasks in one", inner.summary()))
-            .rewards(low.min(0.0), high.max(0.0))
-            .option(OptionInfo::new("tasks", "Number of tasks in one", 2).within(1.0, MOST))
+        let Range { low, high } = inner.reward_range();
+        inner.described(format!("{}; several tasks in one", inner.summary())).reward_range(low.min(0.0), high.max(0.0))
     }
 
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {
-        let split = |split: Split| Split { tasks: tasks_of(&split, count(options)), ..split };
+        let split = |split: Split| Split { tasks: tasks_of(&split, options.tasks), ..split };
         Ok(inner_splits()?.into_iter().map(split).filter(|split| split.tasks != Some(0)).collect())
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
-        let count = count(options);
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<(Parts, Vec<Inner>, ResetResult), Error> {
+        let count = options.tasks;
         let split = inner_splits()?.into_iter().find(|split| split.name == task.split);
         let first = split.and_then(|split| first_of(&split, task.index, count));
         let missing = || Error::not_found(format!("split `{}` has no task {} of {count}", task.split, task.index));
         let first = first.ok_or_else(missing)?;
-        let (mut parts, mut all) = (Vec::new(), Started::default());
+        let (mut parts, mut episodes, mut all) = (Vec::new(), Vec::new(), ResetResult::default());
         for index in 0..count {
             let inside = Task { split: task.split.clone(), index: first.wrapping_add(index) };
-            let (inner, started) = Inner::start(&inside, seed)?;
-            let tools: BTreeSet<&str> = all.setup.iter().map(|setup| setup.tool.as_str()).collect();
-            if let Some(twice) = started.setup.iter().find(|setup| tools.contains(setup.tool.as_str())) {
+            let (inner, result) = Inner::reset(&inside, seed)?;
+            let tools: BTreeSet<&str> = all.tool_setups.iter().map(|setup| setup.tool.as_str()).collect();
+            if let Some(twice) = result.tool_setups.iter().find(|setup| tools.contains(setup.tool.as_str())) {
                 return Err(Error::Invalid(format!(
                     "tasks that set up the tool `{}` cannot be composed: it has one set-up in an episode",
                     twice.tool
@@ -146,70 +149,67 @@ impl Wrapper for Compose {
             let names = |offer: &SeatFunctions| {
                 offer.functions.iter().map(|function| (offer.seat, function.name.clone())).collect::<Vec<_>>()
             };
-            let offered = started.functions.iter().flat_map(names).collect();
-            parts.push(Part { inner, seat: started.seat, offered, facts: None });
-            let titled = Started::default().show(started.seat, text(title(index as usize, count as usize)));
-            all = all.followed_by(titled.followed_by(started));
+            let offered = result.functions.iter().flat_map(names).collect();
+            parts.push(Part { seat: result.next_seat, offered, facts: None });
+            episodes.push(inner);
+            let titled = ResetResult::default().show(result.next_seat, text(title(index as usize, count as usize)));
+            all = all.followed_by(titled.followed_by(result));
         }
-        all.seat = parts.first().map_or(0, |part| part.seat);
+        all.next_seat = parts.first().map_or(0, |part| part.seat);
         all.functions = merged(all.functions);
-        Ok((Self { parts, current: 0 }, all))
+        Ok((Parts { parts, current: 0 }, episodes, all))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
-        let count = self.parts.len() as f64;
-        let part = self.part();
+    fn step(episode: &mut Episode<Self>, action: Action) -> Result<StepResult, Error> {
+        let Episode { state, episodes, .. } = episode;
+        let (count, part) = (state.parts.len() as f64, state.part());
         if let Some(call) = action.call()
             && !part.offered.iter().any(|(seat, name)| (*seat, name) == (action.seat, &call.name))
         {
-            let words = format!("Function `{}` is not one of task {}.", call.name, self.current + 1);
-            return Ok(Stepped::new().show(action.seat, text(words)).turn_of(action.seat));
+            let words = format!("Function `{}` is not one of task {}.", call.name, state.current + 1);
+            return Ok(StepResult::new().show(action.seat, text(words)).next_seat(action.seat));
         }
-        let mut stepped = part.inner.step(&action)?;
-        stepped.rewards.iter_mut().for_each(|reward| reward.reward /= count);
-        if stepped.terminated || stepped.truncated {
-            return Ok(self.next(stepped));
+        let inner = episodes.get(state.current).filter(|_| state.current < state.parts.len());
+        let inner = inner.ok_or_else(|| Error::bad_snapshot("the snapshot has another number of tasks"))?;
+        let mut result = inner.step(&action)?;
+        result.rewards.iter_mut().for_each(|reward| reward.reward /= count);
+        if result.terminated || result.truncated {
+            return Ok(state.next(result));
         }
-        self.parts[self.current].seat = stepped.seat;
-        Ok(stepped)
+        state.parts[state.current].seat = result.next_seat;
+        Ok(result)
     }
 
-    fn inner(&self) -> &Inner {
-        &self.part().inner
-    }
-
-    fn episodes(&self) -> Vec<&Inner> {
-        self.parts.iter().map(|part| &part.inner).collect()
-    }
-
-    fn save(&self) -> Vec<u8> {
-        let head = Writer::new().integer(self.current as u64).integer(self.parts.len() as u64);
-        self.parts.iter().fold(head, |writer, part| part.write(writer)).finish()
-    }
-
-    fn load(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
-        let mut reader = Reader::new(state);
-        let (current, count) = (reader.integer()?, reader.integer()?);
-        if inner.is_empty() || count != inner.len() as u64 || current > count {
-            return Err(Error::bad_snapshot("the snapshot has another number of tasks"));
-        }
-        let parts = inner.into_iter().map(|inner| Part::read(&mut reader, inner)).collect::<Result<_, Error>>()?;
-        reader.end()?;
-        Ok(Self { parts, current: current as usize })
+    fn current(state: &Parts) -> usize {
+        state.current
     }
 
     /// The views of all tasks, with the number of the task as prefix.
-    fn privileged(&self) -> Result<Vec<NamedValue>, Error> {
+    fn privileged(episode: &Episode<Self>) -> Result<Vec<NamedValue>, Error> {
         let mut all = Vec::new();
-        for (index, part) in self.parts.iter().enumerate() {
-            let view = part.inner.privileged()?.into_iter();
+        for (index, inner) in episode.episodes.iter().enumerate() {
+            let view = inner.privileged()?.into_iter();
             all.extend(view.map(|field| named(format!("{}.{}", index + 1, field.name), field.value)));
         }
         Ok(all)
     }
 }
 
-impl Part {
+impl SnapshotState for Parts {
+    fn write(&self, writer: Writer) -> Writer {
+        self.parts.write(writer.integer(self.current as u64))
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        let (current, parts) = (reader.integer()?, Vec::<Part>::read(reader)?);
+        if parts.is_empty() || current > parts.len() as u64 {
+            return Err(Error::bad_snapshot("the snapshot has another number of tasks"));
+        }
+        Ok(Self { parts, current: current as usize })
+    }
+}
+
+impl SnapshotState for Part {
     fn write(&self, writer: Writer) -> Writer {
         let head = writer.integer(self.seat.into()).integer(self.offered.len() as u64);
         let offered = |writer: Writer, (seat, name): &(u32, String)| writer.integer((*seat).into()).text(name);
@@ -217,14 +217,14 @@ impl Part {
         head.named_values(self.facts.as_deref().unwrap_or_default())
     }
 
-    fn read(reader: &mut Reader<'_>, inner: Inner) -> Result<Self, Error> {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
         let seat = read_seat(reader)?;
         let offered = (0..reader.integer()?)
             .map(|_| Ok((read_seat(reader)?, reader.text()?.to_owned())))
             .collect::<Result<_, Error>>()?;
         let ended = reader.flag()?;
         let facts = reader.named_values()?;
-        Ok(Self { inner, seat, offered, facts: Some(facts).filter(|_| ended) })
+        Ok(Self { seat, offered, facts: Some(facts).filter(|_| ended) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Demonstrations: episodes that the environment's oracle plays.
 
-use gymkhana_sdk::environment::{Action, Advice, Deed};
+use gymkhana_sdk::environment::{Action, ActionBody, Advice};
 use gymkhana_sdk::wrapper::{Inner, inner_splits};
 use gymkhana_sdk::{Call, Error, Task, text, text_of};
 
@@ -36,22 +36,22 @@ fn other(index: u64, number: u64, tasks: Option<u64>) -> Option<u64> {
 
 /// The transcript of the oracle's episode; `None` if there is none.
 fn play(task: &Task, seed: u64) -> Result<Option<String>, Error> {
-    let (inner, started) = Inner::start(task, seed)?;
-    let (mut seat, mut results) = (started.seat, vec![]);
-    let mut lines: Vec<String> = started.observations.iter().map(|seen| text_of(&seen.content)).collect();
+    let (inner, result) = Inner::reset(task, seed)?;
+    let (mut seat, mut results) = (result.next_seat, vec![]);
+    let mut lines: Vec<String> = result.observations.iter().map(|seen| text_of(&seen.content)).collect();
     for turn in 0..MAX_TURNS {
         let Ok(advice) = inner.advise(&[], &results) else { return Ok(None) };
         let deeds = match advice {
-            Advice::Message(words) => vec![Deed::Message(text(words))],
+            Advice::Message(words) => vec![ActionBody::Message(text(words))],
             Advice::Calls(calls) => {
                 calls.into_iter().enumerate().map(|(place, call)| called(turn, place, call)).collect()
             }
         };
         results.clear();
-        for deed in deeds {
-            lines.push(format!("> {}", said(&deed)));
-            let is_call = matches!(deed, Deed::Call(_));
-            let Ok(stepped) = inner.step(&Action { seat, deed }) else { return Ok(None) };
+        for body in deeds {
+            lines.push(format!("> {}", said(&body)));
+            let is_call = matches!(body, ActionBody::Call(_));
+            let Ok(stepped) = inner.step(&Action { seat, body }) else { return Ok(None) };
             let seen: Vec<String> = stepped.observations.iter().map(|seen| text_of(&seen.content)).collect();
             if is_call {
                 results.push(seen.first().cloned().unwrap_or_default());
@@ -60,20 +60,20 @@ fn play(task: &Task, seed: u64) -> Result<Option<String>, Error> {
             if stepped.terminated || stepped.truncated {
                 return Ok(Some(lines.join("\n")));
             }
-            seat = stepped.seat;
+            seat = stepped.next_seat;
         }
     }
     Ok(None)
 }
 
-fn called(turn: usize, place: usize, call: Call) -> Deed {
-    Deed::Call(Call { id: format!("example-{turn}-{place}"), ..call })
+fn called(turn: usize, place: usize, call: Call) -> ActionBody {
+    ActionBody::Call(Call { id: format!("example-{turn}-{place}"), ..call })
 }
 
-fn said(deed: &Deed) -> String {
-    match deed {
-        Deed::Message(content) | Deed::Other(content) => text_of(content),
-        Deed::Call(call) => format!("{}({})", call.name, call.arguments),
+fn said(body: &ActionBody) -> String {
+    match body {
+        ActionBody::Message(content) | ActionBody::Other(content) => text_of(content),
+        ActionBody::Call(call) => format!("{}({})", call.name, call.arguments),
     }
 }
 

@@ -6,37 +6,36 @@
 
 mod demonstration;
 
-use gymkhana_sdk::environment::{Action, Info, Started, Stepped};
-use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper, only};
-use gymkhana_sdk::{Error, OptionInfo, Options, Rng, Task, plugin, text};
+use gymkhana_sdk::environment::{Info, ResetResult};
+use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper};
+use gymkhana_sdk::{Error, PluginOptions, Rng, Task, plugin, text};
 
 use demonstration::demonstrations;
 
 /// Split whose tasks have hints.
 const TRAIN: &str = "train";
 
-/// Option values of the run.
-#[derive(Debug, Clone, PartialEq)]
-struct Settings {
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Text before the task
+    #[option(default = "")]
     instruction: String,
+    /// Number of tasks that the oracle demonstrates in messages and calls of the environment
+    #[option(default = 1, range = 0..=8)]
     demonstrations: u64,
+    /// Probability of hints at the first task
+    #[option(default = 1.0, range = 0.0..=1.0)]
     first: f64,
+    /// Probability of hints after `fade` tasks
+    #[option(default = 0.0, range = 0.0..=1.0)]
     last: f64,
-    /// Number of tasks after which the probability is `last`.
+    /// Number of tasks of the split `train` after which the probability is `last`; 0 for `first` at all tasks
+    #[option(default = 0, range = 0..=1_000_000_000)]
     fade: u64,
 }
 
-impl Settings {
-    fn of(options: &Options) -> Self {
-        Self {
-            instruction: options.text("instruction").to_owned(),
-            demonstrations: options.integer("demonstrations") as u64,
-            first: options.number("first"),
-            last: options.number("last"),
-            fade: options.integer("fade") as u64,
-        }
-    }
-
+impl Options {
     /// Probability that a task has hints.
     fn strength(&self, task: &Task) -> f64 {
         match self.fade {
@@ -54,59 +53,29 @@ impl Settings {
     }
 }
 
-/// Episode: the environment inside. Hints are part of its start alone.
-pub struct Hints {
-    inner: Inner,
-}
+/// Hints are part of the start of an episode alone.
+pub struct Hints;
 
 impl Wrapper for Hints {
+    type Options = Options;
+    type State = ();
+
     fn info(inner: &InnerInfo) -> Info {
-        let demonstrations = "Number of tasks that the oracle demonstrates in messages and calls of the environment";
-        let first = OptionInfo::new("first", "Probability of hints at the first task", 1.0);
-        let last = OptionInfo::new("last", "Probability of hints after `fade` tasks", 0.0);
-        let fade =
-            "Number of tasks of the split `train` after which the probability is `last`; 0 for `first` at all tasks";
-        inner
-            .described(format!("{}; hints that fade out", inner.summary()))
-            .option(OptionInfo::new("instruction", "Text before the task", ""))
-            .option(OptionInfo::new("demonstrations", demonstrations, 1).within(0.0, 8.0))
-            .option(first.within(0.0, 1.0))
-            .option(last.within(0.0, 1.0))
-            .option(OptionInfo::new("fade", fade, 0).within(0.0, 1e9))
+        inner.described(format!("{}; hints that fade out", inner.summary()))
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
-        let settings = Settings::of(options);
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<((), Vec<Inner>, ResetResult), Error> {
         // The task comes first, so that a missing one is refused in any case.
-        let (inner, started) = Inner::start(task, seed)?;
-        if !settings.shows(task, seed) {
-            return Ok((Self { inner }, started));
+        let (inner, result) = Inner::reset(task, seed)?;
+        if !options.shows(task, seed) {
+            return Ok(((), vec![inner], result));
         }
         let mut words: Vec<String> =
-            Some(settings.instruction.clone()).filter(|words| !words.is_empty()).into_iter().collect();
-        words.extend(demonstrations(task, settings.demonstrations, seed)?);
-        let seat = started.seat;
-        let hints = words.into_iter().fold(Started::default(), |hints, words| hints.show(seat, text(words)));
-        Ok((Self { inner }, hints.followed_by(started)))
-    }
-
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
-        self.inner.step(&action)
-    }
-
-    fn inner(&self) -> &Inner {
-        &self.inner
-    }
-
-    fn save(&self) -> Vec<u8> {
-        vec![]
-    }
-
-    fn load(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
-        if !state.is_empty() {
-            return Err(Error::bad_snapshot("the snapshot has a state, and this wrapper has none"));
-        }
-        Ok(Self { inner: only(inner)? })
+            Some(options.instruction.clone()).filter(|words| !words.is_empty()).into_iter().collect();
+        words.extend(demonstrations(task, options.demonstrations, seed)?);
+        let seat = result.next_seat;
+        let hints = words.into_iter().fold(ResetResult::default(), |hints, words| hints.show(seat, text(words)));
+        Ok(((), vec![inner], hints.followed_by(result)))
     }
 }
 
@@ -116,8 +85,8 @@ plugin! { wrapper: Hints }
 mod tests {
     use super::*;
 
-    fn settings(fade: u64) -> Settings {
-        Settings { instruction: String::new(), demonstrations: 1, first: 1.0, last: 0.5, fade }
+    fn options(fade: u64) -> Options {
+        Options { last: 0.5, fade, ..Options::default() }
     }
 
     fn task(split: &str, index: u64) -> Task {
@@ -126,15 +95,15 @@ mod tests {
 
     #[test]
     fn hints_fade_with_the_number_of_the_task() {
-        let strengths = [0, 50, 100, 1000].map(|index| settings(100).strength(&task("train", index)));
+        let strengths = [0, 50, 100, 1000].map(|index| options(100).strength(&task("train", index)));
         assert_eq!(strengths, [1.0, 0.75, 0.5, 0.5]);
-        assert_eq!(settings(0).strength(&task("train", 1000)), 1.0);
-        assert_eq!(settings(0).strength(&task("test", 0)), 0.0);
+        assert_eq!(options(0).strength(&task("train", 1000)), 1.0);
+        assert_eq!(options(0).strength(&task("test", 0)), 0.0);
     }
 
     #[test]
     fn as_many_episodes_have_hints_as_the_probability_says() {
-        let shown = |index| (0..10_000).filter(|seed| settings(100).shows(&task("train", index), *seed)).count();
+        let shown = |index| (0..10_000).filter(|seed| options(100).shows(&task("train", index), *seed)).count();
         assert_eq!(shown(0), 10_000);
         // Three standard deviations are 150.
         assert!((4_850..=5_150).contains(&shown(100)), "{}", shown(100));

@@ -9,9 +9,9 @@ mod shelf;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use gymkhana_sdk::environment::{Action, Info, Split, Started, Stepped};
-use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper, inner_splits, only};
-use gymkhana_sdk::{Error, OptionInfo, Options, Rng, Task, plugin, text, text_of};
+use gymkhana_sdk::environment::{Info, ResetResult, Split};
+use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper, inner_splits};
+use gymkhana_sdk::{Error, OptionValue, PluginOptions, Rng, Task, plugin, text, text_of};
 
 use entry::{Entry, HEADING};
 use shelf::Shelf;
@@ -22,40 +22,41 @@ thread_local! {
 }
 
 /// Tasks that see the library.
-const SHOWN: [&str; 2] = ["all", "train"];
-
-/// Option values of the run.
-#[derive(Debug, Clone, PartialEq)]
-struct Settings {
-    file: String,
-    entries: usize,
-    /// Most characters of an entry.
-    characters: usize,
-    /// Whether tasks of every split see the library.
-    everywhere: bool,
-    probability: f64,
-    /// Whether the entry of the same task may be shown.
-    itself: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
+enum Shown {
+    All,
+    Train,
 }
 
-impl Settings {
-    fn of(options: &Options) -> Self {
-        let count = |name: &str| usize::try_from(options.integer(name)).unwrap_or(0);
-        Self {
-            file: options.text("file").to_owned(),
-            entries: count("entries"),
-            characters: count("characters"),
-            everywhere: options.text("splits") == "all",
-            probability: options.number("probability"),
-            itself: options.flag("same-task"),
-        }
-    }
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Asset with JSON lines of `messages`, or of `title` and `text`
+    #[option(default = "library.jsonl")]
+    file: String,
+    /// Most entries before a task
+    #[option(default = 2, range = 1..=32)]
+    entries: usize,
+    /// Most characters of an entry
+    #[option(default = 2000, range = 1..=1_000_000)]
+    characters: usize,
+    /// Tasks that see the library: those of all splits, or of `train`
+    #[option(default = Shown::All)]
+    splits: Shown,
+    /// Probability that an episode sees the library
+    #[option(default = 1.0, range = 0.0..=1.0)]
+    probability: f64,
+    /// Whether the entry with the same task may be shown
+    #[option(default = false)]
+    same_task: bool,
+}
 
+impl Options {
     /// Whether an episode sees the library.
     fn shows(&self, task: &Task, seed: u64) -> bool {
         // A stream apart from the one that the environment makes of its seed.
         let draw = Rng::new(gymkhana_sdk::hash(format!("library/{seed}").as_bytes())).unit();
-        (self.everywhere || task.split == "train") && draw < self.probability
+        (self.splits == Shown::All || task.split == "train") && draw < self.probability
     }
 
     /// What the agent sees of the library before a task.
@@ -66,65 +67,34 @@ impl Settings {
     }
 }
 
-/// Episode: the environment inside. The library is part of its start alone.
-pub struct Library {
-    inner: Inner,
-}
+/// The library is part of the start of an episode alone.
+pub struct Library;
 
 impl Wrapper for Library {
+    type Options = Options;
+    type State = ();
+
     fn info(inner: &InnerInfo) -> Info {
-        let file = "Asset with JSON lines of `messages`, or of `title` and `text`";
-        let splits = "Tasks that see the library: those of all splits, or of `train`";
-        let same_task = "Whether the entry with the same task may be shown";
-        let characters = OptionInfo::new("characters", "Most characters of an entry", 2000);
-        let probability = OptionInfo::new("probability", "Probability that an episode sees the library", 1.0);
-        inner
-            .described(format!("{}; with entries of a library", inner.summary()))
-            .option(OptionInfo::new("file", file, "library.jsonl"))
-            .option(OptionInfo::new("entries", "Most entries before a task", 2).within(1.0, 32.0))
-            .option(characters.within(1.0, 1e6))
-            .option(OptionInfo::new("splits", splits, "all").one_of(&SHOWN))
-            .option(probability.within(0.0, 1.0))
-            .option(OptionInfo::new("same-task", same_task, false))
+        inner.described(format!("{}; with entries of a library", inner.summary()))
     }
 
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {
-        shelf(options.text("file"))?;
+        shelf(&options.file)?;
         inner_splits()
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
-        let settings = Settings::of(options);
-        let (inner, started) = Inner::start(task, seed)?;
-        if !settings.shows(task, seed) {
-            return Ok((Self { inner }, started));
+    fn reset(task: &Task, options: &Options, seed: u64) -> Result<((), Vec<Inner>, ResetResult), Error> {
+        let (inner, result) = Inner::reset(task, seed)?;
+        if !options.shows(task, seed) {
+            return Ok(((), vec![inner], result));
         }
-        let seat = started.seat;
-        let seen = started.observations.iter().filter(|seen| seen.seat == seat).map(|seen| text_of(&seen.content));
+        let seat = result.next_seat;
+        let seen = result.observations.iter().filter(|seen| seen.seat == seat).map(|seen| text_of(&seen.content));
         let words = seen.collect::<Vec<_>>().join("\n");
-        let shelf = shelf(&settings.file)?;
-        let page = settings.page(&shelf.search(&words, settings.entries, settings.itself));
-        let before = page.map_or_else(Started::default, |page| Started::default().show(seat, text(page)));
-        Ok((Self { inner }, before.followed_by(started)))
-    }
-
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
-        self.inner.step(&action)
-    }
-
-    fn inner(&self) -> &Inner {
-        &self.inner
-    }
-
-    fn save(&self) -> Vec<u8> {
-        vec![]
-    }
-
-    fn load(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
-        if !state.is_empty() {
-            return Err(Error::bad_snapshot("the snapshot has a state, and this wrapper has none"));
-        }
-        Ok(Self { inner: only(inner)? })
+        let shelf = shelf(&options.file)?;
+        let page = options.page(&shelf.search(&words, options.entries, options.same_task));
+        let before = page.map_or_else(ResetResult::default, |page| ResetResult::default().show(seat, text(page)));
+        Ok(((), vec![inner], before.followed_by(result)))
     }
 }
 
@@ -145,8 +115,8 @@ plugin! { wrapper: Library }
 mod tests {
     use super::*;
 
-    fn settings(everywhere: bool, probability: f64) -> Settings {
-        Settings { file: String::new(), entries: 2, characters: 5, everywhere, probability, itself: false }
+    fn options(splits: Shown, probability: f64) -> Options {
+        Options { characters: 5, splits, probability, ..Options::default() }
     }
 
     fn task(split: &str) -> Task {
@@ -156,20 +126,20 @@ mod tests {
     #[test]
     fn splits_and_probability_decide_who_sees_the_library() {
         let shown =
-            |settings: Settings, split: &str| (0..10_000).filter(|seed| settings.shows(&task(split), *seed)).count();
-        assert_eq!(shown(settings(true, 1.0), "test"), 10_000);
-        assert_eq!(shown(settings(false, 1.0), "test"), 0);
-        assert_eq!(shown(settings(false, 1.0), "train"), 10_000);
+            |options: Options, split: &str| (0..10_000).filter(|seed| options.shows(&task(split), *seed)).count();
+        assert_eq!(shown(options(Shown::All, 1.0), "test"), 10_000);
+        assert_eq!(shown(options(Shown::Train, 1.0), "test"), 0);
+        assert_eq!(shown(options(Shown::Train, 1.0), "train"), 10_000);
         // Three standard deviations are 150.
-        assert!((4_850..=5_150).contains(&shown(settings(true, 0.5), "test")));
+        assert!((4_850..=5_150).contains(&shown(options(Shown::All, 0.5), "test")));
     }
 
     #[test]
     fn a_page_has_a_heading_and_entries_of_bounded_length() {
         let entry = |text: &str| Entry { title: "a".into(), text: text.into() };
         let (long, short) = (entry("äöüäöü"), entry("b"));
-        let page = settings(true, 1.0).page(&[&long, &short]);
+        let page = options(Shown::All, 1.0).page(&[&long, &short]);
         assert_eq!(page.as_deref(), Some("From the library:\n\näöüäö\n\nb"));
-        assert_eq!(settings(true, 1.0).page(&[]), None);
+        assert_eq!(options(Shown::All, 1.0).page(&[]), None);
     }
 }

@@ -1,34 +1,14 @@
 //! Long texts, cut at a character.
 
-use gymkhana_sdk::Error;
-use gymkhana_sdk::snapshot::Reader;
+use gymkhana_sdk::OptionValue;
 
 /// Part of a long text that is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
 pub enum Keep {
     Start,
     End,
     /// Half of the start and half of the end.
     Both,
-}
-
-impl Keep {
-    /// Names in a run file.
-    pub const NAMES: [&str; 3] = ["start", "end", "both"];
-    const ALL: [Self; 3] = [Self::Start, Self::End, Self::Both];
-
-    /// The part of this name.
-    pub fn named(name: &str) -> Result<Self, Error> {
-        let found = Self::NAMES.iter().position(|known| *known == name);
-        found.map(|index| Self::ALL[index]).ok_or_else(|| Error::Invalid(format!("`{name}` is not a part of a text")))
-    }
-
-    /// Reads it from a snapshot.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
-        let index = usize::try_from(reader.integer()?).ok();
-        let found = index.and_then(|index| Self::ALL.get(index).copied());
-        found.ok_or_else(|| Error::bad_snapshot("the snapshot keeps an unknown part of texts"))
-    }
 }
 
 /// The text with at most this many characters of its own, and a mark in place of the others; 0 keeps the whole text.

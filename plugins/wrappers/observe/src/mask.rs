@@ -17,10 +17,7 @@ enum Element {
 
 /// Patterns, of which the first that fits at a place is masked there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mask {
-    text: String,
-    patterns: Vec<Vec<Element>>,
-}
+pub struct Mask(Vec<Vec<Element>>);
 
 impl Mask {
     /// Patterns, one a line.
@@ -32,23 +29,18 @@ impl Mask {
         if let Some(wild) = text.lines().find(|line| !line.is_empty() && line.chars().all(|letter| letter == '*')) {
             return Err(Error::Invalid(format!("option `mask` must have patterns with a character, not `{wild}`")));
         }
-        Ok(Self { text: text.to_owned(), patterns })
-    }
-
-    /// The patterns as they were given.
-    pub fn text(&self) -> &str {
-        &self.text
+        Ok(Self(patterns))
     }
 
     /// The text with every match replaced.
     pub fn apply(&self, words: &str, replacement: &str) -> String {
-        if self.patterns.is_empty() {
+        if self.0.is_empty() {
             return words.to_owned();
         }
         let letters: Vec<char> = words.chars().collect();
         let (mut shown, mut at) = (String::with_capacity(words.len()), 0);
         while at < letters.len() {
-            let found = self.patterns.iter().find_map(|pattern| matched(pattern, &letters[at..]));
+            let found = self.0.iter().find_map(|pattern| matched(pattern, &letters[at..]));
             match found {
                 Some(length) if length > 0 => {
                     shown.push_str(replacement);

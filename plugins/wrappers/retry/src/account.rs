@@ -1,10 +1,10 @@
 //! Rewards of several attempts, paid so that their sum is the one that the run chose.
 
-use gymkhana_sdk::Error;
-use gymkhana_sdk::snapshot::{Reader, Writer};
+use gymkhana_sdk::snapshot::{Reader, SnapshotState, Writer};
+use gymkhana_sdk::{Error, OptionValue};
 
 /// Sum of the rewards of an episode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
 pub enum Paid {
     /// That of the last attempt.
     Last,
@@ -14,25 +14,6 @@ pub enum Paid {
     Improvement,
     /// That of all attempts: each pays its own reward.
     Each,
-}
-
-impl Paid {
-    /// Names in a run file.
-    pub const NAMES: [&str; 4] = ["last", "best", "improvement", "each"];
-    const ALL: [Self; 4] = [Self::Last, Self::Best, Self::Improvement, Self::Each];
-
-    /// The sum of this name.
-    pub fn named(name: &str) -> Result<Self, Error> {
-        let found = Self::NAMES.iter().position(|known| *known == name);
-        found.map(|index| Self::ALL[index]).ok_or_else(|| Error::Invalid(format!("`{name}` is not a sum of rewards")))
-    }
-
-    /// Reads it from a snapshot.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
-        let index = usize::try_from(reader.integer()?).ok();
-        let found = index.and_then(|index| Self::ALL.get(index).copied());
-        found.ok_or_else(|| Error::bad_snapshot("the snapshot has an unknown sum of rewards"))
-    }
 }
 
 /// What finished attempts earned, and what was paid for them.
@@ -61,15 +42,15 @@ impl Account {
         self.paid = due;
         reward
     }
+}
 
-    /// Adds the account to a snapshot.
-    pub fn write(&self, writer: Writer) -> Writer {
+impl SnapshotState for Account {
+    fn write(&self, writer: Writer) -> Writer {
         let writer = writer.flag(self.first.is_some()).integer(self.first.unwrap_or(0.0).to_bits());
         writer.integer(self.best.to_bits()).integer(self.paid.to_bits())
     }
 
-    /// Reads the account from a snapshot.
-    pub fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
         let (has_first, first) = (reader.flag()?, f64::from_bits(reader.integer()?));
         let (best, paid) = (f64::from_bits(reader.integer()?), f64::from_bits(reader.integer()?));
         if ![first, best, paid].iter().all(|number| number.is_finite()) {

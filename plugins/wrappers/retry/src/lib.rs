@@ -6,49 +6,63 @@
 
 mod account;
 
-use gymkhana_sdk::environment::{Action, Info, Started, Stepped};
-use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::wrapper::{Inner, InnerInfo, Wrapper, inner_splits, only};
-use gymkhana_sdk::{Error, OptionInfo, Options, Range, Task, Value, plugin, text};
+use gymkhana_sdk::environment::{Action, Info, ResetResult, Split, StepResult};
+use gymkhana_sdk::snapshot::{Reader, SnapshotState, Writer};
+use gymkhana_sdk::wrapper::{Episode, Inner, InnerInfo, Wrapper, inner_splits};
+use gymkhana_sdk::{Error, NamedValue, PluginOptions, Range, Task, Value, plugin, text};
 
 use account::{Account, Paid};
 
 /// Largest number of attempts.
-const MOST_ATTEMPTS: f64 = 16.0;
+const MAX_ATTEMPTS: u64 = 16;
 
-/// Option values of the run.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Settings {
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Number of attempts
+    #[option(default = 3, range = 1..=MAX_ATTEMPTS)]
     attempts: u64,
-    /// Sum of an attempt's rewards that ends the episode.
+    /// Sum of rewards
+    #[option(default = Paid::Last)]
+    reward: Paid,
+    /// Sum of an attempt's rewards that ends the episode
+    #[option(default = 1.0, range = -1e6..=1e6)]
     enough: f64,
-    paid: Paid,
+    /// Whether the environment's hint follows a failed attempt
+    #[option(default = true)]
     guidance: bool,
 }
 
-impl Settings {
-    fn of(options: &Options) -> Result<Self, Error> {
-        Ok(Self {
-            attempts: options.integer("attempts") as u64,
-            enough: options.number("enough"),
-            paid: Paid::named(options.text("reward"))?,
-            guidance: options.flag("guidance"),
-        })
-    }
-}
-
-/// Episode: the attempt that is running, and what earlier ones earned.
-pub struct Retry {
-    inner: Inner,
+/// State of an episode: the attempt that is running, and what earlier ones earned.
+pub struct Attempts {
     task: Task,
     seed: u64,
-    settings: Settings,
     /// Number of the running attempt, from 1.
     attempt: u64,
     /// Rewards of the running attempt.
     earned: f64,
     account: Account,
 }
+
+impl SnapshotState for Attempts {
+    fn write(&self, writer: Writer) -> Writer {
+        let task = writer.text(&self.task.split).integer(self.task.index).integer(self.seed);
+        self.account.write(task.integer(self.attempt).integer(self.earned.to_bits()))
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        let task = Task { split: reader.text()?.to_owned(), index: reader.integer()? };
+        let (seed, attempt, earned) = (reader.integer()?, reader.integer()?, f64::from_bits(reader.integer()?));
+        let account = Account::read(reader)?;
+        if !(1..=MAX_ATTEMPTS).contains(&attempt) || !earned.is_finite() {
+            return Err(Error::bad_snapshot("the snapshot's attempt or rewards are out of range"));
+        }
+        Ok(Self { task, seed, attempt, earned, account })
+    }
+}
+
+/// Several attempts at one task.
+pub struct Retry;
 
 /// The number of seats that the wrapper can serve is one: another seat's turn may end an attempt.
 fn check_seats(info: &InnerInfo) -> Result<(), Error> {
@@ -58,101 +72,66 @@ fn check_seats(info: &InnerInfo) -> Result<(), Error> {
     }
 }
 
-impl Retry {
-    /// Starts the next attempt after one that ended, and adds its observations.
-    fn again(&mut self, mut stepped: Stepped) -> Result<Stepped, Error> {
-        let Settings { attempts, guidance, .. } = self.settings;
-        let hint = if guidance { self.inner.guidance().ok() } else { None };
-        let words = format!("Attempt {} of {attempts} is over. Try the task again.", self.attempt);
-        stepped = stepped.show(0, text(words));
-        if let Some(hint) = hint {
-            stepped = stepped.show(0, hint);
-        }
-        let (inner, started) = Inner::start(&self.task, self.seed)?;
-        (self.inner, self.attempt, self.earned) = (inner, self.attempt + 1, 0.0);
-        stepped.observations.extend(started.observations);
-        (stepped.terminated, stepped.truncated, stepped.seat) = (false, false, started.seat);
-        Ok(stepped)
+/// Starts the next attempt after one that ended, and adds its observations.
+fn again(episode: &mut Episode<Retry>, mut result: StepResult) -> Result<StepResult, Error> {
+    let hint = if episode.options.guidance { episode.inner().guidance().ok() } else { None };
+    let state = &mut episode.state;
+    let words = format!("Attempt {} of {} is over. Try the task again.", state.attempt, episode.options.attempts);
+    result = result.show(0, text(words));
+    if let Some(hint) = hint {
+        result = result.show(0, hint);
     }
+    let (inner, started) = Inner::reset(&state.task, state.seed)?;
+    (state.attempt, state.earned) = (state.attempt + 1, 0.0);
+    episode.episodes = vec![inner];
+    result.observations.extend(started.observations);
+    (result.terminated, result.truncated, result.next_seat) = (false, false, started.next_seat);
+    Ok(result)
+}
 
-    /// Whether a finished attempt needs no other one.
-    fn is_solved(&self, stepped: &Stepped) -> bool {
-        let says = |named: &gymkhana_sdk::NamedValue| named.name == "success" && named.value == Value::Flag(true);
-        self.earned >= self.settings.enough || stepped.extras.iter().any(says)
-    }
+/// Whether a finished attempt needs no other one.
+fn is_solved(episode: &Episode<Retry>, result: &StepResult) -> bool {
+    let says = |named: &NamedValue| named.name == "success" && named.value == Value::Flag(true);
+    episode.state.earned >= episode.options.enough || result.extras.iter().any(says)
 }
 
 impl Wrapper for Retry {
+    type Options = Options;
+    type State = Attempts;
+
     fn info(inner: &InnerInfo) -> Info {
-        let Range { low, high } = inner.rewards();
+        let Range { low, high } = inner.reward_range();
         // The improvement can be as large as the range of one attempt is wide, and each of all attempts can pay.
-        let (low, high) =
-            (low.min(low - high).min(MOST_ATTEMPTS * low), high.max(high - low).max(MOST_ATTEMPTS * high));
-        let (low, high) = (low.min(0.0), high.max(0.0));
-        inner
-            .described(format!("{}; several attempts", inner.summary()))
-            .rewards(low, high)
-            .option(OptionInfo::new("attempts", "Number of attempts", 3).within(1.0, MOST_ATTEMPTS))
-            .option(OptionInfo::new("reward", "Sum of rewards", "last").one_of(&Paid::NAMES))
-            .option(
-                OptionInfo::new("enough", "Sum of an attempt's rewards that ends the episode", 1.0).within(-1e6, 1e6),
-            )
-            .option(OptionInfo::new("guidance", "Whether the environment's hint follows a failed attempt", true))
+        let most = MAX_ATTEMPTS as f64;
+        let (low, high) = (low.min(low - high).min(most * low), high.max(high - low).max(most * high));
+        inner.described(format!("{}; several attempts", inner.summary())).reward_range(low.min(0.0), high.max(0.0))
     }
 
-    fn splits(options: &Options) -> Result<Vec<gymkhana_sdk::environment::Split>, Error> {
-        Settings::of(options)?;
+    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
         check_seats(&InnerInfo::read())?;
         inner_splits()
     }
 
-    fn start(task: &Task, options: &Options, seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, _options: &Options, seed: u64) -> Result<(Attempts, Vec<Inner>, ResetResult), Error> {
         check_seats(&InnerInfo::read())?;
-        let settings = Settings::of(options)?;
-        let (inner, started) = Inner::start(task, seed)?;
+        let (inner, result) = Inner::reset(task, seed)?;
         let (task, account) = (task.clone(), Account::default());
-        Ok((Self { inner, task, seed, settings, attempt: 1, earned: 0.0, account }, started))
+        Ok((Attempts { task, seed, attempt: 1, earned: 0.0, account }, vec![inner], result))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
-        let mut stepped = self.inner.step(&action)?;
-        self.earned += stepped.rewards.drain(..).map(|reward| reward.reward).sum::<f64>();
-        if !(stepped.terminated || stepped.truncated) {
-            return Ok(stepped);
+    fn step(episode: &mut Episode<Self>, action: Action) -> Result<StepResult, Error> {
+        let mut result = episode.inner().step(&action)?;
+        let state = &mut episode.state;
+        state.earned += result.rewards.drain(..).map(|reward| reward.reward).sum::<f64>();
+        if !(result.terminated || result.truncated) {
+            return Ok(result);
         }
-        let reward = self.account.settle(self.settings.paid, self.earned);
-        let stepped = stepped.reward(reward).extra("attempts", self.attempt as i64);
-        if self.attempt == self.settings.attempts || self.is_solved(&stepped) {
-            return Ok(stepped);
+        let reward = state.account.settle(episode.options.reward, state.earned);
+        let result = result.reward(reward).extra("attempts", state.attempt as i64);
+        if state.attempt == episode.options.attempts || is_solved(episode, &result) {
+            return Ok(result);
         }
-        self.again(stepped)
-    }
-
-    fn inner(&self) -> &Inner {
-        &self.inner
-    }
-
-    fn save(&self) -> Vec<u8> {
-        let Settings { attempts, enough, paid, guidance } = self.settings;
-        let task = Writer::new().text(&self.task.split).integer(self.task.index).integer(self.seed);
-        let settings = task.integer(attempts).integer(enough.to_bits()).integer(paid as u64).flag(guidance);
-        self.account.write(settings.integer(self.attempt).integer(self.earned.to_bits())).finish()
-    }
-
-    fn load(state: &[u8], inner: Vec<Inner>) -> Result<Self, Error> {
-        let mut reader = Reader::new(state);
-        let task = Task { split: reader.text()?.to_owned(), index: reader.integer()? };
-        let seed = reader.integer()?;
-        let (attempts, enough) = (reader.integer()?, f64::from_bits(reader.integer()?));
-        let settings = Settings { attempts, enough, paid: Paid::read(&mut reader)?, guidance: reader.flag()? };
-        let (attempt, earned) = (reader.integer()?, f64::from_bits(reader.integer()?));
-        let account = Account::read(&mut reader)?;
-        reader.end()?;
-        let numbers = [enough, earned];
-        if !(1..=attempts).contains(&attempt) || !numbers.iter().all(|number| number.is_finite()) {
-            return Err(Error::bad_snapshot("the snapshot's attempt or rewards are out of range"));
-        }
-        Ok(Self { inner: only(inner)?, task, seed, settings, attempt, earned, account })
+        again(episode, result)
     }
 }
 

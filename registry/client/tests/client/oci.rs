@@ -142,8 +142,8 @@ async fn published_release_has_the_layout_of_wkg() {
     let config = docker.json(&format!("v2/plugins/acme/adder/blobs/{config}")).await;
     assert_eq!((&config["architecture"], &config["os"]), (&json!("wasm"), &json!("wasip2")));
     assert_eq!(config["layerDigests"], json!([digest]));
-    assert_eq!(config["component"]["exports"], json!(["gymkhana:plugin/tool@0.1.0"]));
-    assert_eq!(config["component"]["imports"], json!(["gymkhana:plugin/log@0.1.0"]));
+    assert_eq!(config["component"]["exports"], json!(["gymkhana:plugin/tool@0.2.0"]));
+    assert_eq!(config["component"]["imports"], json!(["gymkhana:plugin/log@0.2.0"]));
     // Through our client.
     let reader = User::new();
     assert_eq!(get(&docker.signed(&reader), "acme/adder@~1.0").await.expect("fetched"), made.component());

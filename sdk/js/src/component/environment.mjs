@@ -15,25 +15,25 @@ export function environmentExports(kind) {
         summary: kind.summary,
         seats: kind.seats,
         options: toOptions(kind.options),
-        rewards: toRange(kind.rewards),
+        rewardRange: toRange(kind.rewardRange),
       }),
       splits: (options) =>
         Episode.splits(kind, pairs(options)).map(({ name, tasks }) => ({
           name,
           tasks: tasks === undefined ? undefined : BigInt(tasks),
         })),
-      start: (task, options, seed) => {
-        const [episode, started] = Episode.start(kind, fromTask(task), pairs(options), seed);
+      reset: (task, options, seed) => {
+        const [episode, result] = Episode.reset(kind, fromTask(task), pairs(options), seed);
         const offer = ([seat, functions]) => ({ seat, functions: toFunctions(functions) });
         return {
           episode: episodes.open(episode),
-          observations: toObservations(started.observations),
-          functions: [...bySeat(started.functions)].map(offer),
-          setup: Object.entries(started.setup ?? {}).map(([tool, bytes]) => ({ tool, bytes })),
-          seat: started.seat ?? 0,
+          observations: toObservations(result.observations),
+          functions: [...bySeat(result.functions)].map(offer),
+          toolSetups: Object.entries(result.toolSetups ?? {}).map(([tool, bytes]) => ({ tool, bytes })),
+          nextSeat: result.nextSeat ?? 0,
         };
       },
-      step: (handle, action) => toStepped(episodes.get(handle).step(fromAction(action))),
+      step: (handle, action) => toStepResult(episodes.get(handle).step(fromAction(action))),
       close: (handle) => void episodes.close(handle),
     }),
     environmentSnapshot: exported({
@@ -48,9 +48,9 @@ export function environmentExports(kind) {
   };
 }
 
-function fromAction({ seat, deed }) {
-  if (deed.tag === "call") return { seat, call: fromCall(deed.val), content: [], text: "" };
-  const content = fromParts(deed.val);
+function fromAction({ seat, body }) {
+  if (body.tag === "call") return { seat, call: fromCall(body.val), content: [], text: "" };
+  const content = fromParts(body.val);
   return { seat, content, text: textOf(content) };
 }
 
@@ -58,14 +58,14 @@ function toObservations(observations) {
   return [...bySeat(observations)].map(([seat, content]) => ({ seat, content: toParts(content) }));
 }
 
-function toStepped(stepped) {
+function toStepResult(result) {
   return {
-    observations: toObservations(stepped.observations),
-    rewards: [...bySeat(stepped.reward)].map(([seat, reward]) => ({ seat, reward })),
-    terminated: Boolean(stepped.terminated),
-    truncated: Boolean(stepped.truncated),
-    extras: toNamed(stepped.extras),
-    seat: stepped.seat ?? 0,
+    observations: toObservations(result.observations),
+    rewards: [...bySeat(result.reward)].map(([seat, reward]) => ({ seat, reward })),
+    terminated: Boolean(result.terminated),
+    truncated: Boolean(result.truncated),
+    extras: toNamed(result.extras),
+    nextSeat: result.nextSeat ?? 0,
   };
 }
 

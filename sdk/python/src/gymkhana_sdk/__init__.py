@@ -38,9 +38,9 @@ from .content import (
     Video,
     text_of,
 )
-from .environment import Action, Environment, Split, Started, Stepped, Svg
+from .environment import Action, Environment, ResetResult, Split, StepResult, Svg
 from .errors import BadSnapshot, Denied, Error, Invalid, Mistake, NotFound
-from .options import Option, Options
+from .options import Options, option
 from .reward import Ending, Evidence, LastMessage, Reward, Score, Trajectory, Turn, TurnKind
 from .rng import Rng, hash64
 from .tool import Answer, Tool
@@ -65,17 +65,16 @@ __all__ = [
     "Media",
     "Mistake",
     "NotFound",
-    "Option",
     "Options",
     "OtherMedia",
     "Parameter",
     "Part",
+    "ResetResult",
     "Reward",
     "Rng",
     "Score",
     "Split",
-    "Started",
-    "Stepped",
+    "StepResult",
     "Svg",
     "Task",
     "Text",
@@ -91,6 +90,7 @@ __all__ = [
     "http",
     "log",
     "model",
+    "option",
     "random",
     "text_of",
     "tools",

@@ -40,7 +40,7 @@ OPTIONAL: dict[str, dict[str, str]] = {
 
 
 REQUIRED: dict[str, list[tuple[str, ...]]] = {
-    "environment": [("splits",), ("start",), ("step",)],
+    "environment": [("splits",), ("reset",), ("step",)],
     "tool": [("functions",), ("call",)],
     "reward": [("score", "score_group")],
 }

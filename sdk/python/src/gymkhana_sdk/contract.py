@@ -8,15 +8,20 @@ from pathlib import Path
 FOLDER = Path(__file__).parent / "wit"
 """Folder of the contract's WIT files."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 """Version of the WIT package `gymkhana:plugin`."""
 
 
 def digest() -> str:
-    """SHA-256 in hexadecimal over, per file: name, zero byte, text with LF line ends, zero byte."""
+    """SHA-256 in hexadecimal over, per file: name, zero byte, lines with LF line ends, zero byte.
+
+    Empty lines and comments do not count.
+    """
     hasher = hashlib.sha256()
     for file in sorted(FOLDER.glob("*.wit")):
-        hasher.update(file.name.encode() + b"\0" + file.read_bytes().replace(b"\r\n", b"\n") + b"\0")
+        lines = file.read_bytes().splitlines()
+        counted = (line + b"\n" for line in lines if line.strip() and not line.strip().startswith(b"//"))
+        hasher.update(file.name.encode() + b"\0" + b"".join(counted) + b"\0")
     return hasher.hexdigest()
 
 

@@ -4,28 +4,28 @@ class Consent(Environment):
     '''Ends after one message; "yes" earns 1.'''
 
     summary = "A yes-or-no question"
-    rewards = (0.0, 1.0)
+    reward_range = (0.0, 1.0)
 
     @classmethod
     def splits(cls, options):
         return [Split("train", 1)]
 
-    def start(self, task, options, seed):
-        return Started("Yes or no?")
+    def reset(self, task, options, seed):
+        return ResetResult("Yes or no?")
 
     def step(self, action):
         yes = action.text == "yes"
-        return Stepped("Thank you.", reward=float(yes), terminated=True, extras={"success": yes})
+        return StepResult("Thank you.", reward=float(yes), terminated=True, extras={"success": yes})
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Union
+from typing import Any, ClassVar, Union
 
 from .content import Call, Content, Function, Part, Task, Value, text_of
-from .options import Option, Options
+from .options import Options
 
 Observations = Union[Content, Mapping[int, Content], None]
 """Observations: content for seat 0, or content by seat."""
@@ -40,22 +40,22 @@ class Split:
 
 
 @dataclass
-class Started:
-    """Start of an episode."""
+class ResetResult:
+    """Start of an episode: result of `Environment.reset`."""
 
     observations: Observations
     """First observations; at least one for the seat to move."""
     functions: Sequence[Function] | Mapping[int, Sequence[Function]] = ()
     """Environment functions that seat 0 may call, or functions by seat."""
-    setup: Mapping[str, bytes] = field(default_factory=dict)
+    tool_setups: Mapping[str, bytes] = field(default_factory=dict)
     """Set-up data for tools, by plugin name without namespace. Policies never see it."""
-    seat: int = 0
+    next_seat: int = 0
     """Seat to move."""
 
 
 @dataclass
-class Stepped:
-    """Result of an action."""
+class StepResult:
+    """Result of an action: result of `Environment.step`."""
 
     observations: Observations = None
     reward: float | Mapping[int, float] | None = None
@@ -63,10 +63,10 @@ class Stepped:
     terminated: bool = False
     """Whether the episode reached an end: won, lost or otherwise decided."""
     truncated: bool = False
-    """Whether the episode was cut off, for example by a turn limit."""
+    """Whether the episode was truncated, for example by a turn limit."""
     extras: Mapping[str, Value] = field(default_factory=dict)
     """Facts for records and rewards, such as `success`. Policies never see them."""
-    seat: int = 0
+    next_seat: int = 0
     """Seat to move; ignored after the end of the episode."""
 
 
@@ -102,24 +102,24 @@ class Environment:
     """One-line description."""
     seats: ClassVar[Sequence[str]] = ("agent",)
     """Seat names, indexed by seat number."""
-    rewards: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    reward_range: ClassVar[tuple[float, float]] = (0.0, 0.0)
     """Inclusive bounds of the sum of one seat's rewards over an episode."""
-    options: ClassVar[Sequence[Option]] = ()
-    """Options that a run file may set."""
+    options: ClassVar[type[Options]] = Options
+    """Class of the options that a run file may set; its instance is `options` of the methods."""
 
     @classmethod
-    def splits(cls, options: Options) -> list[Split]:
+    def splits(cls, options: Any) -> list[Split]:
         """Splits under these options. Splits must not share tasks."""
         raise NotImplementedError("define `splits` in the environment")
 
-    def start(self, task: Task, options: Options, seed: int) -> Started:
+    def reset(self, task: Task, options: Any, seed: int) -> ResetResult:
         """Starts the episode.
 
         Raises `NotFound` for an unknown task; see `NotFound.split`.
         """
-        raise NotImplementedError("define `start` in the environment")
+        raise NotImplementedError("define `reset` in the environment")
 
-    def step(self, action: Action) -> Stepped:
+    def step(self, action: Action) -> StepResult:
         """Applies an action. The SDK has checked that the episode is running and that the seat is to move.
 
         An action that breaks the rules is answered by an observation or by raising `Mistake`.

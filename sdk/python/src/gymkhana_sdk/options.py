@@ -1,12 +1,12 @@
-"""Declaration, validation and look-up of options."""
+"""Options of a plugin: declaration by a class, and validation."""
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from .content import Json, Value, shown
 from .errors import Invalid
@@ -23,24 +23,17 @@ _KINDS: dict[type, str] = {
 
 @dataclass(frozen=True)
 class Option:
-    """Option that a run file may set. The default determines its type.
+    """Declared option; `option` makes one."""
 
-    Raises `ValueError` for a default of another type than those of options, or outside the limits.
-
-    >>> difficulty = Option("difficulty", "Difficulty of the stories", 2, within=(1, 4))
-    >>> mode = Option("mode", "Comparison mode", "auto", one_of=("auto", "number", "text"))
-    """
-
-    name: str
     description: str
     """Effect of the option, with its unit."""
     default: Value
-    within: tuple[float, float] | None = None
-    """Inclusive bounds of a number. An infinite bound is open."""
-    one_of: Sequence[str] = ()
-    """Allowed texts; empty allows every text."""
+    within: tuple[float, float] | None
+    one_of: Sequence[str]
+    name: str
 
-    def __post_init__(self) -> None:
+    def check_default(self) -> None:
+        """Raises `ValueError` for a default of another type than those of options, or outside the limits."""
         if type(self.default) not in _KINDS:
             kind = type(self.default).__name__
             raise ValueError(f"the default of option `{self.name}` must be {', '.join(_KINDS.values())}, not {kind}")
@@ -88,36 +81,64 @@ class Option:
         return Invalid(f"option `{self.name}` must be {wanted}, not {shown(value)}")
 
 
-class Options(Mapping[str, Any]):
-    """Validated value of every declared option, for an episode, a session or a scoring."""
+def option(
+    description: str,
+    default: Value,
+    *,
+    within: tuple[float, float] | None = None,
+    one_of: Sequence[str] = (),
+    name: str = "",
+) -> Any:
+    """Declares an option of `Options`. The default determines its type.
 
-    def __init__(self, declared: Iterable[Option], given: Iterable[tuple[str, Value]] = ()) -> None:
-        """Overlays `given` on the defaults.
+    `within` holds inclusive bounds of a number, of which an infinite one is open, and `one_of` the allowed texts. The
+    name in the run file is that of the attribute, with `-` in place of `_`, unless `name` sets another.
+    """
+    return Option(description, default, within, one_of, name)
+
+
+class Options:
+    """Options that a run file may set. A class declares each by an attribute, and its instances hold the values.
+
+    Declaring a default of another type than those of options, or outside the limits, raises `ValueError`.
+
+    >>> class Mine(Options):
+    ...     difficulty: int = option("Difficulty of the stories", 2, within=(1, 4))
+    ...     mode: str = option("Comparison mode", "auto", one_of=("auto", "number", "text"))
+    >>> Mine([("difficulty", 3)]).difficulty
+    3
+    """
+
+    _declared: ClassVar[dict[str, Option]] = {}
+
+    def __init_subclass__(cls) -> None:
+        own = {name: each for name, each in vars(cls).items() if isinstance(each, Option)}
+        named = {name: replace(each, name=each.name or name.replace("_", "-")) for name, each in own.items()}
+        for each in named.values():
+            each.check_default()
+        cls._declared = {**cls._declared, **named}
+
+    def __init__(self, given: Iterable[tuple[str, Value]] = ()) -> None:
+        """Overlays `given`, pairs of name and value, on the defaults.
 
         Raises `Invalid` for an option that is unknown (the message suggests the nearest name), repeated, of a wrong
         type or out of range.
         """
-        known = {option.name: option for option in declared}
-        chosen: dict[str, Value] = {}
+        known = {each.name: attribute for attribute, each in self._declared.items()}
+        values: dict[str, Value] = {}
         for name, value in given:
             if name not in known:
                 raise Invalid(_unknown(name, list(known)))
-            if name in chosen:
+            if known[name] in values:
                 raise Invalid(f"option `{name}` is given twice: remove one")
-            chosen[name] = known[name].check(value)
-        self._values = {name: chosen.get(name, option.default) for name, option in known.items()}
+            values[known[name]] = self._declared[known[name]].check(value)
+        for attribute, each in self._declared.items():
+            setattr(self, attribute, values.get(attribute, each.default))
 
-    def __getitem__(self, name: str) -> Any:
-        """Value of a declared option."""
-        if name not in self._values:
-            raise KeyError(f"option `{name}` is not declared: add it to `options`")
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
+    @classmethod
+    def declared(cls) -> list[Option]:
+        """Declared options, in order."""
+        return list(cls._declared.values())
 
 
 def _unknown(name: str, known: list[str]) -> str:

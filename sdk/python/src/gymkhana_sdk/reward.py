@@ -17,10 +17,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from .content import Call, Part, Task, Value, text_of
-from .options import Option, Options
+from .options import Options
 
 
 class TurnKind(enum.Enum):
@@ -167,10 +167,10 @@ class Reward:
     """Inclusive bounds of totals and turn rewards; the host rejects other numbers."""
     components: ClassVar[Mapping[str, str]] = {}
     """Components of every score, with what each measures and its unit."""
-    options: ClassVar[Sequence[Option]] = ()
-    """Options that a run file may set."""
+    options: ClassVar[type[Options]] = Options
+    """Class of the options that a run file may set; its instance is `options` of the methods."""
 
-    def score(self, trajectory: Trajectory, seat: int, options: Options) -> float | Score:
+    def score(self, trajectory: Trajectory, seat: int, options: Any) -> float | Score:
         """Scores one seat that acted. A reward with components returns a `Score`.
 
         Raises `Invalid` if the trajectory lacks required data, such as a privileged answer.
@@ -178,7 +178,7 @@ class Reward:
         raise NotImplementedError("define `score` or `score_group` in the reward")
 
     def score_group(
-        self, group: Sequence[Trajectory], options: Options, training_step: int
+        self, group: Sequence[Trajectory], options: Any, training_step: int
     ) -> list[dict[int, float | Score]]:
         """Scores a group of attempts at one task: one dict per trajectory, with a score for each seat that acted."""
         return [{seat: self.score(trajectory, seat, options) for seat in trajectory.seats} for trajectory in group]

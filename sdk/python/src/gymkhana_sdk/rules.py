@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from .content import Call, Content, Function, Media, Task, Text, Value
-from .environment import Action, Environment, Observations, Split, Started, Stepped
+from .environment import Action, Environment, Observations, ResetResult, Split, StepResult
 from .errors import BadSnapshot, Error, Invalid, Mistake, NotFound
-from .options import Options
 from .reward import Reward, Score, Trajectory
 from .tool import Answer, Tool
 
@@ -45,9 +44,9 @@ def rewards_by_seat(reward: float | Mapping[int, float] | None) -> dict[int, flo
     return dict(reward) if isinstance(reward, Mapping) else {0: float(reward)}
 
 
-def functions_by_seat(started: Started) -> dict[int, Sequence[Function]]:
+def functions_by_seat(result: ResetResult) -> dict[int, Sequence[Function]]:
     """Environment functions by seat."""
-    functions = started.functions
+    functions = result.functions
     if isinstance(functions, Mapping):
         return dict(functions)
     return {0: functions} if functions else {}
@@ -67,18 +66,18 @@ class Episode(Generic[E]):
     @staticmethod
     def splits(kind: type[Environment], given: Given = ()) -> list[Split]:
         """Splits under these options. Raises `Invalid` for invalid options."""
-        return kind.splits(Options(kind.options, given))
+        return kind.splits(kind.options(given))
 
     @classmethod
-    def start(cls, kind: type[E], task: Task, given: Given = (), seed: int = 0) -> tuple[Episode[E], Started]:
+    def reset(cls, kind: type[E], task: Task, given: Given = (), seed: int = 0) -> tuple[Episode[E], ResetResult]:
         """Starts an episode. Raises `Invalid` for invalid options."""
         environment = kind()
-        started = environment.start(task, Options(kind.options, given), seed)
-        functions = functions_by_seat(started)
+        result = environment.reset(task, kind.options(given), seed)
+        functions = functions_by_seat(result)
         offered = [(seat, function.name) for seat, offer in functions.items() for function in offer]
-        return cls(environment, started.seat, offered), started
+        return cls(environment, result.next_seat, offered), result
 
-    def step(self, action: Action) -> Stepped:
+    def step(self, action: Action) -> StepResult:
         """Applies an action.
 
         Raises `Invalid` after the end of the episode or if another seat is to move, and `NotFound` for a call of a
@@ -91,12 +90,12 @@ class Episode(Generic[E]):
         if action.call is not None and (action.seat, action.call.name) not in self._offered:
             raise NotFound(f"function `{action.call.name}` was not offered to seat {action.seat}")
         try:
-            stepped = self.environment.step(action)
+            result = self.environment.step(action)
         except Mistake as mistake:
-            return Stepped({self.seat: str(mistake)}, seat=self.seat)
-        self.over = stepped.terminated or stepped.truncated
-        self.seat = stepped.seat
-        return stepped
+            return StepResult({self.seat: str(mistake)}, next_seat=self.seat)
+        self.over = result.terminated or result.truncated
+        self.seat = result.next_seat
+        return result
 
     def snapshot(self) -> bytes:
         """Complete state."""
@@ -129,12 +128,12 @@ class Session(Generic[T]):
     @staticmethod
     def functions(kind: type[Tool], given: Given = ()) -> list[Function]:
         """Functions under these options. Raises `Invalid` for invalid options."""
-        return kind.functions(Options(kind.options, given))
+        return kind.functions(kind.options(given))
 
     @classmethod
     def open(cls, kind: type[T], setup: bytes | None = None, given: Given = (), seed: int = 0) -> Session[T]:
         """Opens a session. Raises `Invalid` for invalid options."""
-        options = Options(kind.options, given)
+        options = kind.options(given)
         session = cls(kind())
         session._names = {function.name for function in kind.functions(options)}
         session.tool.open(setup, options, seed)
@@ -198,7 +197,7 @@ def score(
     Raises `Invalid` for invalid options, and `ValueError` (a bug of the plugin) for scores that the host would reject.
     """
     reward = kind()
-    scores = reward.score_group(group, Options(kind.options, given), training_step)
+    scores = reward.score_group(group, kind.options(given), training_step)
     if len(scores) != len(group):
         raise ValueError(f"the reward scored {len(scores)} trajectories, not {len(group)}")
     checked = []

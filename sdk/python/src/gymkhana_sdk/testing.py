@@ -11,9 +11,10 @@ assert play.reward == 0 and not play.over
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 
 from .content import Call, Task, Text, Value, text_of
-from .environment import Action, Environment, Started, Stepped
+from .environment import Action, Environment, ResetResult, StepResult
 from .rules import Episode, Session, T, by_seat, offers, rewards_by_seat, score
 
 __all__ = ["Episode", "Play", "Session", "open_session", "score"]
@@ -29,8 +30,8 @@ class Play:
         self, kind: type[Environment], split: str = "train", index: int = 0, seed: int = 0, **options: Value
     ) -> None:
         self.kind = kind
-        self.episode, self.started = Episode.start(kind, Task(split, index), options.items(), seed)
-        self.stepped: Stepped | None = None
+        self.episode, self.reset_result = Episode.reset(kind, Task(split, index), _named(options), seed)
+        self.step_result: StepResult | None = None
         """Result of the last move."""
         self.reward = 0.0
         """Sum of seat 0's rewards."""
@@ -43,25 +44,25 @@ class Play:
     @property
     def seen(self) -> str:
         """Text of the latest observation of the seat to move."""
-        latest: Started | Stepped = self.stepped or self.started
+        latest: ResetResult | StepResult = self.step_result or self.reset_result
         seats = by_seat(latest.observations)
         return text_of(seats.get(self.episode.seat, next(iter(seats.values()), "")))
 
-    def say(self, words: str) -> Stepped:
+    def say(self, words: str) -> StepResult:
         """Sends a message from the seat to move."""
         return self.act(Action(content=(Text(words),), seat=self.episode.seat))
 
-    def call(self, name: str, /, **arguments: object) -> Stepped:
+    def call(self, name: str, /, **arguments: object) -> StepResult:
         """Calls a function of the environment from the seat to move."""
         return self.act(Action(call=Call.of(name, **arguments), seat=self.episode.seat))
 
-    def act(self, action: Action) -> Stepped:
+    def act(self, action: Action) -> StepResult:
         """Applies an action."""
-        self.stepped = self.episode.step(action)
-        self.reward += rewards_by_seat(self.stepped.reward).get(0, 0.0)
+        self.step_result = self.episode.step(action)
+        self.reward += rewards_by_seat(self.step_result.reward).get(0, 0.0)
         if offers(self.kind, Environment, "snapshot"):
             self._check_snapshot()
-        return self.stepped
+        return self.step_result
 
     def follow_oracle(self, turns: int = 100) -> float:
         """Follows the oracle to the end and returns seat 0's reward. It may call only the environment's functions."""
@@ -92,4 +93,9 @@ class Play:
 
 def open_session(kind: type[T], setup: bytes | None = None, seed: int = 0, **options: Value) -> Session[T]:
     """Opens a session of a tool."""
-    return Session.open(kind, setup, options.items(), seed)
+    return Session.open(kind, setup, _named(options), seed)
+
+
+def _named(options: Mapping[str, Value]) -> list[tuple[str, Value]]:
+    """Options by their names in a run file."""
+    return [(name.replace("_", "-"), value) for name, value in options.items()]

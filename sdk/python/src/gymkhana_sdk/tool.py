@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from .content import Call, Content, Function, Value
-from .options import Option, Options
+from .options import Options
 
 
 @dataclass
@@ -39,15 +39,15 @@ class Tool:
 
     summary: ClassVar[str] = ""
     """One-line description."""
-    options: ClassVar[Sequence[Option]] = ()
-    """Options that a run file may set."""
+    options: ClassVar[type[Options]] = Options
+    """Class of the options that a run file may set; its instance is `options` of the methods."""
 
     @classmethod
-    def functions(cls, options: Options) -> list[Function]:
+    def functions(cls, options: Any) -> list[Function]:
         """Functions under these options."""
         raise NotImplementedError("define `functions` in the tool")
 
-    def open(self, setup: bytes | None, options: Options, seed: int) -> None:
+    def open(self, setup: bytes | None, options: Any, seed: int) -> None:
         """Opens the session. `setup` is the environment's set-up data for this tool, or None.
 
         Raises `Invalid` for unusable set-up data.

@@ -20,6 +20,7 @@ pub mod gymkhana {
             pub struct Media {
                 /// MIME type, such as `image/png`.
                 pub mime: _rt::String,
+                /// Encoded data.
                 pub bytes: _rt::Vec<u8>,
             }
             impl ::core::fmt::Debug for Media {
@@ -36,9 +37,13 @@ pub mod gymkhana {
             /// Part of a message.
             #[derive(Clone, PartialEq)]
             pub enum Part {
+                /// Text.
                 Text(_rt::String),
+                /// Image.
                 Image(Media),
+                /// Sound.
                 Audio(Media),
+                /// Moving pictures.
                 Video(Media),
                 /// Media of any other MIME type.
                 Other(Media),
@@ -62,10 +67,15 @@ pub mod gymkhana {
             /// Typed value of an option or an extra.
             #[derive(Clone, PartialEq)]
             pub enum Value {
+                /// True or false.
                 Flag(bool),
+                /// Whole number.
                 Integer(i64),
+                /// Number with a fraction.
                 Number(f64),
+                /// Text.
                 Text(_rt::String),
+                /// Bytes.
                 Bytes(_rt::Vec<u8>),
                 /// Value of any other type, as JSON text.
                 Other(_rt::String),
@@ -96,7 +106,9 @@ pub mod gymkhana {
             /// Named value.
             #[derive(Clone, PartialEq)]
             pub struct NamedValue {
+                /// Name.
                 pub name: _rt::String,
+                /// Value.
                 pub value: Value,
             }
             impl ::core::fmt::Debug for NamedValue {
@@ -189,6 +201,7 @@ pub mod gymkhana {
                 BadSnapshot(_rt::String),
                 /// Capability not declared or not granted.
                 Denied(_rt::String),
+                /// Any other reason.
                 Other(_rt::String),
             }
             impl ::core::fmt::Debug for Error {
@@ -228,7 +241,9 @@ pub mod gymkhana {
             #[repr(C)]
             #[derive(Clone, Copy, PartialEq)]
             pub struct Range {
+                /// Smallest number.
                 pub low: f64,
+                /// Largest number.
                 pub high: f64,
             }
             impl ::core::fmt::Debug for Range {
@@ -245,6 +260,7 @@ pub mod gymkhana {
             /// Option that a run file may set.
             #[derive(Clone, PartialEq)]
             pub struct OptionInfo {
+                /// Name in the run file.
                 pub name: _rt::String,
                 /// Effect of the option, with its unit and range.
                 pub description: _rt::String,
@@ -270,12 +286,17 @@ pub mod gymkhana {
             #[used]
             #[doc(hidden)]
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
+            /// Severity of a message.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum Level {
+                /// Details for the plugin's author.
                 Debug,
+                /// Normal events.
                 Info,
+                /// Events that may be a mistake.
                 Warn,
+                /// Failures.
                 Error,
             }
             impl ::core::fmt::Debug for Level {
@@ -307,6 +328,7 @@ pub mod gymkhana {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
+            /// Writes a message.
             #[allow(async_fn_in_trait)]
             pub fn write(level: Level, message: &str) -> () {
                 unsafe {
@@ -314,7 +336,7 @@ pub mod gymkhana {
                     let ptr0 = vec0.as_ptr().cast::<u8>();
                     let len0 = vec0.len();
                     #[cfg(target_arch = "wasm32")]
-                    #[link(wasm_import_module = "gymkhana:plugin/log@0.1.0")]
+                    #[link(wasm_import_module = "gymkhana:plugin/log@0.2.0")]
                     unsafe extern "C" {
                         #[link_name = "write"]
                         fn wit_import1(_: i32, _: *mut u8, _: usize);
@@ -336,11 +358,12 @@ pub mod gymkhana {
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
             #[allow(unused_unsafe, clippy::all)]
+            /// Next 64 random bits.
             #[allow(async_fn_in_trait)]
             pub fn next() -> u64 {
                 unsafe {
                     #[cfg(target_arch = "wasm32")]
-                    #[link(wasm_import_module = "gymkhana:plugin/random@0.1.0")]
+                    #[link(wasm_import_module = "gymkhana:plugin/random@0.2.0")]
                     unsafe extern "C" {
                         #[link_name = "next"]
                         fn wit_import0() -> i64;
@@ -354,6 +377,7 @@ pub mod gymkhana {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
+            /// Random bytes.
             #[allow(async_fn_in_trait)]
             pub fn fill(length: u32) -> _rt::Vec<u8> {
                 unsafe {
@@ -370,7 +394,7 @@ pub mod gymkhana {
                     );
                     let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
                     #[cfg(target_arch = "wasm32")]
-                    #[link(wasm_import_module = "gymkhana:plugin/random@0.1.0")]
+                    #[link(wasm_import_module = "gymkhana:plugin/random@0.2.0")]
                     unsafe extern "C" {
                         #[link_name = "fill"]
                         fn wit_import1(_: i32, _: *mut u8);
@@ -404,7 +428,7 @@ pub mod gymkhana {
             pub fn now() -> u64 {
                 unsafe {
                     #[cfg(target_arch = "wasm32")]
-                    #[link(wasm_import_module = "gymkhana:plugin/clock@0.1.0")]
+                    #[link(wasm_import_module = "gymkhana:plugin/clock@0.2.0")]
                     unsafe extern "C" {
                         #[link_name = "now"]
                         fn wit_import0() -> i64;
@@ -426,8 +450,10 @@ pub mod gymkhana {
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
             pub type Error = super::super::super::gymkhana::plugin::types::Error;
+            /// Description of an asset.
             #[derive(Clone, PartialEq)]
             pub struct AssetInfo {
+                /// Name under which the run mounts it.
                 pub name: _rt::String,
                 /// Size in bytes.
                 pub size: u64,
@@ -447,6 +473,7 @@ pub mod gymkhana {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
+            /// Lists the mounted assets.
             #[allow(async_fn_in_trait)]
             pub fn names() -> _rt::Vec<AssetInfo> {
                 unsafe {
@@ -463,7 +490,7 @@ pub mod gymkhana {
                     );
                     let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
                     #[cfg(target_arch = "wasm32")]
-                    #[link(wasm_import_module = "gymkhana:plugin/assets@0.1.0")]
+                    #[link(wasm_import_module = "gymkhana:plugin/assets@0.2.0")]
                     unsafe extern "C" {
                         #[link_name = "names"]
                         fn wit_import1(_: *mut u8);
@@ -547,7 +574,7 @@ pub mod gymkhana {
                     let len0 = vec0.len();
                     let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
                     #[cfg(target_arch = "wasm32")]
-                    #[link(wasm_import_module = "gymkhana:plugin/assets@0.1.0")]
+                    #[link(wasm_import_module = "gymkhana:plugin/assets@0.2.0")]
                     unsafe extern "C" {
                         #[link_name = "read"]
                         fn wit_import2(_: *mut u8, _: usize, _: i64, _: i32, _: *mut u8);
@@ -705,11 +732,15 @@ pub mod gymkhana {
             use super::super::super::_rt;
             pub type Content = super::super::super::gymkhana::plugin::types::Content;
             pub type Error = super::super::super::gymkhana::plugin::types::Error;
+            /// Author of a message.
             #[repr(u8)]
             #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
             pub enum Role {
+                /// Instructions.
                 System,
+                /// Counterpart of the model.
                 User,
+                /// The model.
                 Assistant,
             }
             impl ::core::fmt::Debug for Role {
@@ -738,9 +769,12 @@ pub mod gymkhana {
                     }
                 }
             }
+            /// Message of the prompt.
             #[derive(Clone, PartialEq)]
             pub struct Message {
+                /// Author.
                 pub role: Role,
+                /// Content.
                 pub content: Content,
             }
             impl ::core::fmt::Debug for Message {
@@ -754,11 +788,16 @@ pub mod gymkhana {
                         .finish()
                 }
             }
+            /// Request for one completion.
             #[derive(Clone, PartialEq)]
             pub struct Request {
+                /// Prompt, oldest message first.
                 pub messages: _rt::Vec<Message>,
+                /// Limit of the reply in tokens; the host's limit also applies.
                 pub max_tokens: u32,
+                /// Sampling temperature; 0 for the most likely tokens.
                 pub temperature: f32,
+                /// Texts that end the reply.
                 pub stop: _rt::Vec<_rt::String>,
             }
             impl ::core::fmt::Debug for Request {
@@ -774,10 +813,13 @@ pub mod gymkhana {
                         .finish()
                 }
             }
+            /// Size of a request in tokens.
             #[repr(C)]
             #[derive(Clone, Copy, PartialEq)]
             pub struct Usage {
+                /// Tokens of the prompt.
                 pub prompt_tokens: u32,
+                /// Tokens of the reply.
                 pub completion_tokens: u32,
             }
             impl ::core::fmt::Debug for Usage {
@@ -791,11 +833,14 @@ pub mod gymkhana {
                         .finish()
                 }
             }
+            /// Completion by the model.
             #[derive(Clone, PartialEq)]
             pub struct Reply {
+                /// Text of the reply.
                 pub text: _rt::String,
-                /// Whether the reply was cut at `max-tokens`.
+                /// Whether the reply reached `max-tokens`.
                 pub cut: bool,
+                /// Size in tokens.
                 pub usage: Usage,
             }
             impl ::core::fmt::Debug for Reply {
@@ -811,6 +856,7 @@ pub mod gymkhana {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
+            /// Asks the model for a completion.
             #[allow(async_fn_in_trait)]
             pub fn complete(request: &Request) -> Result<Reply, Error> {
                 unsafe {
@@ -1009,7 +1055,7 @@ pub mod gymkhana {
                     }
                     let ptr20 = ret_area.0.as_mut_ptr().cast::<u8>();
                     #[cfg(target_arch = "wasm32")]
-                    #[link(wasm_import_module = "gymkhana:plugin/model@0.1.0")]
+                    #[link(wasm_import_module = "gymkhana:plugin/model@0.2.0")]
                     unsafe extern "C" {
                         #[link_name = "complete"]
                         fn wit_import21(
@@ -1201,9 +1247,12 @@ pub mod gymkhana {
             pub type Content = super::super::super::gymkhana::plugin::types::Content;
             pub type Error = super::super::super::gymkhana::plugin::types::Error;
             pub type Function = super::super::super::gymkhana::plugin::types::Function;
+            /// Answer of a tool.
             #[derive(Clone, PartialEq)]
             pub struct Answer {
+                /// Content of the answer.
                 pub content: Content,
+                /// Whether the call failed; the content then tells why.
                 pub failed: bool,
             }
             impl ::core::fmt::Debug for Answer {
@@ -1218,6 +1267,7 @@ pub mod gymkhana {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
+            /// Functions of the run's tools.
             #[allow(async_fn_in_trait)]
             pub fn functions() -> _rt::Vec<Function> {
                 unsafe {
@@ -1234,7 +1284,7 @@ pub mod gymkhana {
                     );
                     let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
                     #[cfg(target_arch = "wasm32")]
-                    #[link(wasm_import_module = "gymkhana:plugin/tools@0.1.0")]
+                    #[link(wasm_import_module = "gymkhana:plugin/tools@0.2.0")]
                     unsafe extern "C" {
                         #[link_name = "functions"]
                         fn wit_import1(_: *mut u8);
@@ -1303,6 +1353,7 @@ pub mod gymkhana {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
+            /// Calls a function.
             #[allow(async_fn_in_trait)]
             pub fn call(call: &FunctionCall) -> Result<Answer, Error> {
                 unsafe {
@@ -1333,7 +1384,7 @@ pub mod gymkhana {
                     let len3 = vec3.len();
                     let ptr4 = ret_area.0.as_mut_ptr().cast::<u8>();
                     #[cfg(target_arch = "wasm32")]
-                    #[link(wasm_import_module = "gymkhana:plugin/tools@0.1.0")]
+                    #[link(wasm_import_module = "gymkhana:plugin/tools@0.2.0")]
                     unsafe extern "C" {
                         #[link_name = "call"]
                         fn wit_import5(
@@ -1665,9 +1716,12 @@ pub mod gymkhana {
             static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
             use super::super::super::_rt;
             pub type Error = super::super::super::gymkhana::plugin::types::Error;
+            /// Header of a request or a response.
             #[derive(Clone, PartialEq)]
             pub struct Header {
+                /// Name.
                 pub name: _rt::String,
+                /// Value.
                 pub value: _rt::String,
             }
             impl ::core::fmt::Debug for Header {
@@ -1681,11 +1735,16 @@ pub mod gymkhana {
                         .finish()
                 }
             }
+            /// Request to a server.
             #[derive(Clone, PartialEq)]
             pub struct Request {
+                /// Method, such as `GET`.
                 pub method: _rt::String,
+                /// Absolute URL.
                 pub url: _rt::String,
+                /// Headers.
                 pub headers: _rt::Vec<Header>,
+                /// Body; empty for none.
                 pub body: _rt::Vec<u8>,
                 /// Timeout in milliseconds; the host's limit also applies.
                 pub timeout: u32,
@@ -1704,10 +1763,14 @@ pub mod gymkhana {
                         .finish()
                 }
             }
+            /// Response of the server, whatever its status.
             #[derive(Clone, PartialEq)]
             pub struct Response {
+                /// Status code.
                 pub status: u16,
+                /// Headers.
                 pub headers: _rt::Vec<Header>,
+                /// Body.
                 pub body: _rt::Vec<u8>,
             }
             impl ::core::fmt::Debug for Response {
@@ -1723,6 +1786,7 @@ pub mod gymkhana {
                 }
             }
             #[allow(unused_unsafe, clippy::all)]
+            /// Sends a request and waits for the response.
             #[allow(async_fn_in_trait)]
             pub fn send(request: &Request) -> Result<Response, Error> {
                 unsafe {
@@ -1786,7 +1850,7 @@ pub mod gymkhana {
                     let len7 = vec7.len();
                     let ptr8 = ret_area.0.as_mut_ptr().cast::<u8>();
                     #[cfg(target_arch = "wasm32")]
-                    #[link(wasm_import_module = "gymkhana:plugin/http@0.1.0")]
+                    #[link(wasm_import_module = "gymkhana:plugin/http@0.2.0")]
                     unsafe extern "C" {
                         #[link_name = "send"]
                         fn wit_import9(
@@ -2155,7 +2219,7 @@ mod _rt {
 #[rustfmt::skip]
 #[cfg(target_arch = "wasm32")]
 #[unsafe(
-    link_section = "component-type:wit-bindgen:0.60.0:gymkhana:plugin@0.1.0:imports:encoded world"
+    link_section = "component-type:wit-bindgen:0.60.0:gymkhana:plugin@0.2.0:imports:encoded world"
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
@@ -2172,16 +2236,16 @@ call\x03\0\x0d\x01r\x02\x05splits\x05indexw\x04\0\x04task\x03\0\x0f\x01y\x04\0\x
 handle\x03\0\x11\x01q\x05\x07invalid\x01s\0\x09not-found\x01s\0\x0cbad-snapshot\x01\
 s\0\x06denied\x01s\0\x05other\x01s\0\x04\0\x05error\x03\0\x13\x01r\x02\x03lowu\x04\
 highu\x04\0\x05range\x03\0\x15\x01r\x03\x04names\x0bdescriptions\x07default\x08\x04\
-\0\x0boption-info\x03\0\x17\x03\0\x1bgymkhana:plugin/types@0.1.0\x05\0\x01B\x04\x01\
+\0\x0boption-info\x03\0\x17\x03\0\x1bgymkhana:plugin/types@0.2.0\x05\0\x01B\x04\x01\
 m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01@\x02\x05level\
-\x01\x07messages\x01\0\x04\0\x05write\x01\x02\x03\0\x19gymkhana:plugin/log@0.1.0\
+\x01\x07messages\x01\0\x04\0\x05write\x01\x02\x03\0\x19gymkhana:plugin/log@0.2.0\
 \x05\x01\x01B\x05\x01@\0\0w\x04\0\x04next\x01\0\x01p}\x01@\x01\x06lengthy\0\x01\x04\
-\0\x04fill\x01\x02\x03\0\x1cgymkhana:plugin/random@0.1.0\x05\x02\x01B\x02\x01@\0\
-\0w\x04\0\x03now\x01\0\x03\0\x1bgymkhana:plugin/clock@0.1.0\x05\x03\x02\x03\0\0\x05\
+\0\x04fill\x01\x02\x03\0\x1cgymkhana:plugin/random@0.2.0\x05\x02\x01B\x02\x01@\0\
+\0w\x04\0\x03now\x01\0\x03\0\x1bgymkhana:plugin/clock@0.2.0\x05\x03\x02\x03\0\0\x05\
 error\x01B\x0b\x02\x03\x02\x01\x04\x04\0\x05error\x03\0\0\x01r\x03\x04names\x04s\
 izew\x06digests\x04\0\x0aasset-info\x03\0\x02\x01p\x03\x01@\0\0\x04\x04\0\x05nam\
 es\x01\x05\x01p}\x01j\x01\x06\x01\x01\x01@\x03\x04names\x06offsetw\x06lengthy\0\x07\
-\x04\0\x04read\x01\x08\x03\0\x1cgymkhana:plugin/assets@0.1.0\x05\x05\x02\x03\0\0\
+\x04\0\x04read\x01\x08\x03\0\x1cgymkhana:plugin/assets@0.2.0\x05\x05\x02\x03\0\0\
 \x07content\x01B\x13\x02\x03\x02\x01\x06\x04\0\x07content\x03\0\0\x02\x03\x02\x01\
 \x04\x04\0\x05error\x03\0\x02\x01m\x03\x06system\x04user\x09assistant\x04\0\x04r\
 ole\x03\0\x04\x01r\x02\x04role\x05\x07content\x01\x04\0\x07message\x03\0\x06\x01\
@@ -2189,18 +2253,18 @@ p\x07\x01ps\x01r\x04\x08messages\x08\x0amax-tokensy\x0btemperaturev\x04stop\x09\
 \0\x07request\x03\0\x0a\x01r\x02\x0dprompt-tokensy\x11completion-tokensy\x04\0\x05\
 usage\x03\0\x0c\x01r\x03\x04texts\x03cut\x7f\x05usage\x0d\x04\0\x05reply\x03\0\x0e\
 \x01j\x01\x0f\x01\x03\x01@\x01\x07request\x0b\0\x10\x04\0\x08complete\x01\x11\x03\
-\0\x1bgymkhana:plugin/model@0.1.0\x05\x07\x02\x03\0\0\x04call\x02\x03\0\0\x08fun\
+\0\x1bgymkhana:plugin/model@0.2.0\x05\x07\x02\x03\0\0\x04call\x02\x03\0\0\x08fun\
 ction\x01B\x10\x02\x03\x02\x01\x08\x04\0\x0dfunction-call\x03\0\0\x02\x03\x02\x01\
 \x06\x04\0\x07content\x03\0\x02\x02\x03\x02\x01\x04\x04\0\x05error\x03\0\x04\x02\
 \x03\x02\x01\x09\x04\0\x08function\x03\0\x06\x01r\x02\x07content\x03\x06failed\x7f\
 \x04\0\x06answer\x03\0\x08\x01p\x07\x01@\0\0\x0a\x04\0\x09functions\x01\x0b\x01j\
 \x01\x09\x01\x05\x01@\x01\x04call\x01\0\x0c\x04\0\x04call\x01\x0d\x03\0\x1bgymkh\
-ana:plugin/tools@0.1.0\x05\x0a\x01B\x0d\x02\x03\x02\x01\x04\x04\0\x05error\x03\0\
+ana:plugin/tools@0.2.0\x05\x0a\x01B\x0d\x02\x03\x02\x01\x04\x04\0\x05error\x03\0\
 \0\x01r\x02\x04names\x05values\x04\0\x06header\x03\0\x02\x01p\x03\x01p}\x01r\x05\
 \x06methods\x03urls\x07headers\x04\x04body\x05\x07timeouty\x04\0\x07request\x03\0\
 \x06\x01r\x03\x06status{\x07headers\x04\x04body\x05\x04\0\x08response\x03\0\x08\x01\
 j\x01\x09\x01\x01\x01@\x01\x07request\x07\0\x0a\x04\0\x04send\x01\x0b\x03\0\x1ag\
-ymkhana:plugin/http@0.1.0\x05\x0b\x04\0\x1dgymkhana:plugin/imports@0.1.0\x04\0\x0b\
+ymkhana:plugin/http@0.2.0\x05\x0b\x04\0\x1dgymkhana:plugin/imports@0.2.0\x04\0\x0b\
 \x0d\x01\0\x07imports\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-com\
 ponent\x070.254.2\x10wit-bindgen-rust\x060.60.0";
 #[inline(never)]

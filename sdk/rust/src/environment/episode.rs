@@ -1,9 +1,9 @@
 //! Episode with the rules that all environments share: valid options, seats in turn, a final end.
 
 use super::rules::Rules;
-use super::{Action, Environment, Snapshot, Split, Started, Stepped};
+use super::{Action, Environment, ResetResult, Snapshot, Split, StepResult};
 use crate::snapshot::Reader;
-use crate::{Error, NamedValue, Options, Task};
+use crate::{Error, NamedValue, PluginOptions as _, Task};
 
 /// Episode with the checks that the host relies on, also for use in native tests.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ impl<E: Environment> Episode<E> {
     ///
     /// [`Error::Invalid`] for invalid options.
     pub fn splits(options: Vec<NamedValue>) -> Result<Vec<Split>, Error> {
-        E::splits(&Options::new(&E::info().options, options)?)
+        E::splits(&E::Options::parse(options)?)
     }
 
     /// Starts an episode.
@@ -27,10 +27,9 @@ impl<E: Environment> Episode<E> {
     /// # Errors
     ///
     /// [`Error::Invalid`] for invalid options, and the environment's own errors.
-    pub fn start(task: &Task, options: Vec<NamedValue>, seed: u64) -> Result<(Self, Started), Error> {
-        let options = Options::new(&E::info().options, options)?;
-        let (environment, started) = E::start(task, &options, seed)?;
-        Ok((Self { environment, rules: Rules::of(&started) }, started))
+    pub fn reset(task: &Task, options: Vec<NamedValue>, seed: u64) -> Result<(Self, ResetResult), Error> {
+        let (environment, result) = E::reset(task, &E::Options::parse(options)?, seed)?;
+        Ok((Self { environment, rules: Rules::of(&result) }, result))
     }
 
     /// Applies an action.
@@ -39,11 +38,11 @@ impl<E: Environment> Episode<E> {
     ///
     /// [`Error::Invalid`] after the end of the episode or if another seat is to move, [`Error::NotFound`] for a call of
     /// a function that was not offered, and the environment's own errors.
-    pub fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    pub fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         self.rules.check(&action)?;
-        let stepped = self.environment.step(action)?;
-        self.rules.follow(&stepped);
-        Ok(stepped)
+        let result = self.environment.step(action)?;
+        self.rules.follow(&result);
+        Ok(result)
     }
 
     /// State of the environment.

@@ -19,19 +19,19 @@ fn read<E: Environment, R>(episode: u32, read: impl FnOnce(&E) -> R) -> Result<R
 
 impl<E: Environment> Guest for Exported<E> {
     fn describe() -> wit::Info {
-        E::info().to_wit()
+        E::info().into_wit::<E::Options>()
     }
 
     fn splits(options: Vec<NamedValue>) -> Result<Vec<wit::SplitInfo>, Error> {
         Episode::<E>::splits(options)
     }
 
-    fn start(task: Task, options: Vec<NamedValue>, seed: u64) -> Result<wit::Started, Error> {
-        let (episode, started) = Episode::<E>::start(&task, options, seed)?;
-        Ok(started.into_wit(handles::open(episode)))
+    fn reset(task: Task, options: Vec<NamedValue>, seed: u64) -> Result<wit::ResetResult, Error> {
+        let (episode, result) = Episode::<E>::reset(&task, options, seed)?;
+        Ok(result.into_wit(handles::open(episode)))
     }
 
-    fn step(episode: u32, action: wit::Action) -> Result<wit::Stepped, Error> {
+    fn step(episode: u32, action: wit::Action) -> Result<wit::StepResult, Error> {
         handles::with(episode, |episode: &mut Episode<E>| episode.step(action))?
     }
 

@@ -1,6 +1,6 @@
 //! Rules that all environments share: seats in turn, offered functions alone, a final end.
 
-use super::{Action, Started, Stepped};
+use super::{Action, ResetResult, StepResult};
 use crate::snapshot::{Reader, Writer};
 use crate::{Error, Function};
 
@@ -16,12 +16,12 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// Rules of an episode that has started.
-    pub fn of(started: &Started) -> Self {
+    pub fn of(result: &ResetResult) -> Self {
         let names = |seat: u32, functions: &[Function]| -> Vec<(u32, String)> {
             functions.iter().map(|function| (seat, function.name.clone())).collect()
         };
-        let offered = started.functions.iter().flat_map(|offer| names(offer.seat, &offer.functions)).collect();
-        Self { seat: started.seat, over: false, offered }
+        let offered = result.functions.iter().flat_map(|offer| names(offer.seat, &offer.functions)).collect();
+        Self { seat: result.next_seat, over: false, offered }
     }
 
     /// Checks that the episode is running, that the seat is to move and that its function was offered.
@@ -41,9 +41,9 @@ impl Rules {
     }
 
     /// Follows a step.
-    pub fn follow(&mut self, stepped: &Stepped) {
-        self.over = stepped.terminated || stepped.truncated;
-        self.seat = stepped.seat;
+    pub fn follow(&mut self, result: &StepResult) {
+        self.over = result.terminated || result.truncated;
+        self.seat = result.next_seat;
     }
 
     /// Adds the rules to a snapshot.

@@ -1,7 +1,7 @@
 //! Session with the rules that all tools share: options are validated before the author's code runs.
 
 use super::{Answer, Snapshot, Tool};
-use crate::{Call, Error, Function, NamedValue, Options};
+use crate::{Call, Error, Function, NamedValue, PluginOptions as _};
 
 /// Tool session with the checks that the host relies on, also for use in native tests.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ impl<T: Tool> Session<T> {
     ///
     /// [`Error::Invalid`] for invalid options.
     pub fn functions(options: Vec<NamedValue>) -> Result<Vec<Function>, Error> {
-        T::functions(&Options::new(&T::info().options, options)?)
+        T::functions(&T::Options::parse(options)?)
     }
 
     /// Opens a session.
@@ -25,8 +25,7 @@ impl<T: Tool> Session<T> {
     ///
     /// [`Error::Invalid`] for invalid options, and the tool's own errors.
     pub fn open(setup: Option<Vec<u8>>, options: Vec<NamedValue>, seed: u64) -> Result<Self, Error> {
-        let options = Options::new(&T::info().options, options)?;
-        Ok(Self { tool: T::open(setup, &options, seed)? })
+        Ok(Self { tool: T::open(setup, &T::Options::parse(options)?, seed)? })
     }
 
     /// Calls a function.

@@ -3,7 +3,7 @@
 use crate::bindings::environment::exports::gymkhana::plugin::environment as wit;
 #[cfg(target_arch = "wasm32")]
 use crate::bindings::wrapper::gymkhana::wrapper::inner as host;
-use crate::environment::{Action, Advice, Info, Picture, Split, Started, Stepped};
+use crate::environment::{Action, Advice, Info, Picture, ResetResult, Split, StepResult};
 use crate::{Content, Error, NamedValue, Range, Task};
 
 /// Functions of the environment inside without a host.
@@ -18,18 +18,23 @@ mod host {
     }
 
     pub fn describe() -> wit::Info {
-        wit::Info { summary: String::new(), seats: vec![], options: vec![], rewards: Range { low: 0.0, high: 0.0 } }
+        wit::Info {
+            summary: String::new(),
+            seats: vec![],
+            options: vec![],
+            reward_range: Range { low: 0.0, high: 0.0 },
+        }
     }
 
     pub fn splits() -> Result<Vec<wit::SplitInfo>, Error> {
         none()
     }
 
-    pub fn start(_task: &Task, _seed: u64) -> Result<wit::Started, Error> {
+    pub fn reset(_task: &Task, _seed: u64) -> Result<wit::ResetResult, Error> {
         none()
     }
 
-    pub fn step(_episode: u32, _action: &Action) -> Result<wit::Stepped, Error> {
+    pub fn step(_episode: u32, _action: &Action) -> Result<wit::StepResult, Error> {
         none()
     }
 
@@ -89,15 +94,15 @@ impl InnerInfo {
 
     /// Bounds of the sum of one seat's rewards over an episode.
     #[must_use]
-    pub fn rewards(&self) -> Range {
-        self.0.rewards
+    pub fn reward_range(&self) -> Range {
+        self.0.reward_range
     }
 
     /// Description with another summary, and the seats and rewards of the environment inside.
     #[must_use]
     pub fn described(&self, summary: impl Into<String>) -> Info {
-        let Range { low, high } = self.rewards();
-        Info::new(summary, self.seats().iter().cloned()).rewards(low, high)
+        let Range { low, high } = self.reward_range();
+        Info::new(summary, self.seats().iter().cloned()).reward_range(low, high)
     }
 }
 
@@ -120,9 +125,9 @@ impl Inner {
     /// # Errors
     ///
     /// Errors of the environment, such as for an unknown task.
-    pub fn start(task: &Task, seed: u64) -> Result<(Self, Started), Error> {
-        let wit::Started { episode, observations, functions, setup, seat } = host::start(task, seed)?;
-        Ok((Self(episode), Started { observations, functions, setup, seat }))
+    pub fn reset(task: &Task, seed: u64) -> Result<(Self, ResetResult), Error> {
+        let wit::ResetResult { episode, observations, functions, tool_setups, next_seat } = host::reset(task, seed)?;
+        Ok((Self(episode), ResetResult { observations, functions, tool_setups, next_seat }))
     }
 
     /// Applies an action of the seat to move.
@@ -130,7 +135,7 @@ impl Inner {
     /// # Errors
     ///
     /// Errors of the environment, such as for a step after the end.
-    pub fn step(&self, action: &Action) -> Result<Stepped, Error> {
+    pub fn step(&self, action: &Action) -> Result<StepResult, Error> {
         host::step(self.0, action)
     }
 

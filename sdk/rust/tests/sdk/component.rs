@@ -70,12 +70,12 @@ fn manifest(found: &Found) -> serde_json::Value {
 fn an_environment_exports_exactly_the_listed_interfaces() {
     let found = read(&build("guest-echo", &[]));
     assert!(found.is_component);
-    assert_eq!(found.exports, ["gymkhana:plugin/environment-snapshot@0.1.0", "gymkhana:plugin/environment@0.1.0"]);
+    assert_eq!(found.exports, ["gymkhana:plugin/environment-snapshot@0.2.0", "gymkhana:plugin/environment@0.2.0"]);
     let manifest = manifest(&found);
     assert_eq!(manifest["namespace"], "guest");
     assert_eq!(manifest["name"], "guest-echo");
     assert_eq!(manifest["kinds"], serde_json::json!(["environment"]));
-    assert_eq!(manifest["contract"]["version"], "0.1.0");
+    assert_eq!(manifest["contract"]["version"], "0.2.0");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn the_manifest_survives_stripping() {
     assert!(read(&build("calculator", &[])).has_names, "nothing to strip: the next check would prove nothing");
     let found = read(&build("calculator", &["-C", "strip=symbols"]));
     assert!(!found.has_names);
-    assert_eq!(found.exports, ["gymkhana:plugin/tool-snapshot@0.1.0", "gymkhana:plugin/tool@0.1.0"]);
+    assert_eq!(found.exports, ["gymkhana:plugin/tool-snapshot@0.2.0", "gymkhana:plugin/tool@0.2.0"]);
     assert_eq!(manifest(&found)["name"], "calculator");
     build("calculator", &[]);
 }

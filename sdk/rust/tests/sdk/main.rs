@@ -2,5 +2,6 @@
 
 mod bindings;
 mod component;
+mod options;
 mod package;
 mod rules;

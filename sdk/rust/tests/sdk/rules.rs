@@ -1,12 +1,19 @@
 //! Rules that the SDK applies to every plugin: valid options, seats in turn, finished episodes and open handles.
 
-use gymkhana_sdk::environment::{Action, Deed, Environment, Episode, Info, Snapshot, Split, Started, Stepped};
+use gymkhana_sdk::environment::{
+    Action, ActionBody, Environment, Episode, Info, ResetResult, Snapshot, Split, StepResult,
+};
 use gymkhana_sdk::reward::{self, Ending, Ranged, Reward, Score, SeatCall, SeatMessage, Trajectory, Turn};
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::tool::{self, Answer, Session, Tool};
-use gymkhana_sdk::{
-    Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, Range, Task, named, text, text_of,
-};
+use gymkhana_sdk::{Call, Error, Function, NamedValue, Parameters, PluginOptions, Range, Task, named, text, text_of};
+
+#[derive(PluginOptions)]
+struct CountingOptions {
+    /// Step
+    #[option(default = 1, range = 1..=9)]
+    by: u64,
+}
 
 /// Environment in which two seats count in turn; calling `stop` ends the game.
 struct Counting {
@@ -15,27 +22,29 @@ struct Counting {
 }
 
 impl Environment for Counting {
+    type Options = CountingOptions;
+
     fn info() -> Info {
-        Info::new("Count in turn", ["first", "second"]).option(OptionInfo::new("by", "Step", 1).within(1.0, 9.0))
+        Info::new("Count in turn", ["first", "second"])
     }
 
-    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+    fn splits(_options: &CountingOptions) -> Result<Vec<Split>, Error> {
         Ok(vec![Split::of("train", 3)])
     }
 
-    fn start(_task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(_task: &Task, options: &CountingOptions, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let stop = Function::new("stop", "Ends the game.", Parameters::new());
-        let counting = Self { count: 0, step: options.integer("by").unsigned_abs() };
-        Ok((counting, Started::default().show(1, text("0")).turn_of(1).offer(1, vec![stop])))
+        let counting = Self { count: 0, step: options.by };
+        Ok((counting, ResetResult::default().show(1, text("0")).next_seat(1).offer(1, vec![stop])))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         if action.call().is_some() {
-            return Ok(Stepped::new().reward_to(1, 0.5).end());
+            return Ok(StepResult::new().reward_to(1, 0.5).end());
         }
         self.count += self.step;
         let next = 1 - action.seat;
-        Ok(Stepped::new().show(next, text(self.count.to_string())).turn_of(next))
+        Ok(StepResult::new().show(next, text(self.count.to_string())).next_seat(next))
     }
 }
 
@@ -52,36 +61,36 @@ impl Snapshot for Counting {
     }
 }
 
-fn start(options: Vec<NamedValue>) -> Result<(Episode<Counting>, Started), Error> {
-    Episode::start(&Task { split: "train".into(), index: 0 }, options, 0)
+fn reset(options: Vec<NamedValue>) -> Result<(Episode<Counting>, ResetResult), Error> {
+    Episode::reset(&Task { split: "train".into(), index: 0 }, options, 0)
 }
 
 fn call(seat: u32, name: &str) -> Action {
-    Action { seat, deed: Deed::Call(Call::advised(name, "{}")) }
+    Action { seat, body: ActionBody::Call(Call::advised(name, "{}")) }
 }
 
 #[test]
 fn options_are_checked_before_the_author_sees_them() {
-    assert!(matches!(start(vec![named("bi", 2)]), Err(Error::Invalid(message)) if message.contains("`by`")));
-    assert!(matches!(start(vec![named("by", 10)]), Err(Error::Invalid(message)) if message.contains("1 to 9")));
+    assert!(matches!(reset(vec![named("bi", 2)]), Err(Error::Invalid(message)) if message.contains("`by`")));
+    assert!(matches!(reset(vec![named("by", 10)]), Err(Error::Invalid(message)) if message.contains("1 to 9")));
     assert!(matches!(Episode::<Counting>::splits(vec![named("by", 0)]), Err(Error::Invalid(_))));
-    let (mut episode, _) = start(vec![named("by", 3)]).expect("a good option");
-    let stepped = episode.step(Action::say(1, "go")).expect("its turn");
-    assert_eq!(text_of(&stepped.observations[0].content), "3");
+    let (mut episode, _) = reset(vec![named("by", 3)]).expect("a good option");
+    let result = episode.step(Action::say(1, "go")).expect("its turn");
+    assert_eq!(text_of(&result.observations[0].content), "3");
 }
 
 #[test]
 fn seats_take_turns() {
-    let (mut episode, _) = start(Vec::new()).expect("no options");
+    let (mut episode, _) = reset(Vec::new()).expect("no options");
     let early = episode.step(Action::say(0, "go"));
     assert_eq!(early, Err(Error::Invalid("it is the turn of seat 1, not of seat 0".into())));
-    assert_eq!(episode.step(Action::say(1, "go")).map(|stepped| stepped.seat), Ok(0));
+    assert_eq!(episode.step(Action::say(1, "go")).map(|result| result.next_seat), Ok(0));
     assert!(matches!(episode.step(Action::say(1, "go")), Err(Error::Invalid(_))));
 }
 
 #[test]
 fn only_offered_functions_are_called() {
-    let (mut episode, _) = start(Vec::new()).expect("no options");
+    let (mut episode, _) = reset(Vec::new()).expect("no options");
     assert!(matches!(episode.step(call(1, "stpo")), Err(Error::NotFound(message)) if message.contains("`stpo`")));
     episode.step(Action::say(1, "go")).expect("its turn");
     assert!(matches!(episode.step(call(0, "stop")), Err(Error::NotFound(_))), "offered to the other seat");
@@ -89,9 +98,9 @@ fn only_offered_functions_are_called() {
 
 #[test]
 fn the_end_is_the_end_also_after_a_restore() {
-    let (mut episode, _) = start(Vec::new()).expect("no options");
+    let (mut episode, _) = reset(Vec::new()).expect("no options");
     let before = episode.snapshot();
-    assert!(episode.step(call(1, "stop")).is_ok_and(|stepped| stepped.terminated));
+    assert!(episode.step(call(1, "stop")).is_ok_and(|result| result.terminated));
     assert!(matches!(episode.step(Action::say(0, "go")), Err(Error::Invalid(_))));
     let mut ended = Episode::<Counting>::restore(&episode.snapshot()).expect("its own snapshot");
     assert!(matches!(ended.step(Action::say(0, "go")), Err(Error::Invalid(_))));
@@ -99,20 +108,29 @@ fn the_end_is_the_end_also_after_a_restore() {
     assert!(earlier.step(call(1, "stop")).is_ok(), "whose turn it is and what was offered come back too");
 }
 
+#[derive(PluginOptions)]
+struct RecorderOptions {
+    /// In capitals
+    #[option(default = false)]
+    loud: bool,
+}
+
 /// Tool that records the arguments of `open`.
 struct Recorder(String);
 
 impl Tool for Recorder {
+    type Options = RecorderOptions;
+
     fn info() -> tool::Info {
-        tool::Info::new("Remembers").option(OptionInfo::new("loud", "In capitals", false))
+        tool::Info::new("Remembers")
     }
 
-    fn functions(_options: &Options) -> Result<Vec<Function>, Error> {
+    fn functions(_options: &RecorderOptions) -> Result<Vec<Function>, Error> {
         Ok(vec![Function::new("recall", "Says it.", Parameters::new()).costing(2.0)])
     }
 
-    fn open(setup: Option<Vec<u8>>, options: &Options, seed: u64) -> Result<Self, Error> {
-        Ok(Self(format!("{setup:?} {} {seed}", options.flag("loud"))))
+    fn open(setup: Option<Vec<u8>>, options: &RecorderOptions, seed: u64) -> Result<Self, Error> {
+        Ok(Self(format!("{setup:?} {} {seed}", options.loud)))
     }
 
     fn call(&mut self, call: &Call) -> Result<Answer, Error> {
@@ -137,11 +155,13 @@ impl Ranged for Busy {
 }
 
 impl Reward for Busy {
+    type Options = ();
+
     fn info() -> reward::Info {
         reward::Info::new("A point for each call")
     }
 
-    fn score(group: &[Trajectory], _options: &Options, _training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
+    fn score(group: &[Trajectory], _options: &(), _training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
         reward::each_seat(group, |trajectory, seat| Ok(Score::new(seat, trajectory.calls(seat).count() as f64)))
     }
 }

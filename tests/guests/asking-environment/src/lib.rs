@@ -1,8 +1,8 @@
 //! Conversation with a user simulated by a model: the agent's messages go to the model, and its replies come back.
 
-use gymkhana_sdk::environment::{Action, Advice, Environment, Info, Oracle, Split, Started, Stepped};
+use gymkhana_sdk::environment::{Action, Advice, Environment, Info, Oracle, ResetResult, Split, StepResult};
 use gymkhana_sdk::model::{self, Message, Role};
-use gymkhana_sdk::{Error, Options, Task, plugin, text};
+use gymkhana_sdk::{Error, Task, plugin, text};
 
 /// Messages so far, in the model's view, where the agent is the user.
 pub struct AskingEnvironment {
@@ -20,26 +20,28 @@ impl AskingEnvironment {
 }
 
 impl Environment for AskingEnvironment {
+    type Options = ();
+
     fn info() -> Info {
-        Info::new("A conversation with a simulated user", ["agent"]).rewards(0.0, 1.0)
+        Info::new("A conversation with a simulated user", ["agent"]).reward_range(0.0, 1.0)
     }
 
-    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+    fn splits(_options: &()) -> Result<Vec<Split>, Error> {
         Ok(vec![Split::endless("train"), Split::of("test", 8)])
     }
 
-    fn start(task: &Task, _options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, _options: &(), _seed: u64) -> Result<(Self, ResetResult), Error> {
         let wish = format!("You want a table for {}. Say `thanks` once you have it.", task.index + 2);
         let mut started = Self { messages: vec![Message { role: Role::System, content: text(wish) }] };
         let words = started.user_says()?;
-        Ok((started, Started::default().show(0, text(words)).turn_of(0)))
+        Ok((started, ResetResult::default().show(0, text(words)).next_seat(0)))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         self.messages.push(Message { role: Role::User, content: text(action.text()) });
         let words = self.user_says()?;
         let served = words.contains("thanks");
-        let stepped = Stepped::new().show(0, text(words)).turn_of(0);
+        let stepped = StepResult::new().show(0, text(words)).next_seat(0);
         Ok(if served { stepped.reward_to(0, 1.0).extra("success", true).end() } else { stepped })
     }
 }

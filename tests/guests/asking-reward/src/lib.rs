@@ -3,19 +3,21 @@
 use gymkhana_sdk::model::{self, Message, Role};
 use gymkhana_sdk::reward::{Info, Reward, Score, Trajectory, each_seat};
 use gymkhana_sdk::tools;
-use gymkhana_sdk::{Call, Error, Options, plugin, text};
+use gymkhana_sdk::{Call, Error, plugin, text};
 
 /// Half of the total for an answer that the tool confirms, half for the judge's opinion.
 pub struct AskingReward;
 
 impl Reward for AskingReward {
+    type Options = ();
+
     fn info() -> Info {
         Info::new("Checks an answer with a tool and a judge model")
             .component("confirmed", "1 if the calculator says 42")
             .component("liked", "1 if the judge says yes")
     }
 
-    fn score(group: &[Trajectory], _options: &Options, _training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
+    fn score(group: &[Trajectory], _options: &(), _training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
         each_seat(group, |trajectory, seat| {
             let said = trajectory.last_message(seat).map(|(_, text)| text).unwrap_or_default();
             let confirmed = f64::from(u8::from(calculate(&said)? == "42"));

@@ -5,7 +5,7 @@ use gymkhana_sdk::http::{self, Header};
 use gymkhana_sdk::model::{self, Message, Role};
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::tool::{Answer, Info, Snapshot, Tool};
-use gymkhana_sdk::{Call, Error, Function, Options, Parameters, clock, plugin, random, text};
+use gymkhana_sdk::{Call, Error, Function, Parameters, clock, plugin, random, text};
 
 /// Counts its calls.
 pub struct AskingTool {
@@ -13,11 +13,13 @@ pub struct AskingTool {
 }
 
 impl Tool for AskingTool {
+    type Options = ();
+
     fn info() -> Info {
         Info::new("Uses every capability that a run can grant")
     }
 
-    fn functions(_options: &Options) -> Result<Vec<Function>, Error> {
+    fn functions(_options: &()) -> Result<Vec<Function>, Error> {
         let text = |name: &str, what: &str| Parameters::new().text(name, what);
         Ok(vec![
             Function::new("assets", "Lists the mounted files.", Parameters::new()),
@@ -45,7 +47,7 @@ impl Tool for AskingTool {
         ])
     }
 
-    fn open(_setup: Option<Vec<u8>>, _options: &Options, _seed: u64) -> Result<Self, Error> {
+    fn open(_setup: Option<Vec<u8>>, _options: &(), _seed: u64) -> Result<Self, Error> {
         Ok(Self { calls: 0 })
     }
 

@@ -5,12 +5,10 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Guidance, Info, Oracle, Privileged, Snapshot, Split, Started, StateKey, Stepped,
+    Action, Advice, Environment, Guidance, Info, Oracle, Privileged, ResetResult, Snapshot, Split, StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{
-    Content, Error, Function, NamedValue, OptionInfo, Options, Parameters, Task, hash, named, plugin, text,
-};
+use gymkhana_sdk::{Content, Error, Function, NamedValue, Parameters, PluginOptions, Task, hash, named, plugin, text};
 
 /// Defects; the first option value is `none`.
 const CROOKS: [&str; 31] = [
@@ -91,6 +89,23 @@ fn work(most: u64) {
     });
 }
 
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Defect
+    #[option(default = "none", choices = CROOKS)]
+    crook: String,
+    /// Unused
+    #[option(default = 0)]
+    spare_option_x: i64,
+    /// Size without effect on the task
+    #[option(default = 3, range = 1..=MOST_SIZE)]
+    size: i64,
+    /// Flag without effect on the task
+    #[option(default = false)]
+    doubled: bool,
+}
+
 /// Hides a word of the task and shows a counter; the episode ends when the agent names the word.
 pub struct Crooked {
     crook: String,
@@ -110,26 +125,23 @@ impl Crooked {
 }
 
 impl Environment for Crooked {
+    type Options = Options;
+
     fn info() -> Info {
-        Info::new("Environment with a selectable defect", ["agent"])
-            .option(OptionInfo::new("crook", "Defect", "none").one_of(&CROOKS))
-            .option(OptionInfo::new("spare-option-x", "Unused", 0))
-            .option(OptionInfo::new("size", "Size without effect on the task", 3).within(1.0, MOST_SIZE as f64))
-            .option(OptionInfo::new("doubled", "Flag without effect on the task", false))
-            .rewards(0.0, 1.0)
+        Info::new("Environment with a selectable defect", ["agent"]).reward_range(0.0, 1.0)
     }
 
     fn splits(options: &Options) -> Result<Vec<Split>, Error> {
-        let crook = options.text("crook");
+        let crook = options.crook.as_str();
         let split = |name: &&str| {
             if *name == "train" && is_endless(crook) { Split::endless(*name) } else { Split::of(*name, count(crook)) }
         };
         Ok(names(crook).iter().map(split).collect())
     }
 
-    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
-        let (crook, size) = (options.text("crook").to_owned(), options.integer("size"));
-        let is_both = size == MOST_SIZE && options.flag("doubled");
+    fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
+        let (crook, size) = (options.crook.clone(), options.size);
+        let is_both = size == MOST_SIZE && options.doubled;
         if (crook == "refuses-least" && size == 1) || (crook == "refuses-both" && is_both) {
             return Err(Error::invalid("there is no such size"));
         }
@@ -170,13 +182,13 @@ impl Environment for Crooked {
         } else {
             format!("The word ends in {shown}; its task is {word}.")
         };
-        let started = Started::observe(words).offer(0, vec![function]);
+        let started = ResetResult::observe(words).offer(0, vec![function]);
         let is_broken = (crook == "breaks-at-most" && size == MOST_SIZE) || (crook == "breaks-both" && is_both);
         let crook = if is_broken { "broken".to_owned() } else { crook };
         Ok((Self { crook, word, turns: 0, looks: Cell::new(0) }, started))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         self.turns += 1;
         let steps = STEPS.fetch_add(1, Ordering::Relaxed);
         let said = match action.call() {
@@ -195,11 +207,11 @@ impl Environment for Crooked {
             _ => self.turns,
         };
         if said == self.word.to_string() && !self.is("late-trap") && !self.is("late-work") {
-            return Ok(Stepped::observe("Yes.").reward(1.0).extra("success", !self.is("hopeless-oracle")).end());
+            return Ok(StepResult::observe("Yes.").reward(1.0).extra("success", !self.is("hopeless-oracle")).end());
         }
-        let stepped = Stepped::observe(format!("No, {shown}.")).extra("success", false);
+        let stepped = StepResult::observe(format!("No, {shown}.")).extra("success", false);
         let stepped = if self.is("greedy") { stepped.reward(1.0) } else { stepped };
-        Ok(if self.turns < TURNS { stepped } else { stepped.cut_off() })
+        Ok(if self.turns < TURNS { stepped } else { stepped.truncate() })
     }
 }
 

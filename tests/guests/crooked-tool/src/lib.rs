@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::tool::{Answer, FinalView, Info, Snapshot, Tool};
-use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, log, named, plugin};
+use gymkhana_sdk::{Call, Error, Function, NamedValue, Parameters, PluginOptions, log, named, plugin};
 
 /// Defects; `none` and `chatty`, which logs a line at each call, are allowed.
 const CROOKS: [&str; 13] = [
@@ -23,6 +23,14 @@ const CROOKS: [&str; 13] = [
     "chatty",
 ];
 
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Defect
+    #[option(default = "none", choices = CROOKS)]
+    crook: String,
+}
+
 /// Size of the hoarded memory, in bytes.
 const HOARD: usize = 24 << 20;
 
@@ -38,19 +46,21 @@ pub struct Crooked {
 }
 
 impl Tool for Crooked {
+    type Options = Options;
+
     fn info() -> Info {
-        Info::new("Tool with a selectable defect").option(OptionInfo::new("crook", "Defect", "none").one_of(&CROOKS))
+        Info::new("Tool with a selectable defect")
     }
 
     fn functions(options: &Options) -> Result<Vec<Function>, Error> {
         let parameters = Parameters::new().integer("number", "what is added, such as 7");
-        let description = if options.text("crook") == "no-description" { "" } else { "Adds up." };
+        let description = if options.crook == "no-description" { "" } else { "Adds up." };
         let functions = vec![Function::new("add", description, parameters)];
-        Ok(if options.text("crook") == "no-function" { vec![] } else { functions })
+        Ok(if options.crook == "no-function" { vec![] } else { functions })
     }
 
     fn open(setup: Option<Vec<u8>>, options: &Options, _seed: u64) -> Result<Self, Error> {
-        let crook = options.text("crook").to_owned();
+        let crook = options.crook.clone();
         if crook == "wants-setup" && setup.as_deref() != Some(b"prepared") {
             return Err(Error::invalid("an environment must prepare this tool"));
         }

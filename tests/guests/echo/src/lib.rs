@@ -1,8 +1,8 @@
 //! Minimal environment: it answers each message with the same text, without a turn limit.
 
-use gymkhana_sdk::environment::{Action, Environment, Info, Snapshot, Split, Started, Stepped};
+use gymkhana_sdk::environment::{Action, Environment, Info, ResetResult, Snapshot, Split, StepResult};
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Error, Options, Task, plugin};
+use gymkhana_sdk::{Error, Task, plugin};
 
 /// Counts the answered messages.
 pub struct Echo {
@@ -10,21 +10,23 @@ pub struct Echo {
 }
 
 impl Environment for Echo {
+    type Options = ();
+
     fn info() -> Info {
         Info::new("Answers every message with the same text", ["speaker"])
     }
 
-    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+    fn splits(_options: &()) -> Result<Vec<Split>, Error> {
         Ok(vec![Split::endless("train")])
     }
 
-    fn start(_task: &Task, _options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
-        Ok((Self { answered: 0 }, Started::observe("Say something.")))
+    fn reset(_task: &Task, _options: &(), _seed: u64) -> Result<(Self, ResetResult), Error> {
+        Ok((Self { answered: 0 }, ResetResult::observe("Say something.")))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         self.answered += 1;
-        Ok(Stepped::observe(action.text()))
+        Ok(StepResult::observe(action.text()))
     }
 }
 

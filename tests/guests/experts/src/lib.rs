@@ -1,7 +1,7 @@
 //! Two seats in turn. In each turn the oracle calls a calculator and then reports its answer.
 
-use gymkhana_sdk::environment::{Action, Advice, Environment, Info, Oracle, Split, Started, Stepped};
-use gymkhana_sdk::{Call, Error, Options, Task, plugin, text};
+use gymkhana_sdk::environment::{Action, Advice, Environment, Info, Oracle, ResetResult, Split, StepResult};
+use gymkhana_sdk::{Call, Error, Task, plugin, text};
 
 /// Number of messages of an episode.
 const MESSAGES: u32 = 4;
@@ -12,22 +12,24 @@ pub struct Experts {
 }
 
 impl Environment for Experts {
+    type Options = ();
+
     fn info() -> Info {
         Info::new("Two seats whose oracle calls a tool", ["left", "right"])
     }
 
-    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+    fn splits(_options: &()) -> Result<Vec<Split>, Error> {
         Ok(vec![Split::endless("train")])
     }
 
-    fn start(_task: &Task, _options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
-        Ok((Self { messages: 0 }, Started::observe("Begin.")))
+    fn reset(_task: &Task, _options: &(), _seed: u64) -> Result<(Self, ResetResult), Error> {
+        Ok((Self { messages: 0 }, ResetResult::observe("Begin.")))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         self.messages += 1;
         let other = 1 - action.seat;
-        let stepped = Stepped::new().show(other, text("Your turn.")).turn_of(other);
+        let stepped = StepResult::new().show(other, text("Your turn.")).next_seat(other);
         Ok(if self.messages == MESSAGES { stepped.extra("success", true).end() } else { stepped })
     }
 }

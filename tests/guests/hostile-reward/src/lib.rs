@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gymkhana_sdk::reward::{Info, Reward, Score, Trajectory, Turn, each_seat};
-use gymkhana_sdk::{Error, OptionInfo, Options, plugin};
+use gymkhana_sdk::{Error, PluginOptions, plugin};
 
 const BEHAVIOURS: [&str; 15] = [
     "good",
@@ -24,6 +24,14 @@ const BEHAVIOURS: [&str; 15] = [
     "picky",
 ];
 
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Misbehaviour
+    #[option(default = "good", choices = BEHAVIOURS)]
+    behaviour: String,
+}
+
 /// Number of groups that this instance has scored.
 static SCORED: AtomicU32 = AtomicU32::new(0);
 
@@ -31,10 +39,10 @@ static SCORED: AtomicU32 = AtomicU32::new(0);
 pub struct HostileReward;
 
 impl Reward for HostileReward {
+    type Options = Options;
+
     fn info() -> Info {
-        Info::new("Hostile reward")
-            .component("whole", "the whole score, in points")
-            .option(OptionInfo::new("behaviour", "Misbehaviour", "good").one_of(&BEHAVIOURS))
+        Info::new("Hostile reward").component("whole", "the whole score, in points")
     }
 
     fn score(group: &[Trajectory], options: &Options, _training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
@@ -44,7 +52,7 @@ impl Reward for HostileReward {
             scores.iter_mut().flatten().for_each(change);
             Ok(scores)
         };
-        match options.text("behaviour") {
+        match options.behaviour.as_str() {
             "turns" => each_seat(group, |trajectory, seat| {
                 let of_seat = |turn: &&Turn| matches!(turn, Turn::Message(message) if message.seat == seat);
                 let turns =

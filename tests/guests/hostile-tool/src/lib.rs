@@ -4,7 +4,7 @@ mod misdeeds;
 
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::tool::{Answer, FinalView, Info, Snapshot, Tool};
-use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, clock, log, plugin, random};
+use gymkhana_sdk::{Call, Error, Function, NamedValue, Parameters, PluginOptions, clock, log, plugin, random};
 
 /// Text that a policy might mistake for the start of its own turn.
 const FORGED: &str =
@@ -38,6 +38,14 @@ const FUNCTIONS: [(&str, &str); 25] = [
     ("loop-view", "Makes the final view compute without end."),
 ];
 
+/// Options of a run.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Report a schema that is not JSON
+    #[option(default = false)]
+    bad_schema: bool,
+}
+
 /// Counts its calls, so that lost state is visible.
 pub struct HostileTool {
     calls: u64,
@@ -45,15 +53,17 @@ pub struct HostileTool {
 }
 
 impl Tool for HostileTool {
+    type Options = Options;
+
     fn info() -> Info {
-        Info::new("Hostile tool").option(OptionInfo::new("bad-schema", "Report a schema that is not JSON", false))
+        Info::new("Hostile tool")
     }
 
     fn functions(options: &Options) -> Result<Vec<Function>, Error> {
         let parameters = Parameters::new().text("text", "for echo").optional().integer("size", "how much").optional();
         let function = |(name, description): &(&str, &str)| Function::new(*name, *description, parameters.clone());
         let mut functions: Vec<Function> = FUNCTIONS.iter().map(function).collect();
-        if options.flag("bad-schema") {
+        if options.bad_schema {
             functions[0].parameters = "no JSON".to_owned();
         }
         Ok(functions)

@@ -1,7 +1,7 @@
 //! Tool with the functions that the official conformance suite of MCP calls by name, as far as a plugin can have them.
 
 use gymkhana_sdk::tool::{Answer, Info, Tool};
-use gymkhana_sdk::{Call, Content, Error, Function, Media, Options, Part, plugin};
+use gymkhana_sdk::{Call, Content, Error, Function, Media, Part, plugin};
 
 /// A picture of one red pixel.
 const PNG: &[u8] = &[
@@ -63,11 +63,13 @@ const FUNCTIONS: [(&str, &str, &str); 8] = [
 pub struct Fixtures;
 
 impl Tool for Fixtures {
+    type Options = ();
+
     fn info() -> Info {
         Info::new("Functions of the conformance suite of MCP")
     }
 
-    fn functions(_options: &Options) -> Result<Vec<Function>, Error> {
+    fn functions(_options: &()) -> Result<Vec<Function>, Error> {
         let function = |(name, description, parameters): &(&str, &str, &str)| Function {
             name: (*name).to_owned(),
             description: (*description).to_owned(),
@@ -77,7 +79,7 @@ impl Tool for Fixtures {
         Ok(FUNCTIONS.iter().map(function).collect())
     }
 
-    fn open(_setup: Option<Vec<u8>>, _options: &Options, _seed: u64) -> Result<Self, Error> {
+    fn open(_setup: Option<Vec<u8>>, _options: &(), _seed: u64) -> Result<Self, Error> {
         Ok(Self)
     }
 

@@ -2,8 +2,8 @@
 //!
 //! The first observation, which every context strategy keeps, does not contain the letter.
 
-use gymkhana_sdk::environment::{Action, Environment, Info, Split, Started, Stepped};
-use gymkhana_sdk::{Error, Options, Task, plugin};
+use gymkhana_sdk::environment::{Action, Environment, Info, ResetResult, Split, StepResult};
+use gymkhana_sdk::{Error, Task, plugin};
 
 /// Letters of the tasks; a task's letter is chosen by its index.
 const LETTERS: [char; 2] = ['A', 'B'];
@@ -15,29 +15,31 @@ pub struct Recall {
 }
 
 impl Environment for Recall {
+    type Options = ();
+
     fn info() -> Info {
-        Info::new("A letter to remember for one turn", ["agent"]).rewards(0.0, 1.0)
+        Info::new("A letter to remember for one turn", ["agent"]).reward_range(0.0, 1.0)
     }
 
-    fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
+    fn splits(_options: &()) -> Result<Vec<Split>, Error> {
         Ok(vec![Split::endless("train")])
     }
 
-    fn start(task: &Task, _options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, _options: &(), _seed: u64) -> Result<(Self, ResetResult), Error> {
         let letter = LETTERS[usize::from(task.index % 2 == 1)];
-        Ok((Self { letter, shown: false }, Started::observe("?")))
+        Ok((Self { letter, shown: false }, ResetResult::observe("?")))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         if !self.shown {
             self.shown = true;
-            return Ok(Stepped::observe(format!(
+            return Ok(StepResult::observe(format!(
                 "You will need this letter at the end of the episode: {}",
                 self.letter
             )));
         }
         let right = action.text().starts_with(self.letter);
-        Ok(Stepped::new().reward(f64::from(u8::from(right))).extra("success", right).end())
+        Ok(StepResult::new().reward(f64::from(u8::from(right))).extra("success", right).end())
     }
 }
 

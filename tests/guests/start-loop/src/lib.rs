@@ -1,21 +1,23 @@
 //! Tool that never finishes its start: a static constructor loops forever before any function runs.
 
 use gymkhana_sdk::tool::{Answer, Info, Tool};
-use gymkhana_sdk::{Call, Error, Function, Options, plugin};
+use gymkhana_sdk::{Call, Error, Function, plugin};
 
 /// Tool without functions.
 pub struct StartLoop;
 
 impl Tool for StartLoop {
+    type Options = ();
+
     fn info() -> Info {
         Info::new("Never finishes starting")
     }
 
-    fn functions(_options: &Options) -> Result<Vec<Function>, Error> {
+    fn functions(_options: &()) -> Result<Vec<Function>, Error> {
         Ok(Vec::new())
     }
 
-    fn open(_setup: Option<Vec<u8>>, _options: &Options, _seed: u64) -> Result<Self, Error> {
+    fn open(_setup: Option<Vec<u8>>, _options: &(), _seed: u64) -> Result<Self, Error> {
         Ok(Self)
     }
 

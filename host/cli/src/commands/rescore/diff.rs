@@ -105,7 +105,7 @@ async fn score_with(
     options: &[String],
     printer: &Printer,
 ) -> CliResult<Vec<(EpisodeId, u32, ScoreResult, String)>> {
-    plugins::only_rewards(&lock)?;
+    plugins::only_rewards(&lock, &[])?;
     let name = given.first().map(|file| file.name.clone()).unwrap_or_default();
     let sets: Vec<String> = options.iter().map(|option| format!("plugins.{name}.options.{option}")).collect();
     let mut file = run_file_of(run, &sets)?;

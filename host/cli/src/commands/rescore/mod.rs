@@ -16,7 +16,7 @@ use gymkhana_config::RunFile;
 use gymkhana_orchestration::environments::recorded_environments;
 use gymkhana_orchestration::grants::OutboundMode;
 use gymkhana_orchestration::groups;
-use gymkhana_orchestration::plugins::PluginFile;
+use gymkhana_orchestration::plugins::{self, PluginFile};
 use gymkhana_orchestration::{ProgressFigures, Work};
 
 pub use diff::diff;
@@ -24,6 +24,9 @@ pub use score::score;
 
 /// Groups scored concurrently.
 const CONCURRENT_GROUPS: usize = 16;
+
+/// Hint for a run with plugins of a contract that this host does not implement.
+const EARLIER_CONTRACT: &str = "`host rescore --plugins` takes the plugin of this host's contract, beside the rewards";
 
 /// Scores the episodes of a run in these phases with these plugins, in the order of the record. `each` receives each
 /// group as recorded and as scored. Dropped episodes are skipped.
@@ -35,6 +38,7 @@ async fn score_run(
     printer: &Printer,
     mut each: impl FnMut(&[EpisodeRecord], &[EpisodeRecord]) -> CliResult<()>,
 ) -> CliResult<()> {
+    plugins::check_contracts(files, EARLIER_CONTRACT)?;
     let reporter = printer.reporter();
     let (environments, places) = recorded_environments(run, file, files, OutboundMode::Live, &reporter).await?;
     let environments = &environments;

@@ -80,7 +80,7 @@ pub fn score(args: &RescoreArgs, printer: &Printer) -> CliResult<()> {
     let file = run_file_of(&run, &args.set)?;
     let mut files = plugins::recorded_files(&run)?;
     let (given, lock) = registry::look_up(&args.plugins, printer)?;
-    plugins::only_rewards(&lock)?;
+    plugins::only_rewards(&lock, &files)?;
     files.retain(|file| given.iter().all(|other| other.name != file.name));
     files.extend(given);
     files.sort_by(|one, other| one.name.cmp(&other.name));

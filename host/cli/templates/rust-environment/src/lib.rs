@@ -4,14 +4,25 @@
 //! episode, randomness comes only from the task or the seed, and errors of the agent are answered by observations.
 
 use gymkhana_sdk::environment::{
-    Action, Advice, Environment, Guidance, Info, Oracle, Picture, Privileged, Render, Snapshot, Split, Started,
-    StateKey, Stepped,
+    Action, Advice, Environment, Guidance, Info, Oracle, Picture, Privileged, Render, Snapshot, Split, ResetResult,
+    StateKey, StepResult,
 };
 use gymkhana_sdk::snapshot::{Reader, Writer};
-use gymkhana_sdk::{Content, Error, NamedValue, OptionInfo, Options, Rng, Task, hash, named, plugin, text};
+use gymkhana_sdk::{Content, Error, NamedValue, PluginOptions, Rng, Task, hash, named, plugin, text};
 
 /// Splits and their sizes.
 const SPLITS: [(&str, u64); 2] = [("train", 1000), ("test", 100)];
+
+/// Options that a run file may set. Their descriptions are the doc comments.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Largest possible secret
+    #[option(default = 100, range = 3..=1_000_000)]
+    highest: u64,
+    /// Maximum number of guesses
+    #[option(default = 7, range = 1..=100)]
+    guesses: u64,
+}
 
 /// Episode: the secret number and the range that the guesses leave.
 pub struct Guess {
@@ -24,10 +35,10 @@ pub struct Guess {
 
 /// Secret of a task. The task alone determines it, so attempts at one task are comparable. Every third number is a secret
 /// of `test` only, so splits share no task.
-fn secret_of(task: &Task, highest: i64) -> i64 {
+fn secret_of(task: &Task, highest: u64) -> u64 {
     let mut rng = Rng::new(hash(format!("{}/{}", task.split, task.index).as_bytes()));
     loop {
-        let secret = rng.between(1, highest);
+        let secret = 1 + rng.below(highest);
         if (secret % 3 == 0) == (task.split == "test") {
             return secret;
         }
@@ -35,39 +46,38 @@ fn secret_of(task: &Task, highest: i64) -> i64 {
 }
 
 impl Environment for Guess {
+    type Options = Options;
+
     fn info() -> Info {
-        Info::new("Guess a number from hints", ["agent"])
-            .option(OptionInfo::new("highest", "Largest possible secret", 100).within(3.0, 1e6))
-            .option(OptionInfo::new("guesses", "Maximum number of guesses", 7).within(1.0, 100.0))
-            .rewards(0.0, 1.0)
+        Info::new("Guess a number from hints", ["agent"]).reward_range(0.0, 1.0)
     }
 
     fn splits(_options: &Options) -> Result<Vec<Split>, Error> {
         Ok(SPLITS.map(|(name, tasks)| Split::of(name, tasks)).to_vec())
     }
 
-    fn start(task: &Task, options: &Options, _seed: u64) -> Result<(Self, Started), Error> {
+    fn reset(task: &Task, options: &Options, _seed: u64) -> Result<(Self, ResetResult), Error> {
         let Some((_, tasks)) = SPLITS.into_iter().find(|(name, _)| *name == task.split) else {
             return Err(Error::no_split(task, &SPLITS.map(|(name, _)| name)));
         };
         if task.index >= tasks {
             return Err(Error::not_found(format!("split `{}` has {tasks} tasks", task.split)));
         }
-        let (high, left) = (options.integer("highest"), options.integer("guesses"));
-        let guess = Self { secret: secret_of(task, high) as u64, low: 1, high: high as u64, left: left as u64 };
+        let &Options { highest: high, guesses: left } = options;
+        let guess = Self { secret: secret_of(task, high), low: 1, high, left };
         let words = format!("I think of a number from 1 to {high}. You have {left} guesses.");
-        Ok((guess, Started::observe(words)))
+        Ok((guess, ResetResult::observe(words)))
     }
 
-    fn step(&mut self, action: Action) -> Result<Stepped, Error> {
+    fn step(&mut self, action: Action) -> Result<StepResult, Error> {
         let Ok(guess) = action.text().trim().parse::<i64>() else {
-            return Ok(Stepped::observe("Answer with a whole number and nothing else."));
+            return Ok(StepResult::observe("Answer with a whole number and nothing else."));
         };
         // A negative number is as low as 0.
         let guess = u64::try_from(guess).unwrap_or(0);
         self.left = self.left.saturating_sub(1);
         if guess == self.secret {
-            return Ok(Stepped::observe("Right!").reward(1.0).extra("success", true).end());
+            return Ok(StepResult::observe("Right!").reward(1.0).extra("success", true).end());
         }
         let hint = if guess < self.secret {
             self.low = self.low.max(guess + 1);
@@ -78,9 +88,9 @@ impl Environment for Guess {
         };
         if self.left == 0 {
             let words = format!("{hint} No guess is left.");
-            return Ok(Stepped::observe(words).reward(0.0).extra("success", false).end());
+            return Ok(StepResult::observe(words).reward(0.0).extra("success", false).end());
         }
-        Ok(Stepped::observe(format!("{hint} {} left.", self.left)).reward(0.0))
+        Ok(StepResult::observe(format!("{hint} {} left.", self.left)).reward(0.0))
     }
 }
 
@@ -150,13 +160,13 @@ mod tests {
     }
 
     fn begin(index: u64) -> Episode<Guess> {
-        Episode::start(&task("train", index), vec![], 0).expect("there is such a task").0
+        Episode::reset(&task("train", index), vec![], 0).expect("there is such a task").0
     }
 
     /// Observation of the agent after this message, and the result of the step.
-    fn say(episode: &mut Episode<Guess>, words: &str) -> (String, Stepped) {
-        let stepped = episode.step(Action::say(0, words)).expect("every message is answered");
-        (text_of(&stepped.observations[0].content), stepped)
+    fn say(episode: &mut Episode<Guess>, words: &str) -> (String, StepResult) {
+        let result = episode.step(Action::say(0, words)).expect("every message is answered");
+        (text_of(&result.observations[0].content), result)
     }
 
     #[test]
@@ -164,8 +174,8 @@ mod tests {
         let mut episode = begin(0);
         let secret = episode.environment().secret;
         assert_eq!(say(&mut episode, &(secret - 1).to_string()).0, "Too low. 6 left.");
-        let (seen, stepped) = say(&mut episode, &secret.to_string());
-        assert_eq!((seen.as_str(), stepped.rewards[0].reward, stepped.terminated), ("Right!", 1.0, true));
+        let (seen, result) = say(&mut episode, &secret.to_string());
+        assert_eq!((seen.as_str(), result.rewards[0].reward, result.terminated), ("Right!", 1.0, true));
     }
 
     #[test]
@@ -199,10 +209,10 @@ mod tests {
 
     #[test]
     fn unknown_tasks_and_options_are_refused() {
-        let start = |task: Task, options| Episode::<Guess>::start(&task, options, 0).err();
-        assert!(matches!(start(task("validation", 0), vec![]), Some(Error::NotFound(_))));
-        assert!(matches!(start(task("train", 1000), vec![]), Some(Error::NotFound(_))));
-        let refused = start(task("train", 0), vec![named("higest", 10)]);
+        let reset = |task: Task, options| Episode::<Guess>::reset(&task, options, 0).err();
+        assert!(matches!(reset(task("validation", 0), vec![]), Some(Error::NotFound(_))));
+        assert!(matches!(reset(task("train", 1000), vec![]), Some(Error::NotFound(_))));
+        let refused = reset(task("train", 0), vec![named("higest", 10)]);
         assert!(matches!(refused, Some(Error::Invalid(message)) if message.contains("`highest`")));
     }
 }

@@ -4,21 +4,30 @@
 //! stay inside the range of Cargo.toml, and components follow the declaration order of `info`.
 
 use gymkhana_sdk::reward::{Info, Reward, Score, Trajectory, Turn, each_seat};
-use gymkhana_sdk::{Error, OptionInfo, Options, Value, plugin};
+use gymkhana_sdk::{Error, PluginOptions, Value, plugin};
+
+/// Options that a run file may set. Their descriptions are the doc comments.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Maximum cost of additional messages, in points
+    #[option(default = 0.2, range = 0.0..=1.0)]
+    brevity: f64,
+}
 
 /// Reward for success, reduced by the number of messages.
 pub struct ShortSuccess;
 
 impl Reward for ShortSuccess {
+    type Options = Options;
+
     fn info() -> Info {
         Info::new("1 for success in one message, less for each additional message, 0 for failure")
             .component("success", "1 if the environment reports success, else 0")
             .component("messages", "number of messages of the seat")
-            .option(OptionInfo::new("brevity", "Maximum cost of additional messages, in points", 0.2).within(0.0, 1.0))
     }
 
     fn score(group: &[Trajectory], options: &Options, _training_step: u64) -> Result<Vec<Vec<Score>>, Error> {
-        let brevity = options.number("brevity");
+        let &Options { brevity } = options;
         each_seat(group, |trajectory, seat| {
             let success = f64::from(u8::from(succeeded(trajectory)));
             let messages = messages(trajectory, seat) as f64;

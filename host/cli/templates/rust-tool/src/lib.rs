@@ -7,7 +7,15 @@ use std::collections::BTreeMap;
 
 use gymkhana_sdk::snapshot::{Reader, Writer};
 use gymkhana_sdk::tool::{Answer, FinalView, Info, Snapshot, Tool};
-use gymkhana_sdk::{Call, Error, Function, NamedValue, OptionInfo, Options, Parameters, named, plugin};
+use gymkhana_sdk::{Call, Error, Function, NamedValue, Parameters, PluginOptions, named, plugin};
+
+/// Options that a run file may set. Their descriptions are the doc comments.
+#[derive(PluginOptions)]
+pub struct Options {
+    /// Maximum number of notes
+    #[option(default = 20, range = 1..=1000)]
+    most: u64,
+}
 
 /// Session: the notes of one episode and their maximum number.
 pub struct Notes {
@@ -41,9 +49,10 @@ impl Notes {
 }
 
 impl Tool for Notes {
+    type Options = Options;
+
     fn info() -> Info {
         Info::new("Notes that an agent keeps during an episode")
-            .option(OptionInfo::new("most", "Maximum number of notes", 20).within(1.0, 1000.0))
     }
 
     fn functions(_options: &Options) -> Result<Vec<Function>, Error> {
@@ -55,7 +64,7 @@ impl Tool for Notes {
     }
 
     fn open(_setup: Option<Vec<u8>>, options: &Options, _seed: u64) -> Result<Self, Error> {
-        Ok(Self { most: options.integer("most") as u64, notes: BTreeMap::new() })
+        Ok(Self { most: options.most, notes: BTreeMap::new() })
     }
 
     fn call(&mut self, call: &Call) -> Result<Answer, Error> {

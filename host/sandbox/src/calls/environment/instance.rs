@@ -12,7 +12,7 @@ use wasmtime::Store;
 use wasmtime::component::Instance;
 
 use super::results::{
-    Action, Advice, Image, Started, StepResult, accept_advice, accept_image, accept_start, accept_step,
+    Action, Advice, Image, ResetResult, StepResult, accept_advice, accept_image, accept_reset, accept_step,
 };
 use crate::bindings::exports::gymkhana::plugin::environment;
 use crate::calls::exported;
@@ -83,21 +83,21 @@ impl EnvironmentInstance {
         Box::pin(splits_in(&mut self.slot, options))
     }
 
-    pub async fn start(
+    pub async fn reset(
         &mut self,
         task: &TaskRef,
         options: &[NamedValue],
         seed: Seed,
-    ) -> Result<(u32, Started), CallError> {
+    ) -> Result<(u32, ResetResult), CallError> {
         let Self { slot, info, .. } = self;
         let given = convert::named_value_params(options);
         let named = environment::Task { split: &task.split, index: task.index };
-        let call = async |guest: Guest<'_>| guest.exports.main.call_start(guest.store, named, &given, seed.0).await;
-        let outside = |code: &dyn Unsandboxed| code.start(task, options, seed);
-        let accept = |started| accept_start(started, info);
-        let (handle, started) = slot.call(CallKind::Advancing, call, outside, accept).await?;
+        let call = async |guest: Guest<'_>| guest.exports.main.call_reset(guest.store, named, &given, seed.0).await;
+        let outside = |code: &dyn Unsandboxed| code.reset(task, options, seed);
+        let accept = |result| accept_reset(result, info);
+        let (handle, result) = slot.call(CallKind::Advancing, call, outside, accept).await?;
         slot.opened(handle);
-        Ok((handle, started))
+        Ok((handle, result))
     }
 
     pub fn step<'a>(
@@ -109,22 +109,22 @@ impl EnvironmentInstance {
     ) -> CallFuture<'a, StepResult> {
         Box::pin(async move {
             let content;
-            let deed = match action {
+            let body = match action {
                 Action::Message(parts) => {
                     content = ContentParam::of(parts);
-                    environment::Deed::Message(content.as_slice())
+                    environment::ActionBody::Message(content.as_slice())
                 }
-                Action::Call(call) => environment::Deed::Call(convert::call_param(call)),
+                Action::Call(call) => environment::ActionBody::Call(convert::call_param(call)),
                 Action::Other(parts) => {
                     content = ContentParam::of(parts);
-                    environment::Deed::Other(content.as_slice())
+                    environment::ActionBody::Other(content.as_slice())
                 }
             };
             let Self { slot, info, .. } = self;
-            let done = environment::Action { seat, deed };
+            let done = environment::Action { seat, body };
             let call = async |guest: Guest<'_>| guest.exports.main.call_step(guest.store, handle, done).await;
             let outside = |code: &dyn Unsandboxed| code.step(handle, seat, action);
-            slot.call(CallKind::Advancing, call, outside, |stepped| accept_step(stepped, info, totals)).await
+            slot.call(CallKind::Advancing, call, outside, |result| accept_step(result, info, totals)).await
         })
     }
 
@@ -338,15 +338,15 @@ impl Inner for InnerEnvironment {
         })
     }
 
-    fn start<'a>(&'a mut self, task: &'a TaskRef, seed: Seed) -> CallFuture<'a, (u32, Started)> {
+    fn reset<'a>(&'a mut self, task: &'a TaskRef, seed: Seed) -> CallFuture<'a, (u32, ResetResult)> {
         Box::pin(async move {
             self.check_room()?;
             let options = Arc::clone(&self.options);
             let instance = self.live().await?;
             let seats = instance.info.seats.len();
-            let (handle, started) = instance.start(task, &options, seed).await?;
+            let (handle, result) = instance.reset(task, &options, seed).await?;
             self.episodes.insert(handle, vec![0.0; seats]);
-            Ok((handle, started))
+            Ok((handle, result))
         })
     }
 

@@ -13,7 +13,7 @@ use crate::instance::slot::CallKind;
 use crate::unsandboxed::Unsandboxed;
 use crate::{CallError, CallFuture, EnvironmentInfo, Plugin, SplitInfo, info};
 use instance::{EnvironmentInstance, Guest, open_slot, splits_in};
-use results::{Action, Advice, Image, Started, StepResult, check_totals};
+use results::{Action, Advice, Image, ResetResult, StepResult, check_totals};
 
 /// A plugin's state with the host-side state: position of the random streams, clock, and the reward sum of each seat
 /// of an environment. That of a wrapper includes the environment inside.
@@ -83,12 +83,12 @@ impl EnvironmentEpisode {
         task: &'a TaskRef,
         options: &'a [NamedValue],
         seed: Seed,
-    ) -> CallFuture<'a, (Self, Started)> {
+    ) -> CallFuture<'a, (Self, ResetResult)> {
         Box::pin(async move {
             let mut instance = EnvironmentInstance::open(plugin, seed, None).await?;
-            let (handle, started) = instance.start(task, options, seed).await?;
+            let (handle, result) = instance.reset(task, options, seed).await?;
             let totals = vec![0.0; instance.info.seats.len()];
-            Ok((Self { instance, handle, totals }, started))
+            Ok((Self { instance, handle, totals }, result))
         })
     }
 

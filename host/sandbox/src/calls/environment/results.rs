@@ -41,9 +41,9 @@ pub enum Image {
     Other(String),
 }
 
-/// Start of an episode.
+/// Start of an episode: result of the contract's `reset`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Started {
+pub struct ResetResult {
     /// Initial observations, offered functions and tool set-ups.
     pub opening: Opening,
     /// Seat to move.
@@ -67,8 +67,11 @@ pub struct StepResult {
     pub seat: u32,
 }
 
-pub(crate) fn accept_start(started: environment::Started, info: &EnvironmentInfo) -> Result<(u32, Started), String> {
-    let environment::Started { episode, observations, functions, setup, seat } = started;
+pub(crate) fn accept_reset(
+    result: environment::ResetResult,
+    info: &EnvironmentInfo,
+) -> Result<(u32, ResetResult), String> {
+    let environment::ResetResult { episode, observations, functions, tool_setups, next_seat: seat } = result;
     check_seat(seat, info)?;
     if !observations.iter().any(|observation| observation.seat == seat) {
         return Err(format!("seat {seat} is to move and received no observation"));
@@ -83,18 +86,18 @@ pub(crate) fn accept_start(started: environment::Started, info: &EnvironmentInfo
     });
     let opening = Opening {
         functions: functions.collect::<Result<_, String>>()?,
-        setup: setup.into_iter().map(|setup| (setup.tool, setup.bytes)).collect(),
+        setup: tool_setups.into_iter().map(|setup| (setup.tool, setup.bytes)).collect(),
         observations: accept_observations(observations, info)?,
     };
-    Ok((episode, Started { opening, seat }))
+    Ok((episode, ResetResult { opening, seat }))
 }
 
 pub(crate) fn accept_step(
-    stepped: environment::Stepped,
+    result: environment::StepResult,
     info: &EnvironmentInfo,
     totals: &mut [f64],
 ) -> Result<StepResult, String> {
-    let environment::Stepped { observations, rewards, terminated, truncated, extras, seat } = stepped;
+    let environment::StepResult { observations, rewards, terminated, truncated, extras, next_seat: seat } = result;
     let over = terminated || truncated;
     if !over {
         check_seat(seat, info)?;

@@ -16,10 +16,20 @@ mod clause;
 
 use std::ops::Range;
 
+use gymkhana_sdk::OptionValue;
+
 use crate::parser::read;
 
-/// Places to search, as named by the option.
-pub const PLACES: [&str; 5] = ["auto", "boxed", "marked", "last", "whole"];
+/// Place to search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, OptionValue)]
+pub enum Place {
+    /// A tag or a box, else after a mark, else the end of the message.
+    Auto,
+    Boxed,
+    Marked,
+    Last,
+    Whole,
+}
 
 const BOXES: [&str; 3] = ["\\boxed{", "\\fbox{", "\\boxed {"];
 const OPENING_TAG: &str = "<answer>";
@@ -52,14 +62,14 @@ const FORMULAS: [(&str, &str); 4] = [("$$", "$$"), ("\\(", "\\)"), ("\\[", "\\]"
 const AROUND: [char; 13] = ['*', '_', ':', '.', '"', '\'', '`', '=', '：', '。', '“', '”', '「'];
 
 /// Byte range of the answer, if found.
-pub fn find(message: &str, place: &str) -> Option<Range<usize>> {
+pub fn find(message: &str, place: Place) -> Option<Range<usize>> {
     let tag = || tagged(message).map(|tag| in_tag(message, tag));
     let found = match place {
-        "boxed" => boxed(message),
-        "marked" => tag().or_else(|| boxed(message)).or_else(|| marked(message)),
-        "last" => last(message),
-        "whole" => Some(0..message.len()),
-        _ => tag().or_else(|| boxed(message)).or_else(|| marked(message)).or_else(|| last(message)),
+        Place::Boxed => boxed(message),
+        Place::Marked => tag().or_else(|| boxed(message)).or_else(|| marked(message)),
+        Place::Last => last(message),
+        Place::Whole => Some(0..message.len()),
+        Place::Auto => tag().or_else(|| boxed(message)).or_else(|| marked(message)).or_else(|| last(message)),
     };
     found.map(|found| trimmed(message, found, char::is_whitespace)).filter(|found| !found.is_empty())
 }
@@ -230,7 +240,7 @@ fn trimmed(message: &str, range: Range<usize>, drop: impl Fn(char) -> bool) -> R
 mod tests {
     use super::*;
 
-    fn found<'a>(message: &'a str, place: &str) -> Option<&'a str> {
+    fn found<'a>(message: &'a str, place: Place) -> Option<&'a str> {
         find(message, place).map(|span| &message[span])
     }
 
@@ -254,21 +264,23 @@ mod tests {
             ("été", "été"),
             ("It is Paris.", "It is Paris"),
         ] {
-            assert_eq!(found(message, "auto"), Some(expected), "{message}");
+            assert_eq!(found(message, Place::Auto), Some(expected), "{message}");
         }
         for message in ["", "  \n", r"\boxed{}"] {
-            assert_eq!(found(message, "auto"), None, "{message}");
+            assert_eq!(found(message, Place::Auto), None, "{message}");
         }
     }
 
     #[test]
     fn a_place_can_be_demanded() {
         let message = "\\boxed{1}\nThe answer is 2\n3";
-        for (place, expected) in [("boxed", "1"), ("marked", "1"), ("last", "3"), ("whole", message)] {
-            assert_eq!(found(message, place), Some(expected), "{place}");
+        for (place, expected) in
+            [(Place::Boxed, "1"), (Place::Marked, "1"), (Place::Last, "3"), (Place::Whole, message)]
+        {
+            assert_eq!(found(message, place), Some(expected), "{place:?}");
         }
-        assert_eq!(found("The answer is 2", "boxed"), None);
-        assert_eq!(found("2", "marked"), None);
-        assert_eq!(found("\\boxed{2", "boxed"), None, "a box that is never closed");
+        assert_eq!(found("The answer is 2", Place::Boxed), None);
+        assert_eq!(found("2", Place::Marked), None);
+        assert_eq!(found("\\boxed{2", Place::Boxed), None, "a box that is never closed");
     }
 }

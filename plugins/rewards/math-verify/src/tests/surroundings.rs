@@ -2,11 +2,11 @@
 
 use super::{PLAIN, hold};
 use crate::equal::verify;
-use crate::find::find;
+use crate::find::{Place, find};
 
 /// Whether a message earns the point.
 fn earns(message: &str, wanted: &str) -> bool {
-    find(message, "auto").is_some_and(|span| verify(&message[span], wanted, PLAIN).equal)
+    find(message, Place::Auto).is_some_and(|span| verify(&message[span], wanted, PLAIN).equal)
 }
 
 /// `@` is the place of the answer. The number in the surroundings is the expected answer, so that a search that takes any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gymkhana_sdk import Answer, Call, Content, Function, Invalid, Option, Options, Parameter, Tool, Value
+from gymkhana_sdk import Answer, Call, Content, Function, Invalid, Options, Parameter, Tool, Value, option
 
 from . import library
 from .session import Namespace
@@ -11,34 +11,37 @@ _MOST_VIEWED = 1000
 """Maximum length of a value in the final view, in characters."""
 
 
+class PythonOptions(Options):
+    """Options that a run file may set."""
+
+    output: int = option(
+        "Maximum output of one call in characters; the middle of longer output is omitted",
+        10_000,
+        within=(100, 1_000_000),
+    )
+    cost: float = option("Cost of one call", 0.0, within=(0, float("inf")))
+
+
 class Python(Tool):
     """Session: a namespace and its final view for rewards."""
 
     summary = "A Python interpreter with the standard library and SymPy"
-    options = (
-        Option(
-            "output",
-            "Maximum output of one call in characters; the middle of longer output is omitted",
-            10_000,
-            within=(100, 1_000_000),
-        ),
-        Option("cost", "Cost of one call", 0.0, within=(0, float("inf"))),
-    )
+    options = PythonOptions
 
     @classmethod
-    def functions(cls, options: Options) -> list[Function]:
+    def functions(cls, options: PythonOptions) -> list[Function]:
         """One function, `python`."""
         description = (
             "Runs Python code and gives what it prints and its last expression. Variables stay for the next call. "
             "The standard library and SymPy are there; files, network and other programs are not."
         )
-        return [Function("python", description, {"code": Parameter(str, "the code to run")}, options["cost"])]
+        return [Function("python", description, {"code": Parameter(str, "the code to run")}, options.cost)]
 
-    def open(self, setup: bytes | None, options: Options, seed: int) -> None:
+    def open(self, setup: bytes | None, options: PythonOptions, seed: int) -> None:
         """Opens a session. The set-up data is Python code that runs first; the agent can use its variables."""
         self.calls = self.errors = 0
         self.last_value = self.last_error = ""
-        self.namespace = Namespace(seed, options["output"])
+        self.namespace = Namespace(seed, options.output)
         if setup is not None:
             self._prepare(setup)
 

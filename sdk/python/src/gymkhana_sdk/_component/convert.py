@@ -12,7 +12,7 @@ from wit_world.imports import types as wit
 
 from .. import content as ours
 from .. import errors
-from ..options import Option
+from ..options import Options
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -131,9 +131,9 @@ def from_call(call: Any) -> ours.Call:
     return ours.Call(call.name, call.arguments, call.id)
 
 
-def to_options(options: Iterable[Option]) -> list[Any]:
+def to_options(options: type[Options]) -> list[Any]:
     """Converts declared options for the host."""
-    return [wit.OptionInfo(option.name, option.told(), to_value(option.default)) for option in options]
+    return [wit.OptionInfo(option.name, option.told(), to_value(option.default)) for option in options.declared()]
 
 
 def to_range(ends: tuple[float, float]) -> Any:

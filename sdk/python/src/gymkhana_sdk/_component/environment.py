@@ -8,7 +8,7 @@ from typing import Any
 from wit_world.exports import environment as wit
 
 from ..content import Call
-from ..environment import Action, Environment, Observations, Stepped, Svg
+from ..environment import Action, Environment, Observations, StepResult, Svg
 from ..rules import Episode, by_seat, functions_by_seat, offers, rewards_by_seat
 from .convert import (
     exported,
@@ -47,25 +47,25 @@ def exports(kind: type[Environment]) -> dict[str, type]:
 
     class Exported:
         def describe(self) -> Any:
-            return wit.Info(kind.summary, list(kind.seats), to_options(kind.options), to_range(kind.rewards))
+            return wit.Info(kind.summary, list(kind.seats), to_options(kind.options), to_range(kind.reward_range))
 
         @exported
         def splits(self, options: Any) -> Any:
             return [wit.SplitInfo(split.name, split.tasks) for split in Episode.splits(kind, pairs(options))]
 
         @exported
-        def start(self, task: Any, options: Any, seed: int) -> Any:
-            episode, started = Episode.start(kind, from_task(task), pairs(options), seed)
+        def reset(self, task: Any, options: Any, seed: int) -> Any:
+            episode, result = Episode.reset(kind, from_task(task), pairs(options), seed)
             functions = [
-                wit.SeatFunctions(seat, to_functions(each)) for seat, each in functions_by_seat(started).items()
+                wit.SeatFunctions(seat, to_functions(each)) for seat, each in functions_by_seat(result).items()
             ]
-            setup = [wit.ToolSetup(tool, bytes(given)) for tool, given in started.setup.items()]
-            shown = to_observations(started.observations)
-            return wit.Started(episodes.open(episode), shown, functions, setup, started.seat)
+            setups = [wit.ToolSetup(tool, bytes(given)) for tool, given in result.tool_setups.items()]
+            shown = to_observations(result.observations)
+            return wit.ResetResult(episodes.open(episode), shown, functions, setups, result.next_seat)
 
         @exported
         def step(self, episode: int, action: Any) -> Any:
-            return to_stepped(episodes[episode].step(from_action(action)))
+            return to_step_result(episodes[episode].step(from_action(action)))
 
         def close(self, episode: int) -> None:
             episodes.close(episode)
@@ -118,10 +118,10 @@ def exports(kind: type[Environment]) -> dict[str, type]:
 
 def from_action(action: Any) -> Action:
     """Converts an action from the host."""
-    deed = action.deed
-    if isinstance(deed, wit.Deed_Call):
-        return Action(call=from_call(deed.value), seat=action.seat)
-    return Action(content=from_parts(deed.value), seat=action.seat)
+    body = action.body
+    if isinstance(body, wit.ActionBody_Call):
+        return Action(call=from_call(body.value), seat=action.seat)
+    return Action(content=from_parts(body.value), seat=action.seat)
 
 
 def to_observations(observations: Observations) -> list[Any]:
@@ -129,15 +129,15 @@ def to_observations(observations: Observations) -> list[Any]:
     return [wit.Observation(seat, to_parts(content)) for seat, content in by_seat(observations).items()]
 
 
-def to_stepped(stepped: Stepped) -> Any:
+def to_step_result(result: StepResult) -> Any:
     """Converts a step's result for the host."""
-    return wit.Stepped(
-        to_observations(stepped.observations),
-        [wit.SeatReward(seat, float(reward)) for seat, reward in rewards_by_seat(stepped.reward).items()],
-        stepped.terminated,
-        stepped.truncated,
-        to_named(stepped.extras),
-        stepped.seat,
+    return wit.StepResult(
+        to_observations(result.observations),
+        [wit.SeatReward(seat, float(reward)) for seat, reward in rewards_by_seat(result.reward).items()],
+        result.terminated,
+        result.truncated,
+        to_named(result.extras),
+        result.next_seat,
     )
 
 
