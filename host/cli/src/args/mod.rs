@@ -98,7 +98,7 @@ pub enum Command {
 #[derive(Debug, Subcommand)]
 pub enum ModelCommand {
     /// Train a model on an environment
-    #[command(override_usage = "host run [OPTIONS] --out <DIR> <RUN_FILE>\n       host run [OPTIONS] --resume <DIR>")]
+    #[command(override_usage = "host run [OPTIONS] <RUN_FILE>\n       host run [OPTIONS] --resume <DIR>")]
     Run(RunArgs),
     /// Generate a reply to a prompt
     Generate(GenerateArgs),

@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn a_configuration_keeps_its_sections() -> CliResult<()> {
         let text = open_to_all("[listen]\nbody_kib = 64\n[sessions]\nmax = 3\n")?;
-        let mut config = ServeFile::parse(&text, "serve.toml")?;
+        let config = ServeFile::parse(&text, "serve.toml")?;
         assert!(config.listen.open_to_all);
         assert_eq!((config.listen.body_kib, config.sessions.max), (64, 3));
         assert!(ServeFile::parse(&open_to_all("")?, "serve.toml")?.listen.open_to_all);

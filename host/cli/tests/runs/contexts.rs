@@ -62,7 +62,7 @@ fn a_run_learns_from_several_segments() {
     assert!(replayed.contains(&format!("every byte equal: {}", records.len())), "{replayed}");
     assert!(replayed.contains(&format!("episodes with equal forks: {}", records.len())), "{replayed}");
     // The same seed gives the same tokens in every segment.
-    let again = self::Desk::of_example("frozen-lake.toml");
+    let again = Desk::of_example("frozen-lake.toml");
     again.run(PLUGINS, &state).succeeded();
     assert_eq!(tokens(&again), tokens(&desk));
     // A run resumes under its own strategy only.

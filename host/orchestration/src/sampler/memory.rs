@@ -54,7 +54,7 @@ pub struct SamplerMemory {
     /// Training steps that were drawn and have not counted yet.
     pub pending: u64,
     /// Current phase of `staged`.
-    #[serde(default, skip_serializing_if = "Phase::is_first")]
+    #[serde(default, skip_serializing_if = "CurriculumPhase::is_first")]
     pub phase: CurriculumPhase,
     /// Tasks by index.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

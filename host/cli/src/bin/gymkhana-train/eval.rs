@@ -98,6 +98,7 @@ fn setup(args: &EvalArgs, printer: &Printer) -> CliResult<EvaluationSetup> {
     let wanted = WantedPlugins::of_run(&args.plugins, &file.rules, beside, args.fetch);
     let (plugins, lock) = wanted.gather(printer)?;
     let (plugins, _) = with_servers(&file.rules, plugins, lock, printer.reporter().as_ref())?;
+    file.rules.forget_sources();
     let assets = AssetFiles::pin(&mut file.rules, beside, None)?;
     Ok(EvaluationSetup { file, plugins, assets })
 }

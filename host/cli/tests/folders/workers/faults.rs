@@ -19,8 +19,8 @@ fn a_stop_waits_for_workers_alone_that_play() {
     let bus = Bus::start();
     for is_killed in [true, false] {
         let desk = Desk::deterministic(5);
-        let mut trainer = run(&&bus, &[]);
-        let first = worker(&&bus);
+        let mut trainer = run(&desk, &bus, &[]);
+        let first = worker(&desk, &bus);
         trainer.wait_until(|| steps(&desk) >= LEARNS);
         if is_killed {
             first.send("KILL");
@@ -33,8 +33,8 @@ fn a_stop_waits_for_workers_alone_that_play() {
             assert!(!outcome.talk.contains("is given up"), "{}", outcome.talk);
         }
         first.end();
-        let second = worker(&&bus);
-        let outcome = run(&&bus, &["--resume"]).end();
+        let second = worker(&desk, &bus);
+        let outcome = run(&desk, &bus, &["--resume"]).end();
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
         assert_eq!(second.end().code, Some(0));
         expected.assert_same(&Essence::of(&desk));
@@ -46,8 +46,8 @@ fn a_stop_waits_for_workers_alone_that_play() {
 #[test]
 fn a_stop_gives_up_a_step_without_workers() {
     let (bus, desk) = (Bus::start(), Desk::deterministic(5));
-    let mut trainer = run(&&bus, &[]);
-    let first = worker(&&bus);
+    let mut trainer = run(&desk, &bus, &[]);
+    let first = worker(&desk, &bus);
     trainer.wait_until(|| steps(&desk) >= LEARNS);
     first.send("KILL");
     first.end();
@@ -66,11 +66,11 @@ fn a_network_that_is_cut_longer_than_a_lease_changes_nothing() {
     let expected = undisturbed();
     let (bus, desk) = (Bus::start(), Desk::deterministic(5));
     let relay = Relay::to(&bus);
-    let mut trainer = run(&&bus, &[]);
-    let cut = Signalled::start(&&["worker", &relay.url(), "--once", "--cache", "cache", "--groups", "2"]);
+    let mut trainer = run(&desk, &bus, &[]);
+    let cut = Signalled::start(&desk, &["worker", &relay.url(), "--once", "--cache", "cache", "--groups", "2"]);
     trainer.wait_until(|| steps(&desk) >= 1);
     relay.set_cut(true);
-    let other = worker(&&bus);
+    let other = worker(&desk, &bus);
     // The groups of the worker that is cut off come back when their lease of a second ends.
     trainer.wait_until(|| steps(&desk) >= LEARNS);
     relay.set_cut(false);
@@ -89,18 +89,18 @@ fn a_network_that_is_cut_longer_than_a_lease_changes_nothing() {
 fn a_worker_leaves_a_run_that_lost_its_trainer_and_comes_back() {
     let expected = undisturbed();
     let (bus, desk) = (Bus::start(), Desk::deterministic(5));
-    let mut trainer = run(&&bus, &[]);
+    let mut trainer = run(&desk, &bus, &[]);
     let url = bus.url();
     let patient = ["worker", &url, "--cache", "cache", "--trainer-timeout", "2"];
-    let stays = Signalled::start(&&patient);
-    let once = Signalled::start(&&[&patient[..], &["--once"]].concat());
+    let stays = Signalled::start(&desk, &patient);
+    let once = Signalled::start(&desk, &[&patient[..], &["--once"]].concat());
     trainer.wait_until(|| steps(&desk) >= 3);
     trainer.send("KILL");
     trainer.end();
     let once = once.end_soon();
     assert_eq!(once.code, Some(0), "{once:?}");
     assert!(once.talk.contains("has not answered for 2 s, so that this worker leaves the run"), "{}", once.talk);
-    let outcome = run(&&bus, &["--resume"]).end();
+    let outcome = run(&desk, &bus, &["--resume"]).end();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     stays.send("TERM");
     let stays = stays.end_soon();
@@ -112,7 +112,7 @@ fn a_worker_leaves_a_run_that_lost_its_trainer_and_comes_back() {
 #[test]
 fn a_worker_ends_if_the_bus_lost_a_file() {
     let (bus, desk) = (Bus::start(), Desk::deterministic(5));
-    let mut trainer = run(&&bus, &[]);
+    let mut trainer = run(&desk, &bus, &[]);
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let client = Client::of_run(&bus).await;
@@ -120,7 +120,7 @@ fn a_worker_ends_if_the_bus_lost_a_file() {
         let stream = client.jetstream.get_stream(format!("OBJ_{bucket}")).await.expect("a bucket");
         stream.purge().filter(format!("$O.{bucket}.C.>")).await.expect("purged");
     });
-    let worker = worker(&&bus).end_soon().mistake("a file without its content");
+    let worker = worker(&desk, &bus).end_soon().mistake("a file without its content");
     assert!(worker.contains("`run.toml` of the run cannot be fetched"), "{worker}");
     assert!(worker.contains("the bus sent nothing of it for 15 s"), "{worker}");
     assert!(worker.contains("hint: restart the run"), "{worker}");
@@ -132,11 +132,11 @@ fn a_worker_ends_if_the_bus_lost_a_file() {
 #[test]
 fn the_bus_shows_the_position_of_a_run() {
     let (bus, desk) = (Bus::start(), Desk::deterministic(5));
-    let trainer = run(&&bus, &[]);
+    let trainer = run(&desk, &bus, &[]);
     let runtime = Runtime::new().expect("a runtime");
     let (worker, runs, key, seen) = runtime.block_on(async {
         let client = Client::of_run(&bus).await;
-        let worker = worker(&&bus);
+        let worker = worker(&desk, &bus);
         let runs = client.jetstream.get_key_value("gymkhana-runs").await.expect("a bucket");
         let key = format!("{}.position", client.run);
         let seen = loop {

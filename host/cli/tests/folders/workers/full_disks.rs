@@ -17,7 +17,7 @@ use crate::determinism::Essence;
 #[test]
 fn a_bus_without_space_for_the_run_is_left_clean() {
     let (bus, desk) = (Bus::with_limits(Limits { files: 64 << 10, ..Limits::default() }), Desk::deterministic(5));
-    let full = run(&&bus, &[]).end_soon().mistake("a full bus");
+    let full = run(&desk, &bus, &[]).end_soon().mistake("a full bus");
     assert!(full.contains("the bus does not take `plugins/"), "{full}");
     assert!(full.contains("hint: free space at the bus, or raise the limits of its JetStream account"), "{full}");
     let runtime = Runtime::new().expect("a runtime");
@@ -37,8 +37,8 @@ fn a_bus_without_space_for_the_run_is_left_clean() {
 fn a_run_waits_for_a_full_bus() {
     let expected = undisturbed();
     let (bus, desk) = (Bus::with_limits(Limits { payload: 20 << 10, files: 4 << 20 }), Desk::deterministic(5));
-    let mut trainer = run(&&bus, &[]);
-    let worker = worker(&&bus);
+    let mut trainer = run(&desk, &bus, &[]);
+    let worker = worker(&desk, &bus);
     let runtime = Runtime::new().expect("a runtime");
     let client = runtime.block_on(Client::of_run(&bus));
     trainer.wait_until(|| steps(&desk) >= 6);
@@ -82,8 +82,8 @@ fn a_run_waits_for_a_bus_that_could_not_write() {
     };
     let expected = undisturbed();
     let desk = Desk::deterministic(5);
-    let mut trainer = run(&&bus, &[]);
-    let worker = worker(&&bus);
+    let mut trainer = run(&desk, &bus, &[]);
+    let worker = worker(&desk, &bus);
     trainer.wait_until(|| steps(&desk) >= 6);
     // The run must not end while the disk is being filled.
     worker.send("STOP");
@@ -108,14 +108,14 @@ fn a_run_waits_for_a_bus_that_could_not_write() {
 fn a_worker_with_a_full_disk_ends_and_another_one_plays() {
     let expected = undisturbed();
     let (bus, desk) = (Bus::start(), Desk::deterministic(5));
-    let mut trainer = run(&&bus, &[]);
+    let mut trainer = run(&desk, &bus, &[]);
     let url = bus.url();
     let arguments = ["worker", &url, "--once", "--cache", "small"];
     let full = finish(&mut desk.command_with_file_limit(64, &arguments)).mistake("a full disk");
     assert!(full.contains("small/") && full.contains("` cannot be written"), "{full}");
     assert!(full.contains("hint: free space there, or choose another --cache or TMPDIR"), "{full}");
     assert!(trainer.is_running());
-    let sound = Signalled::start(&&arguments);
+    let sound = Signalled::start(&desk, &arguments);
     let outcome = trainer.end();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(sound.end().code, Some(0));

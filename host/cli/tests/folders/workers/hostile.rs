@@ -20,7 +20,7 @@ use crate::determinism::Essence;
 fn results_of_a_hostile_worker_are_refused() {
     let expected = undisturbed();
     let (bus, desk) = (Bus::start(), Desk::deterministic(5));
-    let mut trainer = run(&&bus, &[]);
+    let mut trainer = run(&desk, &bus, &[]);
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let client = Client::of_run(&bus).await;
@@ -45,7 +45,7 @@ fn results_of_a_hostile_worker_are_refused() {
         }
     });
     assert!(trainer.is_running());
-    let worker = worker(&&bus);
+    let worker = worker(&desk, &bus);
     let outcome = trainer.end();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(worker.end().code, Some(0));
@@ -71,7 +71,7 @@ fn tokens_that_the_trainer_did_not_sample_are_refused() {
     assert_eq!(trainer.end().code, Some(0));
     let expected = Essence::of(&other);
     let (bus, desk) = (Bus::start(), Desk::deterministic(5));
-    let mut trainer = run(&&bus, &[]);
+    let mut trainer = run(&desk, &bus, &[]);
     runtime.block_on(async {
         let client = Client::of_run(&bus).await;
         let offer = |worker, job: u64| client.offer(client.result(&json!({ "worker": worker, "job": job }), &records));
@@ -94,7 +94,7 @@ fn tokens_that_the_trainer_did_not_sample_are_refused() {
         assert!(is_refused(&again), "{again}");
     });
     assert!(trainer.is_running());
-    let worker = worker(&&bus);
+    let worker = worker(&desk, &bus);
     let outcome = trainer.end();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(worker.end().code, Some(0));
@@ -110,7 +110,7 @@ fn only_workers_of_known_keys_are_heard() {
     let (own, stranger) = (key("own.key"), key("stranger.key"));
     assert_ne!(own, stranger);
     desk.write("keys", format!("{own} the only machine\n"));
-    let mut trainer = run(&&bus, &["--worker-keys", "keys"]);
+    let mut trainer = run(&desk, &bus, &["--worker-keys", "keys"]);
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let client = Client::of_run(&bus).await;
@@ -130,7 +130,7 @@ fn only_workers_of_known_keys_are_heard() {
         let arguments = arguments(key);
         let url = bus.url();
         let all: Vec<&str> = arguments.iter().map(String::as_str).chain([url.as_str()]).collect();
-        Signalled::start(&&all)
+        Signalled::start(&desk, &all)
     };
     let refused = with("stranger.key").end();
     assert_eq!(refused.code, Some(2), "{refused:?}");
@@ -156,7 +156,7 @@ fn only_workers_of_known_keys_are_heard() {
 fn a_job_that_is_taken_off_the_queue_is_queued_again() {
     let expected = undisturbed();
     let (bus, desk) = (Bus::start(), Desk::deterministic(5));
-    let trainer = run(&&bus, &[]);
+    let trainer = run(&desk, &bus, &[]);
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let client = Client::of_run(&bus).await;
@@ -167,7 +167,7 @@ fn a_job_that_is_taken_off_the_queue_is_queued_again() {
         let job = pulled.next().await.expect("a job").expect("a message");
         job.double_ack().await.expect("acknowledged");
     });
-    let worker = worker(&&bus);
+    let worker = worker(&desk, &bus);
     let outcome = trainer.end_soon();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(worker.end().code, Some(0));
@@ -186,7 +186,7 @@ fn release(worker: &str, delivery: u8) -> Vec<u8> {
 #[test]
 fn policy_calls_above_a_limit_are_refused() {
     let (bus, desk) = (Bus::start(), Desk::deterministic(5));
-    let mut trainer = run(&&bus, &[]);
+    let mut trainer = run(&desk, &bus, &[]);
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let client = Client::of_run(&bus).await;
@@ -208,7 +208,7 @@ fn policy_calls_above_a_limit_are_refused() {
 fn a_failure_of_single_workers_does_not_end_the_run() {
     let expected = undisturbed();
     let (bus, desk) = (Bus::start(), Desk::deterministic(5));
-    let mut trainer = run(&&bus, &[]);
+    let mut trainer = run(&desk, &bus, &[]);
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let client = Client::of_run(&bus).await;
@@ -218,7 +218,7 @@ fn a_failure_of_single_workers_does_not_end_the_run() {
         }
     });
     assert!(trainer.is_running());
-    let worker = worker(&&bus);
+    let worker = worker(&desk, &bus);
     let outcome = trainer.end();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(worker.end().code, Some(0));
@@ -230,7 +230,7 @@ fn a_failure_of_single_workers_does_not_end_the_run() {
 #[test]
 fn a_group_that_three_workers_cannot_play_ends_the_run() {
     let (bus, desk) = (Bus::start(), Desk::deterministic(5));
-    let trainer = run(&&bus, &[]);
+    let trainer = run(&desk, &bus, &[]);
     let runtime = Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let client = Client::of_run(&bus).await;
@@ -250,12 +250,12 @@ fn a_group_that_three_workers_cannot_play_ends_the_run() {
 fn repeated_and_reordered_results_are_stored_once() {
     let expected = undisturbed();
     let (bus, desk) = (Bus::start(), Desk::deterministic(5));
-    let trainer = run(&&bus, &[]);
+    let trainer = run(&desk, &bus, &[]);
     let runtime = Runtime::new().expect("a runtime");
     let worker = runtime.block_on(async {
         let client = Client::of_run(&bus).await;
         let mut results = client.client.subscribe(client.subject("results")).await.expect("a subscription");
-        let worker = worker(&&bus);
+        let worker = worker(&desk, &bus);
         let mut captured = Vec::new();
         while captured.len() < 6 {
             let message = results.next().await.expect("a result").payload.to_vec();
@@ -289,7 +289,7 @@ fn repeated_and_reordered_results_are_stored_once() {
 fn damaged_and_forged_messages_change_nothing() {
     let expected = undisturbed();
     let (bus, desk) = (Bus::start(), Desk::deterministic(5));
-    let trainer = run(&&bus, &[]);
+    let trainer = run(&desk, &bus, &[]);
     let runtime = Runtime::new().expect("a runtime");
     let (client, mut heard) = runtime.block_on(async {
         let run = Client::of_run(&bus).await.run;
@@ -318,7 +318,7 @@ fn damaged_and_forged_messages_change_nothing() {
             client.publish_with_reply(message.subject, reply, flipped.into()).await.expect("sent");
         }
     });
-    let worker = worker(&&bus);
+    let worker = worker(&desk, &bus);
     let outcome = trainer.end();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let worker = worker.end();

@@ -24,8 +24,8 @@ fn links_that_go_down_change_nothing() {
     };
     let expected = undisturbed();
     let (bus, desk) = (Bus::on_all_addresses(), Desk::deterministic(5));
-    let mut trainer = run(&&bus, &[]);
-    let workers = [worker_in(&one, &&bus), worker_in(&other, &&bus)];
+    let mut trainer = run(&desk, &bus, &[]);
+    let workers = [worker_in(&one, &desk, &bus), worker_in(&other, &desk, &bus)];
     trainer.wait_until(|| steps(&desk) >= 1);
     // One link is down for longer than a lease of a second; the other worker continues.
     one.set_up(false);

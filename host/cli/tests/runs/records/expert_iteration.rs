@@ -89,10 +89,10 @@ fn rounds_without_a_kept_attempt_are_reported() {
     let outcome = run(&desk, "calls > 99", 2, &[]);
     assert!(outcome.talk.contains("none of 24 attempts meets `calls > 99`"), "{}", outcome.talk);
     assert!(outcome.mistake("nothing kept").contains("no attempt met `calls > 99` in 2 rounds"));
-    let desk = self::Desk::of_example("expert-iteration.toml");
+    let desk = Desk::of_example("expert-iteration.toml");
     let message = run(&desk, "answer-match.corect > 0", 2, &[]).mistake("a component that no attempt has");
     assert!(message.contains("did you mean `answer-match.correct`?"), "{message}");
-    let desk = self::Desk::of_example("expert-iteration.toml");
+    let desk = Desk::of_example("expert-iteration.toml");
     let message = run(&desk, "sucess", 2, &[]).mistake("a typo");
     assert!(message.contains("did you mean `success`?") && !desk.path("out").exists(), "{message}");
 }

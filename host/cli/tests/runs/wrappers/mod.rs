@@ -81,7 +81,7 @@ fn a_wrapped_run_is_trained_replayed_rescored_and_resumed() {
     let figures = desk.host(&["eval", "out/checkpoints/1-000001", "out", "--tasks", "2", "--json"]).succeeded();
     assert!(figures.contains("\"success\""), "{figures}");
     desk.host(&["run", "--resume", "out", "--set", "stages.rl.steps=2"]).succeeded();
-    let whole = self::Desk::of_example("retry.toml");
+    let whole = Desk::of_example("retry.toml");
     run(&whole, 2, &[]).succeeded();
     let tokens = |desk: &Desk| {
         let trained = desk.episodes().into_iter().filter(|record| record.id.phase == Phase::Train);
