@@ -20,7 +20,7 @@ const MOST_SETTINGS: usize = 32;
 
 /// Settings of a check of one plugin.
 #[derive(Clone)]
-pub struct Settings {
+pub struct CheckSettings {
     /// Root seed of all random choices.
     pub seed: u64,
     /// Number of random and fuzzed actions.
@@ -48,7 +48,7 @@ pub struct Settings {
     pub log: Option<Arc<dyn LogSink>>,
 }
 
-impl Default for Settings {
+impl Default for CheckSettings {
     fn default() -> Self {
         Self {
             seed: 0,
@@ -70,7 +70,7 @@ impl Default for Settings {
 /// Limits of the sandbox in which plugins are checked. They exceed the limits of the checks, so that a violation is
 /// measured and reported. Endless calls are bounded in instructions, so that they end the same on every machine.
 #[must_use]
-pub fn limits(settings: &Settings) -> Limits {
+pub fn limits(settings: &CheckSettings) -> Limits {
     let patience = std::time::Duration::from_secs(3600);
     Limits {
         budget: patience,

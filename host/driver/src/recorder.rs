@@ -30,11 +30,11 @@ pub struct ExchangeRecorder {
     outbound: Option<Arc<dyn Outbound>>,
     tools: Option<Arc<dyn ToolCaller>>,
     quota: Quota,
-    state: Mutex<State>,
+    state: Mutex<RecorderState>,
 }
 
 #[derive(Clone, Default)]
-struct State {
+struct RecorderState {
     /// Answers of a replay, including those of calls that are not repeated; `None` if calls are made.
     recorded: Option<RecordedExchanges>,
     /// Exchanges since they were last taken.
@@ -92,12 +92,12 @@ impl ExchangeRecorder {
             http_requests: granted.http_requests.saturating_mul(members),
             tool_calls: tools.as_ref().map_or(0, |tools| tools.max_calls().saturating_mul(members)),
         };
-        Self { outbound, tools, quota, state: Mutex::new(State { recorded, ..State::default() }) }
+        Self { outbound, tools, quota, state: Mutex::new(RecorderState { recorded, ..RecorderState::default() }) }
     }
 
     /// A recorder for a copy of the episode, with the same usage and position.
     pub(crate) fn copy(&self) -> Arc<Self> {
-        let state = State { heard: vec![], ..self.state().clone() };
+        let state = RecorderState { heard: vec![], ..self.state().clone() };
         Arc::new(Self { outbound: self.outbound.clone(), tools: None, quota: self.quota, state: Mutex::new(state) })
     }
 
@@ -138,7 +138,7 @@ impl ExchangeRecorder {
         self.state().recorded.clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RecorderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -185,7 +185,7 @@ impl Outbound for ExchangeRecorder {
     }
 }
 
-impl State {
+impl RecorderState {
     /// Counts a question against the quota, after those of calls that are not repeated.
     fn permit(&mut self, question: &Question, quota: &Quota) -> Result<(Question, u32), Refused> {
         if self.muted {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use gymkhana_record::{Call, FailureKind, NamedValue, Seed, TaskRef};
 use gymkhana_registry::{ContractStamp, Digest, Kind, Manifest, PluginName};
-use gymkhana_sandbox::unsandboxed::{Outcome, Unsandboxed, contract};
+use gymkhana_sandbox::unsandboxed::{ContractResult, Unsandboxed, contract};
 use gymkhana_sandbox::{Action, CallError, OptionalInterface, Plugin, Trajectory};
 
 use crate::error::{Classify, RunResult};
@@ -62,7 +62,7 @@ impl ToolsOnly {
     }
 }
 
-fn lacks<T>(what: &str) -> Outcome<T> {
+fn lacks<T>(what: &str) -> ContractResult<T> {
     Err(CallError::new(FailureKind::Refused, format!("the environment `{TOOLS_ONLY}` offers no {what}")))
 }
 
@@ -71,7 +71,7 @@ impl Unsandboxed for ToolsOnly {
         interface == OptionalInterface::Snapshot
     }
 
-    fn describe_environment(&self) -> Outcome<contract::EnvironmentInfo> {
+    fn describe_environment(&self) -> ContractResult<contract::EnvironmentInfo> {
         Ok(contract::EnvironmentInfo {
             summary: "Tool calls without an environment".to_owned(),
             seats: vec!["agent".to_owned()],
@@ -80,11 +80,11 @@ impl Unsandboxed for ToolsOnly {
         })
     }
 
-    fn splits(&self, _options: &[NamedValue]) -> Outcome<Vec<contract::SplitInfo>> {
+    fn splits(&self, _options: &[NamedValue]) -> ContractResult<Vec<contract::SplitInfo>> {
         Ok(vec![contract::SplitInfo { name: TOOLS_ONLY_SPLIT.to_owned(), tasks: Some(1) }])
     }
 
-    fn reset(&self, task: &TaskRef, _options: &[NamedValue], _seed: Seed) -> Outcome<contract::ResetResult> {
+    fn reset(&self, task: &TaskRef, _options: &[NamedValue], _seed: Seed) -> ContractResult<contract::ResetResult> {
         if task.split != TOOLS_ONLY_SPLIT || task.index != 0 {
             return Err(CallError::refused(contract::Error::NotFound(format!("there is no task {task}"))));
         }
@@ -99,7 +99,7 @@ impl Unsandboxed for ToolsOnly {
     }
 
     /// A message ends the episode; calls go to the tools.
-    fn step(&self, _episode: u32, _seat: u32, _action: Action<'_>) -> Outcome<contract::StepResult> {
+    fn step(&self, _episode: u32, _seat: u32, _action: Action<'_>) -> ContractResult<contract::StepResult> {
         Ok(contract::StepResult {
             observations: vec![],
             rewards: vec![],
@@ -110,47 +110,47 @@ impl Unsandboxed for ToolsOnly {
         })
     }
 
-    fn state_key(&self, _episode: u32) -> Outcome<Vec<u8>> {
+    fn state_key(&self, _episode: u32) -> ContractResult<Vec<u8>> {
         lacks("state key")
     }
 
-    fn privileged(&self, _episode: u32) -> Outcome<Vec<contract::NamedValue>> {
+    fn privileged(&self, _episode: u32) -> ContractResult<Vec<contract::NamedValue>> {
         lacks("privileged view")
     }
 
-    fn advise(&self, _episode: u32, _tools: &[String], _results: &[String]) -> Outcome<contract::Advice> {
+    fn advise(&self, _episode: u32, _tools: &[String], _results: &[String]) -> ContractResult<contract::Advice> {
         lacks("oracle")
     }
 
-    fn guidance(&self, _episode: u32) -> Outcome<Vec<contract::Part>> {
+    fn guidance(&self, _episode: u32) -> ContractResult<Vec<contract::Part>> {
         lacks("guidance")
     }
 
-    fn render(&self, _episode: u32) -> Outcome<contract::Picture> {
+    fn render(&self, _episode: u32) -> ContractResult<contract::Picture> {
         lacks("rendering")
     }
 
-    fn describe_tool(&self) -> Outcome<contract::ToolInfo> {
+    fn describe_tool(&self) -> ContractResult<contract::ToolInfo> {
         lacks("tool")
     }
 
-    fn functions(&self, _options: &[NamedValue]) -> Outcome<Vec<contract::Function>> {
+    fn functions(&self, _options: &[NamedValue]) -> ContractResult<Vec<contract::Function>> {
         lacks("tool")
     }
 
-    fn open(&self, _setup: Option<&[u8]>, _options: &[NamedValue], _seed: Seed) -> Outcome<u32> {
+    fn open(&self, _setup: Option<&[u8]>, _options: &[NamedValue], _seed: Seed) -> ContractResult<u32> {
         lacks("tool")
     }
 
-    fn call(&self, _session: u32, _call: &Call) -> Outcome<contract::Answer> {
+    fn call(&self, _session: u32, _call: &Call) -> ContractResult<contract::Answer> {
         lacks("tool")
     }
 
-    fn final_view(&self, _session: u32) -> Outcome<Vec<contract::NamedValue>> {
+    fn final_view(&self, _session: u32) -> ContractResult<Vec<contract::NamedValue>> {
         lacks("tool")
     }
 
-    fn describe_reward(&self) -> Outcome<contract::RewardInfo> {
+    fn describe_reward(&self) -> ContractResult<contract::RewardInfo> {
         lacks("reward")
     }
 
@@ -159,19 +159,19 @@ impl Unsandboxed for ToolsOnly {
         _group: &[Trajectory<'_>],
         _options: &[NamedValue],
         _training_step: u64,
-    ) -> Outcome<Vec<Vec<contract::SeatScore>>> {
+    ) -> ContractResult<Vec<Vec<contract::SeatScore>>> {
         lacks("reward")
     }
 
-    fn snapshot(&self, _handle: u32) -> Outcome<Vec<u8>> {
+    fn snapshot(&self, _handle: u32) -> ContractResult<Vec<u8>> {
         Ok(vec![])
     }
 
-    fn restore(&self, _snapshot: &[u8]) -> Outcome<u32> {
+    fn restore(&self, _snapshot: &[u8]) -> ContractResult<u32> {
         Ok(self.handle())
     }
 
-    fn close(&self, _handle: u32) -> Outcome<()> {
+    fn close(&self, _handle: u32) -> ContractResult<()> {
         Ok(())
     }
 

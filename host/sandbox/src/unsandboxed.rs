@@ -27,7 +27,7 @@ pub mod contract {
 
 /// Result of a function of the contract. An error with the author's own variant
 /// ([`CallError::refused`]) leaves the episode or the session usable; every other one ends it.
-pub type Outcome<R> = Result<R, CallError>;
+pub type ContractResult<R> = Result<R, CallError>;
 
 /// Code of one plugin. Handles name its episodes or sessions. Only functions of the plugin's kinds are called, and those
 /// of optional interfaces only if it offers them; by default they refuse the call.
@@ -44,77 +44,77 @@ pub trait Unsandboxed: Send + Sync {
     }
 
     /// Describes the environment.
-    fn describe_environment(&self) -> Outcome<contract::EnvironmentInfo> {
+    fn describe_environment(&self) -> ContractResult<contract::EnvironmentInfo> {
         not_offered()
     }
 
     /// Splits of the environment under these options.
-    fn splits(&self, _options: &[NamedValue]) -> Outcome<Vec<contract::SplitInfo>> {
+    fn splits(&self, _options: &[NamedValue]) -> ContractResult<Vec<contract::SplitInfo>> {
         not_offered()
     }
 
     /// Starts an episode.
-    fn reset(&self, _task: &TaskRef, _options: &[NamedValue], _seed: Seed) -> Outcome<contract::ResetResult> {
+    fn reset(&self, _task: &TaskRef, _options: &[NamedValue], _seed: Seed) -> ContractResult<contract::ResetResult> {
         not_offered()
     }
 
     /// Performs an action of a seat.
-    fn step(&self, _episode: u32, _seat: u32, _action: Action<'_>) -> Outcome<contract::StepResult> {
+    fn step(&self, _episode: u32, _seat: u32, _action: Action<'_>) -> ContractResult<contract::StepResult> {
         not_offered()
     }
 
     /// Canonical form of an episode's state.
-    fn state_key(&self, _episode: u32) -> Outcome<Vec<u8>> {
+    fn state_key(&self, _episode: u32) -> ContractResult<Vec<u8>> {
         not_offered()
     }
 
     /// Values of an episode for rewards and teachers.
-    fn privileged(&self, _episode: u32) -> Outcome<Vec<contract::NamedValue>> {
+    fn privileged(&self, _episode: u32) -> ContractResult<Vec<contract::NamedValue>> {
         not_offered()
     }
 
     /// The expert's next turn.
-    fn advise(&self, _episode: u32, _tools: &[String], _results: &[String]) -> Outcome<contract::Advice> {
+    fn advise(&self, _episode: u32, _tools: &[String], _results: &[String]) -> ContractResult<contract::Advice> {
         not_offered()
     }
 
     /// A hint after a failed attempt.
-    fn guidance(&self, _episode: u32) -> Outcome<Vec<contract::Part>> {
+    fn guidance(&self, _episode: u32) -> ContractResult<Vec<contract::Part>> {
         not_offered()
     }
 
     /// Rendering of an episode's state.
-    fn render(&self, _episode: u32) -> Outcome<contract::Picture> {
+    fn render(&self, _episode: u32) -> ContractResult<contract::Picture> {
         not_offered()
     }
 
     /// Describes the tool.
-    fn describe_tool(&self) -> Outcome<contract::ToolInfo> {
+    fn describe_tool(&self) -> ContractResult<contract::ToolInfo> {
         not_offered()
     }
 
     /// Functions of the tool under these options.
-    fn functions(&self, _options: &[NamedValue]) -> Outcome<Vec<contract::Function>> {
+    fn functions(&self, _options: &[NamedValue]) -> ContractResult<Vec<contract::Function>> {
         not_offered()
     }
 
     /// Opens a session and returns its handle.
-    fn open(&self, _setup: Option<&[u8]>, _options: &[NamedValue], _seed: Seed) -> Outcome<u32> {
+    fn open(&self, _setup: Option<&[u8]>, _options: &[NamedValue], _seed: Seed) -> ContractResult<u32> {
         not_offered()
     }
 
     /// Calls a function of the tool.
-    fn call(&self, _session: u32, _call: &Call) -> Outcome<contract::Answer> {
+    fn call(&self, _session: u32, _call: &Call) -> ContractResult<contract::Answer> {
         not_offered()
     }
 
     /// Values of a session for rewards.
-    fn final_view(&self, _session: u32) -> Outcome<Vec<contract::NamedValue>> {
+    fn final_view(&self, _session: u32) -> ContractResult<Vec<contract::NamedValue>> {
         not_offered()
     }
 
     /// Describes the reward.
-    fn describe_reward(&self) -> Outcome<contract::RewardInfo> {
+    fn describe_reward(&self) -> ContractResult<contract::RewardInfo> {
         not_offered()
     }
 
@@ -124,22 +124,22 @@ pub trait Unsandboxed: Send + Sync {
         _group: &[Trajectory<'_>],
         _options: &[NamedValue],
         _training_step: u64,
-    ) -> Outcome<Vec<Vec<contract::SeatScore>>> {
+    ) -> ContractResult<Vec<Vec<contract::SeatScore>>> {
         not_offered()
     }
 
     /// State of an episode or a session.
-    fn snapshot(&self, _handle: u32) -> Outcome<Vec<u8>> {
+    fn snapshot(&self, _handle: u32) -> ContractResult<Vec<u8>> {
         not_offered()
     }
 
     /// Opens an episode or a session in the state of a snapshot and returns its handle.
-    fn restore(&self, _snapshot: &[u8]) -> Outcome<u32> {
+    fn restore(&self, _snapshot: &[u8]) -> ContractResult<u32> {
         not_offered()
     }
 
     /// Closes an episode or a session.
-    fn close(&self, _handle: u32) -> Outcome<()> {
+    fn close(&self, _handle: u32) -> ContractResult<()> {
         not_offered()
     }
 
@@ -148,7 +148,7 @@ pub trait Unsandboxed: Send + Sync {
 }
 
 /// Answer of a function that the code does not have.
-fn not_offered<R>() -> Outcome<R> {
+fn not_offered<R>() -> ContractResult<R> {
     Err(CallError::new(FailureKind::Refused, "the plugin does not offer this function"))
 }
 

@@ -8,7 +8,7 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{Data, DeriveInput, Error, Expr, Field, Fields, Lit, Type};
 
-use attributes::{Choices, Settings};
+use attributes::{Choices, OptionAttributes};
 pub use choices::derive_value;
 
 /// Kind of a field, by the last name of its type.
@@ -73,7 +73,7 @@ struct PluginOption<'a> {
     name: String,
     description: String,
     default: Expr,
-    settings: Settings,
+    settings: OptionAttributes,
 }
 
 /// Implementations of `PluginOptions`, `Default` and `SnapshotState` for a struct.
@@ -140,7 +140,7 @@ fn options(input: &DeriveInput) -> syn::Result<Vec<PluginOption<'_>>> {
 impl<'a> PluginOption<'a> {
     fn of(field: &'a Field) -> syn::Result<Self> {
         let Some(ident) = &field.ident else { return Err(Error::new(field.span(), "options are fields with names")) };
-        let mut settings = Settings::of(&field.attrs)?;
+        let mut settings = OptionAttributes::of(&field.attrs)?;
         let name = settings.name.take().unwrap_or_else(|| attributes::kebab(ident));
         let fail = |message: &str| Err(Error::new(ident.span(), format!("option `{name}` {message}")));
         let Some(description) = attributes::description(&field.attrs) else {

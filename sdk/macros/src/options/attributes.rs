@@ -23,14 +23,14 @@ pub struct Choices(pub TokenStream);
 
 /// Contents of `#[option(…)]`.
 #[derive(Default)]
-pub struct Settings {
+pub struct OptionAttributes {
     pub default: Option<Expr>,
     pub range: Option<Bounds>,
     pub choices: Option<Choices>,
     pub name: Option<String>,
 }
 
-impl Settings {
+impl OptionAttributes {
     /// Reads the attributes of a field or a variant.
     pub fn of(attributes: &[Attribute]) -> syn::Result<Self> {
         let mut settings = Self::default();

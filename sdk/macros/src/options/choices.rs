@@ -5,7 +5,7 @@ use quote::quote;
 use syn::spanned::Spanned as _;
 use syn::{Data, DeriveInput, Error, Fields, Ident};
 
-use super::attributes::Settings;
+use super::attributes::OptionAttributes;
 
 /// Implementation of `OptionValue` for an enum.
 pub fn derive_value(input: &DeriveInput) -> syn::Result<TokenStream> {
@@ -17,7 +17,7 @@ pub fn derive_value(input: &DeriveInput) -> syn::Result<TokenStream> {
         if !matches!(variant.fields, Fields::Unit) {
             return Err(Error::new(variant.span(), "a choice has no fields"));
         }
-        let name = Settings::of(&variant.attrs)?.name.unwrap_or_else(|| kebab(&variant.ident));
+        let name = OptionAttributes::of(&variant.attrs)?.name.unwrap_or_else(|| kebab(&variant.ident));
         if choices.iter().any(|(_, other)| *other == name) {
             return Err(Error::new(variant.span(), format!("two choices are named `{name}`: rename one")));
         }
