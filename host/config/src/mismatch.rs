@@ -102,7 +102,7 @@ pub(crate) fn fits(value: &Value, schema: &Schema) -> bool {
     has_type(value, schema) && exceeded(value, schema).is_none()
 }
 
-/// The bound of a schema that a number exceeds, in words. A number that is not finite exceeds every bound.
+/// What a number that exceeds a bound of a schema must be, in words. One that is not finite exceeds every bound.
 pub(crate) fn exceeded(value: &Value, schema: &Schema) -> Option<String> {
     let number = value.as_float().or(value.as_integer().map(|number| number as f64))?;
     let bounds: [(&str, &str, fn(f64, f64) -> bool); 4] = [
@@ -111,12 +111,14 @@ pub(crate) fn exceeded(value: &Value, schema: &Schema) -> Option<String> {
         ("maximum", "or less", |number, bound| number <= bound),
         ("exclusiveMaximum", "below", |number, bound| number < bound),
     ];
+    if !number.is_finite() {
+        return bounds.iter().any(|(key, ..)| schema.get(key).is_some()).then(|| "a finite number".to_owned());
+    }
     bounds.into_iter().find_map(|(key, words, holds)| {
         let bound = schema.get(key)?.as_f64()?;
         let shown = words::number(&schema[key]);
-        let is_within = number.is_finite() && holds(number, bound);
-        (!is_within)
-            .then(|| if words.starts_with("or") { format!("{shown} {words}") } else { format!("{words} {shown}") })
+        let words = if words.starts_with("or") { format!("{shown} {words}") } else { format!("{words} {shown}") };
+        (!holds(number, bound)).then_some(words)
     })
 }
 

@@ -21,7 +21,7 @@ import { Play, openSession, score } from "@gymkhana/sdk/testing";
 
 class Guess extends Environment {
   static override summary = "Guess a number";
-  static override rewards: [number, number] = [0, 1];
+  static override rewardRange: [number, number] = [0, 1];
   static override options = [Option.integer("highest", "Largest secret", 10, { within: [2, 100] })];
   private secret = 0;
 

@@ -73,7 +73,7 @@ struct PluginOption<'a> {
     name: String,
     description: String,
     default: Expr,
-    settings: OptionAttributes,
+    attributes: OptionAttributes,
 }
 
 /// Implementations of `PluginOptions`, `Default` and `SnapshotState` for a struct.
@@ -110,7 +110,7 @@ pub fn derive(input: &DeriveInput) -> syn::Result<TokenStream> {
             fn from_values(
                 values: &mut ::gymkhana_sdk::options::Values,
             ) -> ::core::result::Result<Self, ::gymkhana_sdk::Error> {
-                ::core::result::Result::Ok(Self { #(#fields: values.next()?),* })
+                ::core::result::Result::Ok(Self { #(#fields: values.take()?),* })
             }
         }
         impl ::gymkhana_sdk::snapshot::SnapshotState for #ident {
@@ -140,14 +140,14 @@ fn options(input: &DeriveInput) -> syn::Result<Vec<PluginOption<'_>>> {
 impl<'a> PluginOption<'a> {
     fn of(field: &'a Field) -> syn::Result<Self> {
         let Some(ident) = &field.ident else { return Err(Error::new(field.span(), "options are fields with names")) };
-        let mut settings = OptionAttributes::of(&field.attrs)?;
-        let name = settings.name.take().unwrap_or_else(|| attributes::kebab(ident));
+        let mut attributes = OptionAttributes::of(&field.attrs)?;
+        let name = attributes.name.take().unwrap_or_else(|| attributes::kebab(ident));
         let fail = |message: &str| Err(Error::new(ident.span(), format!("option `{name}` {message}")));
         let Some(description) = attributes::description(&field.attrs) else {
             return fail("has no description: add a doc comment with its effect and unit");
         };
         let kind = Kind::of(&field.ty);
-        let Some(default) = settings.default.take() else {
+        let Some(default) = attributes.default.take() else {
             return fail(&format!("has no default: add `#[option(default = {})]`", kind.words().1));
         };
         if let Expr::Lit(literal) = &default
@@ -157,13 +157,13 @@ impl<'a> PluginOption<'a> {
             let message = format!("option `{name}` is {words}: write a default such as `{example}`");
             return Err(Error::new(default.span(), message));
         }
-        if settings.range.is_some() && !matches!(kind, Kind::Integer | Kind::Number) {
+        if attributes.range.is_some() && !matches!(kind, Kind::Integer | Kind::Number) {
             return fail("is not a number, so it has no `range`");
         }
-        if settings.choices.is_some() && kind != Kind::Text {
+        if attributes.choices.is_some() && kind != Kind::Text {
             return fail("is not text, so it has no `choices`");
         }
-        Ok(Self { field: ident, ty: &field.ty, kind, name, description, default, settings })
+        Ok(Self { field: ident, ty: &field.ty, kind, name, description, default, attributes })
     }
 
     /// Default in the field's type.
@@ -178,9 +178,9 @@ impl<'a> PluginOption<'a> {
     }
 
     fn declaration_tokens(&self) -> TokenStream {
-        let Self { ty, name, description, settings, .. } = self;
+        let Self { ty, name, description, attributes, .. } = self;
         let default = self.default_tokens();
-        let range = settings.range.as_ref().map(|range| {
+        let range = attributes.range.as_ref().map(|range| {
             let end = |end: &Option<Expr>, open: TokenStream| match end {
                 Some(end) => quote!((#end) as f64),
                 None => open,
@@ -188,24 +188,24 @@ impl<'a> PluginOption<'a> {
             let (low, high) = (end(&range.low, quote!(f64::NEG_INFINITY)), end(&range.high, quote!(f64::INFINITY)));
             quote!(.range(#low, #high))
         });
-        let choices = settings.choices.as_ref().map(|Choices(all)| quote!(.choices(&#all)));
+        let choices = attributes.choices.as_ref().map(|Choices(all)| quote!(.choices(&#all)));
         quote!(::gymkhana_sdk::options::Declaration::new::<#ty>(#name, #description, &#default)#range #choices)
     }
 
     /// Checks at compile time that the default is in the range or among the choices.
     fn check_tokens(&self) -> TokenStream {
-        let Self { ty, name, default, settings, .. } = self;
+        let Self { ty, name, default, attributes, .. } = self;
         let span = default.span();
         let message = |limits: &str| format!("the default of option `{name}` is not {limits}");
         let mut checks = TokenStream::new();
-        if let Some(range) = &settings.range {
+        if let Some(range) = &attributes.range {
             let message = message("in its range");
             let low = range.low.as_ref().map(|low| quote!(const LOW: #ty = #low; assert!(LOW <= DEFAULT, #message);));
             let high =
                 range.high.as_ref().map(|high| quote!(const HIGH: #ty = #high; assert!(DEFAULT <= HIGH, #message);));
             checks.extend(quote_spanned!(span=> const _: () = { const DEFAULT: #ty = #default; #low #high };));
         }
-        if let Some(Choices(all)) = &settings.choices {
+        if let Some(Choices(all)) = &attributes.choices {
             let message = message("one of its choices");
             checks.extend(quote_spanned! {span=>
                 const _: () = assert!(::gymkhana_sdk::options::is_one_of(#default, &#all), #message);

@@ -240,7 +240,7 @@ impl Values {
     /// # Errors
     ///
     /// [`Error::Invalid`] for a value that the type does not have.
-    pub fn next<T: OptionValue>(&mut self) -> Result<T, Error> {
+    pub fn take<T: OptionValue>(&mut self) -> Result<T, Error> {
         let Some((option, value)) = self.0.next() else {
             return Err(Error::invalid("the struct of the options declares fewer than it has"));
         };

@@ -177,30 +177,49 @@ pub struct RunArgs {
     #[arg(required_unless_present = "resume")]
     pub run_file: Option<PathBuf>,
     /// Plugins: files or registry names [default: run file's or project's]
+    ///
+    /// They win over plugins of the same names in [plugins] of the run file, and are added to the others. A path ends
+    /// in `.wasm` or starts with `.` or `/`; other words are names, such as `calculator@^0.1`, which gymkhana.lock
+    /// pins. Without any, the plugins of gymkhana.toml run.
     #[arg(long, value_name = "P[,P…]", value_delimiter = ',')]
     pub plugins: Vec<PathBuf>,
     /// Options for plugins from registries.
     #[command(flatten)]
     pub fetch: FetchArgs,
     /// Output directory [default: `out/` and the run file's name]
+    ///
+    /// The folder must not exist, or hold a run without training steps that --overwrite replaces. It gets the run file
+    /// with all defaults, the plugins, metrics, episodes and checkpoints.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Override a key, such as `stages.rl.steps=10`
+    ///
+    /// The key is that of the run file, with dots; a stage or an environment is named by its name or its index from 0.
+    /// The value is TOML, or a text. The flag may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Resume the run in DIR [default: --out]
+    ///
+    /// The folder has the run file and the plugins. A run file that is given again may raise the steps of stages and
+    /// add stages; other changes are refused. In deterministic mode the bits are those of a run that was not stopped.
     #[arg(long, value_name = "DIR", num_args = 0..=1)]
     pub resume: Option<Option<PathBuf>>,
     /// Print plan, memory and first prompt; train nothing
+    ///
+    /// All checks of a run are made, models are loaded, and an oracle plays one episode. Nothing is written.
     #[arg(long, conflicts_with_all = ["resume", "overwrite"])]
     pub dry_run: bool,
     /// Replace a run without training steps
     #[arg(long, conflicts_with = "resume")]
     pub overwrite: bool,
     /// Serve Prometheus metrics, such as at `127.0.0.1:9464`
+    ///
+    /// The path is /metrics. The page has no access control: do not bind it to a public address.
     #[arg(long, value_name = "ADDRESS", value_parser = crate::parse::address)]
     pub metrics: Option<SocketAddr>,
     /// Show the run as a web page [default: at 127.0.0.1:8123]
+    ///
+    /// The page shows curves, episodes and rewards of the run while it trains. `host page DIR` shows finished ones.
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = PAGE_ADDRESS)]
     #[arg(value_parser = crate::parse::address, conflicts_with = "dry_run")]
     pub page: Option<SocketAddr>,
@@ -208,12 +227,18 @@ pub struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Let workers at this bus play, such as `nats://host:4222`
+    ///
+    /// Groups are played by `host worker` on other machines; models stay here. A group whose worker is lost goes to
+    /// another one, and the episodes are those of a run without workers.
     #[arg(long, value_name = "URL", conflicts_with = "dry_run")]
     pub workers: Option<String>,
     /// Seconds after which a silent worker's groups go to others
     #[arg(long, value_name = "SECONDS", requires = "workers", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub lease: u64,
     /// Take results of workers with these keys only
+    ///
+    /// A file with one public key per line, as `host worker --new-key` prints it. Without it, every worker that can reach
+    /// the bus is heard.
     #[arg(long, value_name = "FILE", requires = "workers")]
     pub worker_keys: Option<PathBuf>,
     /// Access to the bus.

@@ -19,18 +19,29 @@ pub struct ServeArgs {
     #[arg(value_name = "PLUGIN")]
     pub plugins: Vec<PathBuf>,
     /// Configuration, such as `serve.toml`
+    ///
+    /// It has clients and their tokens, limits of sessions, and the rules of episodes with the keys of a run file.
+    /// Every key has a default.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Address and port; port 0 takes a free one
+    ///
+    /// Only this machine can connect by default. Another address needs tokens and TLS, a proxy in front, or
+    /// `listen.open_to_all`.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8100")]
     pub listen: SocketAddr,
     /// Serve MCP on standard input and output
+    ///
+    /// A client of MCP starts the command and sees the functions of one episode; with `handles`, also functions that
+    /// open and close episodes.
     #[arg(
         long, value_name = "TOOLS", num_args = 0..=1, require_equals = true, default_missing_value = "plain",
         conflicts_with = "listen"
     )]
     pub stdio: Option<StdioTools>,
     /// Folder of the records of all sessions
+    ///
+    /// Each environment has a folder of its own below it, which `host show`, `host replay` and `host data export` read.
     #[arg(long, value_name = "DIR", default_value = "served")]
     pub out: PathBuf,
     /// Keep no records
@@ -51,6 +62,8 @@ pub struct ServeArgs {
 #[derive(Debug, Args)]
 pub struct FrontArgs {
     /// Hold sessions at workers of this bus, such as `nats://host:4222`
+    ///
+    /// Plugins of a session run at a worker, and the session continues at another one if it is lost.
     #[arg(long, value_name = "URL")]
     pub workers: Option<String>,
     /// Seconds after which a silent worker's sessions move

@@ -240,7 +240,7 @@ fn trimmed(message: &str, range: Range<usize>, drop: impl Fn(char) -> bool) -> R
 mod tests {
     use super::*;
 
-    fn found<'a>(message: &'a str, place: Place) -> Option<&'a str> {
+    fn found(message: &str, place: Place) -> Option<&str> {
         find(message, place).map(|span| &message[span])
     }
 
